@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#   make demo     everything set up, then two programs share a GPU
+#   make check    everything set up, then every test
+#   make          the programs and the library alone
+#   make install  DESTDIR=… PREFIX=/usr
+#   make lint     format, tidy, who may include whom
+#
+# SAN=address,undefined or SAN=thread builds beside, in build-SAN. All that is
+# made lies under $(BUILD).
+
+SAN ?=
+empty :=
+comma := ,
+BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+PREFIX ?= /usr/local
+CUDA_HOME := $(shell CUDA_HOME=$(CUDA_HOME) tests/setup --cuda)
+NVCC ?= $(CUDA_HOME)/bin/nvcc
+PYTHON ?= python3
+LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/local/lib/libuv.a) -luv)
+
+GEN := $(BUILD)/gen
+OBJ := $(BUILD)/obj
+
+CFLAGS ?= -O2 -g
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+# CUDA's headers are the compiler's business, not ours: -isystem keeps their warnings out.
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS) -fno-strict-aliasing -pthread \
+	-iquote include -I$(GEN) -isystem $(CUDA_HOME)/include -MMD -MP
+ALL_LDFLAGS = $(LDFLAGS) -pthread
+ifneq ($(SAN),)
+ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ALL_LDFLAGS += -fsanitize=$(SAN)
+endif
+
+PROGRAMS := $(BUILD)/bin/mps-control $(BUILD)/bin/mps-server
+LIBRARY := $(BUILD)/lib/libmpsclient.so
+SOFTGPU := $(BUILD)/softgpu/libcuda.so.1
+
+.PHONY: all
+all: $(PROGRAMS) $(BUILD)/bin/mps-run $(LIBRARY) $(BUILD)/lib/libcuda.so.1
+
+# ---- what is generated
+
+GENERATED := $(addprefix $(GEN)/,spec_hash.h wire.h send.h send.c client.h stubs.c procs.h procs.c \
+	cuda_api.h cuda_api.c serve.h serve.c wire.c client.syms symbols.h calls.md coverage.md \
+	test_rules.c)
+
+# What lies in shared memory and on the socket is part of what two builds compare.
+WIRE := include/layout.h include/frame.h
+
+$(GEN)/.stamp: proto/cuda.spec $(WIRE) $(wildcard proto/*.py proto/gen/*.py proto/*.txt) | $(GEN)
+	$(PYTHON) proto/gen.py --spec proto/cuda.spec --headers $(CUDA_HOME)/include --out $(GEN) \
+		$(addprefix --wire ,$(WIRE))
+	@touch $@
+$(GENERATED): $(GEN)/.stamp ;
+$(GEN):
+	@mkdir -p $@
+
+# ---- how objects are made: obj/USER/PATH.o, as each user compiles in its own way
+
+# $(1) user, $(2) its flags
+define compile
+$(OBJ)/$(1)/%.o: %.c | $(GEN)/.stamp
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $(2) -c $$< -o $$@
+$(OBJ)/$(1)/gen/%.o: $(GEN)/%.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $(2) -c $$< -o $$@
+endef
+
+objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
+
+$(eval $(call compile,daemon,-Idaemon))
+$(eval $(call compile,server,-Iserver))
+$(eval $(call compile,client,-Iclient -fPIC -fvisibility=hidden -ftls-model=initial-exec))
+$(eval $(call compile,softgpu,-Itests/softgpu -Iclient -fPIC -fvisibility=hidden -ffp-contract=off))
+$(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -DMPS_SCRIBBLE))
+
+# ---- programs
+
+DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c
+SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/ring.c proto/shm.c proto/find_cuda.c \
+	$(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
+CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/ring.c proto/shm.c proto/find_cuda.c \
+	$(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
+SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/tables.c client/storage.c client/integrity.c \
+	client/md2.c client/error.c
+
+$(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) -ldl
+
+$(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC))
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) -ldl
+
+$(BUILD)/bin/mps-run: client/mps-run
+	@mkdir -p $(@D)
+	install $< $@
+
+# No -pthread here: libc alone, by symbols that glibc 2.17 had (client/compat.h).
+$(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -shared -Wl,-soname,libcuda.so.1 \
+		-Wl,--version-script=$(GEN)/client.syms -Wl,-Bsymbolic -Wl,-z,now,-z,defs,-z,nodelete \
+		-o $@ $(filter %.o,$^)
+
+$(BUILD)/lib/libcuda.so.1: $(LIBRARY)
+	ln -sf libmpsclient.so $@
+
+$(SOFTGPU): $(call objects,softgpu,$(SOFTGPU_SRC)) tests/softgpu/softgpu.syms
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libcuda.so.1 \
+		-Wl,--version-script=tests/softgpu/softgpu.syms -Wl,-Bsymbolic -Wl,-z,nodelete \
+		-o $@ $(filter %.o,$^) -llz4 -lzstd -lm -ldl
+
+.PHONY: softgpu
+softgpu: $(SOFTGPU)
+
+# ---- tests
+
+include tests/tests.mk
+
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)

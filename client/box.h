@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BOX_H
+#define BOX_H
+
+/*
+ * Boxes of bytes in linear memory: slices of rows, each end with its own
+ * distances. Any thread.
+ */
+
+#include "stream.h"
+
+struct box_end {
+	uint64_t address; /* of the first byte */
+	uint64_t pitch;   /* from row to row, bytes */
+	uint64_t rows;    /* from slice to slice */
+	bool is_ours;     /* the GPU may touch it; else the program's own memory */
+};
+
+struct box {
+	struct box_end dst, src;
+	uint64_t width, height, depth; /* bytes, rows, slices; none is 0 */
+};
+
+/* Bytes from an end's first to its last; false: more than there are addresses. */
+bool box_extent(const struct box *box, const struct box_end *end, uint64_t *ret_bytes);
+
+/* Each for the ends that its name says. From the device it returns when the bytes are there. */
+CUresult box_on_device(const struct box *box, struct stream *stream);
+CUresult box_to_device(const struct box *box, struct stream *stream);
+CUresult box_from_device(const struct box *box, struct stream *stream);
+void box_on_host(const struct box *box);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's copies in two and three dimensions, and between the contexts of
+ * a process. Any thread of the application.
+ *
+ * Invariant: every form becomes a struct box whose ends were found to lie in
+ * memory of their kind, with all sums that follow known to fit.
+ */
+
+#include "box.h"
+#include "client.h"
+#include "memory.h"
+#include "route.h"
+
+static bool end_place(struct box_end *end, const struct box *box, uint64_t base, uint64_t x,
+	uint64_t y, uint64_t z)
+{
+	uint64_t right, below, slice, slices, rows, offset;
+
+	if (__builtin_add_overflow(x, box->width, &right) ||
+		__builtin_add_overflow(y, box->height, &below))
+		return false;
+	if (end->pitch == 0 || box->height * box->depth == 1)
+		end->pitch = MAX(end->pitch, right);
+	if (end->rows == 0 || box->depth == 1)
+		end->rows = MAX(end->rows, below);
+	if (end->pitch < right || end->rows < below ||
+		__builtin_mul_overflow(end->pitch, end->rows, &slice) ||
+		__builtin_mul_overflow(z, slice, &slices) ||
+		__builtin_mul_overflow(y, end->pitch, &rows) ||
+		__builtin_add_overflow(slices, rows, &offset) ||
+		__builtin_add_overflow(offset, x, &offset))
+		return false;
+	return !__builtin_add_overflow(base, offset, &end->address);
+}
+
+/* Whose memory an end is. Host memory that the GPU knows counts as the GPU's. */
+static CUresult end_classify(const struct box *box, struct box_end *end, CUmemorytype type)
+{
+	struct memory_range range;
+	uint64_t bytes;
+
+	if (!end->address || !box_extent(box, end, &bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	end->is_ours = memory_find(end->address, &range);
+	if (!end->is_ours)
+		return type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return memory_contains(end->address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool type_is_linear(CUmemorytype type)
+{
+	return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE ||
+	       type == CU_MEMORYTYPE_UNIFIED;
+}
+
+static uint64_t base_of(CUmemorytype type, const void *host, CUdeviceptr device)
+{
+	return type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : device;
+}
+
+static CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
+{
+	struct box box = {
+		.dst = {.pitch = copy->dstPitch, .rows = copy->dstHeight},
+		.src = {.pitch = copy->srcPitch, .rows = copy->srcHeight},
+		.width = copy->WidthInBytes,
+		.height = copy->Height,
+		.depth = copy->Depth,
+	};
+	uint64_t n_rows;
+	CUresult result;
+
+	if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY ||
+		copy->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+		return refuse("a copy", "arrays are not served yet");
+	if (!type_is_linear(copy->dstMemoryType) || !type_is_linear(copy->srcMemoryType) ||
+		__builtin_mul_overflow(box.height, box.depth, &n_rows) ||
+		!end_place(&box.dst, &box,
+			base_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice),
+			copy->dstXInBytes, copy->dstY, copy->dstZ) ||
+		!end_place(&box.src, &box,
+			base_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
+			copy->srcXInBytes, copy->srcY, copy->srcZ))
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_box = box;
+	if (box.width == 0 || n_rows == 0)
+		return CUDA_SUCCESS;
+	result = end_classify(ret_box, &ret_box->dst, copy->dstMemoryType);
+	return result == CUDA_SUCCESS ? end_classify(ret_box, &ret_box->src, copy->srcMemoryType)
+				      : result;
+}
+
+static CUresult box_move(const struct box *box, struct stream *stream)
+{
+	CUresult result;
+
+	if (box->dst.is_ours && box->src.is_ours)
+		return box_on_device(box, stream);
+	if (box->dst.is_ours)
+		return box_to_device(box, stream);
+	if (box->src.is_ours)
+		return box_from_device(box, stream);
+	/* Host to host keeps its place in the stream's order. */
+	result = stream_wait(stream);
+	if (result == CUDA_SUCCESS)
+		box_on_host(box);
+	return result;
+}
+
+static CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_waited)
+{
+	struct stream *stream = NULL;
+	struct context *context;
+	struct box box = {0};
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, handle, &stream);
+	if (result == CUDA_SUCCESS)
+		result = copy ? box_read(copy, &box) : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS || box.width == 0 || box.height == 0 || box.depth == 0)
+		return result;
+	result = box_move(&box, stream);
+	/* As with copies of lines: nobody waits for what stays on the GPU. */
+	if (result == CUDA_SUCCESS && is_waited &&
+		(copy->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
+			copy->srcMemoryType != CU_MEMORYTYPE_DEVICE))
+		result = stream_wait(stream);
+	if (result != CUDA_SUCCESS || (!is_waited && box.dst.is_ours))
+		return result;
+	return link_late_error(&server);
+}
+
+static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_waited)
+{
+	CUDA_MEMCPY3D whole = {.Depth = 1};
+
+	if (!copy)
+		return box_copy(NULL, handle, is_waited);
+	whole.srcXInBytes = copy->srcXInBytes;
+	whole.srcY = copy->srcY;
+	whole.srcMemoryType = copy->srcMemoryType;
+	whole.srcHost = copy->srcHost;
+	whole.srcDevice = copy->srcDevice;
+	whole.srcPitch = copy->srcPitch;
+	whole.dstXInBytes = copy->dstXInBytes;
+	whole.dstY = copy->dstY;
+	whole.dstMemoryType = copy->dstMemoryType;
+	whole.dstHost = copy->dstHost;
+	whole.dstDevice = copy->dstDevice;
+	whole.dstPitch = copy->dstPitch;
+	whole.WidthInBytes = copy->WidthInBytes;
+	whole.Height = copy->Height;
+	return box_copy(&whole, handle, is_waited);
+}
+
+/* Addresses say already which GPU memory is on. */
+static CUresult contexts_check(CUcontext dst, CUcontext src)
+{
+	return dst && src && context_find(dst) && context_find(src) ? CUDA_SUCCESS
+								    : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_waited)
+{
+	CUDA_MEMCPY3D whole = {0};
+
+	if (!copy)
+		return box_copy(NULL, handle, is_waited);
+	whole.srcXInBytes = copy->srcXInBytes;
+	whole.srcY = copy->srcY;
+	whole.srcZ = copy->srcZ;
+	whole.srcMemoryType = copy->srcMemoryType;
+	whole.srcHost = copy->srcHost;
+	whole.srcDevice = copy->srcDevice;
+	whole.srcPitch = copy->srcPitch;
+	whole.srcHeight = copy->srcHeight;
+	whole.dstXInBytes = copy->dstXInBytes;
+	whole.dstY = copy->dstY;
+	whole.dstZ = copy->dstZ;
+	whole.dstMemoryType = copy->dstMemoryType;
+	whole.dstHost = copy->dstHost;
+	whole.dstDevice = copy->dstDevice;
+	whole.dstPitch = copy->dstPitch;
+	whole.dstHeight = copy->dstHeight;
+	whole.WidthInBytes = copy->WidthInBytes;
+	whole.Height = copy->Height;
+	whole.Depth = copy->Depth;
+	return box_copy(&whole, handle, is_waited);
+}
+
+CUresult local_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, CUstream implicit)
+{
+	return box_copy_2d(pCopy, implicit, true);
+}
+
+CUresult local_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, CUstream implicit)
+{
+	return box_copy_2d(pCopy, implicit, true);
+}
+
+CUresult local_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+{
+	return box_copy_2d(pCopy, hStream, false);
+}
+
+CUresult local_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, CUstream implicit)
+{
+	return box_copy(pCopy, implicit, true);
+}
+
+CUresult local_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+{
+	return box_copy(pCopy, hStream, false);
+}
+
+CUresult local_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, CUstream implicit)
+{
+	return box_copy_peer(pCopy, implicit, true);
+}
+
+CUresult local_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
+{
+	return box_copy_peer(pCopy, hStream, false);
+}
+
+CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+	CUcontext srcContext, size_t ByteCount, CUstream implicit)
+{
+	CUresult result = contexts_check(dstContext, srcContext);
+
+	return result == CUDA_SUCCESS
+		       ? local_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, implicit)
+		       : result;
+}
+
+CUresult local_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+	CUcontext srcContext, size_t ByteCount, CUstream hStream)
+{
+	CUresult result = contexts_check(dstContext, srcContext);
+
+	return result == CUDA_SUCCESS
+		       ? local_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream)
+		       : result;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Making and destroying contexts, and what a program may ask and set about
+ * them. Any thread of the application.
+ *
+ * Invariant: settings are the context's own and are answered here; none changes
+ * the one real context that other programs share.
+ */
+
+#include "client.h"
+#include "context.h"
+#include "stream.h"
+
+#define API_VERSION 3020
+
+CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	struct device *device = device_get(dev);
+	struct context *context;
+	CUresult result;
+
+	if (!pctx || (flags & ~(unsigned)CU_CTX_FLAGS_MASK))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = device_open(device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	context = context_new(device, dev, false);
+	if (!context)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	context->flags = flags;
+	result = context_push(context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
+	unsigned int flags, CUdevice dev)
+{
+	/* A share of the SMs is the operator's to give. */
+	if (numParams != 0)
+		return paramsArray ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
+				   : CUDA_ERROR_INVALID_VALUE;
+	return local_cuCtxCreate_v2(pctx, flags, dev);
+}
+
+CUresult local_cuCtxCreate_v4(
+	CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+{
+	if (ctxCreateParams && ctxCreateParams->cigParams)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (ctxCreateParams && ctxCreateParams->numExecAffinityParams != 0)
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	return local_cuCtxCreate_v2(pctx, flags, dev);
+}
+
+CUresult local_cuCtxDestroy_v2(CUcontext ctx)
+{
+	struct context *context = context_find(ctx);
+
+	if (!context || context->is_primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	context_end(context);
+	if (context_current == context)
+		context_pop();
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = context->ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetDevice(CUdevice *device)
+{
+	return local_cuCtxGetDevice_v2(device, NULL);
+}
+
+CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ctxId)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctxId = context->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSynchronize(void)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = streams_wait_device(context->device->index);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result == CUDA_SUCCESS && !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (result == CUDA_SUCCESS)
+		result = link_check(&server);
+	if (result == CUDA_SUCCESS)
+		result = streams_wait_device(context->device->index);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuCtxGetFlags(unsigned int *flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Primary contexts always can map host memory, and the driver says so here alone. */
+	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetFlags(unsigned int flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+/* CUDA_ERROR_UNSUPPORTED_LIMIT: one that this GPU or driver does not have. */
+static CUresult check_limit(const struct context *context, CUlimit limit)
+{
+	if ((unsigned)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((unsigned)limit >= DEVICE_LIMITS || context->device->limits[limit] == ~0ull)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS && !pvalue)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = check_limit(context, limit);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*pvalue = context->limits[limit] ? context->limits[limit] : context->device->limits[limit];
+	return CUDA_SUCCESS;
+}
+
+/* Kept and answered; the GPU's own limits are everybody's and stay. */
+CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = check_limit(context, limit);
+	if (result == CUDA_SUCCESS)
+		context->limits[limit] = value;
+	return result;
+}
+
+CUresult local_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pconfig)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pconfig = context->cache_config;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->cache_config = config;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pConfig)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* No GPU of these years has another; the driver answers so too. */
+	*pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (leastPriority)
+		*leastPriority = context->device->priority_least;
+	if (greatestPriority)
+		*greatestPriority = context->device->priority_greatest;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxResetPersistingL2Cache(void)
+{
+	struct context *context;
+
+	/* Nothing of ours makes lines persist. */
+	return context_enter(&context);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies of linear memory. Any thread of the application.
+ *
+ * Invariant: the GPU never sees the program's pageable memory: its bytes go by
+ * way of staging. An asynchronous copy to the device returns when they lie
+ * there, any other when it has been made.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "memory.h"
+#include "registered.h"
+#include "send.h"
+#include "staging.h"
+#include "timeline.h"
+
+/* Pieces of one copy from the device under way at once: one is emptied while others fill. */
+#define IN_FLIGHT_MAX 4
+
+struct in_flight {
+	struct staging_piece piece;
+	uint64_t mark;
+};
+
+static CUresult copy_in(struct stream *stream, uint64_t dst, const uint8_t *src, uint64_t size)
+{
+	while (size > 0) {
+		struct staging_piece piece;
+		CUresult result = staging_take(size, &piece);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		memcpy(staging_bytes(&piece), src, piece.size);
+		result = send_copy_in(stream_id(stream), dst, piece.offset, piece.size);
+		if (result != CUDA_SUCCESS) {
+			staging_give(&piece);
+			return result;
+		}
+		staging_give_later(&piece, stream);
+		dst += piece.size;
+		src += piece.size;
+		size -= piece.size;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Posts the next piece of a copy from the device. */
+static CUresult copy_out_begin(struct stream *stream, uint64_t src, struct in_flight *ret_begun)
+{
+	const struct staging_piece *piece = &ret_begun->piece;
+	CUresult result = send_copy_out(stream_id(stream), src, piece->offset, piece->size);
+
+	if (result != CUDA_SUCCESS) {
+		staging_give(piece);
+		return result;
+	}
+	stream_issued(stream);
+	result = timeline_mark(stream, &ret_begun->mark);
+	if (result != CUDA_SUCCESS)
+		staging_give_later(piece, stream);
+	return result;
+}
+
+static CUresult copy_out_end(struct stream *stream, uint8_t *dst, const struct in_flight *begun)
+{
+	CUresult result = timeline_wait(stream, begun->mark);
+
+	if (result != CUDA_SUCCESS) {
+		staging_give_later(&begun->piece, stream);
+		return result;
+	}
+	memcpy(dst, staging_bytes(&begun->piece), begun->piece.size);
+	staging_give(&begun->piece);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_out(struct stream *stream, uint8_t *dst, uint64_t src, uint64_t size)
+{
+	struct in_flight queue[IN_FLIGHT_MAX];
+	unsigned n_begun = 0, n_ended = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	while (size > 0 || n_begun > n_ended) {
+		struct in_flight *next = &queue[n_begun % IN_FLIGHT_MAX];
+		bool can_begin = false;
+
+		if (size > 0 && n_begun == n_ended) {
+			result = staging_take(size, &next->piece);
+			can_begin = result == CUDA_SUCCESS;
+		} else if (size > 0 && n_begun - n_ended < IN_FLIGHT_MAX)
+			can_begin = staging_try(size, &next->piece);
+		if (can_begin) {
+			result = copy_out_begin(stream, src, next);
+			src += next->piece.size;
+			size -= next->piece.size;
+			n_begun += result == CUDA_SUCCESS;
+		} else if (result == CUDA_SUCCESS) {
+			const struct in_flight *oldest = &queue[n_ended++ % IN_FLIGHT_MAX];
+
+			result = copy_out_end(stream, dst, oldest);
+			dst += oldest->piece.size;
+		}
+		if (result != CUDA_SUCCESS)
+			break;
+	}
+	for (; n_ended < n_begun; n_ended++)
+		staging_give_later(&queue[n_ended % IN_FLIGHT_MAX].piece, stream);
+	return result;
+}
+
+static CUresult copy_device(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
+{
+	CUresult result = send_copy_device(stream_id(stream), dst, src, size);
+
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+static CUresult enter(CUstream handle, struct stream **ret_stream)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? stream_resolve(context, handle, ret_stream) : result;
+}
+
+/* Whether the program knows it as host memory, pinned or not. */
+static bool is_host(uint64_t address)
+{
+	struct memory_range range;
+
+	return !memory_find(address, &range) || range.kind == MEMORY_PINNED;
+}
+
+static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS || size == 0)
+		return result;
+	if (!memory_contains(dst, size) || !memory_contains(src, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	return copy_device(stream, dst, src, size);
+}
+
+/* The driver takes a device address on the host's side too. */
+static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstream handle)
+{
+	struct stream *stream;
+	struct memory_range range;
+	CUresult result = enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS || size == 0)
+		return result;
+	if (!src || !memory_contains(dst, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (memory_find((uintptr_t)src, &range))
+		return on_device(dst, (uintptr_t)src, size, handle);
+	/* What comes before on the stream may write registered memory yet. */
+	if (registered_find((uintptr_t)src, &range)) {
+		result = stream_wait(stream);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	return copy_in(stream, dst, src, size);
+}
+
+/* The end of a synchronous copy that was posted with `result'. */
+static CUresult settle(CUresult result, size_t size, CUstream handle)
+{
+	struct stream *stream;
+
+	if (result == CUDA_SUCCESS && size > 0)
+		result = enter(handle, &stream);
+	if (result != CUDA_SUCCESS || size == 0)
+		return result;
+	result = stream_wait(stream);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+/* Its bytes are there for work on any stream, also on one that does not wait for this. */
+static CUresult to_device_now(CUdeviceptr dst, const void *src, size_t size, CUstream handle)
+{
+	return settle(to_device(dst, src, size, handle), size, handle);
+}
+
+/* Pageable memory is filled when the call returns, asynchronous or not. */
+static CUresult from_device(void *dst, CUdeviceptr src, size_t size, CUstream handle)
+{
+	struct stream *stream;
+	struct memory_range range;
+	CUresult result = enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS || size == 0)
+		return result;
+	if (!dst || !memory_contains(src, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (memory_find((uintptr_t)dst, &range))
+		return on_device((uintptr_t)dst, src, size, handle);
+	result = copy_out(stream, dst, src, size);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+static CUresult from_device_now(void *dst, CUdeviceptr src, size_t size, CUstream handle)
+{
+	CUresult result = from_device(dst, src, size, handle);
+
+	/* Natively a copy within the device does not wait. */
+	return is_host((uintptr_t)dst) ? settle(result, size, handle) : result;
+}
+
+/* Host to host keeps its place in the stream's order. */
+static CUresult on_host(void *dst, const void *src, size_t size, CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS || size == 0)
+		return result;
+	if (!dst || !src)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_wait(stream);
+	if (result == CUDA_SUCCESS)
+		memmove(dst, src, size);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+/* The direction is in the addresses. */
+static CUresult anywhere(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
+{
+	struct memory_range range;
+	bool dst_is_ours = memory_find(dst, &range), src_is_ours = memory_find(src, &range);
+
+	if (dst_is_ours && src_is_ours)
+		return on_device(dst, src, size, handle);
+	if (dst_is_ours && !is_host(dst))
+		return to_device(dst, (const void *)(uintptr_t)src, size, handle);
+	if (src_is_ours && !is_host(src))
+		return from_device((void *)(uintptr_t)dst, src, size, handle);
+	return on_host((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, size, handle);
+}
+
+CUresult local_cuMemcpyHtoD_v2(
+	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream implicit)
+{
+	return to_device_now(dstDevice, srcHost, ByteCount, implicit);
+}
+
+CUresult local_cuMemcpyHtoDAsync_v2(
+	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return to_device(dstDevice, srcHost, ByteCount, hStream);
+}
+
+CUresult local_cuMemcpyDtoH_v2(
+	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
+{
+	return from_device_now(dstHost, srcDevice, ByteCount, implicit);
+}
+
+CUresult local_cuMemcpyDtoHAsync_v2(
+	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return from_device(dstHost, srcDevice, ByteCount, hStream);
+}
+
+CUresult local_cuMemcpyDtoD_v2(
+	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
+{
+	return on_device(dstDevice, srcDevice, ByteCount, implicit);
+}
+
+CUresult local_cuMemcpyDtoDAsync_v2(
+	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return on_device(dstDevice, srcDevice, ByteCount, hStream);
+}
+
+CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream implicit)
+{
+	bool is_within = !is_host(dst) && !is_host(src);
+	CUresult result = anywhere(dst, src, ByteCount, implicit);
+
+	/* Natively a copy within the device does not wait. */
+	return is_within ? result : settle(result, ByteCount, implicit);
+}
+
+CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+{
+	return anywhere(dst, src, ByteCount, hStream);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The stack of current contexts of each thread, and the calls that change it.
+ *
+ * Invariant: the innermost context is in a thread-local word, so that asking
+ * for it costs a load; only programs that push make nodes for the outer ones.
+ * A thread that ends with outer ones leaves their nodes behind.
+ */
+
+#include "client.h"
+#include "context.h"
+
+struct outer {
+	struct outer *next;
+	struct context *context;
+};
+
+_Thread_local struct context *context_current;
+static _Thread_local struct outer *outer_contexts;
+/* Tells a stack whose innermost context is NULL from an empty one. */
+static _Thread_local bool is_bound;
+
+bool context_is_bound(void)
+{
+	return is_bound;
+}
+
+CUresult context_push(struct context *context)
+{
+	struct outer *outer;
+
+	if (is_bound) {
+		outer = malloc(sizeof(*outer));
+		if (!outer)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		*outer = (struct outer){outer_contexts, context_current};
+		outer_contexts = outer;
+	}
+	context_current = context;
+	is_bound = true;
+	return CUDA_SUCCESS;
+}
+
+struct context *context_pop(void)
+{
+	_cleanup_free_ struct outer *outer = outer_contexts;
+	struct context *popped = context_current;
+
+	if (outer) {
+		outer_contexts = outer->next;
+		context_current = outer->context;
+	} else {
+		context_current = NULL;
+		is_bound = false;
+	}
+	return popped;
+}
+
+CUresult local_cuCtxGetCurrent(CUcontext *pctx)
+{
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = (CUcontext)context_current;
+	return CUDA_SUCCESS;
+}
+
+/* A destroyed context can't become current; an inactive primary can. */
+static CUresult find_bindable(CUcontext handle, struct context **ret_context)
+{
+	struct context *context = context_find(handle);
+
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!context->is_primary && !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	*ret_context = context;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetCurrent(CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result;
+
+	if (!ctx) {
+		if (is_bound)
+			context_pop();
+		return CUDA_SUCCESS;
+	}
+	result = find_bindable(ctx, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	context_current = context;
+	is_bound = true;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result = ctx ? find_bindable(ctx, &context) : CUDA_ERROR_INVALID_VALUE;
+
+	return result == CUDA_SUCCESS ? context_push(context) : result;
+}
+
+CUresult local_cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	struct context *popped;
+
+	if (!is_bound)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	popped = context_pop();
+	if (pctx)
+		*pctx = (CUcontext)popped;
+	return CUDA_SUCCESS;
+}

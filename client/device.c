@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The GPUs this process sees and what it knows of them. Any thread.
+ *
+ * Invariant: the table is complete before cuInit() succeeds and never changes
+ * after; what is_open covers is written once, before it is set.
+ */
+
+#include <pthread.h>
+#include <string.h>
+
+#include "context.h"
+#include "device.h"
+#include "send.h"
+#include "stream.h"
+#include "visible.h"
+
+/*
+ * Attributes of what is not served: a program that asks must not be told that
+ * it can. Each leaves this list with the code that serves it.
+ */
+static const uint8_t attributes_off[] = {
+	CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+	CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+	CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
+	CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+};
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device devices[DEVICES_MAX];
+static unsigned n_devices;
+
+/* Fixed before the client saw the page, so it is read like any memory. */
+static const struct page *facts_page(void)
+{
+	return (const struct page *)(uintptr_t)server.page;
+}
+
+static CUresult make_primaries(const unsigned *chosen, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		devices[i].index = chosen[i];
+		devices[i].primary = context_new(&devices[i], (CUdevice)i, true);
+		if (!devices[i].primary)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	__atomic_store_n(&n_devices, n, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+CUresult devices_init(void)
+{
+	const struct page *page = facts_page();
+	uint8_t uuids[DEVICES_MAX][16];
+	unsigned chosen[DEVICES_MAX];
+	CUresult result = (CUresult)page->init_result;
+	unsigned n;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (unsigned i = 0; i < page->n_devices; i++)
+		memcpy(uuids[i], page->device[i].uuid, sizeof(uuids[i]));
+	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), (const uint8_t(*)[16])uuids,
+		page->n_devices, chosen);
+	if (n == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	pthread_mutex_lock(&devices_lock);
+	if (n_devices == 0)
+		result = make_primaries(chosen, n);
+	pthread_mutex_unlock(&devices_lock);
+	return result;
+}
+
+unsigned device_count(void)
+{
+	return __atomic_load_n(&n_devices, __ATOMIC_ACQUIRE);
+}
+
+struct device *device_get(CUdevice ordinal)
+{
+	return ordinal >= 0 && (unsigned)ordinal < device_count() ? &devices[ordinal] : NULL;
+}
+
+const struct device_facts *device_facts(const struct device *device)
+{
+	return &facts_page()->device[device->index];
+}
+
+CUresult device_attribute(const struct device *device, unsigned attribute, int *ret_value)
+{
+	const struct device_facts *facts = device_facts(device);
+
+	if (attribute == 0 || attribute >= DEVICE_ATTRIBUTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (facts->attribute_result[attribute] != CUDA_SUCCESS)
+		return (CUresult)facts->attribute_result[attribute];
+	*ret_value = facts->attribute[attribute];
+	for (size_t i = 0; i < sizeof(attributes_off); i++)
+		if (attributes_off[i] == attribute)
+			*ret_value = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult device_open(struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (__atomic_load_n(&device->is_open, __ATOMIC_ACQUIRE))
+		return link_check(&server);
+	pthread_mutex_lock(&devices_lock);
+	if (!device->is_open)
+		result = send_device_open(device->index, &device->heap, &device->heap_size,
+			&device->granularity, &device->priority_least, &device->priority_greatest,
+			device->limits);
+	if (result == CUDA_SUCCESS && !device->is_open) {
+		stream_open_null(device->primary, device->index);
+		__atomic_store_n(&device->is_open, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&devices_lock);
+	return result;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's calls about devices, all answered from what the server told at
+ * the introduction. Any thread of the application.
+ *
+ * Invariant: nothing here asks the server.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "device.h"
+
+CUresult local_cuDeviceGet(CUdevice *device, int ordinal)
+{
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(ordinal))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*device = ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetCount(int *count)
+{
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*count = (int)device_count();
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+	size_t size;
+
+	if (!name || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	size = strnlen(device_facts(device)->name, sizeof(device_facts(device)->name) - 1);
+	size = MIN(size, (size_t)len - 1);
+	memcpy(name, device_facts(device)->name, size);
+	memset(name + size, 0, (size_t)len - size);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+
+	if (!uuid)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	memcpy(uuid->bytes, device_facts(device)->uuid, sizeof(uuid->bytes));
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+
+	if (!uuid)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	memcpy(uuid->bytes, device_facts(device)->uuid_v2, sizeof(uuid->bytes));
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*bytes = device_facts(device)->total_memory;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+
+	if (!pi)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	return device_attribute(device, (unsigned)attrib, pi);
+}
+
+CUresult local_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+	const char *text;
+	size_t size;
+
+	if (!pciBusId || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	text = device_facts(device)->pci_bus_id;
+	size = strnlen(text, sizeof(device_facts(device)->pci_bus_id) - 1);
+	if (size >= (size_t)len)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(pciBusId, text, size);
+	pciBusId[size] = '\0';
+	return CUDA_SUCCESS;
+}
+
+static bool hex_next(const char **text, unsigned *ret_value)
+{
+	const char *start = *text;
+	unsigned value = 0;
+
+	for (; *text - start < 8; (*text)++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (unsigned)(c - '0');
+		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+			value = value << 4 | (unsigned)((c | 0x20) - 'a' + 10);
+		else
+			break;
+	}
+	*ret_value = value;
+	return *text != start;
+}
+
+/* [domain]:[bus]:[device].[function], domain and function optional. */
+static bool parse_pci(const char *text, unsigned ret_place[3])
+{
+	unsigned part[3] = {0}, function;
+	unsigned n = 0;
+
+	do
+		if (!hex_next(&text, &part[n++]))
+			return false;
+	while (n < 3 && *text == ':' && text++);
+	if (n < 2)
+		return false;
+	if (*text == '.') {
+		text++;
+		if (!hex_next(&text, &function) || function != 0)
+			return false;
+	}
+	ret_place[0] = n == 3 ? part[0] : 0;
+	ret_place[1] = part[n - 2];
+	ret_place[2] = part[n - 1];
+	return *text == '\0';
+}
+
+CUresult local_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+{
+	static const unsigned attributes[3] = {
+		CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+		CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+		CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+	};
+	unsigned place[3];
+
+	if (!dev || !pciBusId || !parse_pci(pciBusId, place))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < device_count(); i++) {
+		const struct device_facts *facts = device_facts(device_get((CUdevice)i));
+		unsigned same = 0;
+
+		for (unsigned k = 0; k < 3; k++)
+			same += facts->attribute[attributes[k]] == (int32_t)place[k];
+		if (same == 3) {
+			*dev = (CUdevice)i;
+			return CUDA_SUCCESS;
+		}
+	}
+	return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult local_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+	CUresult result;
+
+	if (!major || !minor)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
+}
+
+CUresult local_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+{
+	const struct device *device = device_get(dev);
+	const int32_t *value;
+
+	if (!prop)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	value = device_facts(device)->attribute;
+	*prop = (CUdevprop){
+		.maxThreadsPerBlock = value[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
+		.maxThreadsDim = {value[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X],
+			value[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y],
+			value[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z]},
+		.maxGridSize = {value[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X],
+			value[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y],
+			value[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z]},
+		.sharedMemPerBlock = value[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK],
+		.totalConstantMemory = value[CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY],
+		.SIMDWidth = value[CU_DEVICE_ATTRIBUTE_WARP_SIZE],
+		.memPitch = value[CU_DEVICE_ATTRIBUTE_MAX_PITCH],
+		.regsPerBlock = value[CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK],
+		.clockRate = value[CU_DEVICE_ATTRIBUTE_CLOCK_RATE],
+		.textureAlign = value[CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT],
+	};
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+	if (!canAccessPeer)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(dev) || !device_get(peerDev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*canAccessPeer = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetP2PAttribute(
+	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+{
+	if (!value || attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+		attrib > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(srcDevice) || !device_get(dstDevice) || srcDevice == dstDevice)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*value = 0;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Events. Any thread of the application.
+ *
+ * Invariant: a recorded event has a stream and a mark of it that the server
+ * writes right behind the event, so what a later record does to the stream
+ * does not change what the event waits for.
+ */
+
+#include "client.h"
+#include "event.h"
+#include "route.h"
+#include "send.h"
+#include "slab.h"
+#include "stream.h"
+#include "timeline.h"
+#include "wire.h"
+
+#define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+struct event {
+	struct slab_head slab;
+	struct context *context;
+	unsigned flags;
+	pthread_mutex_t lock;  /* of what follows */
+	struct stream *stream; /* NULL: never recorded */
+	uint64_t mark;
+};
+
+static struct slab events = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct event),
+	.n_max = WIRE_EVENTS_MAX,
+};
+
+/* The event of a call in the current context. */
+static CUresult enter(CUevent handle, struct event **ret_event)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_event = slab_find(&events, handle);
+	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The stream of its last record, and the mark behind it; NULL: never recorded. */
+static struct stream *event_place(struct event *event, uint64_t *ret_mark)
+{
+	struct stream *stream;
+
+	pthread_mutex_lock(&event->lock);
+	stream = event->stream;
+	*ret_mark = event->mark;
+	pthread_mutex_unlock(&event->lock);
+	return stream;
+}
+
+static bool event_is_done(struct event *event)
+{
+	uint64_t mark;
+	struct stream *stream = event_place(event, &mark);
+
+	return !stream || timeline_reached(stream, mark);
+}
+
+static CUresult event_end(struct event *event)
+{
+	CUresult result = send_event_destroy(slab_id(&events, event));
+
+	pthread_mutex_destroy(&event->lock);
+	slab_give(&events, event);
+	return result;
+}
+
+void events_end_context(struct context *context)
+{
+	for (unsigned i = 0; i < events.n_ever; i++) {
+		struct event *event = slab_find(&events, events.base + i * sizeof(*event));
+
+		if (event && event->context == context)
+			(void)event_end(event);
+	}
+}
+
+CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	struct context *context;
+	struct event *event;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent || (Flags & ~(unsigned)FLAGS_MASK) ||
+		(Flags & (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)) ==
+			CU_EVENT_INTERPROCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (Flags & CU_EVENT_INTERPROCESS)
+		return refuse("cuEventCreate", "events between processes are not served yet");
+	event = slab_take(&events);
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&event->lock, NULL);
+	event->context = context;
+	event->flags = Flags;
+	result = send_event_create(slab_id(&events, event), Flags);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&events, event);
+		return result;
+	}
+	*phEvent = (CUevent)event;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuEventDestroy_v2(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = enter(hEvent, &event);
+
+	return result == CUDA_SUCCESS ? event_end(event) : result;
+}
+
+CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event->context->device != context_current->device)
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&event->lock);
+	result = timeline_record(stream, slab_id(&events, event), &event->mark);
+	if (result == CUDA_SUCCESS)
+		event->stream = stream;
+	pthread_mutex_unlock(&event->lock);
+	return result;
+}
+
+CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	/* The one flag there is is for streams that capture. */
+	if (flags != CU_EVENT_RECORD_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	return local_cuEventRecord(hEvent, hStream);
+}
+
+CUresult local_cuEventQuery(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = enter(hEvent, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!event_is_done(event))
+		return CUDA_ERROR_NOT_READY;
+	return link_late_error(&server);
+}
+
+CUresult local_cuEventSynchronize(CUevent hEvent)
+{
+	struct stream *stream;
+	struct event *event;
+	uint64_t mark;
+	CUresult result = enter(hEvent, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = event_place(event, &mark);
+	if (stream)
+		result = timeline_wait(stream, mark);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct event *start, *end;
+	uint64_t mark;
+	CUresult result = enter(hStart, &start);
+
+	if (result == CUDA_SUCCESS)
+		result = enter(hEnd, &end);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pMilliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || !event_place(start, &mark) ||
+		!event_place(end, &mark))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!event_is_done(start) || !event_is_done(end))
+		return CUDA_ERROR_NOT_READY;
+	return send_event_elapsed(slab_id(&events, start), slab_id(&events, end), pMilliseconds);
+}
+
+/* Needs no message where the wait is over, or is the stream's own order. */
+CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	uint64_t mark;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags != CU_EVENT_WAIT_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (event_place(event, &mark) == stream || event_is_done(event))
+		return CUDA_SUCCESS;
+	result = send_event_wait(stream_id(stream), slab_id(&events, event));
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Setting device memory. Any thread of the application.
+ *
+ * Invariant: what is posted lies in one range of this process's own, and none
+ * of it waits.
+ */
+
+#include "client.h"
+#include "memory.h"
+#include "send.h"
+#include "stream.h"
+
+struct fill {
+	uint64_t dst;
+	uint32_t value;
+	uint32_t width; /* bytes of an element */
+	uint64_t count; /* elements of a row */
+	uint64_t pitch; /* bytes; of no meaning for one row */
+	uint64_t rows;
+};
+
+/* Bytes from the first to the last; false: more than there are addresses. */
+static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
+{
+	uint64_t row, above;
+
+	return !__builtin_mul_overflow(fill->count, fill->width, &row) &&
+	       !__builtin_mul_overflow(fill->rows - 1, fill->pitch, &above) &&
+	       !__builtin_add_overflow(row, above, ret_bytes) &&
+	       (fill->rows == 1 || fill->pitch >= row);
+}
+
+static CUresult fill_post(struct fill fill, CUstream handle)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	uint64_t bytes;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, handle, &stream);
+	if (result != CUDA_SUCCESS || fill.count == 0 || fill.rows == 0)
+		return result;
+	if (fill.rows == 1)
+		fill.pitch = 0;
+	if (fill.dst % fill.width != 0 || fill.pitch % fill.width != 0 ||
+		!fill_extent(&fill, &bytes) || !memory_contains(fill.dst, bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_fill(stream_id(stream), fill.dst, fill.value, fill.width, fill.count,
+		fill.pitch, fill.rows);
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+CUresult local_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, implicit);
+}
+
+CUresult local_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, implicit);
+}
+
+CUresult local_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, implicit);
+}
+
+CUresult local_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, hStream);
+}
+
+CUresult local_cuMemsetD16Async(
+	CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, hStream);
+}
+
+CUresult local_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, hStream);
+}
+
+CUresult local_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
+	size_t Width, size_t Height, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, implicit);
+}
+
+CUresult local_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
+	size_t Width, size_t Height, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, implicit);
+}
+
+CUresult local_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
+	size_t Width, size_t Height, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, implicit);
+}
+
+CUresult local_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
+	size_t Width, size_t Height, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, hStream);
+}
+
+CUresult local_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
+	size_t Width, size_t Height, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, hStream);
+}
+
+CUresult local_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
+	size_t Width, size_t Height, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, hStream);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The size of an image: a fatbin, its wrapper, an ELF file or PTX text. Any
+ * thread. Reads the program's own memory.
+ *
+ * Invariant: sizes are computed from the image's own heads and nowhere else.
+ */
+
+#include <elf.h>
+#include <string.h>
+
+#include "base.h"
+#include "image.h"
+
+#define WRAPPER_MAGIC 0x466243b1u
+#define FATBIN_MAGIC 0xba55ed50u
+
+/* What nvcc puts into .nvFatBinSegment; later versions have more fields behind. */
+struct wrapper {
+	uint32_t magic;
+	uint32_t version;
+	const void *data;
+};
+
+struct fatbin_head {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t head_size;
+	uint64_t body_size;
+};
+
+static size_t fatbin_size(const void *image)
+{
+	struct fatbin_head head;
+
+	memcpy(&head, image, sizeof(head));
+	return head.head_size + head.body_size;
+}
+
+static size_t elf_size(const uint8_t *image)
+{
+	Elf64_Ehdr head;
+	size_t size;
+
+	memcpy(&head, image, sizeof(head));
+	size = MAX(head.e_phoff + (size_t)head.e_phnum * head.e_phentsize,
+		head.e_shoff + (size_t)head.e_shnum * head.e_shentsize);
+	for (unsigned i = 0; i < head.e_shnum; i++) {
+		Elf64_Shdr section;
+
+		memcpy(&section, image + head.e_shoff + (size_t)i * head.e_shentsize,
+			sizeof(section));
+		if (section.sh_type != SHT_NOBITS)
+			size = MAX(size, section.sh_offset + section.sh_size);
+	}
+	return MAX(size, sizeof(head));
+}
+
+static bool is_text(const char *image)
+{
+	/* PTX begins with a directive, a comment or blanks. */
+	return *image == '.' || *image == '/' || *image == ' ' || *image == '\t' ||
+	       *image == '\r' || *image == '\n';
+}
+
+int image_find(const void *image, const void **ret_data, size_t *ret_size)
+{
+	uint32_t magic = 0;
+
+	/* A text may be shorter than a magic. */
+	if (is_text(image)) {
+		*ret_data = image;
+		*ret_size = strlen(image) + 1;
+		return 0;
+	}
+	memcpy(&magic, image, sizeof(magic));
+	if (magic == WRAPPER_MAGIC) {
+		struct wrapper wrapper;
+
+		memcpy(&wrapper, image, sizeof(wrapper));
+		image = wrapper.data;
+		if (!image)
+			return -EBADMSG;
+		memcpy(&magic, image, sizeof(magic));
+	}
+	if (magic == FATBIN_MAGIC)
+		*ret_size = fatbin_size(image);
+	else if (!memcmp(image, ELFMAG, SELFMAG))
+		*ret_size = elf_size(image);
+	else
+		return -EBADMSG;
+	*ret_data = image;
+	return 0;
+}

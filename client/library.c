@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Loading code and finding what is in it. Any thread of the application.
+ *
+ * Invariant: an image's frame on the connection and the message that speaks of
+ * it are sent under one lock, so the server meets them in the same order.
+ */
+
+#include <string.h>
+
+#include "frame.h"
+#include "image.h"
+#include "library.h"
+#include "link.h"
+#include "memory.h"
+#include "send.h"
+
+#define LIBRARIES_MAX (1u << 16)
+#define KERNELS_MAX (1u << 18)
+/* The server reads the frame when it comes to the message, perhaps behind much other work. */
+#define IMAGE_SEND_MS 60000
+
+_Static_assert(LIBRARIES_MAX <= WIRE_OBJECTS_MAX && KERNELS_MAX <= WIRE_OBJECTS_MAX, "wire");
+
+static struct slab libraries = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct library),
+	.n_max = LIBRARIES_MAX,
+};
+static struct slab kernels = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct kernel),
+	.n_max = KERNELS_MAX,
+};
+static pthread_mutex_t image_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct library *library_find(const void *handle)
+{
+	return slab_find(&libraries, handle);
+}
+
+struct kernel *kernel_find(const void *handle)
+{
+	/* Kernels lie at multiples of twice the offset: its bit tells which handle it is. */
+	return slab_find(&kernels, (void *)((uintptr_t)handle & ~(uintptr_t)FUNCTION_OFFSET));
+}
+
+struct kernel *kernel_find_kernel(CUkernel handle)
+{
+	return slab_find(&kernels, handle);
+}
+
+struct kernel *kernel_find_function(CUfunction handle)
+{
+	return slab_find(&kernels, (const uint8_t *)handle - FUNCTION_OFFSET);
+}
+
+uint32_t library_id(const struct library *library)
+{
+	return slab_id(&libraries, library);
+}
+
+uint32_t kernel_id(const struct kernel *kernel)
+{
+	return slab_id(&kernels, kernel);
+}
+
+static CUresult compile(const struct library *library, size_t size, const struct jit *jit)
+{
+	_cleanup_free_ struct jit_answer *answer = calloc(1, sizeof(*answer));
+	CUresult result;
+
+	if (!answer)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_library_compile(library_id(library), size, jit->is_module,
+		MIN(jit->error.size, WIRE_JIT_LOG_MAX), MIN(jit->info.size, WIRE_JIT_LOG_MAX),
+		jit->options, jit->n_options, &answer->result, answer->values,
+		&answer->error_filled, &answer->info_filled, &answer->error_length, answer->logs,
+		sizeof(answer->logs), &answer->n_logs);
+	jit_write(jit, answer);
+	return result == CUDA_SUCCESS ? (CUresult)answer->result : result;
+}
+
+static CUresult send_image(
+	const void *data, size_t size, const struct library *library, const struct jit *jit)
+{
+	_cleanup_close_ int fd = -EBADF;
+	struct frame_image frame = {.size = size};
+	CUresult result;
+	int r;
+
+	r = shm_create_image("mps-image", data, size, &fd);
+	if (r < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	frame_init(&frame, FRAME_IMAGE, 1);
+	pthread_mutex_lock(&image_lock);
+	r = frame_send(server.sock, &frame, &fd, IMAGE_SEND_MS);
+	if (r == 0)
+		result = jit ? compile(library, size, jit)
+			     : send_library_load(library_id(library), size);
+	else {
+		/* Half a frame may be on the connection: nothing more can be said on it. */
+		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
+		result = CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	pthread_mutex_unlock(&image_lock);
+	return result;
+}
+
+CUresult library_load(const void *image, struct context *context, const struct jit *jit,
+	struct library **ret_library)
+{
+	struct library *library;
+	const void *data;
+	CUresult result;
+	size_t size;
+
+	if (image_find(image, &data, &size) < 0)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (size == 0 || size > WIRE_IMAGE_MAX)
+		return CUDA_ERROR_INVALID_IMAGE;
+	library = slab_take(&libraries);
+	if (!library)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&library->lock, NULL);
+	library->context = context;
+	result = send_image(data, size, library, jit);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&libraries, library);
+		return result;
+	}
+	*ret_library = library;
+	return CUDA_SUCCESS;
+}
+
+static void kernel_free(struct kernel *kernel)
+{
+	free(kernel->name);
+	free(kernel->params);
+	kernel->name = NULL;
+	kernel->params = NULL;
+	slab_give(&kernels, kernel);
+}
+
+void library_unload(struct library *library)
+{
+	struct kernel *kernel;
+
+	memory_end_owner(library);
+	while ((kernel = library->kernels)) {
+		library->kernels = kernel->next;
+		kernel_free(kernel);
+	}
+	(void)send_library_unload(library_id(library));
+	pthread_mutex_destroy(&library->lock);
+	slab_give(&libraries, library);
+}
+
+/* Fills a taken kernel with what the server tells. */
+static CUresult kernel_ask(struct kernel *kernel, const char *name)
+{
+	_cleanup_free_ struct param_layout *params =
+		malloc(sizeof(*params) * WIRE_PARAMS_COUNT_MAX);
+	uint32_t n_params = 0;
+	CUresult result;
+
+	if (!params)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_library_kernel(library_id(kernel->library), kernel_id(kernel), name,
+		kernel->attributes, &kernel->param_bytes, params, WIRE_PARAMS_COUNT_MAX, &n_params);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint32_t i = 0; i < n_params; i++)
+		if (!range_ok(params[i].offset, params[i].size, kernel->param_bytes))
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+	if (kernel->param_bytes > WIRE_PARAMS_MAX)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	kernel->n_params = n_params;
+	kernel->params = malloc(sizeof(*params) * MAX(n_params, 1u));
+	kernel->name = strdup(name);
+	if (!kernel->params || !kernel->name)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(kernel->params, params, sizeof(*params) * n_params);
+	return CUDA_SUCCESS;
+}
+
+/* Under the library's lock, so that a name is asked for once. */
+static CUresult kernel_new(struct library *library, const char *name, struct kernel **ret_kernel)
+{
+	struct kernel *kernel = slab_take(&kernels);
+	CUresult result;
+
+	if (!kernel)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	kernel->library = library;
+	result = kernel_ask(kernel, name);
+	if (result != CUDA_SUCCESS) {
+		kernel_free(kernel);
+		return result;
+	}
+	kernel->next = library->kernels;
+	library->kernels = kernel;
+	*ret_kernel = kernel;
+	return CUDA_SUCCESS;
+}
+
+CUresult library_kernel(struct library *library, const char *name, struct kernel **ret_kernel)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct kernel *kernel;
+
+	pthread_mutex_lock(&library->lock);
+	kernel = library->kernels;
+	while (kernel && strcmp(kernel->name, name) != 0)
+		kernel = kernel->next;
+	if (!kernel)
+		result = kernel_new(library, name, &kernel);
+	pthread_mutex_unlock(&library->lock);
+	*ret_kernel = kernel;
+	return result;
+}
+
+CUresult library_global(
+	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+{
+	struct context *context;
+	uint64_t address, size;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = send_library_global(
+			library_id(library), context->device->index, name, &address, &size);
+	if (result == CUDA_SUCCESS)
+		result = memory_add_variable(context, library, address, size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ret_address)
+		*ret_address = address;
+	if (ret_size)
+		*ret_size = size;
+	return CUDA_SUCCESS;
+}
+
+void modules_end_context(struct context *context)
+{
+	for (unsigned i = 0; i < libraries.n_ever; i++) {
+		struct library *library =
+			slab_find(&libraries, libraries.base + i * sizeof(struct library));
+
+		if (library && library->context == context)
+			library_unload(library);
+	}
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's calls about libraries and modules. Any thread of the
+ * application.
+ *
+ * Invariant: a library belongs to the process, a module to a context; neither
+ * can be unloaded by the other's call.
+ */
+
+#include <fcntl.h>
+
+#include "client.h"
+#include "library.h"
+
+/* The driver reads whole files too; nobody has one as large. */
+#define FILE_MAX (1ull << 31)
+
+static CUresult read_file(const char *path, char **ret_bytes)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	_cleanup_free_ char *bytes = NULL;
+	off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	off_t done = 0;
+
+	if (size < 0)
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	if (size == 0 || (uint64_t)size > FILE_MAX)
+		return CUDA_ERROR_INVALID_IMAGE;
+	/* PTX files end without the NUL that PTX in memory has. */
+	bytes = calloc(1, (size_t)size + 1);
+	if (!bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (done < size) {
+		ssize_t n = pread(fd, bytes + done, (size_t)(size - done), done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return CUDA_ERROR_OPERATING_SYSTEM;
+		done += n;
+	}
+	*ret_bytes = TAKE_PTR(bytes);
+	return CUDA_SUCCESS;
+}
+
+/* A library needs no context; the server needs a GPU to load it on. */
+static CUresult open_some_device(void)
+{
+	struct context *context = context_current;
+
+	return device_open(context ? context->device : device_get(0));
+}
+
+CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+	void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+	void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	struct library *loaded = NULL;
+	struct jit jit = {0};
+	CUresult result;
+
+	if (!library || !code || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
+		(numLibraryOptions && !libraryOptions))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Options say how long the image stays; ours is a copy. */
+	(void)libraryOptionValues;
+	result = open_some_device();
+	if (result == CUDA_SUCCESS)
+		result = jit_read(&jit, jitOptions, jitOptionsValues, numJitOptions);
+	if (result == CUDA_SUCCESS)
+		result = library_load(code, NULL, numJitOptions ? &jit : NULL, &loaded);
+	if (result == CUDA_SUCCESS)
+		*library = (CUlibrary)loaded;
+	return result;
+}
+
+CUresult local_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+	CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions,
+	CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	_cleanup_free_ char *bytes = NULL;
+	CUresult result;
+
+	if (!library || !fileName)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = read_file(fileName, &bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return local_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues, numJitOptions,
+		libraryOptions, libraryOptionValues, numLibraryOptions);
+}
+
+CUresult local_cuLibraryUnload(CUlibrary library)
+{
+	struct library *found = library_find(library);
+
+	if (!found || found->context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	library_unload(found);
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_kernel(const void *library, const char *name, struct kernel **ret_kernel)
+{
+	struct library *found = library_find(library);
+
+	if (!name || !*name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return library_kernel(found, name, ret_kernel);
+}
+
+CUresult local_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+	struct kernel *kernel = NULL;
+	CUresult result;
+
+	if (!pKernel)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = get_kernel(library, name, &kernel);
+	if (result == CUDA_SUCCESS)
+		*pKernel = (CUkernel)kernel;
+	return result;
+}
+
+CUresult local_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pMod)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!library_find(library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pMod = (CUmodule)library;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *library, const char *name)
+{
+	struct library *found = library_find(library);
+
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return library_global(found, name, dptr, bytes);
+}
+
+CUresult local_cuLibraryGetGlobal(
+	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	return get_global(dptr, bytes, library, name);
+}
+
+CUresult local_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+	CUjit_option *options, void **optionValues)
+{
+	struct jit jit = {.is_module = true};
+	struct library *loaded = NULL;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!module || !image || (numOptions && (!options || !optionValues)))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = jit_read(&jit, options, optionValues, numOptions);
+	if (result == CUDA_SUCCESS)
+		result = library_load(image, context, &jit, &loaded);
+	if (result == CUDA_SUCCESS)
+		*module = (CUmodule)loaded;
+	return result;
+}
+
+CUresult local_cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return local_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult local_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+	return local_cuModuleLoadDataEx(module, fatCubin, 0, NULL, NULL);
+}
+
+CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
+{
+	_cleanup_free_ char *bytes = NULL;
+	CUresult result;
+
+	if (!module || !fname)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = read_file(fname, &bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return local_cuModuleLoadDataEx(module, bytes, 0, NULL, NULL);
+}
+
+CUresult local_cuModuleUnload(CUmodule hmod)
+{
+	struct library *found = library_find(hmod);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!found->context)
+		return CUDA_ERROR_NOT_PERMITTED;
+	library_unload(found);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+	struct kernel *kernel = NULL;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS && !hfunc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = get_kernel(hmod, name, &kernel);
+	if (result == CUDA_SUCCESS)
+		*hfunc = kernel_function(kernel);
+	return result;
+}
+
+CUresult local_cuModuleGetGlobal_v2(
+	CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+	return get_global(dptr, bytes, hmod, name);
+}
+
+/* The server's driver loads a function at its first use, as ours says here. */
+CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	if (!mode)
+		return CUDA_ERROR_INVALID_VALUE;
+	*mode = CU_MODULE_LAZY_LOADING;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What kernels there are in a library. Any thread of the application.
+ *
+ * Invariant: they come in the order in which the server's driver lists them,
+ * and as the same handles that asking by name gives.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "library.h"
+#include "send.h"
+
+#define NAMES_BYTES 12288
+
+/* The kernels of some names, a NUL behind each; not more than `n_max'. */
+static CUresult find_names(struct library *library, const char *names, uint32_t size,
+	unsigned n_max, struct kernel **kernels, unsigned *ret_n)
+{
+	const char *end = names + size;
+	unsigned n = 0;
+
+	if (size == 0 || end[-1] != 0)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	for (; names < end && n < n_max; names += strlen(names) + 1) {
+		CUresult result = library_kernel(library, names, &kernels[n]);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		n++;
+	}
+	*ret_n = n;
+	return CUDA_SUCCESS;
+}
+
+CUresult library_list(
+	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n)
+{
+	_cleanup_free_ uint8_t *names = malloc(NAMES_BYTES);
+	uint32_t count = 0, size = 0;
+	unsigned n = 0;
+
+	if (!names)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do {
+		unsigned n_found = 0;
+		CUresult result = send_library_names(
+			library_id(library), n, &count, names, NAMES_BYTES, &size);
+
+		if (result == CUDA_SUCCESS && n < count)
+			result = find_names(library, (const char *)names, size, n_max - n,
+				kernels + n, &n_found);
+		if (result != CUDA_SUCCESS)
+			return result;
+		n += n_found;
+	} while (n < MIN(count, n_max));
+	*ret_n = n;
+	return CUDA_SUCCESS;
+}
+
+CUresult library_count(struct library *library, unsigned *ret_count)
+{
+	uint8_t none[1];
+	uint32_t size = 0;
+
+	return send_library_names(library_id(library), UINT32_MAX, ret_count, none, 0, &size);
+}
+
+static CUresult count_get(unsigned *count, const void *handle)
+{
+	struct library *library = library_find(handle);
+
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!library)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return library_count(library, count);
+}
+
+/* The handles of kernels lie where these did. */
+static CUresult list_get(void **handles, unsigned n_max, const void *handle, unsigned *ret_n)
+{
+	struct library *library = library_find(handle);
+
+	*ret_n = 0;
+	if (!handles)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!library)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (n_max == 0)
+		return CUDA_SUCCESS;
+	return library_list(library, n_max, (struct kernel **)handles, ret_n);
+}
+
+CUresult local_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
+{
+	return count_get(count, lib);
+}
+
+CUresult local_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
+{
+	unsigned n;
+
+	return list_get((void **)kernels, numKernels, lib, &n);
+}
+
+CUresult local_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? count_get(count, mod) : result;
+}
+
+CUresult local_cuModuleEnumerateFunctions(
+	CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+{
+	struct context *context;
+	unsigned n = 0;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = list_get((void **)functions, numFunctions, mod, &n);
+	for (unsigned i = 0; result == CUDA_SUCCESS && i < n; i++)
+		functions[i] = kernel_function((struct kernel *)functions[i]);
+	return result;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LINK_H
+#define LINK_H
+
+/*
+ * The one connection of this process to its server, and the memories that came
+ * with it. Opened once and never closed: the kernel does it at the process's
+ * end, and that is how the server learns of it.
+ */
+
+#include "api.h"
+#include "ring.h"
+
+struct link {
+	int sock;
+	uint32_t is_dead;     /* atomic: the server has hung up */
+	uint32_t late_errors; /* atomic: count of page->error already told */
+	struct ring_sender sender;
+	struct ring_control __shm *control;
+	const struct page __shm *page;
+	uint8_t *staging;
+};
+
+extern struct link server;
+
+/* What link_open() can say besides 0 and -errno. */
+enum {
+	LINK_NOBODY = 1, /* no daemon listens there */
+};
+
+/*
+ * Introduces this process. On failure, and for LINK_NOBODY, `why' says where
+ * and what; `ret_result' is then the CUresult for every later call.
+ */
+int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_result);
+
+/* In a forked child, before it is introduced itself: lets go of the parent's connection. */
+void link_forget(struct link *link);
+
+/* Looks whether the server still holds its end (a system call); for ring_push(). */
+bool link_is_alive(void *link);
+
+/*
+ * Reads the FRAME_MEMORY that came before an answer; its reader alone reads the
+ * connection (host.c, under a lock). The caller owns the descriptor. -errno: it
+ * is not there, and every call fails from now on.
+ */
+int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd);
+
+/* What makes every call fail from now on: a GPU fault, the server's end; else CUDA_SUCCESS. */
+static inline CUresult link_check(const struct link *link)
+{
+	uint32_t fault = shm_load32(&link->page->fault);
+
+	if (unlikely(fault))
+		return (CUresult)fault;
+	if (unlikely(__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED)))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	return CUDA_SUCCESS;
+}
+
+/* An error that came late, once: what the next synchronising call returns. */
+CUresult link_late_error(struct link *link);
+
+#endif

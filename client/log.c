@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Log lines of the client library. Any thread of the application.
+ *
+ * Invariant: the variable is read and the file opened once a process, at the
+ * first line, and nothing here takes a lock that a fork could leave taken.
+ */
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+
+#define LINE_BYTES 2560
+#define REFUSED_MAX 1024
+
+static const char *const level_names[] = {
+	[LOG_ERROR] = "error",
+	[LOG_WARN] = "warn",
+	[LOG_INFO] = "info",
+	[LOG_DEBUG] = "debug",
+};
+
+/* The level in the low byte, 0 before the first line; the descriptor above it. */
+static uint64_t log_state;
+
+static enum log_level level_parse(const char *text, size_t length)
+{
+	for (enum log_level level = LOG_ERROR; level <= LOG_DEBUG; level++)
+		if (strlen(level_names[level]) == length &&
+			!strncmp(level_names[level], text, length))
+			return level;
+	return LOG_WARN;
+}
+
+static uint64_t log_open(void)
+{
+	const char *wanted = secure_getenv("MPS_CLIENT_LOG");
+	enum log_level level = LOG_WARN;
+	uint64_t state, before = 0;
+	int fd = STDERR_FILENO;
+
+	if (wanted) {
+		size_t length = strcspn(wanted, ",");
+
+		level = level_parse(wanted, length);
+		if (wanted[length] == ',')
+			fd = open(wanted + length + 1,
+				O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+		if (fd < 0)
+			fd = STDERR_FILENO;
+	}
+	state = (uint64_t)fd << 8 | level;
+	if (__atomic_compare_exchange_n(
+		    &log_state, &before, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return state;
+	/* Another thread was first: its file counts. */
+	if (fd != STDERR_FILENO)
+		close(fd);
+	return before;
+}
+
+static void line_write(int fd, enum log_level level, const char *text)
+{
+	char line[LINE_BYTES];
+	int n = snprintf(line, sizeof(line), "mps-client[%d]: %s: %s\n", (int)getpid(),
+		level_names[level], text);
+	size_t size = MIN((size_t)n, sizeof(line) - 1);
+
+	line[size - 1] = '\n';
+	/* Nobody is left to be told that a log can't be written. */
+	if (write(fd, line, size) < 0)
+		return;
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+	uint64_t state = __atomic_load_n(&log_state, __ATOMIC_ACQUIRE);
+	char text[LINE_BYTES - 64];
+	int saved = errno;
+	va_list args;
+
+	if (state == 0)
+		state = log_open();
+	if (level <= (enum log_level)(state & 0xff)) {
+		va_start(args, format);
+		vsnprintf(text, sizeof(text), format, args);
+		va_end(args);
+		line_write((int)(state >> 8), level, text);
+	}
+	errno = saved;
+}
+
+void log_refused(const char *symbol, const char *why)
+{
+	static const char *seen[REFUSED_MAX];
+
+	/* Filled from the front, each place once: two threads agree by the exchange. */
+	for (size_t i = 0; i < REFUSED_MAX; i++) {
+		const char *there = __atomic_load_n(&seen[i], __ATOMIC_ACQUIRE);
+
+		if (!there && __atomic_compare_exchange_n(&seen[i], &there, symbol, false,
+				      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+			log_warn("%s: %s", symbol, why);
+			return;
+		}
+		if (!strcmp(there, symbol))
+			return;
+	}
+}

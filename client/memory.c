@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory of this process. Any thread of the application.
+ *
+ * Invariant: a range leaves the mirror before the server hears of its end, so
+ * an address that is given out again is never found in it twice.
+ */
+
+#include <pthread.h>
+
+#include "client.h"
+#include "log.h"
+#include "memory.h"
+#include "mirror.h"
+#include "registered.h"
+#include "send.h"
+#include "stream.h"
+
+/* Rows of cuMemAllocPitch() begin at multiples of this, as the driver has them. */
+#define PITCH_ALIGN 512u
+
+static pthread_mutex_t mirror_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mirror mirror;
+static uint64_t last_id;
+
+bool memory_find(uint64_t address, struct memory_range *ret_range)
+{
+	const struct memory_range *range;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = mirror_find(&mirror, address);
+	if (range)
+		*ret_range = *range;
+	pthread_mutex_unlock(&mirror_lock);
+	return range;
+}
+
+bool memory_contains(uint64_t address, uint64_t size)
+{
+	struct memory_range range;
+
+	return memory_find(address, &range) && range_ok(address - range.address, size, range.size);
+}
+
+bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range)
+{
+	return memory_find(address, ret_range) && ret_range->address == address &&
+	       (kinds & MEMORY_KIND(ret_range->kind));
+}
+
+bool memory_remove(uint64_t address)
+{
+	bool is_removed;
+
+	pthread_mutex_lock(&mirror_lock);
+	is_removed = mirror_remove(&mirror, address);
+	pthread_mutex_unlock(&mirror_lock);
+	return is_removed;
+}
+
+uint64_t memory_new_id(void)
+{
+	return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+CUresult memory_add(struct memory_range *range)
+{
+	int r;
+
+	pthread_mutex_lock(&mirror_lock);
+	range->id = memory_new_id();
+	r = mirror_add(&mirror, range);
+	pthread_mutex_unlock(&mirror_lock);
+	if (r == 0)
+		return CUDA_SUCCESS;
+	if (r == -ENOMEM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	log_error("the server gave out %#llx twice", (unsigned long long)range->address);
+	return CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+CUresult memory_add_variable(
+	struct context *context, const void *owner, uint64_t address, uint64_t size)
+{
+	struct memory_range range = {
+		.address = address,
+		.size = size,
+		.context = context,
+		.owner = owner,
+		.kind = MEMORY_VARIABLE,
+	};
+	struct memory_range there;
+
+	if (size == 0 || memory_find(address, &there))
+		return CUDA_SUCCESS;
+	return memory_add(&range);
+}
+
+/* Takes out the next range at or above `*at' that ends with its context or owner. */
+static bool memory_take(
+	uint64_t *at, const struct context *context, const void *owner, struct memory_range *ret)
+{
+	const struct memory_range *range;
+	bool is_found = false;
+
+	pthread_mutex_lock(&mirror_lock);
+	while (!is_found && (range = mirror_next(&mirror, *at))) {
+		*at = range->address + 1;
+		is_found = context ? range->context == context && range->kind != MEMORY_VARIABLE
+				   : range->owner == owner;
+		if (!is_found)
+			continue;
+		*ret = *range;
+		mirror_remove(&mirror, range->address);
+	}
+	pthread_mutex_unlock(&mirror_lock);
+	return is_found;
+}
+
+void memory_end_owner(const void *owner)
+{
+	struct memory_range range;
+	uint64_t at = 0;
+
+	while (memory_take(&at, NULL, owner, &range))
+		;
+}
+
+static CUresult give_back(const struct memory_range *range)
+{
+	return range->kind == MEMORY_ALLOCATED ? send_memory_free(range->address)
+					       : send_host_free(range->address);
+}
+
+void memory_end_context(struct context *context)
+{
+	struct memory_range range;
+	uint64_t at = 0;
+
+	while (memory_take(&at, context, NULL, &range))
+		(void)give_back(&range);
+	registered_end_context(context);
+}
+
+CUresult local_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	struct memory_range range = {.size = bytesize, .kind = MEMORY_ALLOCATED};
+	CUresult result = context_enter(&range.context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || bytesize == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_memory_alloc(range.context->device->index, bytesize, &range.address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = memory_add(&range);
+	if (result != CUDA_SUCCESS) {
+		if (result == CUDA_ERROR_OUT_OF_MEMORY)
+			(void)send_memory_free(range.address);
+		return result;
+	}
+	*dptr = range.address;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+	size_t Height, unsigned int ElementSizeBytes)
+{
+	size_t pitch = ALIGN_UP(WidthInBytes, PITCH_ALIGN), size;
+	CUresult result;
+
+	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0 || pitch < WidthInBytes ||
+		(ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16) ||
+		__builtin_mul_overflow(pitch, Height, &size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = local_cuMemAlloc_v2(dptr, size);
+	if (result == CUDA_SUCCESS)
+		*pPitch = pitch;
+	return result;
+}
+
+/* Waits as the driver does, but for this process's own work alone. */
+CUresult memory_free(const struct memory_range *range)
+{
+	CUresult result = streams_wait_device(range->context->device->index);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!memory_remove(range->address))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = give_back(range);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS || dptr == 0)
+		return result;
+	if (!memory_find_start(
+		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_MANAGED), &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	return memory_free(&range);
+}
+
+CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct context *context;
+	uint64_t free_bytes, total_bytes;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!free || !total)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*free = free_bytes;
+	*total = total_bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!memory_find(dptr, &range))
+		return CUDA_ERROR_NOT_FOUND;
+	if (pbase)
+		*pbase = range.address;
+	if (psize)
+		*psize = range.size;
+	return CUDA_SUCCESS;
+}

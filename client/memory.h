@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+/*
+ * A mirror of this process's own memory that the GPU reaches, so that ranges,
+ * attributes and bad frees are answered without asking. Any thread.
+ */
+
+#include "context.h"
+
+enum memory_kind {
+	MEMORY_ALLOCATED,  /* cuMemAlloc(): the program frees it */
+	MEMORY_VARIABLE,   /* of a library: goes with it */
+	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory at one address with the GPU's */
+	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
+	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
+};
+
+struct memory_range {
+	uint64_t address;
+	uint64_t size;
+	struct context *context;
+	const void *owner; /* the library of a variable; not owned */
+	enum memory_kind kind;
+	unsigned flags; /* of its making, where it had some */
+	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
+};
+
+/* A copy of the range that `address' lies in; false: none of ours. */
+bool memory_find(uint64_t address, struct memory_range *ret_range);
+
+/* Whether [address, address + size) lies in one range of ours. */
+bool memory_contains(uint64_t address, uint64_t size);
+
+/* The same for memory of one of the kinds that begins at `address'. */
+bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range);
+
+/* Notes a new range, and gives it its id. CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult memory_add(struct memory_range *range);
+
+/* For a range of any kind. */
+uint64_t memory_new_id(void);
+
+/* Forgets the range that starts there; false: another thread has. */
+bool memory_remove(uint64_t address);
+
+/* Frees what the program allocated, when the work of its device is done. */
+CUresult memory_free(const struct memory_range *range);
+
+/* A set of kinds. */
+#define MEMORY_KIND(kind) (1u << (kind))
+
+/* Notes a variable of a library; once noted it stays until memory_end_owner(). */
+CUresult memory_add_variable(
+	struct context *context, const void *owner, uint64_t address, uint64_t size);
+void memory_end_owner(const void *owner);
+
+/* Frees what was allocated in a context that ends. */
+void memory_end_context(struct context *context);
+
+#endif

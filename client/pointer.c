@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a program may ask about an address. Any thread of the application.
+ *
+ * Invariant: answered from the mirrors; an address that is in none is the
+ * program's own host memory, of which the driver knows nothing.
+ */
+
+#include "client.h"
+#include "memory.h"
+#include "registered.h"
+
+static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
+{
+	return memory_find(ptr, ret_range) || registered_find(ptr, ret_range);
+}
+
+/* Managed memory counts as the device's. */
+static bool is_host(const struct memory_range *range)
+{
+	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED;
+}
+
+static bool has_host_pointer(const struct memory_range *range)
+{
+	return is_host(range) || range->kind == MEMORY_MANAGED;
+}
+
+/* Attributes whose value is an int or unsigned. */
+static bool value_int(
+	const struct memory_range *range, CUpointer_attribute attribute, unsigned *ret_value)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*ret_value = is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*ret_value = (unsigned)range->context->ordinal;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*ret_value = range->kind != MEMORY_REGISTERED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*ret_value = !is_host(range);
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*ret_value = range->kind == MEMORY_MANAGED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		*ret_value = 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*ret_value = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Attributes as wide as a pointer. */
+static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
+	CUpointer_attribute attribute, uint64_t *ret_value)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*ret_value = (uintptr_t)range->context;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*ret_value = range->kind == MEMORY_REGISTERED ? 0 : ptr;
+		return true;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		*ret_value = range->id;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*ret_value = range->address;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*ret_value = range->size;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* it can't be exported */
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*ret_value = 0;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
+	const struct memory_range *range, CUdeviceptr ptr)
+{
+	unsigned value;
+	uint64_t wide;
+
+	if (value_int(range, attribute, &value)) {
+		*(unsigned *)data = value;
+		return CUDA_SUCCESS;
+	}
+	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && has_host_pointer(range))
+		wide = ptr;
+	else if (!value_wide(range, ptr, attribute, &wide))
+		return CUDA_ERROR_INVALID_VALUE;
+	*(uint64_t *)data = wide;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct memory_range range;
+
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!data || !find(ptr, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	return pointer_attribute(data, attribute, &range, ptr);
+}
+
+/* What cuPointerGetAttributes() says of host memory: the driver leaves ranges as they were. */
+static void attribute_of_host(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	static const struct memory_range nothing;
+	uint64_t wide;
+
+	if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		*(int *)data = CU_DEVICE_INVALID;
+	else if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+		*(uint64_t *)data = ptr;
+	else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+		 attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+		return;
+	else if (value_wide(&nothing, 0, attribute, &wide))
+		*(uint64_t *)data = 0;
+	else
+		*(unsigned *)data = 0;
+}
+
+static bool is_known(CUpointer_attribute attribute)
+{
+	return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
+	       attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE &&
+	       attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS;
+}
+
+/* Succeeds for host memory too: what does not apply is zero. */
+CUresult local_cuPointerGetAttributes(
+	unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+{
+	struct memory_range range;
+	bool is_ours;
+
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!attributes || !data || numAttributes == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	is_ours = find(ptr, &range);
+	for (unsigned i = 0; i < numAttributes; i++) {
+		if (!data[i] || !is_known(attributes[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!is_ours)
+			attribute_of_host(data[i], attributes[i], ptr);
+		else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
+			 !has_host_pointer(&range))
+			*(uint64_t *)data[i] = 0;
+		else
+			(void)pointer_attribute(data[i], attributes[i], &range, ptr);
+	}
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Numbered objects in one mapping, of which only what is used costs memory.
+ * Any thread of the application.
+ *
+ * Invariant: the mapping stays where it is; an object's head is valid memory
+ * whether it is in use or not.
+ */
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "slab.h"
+
+static uint8_t *slab_base(struct slab *slab)
+{
+	void *map;
+
+	if (slab->base)
+		return slab->base;
+	map = mmap(NULL, slab->object_size * slab->n_max, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	__atomic_store_n(&slab->base, map, __ATOMIC_RELEASE);
+	return map;
+}
+
+void *slab_take(struct slab *slab)
+{
+	struct slab_head *head = NULL;
+	uint8_t *base;
+
+	pthread_mutex_lock(&slab->lock);
+	base = slab_base(slab);
+	if (base && slab->first_free) {
+		head = (void *)(base + (slab->first_free - 1) * slab->object_size);
+		slab->first_free = head->next_free;
+	} else if (base && slab->n_ever < slab->n_max)
+		head = (void *)(base + slab->n_ever++ * slab->object_size);
+	if (head) {
+		memset(head, 0, slab->object_size);
+		__atomic_store_n(&head->is_used, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&slab->lock);
+	return head;
+}
+
+void slab_give(struct slab *slab, void *object)
+{
+	struct slab_head *head = object;
+
+	pthread_mutex_lock(&slab->lock);
+	__atomic_store_n(&head->is_used, 0, __ATOMIC_RELEASE);
+	head->next_free = slab->first_free;
+	slab->first_free = slab_id(slab, object) + 1;
+	pthread_mutex_unlock(&slab->lock);
+}
+
+void *slab_find(const struct slab *slab, const void *handle)
+{
+	uint8_t *base = __atomic_load_n(&slab->base, __ATOMIC_ACQUIRE);
+	uintptr_t at = (uintptr_t)handle - (uintptr_t)base;
+	struct slab_head *head;
+
+	if (!base || at >= slab->object_size * slab->n_max || at % slab->object_size != 0)
+		return NULL;
+	head = (void *)(base + at);
+	return __atomic_load_n(&head->is_used, __ATOMIC_ACQUIRE) ? head : NULL;
+}

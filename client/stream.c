@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of streams: making, finding, waiting, ending. Any thread of the
+ * application.
+ *
+ * Invariant: the server hears of a stream's end when the stream's last mark has
+ * been seen. Until then it can be waited for like any other, and its place is
+ * not given out: an earlier owner's mark, coming late, would set it back.
+ */
+
+#include "compat.h"
+#include "client.h"
+#include "bounds.h"
+#include "link.h"
+#include "route.h"
+#include "send.h"
+#include "stream.h"
+#include "timeline.h"
+
+struct stream streams[STREAMS_MAX];
+
+/* A thread's own default streams, by device; the address of it is the thread's value. */
+struct thread_streams {
+	struct {
+		struct stream *stream;
+		uint64_t unique; /* a reset of the device may have given its place to another */
+	} of[DEVICES_MAX];
+};
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned n_places = DEVICES_MAX;   /* atomic: those ever used are below */
+static unsigned next_place = DEVICES_MAX; /* where the search for a free one begins */
+static uint64_t last_unique;
+static _Thread_local struct thread_streams *thread_streams;
+static pthread_key_t thread_key;
+static bool has_thread_key;
+
+static void stream_setup(
+	struct stream *stream, struct context *context, bool is_blocking, int priority)
+{
+	__atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
+	__atomic_store_n(&stream->device, context->device->index, __ATOMIC_RELAXED);
+	__atomic_store_n(&stream->is_blocking, is_blocking, __ATOMIC_RELAXED);
+	stream->priority = priority;
+	__atomic_store_n(&stream->unique, __atomic_add_fetch(&last_unique, 1, __ATOMIC_RELAXED),
+		__ATOMIC_RELAXED);
+	__atomic_store_n(&stream->state, STREAM_USED, __ATOMIC_RELEASE);
+}
+
+void stream_open_null(struct context *context, unsigned device)
+{
+	pthread_mutex_init(&streams[device].lock, NULL);
+	stream_setup(&streams[device], context, true, 0);
+}
+
+/* Of a stream that the program has destroyed: whether it was the time to tell the server. */
+static bool stream_reap(struct stream *stream)
+{
+	uint32_t dying = STREAM_DYING;
+
+	if (!timeline_reached(stream, __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE)) ||
+		!__atomic_compare_exchange_n(&stream->state, &dying, STREAM_LEAVING, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return false;
+	(void)send_stream_destroy(stream_id(stream));
+	__atomic_store_n(&stream->state, STREAM_FREE, __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool place_is_free(struct stream *stream)
+{
+	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+
+	return state == STREAM_FREE || (state == STREAM_DYING && stream_reap(stream));
+}
+
+/* NULL: as many streams as there can be. */
+static struct stream *place_take(void)
+{
+	const unsigned places = STREAMS_MAX - DEVICES_MAX, start = next_place - DEVICES_MAX;
+
+	for (unsigned i = 0; i < places; i++) {
+		struct stream *stream = &streams[DEVICES_MAX + (start + i) % places];
+
+		next_place =
+			stream_id(stream) + 1 < STREAMS_MAX ? stream_id(stream) + 1 : DEVICES_MAX;
+		if (!place_is_free(stream))
+			continue;
+		if (stream_id(stream) >= n_places) {
+			pthread_mutex_init(&stream->lock, NULL);
+			__atomic_store_n(&n_places, stream_id(stream) + 1, __ATOMIC_RELEASE);
+		}
+		return stream;
+	}
+	return NULL;
+}
+
+static CUresult stream_new(
+	struct context *context, bool is_blocking, int priority, struct stream **ret_stream)
+{
+	const struct device *device = context->device;
+	struct stream *stream;
+	CUresult result;
+
+	priority = MAX(device->priority_greatest, MIN(priority, device->priority_least));
+	pthread_mutex_lock(&table_lock);
+	stream = place_take();
+	result = !stream ? CUDA_ERROR_OUT_OF_MEMORY
+			 : send_stream_create(stream_id(stream), device->index,
+				   is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
+				   priority);
+	if (result == CUDA_SUCCESS)
+		stream_setup(stream, context, is_blocking, priority);
+	pthread_mutex_unlock(&table_lock);
+	*ret_stream = stream;
+	return result;
+}
+
+/* What was posted on it still runs; its last mark tells when that is done. */
+static CUresult stream_end(struct stream *stream)
+{
+	uint32_t used = STREAM_USED;
+	uint64_t mark;
+	CUresult result;
+
+	if (!__atomic_compare_exchange_n(&stream->state, &used, STREAM_LEAVING, false,
+		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = timeline_mark(stream, &mark);
+	__atomic_store_n(&stream->state, STREAM_DYING, __ATOMIC_RELEASE);
+	stream_reap(stream);
+	pthread_mutex_lock(&table_lock);
+	next_place = MIN(next_place, stream_id(stream)); /* low places keep the table short */
+	pthread_mutex_unlock(&table_lock);
+	return result;
+}
+
+/* The thread's own stream of a device, NULL if it has none or no longer. */
+static struct stream *thread_stream(const struct thread_streams *own, unsigned device)
+{
+	struct stream *stream = own->of[device].stream;
+
+	if (!stream || __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_USED ||
+		__atomic_load_n(&stream->unique, __ATOMIC_RELAXED) != own->of[device].unique)
+		return NULL;
+	return stream;
+}
+
+static void thread_end(void *value)
+{
+	struct thread_streams *own = value;
+
+	for (unsigned i = 0; i < DEVICES_MAX && route_get() == ROUTE_MPS; i++)
+		if (thread_stream(own, i))
+			(void)stream_end(own->of[i].stream);
+	free(own);
+}
+
+static CUresult thread_streams_get(struct thread_streams **ret_own)
+{
+	struct thread_streams *own = thread_streams;
+
+	if (likely(own)) {
+		*ret_own = own;
+		return CUDA_SUCCESS;
+	}
+	own = calloc(1, sizeof(*own));
+	if (!own)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&table_lock);
+	if (!has_thread_key && pthread_key_create)
+		has_thread_key = pthread_key_create(&thread_key, thread_end) == 0;
+	pthread_mutex_unlock(&table_lock);
+	if (has_thread_key)
+		pthread_setspecific(thread_key, own);
+	thread_streams = own;
+	*ret_own = own;
+	return CUDA_SUCCESS;
+}
+
+static CUresult stream_per_thread(struct context *context, struct stream **ret_stream)
+{
+	unsigned device = context->device->index;
+	struct thread_streams *own = NULL;
+	CUresult result = thread_streams_get(&own);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_stream = thread_stream(own, device);
+	if (*ret_stream)
+		return CUDA_SUCCESS;
+	result = stream_new(context, true, 0, ret_stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	own->of[device].stream = *ret_stream;
+	own->of[device].unique = (*ret_stream)->unique;
+	return CUDA_SUCCESS;
+}
+
+CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream)
+{
+	uintptr_t at = (uintptr_t)handle - (uintptr_t)streams;
+	struct stream *stream;
+
+	if (!handle || handle == CU_STREAM_LEGACY) {
+		*ret_stream = &streams[context->device->index];
+		return CUDA_SUCCESS;
+	}
+	if (handle == CU_STREAM_PER_THREAD)
+		return stream_per_thread(context, ret_stream);
+	if (at >= sizeof(streams) || at % sizeof(*stream) != 0)
+		return CUDA_ERROR_INVALID_HANDLE;
+	stream = &streams[at / sizeof(*stream)];
+	if (stream_id(stream) < DEVICES_MAX ||
+		__atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_USED)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ret_stream = stream;
+	return CUDA_SUCCESS;
+}
+
+static bool is_busy(struct stream *stream)
+{
+	return __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE) ||
+	       !timeline_reached(stream, __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE));
+}
+
+static CUresult wait_one(struct stream *stream)
+{
+	uint64_t mark;
+	CUresult result = timeline_mark(stream, &mark);
+
+	return result == CUDA_SUCCESS ? timeline_wait(stream, mark) : result;
+}
+
+static bool is_of_device(const struct stream *stream, unsigned device, bool blocking_only)
+{
+	if (stream_id(stream) < DEVICES_MAX)
+		return stream_id(stream) == device;
+	/* One that changes hands meanwhile is waited for in vain at worst. */
+	return __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_FREE &&
+	       __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device &&
+	       (!blocking_only || __atomic_load_n(&stream->is_blocking, __ATOMIC_RELAXED));
+}
+
+/* Marks all first: the GPU works on them side by side. */
+static CUresult wait_many(unsigned device, bool blocking_only)
+{
+	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	CUresult result = CUDA_SUCCESS;
+	uint64_t mark;
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+		if (is_of_device(&streams[i], device, blocking_only) && is_busy(&streams[i]))
+			result = timeline_mark(&streams[i], &mark);
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+		if (is_of_device(&streams[i], device, blocking_only) && is_busy(&streams[i]))
+			result = wait_one(&streams[i]);
+	if (result == CUDA_SUCCESS)
+		result = link_check(&server);
+	return result;
+}
+
+/* The NULL stream ends what every blocking stream has begun. */
+CUresult stream_wait(struct stream *stream)
+{
+	if (stream_id(stream) < DEVICES_MAX)
+		return wait_many(stream->device, true);
+	return wait_one(stream);
+}
+
+CUresult streams_wait_device(unsigned device)
+{
+	return wait_many(device, false);
+}
+
+void streams_end_context(struct context *context)
+{
+	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = DEVICES_MAX; i < n; i++)
+		if (__atomic_load_n(&streams[i].context, __ATOMIC_RELAXED) == context &&
+			__atomic_load_n(&streams[i].state, __ATOMIC_ACQUIRE) == STREAM_USED)
+			(void)stream_end(&streams[i]);
+}
+
+CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phStream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_new(context, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
+	if (result == CUDA_SUCCESS)
+		*phStream = (CUstream)stream;
+	return result;
+}
+
+CUresult local_cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+	return local_cuStreamCreateWithPriority(phStream, Flags, 0);
+}
+
+CUresult local_cuStreamDestroy_v2(CUstream hStream)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((CUstream)stream != hStream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return stream_end(stream);
+}
+
+CUresult local_cuStreamSynchronize(CUstream hStream)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, hStream, &stream);
+	if (result == CUDA_SUCCESS)
+		result = stream_wait(stream);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+/*
+ * A mark that is only posted now comes a moment later even where all is done:
+ * the first to ask gives it that moment.
+ */
+static CUresult query_one(struct stream *stream)
+{
+	bool is_new = __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	uint64_t mark;
+	CUresult result = timeline_mark(stream, &mark);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (is_new ? timeline_reached_soon(stream, mark) : timeline_reached(stream, mark))
+		return CUDA_SUCCESS;
+	return CUDA_ERROR_NOT_READY;
+}
+
+static CUresult query_many(unsigned device)
+{
+	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+		if (is_of_device(&streams[i], device, true) && is_busy(&streams[i]))
+			result = query_one(&streams[i]);
+	return result;
+}
+
+CUresult local_cuStreamQuery(CUstream hStream)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (stream_id(stream) < DEVICES_MAX)
+		result = query_many(stream->device);
+	else
+		result = query_one(stream);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}

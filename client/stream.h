@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STREAM_H
+#define STREAM_H
+
+/*
+ * Streams as the client knows them. A stream's place in the table is its id on
+ * the wire and its index in the timeline; the first DEVICES_MAX are the NULL
+ * streams of the server's devices. A place is never freed memory, so any
+ * handle can be tested.
+ */
+
+#include <pthread.h>
+
+#include "api.h"
+#include "context.h"
+#include "layout.h"
+
+enum stream_state {
+	STREAM_FREE,
+	STREAM_USED,
+	STREAM_LEAVING, /* in the hands of who ends it */
+	STREAM_DYING,   /* destroyed by the program, with work left */
+};
+
+struct stream {
+	uint32_t state;          /* atomic: enum stream_state */
+	uint32_t is_issued;      /* atomic: something was posted since the last mark */
+	uint32_t device;         /* atomic, as the next two: read in passing by who waits */
+	uint32_t is_blocking;    /* takes turns with the NULL stream */
+	struct context *context; /* of its maker; the last one's after its end */
+	int priority;
+	uint64_t unique;      /* cuStreamGetId(): never given twice */
+	pthread_mutex_t lock; /* of marked, and of posting a mark */
+	uint64_t marked;      /* atomic */
+};
+
+extern struct stream streams[STREAMS_MAX];
+
+static inline uint32_t stream_id(const struct stream *stream)
+{
+	return (uint32_t)(stream - streams);
+}
+
+/* After something was posted on it. */
+static inline void stream_issued(struct stream *stream)
+{
+	__atomic_store_n(&stream->is_issued, 1, __ATOMIC_RELEASE);
+}
+
+/* Makes the NULL stream of a device usable. Called under the lock of device_open(). */
+void stream_open_null(struct context *context, unsigned device);
+
+/*
+ * The stream behind a handle: 0 and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+ * (made at a thread's first use), or one of cuStreamCreate().
+ */
+CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream);
+
+/* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
+CUresult stream_wait(struct stream *stream);
+
+/* Waits for all that this process has posted on a device. */
+CUresult streams_wait_device(unsigned device);
+
+/* Ends the streams of a context that goes. */
+void streams_end_context(struct context *context);
+
+#endif

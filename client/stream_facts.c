@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a program may ask about a stream. Any thread of the application.
+ *
+ * Invariant: nothing here asks the server or waits.
+ */
+
+#include "client.h"
+#include "stream.h"
+
+/* The stream of a call in the current context, for one result. */
+static CUresult find(CUstream handle, const void *ret, struct stream **ret_stream)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ret)
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream_resolve(context, handle, ret_stream);
+}
+
+CUresult local_cuStreamGetPriority(CUstream hStream, int *priority)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, priority, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*priority = stream->priority;
+	return result;
+}
+
+CUresult local_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, flags, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*flags = stream->is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+	return result;
+}
+
+CUresult local_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, streamId, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*streamId = stream->unique;
+	return result;
+}
+
+CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, pctx, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*pctx = stream_id(stream) < DEVICES_MAX ? (CUcontext)context_current
+							: (CUcontext)stream->context;
+	return result;
+}
+
+CUresult local_cuStreamGetDevice(CUstream hStream, CUdevice *device)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, device, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*device = stream->context->ordinal;
+	return result;
+}
+
+/* Capture is not served, so nothing captures. */
+CUresult local_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, captureStatus, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+	return result;
+}
+
+CUresult local_cuStreamGetCaptureInfo(
+	CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
+{
+	CUresult result = local_cuStreamIsCapturing(hStream, captureStatus_out);
+
+	/* The id is meaningful only while a stream captures. */
+	if (result == CUDA_SUCCESS && id_out)
+		*id_out = 0;
+	return result;
+}
+
+CUresult local_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
+	size_t *numDependencies_out)
+{
+	CUresult result = local_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graph_out)
+		*graph_out = NULL;
+	if (dependencies_out)
+		*dependencies_out = NULL;
+	if (numDependencies_out)
+		*numDependencies_out = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
+	const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+{
+	if (edgeData_out)
+		*edgeData_out = NULL;
+	return local_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out,
+		dependencies_out, numDependencies_out);
+}

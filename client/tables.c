@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The private tables. Any thread of the application.
+ *
+ * Invariant: a table is an array of words, its size in bytes first (but for
+ * storage_table), then functions; it never moves. A slot that nobody was seen
+ * to call answers CUDA_ERROR_NOT_SUPPORTED instead of being NULL, unless the
+ * driver's own is.
+ */
+
+#include <string.h>
+
+#include "integrity.h"
+#include "tables.h"
+
+/* Indexed by what the runtime calls a callback id; all zero: nobody listens. */
+#define CALLBACKS 1024
+#define RESOURCES 14
+
+union word {
+	size_t size;
+	void (*function)(void);
+};
+
+#define SLOT(function_)                                                                            \
+	{                                                                                          \
+		.function = (void (*)(void))(function_)                                            \
+	}
+#define SIZE(table)                                                                                \
+	{                                                                                          \
+		.size = sizeof(table)                                                              \
+	}
+
+static CUresult refused_slot(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Called at events that never happen while all flags are zero. */
+static void ignored_slot(void)
+{
+}
+
+#define REFUSED SLOT(refused_slot)
+#define IGNORED SLOT(ignored_slot)
+
+/* ---- 6bd5fb6c: the runtime's own interface */
+
+static CUresult interface_primary(CUcontext *context, CUdevice device)
+{
+	return context ? host_primary(device, context) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static const union word interface_table[13] = {
+	SIZE(interface_table),
+	SLOT(cuModuleLoadData),
+	SLOT(interface_primary),
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	SLOT(cuModuleLoadData),
+	IGNORED,
+	REFUSED,
+	REFUSED,
+	{.size = 0},
+	REFUSED,
+	IGNORED,
+};
+
+/* ---- a094798c: flags of what a profiler wants to hear of */
+
+static uint32_t callback_flags[CALLBACKS];
+static uint32_t resource_flags[RESOURCES];
+
+static void hooks_callbacks(uint32_t **base, size_t *count)
+{
+	*base = callback_flags;
+	*count = CALLBACKS;
+}
+
+static void hooks_resources(uint32_t **base, size_t *count)
+{
+	*base = resource_flags;
+	*count = RESOURCES;
+}
+
+static CUresult context_id(CUcontext context, unsigned long long *id)
+{
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = 0;
+	return context ? cuCtxGetId(context, id) : CUDA_SUCCESS;
+}
+
+static const union word hooks_table[7] = {
+	SIZE(hooks_table),
+	IGNORED,
+	SLOT(hooks_callbacks),
+	IGNORED,
+	SLOT(context_id),
+	IGNORED,
+	SLOT(hooks_resources),
+};
+
+/* ---- 42d85a81: the thread's current context */
+
+static const union word thread_table[3] = {
+	SIZE(thread_table),
+	REFUSED,
+	SLOT(cuCtxGetCurrent),
+};
+
+/* ---- c693336e: context-local storage, the one without a size */
+
+static CUresult storage_slot_put(CUcontext context, void *key, void *value, storage_end_fn end)
+{
+	struct storage *storage;
+	CUresult result = host_storage(context, &storage);
+
+	return result == CUDA_SUCCESS ? storage_put(storage, key, value, end) : result;
+}
+
+static CUresult storage_slot_delete(CUcontext context, void *key)
+{
+	struct storage *storage;
+	CUresult result = host_storage(context, &storage);
+
+	return result == CUDA_SUCCESS ? storage_delete(storage, key) : result;
+}
+
+static CUresult storage_slot_get(void **value, CUcontext context, void *key)
+{
+	struct storage *storage;
+	CUresult result = host_storage(context, &storage);
+
+	return result == CUDA_SUCCESS ? storage_get(storage, key, value) : result;
+}
+
+static const union word storage_table[4] = {
+	SLOT(storage_slot_put),
+	SLOT(storage_slot_delete),
+	SLOT(storage_slot_get),
+	{.size = 0},
+};
+
+/* ---- 263e8860: whether a context wraps another; none of ours does */
+
+static CUresult checks_is_wrapped(CUcontext context, uint32_t *is_wrapped, CUcontext *inner)
+{
+	(void)inner;
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*is_wrapped = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult checks_mode(void)
+{
+	return CUDA_SUCCESS;
+}
+
+static const union word checks_table[15] = {
+	SIZE(checks_table),
+	REFUSED,
+	SLOT(checks_is_wrapped),
+	SLOT(checks_mode),
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+	REFUSED,
+};
+
+/* ---- d4082055: the integrity check */
+
+static CUresult integrity_slot(uint32_t version, uint64_t unix_seconds, uint8_t *digest);
+
+static const union word integrity_table[3] = {
+	SIZE(integrity_table),
+	SLOT(integrity_slot),
+	REFUSED,
+};
+
+static CUresult integrity_slot(uint32_t version, uint64_t unix_seconds, uint8_t *digest)
+{
+	const struct integrity_places places = {
+		.interface_table = interface_table,
+		.check_table = integrity_table,
+		.check_function = (const void *)integrity_slot,
+	};
+
+	return integrity_answer(&places, version, unix_seconds, digest);
+}
+
+/* ---- 21318c60: what cuBLAS asks about contexts and streams */
+
+#define STREAM_TABLE_WORDS 93
+
+static CUresult stream_context_device(CUcontext context, CUdevice *device)
+{
+	return cuCtxGetDevice_v2(device, context);
+}
+
+/* The object it hands out is the stream's handle, the two names of the NULL stream made one. */
+static CUresult stream_object(CUcontext context, CUstream stream, void **object, int is_per_thread)
+{
+	unsigned long long id;
+	CUresult result;
+
+	(void)context;
+	if (!stream || stream == CU_STREAM_LEGACY)
+		stream = is_per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	result = cuStreamGetId(stream, &id);
+	if (result == CUDA_SUCCESS)
+		*object = stream;
+	return result;
+}
+
+static CUresult stream_object_id(CUcontext context, void *object, unsigned long long *id)
+{
+	(void)context;
+	return cuStreamGetId(object, id);
+}
+
+static const union word stream_table[STREAM_TABLE_WORDS] = {
+	[0] = SIZE(stream_table),
+	[1 ... 2] = REFUSED,
+	[3] = SLOT(stream_context_device),
+	[4] = SLOT(context_id),
+	[5 ... 38] = REFUSED,
+	[39] = SLOT(stream_object_id),
+	[40 ... 50] = REFUSED,
+	[51] = SLOT(stream_object),
+	[52 ... 90] = REFUSED,
+	[92] = REFUSED,
+};
+
+/* ---- 6e163fbe: the functions of a module, for cuFFT */
+
+#define MODULE_TABLE_WORDS 99
+
+typedef void (*each_function_fn)(void *user, CUfunction function, const char *name);
+
+/* Returns how many there are, not a CUresult. */
+static unsigned module_functions(
+	CUcontext context, CUmodule module, each_function_fn each, void *user)
+{
+	_cleanup_free_ CUfunction *functions = NULL;
+	unsigned n = 0;
+
+	(void)context;
+	if (cuModuleGetFunctionCount(&n, module) != CUDA_SUCCESS || n == 0)
+		return 0;
+	functions = calloc(n, sizeof(CUfunction));
+	if (!functions || cuModuleEnumerateFunctions(functions, n, module) != CUDA_SUCCESS)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
+		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		const char *name = NULL;
+
+		if (cuFuncGetName(&name, functions[i]) == CUDA_SUCCESS)
+			each(user, functions[i], name);
+	}
+	return n;
+}
+
+static const union word module_table[MODULE_TABLE_WORDS] = {
+	[0] = SIZE(module_table),
+	[1 ... 6] = REFUSED,
+	[7] = SLOT(module_functions),
+	[8 ... 92] = REFUSED,
+	[94 ... 98] = REFUSED,
+};
+
+/* ---- 1734dc26: which SMs are neighbours; without an answer cuBLASLt does not need it */
+
+static const union word topology_table[17] = {
+	[0] = SIZE(topology_table),
+	[1 ... 12] = REFUSED,
+	[13] = IGNORED,
+	[14 ... 16] = REFUSED,
+};
+
+static const struct {
+	uint8_t id[16];
+	const union word *table;
+} tables[] = {
+	{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
+		 0xf9},
+		interface_table},
+	{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
+		 0x66},
+		hooks_table},
+	{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
+		 0xdc},
+		thread_table},
+	{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
+		 0x93},
+		storage_table},
+	{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
+		 0x7e},
+		checks_table},
+	{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
+		 0xf2},
+		integrity_table},
+	{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
+		 0xf2},
+		stream_table},
+	{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
+		 0x1e},
+		module_table},
+	{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+		 0xca},
+		topology_table},
+};
+
+CUresult tables_find(const void **ret_table, const CUuuid *id)
+{
+	if (!ret_table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		if (!memcmp(id->bytes, tables[i].id, sizeof(tables[i].id))) {
+			*ret_table = tables[i].table;
+			return CUDA_SUCCESS;
+		}
+	*ret_table = NULL;
+	return CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TIMELINE_H
+#define TIMELINE_H
+
+/*
+ * How far the GPU has come on a stream. Marks are numbers that the GPU writes
+ * into the server's page in the stream's order; to know that something is done
+ * is to have seen a mark that was posted after it. Any thread.
+ */
+
+#include "stream.h"
+
+/* The newest mark, posting one if there is anything after the last. */
+CUresult timeline_mark(struct stream *stream, uint64_t *ret_mark);
+
+/*
+ * Notes that something was posted which `ret_mark' will cover once
+ * timeline_mark() has been called again.
+ */
+void timeline_note(struct stream *stream, uint64_t *ret_mark);
+
+/*
+ * Records the event of that number and posts a mark right behind it, which is
+ * then the newest of the stream.
+ */
+CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_mark);
+
+bool timeline_reached(const struct stream *stream, uint64_t mark);
+
+/* The same, looking for as long as a waiter spins. */
+bool timeline_reached_soon(const struct stream *stream, uint64_t mark);
+
+/* Waits for a posted mark. Returns what link_check() says if it will never come. */
+CUresult timeline_wait(struct stream *stream, uint64_t mark);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A server's clients. Loop thread.
+ *
+ * Invariant: a connection is on its way to one server at most, and is closed
+ * here only when that server has it.
+ */
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include "clients.h"
+#include "daemon.h"
+#include "link.h"
+#include "peer.h"
+#include "server.h"
+#include "tenant.h"
+
+/* How soon to look whether the server has read: at first, and at most. */
+#define SETTLE_MS 1
+#define SETTLE_MAX_MS 100
+
+struct client *clients_find(const struct server *server, uint64_t id)
+{
+	list_for_each (item, &server->clients) {
+		struct client *client = container_of(item, struct client, link);
+
+		if (client->id == id)
+			return client;
+	}
+	return NULL;
+}
+
+int clients_add(struct server *server, uint64_t id, pid_t pid)
+{
+	struct client *client;
+
+	if (server->n_clients >= SESSIONS_MAX)
+		return -EUSERS;
+	client = calloc(1, sizeof(*client));
+	if (!client)
+		return -ENOMEM;
+	client->id = id;
+	client->pid = pid;
+	list_add_tail(&server->clients, &client->link);
+	server->n_clients++;
+	return 0;
+}
+
+static void client_free(struct server *server, struct client *client)
+{
+	list_remove(&client->link);
+	free(client);
+	server->n_clients--;
+}
+
+void clients_remove(struct server *server, uint64_t id)
+{
+	struct client *client = clients_find(server, id);
+
+	if (!client)
+		return;
+	/* Who tells of its end has read of it. */
+	if (server->in_flight && server->in_flight_id == id)
+		clients_settle(server, false);
+	client_free(server, client);
+	server_bound_end(server);
+}
+
+void clients_clear(struct server *server)
+{
+	list_for_each_safe (item, following, &server->clients)
+		client_free(server, container_of(item, struct client, link));
+}
+
+/* ---- on their way */
+
+/* Whether the server has read every frame that was sent to it. */
+static bool has_read_all(const struct server *server)
+{
+	int n_bytes = 0;
+
+	if (ioctl(server->link->fd, SIOCOUTQ, &n_bytes) < 0 || n_bytes > 0)
+		return false;
+	/* A server that ends leaves nothing in the queue either, but an error. */
+	return !peer_is_reset(server->link);
+}
+
+void clients_settle(struct server *server, bool is_unread)
+{
+	struct peer *peer = server->in_flight;
+
+	if (!peer)
+		return;
+	server->in_flight = NULL;
+	peer->handed_to = NULL;
+	uv_timer_stop(&server->settle_timer);
+	if (!is_unread) {
+		peer_close(peer);
+		return;
+	}
+	client_free(server, clients_find(server, server->in_flight_id));
+	tenant_take_back(server->tenant, peer);
+}
+
+void clients_look(struct server *server)
+{
+	if (server->in_flight && server->link && has_read_all(server)) {
+		clients_settle(server, false);
+		tenant_progress(server->tenant);
+	}
+}
+
+static void on_settle(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+
+	if (!server->in_flight)
+		return;
+	server->settle_ms = MIN(server->settle_ms * 2, SETTLE_MAX_MS);
+	uv_timer_start(timer, on_settle, server->settle_ms, 0);
+	clients_look(server);
+}
+
+/* Sends it; the client is on the list. */
+static int send_client(struct server *server, struct peer *peer, uint64_t id)
+{
+	struct frame_client frame = {0};
+
+	frame_init(&frame, FRAME_CLIENT, 1);
+	frame.id = id;
+	frame.pid = (uint64_t)peer->cred.pid;
+	frame.uid = peer->cred.uid;
+	frame.gid = peer->cred.gid;
+	frame.hello = peer->in.hello;
+	return peer_send(server->link, &frame, peer->fd);
+}
+
+int clients_hand_over(struct server *server, struct peer *peer)
+{
+	uint64_t id = server->daemon->last_client_id + 1;
+	int r;
+
+	if (server->in_flight)
+		return -EAGAIN;
+	r = clients_add(server, id, peer->cred.pid);
+	if (r < 0)
+		return r;
+	r = send_client(server, peer, id);
+	if (r < 0) {
+		client_free(server, clients_find(server, id));
+		/* Where it is the server's connection that broke, the client goes on waiting. */
+		if (r != -EAGAIN)
+			peer_close(server->link);
+		return -EAGAIN;
+	}
+	server->daemon->last_client_id = id;
+	server->in_flight = peer;
+	server->in_flight_id = id;
+	peer->handed_to = server;
+	list_remove(&peer->wait);
+	peer_become(peer, PEER_HANDED_OVER);
+	server->settle_ms = SETTLE_MS;
+	uv_timer_start(&server->settle_timer, on_settle, SETTLE_MS, 0);
+	return 0;
+}

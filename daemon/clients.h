@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENTS_H
+#define CLIENTS_H
+
+/*
+ * The clients of one server: those handed over, and those that an adopted one
+ * has told us of.
+ *
+ * A connection that was handed over stays open here until the server has read
+ * it off its link, and only then the next one goes. If the server dies before,
+ * the client is not lost: it waits for another. Loop thread.
+ */
+
+#include <sys/types.h>
+
+#include "list.h"
+
+struct peer;
+struct server;
+
+struct client {
+	struct list link;
+	uint64_t id;
+	pid_t pid;
+};
+
+struct client *clients_find(const struct server *server, uint64_t id);
+
+/* 0, -EUSERS or -ENOMEM. */
+int clients_add(struct server *server, uint64_t id, pid_t pid);
+void clients_remove(struct server *server, uint64_t id);
+
+/*
+ * Hands a client's connection over. 0: it is on its way. -EAGAIN: later, when
+ * the one before has arrived (tenant_progress() follows). -errno: this client
+ * cannot be served.
+ */
+int clients_hand_over(struct server *server, struct peer *peer);
+
+/* A sign of life from the server: has what is on its way arrived? */
+void clients_look(struct server *server);
+
+/*
+ * The link has gone: what was on its way has been read, and is the server's,
+ * or (`is_unread') goes back to those who wait.
+ */
+void clients_settle(struct server *server, bool is_unread);
+
+/* Forgets them all. */
+void clients_clear(struct server *server);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+/*
+ * The commands, their arguments, who may give them and what they answer. Loop
+ * thread.
+ */
+
+#include "base.h"
+
+struct peer;
+
+/*
+ * Runs a line (which it changes). The reply is there when it returns, or the
+ * peer `is_waiting' and commander_resume() follows.
+ */
+void command_run(struct peer *peer, char *line);
+
+/* The command that the peer waits for has taken too long. */
+void command_on_deadline(struct peer *peer);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connections that send text. Loop thread.
+ *
+ * Invariant: no further command runs while a reply waits to be read, so what
+ * one peer can make us keep is bounded by the reply to one command.
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "commander.h"
+#include "daemon.h"
+#include "bounds.h"
+#include "lines.h"
+#include "peer.h"
+
+/* Commanders of one UID at a time: an operator's scripts, not an attack. */
+#define COMMANDERS_MAX 256
+
+/* What a peer may leave unread, and for how long. */
+#define OUT_MAX 65536
+#define OUT_MS 5000
+
+static void flush(struct peer *peer)
+{
+	while (peer->kind == PEER_COMMANDER && peer->out_size > 0) {
+		ssize_t n = send(peer->fd, peer->out, peer->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) {
+			peer_close(peer);
+			return;
+		}
+		peer->out_size -= (size_t)n;
+		memmove(peer->out, peer->out + n, peer->out_size);
+	}
+}
+
+static void put(struct peer *peer, const char *bytes, size_t size)
+{
+	if (peer->kind != PEER_COMMANDER)
+		return;
+	if (peer->out_size + size > peer->out_room) {
+		size_t room = MAX(peer->out_size + size, (size_t)4096);
+		char *out = room <= OUT_MAX ? realloc(peer->out, room) : NULL;
+
+		if (!out) {
+			peer_close(peer);
+			return;
+		}
+		peer->out = out;
+		peer->out_room = room;
+	}
+	memcpy(peer->out + peer->out_size, bytes, size);
+	peer->out_size += size;
+}
+
+void commander_reply(struct peer *peer, const char *format, ...)
+{
+	char line[LINE_MAX_SIZE + 2];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(line, sizeof(line) - 1, format, args);
+	va_end(args);
+	n = MIN(n, (int)sizeof(line) - 2);
+	line_clean(line);
+	peer_log(peer, "%s", line);
+	line[n] = '\n';
+	put(peer, line, (size_t)n + 1);
+}
+
+static void run_line(struct peer *peer, char *line)
+{
+	static const char eot = COMMAND_EOT;
+	size_t length = strlen(line);
+
+	if (length > 0 && line[length - 1] == '\r')
+		line[--length] = '\0';
+	if (length == 1 && line[0] == COMMAND_EOT) {
+		put(peer, &eot, 1);
+		return;
+	}
+	line_clean(line);
+	if (line[strspn(line, " ")] == '\0')
+		return;
+	peer_log(peer, "Cmd:%s", line);
+	/* The one for an incomplete line is over; a command that waits may set its own. */
+	peer_set_deadline(peer, 0);
+	command_run(peer, line);
+}
+
+/* Takes the next line out of the buffer; false if there is no whole one. */
+static bool take_line(struct peer *peer, char *line)
+{
+	char *newline = memchr(peer->in.text, '\n', peer->in_size);
+	size_t length = newline ? (size_t)(newline - peer->in.text) : peer->in_size;
+	size_t taken = newline ? length + 1 : length;
+
+	if (!newline && !(peer->at_end && length > 0))
+		return false;
+	memcpy(line, peer->in.text, length);
+	line[length] = '\0';
+	peer->in_size -= taken;
+	memmove(peer->in.text, peer->in.text + taken, peer->in_size);
+	return true;
+}
+
+/* Drops what belongs to a line that was too long. */
+static void skip_line(struct peer *peer)
+{
+	char *newline = memchr(peer->in.text, '\n', peer->in_size);
+	size_t dropped = newline ? (size_t)(newline - peer->in.text) + 1 : peer->in_size;
+
+	peer->is_skipping = !newline;
+	peer->in_size -= dropped;
+	memmove(peer->in.text, peer->in.text + dropped, peer->in_size);
+}
+
+static bool is_idle(const struct peer *peer)
+{
+	return peer->kind == PEER_COMMANDER && !peer->is_waiting && peer->out_size == 0;
+}
+
+/* Runs what is there, one after the other, and decides what is waited for next. */
+static void run_lines(struct peer *peer)
+{
+	char line[COMMAND_MAX + 1];
+
+	while (is_idle(peer) && take_line(peer, line)) {
+		run_line(peer, line);
+		flush(peer);
+	}
+	if (is_idle(peer) && peer->in_size == sizeof(peer->in.text)) {
+		commander_reply(peer, "A command has at most %d bytes", COMMAND_MAX - 1);
+		peer->is_skipping = true;
+		skip_line(peer);
+		flush(peer);
+	}
+	if (is_idle(peer) && peer->at_end)
+		peer_close(peer);
+	if (peer->kind != PEER_COMMANDER)
+		return;
+	peer_watch(peer);
+	/* A command that waits has set a deadline of its own, if it has one. */
+	if (!peer->is_waiting)
+		peer_set_deadline(peer, peer->out_size > 0                       ? OUT_MS
+					: peer->in_size > 0 || peer->is_skipping ? INTRODUCTION_MS
+										 : 0);
+}
+
+void commander_on_deadline(struct peer *peer)
+{
+	if (peer->is_waiting)
+		command_on_deadline(peer);
+	else
+		peer_close(peer);
+}
+
+static void on_resume(uv_timer_t *timer)
+{
+	struct peer *peer = timer->data;
+
+	if (peer->kind != PEER_COMMANDER)
+		return;
+	flush(peer);
+	run_lines(peer);
+}
+
+void commander_resume(struct peer *peer)
+{
+	if (peer->kind != PEER_COMMANDER)
+		return;
+	peer->is_waiting = false;
+	/* Later, since the caller goes through lists that the next command may change. */
+	uv_timer_start(&peer->timer, on_resume, 0, 0);
+}
+
+int commander_events(const struct peer *peer)
+{
+	if (peer->is_waiting)
+		return 0;
+	if (peer->out_size > 0)
+		return UV_WRITABLE;
+	return peer->at_end ? 0 : UV_READABLE;
+}
+
+static unsigned count_commanders(const struct daemon *daemon, uid_t uid)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->peers) {
+		const struct peer *peer = container_of(item, struct peer, link);
+
+		n += peer->kind == PEER_COMMANDER && peer->cred.uid == uid;
+	}
+	return n;
+}
+
+static void fill(struct peer *peer)
+{
+	ssize_t n = recv(peer->fd, peer->in.text + peer->in_size,
+		sizeof(peer->in.text) - peer->in_size, MSG_DONTWAIT);
+
+	if (n > 0) {
+		peer->in_size += (size_t)n;
+		if (peer->is_skipping)
+			skip_line(peer);
+	} else if (n == 0)
+		peer->at_end = true;
+	else if (errno != EAGAIN && errno != EINTR)
+		peer_close(peer);
+}
+
+void commander_on_event(struct peer *peer, int events)
+{
+	if (events & UV_WRITABLE)
+		flush(peer);
+	if (is_idle(peer) && !peer->at_end && (events & UV_READABLE))
+		fill(peer);
+	if (peer->kind == PEER_COMMANDER)
+		run_lines(peer);
+}
+
+/*
+ * Until its first line is whole it stays a stranger, with a stranger's
+ * deadline.
+ */
+void commander_read(struct peer *peer)
+{
+	fill(peer);
+	if (peer->kind != PEER_STRANGER)
+		return;
+	if (!peer->at_end && peer->in_size < sizeof(peer->in.text) &&
+		!memchr(peer->in.text, '\n', peer->in_size))
+		return;
+	if (count_commanders(peer->daemon, peer->cred.uid) >= COMMANDERS_MAX) {
+		peer_log(peer, "User %u has %d connections for commands: one more is closed",
+			peer->cred.uid, COMMANDERS_MAX);
+		peer_close(peer);
+		return;
+	}
+	peer_become(peer, PEER_COMMANDER);
+	run_lines(peer);
+}

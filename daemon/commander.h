@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMMANDER_H
+#define COMMANDER_H
+
+/*
+ * A commander is a peer who sends text: commands, a line each, answered in
+ * order until he closes his side. One command of his runs at a time; others'
+ * run meanwhile.
+ *
+ * A line of nothing but EOT is answered by EOT: the front end sends it last,
+ * and knows from the answer that all before was answered.
+ */
+
+#include "base.h"
+
+struct peer;
+
+#define COMMAND_EOT '\x04'
+
+/* A stranger turns out to send text. */
+void commander_read(struct peer *peer);
+
+/* For peer.c: what to watch, and what came. */
+int commander_events(const struct peer *peer);
+void commander_on_event(struct peer *peer, int events);
+void commander_on_deadline(struct peer *peer);
+
+/* A line of the reply, logged too. */
+void commander_reply(struct peer *peer, const char *format, ...) _printf_(2, 3);
+
+/* The command that it waited for has ended: goes on with the next line, later. */
+void commander_resume(struct peer *peer);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The daemon's view of the environment. Runs in main() before the loop, but
+ * for config_environment(), which the loop thread calls for each new server.
+ *
+ * Invariant: a server never inherits a variable that is not named here or in
+ * MPS_SERVER_ENV, and LD_PRELOAD under no name.
+ */
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "config.h"
+#include "words.h"
+
+#define GRACE_MS_MAX 3600000
+
+/* Servers get these as the daemon has them, where they are set. */
+static const char *const passed_on[] = {
+	"CUDA_CACHE_DISABLE",
+	"CUDA_CACHE_MAXSIZE",
+	"CUDA_CACHE_PATH",
+	"CUDA_DEVICE_ORDER",
+	"CUDA_VISIBLE_DEVICES",
+	"LD_LIBRARY_PATH",
+	"MPS_CUDA_LIBRARY",
+	"MPS_GRACE_MS",
+	"PATH",
+};
+
+/* An absolute path without slashes at its end: with one, O_NOFOLLOW would follow. */
+static int load_directory(
+	char *path, size_t size, const char *variable, const char *fallback, struct reason *reason)
+{
+	const char *value = getenv(variable);
+	char here[PATH_MAX] = "";
+	int n;
+
+	if (!value || !*value)
+		value = fallback;
+	if (*value != '/' && !getcwd(here, sizeof(here)))
+		return reason_set(reason, -errno,
+			"%s is a relative path and the current directory cannot be read (%s): set "
+			"it "
+			"to an absolute path",
+			variable, strerror(errno));
+	n = snprintf(path, size, "%s%s%s", here, *value == '/' ? "" : "/", value);
+	if (n < 0 || (size_t)n >= size)
+		return reason_set(reason, -ENAMETOOLONG,
+			"%s is longer than the system's limit of %zu bytes: set it to a shorter "
+			"path",
+			variable, size - 1);
+	while (n > 1 && path[n - 1] == '/')
+		path[--n] = '\0';
+	return 0;
+}
+
+static int load_grace(struct config *config, struct reason *reason)
+{
+	const char *value = getenv("MPS_GRACE_MS");
+	uint64_t number;
+
+	config->grace_ms = GRACE_MS_DEFAULT;
+	if (!value || !*value)
+		return 0;
+	if (parse_number(value, GRACE_MS_MAX, &number) < 0)
+		return reason_set(reason, -EINVAL,
+			"MPS_GRACE_MS is \"%s\": it takes milliseconds, a number from 0 to %d",
+			value, GRACE_MS_MAX);
+	config->grace_ms = (int)number;
+	return 0;
+}
+
+int config_load(struct config *config, struct reason *reason)
+{
+	size_t length;
+	int r;
+
+	memset(config, 0, sizeof(*config));
+	config->uid = geteuid();
+	r = load_directory(config->pipe_directory, sizeof(config->pipe_directory),
+		"CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY_DEFAULT, reason);
+	if (r < 0)
+		return r;
+	r = load_directory(config->log_directory, sizeof(config->log_directory),
+		"CUDA_MPS_LOG_DIRECTORY", LOG_DIRECTORY_DEFAULT, reason);
+	if (r < 0)
+		return r;
+	r = load_grace(config, reason);
+	if (r < 0)
+		return r;
+	length = strlen(config->pipe_directory) + strlen("/control");
+	if (length > SOCKET_PATH_MAX)
+		return reason_set(reason, -ENAMETOOLONG,
+			"The path of the control socket, %.200s/control, has %zu bytes, more than "
+			"the "
+			"system's limit of %d: set CUDA_MPS_PIPE_DIRECTORY to a directory of at "
+			"most "
+			"%zu bytes",
+			config->pipe_directory, length, SOCKET_PATH_MAX,
+			SOCKET_PATH_MAX - strlen("/control"));
+	memcpy(config->socket_path, config->pipe_directory, length - strlen("/control"));
+	memcpy(config->socket_path + length - strlen("/control"), "/control", sizeof("/control"));
+	return 0;
+}
+
+struct sockaddr_un config_address(const struct config *config)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	_Static_assert(sizeof(address.sun_path) == sizeof(config->socket_path), "SOCKET_PATH_MAX");
+	memcpy(address.sun_path, config->socket_path, sizeof(address.sun_path));
+	return address;
+}
+
+/* A list of strings that grows by one; it always ends with NULL. */
+struct strings {
+	char **items;
+	size_t n;
+};
+
+static int strings_add(
+	struct strings *strings, const char *name, size_t name_length, const char *value)
+{
+	_cleanup_free_ char *item = NULL;
+	char **items;
+
+	if (asprintf(&item, "%.*s=%s", (int)name_length, name, value) < 0) {
+		item = NULL;
+		return -ENOMEM;
+	}
+	items = reallocarray(strings->items, strings->n + 2, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	strings->items = items;
+	items[strings->n++] = TAKE_PTR(item);
+	items[strings->n] = NULL;
+	return 0;
+}
+
+static void strings_fini(struct strings *strings)
+{
+	config_environment_free(strings->items);
+}
+
+static bool is_named(const char *name, size_t length, const char *wanted)
+{
+	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
+}
+
+/* What the operator names on top: a comma between names. */
+static int add_named(struct strings *strings, const char *names)
+{
+	while (*names) {
+		size_t length = strcspn(names, ",");
+		char name[128];
+
+		if (length > 0 && length < sizeof(name) && !is_named(names, length, "LD_PRELOAD")) {
+			memcpy(name, names, length);
+			name[length] = '\0';
+			if (getenv(name) && strings_add(strings, name, length, getenv(name)) < 0)
+				return -ENOMEM;
+		}
+		names += length;
+		names += *names == ',';
+	}
+	return 0;
+}
+
+char **config_environment(const struct config *config)
+{
+	_cleanup_(strings_fini) struct strings strings = {0};
+	const char *names = getenv("MPS_SERVER_ENV");
+
+	if (strings_add(&strings, "CUDA_MPS_PIPE_DIRECTORY", strlen("CUDA_MPS_PIPE_DIRECTORY"),
+		    config->pipe_directory) < 0 ||
+		strings_add(&strings, "CUDA_DEVICE_MAX_CONNECTIONS",
+			strlen("CUDA_DEVICE_MAX_CONNECTIONS"), "32") < 0 ||
+		strings_add(
+			&strings, "CUDA_MODULE_LOADING", strlen("CUDA_MODULE_LOADING"), "LAZY") < 0)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++) {
+		const char *value = getenv(passed_on[i]);
+
+		if (value && strings_add(&strings, passed_on[i], strlen(passed_on[i]), value) < 0)
+			return NULL;
+	}
+	if (names && add_named(&strings, names) < 0)
+		return NULL;
+	return TAKE_PTR(strings.items);
+}
+
+void config_environment_free(char **environment)
+{
+	for (size_t i = 0; environment && environment[i]; i++)
+		free(environment[i]);
+	free(environment);
+}

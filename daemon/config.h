@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+/*
+ * What the environment says: where the daemon lives and what its servers are
+ * told. Read once, at the start.
+ */
+
+#include <limits.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "bounds.h"
+#include "reason.h"
+
+struct config {
+	char pipe_directory[PATH_MAX]; /* absolute, no slash at its end */
+	char log_directory[PATH_MAX];  /* the same */
+	char socket_path[SOCKET_PATH_MAX + 1];
+	uid_t uid;    /* of the daemon: 0 serves everyone, another its own user only */
+	int grace_ms; /* MPS_GRACE_MS */
+};
+
+/* Fills `config' for the daemon and the front end. 0 or -errno with a reason. */
+int config_load(struct config *config, struct reason *reason);
+
+/* Where the control socket is, for bind() and connect(). */
+struct sockaddr_un config_address(const struct config *config);
+
+/*
+ * The environment of a server, as execve() takes it: a written list, nothing
+ * else of ours. The caller owns it; NULL without memory.
+ */
+char **config_environment(const struct config *config);
+void config_environment_free(char **environment);
+
+#endif

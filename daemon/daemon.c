@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The daemon's life from its first connection to its end. Loop thread.
+ *
+ * Invariant: it ends only when no server is left, and then with every handle
+ * closed.
+ */
+
+#include <assert.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "commander.h"
+#include "daemon.h"
+#include "bounds.h"
+#include "notify.h"
+#include "peer.h"
+#include "server.h"
+#include "tenant.h"
+
+/* Servers of a dead daemon look for another one every DAEMON_RETRY_MS. */
+#define ADOPTION_MS (DAEMON_RETRY_MS + 500)
+
+/* Who gave the command has this long to read the answer. */
+#define FAREWELL_MS 1000
+
+/* ---- the end */
+
+static void force_all(struct daemon *daemon)
+{
+	daemon->is_forced = true;
+	list_for_each (item, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		if (tenant->server)
+			server_shutdown(tenant->server, true);
+	}
+}
+
+static void on_quit_timeout(uv_timer_t *timer)
+{
+	force_all(timer->data);
+}
+
+void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
+{
+	static const struct reason reason = {"The MPS daemon is being stopped: start it again"};
+
+	if (peer)
+		list_add_tail(&daemon->quitters, &peer->wait);
+	if (!daemon->is_quitting) {
+		daemon->is_quitting = true;
+		notify_state("STOPPING=1");
+		list_for_each (item, &daemon->tenants) {
+			struct tenant *tenant = container_of(item, struct tenant, link);
+
+			tenant_refuse_all(tenant, &reason);
+			if (tenant->server)
+				server_shutdown(tenant->server, false);
+		}
+	}
+	if (timeout_ms == 0)
+		force_all(daemon);
+	else if (timeout_ms > 0 &&
+		 (!uv_is_active((uv_handle_t *)&daemon->quit_timer) ||
+			 uv_timer_get_due_in(&daemon->quit_timer) > (uint64_t)timeout_ms))
+		uv_timer_start(&daemon->quit_timer, on_quit_timeout, (uint64_t)timeout_ms, 0);
+	daemon_check_quit(daemon);
+}
+
+/* Closes whatever is still open; the loop then ends by itself. */
+static void close_all(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->peers)
+		peer_close(container_of(item, struct peer, link));
+	tenants_sweep(daemon);
+	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
+		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+}
+
+static void on_farewell_over(uv_timer_t *timer)
+{
+	close_all(timer->data);
+}
+
+static bool has_servers(const struct daemon *daemon)
+{
+	list_for_each (item, &daemon->tenants)
+		if (container_of(item, struct tenant, link)->server)
+			return true;
+	return false;
+}
+
+/* The last commander whose quit was answered has gone: no need to wait on. */
+static bool has_quitters(const struct daemon *daemon)
+{
+	list_for_each (item, &daemon->peers)
+		if (container_of(item, struct peer, link)->keeps_fd)
+			return true;
+	return false;
+}
+
+static void resume_quitters(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->quitters) {
+		struct peer *peer = container_of(item, struct peer, wait);
+
+		/* Its end of file is the sign that this process is gone. */
+		peer->keeps_fd = true;
+		list_remove(&peer->wait);
+		commander_resume(peer);
+	}
+}
+
+void daemon_check_quit(struct daemon *daemon)
+{
+	if (!daemon->is_quitting || daemon->is_adopting ||
+		uv_is_closing((uv_handle_t *)&daemon->quit_timer))
+		return;
+	if (!daemon->is_over) {
+		if (has_servers(daemon))
+			return;
+		daemon->is_over = true;
+		listener_stop(daemon);
+		uv_close((uv_handle_t *)&daemon->adopt_timer, NULL);
+		uv_timer_start(&daemon->quit_timer, on_farewell_over, FAREWELL_MS, 0);
+	}
+	resume_quitters(daemon);
+	if (!has_quitters(daemon))
+		uv_timer_start(&daemon->quit_timer, on_farewell_over, 0, 0);
+}
+
+/* ---- the beginning */
+
+static void on_adoption_over(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+
+	daemon->is_adopting = false;
+	list_for_each_safe (item, following, &daemon->tenants)
+		tenant_progress(container_of(item, struct tenant, link));
+	daemon_check_quit(daemon);
+}
+
+/*
+ * As a container's first process we inherit everybody's orphans. Our servers
+ * are reaped where their exit is noticed.
+ */
+static void reap_strangers(const struct daemon *daemon)
+{
+	siginfo_t info = {0};
+
+	if (getpid() != 1)
+		return;
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+		list_for_each (item, &daemon->tenants) {
+			const struct tenant *tenant = container_of(item, struct tenant, link);
+
+			if (tenant->server && tenant->server->pid == info.si_pid)
+				return;
+		}
+		waitpid(info.si_pid, NULL, 0);
+		info.si_pid = 0;
+	}
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct daemon *daemon = handle->data;
+	struct reason reason;
+
+	switch (number) {
+	case SIGHUP:
+		if (journal_reopen(&daemon->journal, &reason) < 0)
+			journal_control(&daemon->journal, "%s", reason.text);
+		else
+			journal_control(&daemon->journal, "Logs were opened anew");
+		break;
+	case SIGCHLD:
+		reap_strangers(daemon);
+		break;
+	default:
+		journal_control(&daemon->journal, "Signal %d: the daemon ends", number);
+		daemon_quit(daemon, 0, NULL);
+	}
+}
+
+static void start_signals(struct daemon *daemon)
+{
+	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+
+	_Static_assert(ARRAY_SIZE(numbers) == ARRAY_SIZE(daemon->signals), "signals");
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		uv_signal_init(&daemon->loop, &daemon->signals[i]);
+		daemon->signals[i].data = daemon;
+		uv_signal_start(&daemon->signals[i], on_signal, numbers[i]);
+	}
+}
+
+/* Ids of clients differ from those that a daemon before us gave: its servers may still have some.
+ */
+static uint64_t first_client_id(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int daemon_start(struct daemon *daemon, struct reason *reason)
+{
+	int r = uv_loop_init(&daemon->loop);
+
+	if (r < 0)
+		return reason_set(reason, r, "No event loop: %s", uv_strerror(r));
+	list_init(&daemon->peers);
+	list_init(&daemon->tenants);
+	list_init(&daemon->quitters);
+	daemon->last_client_id = first_client_id();
+	r = listener_start(daemon);
+	if (r < 0)
+		return reason_set(reason, r, "Cannot watch the control socket: %s", uv_strerror(r));
+	start_signals(daemon);
+	uv_timer_init(&daemon->loop, &daemon->quit_timer);
+	uv_timer_init(&daemon->loop, &daemon->adopt_timer);
+	daemon->quit_timer.data = daemon->adopt_timer.data = daemon;
+	if (daemon->listener.was_stale) {
+		daemon->is_adopting = true;
+		uv_timer_start(&daemon->adopt_timer, on_adoption_over, ADOPTION_MS, 0);
+	}
+	return 0;
+}
+
+void daemon_run(struct daemon *daemon)
+{
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+	assert(uv_loop_close(&daemon->loop) == 0);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DAEMON_H
+#define DAEMON_H
+
+/*
+ * The control daemon as a whole: what all its files share. One thread, the
+ * loop's; it never waits for anybody.
+ */
+
+#include <uv.h>
+
+#include "bucket.h"
+#include "config.h"
+#include "journal.h"
+#include "list.h"
+#include "listener.h"
+
+struct peer;
+
+struct daemon {
+	uv_loop_t loop;
+	struct config config;
+	struct journal journal;
+	struct listener listener;
+	struct list peers;   /* every connection: struct peer */
+	struct list tenants; /* every UID we know: struct tenant */
+	uint64_t last_client_id;
+	struct bucket guest_lines; /* of control.log, caused by users who aren't trusted */
+	unsigned long n_lines_left_out;
+
+	/*
+	 * The daemon before us died: for a moment its servers may still find
+	 * us, and none is started beside them.
+	 */
+	bool is_adopting;
+	uv_timer_t adopt_timer;
+
+	bool is_quitting;
+	bool is_forced;
+	bool is_over;         /* every server is gone; only who asked has to be answered */
+	struct list quitters; /* peers whose `quit' waits */
+	uv_timer_t quit_timer;
+
+	uv_signal_t signals[4];
+};
+
+/*
+ * Accepts connections from now on. The configuration is loaded, the journal
+ * and the listener are open. 0 or -errno with a reason.
+ */
+int daemon_start(struct daemon *daemon, struct reason *reason);
+
+/* Returns when the daemon has ended: no server and no handle is left. */
+void daemon_run(struct daemon *daemon);
+
+/*
+ * Begins the end. Servers leave when their clients have left; after
+ * `timeout_ms' they are made to (0: now; negative: never). `peer' (or NULL) is
+ * resumed when all is over. A second call can only shorten the wait.
+ */
+void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer);
+
+/* Looks whether a quit has come to its end; after each event that could be the last. */
+void daemon_check_quit(struct daemon *daemon);
+
+/* Whether a user may do everything: root and whoever runs the daemon. */
+static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)
+{
+	return uid == 0 || uid == daemon->config.uid;
+}
+
+/* Whether a user can have a server: root's daemon serves everyone, another its own user. */
+static inline bool daemon_serves(const struct daemon *daemon, uid_t uid)
+{
+	return daemon->config.uid == 0 || uid == daemon->config.uid;
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The directories that the daemon keeps its files in. Loop thread, and main()
+ * before the loop runs.
+ *
+ * Invariant: nothing is opened through a link that somebody else could have
+ * put there.
+ */
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "directory.h"
+
+static int refuse(struct reason *reason, int r, const char *path, const char *variable)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		return reason_set(reason, r,
+			"%s is a symbolic link, which is refused: set %s to the directory itself",
+			path, variable);
+	if (r == -ENOENT)
+		return reason_set(reason, r,
+			"Cannot make the directory %s: its parent does not exist: make that, or "
+			"set "
+			"%s to another place",
+			path, variable);
+	return reason_set(reason, r,
+		"Cannot use the directory %s: %s: set %s to a directory that UID %u can write",
+		path, strerror(-r), variable, geteuid());
+}
+
+int directory_open(const char *path, const char *variable, struct reason *reason)
+{
+	_cleanup_close_ int dir = -EBADF;
+	struct stat st;
+
+	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+		int r = -errno;
+
+		/* A read-only file system says so even of directories that are there. */
+		if (access(path, F_OK) < 0)
+			return refuse(reason, r, path, variable);
+	}
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return refuse(reason, -errno, path, variable);
+	if (fstat(dir, &st) < 0)
+		return refuse(reason, -errno, path, variable);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return reason_set(reason, -EPERM,
+			"The directory %s belongs to UID %u, not to UID %u who runs the daemon: "
+			"set %s to a directory of your own",
+			path, st.st_uid, geteuid(), variable);
+	return TAKE_FD(dir);
+}
+
+int directory_open_log(int dir, const char *name)
+{
+	_cleanup_close_ int fd = -EBADF;
+	struct stat st;
+
+	/* Without O_NONBLOCK a FIFO of that name would hold us up for ever. */
+	fd = openat(dir, name,
+		O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+		0644);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return -EPERM;
+	return TAKE_FD(fd);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIRECTORY_H
+#define DIRECTORY_H
+
+#include "reason.h"
+
+/*
+ * Opens a directory that we are to keep files in, made with mode 0755 if it is
+ * missing (its parent must be there). Refuses links and directories that
+ * belong to neither us nor root. `variable' is the environment variable that
+ * chose it, for the reason. Returns a descriptor that the caller owns, or
+ * -errno.
+ */
+int directory_open(const char *path, const char *variable, struct reason *reason);
+
+/*
+ * Opens a regular file in it for appending, made if missing with mode 0644,
+ * never through a link, never blocking. A descriptor, or -errno.
+ */
+int directory_open_log(int dir, const char *name);
+
+#endif

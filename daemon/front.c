@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The front end, a program of one thread that lives as long as its commands.
+ *
+ * Invariant: it succeeds only after the daemon's EOT, so a daemon that dies
+ * half-way is never taken for an empty answer.
+ */
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "commander.h"
+#include "front.h"
+
+/* For the connection alone; commands take as long as the daemon's own deadlines. */
+#define CONNECT_MS 5000
+
+static const char eot[] = {COMMAND_EOT, '\n'};
+
+static int connect_once(const struct config *config)
+{
+	struct sockaddr_un address = config_address(config);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* A daemon with a full queue of connections (EAGAIN) gets some time. */
+static int connect_daemon(const struct config *config)
+{
+	const struct timespec step = {.tv_nsec = 50000000L};
+
+	for (int waited_ms = 0;; waited_ms += 50) {
+		int fd = connect_once(config);
+
+		if (fd != -EAGAIN || waited_ms >= CONNECT_MS)
+			return fd;
+		nanosleep(&step, NULL);
+	}
+}
+
+static int complain_no_daemon(const struct config *config, int r)
+{
+	puts("Cannot find MPS control daemon process");
+	fflush(stdout);
+	fprintf(stderr,
+		"mps-control: %s: %s: start the daemon (mps-control -d), or set "
+		"CUDA_MPS_PIPE_DIRECTORY to the directory of the one that runs\n",
+		config->socket_path, strerror(-r));
+	return EXIT_FAILURE;
+}
+
+static int complain_broken(const char *why)
+{
+	puts("Cannot send command to MPS control daemon process");
+	fflush(stdout);
+	fprintf(stderr, "mps-control: %s: what was asked may not have been done\n", why);
+	return EXIT_FAILURE;
+}
+
+/* What is on its way between standard input, daemon and standard output. */
+struct front {
+	int sock;
+	bool has_ended; /* all of the input has been sent, and EOT */
+	bool has_eot;   /* the daemon's answer to it */
+	char last;      /* byte of the input */
+};
+
+static int send_all(const struct front *front, const char *bytes, size_t size)
+{
+	while (size > 0) {
+		struct pollfd pfd = {.fd = front->sock, .events = POLLOUT};
+		ssize_t n = send(front->sock, bytes, size, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (n < 0) {
+			poll(&pfd, 1, -1);
+			continue;
+		}
+		bytes += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+/* The end of the input: the last line gets its newline, if it had none. */
+static int send_end(struct front *front)
+{
+	int r = front->last == '\n' ? 0 : send_all(front, "\n", 1);
+
+	if (r == 0)
+		r = send_all(front, eot, sizeof(eot));
+	if (r == 0)
+		shutdown(front->sock, SHUT_WR);
+	front->has_ended = true;
+	return r;
+}
+
+static int send_words(struct front *front, char *const *words)
+{
+	int r = 0;
+
+	for (size_t i = 0; words[i] && r == 0; i++) {
+		r = i > 0 ? send_all(front, " ", 1) : 0;
+		if (r == 0)
+			r = send_all(front, words[i], strlen(words[i]));
+	}
+	front->last = '\0';
+	return r < 0 ? r : send_end(front);
+}
+
+static int send_input(struct front *front)
+{
+	char bytes[1024];
+	ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+
+	if (n < 0 && errno == EINTR)
+		return 0;
+	if (n <= 0)
+		return send_end(front);
+	front->last = bytes[n - 1];
+	return send_all(front, bytes, (size_t)n);
+}
+
+/* 1: there may be more; 0: that was all; -errno. */
+static int print_answer(struct front *front)
+{
+	char bytes[4096];
+	ssize_t n = recv(front->sock, bytes, sizeof(bytes), 0);
+	size_t size;
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 1 : -errno;
+	if (n == 0)
+		return 0;
+	size = (size_t)n;
+	if (front->has_ended && bytes[size - 1] == COMMAND_EOT) {
+		front->has_eot = true;
+		size--;
+	}
+	fwrite(bytes, 1, size, stdout);
+	fflush(stdout);
+	return 1;
+}
+
+static int exchange(struct front *front)
+{
+	for (;;) {
+		struct pollfd fds[] = {
+			{.fd = front->sock, .events = POLLIN},
+			{.fd = front->has_ended ? -1 : STDIN_FILENO, .events = POLLIN},
+		};
+		int r = 0;
+
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[0].revents)
+			r = print_answer(front);
+		if (fds[0].revents && r <= 0)
+			return r;
+		if (fds[1].revents && send_input(front) < 0)
+			return -EPIPE;
+	}
+}
+
+int front_run(const struct config *config, char *const *words)
+{
+	_cleanup_close_ int sock = connect_daemon(config);
+	struct front front = {.sock = sock, .last = '\n'};
+	int r;
+
+	if (sock < 0)
+		return complain_no_daemon(config, sock);
+	/* An empty line: somebody at a terminal may think for a while before the first one. */
+	r = send_all(&front, "\n", 1);
+	if (r == 0 && *words)
+		r = send_words(&front, words);
+	/* Answers are read even if not all could be sent: they may say why. */
+	if (r < 0)
+		front.has_ended = true;
+	r = exchange(&front);
+	if (front.has_eot)
+		return EXIT_SUCCESS;
+	return complain_broken(r < 0 ? strerror(-r) : "the daemon closed the connection");
+}

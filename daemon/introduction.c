@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How a client or a server makes itself known. Loop thread.
+ *
+ * Invariant: not a byte past the introduction is read, so the server finds the
+ * client's next words on the connection that it is handed.
+ */
+
+#include <string.h>
+
+#include "cuda.h"
+#include "daemon.h"
+#include "introduction.h"
+#include "peer.h"
+#include "server.h"
+#include "spec_hash.h"
+#include "tenant.h"
+
+/* The part of a HELLO and of a server's introduction that every version has. */
+#define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))
+#define SERVER_PREFIX (offsetof(struct frame_server, spec_hash) + sizeof(uint64_t))
+
+/* Reads until `wanted' bytes are there: 1, 0 when more is needed, or -errno. */
+static int fill(struct peer *peer, size_t wanted)
+{
+	while (peer->in_size < wanted) {
+		ssize_t n = recv(peer->fd, peer->in.bytes + peer->in_size, wanted - peer->in_size,
+			MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0) {
+			peer->was_reset = errno == ECONNRESET;
+			return -errno;
+		}
+		if (n == 0)
+			return -ECONNRESET;
+		peer->in_size += (size_t)n;
+	}
+	return 1;
+}
+
+int introduction_read_frame(struct peer *peer)
+{
+	size_t size;
+	int r = fill(peer, sizeof(struct frame_head));
+
+	if (r <= 0)
+		return r;
+	size = frame_size(peer->in.head.type);
+	if (peer->in.head.zero != 0 || size == 0 || peer->in.head.size != size)
+		return -EBADMSG;
+	return fill(peer, size);
+}
+
+static bool variable_ok(const struct frame_variable *variable)
+{
+	return variable->is_set <= 1 && frame_text_ok(variable->value, sizeof(variable->value));
+}
+
+static bool hello_ok(const struct frame_hello *hello)
+{
+	return hello->head.n_fds == 0 && hello->reserved == 0 &&
+	       variable_ok(&hello->visible_devices) && variable_ok(&hello->device_order) &&
+	       variable_ok(&hello->active_thread_percentage) &&
+	       variable_ok(&hello->pinned_device_mem_limit) && variable_ok(&hello->client_priority);
+}
+
+static void drop(struct peer *peer, const char *what)
+{
+	peer_log(peer, "Process %d of user %u: %s: closing its connection", peer->cred.pid,
+		peer->cred.uid, what);
+	peer_close(peer);
+}
+
+static void introduce_client(struct peer *peer)
+{
+	struct daemon *daemon = peer->daemon;
+	struct tenant *tenant;
+
+	if (!hello_ok(&peer->in.hello)) {
+		drop(peer, "malformed introduction");
+		return;
+	}
+	if (!daemon_serves(daemon, peer->cred.uid)) {
+		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+			"The MPS daemon runs as UID %u and serves that user only: start it as root "
+			"to "
+			"serve UID %u too, or use a CUDA_MPS_PIPE_DIRECTORY of your own",
+			daemon->config.uid, peer->cred.uid);
+		return;
+	}
+	tenant = tenant_get(daemon, peer->cred.uid);
+	if (!tenant) {
+		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED, "The MPS daemon has no memory");
+		return;
+	}
+	tenant_add_client(tenant, peer);
+}
+
+static void introduce_server(struct peer *peer)
+{
+	const struct frame_server *introduction = &peer->in.introduction;
+	struct tenant *tenant;
+
+	if (introduction->uid != peer->cred.uid) {
+		drop(peer, "claims to be another user's server");
+		return;
+	}
+	if (!daemon_serves(peer->daemon, peer->cred.uid)) {
+		drop(peer, "is a server of a user that this daemon does not serve");
+		return;
+	}
+	tenant = tenant_get(peer->daemon, peer->cred.uid);
+	if (!tenant) {
+		drop(peer, "no memory for its server");
+		return;
+	}
+	tenant_add_server(tenant, peer);
+}
+
+/* Words of another build: says so in a form that every build understands. */
+static void refuse_version(struct peer *peer, uint32_t version, uint64_t spec_hash)
+{
+	peer_refuse(peer, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+		"The client library has version %u (spec %016llx), the MPS daemon version %d (spec "
+		"%016llx): restart the daemon or use the library of the same build",
+		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
+}
+
+/* 1: the version is ours. 0: more is needed, or the connection is closed. */
+static int check_version(struct peer *peer)
+{
+	bool is_hello = peer->in.head.type == FRAME_HELLO;
+	uint32_t version;
+	uint64_t spec_hash;
+	int r = fill(peer, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
+
+	if (r < 0)
+		peer_close(peer);
+	if (r <= 0)
+		return 0;
+	version = is_hello ? peer->in.hello.version : peer->in.introduction.version;
+	spec_hash = is_hello ? peer->in.hello.spec_hash : peer->in.introduction.spec_hash;
+	if (version == FRAME_VERSION && spec_hash == SPEC_HASH)
+		return 1;
+	if (is_hello)
+		refuse_version(peer, version, spec_hash);
+	else
+		tenant_on_foreign_server(peer, version, spec_hash);
+	return 0;
+}
+
+void introduction_read(struct peer *peer)
+{
+	int r = fill(peer, sizeof(struct frame_head));
+	uint8_t type = peer->in.head.type;
+
+	if (r == 0)
+		return;
+	if (r > 0 && peer->in.head.zero == 0 && (type == FRAME_HELLO || type == FRAME_SERVER)) {
+		if (check_version(peer) == 0)
+			return;
+		r = introduction_read_frame(peer);
+	} else if (r > 0) {
+		r = -EBADMSG;
+	}
+	if (r == 0)
+		return;
+	if (r == -EBADMSG)
+		drop(peer, "malformed introduction");
+	else if (r < 0)
+		peer_close(peer);
+	else if (type == FRAME_HELLO)
+		introduce_client(peer);
+	else
+		introduce_server(peer);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef JOURNAL_H
+#define JOURNAL_H
+
+/*
+ * control.log, which the daemon fills, and server.log, to which it appends
+ * what its servers write to their standard error. Loop thread.
+ *
+ * A log that cannot be written (disk full) stops nothing: lines are counted as
+ * lost, and the first one that works again is preceded by their number.
+ */
+
+#include <sys/types.h>
+#include <time.h>
+
+#include "reason.h"
+
+struct journal_file {
+	int fd;
+	int last_error; /* errno of the write that failed last, 0 if none did */
+	unsigned long n_lost;
+};
+
+struct journal {
+	const char *directory; /* not owned */
+	struct journal_file control, server;
+	bool echo; /* -f: both go to standard output as well */
+};
+
+/* `directory' must outlive it. 0 or -errno with a reason. */
+int journal_open(struct journal *journal, const char *directory, bool echo, struct reason *reason);
+void journal_close(struct journal *journal);
+
+/* After the files were moved away (SIGHUP). On failure the old ones stay in use. */
+int journal_reopen(struct journal *journal, struct reason *reason);
+
+void journal_control(struct journal *journal, const char *format, ...) _printf_(2, 3);
+
+/* The same in the name of a process that the daemon has just started. */
+void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...) _printf_(3, 4);
+
+/* A line of a server's: `is_up' once it has been ACTIVE. */
+void journal_server(struct journal *journal, bool is_up, pid_t pid, const char *text);
+
+/* Bytes that a formatted line may have, its newline and NUL included. */
+#define JOURNAL_LINE_MAX 1152
+
+/* "[date time.ms ROLE   PID] text\n", control characters replaced. Returns its length. */
+size_t journal_format(char *line, size_t size, const struct timespec *when, const char *role,
+	pid_t pid, const char *text);
+
+#endif

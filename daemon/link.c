@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The connection between the daemon and a server, and what is said on it.
+ * Loop thread.
+ *
+ * Invariant: what a server says changes nothing but what we know of itself.
+ */
+
+#include <stdio.h>
+
+#include "clients.h"
+#include "daemon.h"
+#include "link.h"
+#include "peer.h"
+#include "server.h"
+#include "tenant.h"
+
+void link_open(struct server *server, struct peer *peer)
+{
+	peer->server = server;
+	peer->in_size = 0;
+	server->link = peer;
+	server->n_told = 0;
+	peer_become(peer, PEER_SERVER);
+	link_on_writable(server);
+}
+
+void link_on_lost(struct server *server, bool is_unread)
+{
+	server->link = NULL;
+	clients_settle(server, is_unread);
+	/* A server whose connection breaks looks for the daemon again by itself. */
+	if (server->state != SERVER_STOPPING)
+		server->state = SERVER_INITIALIZING;
+}
+
+/* Sends the shutdown that it has been promised and not told yet. */
+void link_push_shutdown(struct server *server)
+{
+	unsigned n_wanted = server->is_forced ? 2 : 1;
+	struct frame_shutdown shutdown = {0};
+
+	if (server->state != SERVER_STOPPING || !server->link || server->n_told >= n_wanted)
+		return;
+	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
+	shutdown.force = server->is_forced;
+	if (peer_send(server->link, &shutdown, -EBADF) == 0)
+		server->n_told = n_wanted;
+}
+
+void link_on_writable(struct server *server)
+{
+	link_push_shutdown(server);
+	tenant_progress(server->tenant);
+}
+
+static int on_state(struct server *server, struct peer *peer)
+{
+	const struct frame_server_state *state = &peer->in.state;
+
+	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
+		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
+		return -EBADMSG;
+	/* Once told to end it stays so, whatever it says. */
+	if (server->state == SERVER_STOPPING)
+		return 0;
+	server->state = (enum server_state)state->state;
+	if (state->text[0])
+		snprintf(server->last_line, sizeof(server->last_line), "%.159s", state->text);
+	if (server->state == SERVER_ACTIVE) {
+		peer_log(peer, "NEW SERVER %d: Ready", server->pid);
+		server->was_active = true;
+		uv_timer_stop(&server->timer);
+	} else {
+		peer_log(peer, "Server %d is %s, result %u%s%s", server->pid,
+			server_state_name(server), state->result, state->text[0] ? ": " : "",
+			state->text);
+	}
+	if (server->state == SERVER_INITIALIZING)
+		server_set_deadline(server, SERVER_START_MS, "become ready");
+	if (server->state == SERVER_FAULT)
+		server_set_deadline(server, server_end_ms(server), "end after its fault");
+	server_bound_end(server);
+	tenant_progress(server->tenant);
+	return 0;
+}
+
+static int on_client_here(struct server *server, const struct frame_client_note *note)
+{
+	int r;
+
+	if (note->id == 0 || note->pid > INT32_MAX)
+		return -EBADMSG;
+	if (clients_find(server, note->id))
+		return 0;
+	r = clients_add(server, note->id, (pid_t)note->pid);
+	server_bound_end(server);
+	return r;
+}
+
+static int on_client_gone(struct server *server, struct peer *peer)
+{
+	const struct frame_client_note *note = &peer->in.note;
+
+	if (!clients_find(server, note->id)) {
+		peer_log(peer, "Server %d tells of the end of a client that it does not have",
+			server->pid);
+		return 0;
+	}
+	clients_remove(server, note->id);
+	return 0;
+}
+
+int link_on_frame(struct server *server, struct peer *peer)
+{
+	clients_look(server);
+	switch (peer->in.head.type) {
+	case FRAME_SERVER_STATE:
+		return on_state(server, peer);
+	case FRAME_CLIENT_HERE:
+		return on_client_here(server, &peer->in.note);
+	case FRAME_CLIENT_GONE:
+		return on_client_gone(server, peer);
+	default:
+		return -EBADMSG;
+	}
+}

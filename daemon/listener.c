@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The control socket, its lock and its PID file. Loop thread; opened in main().
+ *
+ * Invariant: nothing in the directory is removed or made without the lock.
+ */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "daemon.h"
+#include "directory.h"
+#include "listener.h"
+#include "peer.h"
+
+#define LOCK_FILE "control_lock"
+#define PID_FILE "nvidia-cuda-mps-control.pid"
+
+/* Connections accepted before others get their turn. */
+#define ACCEPT_BATCH 32
+
+/* After running out of descriptors. */
+#define PAUSE_MS 100
+
+static int take_lock(struct listener *listener, const struct config *config, struct reason *reason)
+{
+	/* Readable by nobody else: flock() asks for no more than an open file. */
+	int fd = openat(listener->directory, LOCK_FILE,
+		O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return reason_set(reason, -errno,
+			"Cannot open %s/" LOCK_FILE
+			": %s: remove it or set CUDA_MPS_PIPE_DIRECTORY "
+			"to a directory that UID %u can write",
+			config->pipe_directory, strerror(errno), config->uid);
+	listener->lock = fd;
+	listener->is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	if (listener->is_locked)
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return LISTENER_TAKEN;
+	return reason_set(reason, -errno, "Cannot lock %s/" LOCK_FILE ": %s",
+		config->pipe_directory, strerror(errno));
+}
+
+static int write_pid_file(
+	const struct listener *listener, const struct config *config, struct reason *reason)
+{
+	_cleanup_close_ int fd = -EBADF;
+	char text[16];
+	int n;
+
+	unlinkat(listener->directory, PID_FILE, 0);
+	fd = openat(listener->directory, PID_FILE,
+		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	n = snprintf(text, sizeof(text), "%d\n", getpid());
+	if (fd >= 0 && write(fd, text, (size_t)n) == n)
+		return 0;
+	return reason_set(reason, errno ? -errno : -EIO, "Cannot write %s/" PID_FILE ": %s",
+		config->pipe_directory, strerror(errno));
+}
+
+/*
+ * We hold the lock, so whoever listens here is a stranger to it, and a socket
+ * where nobody listens is a dead daemon's.
+ */
+static int clear_stale_socket(
+	struct listener *listener, const struct config *config, struct reason *reason)
+{
+	struct sockaddr_un address = config_address(config);
+	_cleanup_close_ int fd = -EBADF;
+	struct stat st;
+
+	if (lstat(config->socket_path, &st) < 0)
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return reason_set(reason, -EEXIST,
+			"%s is there and is no socket: remove it, or set CUDA_MPS_PIPE_DIRECTORY "
+			"to "
+			"another directory",
+			config->socket_path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return reason_set(reason, -errno, "No socket: %s", strerror(errno));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno != ECONNREFUSED)
+		return reason_set(reason, -EADDRINUSE,
+			"Another program, perhaps NVIDIA's own control daemon, listens on %s: stop "
+			"it "
+			"(echo quit | nvidia-cuda-mps-control), or set CUDA_MPS_PIPE_DIRECTORY to "
+			"another directory",
+			config->socket_path);
+	if (unlink(config->socket_path) < 0)
+		return reason_set(reason, -errno, "Cannot remove %s, which a dead daemon left: %s",
+			config->socket_path, strerror(errno));
+	listener->was_stale = true;
+	return 0;
+}
+
+static int bind_socket(
+	struct listener *listener, const struct config *config, struct reason *reason)
+{
+	struct sockaddr_un address = config_address(config);
+	mode_t mask;
+	int r;
+
+	r = clear_stale_socket(listener, config, reason);
+	if (r < 0)
+		return r;
+	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (listener->fd < 0)
+		return reason_set(reason, -errno, "No socket: %s", strerror(errno));
+	/* 0666 from the first moment: who connects is checked, not the file. */
+	mask = umask(0111);
+	r = bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+	umask(mask);
+	if (r < 0)
+		return reason_set(reason, r, "Cannot make the socket %s: %s", config->socket_path,
+			strerror(-r));
+	listener->is_bound = true;
+	if (listen(listener->fd, SOMAXCONN) < 0)
+		return reason_set(reason, -errno, "Cannot listen on %s: %s", config->socket_path,
+			strerror(errno));
+	return 0;
+}
+
+int listener_open(
+	struct listener *listener, const struct config *config, int fd, struct reason *reason)
+{
+	int r;
+
+	*listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = fd};
+	listener->directory =
+		directory_open(config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", reason);
+	if (listener->directory < 0)
+		return listener->directory;
+	r = take_lock(listener, config, reason);
+	if (r != 0)
+		return r;
+	if (fd < 0) {
+		r = bind_socket(listener, config, reason);
+		if (r < 0)
+			return r;
+	}
+	return write_pid_file(listener, config, reason);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events);
+
+static void on_pause_over(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+
+	uv_poll_start(&daemon->listener.poll, UV_READABLE, on_connection);
+}
+
+static void on_connection(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+{
+	struct daemon *daemon = poll->data;
+
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		int fd = accept4(daemon->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int r = fd < 0 ? -errno : 0;
+
+		if (r == 0) {
+			peer_accept(daemon, fd);
+			continue;
+		}
+		if (r == -EAGAIN)
+			return;
+		if (r == -EINTR || r == -ECONNABORTED)
+			continue;
+		journal_control(&daemon->journal, "Cannot accept a connection: %s", strerror(-r));
+		uv_poll_stop(poll);
+		uv_timer_start(&daemon->listener.pause, on_pause_over, PAUSE_MS, 0);
+		return;
+	}
+}
+
+int listener_start(struct daemon *daemon)
+{
+	struct listener *listener = &daemon->listener;
+	int r = uv_poll_init(&daemon->loop, &listener->poll, listener->fd);
+
+	if (r < 0)
+		return r;
+	uv_timer_init(&daemon->loop, &listener->pause);
+	listener->poll.data = listener->pause.data = daemon;
+	return uv_poll_start(&listener->poll, UV_READABLE, on_connection);
+}
+
+void listener_remove_files(const struct listener *listener, const struct config *config)
+{
+	if (!listener->is_locked)
+		return;
+	if (listener->is_bound)
+		unlink(config->socket_path);
+	unlinkat(listener->directory, PID_FILE, 0);
+}
+
+void listener_stop(struct daemon *daemon)
+{
+	struct listener *listener = &daemon->listener;
+
+	uv_close((uv_handle_t *)&listener->poll, NULL);
+	uv_close((uv_handle_t *)&listener->pause, NULL);
+	listener_remove_files(listener, &daemon->config);
+}
+
+void listener_close(struct listener *listener)
+{
+	closep(&listener->fd);
+	closep(&listener->directory);
+	closep(&listener->lock);
+	listener->fd = listener->directory = listener->lock = -EBADF;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * mps-control: the control daemon and its front end. The only thread.
+ *
+ * Invariant: whoever starts the daemon learns from the exit status, and from a
+ * sentence, whether it can be reached.
+ */
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "daemon.h"
+#include "frame.h"
+#include "front.h"
+#include "notify.h"
+#include "spec_hash.h"
+
+/* The CUDA release whose client API is spoken, as the vendor's daemon prints it. */
+#define BINARY_VERSION 13000
+
+enum mode {
+	MODE_FRONT,
+	MODE_BACKGROUND,
+	MODE_FOREGROUND,
+};
+
+static void print_help(void)
+{
+	puts("CUDA MPS Control for Linux. An open multi-process service.\n"
+	     "\n"
+	     "mps-control [options] [command]\n"
+	     "\n"
+	     "  -d, --daemon       start the daemon in the background; returns when it can be "
+	     "reached\n"
+	     "  -f, --foreground   run the daemon in the foreground; both logs also go to standard "
+	     "output\n"
+	     "  -v, --version      print the version\n"
+	     "  -h, --help         print this\n"
+	     "\n"
+	     "Without options it sends the command, or the lines of its standard input, to the "
+	     "daemon:\n"
+	     "\n"
+	     "  get_server_list                  PIDs of the servers, one a line\n"
+	     "  get_server_status PID            INITIALIZING, ACTIVE, FAULT or STOPPING\n"
+	     "  get_client_list PID              PIDs of the server's clients\n"
+	     "  start_server -uid UID            start a user's server now\n"
+	     "  shutdown_server PID [-f]         end it when its clients have left; -f: now\n"
+	     "  quit [-t SECONDS]                end all; after that time clients are not waited "
+	     "for\n"
+	     "\n"
+	     "Environment: CUDA_MPS_PIPE_DIRECTORY (" PIPE_DIRECTORY_DEFAULT
+	     "), CUDA_MPS_LOG_DIRECTORY\n"
+	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CUDA_LIBRARY, MPS_GRACE_MS, "
+	     "MPS_SERVER_ENV.");
+}
+
+static void print_version(void)
+{
+	printf("CUDA MPS Control for Linux. Binary version: %d\n"
+	       "Protocol %d, spec %016llx\n",
+		BINARY_VERSION, FRAME_VERSION, SPEC_HASH);
+}
+
+/* ---- the daemon */
+
+/* Descriptors 0 to 2 exist from here on, so no other file takes their numbers. */
+static void hold_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	closep(&fd);
+}
+
+/* A server holds several descriptors for each of its clients, and inherits this. */
+static void raise_fd_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/*
+ * Splits off the daemon. In the child: the pipe where it reports that it is
+ * ready. In the parent this does not return.
+ */
+static int go_to_background(void)
+{
+	char word = 0;
+	int pair[2];
+	pid_t pid;
+	ssize_t n;
+
+	/* What the caller's shell left open would be held for as long as we live. */
+	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		close(pair[0]);
+		setsid();
+		return pair[1];
+	}
+	close(pair[1]);
+	do
+		n = read(pair[0], &word, 1);
+	while (n < 0 && errno == EINTR);
+	_exit(n == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Leaves the terminal and tells the parent. */
+static void report_ready(int ready)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ssize_t n;
+
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		closep(&null);
+	}
+	n = write(ready, "", 1);
+	(void)n;
+	close(ready);
+}
+
+static int complain(const struct reason *reason)
+{
+	fprintf(stderr, "mps-control: %s\n", reason->text);
+	return EXIT_FAILURE;
+}
+
+static void journal_start(struct daemon *daemon)
+{
+	journal_control(&daemon->journal, "Starting control daemon using socket %s",
+		daemon->config.socket_path);
+	journal_control(&daemon->journal,
+		"To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s",
+		daemon->config.pipe_directory);
+	journal_control(&daemon->journal, "CUDA MPS Control binary version: %d", BINARY_VERSION);
+	if (daemon->listener.was_stale)
+		journal_control(&daemon->journal,
+			"A daemon died here: its servers are looked for before others are started");
+}
+
+/* Takes its places, in the order in which a failure leaves nothing behind. */
+static int open_daemon(struct daemon *daemon, enum mode mode, struct reason *reason)
+{
+	int r, fd = notify_take_listener();
+
+	if (fd < 0 && fd != -ENOENT)
+		return reason_set(reason, fd,
+			"The socket that the service manager passed cannot be used: %s: it takes "
+			"libsystemd.so.0 and one stream socket that listens",
+			strerror(-fd));
+	r = listener_open(&daemon->listener, &daemon->config, fd, reason);
+	if (r != 0)
+		return r;
+	r = journal_open(
+		&daemon->journal, daemon->config.log_directory, mode == MODE_FOREGROUND, reason);
+	if (r < 0)
+		return r;
+	return daemon_start(daemon, reason);
+}
+
+static int run_daemon(struct daemon *daemon, enum mode mode)
+{
+	struct reason reason;
+	int r, ready = -EBADF;
+
+	hold_standard_fds();
+	raise_fd_limit();
+	signal(SIGPIPE, SIG_IGN);
+	/* The caller's may hide the socket's directory from everybody else. */
+	umask(022);
+	if (mode == MODE_BACKGROUND) {
+		ready = go_to_background();
+		if (ready < 0) {
+			reason_set(&reason, ready, "Cannot fork: %s", strerror(-ready));
+			return complain(&reason);
+		}
+	}
+	r = open_daemon(daemon, mode, &reason);
+	if (r == LISTENER_TAKEN) {
+		puts("An instance of this daemon is already running");
+		return EXIT_FAILURE;
+	}
+	if (r < 0) {
+		listener_remove_files(&daemon->listener, &daemon->config);
+		return complain(&reason);
+	}
+	if (chdir("/") < 0)
+		return EXIT_FAILURE;
+	journal_start(daemon);
+	if (mode == MODE_BACKGROUND)
+		report_ready(ready);
+	notify_state("READY=1");
+	daemon_run(daemon);
+	journal_control(&daemon->journal, "Exit with status 0");
+	journal_close(&daemon->journal);
+	listener_close(&daemon->listener);
+	return EXIT_SUCCESS;
+}
+
+static int usage(const char *text)
+{
+	fprintf(stderr, "mps-control: %s: see mps-control -h\n", text);
+	return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"daemon", no_argument, NULL, 'd'},
+		{"foreground", no_argument, NULL, 'f'},
+		{"version", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	static struct daemon daemon;
+	enum mode mode = MODE_FRONT;
+	struct reason reason;
+	int option;
+
+	/* "+": what follows a command is the command's own, like its -f. */
+	while ((option = getopt_long(argc, argv, "+dfvh", options, NULL)) != -1) {
+		enum mode wanted = option == 'd' ? MODE_BACKGROUND : MODE_FOREGROUND;
+
+		if (option == 'h' || option == 'v') {
+			option == 'h' ? print_help() : print_version();
+			return EXIT_SUCCESS;
+		}
+		if (option == '?')
+			return usage("unknown option");
+		if (mode != MODE_FRONT && mode != wanted)
+			return usage("-d and -f exclude each other");
+		mode = wanted;
+	}
+	if (mode != MODE_FRONT && argv[optind])
+		return usage("a daemon is started without a command");
+	if (config_load(&daemon.config, &reason) < 0)
+		return complain(&reason);
+	if (mode == MODE_FRONT)
+		return front_run(&daemon.config, argv + optind);
+	return run_daemon(&daemon, mode);
+}

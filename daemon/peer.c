@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connections to the control socket. Loop thread.
+ *
+ * Invariant: descriptors are never received. What a stranger could pass may
+ * block whoever closes it, so everything is read with recv(), and the kernel
+ * drops what came along.
+ */
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commander.h"
+#include "daemon.h"
+#include "introduction.h"
+#include "bounds.h"
+#include "lines.h"
+#include "link.h"
+#include "peer.h"
+#include "server.h"
+#include "tenant.h"
+
+/* Frames of one server before others get their turn. */
+#define FRAME_BATCH 32
+
+/* So that nobody fills the disk: thousands of clients at once are still all told of. */
+#define GUEST_LINES_MAX 10000
+#define GUEST_LINES_PER_S 100
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct peer *peer = handle->data;
+
+	if (--peer->n_handles > 0)
+		return;
+	if (!peer->keeps_fd)
+		close(peer->fd);
+	free(peer->out);
+	free(peer);
+}
+
+void peer_close(struct peer *peer)
+{
+	struct server *server = peer->server;
+
+	if (peer->kind == PEER_CLOSED)
+		return;
+	peer->kind = PEER_CLOSED;
+	peer->server = NULL;
+	if (peer->handed_to)
+		peer->handed_to->in_flight = NULL;
+	list_remove(&peer->wait);
+	list_remove(&peer->link);
+	uv_close((uv_handle_t *)&peer->poll, on_closed);
+	uv_close((uv_handle_t *)&peer->timer, on_closed);
+	if (server)
+		link_on_lost(server, peer_is_reset(peer));
+	daemon_check_quit(peer->daemon);
+}
+
+void peer_log(struct peer *peer, const char *format, ...)
+{
+	struct daemon *daemon = peer->daemon;
+	char text[LINE_MAX_SIZE];
+	va_list args;
+
+	if (!daemon_trusts(daemon, peer->cred.uid) &&
+		!bucket_take(&daemon->guest_lines, uv_now(&daemon->loop), GUEST_LINES_MAX,
+			GUEST_LINES_PER_S)) {
+		daemon->n_lines_left_out++;
+		return;
+	}
+	if (daemon->n_lines_left_out > 0)
+		journal_control(&daemon->journal,
+			"%lu lines about other users' connections are left out: too many at once",
+			daemon->n_lines_left_out);
+	daemon->n_lines_left_out = 0;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	journal_control(&daemon->journal, "%s", text);
+}
+
+bool peer_is_reset(const struct peer *peer)
+{
+	struct pollfd pfd = {.fd = peer->fd};
+
+	return peer->was_reset || (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR));
+}
+
+int peer_send(struct peer *peer, const void *frame, int fd)
+{
+	struct pollfd pfd = {.fd = peer->fd, .events = POLLOUT};
+	int r;
+
+	/* A socket is writable when most of its buffer is free: a frame fits, whole. */
+	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT))
+		r = frame_send(peer->fd, frame, &fd, 0);
+	else
+		r = -EAGAIN;
+	peer->was_reset |= r == -ECONNRESET;
+	if (r == -EAGAIN && peer->kind == PEER_SERVER) {
+		peer->wants_write = true;
+		peer_watch(peer);
+	}
+	return r;
+}
+
+void peer_refuse(struct peer *peer, uint32_t result, const char *format, ...)
+{
+	struct frame_refused refused = {0};
+	va_list args;
+
+	frame_init(&refused, FRAME_REFUSED, 0);
+	refused.result = result;
+	va_start(args, format);
+	vsnprintf(refused.text, sizeof(refused.text), format, args);
+	va_end(args);
+	peer_log(peer, "Refused client %d of user %u: %s", peer->cred.pid, peer->cred.uid,
+		refused.text);
+	/* Who does not get it finds the connection closed, which is an error as well. */
+	(void)peer_send(peer, &refused, -EBADF);
+	peer_close(peer);
+}
+
+/* Of one UID's strangers the one that has said nothing for longest, if they are too many. */
+static struct peer *find_surplus(const struct daemon *daemon, uid_t uid)
+{
+	struct peer *oldest = NULL;
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->peers) {
+		struct peer *peer = container_of(item, struct peer, link);
+
+		if (peer->kind != PEER_STRANGER || peer->cred.uid != uid)
+			continue;
+		if (!oldest)
+			oldest = peer;
+		n++;
+	}
+	return n > STRANGERS_MAX ? oldest : NULL;
+}
+
+/* The first byte of all tells what it is. */
+static void on_stranger_readable(struct peer *peer)
+{
+	ssize_t n = 1;
+
+	if (peer->in_size == 0)
+		n = recv(peer->fd, peer->in.bytes, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0)
+		peer_close(peer);
+	else if (peer->in.bytes[0] == 0)
+		introduction_read(peer);
+	else
+		commander_read(peer);
+}
+
+static void on_server_readable(struct peer *peer)
+{
+	for (int i = 0; i < FRAME_BATCH && peer->kind == PEER_SERVER; i++) {
+		int r = introduction_read_frame(peer);
+
+		if (r == 0)
+			return;
+		if (r > 0 && peer->server)
+			r = link_on_frame(peer->server, peer);
+		peer->in_size = 0;
+		if (r >= 0)
+			continue;
+		if (r != -ECONNRESET)
+			peer_log(peer,
+				"Server %d of user %u broke the protocol (%s): its connection is "
+				"closed",
+				peer->cred.pid, peer->cred.uid, strerror(-r));
+		peer_close(peer);
+	}
+}
+
+static void on_server_event(struct peer *peer, int events)
+{
+	if ((events & UV_WRITABLE) && peer->wants_write) {
+		peer->wants_write = false;
+		peer_watch(peer);
+		if (peer->server)
+			link_on_writable(peer->server);
+	}
+	if (events & UV_READABLE)
+		on_server_readable(peer);
+}
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+	struct peer *peer = poll->data;
+
+	if (status < 0) {
+		peer_close(peer);
+		return;
+	}
+	switch (peer->kind) {
+	case PEER_STRANGER:
+		on_stranger_readable(peer);
+		break;
+	case PEER_COMMANDER:
+		commander_on_event(peer, events);
+		break;
+	case PEER_CLIENT:
+		/* Nothing but its hang-up is watched: it went away while it waited. */
+		peer_close(peer);
+		break;
+	case PEER_SERVER:
+		on_server_event(peer, events);
+		break;
+	case PEER_HANDED_OVER:
+	case PEER_CLOSED:
+		break;
+	}
+}
+
+void peer_watch(struct peer *peer)
+{
+	int events = 0;
+
+	switch (peer->kind) {
+	case PEER_STRANGER:
+		events = UV_READABLE;
+		break;
+	case PEER_COMMANDER:
+		events = commander_events(peer);
+		break;
+	case PEER_CLIENT:
+		events = UV_DISCONNECT;
+		break;
+	case PEER_HANDED_OVER:
+		break;
+	case PEER_SERVER:
+		events = UV_READABLE | (peer->wants_write ? UV_WRITABLE : 0);
+		break;
+	case PEER_CLOSED:
+		return;
+	}
+	if (events)
+		uv_poll_start(&peer->poll, events, on_event);
+	else
+		uv_poll_stop(&peer->poll);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+	struct peer *peer = timer->data;
+
+	switch (peer->kind) {
+	case PEER_STRANGER:
+		peer_close(peer);
+		break;
+	case PEER_COMMANDER:
+		commander_on_deadline(peer);
+		break;
+	case PEER_CLIENT:
+		tenant_on_client_deadline(peer);
+		break;
+	case PEER_HANDED_OVER:
+	case PEER_SERVER:
+	case PEER_CLOSED:
+		break;
+	}
+}
+
+void peer_set_deadline(struct peer *peer, uint64_t timeout_ms)
+{
+	if (timeout_ms == 0)
+		uv_timer_stop(&peer->timer);
+	else
+		uv_timer_start(&peer->timer, on_deadline, timeout_ms, 0);
+}
+
+void peer_become(struct peer *peer, enum peer_kind kind)
+{
+	peer->kind = kind;
+	peer_set_deadline(peer, 0);
+	peer_watch(peer);
+}
+
+static int peer_new(struct daemon *daemon, int fd, struct peer **ret_peer)
+{
+	_cleanup_free_ struct peer *peer = calloc(1, sizeof(*peer));
+	socklen_t size = sizeof(peer->cred);
+	int r;
+
+	if (!peer)
+		return -ENOMEM;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->cred, &size) < 0)
+		return -errno;
+	r = uv_poll_init(&daemon->loop, &peer->poll, fd);
+	if (r < 0)
+		return r;
+	uv_timer_init(&daemon->loop, &peer->timer);
+	peer->n_handles = 2;
+	peer->poll.data = peer->timer.data = peer;
+	peer->daemon = daemon;
+	peer->fd = fd;
+	list_init(&peer->wait);
+	list_add_tail(&daemon->peers, &peer->link);
+	*ret_peer = TAKE_PTR(peer);
+	return 0;
+}
+
+void peer_accept(struct daemon *daemon, int fd)
+{
+	struct peer *peer = NULL;
+	int r;
+
+	r = peer_new(daemon, fd, &peer);
+	if (!peer) {
+		journal_control(&daemon->journal, "Cannot keep a connection: %s", strerror(-r));
+		close(fd);
+		return;
+	}
+	peer_log(peer, "Accepting connection...");
+	peer_become(peer, PEER_STRANGER);
+	peer_set_deadline(peer, INTRODUCTION_MS);
+	/* Most have spoken by now, and then are strangers no more. */
+	on_stranger_readable(peer);
+	peer = find_surplus(daemon, peer->cred.uid);
+	if (!peer)
+		return;
+	peer_log(peer,
+		"User %u has more than %d connections that say nothing: the oldest is closed",
+		peer->cred.uid, STRANGERS_MAX);
+	peer_close(peer);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REASON_H
+#define REASON_H
+
+/*
+ * Why something could not be done, in words for the person who reads it: what,
+ * where and what to do. Goes beside a negative errno, which is for the code.
+ */
+
+#include "base.h"
+
+struct reason {
+	char text[512];
+};
+
+/* Writes the text (cut if too long) and returns `r', so that a caller can return it. */
+int reason_set(struct reason *reason, int r, const char *format, ...) _printf_(3, 4);
+
+#endif

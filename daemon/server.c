@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Server processes. Loop thread.
+ *
+ * Invariant: the timer runs while a server starts, and while it ends with
+ * nobody left to wait for. Who waits for one in between has a deadline himself.
+ */
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "clients.h"
+#include "daemon.h"
+#include "link.h"
+#include "peer.h"
+#include "process.h"
+#include "server.h"
+#include "spawn.h"
+#include "tenant.h"
+
+/* On top of the grace of clients' kernels, for a server that has to end. */
+#define END_MS 5000
+
+/* Between SIGTERM, SIGKILL and giving up. */
+#define KILL_MS 2000
+
+/* Reads of its output before others get their turn. */
+#define OUTPUT_BATCH 16
+
+/* Of server.log: a user can make his server say a lot, but not fill the disk at once. */
+#define LINES_MAX 10000
+#define LINES_PER_S 500
+
+static void on_overdue(uv_timer_t *timer);
+
+void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue)
+{
+	server->overdue = overdue;
+	uv_timer_start(&server->timer, on_overdue, timeout_ms, 0);
+}
+
+/* ---- its end */
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct server *server = handle->data;
+
+	if (--server->n_handles > 0)
+		return;
+	closep(&server->pidfd);
+	closep(&server->output);
+	free(server);
+}
+
+static void close_output(struct server *server)
+{
+	if (server->output < 0 || uv_is_closing((uv_handle_t *)&server->output_poll))
+		return;
+	uv_close((uv_handle_t *)&server->output_poll, on_closed);
+}
+
+/* It is gone, or as good as: tells the tenant, who may start another at once. */
+static void server_end(struct server *server, bool is_clean)
+{
+	struct tenant *tenant = server->tenant;
+	struct peer *link = server->link;
+	struct reason reason = server->reason;
+
+	if (link)
+		peer_close(link);
+	server->tenant = NULL;
+	clients_clear(server);
+	uv_close((uv_handle_t *)&server->exit_poll, on_closed);
+	uv_close((uv_handle_t *)&server->timer, on_closed);
+	uv_close((uv_handle_t *)&server->settle_timer, on_closed);
+	close_output(server);
+	tenant_on_server_end(tenant, is_clean, &reason);
+}
+
+static void on_line(void *arg, const char *line)
+{
+	struct server *server = arg;
+
+	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
+	if (!bucket_take(
+		    &server->line_limit, uv_now(&server->daemon->loop), LINES_MAX, LINES_PER_S)) {
+		server->n_lines_left_out++;
+		return;
+	}
+	if (server->n_lines_left_out > 0) {
+		char note[96];
+
+		snprintf(note, sizeof(note), "%lu lines are left out: too many at once",
+			server->n_lines_left_out);
+		server->n_lines_left_out = 0;
+		journal_server(&server->daemon->journal, server->was_active, server->pid, note);
+	}
+	journal_server(&server->daemon->journal, server->was_active, server->pid, line);
+}
+
+/* Appends what it has written. False: there will be no more. */
+static bool read_output(struct server *server)
+{
+	char bytes[4096];
+
+	for (int i = 0; i < OUTPUT_BATCH; i++) {
+		ssize_t n = read(server->output, bytes, sizeof(bytes));
+
+		if (n > 0)
+			lines_feed(&server->lines, bytes, (size_t)n, on_line, server);
+		else
+			return n < 0 && (errno == EAGAIN || errno == EINTR);
+	}
+	return true;
+}
+
+static void on_output(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+{
+	struct server *server = poll->data;
+
+	if (read_output(server))
+		return;
+	lines_end(&server->lines, on_line, server);
+	uv_poll_stop(poll);
+}
+
+/* How it ended, as a log line. */
+static void describe_end(
+	const struct server *server, bool is_known, int status, struct reason *reason)
+{
+	if (!is_known)
+		reason_set(reason, 0, "Server %d has ended (it was adopted: nobody knows how)",
+			server->pid);
+	else if (WIFEXITED(status))
+		reason_set(reason, 0, "Server %d exited with status %d", server->pid,
+			WEXITSTATUS(status));
+	else
+		reason_set(reason, 0, "Server %d was ended by signal %d (%s)", server->pid,
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
+}
+
+static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+{
+	struct server *server = poll->data;
+	struct reason end;
+	int exit_status = 0;
+	bool is_known = waitpid(server->pid, &exit_status, WNOHANG) == server->pid;
+	bool is_clean;
+
+	if (server->output >= 0) {
+		read_output(server);
+		lines_end(&server->lines, on_line, server);
+	}
+	describe_end(server, is_known, exit_status, &end);
+	journal_control(&server->daemon->journal, "%s", end.text);
+	if (!server->reason.text[0])
+		reason_set(&server->reason, 0, "%.64s%s%s", end.text,
+			server->last_line[0] ? ", its last words: " : "", server->last_line);
+	is_clean = server->is_asked || (server->was_active && is_known && exit_status == 0);
+	server_end(server, is_clean);
+}
+
+static void on_overdue(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+	struct journal *journal = &server->daemon->journal;
+
+	if (server->n_kills == 0) {
+		journal_control(journal, "Server %d did not %s in time: it gets SIGTERM",
+			server->pid, server->overdue);
+		if (!server->reason.text[0])
+			reason_set(&server->reason, 0, "Server %d did not %s in time%s%s",
+				server->pid, server->overdue,
+				server->last_line[0] ? ", its last words: " : "",
+				server->last_line);
+		process_signal(server->pidfd, SIGTERM);
+	} else if (server->n_kills == 1) {
+		journal_control(journal, "Server %d ignores SIGTERM: it gets SIGKILL", server->pid);
+		process_signal(server->pidfd, SIGKILL);
+	} else {
+		journal_control(journal,
+			"Server %d cannot be killed: the system may have to be restarted",
+			server->pid);
+		server_end(server, false);
+		return;
+	}
+	server->n_kills++;
+	server_set_deadline(server, KILL_MS, server->overdue);
+}
+
+void server_kill(struct server *server, const struct reason *reason)
+{
+	server->reason = *reason;
+	process_signal(server->pidfd, SIGKILL);
+	server->n_kills = 2;
+	server_set_deadline(server, KILL_MS, "end");
+}
+
+/* ---- its beginning */
+
+/* Takes the descriptors in `spawned', on failure too. */
+static int server_new(struct tenant *tenant, const struct spawned *spawned, struct server **ret)
+{
+	_cleanup_close_ int pidfd = spawned->pidfd, output = spawned->output;
+	_cleanup_free_ struct server *server = calloc(1, sizeof(*server));
+	struct daemon *daemon = tenant->daemon;
+	int r;
+
+	if (!server)
+		return -ENOMEM;
+	r = uv_poll_init(&daemon->loop, &server->exit_poll, pidfd);
+	if (r < 0)
+		return r;
+	uv_timer_init(&daemon->loop, &server->timer);
+	uv_timer_init(&daemon->loop, &server->settle_timer);
+	server->n_handles = 3;
+	/* Without its words it can still serve. */
+	if (output >= 0 && uv_poll_init(&daemon->loop, &server->output_poll, output) == 0) {
+		server->n_handles = 4;
+		server->output_poll.data = server;
+		uv_poll_start(&server->output_poll, UV_READABLE, on_output);
+		server->output = TAKE_FD(output);
+	} else {
+		server->output = -EBADF;
+	}
+	server->exit_poll.data = server->timer.data = server->settle_timer.data = server;
+	uv_poll_start(&server->exit_poll, UV_READABLE, on_exit_event);
+	server->pid = spawned->pid;
+	server->pidfd = TAKE_FD(pidfd);
+	server->tenant = tenant;
+	server->daemon = daemon;
+	server->state = SERVER_INITIALIZING;
+	list_init(&server->clients);
+	tenant->had_server = true;
+	tenant->server = *ret = TAKE_PTR(server);
+	return 0;
+}
+
+int server_start(struct tenant *tenant, struct reason *reason)
+{
+	struct daemon *daemon = tenant->daemon;
+	struct spawned spawned;
+	struct server *server;
+	int r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
+		&spawned, reason);
+
+	if (r < 0)
+		return r;
+	journal_control_as(&daemon->journal, spawned.pid, "Starting new server %d for user %u",
+		spawned.pid, tenant->uid);
+	r = server_new(tenant, &spawned, &server);
+	if (r < 0) {
+		kill(spawned.pid, SIGKILL);
+		waitpid(spawned.pid, NULL, 0);
+		return reason_set(reason, r, "Cannot keep a server: %s", strerror(-r));
+	}
+	server->is_child = true;
+	server_set_deadline(server, SERVER_START_MS, "become ready");
+	return 0;
+}
+
+int server_adopt(struct tenant *tenant, struct peer *peer)
+{
+	struct spawned spawned = {.pid = peer->cred.pid};
+	struct server *server;
+	int r;
+
+	spawned.pidfd = process_open(spawned.pid, peer->cred.uid);
+	if (spawned.pidfd < 0)
+		return spawned.pidfd;
+	spawned.output = process_open_output(spawned.pid);
+	if (spawned.output < 0)
+		journal_control(&tenant->daemon->journal,
+			"What server %d writes cannot be had from now on: %s (CAP_SYS_PTRACE?)",
+			spawned.pid, strerror(-spawned.output));
+	r = server_new(tenant, &spawned, &server);
+	if (r < 0)
+		return r;
+	server_set_deadline(server, SERVER_START_MS, "become ready");
+	link_open(server, peer);
+	return 0;
+}
+
+uint64_t server_end_ms(const struct server *server)
+{
+	return (uint64_t)server->daemon->config.grace_ms + END_MS;
+}
+
+const char *server_state_name(const struct server *server)
+{
+	static const char *const names[] = {
+		[SERVER_INITIALIZING] = "INITIALIZING",
+		[SERVER_ACTIVE] = "ACTIVE",
+		[SERVER_FAULT] = "FAULT",
+		[SERVER_STOPPING] = "STOPPING",
+	};
+
+	return names[server->state];
+}
+
+bool server_is_ready(const struct server *server)
+{
+	return server->state == SERVER_ACTIVE && server->link;
+}
+
+/* ---- asked to end */
+
+/* A server that is to end does so in bounded time once nobody is left to wait for. */
+void server_bound_end(struct server *server)
+{
+	if (server->n_kills > 0 || server->state != SERVER_STOPPING)
+		return;
+	if (server->is_forced || server->n_clients == 0)
+		server_set_deadline(server, server_end_ms(server), "end");
+	else
+		uv_timer_stop(&server->timer);
+}
+
+void server_shutdown(struct server *server, bool force)
+{
+	bool was_stopping = server->state == SERVER_STOPPING;
+	bool was_introduced = server->link || server->was_active;
+
+	if (was_stopping && (server->is_forced || !force))
+		return;
+	journal_control(&server->daemon->journal, "Try shutting down server %d%s", server->pid,
+		force ? ", by force" : "");
+	server->state = SERVER_STOPPING;
+	server->is_asked = true;
+	server->is_forced |= force;
+	if (!was_introduced && !was_stopping) {
+		/* It serves nobody and does not listen yet. */
+		process_signal(server->pidfd, SIGTERM);
+		server->n_kills = 1;
+		server_set_deadline(server, KILL_MS, "end");
+		return;
+	}
+	link_push_shutdown(server);
+	server_bound_end(server);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_H
+#define SERVER_H
+
+/*
+ * One mps-server process as the daemon sees it: its life, its connection, the
+ * clients it has, what it writes.
+ *
+ * Loop thread. It lives from fork (or adoption) until the process has ended or
+ * cannot be killed; then the tenant is told, and the rest closes by itself.
+ * What it says is checked as a client's words are.
+ */
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include "bucket.h"
+#include "frame.h"
+#include "lines.h"
+#include "list.h"
+#include "reason.h"
+
+struct peer;
+struct tenant;
+
+struct server {
+	struct tenant *tenant; /* not owned; NULL after its end */
+	struct daemon *daemon;
+	pid_t pid;
+	int pidfd;
+	int output;
+	bool is_child;
+	bool was_active;
+	enum server_state state; /* SERVER_STOPPING as soon as we have asked for it */
+	bool is_asked;           /* to end, by us */
+	bool is_forced;
+	unsigned n_told;     /* shutdowns it was sent: 1 the polite one, 2 the forced one */
+	unsigned n_kills;    /* signals it got after its time was up */
+	const char *overdue; /* what it had time for, in words */
+	struct peer *link;   /* not owned; NULL while it has no connection */
+	struct list clients;
+	unsigned n_clients;
+	struct lines lines;
+	struct bucket line_limit;
+	unsigned long n_lines_left_out;
+	char last_line[160];
+	struct reason reason; /* why we ended it, if we did */
+	uv_poll_t exit_poll, output_poll;
+	uv_timer_t timer;
+	struct peer *in_flight; /* clients.c: not owned; a client on its way, or NULL */
+	uint64_t in_flight_id;
+	uv_timer_t settle_timer; /* looks whether it has arrived */
+	uint64_t settle_ms;
+	unsigned n_handles;
+};
+
+/* Starts the process for the tenant. 0 or -errno with a reason. */
+int server_start(struct tenant *tenant, struct reason *reason);
+
+/* Takes in a server that an earlier daemon had started. Sets the tenant's server. */
+int server_adopt(struct tenant *tenant, struct peer *peer);
+
+/* Whether clients can be handed over. */
+bool server_is_ready(const struct server *server);
+
+/* Asks it to end when its clients have left, or (`force') now. Bounded in the latter case. */
+void server_shutdown(struct server *server, bool force);
+
+/* Ends it at once, with the reason that clients are told. */
+void server_kill(struct server *server, const struct reason *reason);
+
+/*
+ * It has this much time for something, said in words; then it is ended. The
+ * state's own deadline, of which there is one at a time.
+ */
+void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue);
+
+/* From fork to ACTIVE: less than the clients' own patience, which is WELCOME_MS. */
+#define SERVER_START_MS 50000
+
+/* What a server gets that has to end. */
+uint64_t server_end_ms(const struct server *server);
+
+/* Bounds its end if it is to end and nobody is left to wait for; after each change of that. */
+void server_bound_end(struct server *server);
+
+/* The name that get_server_status prints. */
+const char *server_state_name(const struct server *server);
+
+#endif

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One UID and its server. Loop thread.
+ *
+ * Invariant: whoever waits here is told something: the server, or why there is
+ * none, within WELCOME_MS.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "clients.h"
+#include "commander.h"
+#include "cuda.h"
+#include "daemon.h"
+#include "link.h"
+#include "peer.h"
+#include "server.h"
+#include "spec_hash.h"
+#include "tenant.h"
+
+/* Clients give up after WELCOME_MS; they should hear the reason before. */
+#define PATIENCE_MS (WELCOME_MS - 2000)
+
+struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
+{
+	list_for_each (item, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		if (tenant->uid == uid)
+			return tenant;
+	}
+	return NULL;
+}
+
+/* Restarts that still count. */
+static unsigned count_restarts(struct tenant *tenant)
+{
+	uint64_t now = uv_now(&tenant->daemon->loop);
+	unsigned n_old = 0;
+
+	while (n_old < tenant->n_restarts && now - tenant->restarts_ms[n_old] >= RESTARTS_WINDOW_MS)
+		n_old++;
+	tenant->n_restarts -= n_old;
+	memmove(tenant->restarts_ms, tenant->restarts_ms + n_old,
+		tenant->n_restarts * sizeof(tenant->restarts_ms[0]));
+	return tenant->n_restarts;
+}
+
+void tenants_sweep(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		if (tenant->server || !list_empty(&tenant->clients) ||
+			!list_empty(&tenant->starters))
+			continue;
+		if (count_restarts(tenant) > 0 && !daemon->is_over)
+			continue;
+		list_remove(&tenant->link);
+		free(tenant);
+	}
+}
+
+struct tenant *tenant_get(struct daemon *daemon, uid_t uid)
+{
+	struct tenant *tenant = tenant_find(daemon, uid);
+
+	if (tenant)
+		return tenant;
+	tenants_sweep(daemon);
+	tenant = calloc(1, sizeof(*tenant));
+	if (!tenant)
+		return NULL;
+	tenant->daemon = daemon;
+	tenant->uid = uid;
+	list_init(&tenant->clients);
+	list_init(&tenant->starters);
+	list_add_tail(&daemon->tenants, &tenant->link);
+	return tenant;
+}
+
+/* ---- who waits */
+
+static void resume_starters(struct tenant *tenant, const struct reason *reason)
+{
+	list_for_each_safe (item, following, &tenant->starters) {
+		struct peer *peer = container_of(item, struct peer, wait);
+
+		list_remove(&peer->wait);
+		if (reason)
+			commander_reply(peer, "%s", reason->text);
+		commander_resume(peer);
+	}
+}
+
+static void refuse_clients(struct tenant *tenant, const struct reason *reason)
+{
+	list_for_each_safe (item, following, &tenant->clients)
+		peer_refuse(container_of(item, struct peer, wait), CUDA_ERROR_MPS_CONNECTION_FAILED,
+			"%s", reason->text);
+}
+
+void tenant_refuse_all(struct tenant *tenant, const struct reason *reason)
+{
+	refuse_clients(tenant, reason);
+	resume_starters(tenant, reason);
+}
+
+void tenant_on_client_deadline(struct peer *peer)
+{
+	const struct tenant *tenant = tenant_find(peer->daemon, peer->cred.uid);
+	const struct server *server = tenant ? tenant->server : NULL;
+
+	if (server && server->n_clients > 0)
+		peer_refuse(peer, CUDA_ERROR_MPS_SERVER_NOT_READY,
+			"Server %d of UID %u is %s and takes nobody until its %u clients have left",
+			server->pid, tenant->uid, server_state_name(server), server->n_clients);
+	else
+		peer_refuse(peer, CUDA_ERROR_MPS_SERVER_NOT_READY,
+			"The server of UID %u was not ready within %d s: see %.150s/server.log",
+			peer->cred.uid, PATIENCE_MS / 1000, peer->daemon->config.log_directory);
+}
+
+void tenant_on_starter_deadline(struct peer *peer)
+{
+	list_remove(&peer->wait);
+	commander_reply(peer, "The server was not ready within %d s: see %s/server.log",
+		PATIENCE_MS / 1000, peer->daemon->config.log_directory);
+	commander_resume(peer);
+}
+
+static unsigned count_clients(const struct tenant *tenant)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &tenant->clients)
+		n++;
+	return n;
+}
+
+/* 808 is what the vendor's clients know for this. */
+static void refuse_for_good(struct peer *peer, int r)
+{
+	if (r == -EUSERS)
+		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"The server of UID %u has %d clients, and more it cannot have",
+			peer->cred.uid, SESSIONS_MAX);
+	else
+		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED,
+			"The connection could not be handed to the server: %s", strerror(-r));
+}
+
+/* Waits, or is told that there is nothing to wait for. */
+static void queue_client(struct tenant *tenant, struct peer *peer)
+{
+	if (tenant->daemon->is_quitting) {
+		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED,
+			"The MPS daemon is being stopped: start it again");
+		return;
+	}
+	if (count_clients(tenant) >= SESSIONS_MAX) {
+		refuse_for_good(peer, -EUSERS);
+		return;
+	}
+	peer_become(peer, PEER_CLIENT);
+	peer_set_deadline(peer, PATIENCE_MS);
+	list_add_tail(&tenant->clients, &peer->wait);
+}
+
+void tenant_take_back(struct tenant *tenant, struct peer *peer)
+{
+	peer_log(peer, "Client %d of user %u had not reached its server: it waits for the next one",
+		peer->cred.pid, peer->cred.uid);
+	queue_client(tenant, peer);
+}
+
+void tenant_add_client(struct tenant *tenant, struct peer *peer)
+{
+	bool is_ready = tenant->server && server_is_ready(tenant->server);
+
+	if (!tenant->has_gid) {
+		tenant->gid = peer->cred.gid;
+		tenant->has_gid = true;
+	}
+	peer_log(peer, "NEW CLIENT %d from user %u: %s", peer->cred.pid, peer->cred.uid,
+		is_ready ? "Server already exists"
+			 : "Server is not ready, push client to pending list");
+	queue_client(tenant, peer);
+	tenant_progress(tenant);
+}
+
+void tenant_add_starter(struct tenant *tenant, struct peer *peer)
+{
+	list_add_tail(&tenant->starters, &peer->wait);
+	peer_set_deadline(peer, PATIENCE_MS);
+	tenant_progress(tenant);
+}
+
+/* ---- its server */
+
+static bool is_wanted(const struct tenant *tenant)
+{
+	return !list_empty(&tenant->clients) || !list_empty(&tenant->starters);
+}
+
+/* After a bad end another start is a restart, and those are counted. */
+static bool may_start(struct tenant *tenant)
+{
+	if (!tenant->has_failed)
+		return true;
+	if (count_restarts(tenant) >= RESTARTS_MAX)
+		return false;
+	tenant->restarts_ms[tenant->n_restarts++] = uv_now(&tenant->daemon->loop);
+	return true;
+}
+
+static void start(struct tenant *tenant)
+{
+	struct reason reason, why;
+
+	if (!may_start(tenant)) {
+		why = tenant->reason;
+		reason_set(&reason, 0,
+			"The server of UID %u was restarted %d times within %d s: %s", tenant->uid,
+			RESTARTS_MAX, RESTARTS_WINDOW_MS / 1000, why.text);
+		tenant_refuse_all(tenant, &reason);
+		return;
+	}
+	if (server_start(tenant, &why) < 0) {
+		journal_control(&tenant->daemon->journal, "No server for user %u: %s", tenant->uid,
+			why.text);
+		tenant_refuse_all(tenant, &why);
+	}
+}
+
+static void hand_over(struct tenant *tenant)
+{
+	list_for_each_safe (item, following, &tenant->clients) {
+		struct peer *peer = container_of(item, struct peer, wait);
+		int r = clients_hand_over(tenant->server, peer);
+
+		if (r == -EAGAIN)
+			return;
+		if (r < 0)
+			refuse_for_good(peer, r);
+	}
+}
+
+void tenant_progress(struct tenant *tenant)
+{
+	if (!tenant->server) {
+		bool may_come = tenant->daemon->is_adopting && !tenant->had_server;
+
+		if (is_wanted(tenant) && !may_come && !tenant->daemon->is_quitting)
+			start(tenant);
+		return;
+	}
+	if (tenant->server->state == SERVER_ACTIVE)
+		resume_starters(tenant, NULL);
+	if (server_is_ready(tenant->server))
+		hand_over(tenant);
+}
+
+void tenant_on_server_end(struct tenant *tenant, bool is_clean, const struct reason *reason)
+{
+	tenant->server = NULL;
+	tenant->has_failed = !is_clean;
+	tenant->reason = *reason;
+	tenant_progress(tenant);
+	daemon_check_quit(tenant->daemon);
+}
+
+static void turn_away(struct peer *peer, const char *why)
+{
+	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid, why);
+	peer_close(peer);
+}
+
+void tenant_on_foreign_server(struct peer *peer, uint32_t version, uint64_t spec_hash)
+{
+	struct tenant *tenant = tenant_find(peer->daemon, peer->cred.uid);
+	struct server *server = tenant ? tenant->server : NULL;
+	struct reason reason;
+
+	reason_set(&reason, 0,
+		"mps-server has version %u (spec %016llx), mps-control version %d (spec %016llx): "
+		"install both from the same build",
+		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
+	turn_away(peer, reason.text);
+	if (server && server->is_child && server->pid == peer->cred.pid && !server->link)
+		server_kill(server, &reason);
+}
+
+void tenant_add_server(struct tenant *tenant, struct peer *peer)
+{
+	struct daemon *daemon = tenant->daemon;
+	struct server *server = tenant->server;
+	int r;
+
+	if (server && server->pid == peer->cred.pid && !server->link) {
+		link_open(server, peer);
+		return;
+	}
+	if (server) {
+		turn_away(peer, "that user has one already");
+		return;
+	}
+	r = server_adopt(tenant, peer);
+	if (r < 0) {
+		turn_away(peer, strerror(-r));
+		return;
+	}
+	journal_control(
+		&daemon->journal, "Adopted server %d of user %u", peer->cred.pid, tenant->uid);
+	if (daemon->is_quitting)
+		server_shutdown(tenant->server, daemon->is_forced);
+}

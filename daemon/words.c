@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Words and numbers. Any thread.
+ *
+ * Invariant: what is not wholly a number is none.
+ */
+
+#include <string.h>
+
+#include "words.h"
+
+void words_split(struct words *words, char *line)
+{
+	char *rest = NULL;
+
+	*words = (struct words){0};
+	for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		if (words->n < WORDS_MAX)
+			words->word[words->n] = word;
+		words->n++;
+	}
+}
+
+int parse_number(const char *text, uint64_t max, uint64_t *ret_number)
+{
+	uint64_t number = 0;
+
+	if (!*text)
+		return -EINVAL;
+	for (; *text; text++) {
+		unsigned digit = (unsigned)(*text - '0');
+
+		if (digit > 9 || digit > max || number > (max - digit) / 10)
+			return -EINVAL;
+		number = number * 10 + digit;
+	}
+	*ret_number = number;
+	return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_H
+#define BASE_H
+
+/*
+ * What every file may use: cleanup attributes, ownership moves and the few
+ * macros that C lacks. No types of the project, nothing that allocates.
+ */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _printf_(fmt, first) __attribute__((format(printf, fmt, first)))
+#define _unused_ __attribute__((unused))
+#define _hot_ __attribute__((hot))
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+/* <sys/param.h> has them as well. */
+#ifndef MIN
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#endif
+
+/* `align' is a power of two; the result wraps for values near the top. */
+#define ALIGN_UP(x, align) (((x) + (align)-1) & ~((__typeof__(x))(align)-1))
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* Moves ownership out of a variable whose cleanup would release it. */
+#define TAKE_PTR(ptr)                                                                              \
+	({                                                                                         \
+		__typeof__(ptr) _taken = (ptr);                                                    \
+		(ptr) = NULL;                                                                      \
+		_taken;                                                                            \
+	})
+#define TAKE_FD(fd)                                                                                \
+	({                                                                                         \
+		int _taken = (fd);                                                                 \
+		(fd) = -EBADF;                                                                     \
+		_taken;                                                                            \
+	})
+
+static inline void freep(void *p)
+{
+	free(*(void **)p);
+}
+
+/* Keeps errno: it runs between a failing call and the reader of its errno. */
+static inline void closep(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved;
+}
+
+#define _cleanup_free_ _cleanup_(freep)
+#define _cleanup_close_ _cleanup_(closep)
+
+/* The only bounds check written by hand: `len' bytes from `off' lie within `size'. */
+static inline bool range_ok(uint64_t off, uint64_t len, uint64_t size)
+{
+	return len <= size && off <= size - len;
+}
+
+#endif

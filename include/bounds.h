@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#ifndef BOUNDS_H
+#define BOUNDS_H
+
+/*
+ * Every limit that two programs share, each with its reason.
+ */
+
+/* The control socket's directory when CUDA_MPS_PIPE_DIRECTORY is not set: the vendor's default. */
+#define PIPE_DIRECTORY_DEFAULT "/tmp/nvidia-mps"
+#define LOG_DIRECTORY_DEFAULT "/var/log/nvidia-mps"
+
+/* sun_path holds 108 bytes with its NUL. */
+#define SOCKET_PATH_MAX 107
+
+/* A connection without a complete HELLO or command line is closed after this. */
+#define INTRODUCTION_MS 5000
+
+/* Connections of one UID that have not been introduced yet. */
+#define STRANGERS_MAX 64
+
+/* A client waits this long for its server: a cold one starts in about a second. */
+#define WELCOME_MS 60000
+
+/* Restarts of one UID's server before its clients are told 805. */
+#define RESTARTS_MAX 5
+#define RESTARTS_WINDOW_MS 10000
+
+/* A server without a daemon looks for a new one this often, and ends this long after its last
+ * client. */
+#define DAEMON_RETRY_MS 1000
+#define ORPHAN_LINGER_MS 10000
+
+/* A dead client's kernels may run this long before they cost the server (MPS_GRACE_MS). */
+#define GRACE_MS_DEFAULT 10000
+
+/* Sessions of one server. Bounds tables and threads, not users: nobody has met it. */
+#define SESSIONS_MAX 1024
+
+/* Devices of one server; cudart and NVML know no machine with more. */
+#define DEVICES_MAX 64
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FRAME_H
+#define FRAME_H
+
+/*
+ * Frames are what the three programs say to each other over sockets: the
+ * introduction, the hand-over of a connection, the life of a server. Small,
+ * rare, of fixed size for each type; a first byte of 0 tells one from a text
+ * command. Work never goes this way (see ring.h).
+ *
+ * A frame is a struct that begins with its head. Padding and the rest of a
+ * string after its NUL are zero. Descriptors travel with a frame's first byte.
+ */
+
+#include "base.h"
+
+#define FRAME_VERSION 1
+
+enum frame_type {
+	FRAME_HELLO = 1,    /* client to daemon */
+	FRAME_REFUSED,      /* daemon or server to client: the end of this connection */
+	FRAME_WELCOME,      /* server to client, with the session's memory */
+	FRAME_IMAGE,        /* client to server, with the descriptor of a sealed image */
+	FRAME_SERVER,       /* server to daemon: who I am */
+	FRAME_SERVER_STATE, /* server to daemon */
+	FRAME_CLIENT,       /* daemon to server, with a client's connection */
+	FRAME_CLIENT_HERE,  /* server to daemon: one it has, told to a new daemon */
+	FRAME_CLIENT_GONE,  /* server to daemon */
+	FRAME_SHUTDOWN,     /* daemon to server */
+	FRAME_MEMORY,       /* server to client, with the descriptor of pinned memory */
+	FRAME_TYPE_MAX = FRAME_MEMORY,
+};
+
+struct frame_head {
+	uint8_t zero;
+	uint8_t type;
+	uint16_t n_fds;
+	uint32_t size; /* bytes of the whole frame */
+};
+
+/* An environment variable of a client, as it was set. Longer ones are refused by the client. */
+#define FRAME_TEXT_MAX 256
+
+struct frame_variable {
+	uint32_t is_set;
+	char value[FRAME_TEXT_MAX - 4];
+};
+
+struct frame_hello {
+	struct frame_head head;
+	uint32_t version;
+	uint32_t reserved;
+	uint64_t spec_hash;
+	struct frame_variable visible_devices;          /* CUDA_VISIBLE_DEVICES */
+	struct frame_variable device_order;             /* CUDA_DEVICE_ORDER */
+	struct frame_variable active_thread_percentage; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE */
+	struct frame_variable pinned_device_mem_limit;  /* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT */
+	struct frame_variable client_priority;          /* CUDA_MPS_CLIENT_PRIORITY */
+};
+
+struct frame_refused {
+	struct frame_head head;
+	uint32_t result; /* a CUresult for every later call, never 0 */
+	uint32_t reserved;
+	char text[FRAME_TEXT_MAX]; /* what, where and what to do */
+};
+
+/* Descriptors: request ring, staging, page (see layout.h). */
+#define FRAME_WELCOME_FDS 3
+
+struct frame_welcome {
+	struct frame_head head;
+	uint32_t version;
+	uint32_t session; /* the id that log lines give it */
+	uint64_t spec_hash;
+	uint64_t server_pid;
+	char cuda_library[FRAME_TEXT_MAX]; /* the real libcuda, as the server opened it */
+};
+
+/* One descriptor: a memfd sealed against writing and resizing. */
+struct frame_image {
+	struct frame_head head;
+	uint64_t size; /* bytes of the image; what the descriptor holds */
+};
+
+/* Optionally one descriptor: the reading end of the pipe that is its stderr from now on. */
+struct frame_server {
+	struct frame_head head;
+	uint32_t version;
+	uint32_t uid;
+	uint64_t spec_hash;
+	uint64_t pid;
+};
+
+enum server_state {
+	SERVER_INITIALIZING = 1,
+	SERVER_ACTIVE,
+	SERVER_FAULT,
+	SERVER_STOPPING, /* takes nobody new */
+	SERVER_STATE_MAX = SERVER_STOPPING,
+};
+
+struct frame_server_state {
+	struct frame_head head;
+	uint32_t state;
+	uint32_t result; /* CUresult of what went wrong, else 0 */
+	char text[FRAME_TEXT_MAX];
+};
+
+/* One descriptor: the client's connection, as the daemon accepted it. */
+struct frame_client {
+	struct frame_head head;
+	uint64_t id; /* unique in that server's life, never 0 */
+	uint64_t pid;
+	uint32_t uid;
+	uint32_t gid;
+	struct frame_hello hello;
+};
+
+/* FRAME_CLIENT_HERE and FRAME_CLIENT_GONE. */
+struct frame_client_note {
+	struct frame_head head;
+	uint64_t id;
+	uint64_t pid;
+};
+
+struct frame_shutdown {
+	struct frame_head head;
+	uint32_t force; /* 1: end clients' sessions now; 0: when the last client has left */
+	uint32_t reserved;
+};
+
+/* One descriptor: the memory of a region of the host space. */
+struct frame_memory {
+	struct frame_head head;
+	uint64_t address;
+	uint64_t size;
+};
+
+#define FRAME_MAX 4096 /* bytes of the largest frame; asserted in frame.c */
+#define FRAME_FDS_MAX 4
+
+/* Bytes that a frame of `type' has; 0 for no such type. */
+size_t frame_size(unsigned type);
+
+/* Sets up the head of a zeroed frame. */
+void frame_init(void *frame, enum frame_type type, unsigned n_fds);
+
+/*
+ * Sends a whole frame with its descriptors, waiting for room up to
+ * `timeout_ms'. -ETIMEDOUT, -EPIPE, -errno. After an error the connection is
+ * of no more use: half a frame may be on it.
+ */
+int frame_send(int sock, const void *frame, const int *fds, int timeout_ms);
+
+/*
+ * Collects one frame from a stream socket. Owns the descriptors it has read
+ * until frame_take_fd(). Zero-initialised is empty, but for `fds': use
+ * frame_reader_init().
+ */
+struct frame_reader {
+	size_t n_read;
+	unsigned n_fds;
+	int fds[FRAME_FDS_MAX];
+	union {
+		struct frame_head head;
+		_Alignas(8) uint8_t bytes[FRAME_MAX];
+	};
+};
+
+void frame_reader_init(struct frame_reader *reader);
+void frame_reader_fini(struct frame_reader *reader);
+
+/*
+ * Reads what is there without blocking, never past the frame's end. 1: a
+ * whole, well-formed frame lies in `bytes'. 0: more is needed. -EBADMSG:
+ * malformed (type, size, number of descriptors). -ECONNRESET: the peer is gone.
+ */
+int frame_read(struct frame_reader *reader, int sock);
+
+/* The same, waiting for the frame up to `timeout_ms'. 0, -ETIMEDOUT or as above. */
+int frame_read_wait(struct frame_reader *reader, int sock, int timeout_ms);
+
+/* Moves a descriptor out: the caller owns it. -EBADF if there is none. */
+int frame_take_fd(struct frame_reader *reader, unsigned i);
+
+/* Forgets the frame (closing descriptors not taken), ready for the next. */
+void frame_reader_reset(struct frame_reader *reader);
+
+/* Whether a string field holds its NUL and nothing but zeros after it. */
+bool frame_text_ok(const char *text, size_t size);
+
+#endif

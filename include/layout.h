@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAYOUT_H
+#define LAYOUT_H
+
+/*
+ * What lies where in the three memories of a session, and where in the address
+ * space a client's memory is. The server makes and seals them all.
+ *
+ *   ring     theirs  control words, then RING_SIZE bytes of messages
+ *   staging  theirs  bulk bytes on their way; never looked at, only copied
+ *   page     ours    what the server and the GPU tell: heads, replies,
+ *                    timelines, errors, device facts; the client reads
+ */
+
+#include <stdint.h>
+
+#include "base.h"
+#include "bounds.h"
+
+/* Messages. A power of two; a run of launches of an impatient client fits. */
+#define RING_SIZE (1u << 20)
+/* One message: kernel parameters of 32 KiB, names, options. */
+#define MESSAGE_MAX (64u << 10)
+#define MESSAGE_ALIGN 8u
+
+/* Threads of a client that may wait for a reply at once; more take turns. */
+#define REPLY_SLOTS 64u
+/* A reply with its head. */
+#define REPLY_MAX (16u << 10)
+
+/* Streams of a session, NULL streams of the devices first. Frameworks make hundreds. */
+#define STREAMS_MAX 4096u
+
+/* Big enough that several threads fill while the GPU drains; pinned at its first use. */
+#define STAGING_SIZE (16u << 20)
+
+/* CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0 and room for what later drivers answer. */
+#define DEVICE_ATTRIBUTES 192u
+
+/*
+ * The head of a message. A message is its head, its fixed fields and its tails,
+ * each tail padded with zeros to MESSAGE_ALIGN; `size' is all of it.
+ */
+struct message_head {
+	uint32_t size; /* bytes of the whole message */
+	uint16_t op;
+	uint16_t reply; /* slot + 1 that waits for the result; 0: nobody waits */
+	uint32_t seq;   /* counts a client's messages; comes back in the reply */
+	uint32_t reserved;
+};
+
+/* The head of a reply slot; the reply's fields follow. */
+struct reply_head {
+	uint32_t seq;    /* of the message answered; written last; futex word */
+	uint32_t result; /* CUresult */
+	uint32_t size;   /* bytes after this head */
+	uint32_t reserved;
+};
+
+/* Client writes, server reads. */
+struct ring_control {
+	uint32_t tail; /* free-running count of bytes placed; futex word of the worker */
+	uint8_t pad0[60];
+	uint32_t waiting[REPLY_SLOTS]; /* 1: somebody sleeps on that slot */
+	uint8_t pad1[4096 - 64 - 4 * REPLY_SLOTS];
+	/* Whole pages, pinned at their first use: the GPU waits for these words. */
+	uint64_t done[STREAMS_MAX]; /* the last host function of each stream that has returned */
+};
+
+#define RING_DATA_OFFSET 36864u
+#define RING_BYTES (RING_DATA_OFFSET + RING_SIZE)
+
+struct device_facts {
+	char name[256];
+	uint8_t uuid[16];    /* cuDeviceGetUuid */
+	uint8_t uuid_v2[16]; /* cuDeviceGetUuid_v2 */
+	uint64_t total_memory;
+	char pci_bus_id[32];
+	int32_t attribute[DEVICE_ATTRIBUTES];
+	uint16_t attribute_result[DEVICE_ATTRIBUTES]; /* CUresult of asking for it */
+};
+
+/* Server writes, client reads. Words that change have a cache line each. */
+struct page {
+	uint32_t head; /* free-running count of bytes taken out of the ring */
+	uint8_t pad0[60];
+	uint32_t worker_asleep; /* 1: wake ring_control.tail after placing something */
+	uint8_t pad1[60];
+	uint64_t error; /* count << 32 | CUresult of the last late error of this client */
+	uint8_t pad2[56];
+	uint32_t fault; /* CUresult that every call returns from now on; 0: none */
+	uint8_t pad3[60];
+	/* Fixed before the client sees the page. */
+	uint32_t init_result;    /* CUresult of the server's cuInit */
+	uint32_t driver_version; /* cuDriverGetVersion */
+	uint32_t n_devices;
+	uint32_t page_bytes; /* sizeof this layout, a check of builds */
+	uint8_t pad4[64 - 16];
+	uint32_t n_asked; /* counts host functions whose time has come, roughly; futex word */
+	uint8_t pad5[4096 - 6 * 64 + 60];
+	/* Written by the GPU: how far each stream has come. Low half is a futex word. */
+	uint64_t timeline[STREAMS_MAX];
+	uint64_t asked[STREAMS_MAX];  /* also by the GPU: the host function to be run */
+	uint64_t passed[STREAMS_MAX]; /* and what it waited for last; the server's business */
+	union {
+		struct reply_head head;
+		uint8_t bytes[REPLY_MAX];
+	} reply[REPLY_SLOTS];
+	struct device_facts device[DEVICES_MAX];
+};
+
+_Static_assert(offsetof(struct ring_control, done) == 4096, "pinned by itself");
+_Static_assert(offsetof(struct page, timeline) == 4096, "pinned by itself");
+_Static_assert(offsetof(struct page, reply) == 4096 + 3 * sizeof(uint64_t[STREAMS_MAX]), "in one");
+
+#define PAGE_BYTES ALIGN_UP((uint32_t)sizeof(struct page), 65536u)
+
+/*
+ * The address space. Device space is given out in units; unit n starts at
+ * DEVICE_SPACE + n * SPACE_UNIT, so the owner of a pointer is one look-up.
+ * ThreadSanitizer keeps its shadow where these lie: its builds use others.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define MPS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MPS_TSAN 1
+#endif
+#endif
+
+#ifdef MPS_TSAN
+#define DEVICE_SPACE 0x7e8000000000ull
+#define DEVICE_SPACE_END 0x7ec000000000ull
+#define HOST_SPACE 0x7ec000000000ull
+#define HOST_SPACE_END 0x7ee000000000ull
+#else
+#define DEVICE_SPACE 0x200000000000ull
+#define DEVICE_SPACE_END 0x400000000000ull
+#define HOST_SPACE 0x400000000000ull
+#define HOST_SPACE_END 0x500000000000ull
+#endif
+
+#define SPACE_UNIT_SHIFT 32
+#define SPACE_UNIT (1ull << SPACE_UNIT_SHIFT)
+
+#endif

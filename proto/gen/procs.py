@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""procs.h and procs.c: what cuGetProcAddress answers."""
+
+from .headers import DECLARED
+from .text import banner, wrapped
+
+
+def gen_procs_h():
+    return banner("The table of cuGetProcAddress.", "PROCS_H") + "\n" + PROCS_H
+
+
+PROCS_H = """\
+#include "cuda_api.h"
+
+/* From `version' on, a name is this symbol. */
+struct proc_row {
+	int version; /* 3020 is CUDA 3.2 */
+	void *symbol;
+};
+
+struct proc {
+	const char *name;
+	const struct proc_row *rows; /* plain ones by version, then per-thread ones */
+	unsigned n_plain;
+	unsigned n_per_thread; /* 0: the plain ones serve both */
+};
+
+/* NULL if the driver has no such function. */
+const struct proc *proc_find(const char *name);
+
+/*
+ * cuGetProcAddress_v2 with our own symbols. CUDA_SUCCESS with `*pfn' NULL and
+ * `*status' (may be NULL) telling why, where the name or version is unknown.
+ */
+CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
+	CUdriverProcAddressQueryResult *status);
+
+#endif
+"""
+
+
+def gen_procs_c(headers):
+    out = [banner("What cuGetProcAddress answers. Any thread.\n\n"
+                  "Invariant: names are sorted as strcmp() sorts them, rows by version.")]
+    out.append('#include "procs.h"\n')
+    out.append('#include <stdlib.h>\n#include <string.h>\n\n#include "base.h"\n')
+    foreign = [p for p in headers.prototypes.values() if p.header not in DECLARED]
+    if foreign:
+        out.append("/* Only their addresses matter here. */")
+        for prototype in foreign:
+            out.append(wrapped(f"CUresult {prototype.symbol}(", prototype.declare_params(), ");"))
+        out.append("")
+    names = sorted(headers.versions, key=str.encode)
+    out.append("static const struct proc_row rows[] = {")
+    at, starts = 0, {}
+    for name in names:
+        plain, per_thread = headers.versions[name]
+        starts[name] = at
+        at += len(plain) + len(per_thread)
+        out += [f"\t{{{version}, (void *){symbol}}}," for version, symbol in plain + per_thread]
+    out.append("};\n")
+    out.append("static const struct proc procs[] = {")
+    for name in names:
+        plain, per_thread = headers.versions[name]
+        out.append(f'\t{{"{name}", &rows[{starts[name]}], {len(plain)}, {len(per_thread)}}},')
+    out.append("};\n")
+    return "\n".join(out) + PROCS_C
+
+
+PROCS_C = """\
+
+static int compare(const void *key, const void *proc)
+{
+	return strcmp(key, ((const struct proc *)proc)->name);
+}
+
+const struct proc *proc_find(const char *name)
+{
+	return bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
+}
+
+/* The newest row that a program built for `version' may get; NULL if all are newer. */
+static void *newest(const struct proc_row *row, unsigned n, int version)
+{
+	void *symbol = NULL;
+
+	for (unsigned i = 0; i < n && row[i].version <= version; i++)
+		symbol = row[i].symbol;
+	return symbol;
+}
+
+static void *address_of(const struct proc *proc, int version, uint64_t flags)
+{
+	if (flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && proc->n_per_thread > 0)
+		return newest(proc->rows + proc->n_plain, proc->n_per_thread, version);
+	return newest(proc->rows, proc->n_plain, version);
+}
+
+CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
+	CUdriverProcAddressQueryResult *status)
+{
+	CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	const struct proc *proc;
+
+	if (!name || !pfn || version > CUDA_VERSION ||
+		flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pfn = NULL;
+	proc = proc_find(name);
+	if (proc) {
+		*pfn = address_of(proc, version, flags);
+		found = *pfn ? CU_GET_PROC_ADDRESS_SUCCESS
+			     : CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+	}
+	if (status)
+		*status = found;
+	return CUDA_SUCCESS;
+}
+"""

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_rules.c: for each message a valid one, one refused for each rule, and a round trip.
+
+Run by tests/unit/test_wire.c, whose half of this is in tests/proto/rules.h.
+"""
+
+from dataclasses import dataclass
+
+from .serve import do_params
+from .spec import HEAD_SIZE, SCALARS, element_size, layout
+from .text import banner, wrapped
+from .wire import lowest, number, op_macro, prototype
+
+TAIL_BYTES = 13        # leaves padding to look at
+LIST_ELEMENTS = 3
+BAD_ID = 0xdead        # an object that no session has
+BAD_ADDRESS = 0xbad000  # memory that no session has
+GOOD_ADDRESS = 0x200000000000
+
+
+@dataclass
+class Refusal:
+    why: str           # what serve_message() says; "" where it is the result that tells
+    result: str
+    offset: int
+    width: int
+    value: int
+
+
+@dataclass
+class Attempt:
+    """A call of send_X() with one argument at the edge of a rule, or beyond."""
+    what: str
+    field: object
+    argument: str
+    is_refused: bool
+
+
+class Case:
+    """One message with a value for each field, unlike those of all other fields."""
+
+    def __init__(self, spec, message, index):
+        self.spec, self.message = spec, message
+        self.base = 0x1000 + 0x100 * index
+        self.fields = [f for f in message.fields if f.is_in]
+        self.answers = [f for f in message.fields if not f.is_in]
+        members, self.size = layout(spec, self.fields, HEAD_SIZE)
+        self.offsets = {name: at for _, _, name, _, at in members}
+        self.pads = [(name, at, SCALARS[kind][1])
+                     for what, kind, name, _, at in members if what == "pad"]
+        self.total = self.size
+        self.tail_at = {}
+        for one in self.fields:
+            if one.is_tail:
+                self.tail_at[one.name] = self.total
+                self.total += (self.tail_bytes(one) + 7) // 8 * 8
+
+    # ---- values
+
+    def pattern(self, one):
+        return self.base + 0x10 * (self.message.fields.index(one) + 1)
+
+    def allowed(self, one, value):
+        rules = one.rules
+        if one.type in SCALARS and not one.type.startswith("f"):
+            bits = 8 * SCALARS[one.type][1]
+            if value >= 1 << (bits if one.type.startswith("u") else bits - 1):
+                return False
+        return (value >= rules.get("min", value) and value <= rules.get("max", value)
+                and ("mask" not in rules or not value & ~rules["mask"])
+                and ("in" not in rules or value in rules["in"]))
+
+    def value(self, one, i=0):
+        """A valid value of a scalar or of element i of an array."""
+        pattern = self.pattern(one) + i
+        if one.kind == "devptr":
+            return GOOD_ADDRESS + (pattern << 8)
+        if one.kind == "handle":
+            return pattern
+        tries = [pattern | pattern << 40, pattern, pattern & 0xff, one.rules.get("max", 0),
+                 one.rules.get("min", 0), one.rules.get("mask", 0)] + one.rules.get("in", [])[-1:]
+        return next(v for v in tries if self.allowed(one, v))
+
+    def tail_count(self, one):
+        """Elements of a list, bytes of others (a string's NUL too)."""
+        wanted = LIST_ELEMENTS if one.kind == "list" else TAIL_BYTES
+        return max(min(wanted, one.rules["max"]), one.rules.get("min", 0))
+
+    def tail_bytes(self, one):
+        return self.tail_count(one) * element_size(self.spec, one)
+
+    def tail_text(self, one):
+        return (one.name * TAIL_BYTES)[:self.tail_count(one) - 1]
+
+    # ---- refusals
+
+    def refusals(self):
+        name = self.message.name
+        made = [Refusal("head: reserved: not zero", "", 12, 4, 1)]
+        if self.message.is_sync:
+            made.append(Refusal(f"{name}: reply: a slot", "", 6, 2, 0))
+            made.append(Refusal(f"{name}: reply: a slot", "", 6, 2, 65))
+        else:
+            made.append(Refusal(f"{name}: reply: no slot", "", 6, 2, 1))
+        for pad, at, width in self.pads:
+            made.append(Refusal(f"{name}: {pad}: not zero", "", at, width, 1))
+        for one in self.fields:
+            made += self.tail_refusals(one) if one.is_tail else self.fixed_refusals(one)
+        return made
+
+    def broken_values(self, one):
+        rules = one.rules
+        if "min" in rules:
+            yield "min", rules["min"] - 1
+        if "max" in rules:
+            yield "max", rules["max"] + 1
+        if "mask" in rules:
+            yield "mask", ~rules["mask"] & (rules["mask"] + 1)
+        if "in" in rules:
+            yield "in", next(v for v in range(256) if v not in rules["in"])
+
+    def fixed_refusals(self, one):
+        at = self.offsets[one.name]
+        if one.kind == "handle":
+            return [Refusal("", "CUDA_ERROR_INVALID_HANDLE", at, 4, BAD_ID)]
+        if one.kind == "devptr":
+            return [Refusal("", "CUDA_ERROR_INVALID_VALUE", at, 8, BAD_ADDRESS)]
+        width = SCALARS[one.type][1]
+        return [Refusal(f"{self.message.name}: {one.name}: {rule}", "",
+                        at + width * (one.count - 1), width, value)
+                for rule, value in self.broken_values(one)]
+
+    def tail_refusals(self, one):
+        where = f"{self.message.name}: {one.name}"
+        at, size = self.tail_at[one.name], self.tail_bytes(one)
+        length_at = self.offsets[one.size_name]
+        made = []
+        low = lowest(one)
+        if low:
+            made.append(Refusal(f"{where}: min", "", length_at, 4, low - 1))
+        made.append(Refusal(f"{where}: max", "", length_at, 4, one.rules["max"] + 1))
+        made.append(Refusal(f"{where}: max", "", length_at, 4, 0xffffffff))
+        if size % 8:
+            made.append(Refusal(f"{where}: padding", "", at + (size + 7) // 8 * 8 - 1, 1, 1))
+        if one.kind == "string":
+            made.append(Refusal(f"{where}: one NUL, at its end", "", at, 1, 0))
+            made.append(Refusal(f"{where}: one NUL, at its end", "", at + size - 1, 1, ord("x")))
+        return made
+
+    # ---- attempts
+
+    def attempts(self):
+        made = []
+        for one in self.fields:
+            if one.is_tail:
+                made += self.tail_attempts(one)
+                continue
+            for rule, value in self.broken_values(one):
+                argument = number(value, one.type)
+                made.append(Attempt(f"{one.name}: beyond {rule}", one, argument, True))
+            for rule, edge in one.rules.items():
+                for value in edge if rule == "in" else [edge]:
+                    argument = number(value, one.type)
+                    made.append(Attempt(f"{one.name}: at {rule}", one, argument, False))
+        return made
+
+    @staticmethod
+    def tail_attempts(one):
+        low, high = lowest(one), one.rules["max"]
+        made = [Attempt(f"{one.name}: at max", one, str(high), False),
+                Attempt(f"{one.name}: beyond max", one, str(high + 1), True),
+                Attempt(f"{one.name}: at min", one, str(low), False)]
+        if low > 1 or low == 1 and one.kind != "string":
+            made.append(Attempt(f"{one.name}: beyond min", one, str(low - 1), True))
+        return made
+
+
+def make_lines(case):
+    message = case.message
+    out = [f"static uint32_t make_{message.name}(void *buffer)", "{"]
+    out += [f"\tstruct msg_{message.name} *msg = buffer;", ""]
+    out += [f"\tmemset(buffer, 0, {case.total});", f"\tmsg->head.size = {case.total};",
+            f"\tmsg->head.op = {op_macro(message)};",
+            f"\tmsg->head.reply = {int(message.is_sync)};"]
+    for one in case.fields:
+        if one.is_tail:
+            out.append(f"\tmsg->{one.size_name} = {case.tail_count(one)};")
+            to = f"(uint8_t *)buffer + {case.tail_at[one.name]}"
+            if one.kind == "string":
+                out.append(wrapped("memcpy(", [to, f'"{case.tail_text(one)}"',
+                                               str(case.tail_bytes(one))], ");", 1))
+            else:
+                out.append(wrapped("fill(", [to, str(case.tail_bytes(one)),
+                                             str(case.pattern(one) & 0xff)], ");", 1))
+        elif one.kind == "array":
+            out += [f"\tmsg->{one.name}[{i}] = {number(case.value(one, i), one.type)};"
+                    for i in range(one.count)]
+        else:
+            kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
+            out.append(f"\tmsg->{one.name} = {number(case.value(one), kind)};")
+    return out + [f"\treturn {case.total};", "}", ""]
+
+
+def expect_lines(case):
+    """What do_X() finds in its arguments where the message is the valid one."""
+    out = []
+    for one in case.fields:
+        name = one.name
+        if one.kind == "handle":
+            out.append(f"\tEXPECT({name} == object({case.value(one)}));")
+        elif one.kind == "string":
+            out.append(f'\tEXPECT(!strcmp({name}, "{case.tail_text(one)}"));')
+        elif one.is_tail:
+            out.append(f"\tEXPECT({one.size_name} == {case.tail_count(one)});")
+            out.append(wrapped("EXPECT(is_filled(", [name, str(case.tail_bytes(one)),
+                                                     str(case.pattern(one) & 0xff)], "));", 1))
+        elif one.kind == "array":
+            out += [f"\tEXPECT({name}[{i}] == {number(case.value(one, i), one.type)});"
+                    for i in range(one.count)]
+        else:
+            kind = "u64" if one.kind == "devptr" else one.type
+            out.append(f"\tEXPECT({name} == {number(case.value(one), kind)});")
+    return out
+
+
+def touch_lines(case):
+    """Reads every byte that a hand-written half may read: the sanitizer looks on."""
+    out = []
+    for one in case.fields:
+        if one.kind == "string":
+            out.append(f"\ttouch({one.name}, strlen({one.name}) + 1);")
+        elif one.is_tail:
+            size = element_size(case.spec, one)
+            times = f" * {size}ull" if size > 1 else ""
+            out.append(f"\ttouch({one.name}, {one.size_name}{times});")
+    return out
+
+
+def answer_lines(case):
+    out = []
+    for one in case.answers:
+        if one.kind == "list":
+            out.append(f"\tEXPECT({one.size_name}_max == {one.rules['max']});")
+            out.append(wrapped("fill(", [one.name, str(case.tail_bytes(one)),
+                                         str(case.pattern(one) & 0xff)], ");", 1))
+            out.append(f"\t*ret_{one.size_name} = {case.tail_count(one)};")
+        elif one.kind == "array":
+            out += [f"\t{one.name}[{i}] = {number(case.value(one, i), one.type)};"
+                    for i in range(one.count)]
+        else:
+            out.append(f"\t*ret_{one.name} = {number(case.value(one), one.type)};")
+    return out
+
+
+def do_lines(case):
+    message = case.message
+    params = do_params(case.spec, message)
+    out = [prototype("CUresult", f"do_{message.name}", params), "{"]
+    out.append(f"\trules_done({op_macro(message)}, session);")
+    out += touch_lines(case) + answer_lines(case)
+    out.append("\tif (!rules_strict)\n\t\treturn CUDA_SUCCESS;")
+    out += expect_lines(case)
+    return out + ["\treturn CUDA_SUCCESS;", "}", ""]
+
+
+def send_arguments(case, broken=None, value=""):
+    """Declarations and arguments of a call of send_X(), one of them broken."""
+    lines, arguments = [], []
+    for one in case.fields:
+        name = one.name
+        if one.kind == "string":
+            if broken is one:
+                lines.append(f"\tconst char *{name} = long_string({value});")
+            else:
+                lines.append(f'\tconst char *{name} = "{case.tail_text(one)}";')
+            arguments.append(name)
+        elif one.is_tail and broken is one:
+            arguments += ["long_bytes()", value]
+        elif one.is_tail:
+            lines.append(f"\tuint64_t {name}[{(case.tail_bytes(one) + 7) // 8}];")
+            arguments += [f"(void *){name}", str(case.tail_count(one))]
+        elif one.kind == "array":
+            values = [number(case.value(one, i), one.type) for i in range(one.count)]
+            if broken is one:
+                values[-1] = value
+            kind = case.spec.c_type(one.type)
+            lines.append(wrapped(f"const {kind} {name}[{one.count}] = {{", values, "};", 1))
+            arguments.append(name)
+        else:
+            kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
+            arguments.append(value if broken is one else number(case.value(one), kind))
+    for one in case.answers:
+        kind = case.spec.c_type(one.type)
+        if one.kind == "list":
+            lines.append(f"\t{kind} {one.name}[{one.rules['max']}];")
+            lines.append(f"\tuint32_t {one.size_name} = 0;")
+            arguments += [one.name, str(one.rules["max"]), f"&{one.size_name}"]
+        elif one.kind == "array":
+            lines.append(f"\t{kind} {one.name}[{one.count}] = {{0}};")
+            arguments.append(one.name)
+        else:
+            lines.append(f"\t{kind} {one.name} = 0;")
+            arguments.append(f"&{one.name}")
+    return lines, arguments
+
+
+def fill_tails(case, but=None):
+    return [wrapped("fill(", [one.name, str(case.tail_bytes(one)), str(case.pattern(one) & 0xff)],
+                    ");", 1)
+            for one in case.fields if one.is_tail and one.kind != "string" and one is not but]
+
+
+def round_trip_lines(case):
+    name = case.message.name
+    lines, arguments = send_arguments(case)
+    out = [f"static void round_trip_{name}(void)", "{"] + lines
+    out += ["\tCUresult result;", ""] + fill_tails(case)
+    out.append(wrapped(f"result = send_{name}(", arguments, ");", 1))
+    out.append("\tEXPECT(result == CUDA_SUCCESS);")
+    for one in case.answers:
+        if one.kind == "list":
+            out.append(f"\tEXPECT({one.size_name} == {case.tail_count(one)});")
+            out.append(wrapped("EXPECT(is_filled(", [one.name, str(case.tail_bytes(one)),
+                                                     str(case.pattern(one) & 0xff)], "));", 1))
+        elif one.kind == "array":
+            out += [f"\tEXPECT({one.name}[{i}] == {number(case.value(one, i), one.type)});"
+                    for i in range(one.count)]
+        else:
+            out.append(f"\tEXPECT({one.name} == {number(case.value(one), one.type)});")
+    return out + ["}", ""]
+
+
+def attempt_lines(case):
+    out, rows, name = [], [], case.message.name
+    for i, attempt in enumerate(case.attempts()):
+        lines, arguments = send_arguments(case, attempt.field, attempt.argument)
+        out += [f"/* {attempt.what} */", f"static void attempt_{name}_{i}(void)", "{"] + lines
+        out += ["\tCUresult result;", ""] + fill_tails(case, attempt.field)
+        out.append(wrapped(f"result = send_{name}(", arguments, ");", 1))
+        wanted = "CUDA_ERROR_INVALID_VALUE" if attempt.is_refused else "CUDA_SUCCESS"
+        out += [f"\tEXPECT(result == {wanted});", "}", ""]
+        refused = "true" if attempt.is_refused else "false"
+        rows.append(f'\t{{"{attempt.what}", attempt_{name}_{i}, {refused}}},')
+    if rows:
+        out += [f"static const struct attempt attempts_{name}[] = {{"] + rows + ["};", ""]
+    return out, bool(rows)
+
+
+def case_lines(case):
+    name = case.message.name
+    out = make_lines(case) + do_lines(case) + round_trip_lines(case)
+    attempts, has_attempts = attempt_lines(case)
+    out += attempts
+    out.append(f"static const struct rule rules_{name}[] = {{")
+    for one in case.refusals():
+        why = f'"{one.why}"' if one.why else "NULL"
+        out.append(wrapped("{", [why, one.result or "CUDA_SUCCESS", str(one.offset), str(one.width),
+                                 f"{one.value & (1 << 8 * one.width) - 1:#x}ull"], "},", 1))
+    out += ["};", ""]
+    return out, has_attempts
+
+
+def memory_lines(cases):
+    """memory_check() that knows each range of the valid messages."""
+    out = ["bool memory_check(struct session *session, uint64_t address, uint64_t size)", "{",
+           "\t(void)session;", "\tif (!rules_strict)\n\t\treturn true;", "\tswitch (address) {"]
+    for case in cases:
+        by_name = {f.name: f for f in case.fields}
+        for one in case.fields:
+            if one.kind == "devptr":
+                out.append(f"\tcase {number(case.value(one))}:")
+                out.append(f"\t\treturn size == {number(case.value(by_name[one.length]))};")
+    return out + ["\tdefault:", "\t\treturn false;", "\t}", "}", ""]
+
+
+def gen_test_rules(spec):
+    cases = [Case(spec, message, i) for i, message in enumerate(spec.messages)]
+    out = [banner("For each message: a valid one, one that breaks each rule, a call from end\n"
+                  "to end. For test_wire.c.")]
+    out.append('#include <string.h>\n')
+    out.append('#include "proto/rules.h"\n#include "send.h"\n#include "serve.h"\n')
+    for name in spec.handles:
+        out += [f"struct {name} *session_{name}(struct session *session, uint32_t id)", "{",
+                "\t(void)session;", f"\treturn id == {BAD_ID:#x} ? NULL : object(id);", "}", ""]
+    out += memory_lines(cases)
+    rows = []
+    for case in cases:
+        lines, has_attempts = case_lines(case)
+        out += lines
+        name = case.message.name
+        attempts = ([f"attempts_{name}", f"ARRAY_SIZE(attempts_{name})"] if has_attempts
+                    else ["NULL", "0"])
+        row = [f'"{name}"', f"make_{name}", f"round_trip_{name}", f"rules_{name}",
+               f"ARRAY_SIZE(rules_{name})"]
+        rows.append(wrapped("{", row + attempts, "},", 1))
+    out += ["const struct rule_case rule_cases[] = {"] + rows + ["};", ""]
+    out.append("const unsigned n_rule_cases = ARRAY_SIZE(rule_cases);")
+    return "\n".join(out) + "\n"

@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads proto/cuda.spec into messages, calls and aliases, and checks all that can be checked."""
+
+import ast
+import hashlib
+import operator
+import re
+from dataclasses import dataclass, field
+
+# Spec type -> C type, bytes.
+SCALARS = {
+    "u8": ("uint8_t", 1),
+    "u16": ("uint16_t", 2),
+    "u32": ("uint32_t", 4),
+    "u64": ("uint64_t", 8),
+    "i32": ("int32_t", 4),
+    "i64": ("int64_t", 8),
+    "f32": ("float", 4),
+    "f64": ("double", 8),
+}
+UNSIGNED = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
+
+# Names that the generated functions use themselves.
+RESERVED = {"session", "head", "msg", "reply", "body", "tails", "result", "ret_why", "sum", "i"}
+
+HEAD_SIZE = 16         # struct message_head, struct reply_head
+MESSAGE_MAX = 64 << 10  # include/layout.h; wire.c asserts that they are equal
+REPLY_MAX = 16 << 10
+TAILS_MAX = 4          # client/call.c
+
+RULES = ("min", "max", "mask", "in")
+
+
+class SpecError(Exception):
+    def __init__(self, path, line, text):
+        super().__init__(f"{path}:{line}: {text}")
+
+
+@dataclass
+class Field:
+    line: int
+    is_in: bool
+    kind: str              # scalar, array, devptr, handle, string, bytes, list
+    type: str              # spec type; a handle's name
+    name: str
+    count: int = 1         # elements of an array
+    length: str = ""       # devptr: the field that tells how many bytes
+    rules: dict = field(default_factory=dict)
+
+    @property
+    def is_tail(self):
+        return self.kind in ("string", "bytes", "list")
+
+    @property
+    def size_name(self):
+        """The field of a message or reply that tells a tail's length."""
+        return f"n_{self.name}" if self.kind == "list" else f"{self.name}_size"
+
+
+@dataclass
+class Struct:
+    line: int
+    name: str
+    fields: list           # (type, name)
+    size: int
+    align: int
+
+
+@dataclass
+class Message:
+    line: int
+    name: str
+    op: int
+    is_sync: bool
+    fields: list = field(default_factory=list)
+
+    def of(self, is_in, is_tail):
+        return [f for f in self.fields if f.is_in == is_in and f.is_tail == is_tail]
+
+
+@dataclass
+class Call:
+    line: int
+    symbol: str
+    how: str               # local, refused, alias
+    flags: set = field(default_factory=set)
+    why: str = ""
+    target: str = ""
+
+
+@dataclass
+class Spec:
+    path: str
+    limits: dict = field(default_factory=dict)
+    handles: dict = field(default_factory=dict)    # name -> line
+    structs: dict = field(default_factory=dict)
+    messages: list = field(default_factory=list)
+    calls: dict = field(default_factory=dict)      # symbol -> Call
+    wire_text: list = field(default_factory=list)  # what both sides must agree on
+
+    def hash(self):
+        digest = hashlib.sha256("\n".join(self.wire_text).encode()).digest()
+        return int.from_bytes(digest[:8], "little")
+
+    def c_type(self, name):
+        if name in SCALARS:
+            return SCALARS[name][0]
+        return f"struct {name}"
+
+    def size_of(self, name):
+        """(size, align) of one element."""
+        if name in SCALARS:
+            return SCALARS[name][1], SCALARS[name][1]
+        return self.structs[name].size, self.structs[name].align
+
+
+OPERATORS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_, ast.BitAnd: operator.and_,
+}
+
+
+class Parser:
+    def __init__(self, path, text):
+        self.spec = Spec(path)
+        self.text = text
+        self.line = 0
+        self.block = None
+        self.ops = {}
+        self.names = {}
+
+    def fail(self, text, line=None):
+        raise SpecError(self.spec.path, line or self.line, text)
+
+    # ---- expressions
+
+    def value(self, text):
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except SyntaxError:
+            self.fail(f"'{text.strip()}' is no number")
+        return self.node_value(tree, text.strip())
+
+    def node_value(self, node, text):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return node.value
+        if isinstance(node, ast.Name):
+            if node.id not in self.spec.limits:
+                self.fail(f"unknown limit '{node.id}'")
+            return self.spec.limits[node.id]
+        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            left, right = self.node_value(node.left, text), self.node_value(node.right, text)
+            if isinstance(node.op, (ast.LShift, ast.RShift)) and not 0 <= right < 64:
+                self.fail(f"'{text}' shifts by {right}")
+            return OPERATORS[type(node.op)](left, right)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self.node_value(node.operand, text)
+        self.fail(f"'{text}' is no number")
+        return 0
+
+    # ---- lines
+
+    def parse(self):
+        for self.line, raw in enumerate(self.text.split("\n"), 1):
+            text = self.without_comment(raw)
+            if not text.strip():
+                continue
+            if raw[0] in " \t":
+                self.inner(text.strip())
+            else:
+                self.outer(text.strip())
+        self.end_block()
+        self.check()
+        return self.spec
+
+    @staticmethod
+    def without_comment(raw):
+        quoted = re.match(r'[^"#]*"[^"]*"', raw)
+        start = quoted.end() if quoted else 0
+        return raw[:start] + raw[start:].split("#", 1)[0]
+
+    def outer(self, text):
+        self.end_block()
+        word = text.split()[0]
+        reader = {"limit": self.read_limit, "handle": self.read_handle, "struct": self.read_struct,
+                  "message": self.read_message, "call": self.read_call,
+                  "alias": self.read_alias}.get(word)
+        if not reader:
+            self.fail(f"unknown word '{word}'")
+        if word in ("limit", "handle", "struct", "message"):
+            self.spec.wire_text.append(" ".join(text.split()))
+        reader(text)
+
+    def inner(self, text):
+        if isinstance(self.block, Message):
+            self.spec.wire_text.append(" ".join(text.split()))
+            self.read_field(text)
+        elif isinstance(self.block, Struct):
+            self.spec.wire_text.append(" ".join(text.split()))
+            self.read_member(text)
+        else:
+            self.fail("an indented line that belongs to no message or struct")
+
+    def claim(self, name, what):
+        if name in self.names:
+            self.fail(f"'{name}' is the name of a {self.names[name]} already")
+        self.names[name] = what
+
+    def read_limit(self, text):
+        match = re.fullmatch(r"limit\s+([A-Z][A-Z0-9_]*)\s*=\s*(.+)", text)
+        if not match:
+            self.fail("want: limit NAME = NUMBER")
+        self.claim(match.group(1), "limit")
+        value = self.value(match.group(2))
+        if not 0 <= value < 1 << 64:
+            self.fail(f"the limit {match.group(1)} is {value}")
+        self.spec.limits[match.group(1)] = value
+
+    def read_handle(self, text):
+        match = re.fullmatch(r"handle\s+([a-z]\w*)", text)
+        if not match:
+            self.fail("want: handle NAME")
+        self.claim(match.group(1), "handle")
+        self.spec.handles[match.group(1)] = self.line
+
+    def read_struct(self, text):
+        match = re.fullmatch(r"struct\s+([a-z]\w*)", text)
+        if not match:
+            self.fail("want: struct NAME")
+        self.claim(match.group(1), "struct")
+        self.block = Struct(self.line, match.group(1), [], 0, 1)
+        self.spec.structs[match.group(1)] = self.block
+
+    def read_member(self, text):
+        match = re.fullmatch(r"(\w+)\s+([a-z]\w*)", text)
+        if not match or match.group(1) not in SCALARS:
+            self.fail("want: TYPE NAME, with a type of fixed size")
+        size = SCALARS[match.group(1)][1]
+        if self.block.size % size:
+            self.fail(f"'{match.group(2)}' would need padding before it")
+        self.block.fields.append(match.groups())
+        self.block.size += size
+        self.block.align = max(self.block.align, size)
+
+    def read_message(self, text):
+        match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync)", text)
+        if not match:
+            self.fail("want: message NAME = OPCODE async|sync")
+        name, op = match.group(1), int(match.group(2), 16)
+        self.claim(name, "message")
+        if not 0 < op <= 0xffff:
+            self.fail(f"the opcode {match.group(2)} does not fit 16 bits")
+        if op in self.ops:
+            self.fail(f"the opcode {match.group(2)} is that of {self.ops[op]}")
+        self.ops[op] = name
+        self.block = Message(self.line, name, op, match.group(3) == "sync")
+        self.spec.messages.append(self.block)
+
+    # ---- fields
+
+    def read_field(self, text):
+        match = re.fullmatch(r"(in|out)\s+(\w+)\s+([a-z]\w*)(?:\[([^\]]*)\])?((?:\s.*)?)", text)
+        if not match:
+            self.fail("want: in|out TYPE NAME[…] RULES")
+        direction, kind, name, index, rules = match.groups()
+        made = Field(self.line, direction == "in", "scalar", kind, name)
+        if name in RESERVED or name.startswith("pad"):
+            self.fail(f"'{name}' is a name that the generated code uses")
+        if any(name == other.name for other in self.block.fields):
+            self.fail(f"'{name}' is there twice")
+        self.set_kind(made, index)
+        self.read_rules(made, rules.split())
+        self.check_rules(made)
+        if not made.is_in and not self.block.is_sync:
+            self.fail("an async message has no answer")
+        if not made.is_in and made.is_tail and self.block.of(False, True):
+            self.fail("an answer has one tail at most")
+        self.block.fields.append(made)
+
+    def set_kind(self, made, index):
+        spec = self.spec
+        if made.type in ("string", "bytes"):
+            made.kind = made.type
+        elif made.type in spec.handles:
+            made.kind = "handle"
+        elif made.type == "devptr":
+            made.kind = "devptr"
+        elif made.type not in SCALARS and made.type not in spec.structs:
+            self.fail(f"unknown type '{made.type}'")
+        elif index is not None:
+            made.kind = "array" if index.strip() else "list"
+        elif made.type in spec.structs:
+            self.fail(f"a {made.type} goes into a list only: {made.name}[] max N")
+        if not made.is_in and made.kind in ("handle", "devptr", "string", "bytes"):
+            self.fail(f"'{made.type}' goes to the server only")
+        if made.kind == "devptr":
+            if not index or not re.fullmatch(r"[a-z]\w*", index):
+                self.fail(f"want the field that tells its bytes: devptr {made.name}[size]")
+            made.length = index
+        elif made.kind == "array":
+            if made.type not in SCALARS:
+                self.fail(f"a {made.type} goes into a list only: {made.name}[] max N")
+            made.count = self.value(index)
+            if not 1 <= made.count <= 256:
+                self.fail(f"an array of {made.count}")
+        elif made.kind != "list" and index is not None:
+            self.fail(f"'{made.type}' takes no [{index}]")
+
+    def read_rules(self, made, words):
+        while words:
+            rule = words.pop(0)
+            if rule not in RULES:
+                self.fail(f"unknown rule '{rule}'")
+            if rule in made.rules:
+                self.fail(f"the rule '{rule}' is there twice")
+            value = []
+            while words and words[0] not in RULES:
+                value.append(words.pop(0))
+            if not value:
+                self.fail(f"the rule '{rule}' has no value")
+            made.rules[rule] = ([self.value(word) for word in value] if rule == "in"
+                                else self.value(" ".join(value)))
+
+    def check_rules(self, made):
+        rules = made.rules
+        if made.kind in ("handle", "devptr") and rules:
+            self.fail(f"a {made.kind} has no rules: it is looked up")
+        if made.is_tail:
+            if set(rules) - {"min", "max"} or "max" not in rules:
+                self.fail(f"'{made.name}' wants a max, and has no rule but min and max")
+            if not 0 <= rules.get("min", 0) <= rules["max"] <= MESSAGE_MAX:
+                self.fail(f"'{made.name}' does not fit a message")
+        elif not made.is_in and rules:
+            self.fail("an answer has no rules: the server is believed")
+        if made.type.startswith("f") and rules and not made.is_tail:
+            self.fail("a float has no rules")
+        if ("in" in rules or "mask" in rules) and len(rules) > 1:
+            self.fail("'in' and 'mask' stand alone")
+        if "mask" in rules and made.type not in UNSIGNED:
+            self.fail("'mask' is for unsigned numbers")
+        self.check_values(made)
+
+    def check_values(self, made):
+        """A value that the type can't have would be a rule that never bites."""
+        if made.is_tail or made.type not in SCALARS or made.type.startswith("f"):
+            return
+        bits = 8 * SCALARS[made.type][1]
+        low = 0 if made.type in UNSIGNED else -(1 << (bits - 1))
+        high = (1 << bits) - 1 if made.type in UNSIGNED else (1 << (bits - 1)) - 1
+        rules = made.rules
+        for rule, value in rules.items():
+            for one in value if rule == "in" else [value]:
+                if not low <= one <= high:
+                    self.fail(f"{one} is no {made.type}")
+        if rules.get("min") == low or rules.get("max") == high or rules.get("mask") == high:
+            self.fail(f"the rule of '{made.name}' allows every {made.type}")
+        if "min" in rules and "max" in rules and rules["min"] > rules["max"]:
+            self.fail(f"nothing is between {rules['min']} and {rules['max']}")
+
+    # ---- driver functions
+
+    def add_call(self, call):
+        if call.symbol in self.spec.calls:
+            self.fail(f"{call.symbol} is there already, "
+                      f"in line {self.spec.calls[call.symbol].line}")
+        self.spec.calls[call.symbol] = call
+
+    def read_call(self, text):
+        refused = re.fullmatch(r'call\s+(cu\w+)\s+refused\s+"([^"\\]+)"((?:\s+\w+)*)', text)
+        local = re.fullmatch(r"call\s+(cu\w+)\s+local((?:\s+\w+)*)", text)
+        if not refused and not local:
+            self.fail('want: call SYMBOL local FLAGS, or: call SYMBOL refused "why"')
+        flags = set((refused.group(3) if refused else local.group(2)).split())
+        for flag in sorted(flags - {"early", "implicit"}):
+            self.fail(f"unknown flag '{flag}'")
+        if refused:
+            self.add_call(Call(self.line, refused.group(1), "refused", flags, refused.group(2)))
+        else:
+            self.add_call(Call(self.line, local.group(1), "local", flags))
+
+    def read_alias(self, text):
+        match = re.fullmatch(r"alias\s+(cu\w+)\s*=\s*(cu\w+)", text)
+        if not match:
+            self.fail("want: alias SYMBOL = SYMBOL")
+        self.add_call(Call(self.line, match.group(1), "alias", target=match.group(2)))
+
+    # ---- the whole
+
+    def end_block(self):
+        block = self.block
+        self.block = None
+        if isinstance(block, Struct):
+            if not block.fields or block.size % block.align:
+                self.fail(f"struct {block.name} would need padding", block.line)
+        if isinstance(block, Message):
+            self.check_message(block)
+
+    def check_message(self, message):
+        numbers = {f.name for f in message.fields
+                   if f.is_in and f.kind == "scalar" and f.type in ("u32", "u64")}
+        names = {f.name for f in message.fields}
+        for one in message.fields:
+            if one.kind == "devptr" and one.length not in numbers:
+                self.fail(f"'{one.length}' is no number that goes to the server", one.line)
+            if one.is_tail and one.size_name in names:
+                self.fail(f"'{one.size_name}' is made from the tail '{one.name}'", one.line)
+        if len(message.of(True, True)) > TAILS_MAX:
+            self.fail(f"{message.name} has more than {TAILS_MAX} tails", message.line)
+        if largest(self.spec, message, True) > MESSAGE_MAX:
+            self.fail(f"{message.name} may be larger than a message can be", message.line)
+        if largest(self.spec, message, False) > REPLY_MAX - HEAD_SIZE:
+            self.fail(f"the answer to {message.name} may be larger than a reply can be",
+                      message.line)
+
+    def check(self):
+        for call in self.spec.calls.values():
+            target = self.spec.calls.get(call.target)
+            if call.how == "alias" and (not target or target.how != "local"):
+                self.fail(f"{call.target} is not answered in the client", call.line)
+
+
+def padded(size, align=8):
+    return (size + align - 1) // align * align
+
+
+def layout(spec, fields, start):
+    """Members of the fixed struct: (kind, type, name, count, offset), pads included, and its size.
+
+    Lengths of tails come after the fields.
+    """
+    at, members, n_pads = start, [], 0
+
+    def pad_to(align):
+        nonlocal at, n_pads
+        while at % align:
+            size = at & -at
+            kind = {1: "u8", 2: "u16", 4: "u32"}[size]
+            members.append(("pad", kind, f"pad{n_pads}", 1, at))
+            n_pads += 1
+            at += size
+
+    def place(kind, type_name, name, count):
+        nonlocal at
+        size, align = spec.size_of(type_name)
+        pad_to(align)
+        members.append((kind, type_name, name, count, at))
+        at += size * count
+
+    for one in fields:
+        if one.is_tail:
+            continue
+        kind = {"handle": "u32", "devptr": "u64"}.get(one.kind, one.type)
+        place("field", kind, one.name, one.count)
+    for one in fields:
+        if one.is_tail:
+            place("length", "u32", one.size_name, 1)
+    pad_to(8)
+    return members, at
+
+
+def largest(spec, message, is_in):
+    fields = [f for f in message.fields if f.is_in == is_in]
+    _, size = layout(spec, fields, HEAD_SIZE if is_in else 0)
+    for one in fields:
+        if one.is_tail:
+            size += padded(one.rules["max"] * element_size(spec, one))
+    return size
+
+
+def element_size(spec, tail):
+    return spec.size_of(tail.type)[0] if tail.kind == "list" else 1
+
+
+def read_spec(path, shown=None):
+    with open(path, encoding="utf-8") as file:
+        return Parser(shown or path, file.read()).parse()

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""client.h and stubs.c: every symbol that the library exports. client.syms: their names."""
+
+import re
+from dataclasses import dataclass
+
+from .headers import DECLARED
+from .spec import SpecError
+from .text import banner, wrapped
+
+PER_THREAD = re.compile(r"_pt(ds|sz)$")
+
+
+@dataclass
+class Stub:
+    """How one symbol is answered."""
+    prototype: object
+    how: str               # local, alias, refused, unserved
+    target: str = ""       # whose local_ function
+    why: str = ""
+    early: bool = False
+    implicit: bool = False
+
+    @property
+    def symbol(self):
+        return self.prototype.symbol
+
+    @property
+    def per_thread(self):
+        return bool(PER_THREAD.search(self.symbol))
+
+
+def stub_of(spec, prototype):
+    symbol = prototype.symbol
+    call = spec.calls.get(symbol)
+    plain = PER_THREAD.sub("", symbol)
+    if not call and plain != symbol:
+        call = spec.calls.get(plain)  # a per-thread symbol follows its plain one
+    if not call:
+        return Stub(prototype, "unserved", why="it is not served yet")
+    if call.how == "refused":
+        return Stub(prototype, "refused", why=call.why, early="early" in call.flags)
+    target = call.target if call.how == "alias" else call.symbol
+    flags = spec.calls[target].flags
+    how = "local" if target == symbol else "alias"
+    return Stub(prototype, how, target, early="early" in flags, implicit="implicit" in flags)
+
+
+def types_of(headers, symbol):
+    return [(param.type, param.array) for param in headers.prototypes[symbol].params]
+
+
+def stubs_of(spec, headers):
+    for call in spec.calls.values():
+        if call.symbol not in headers.prototypes:
+            raise SpecError(spec.path, call.line, f"the headers have no {call.symbol}")
+    for call in spec.calls.values():
+        if call.how == "alias" and types_of(headers, call.symbol) != types_of(headers, call.target):
+            raise SpecError(spec.path, call.line,
+                            f"{call.symbol} is not {call.target}: their arguments differ")
+    return [stub_of(spec, prototype) for prototype in headers.prototypes.values()]
+
+
+def gen_client_h(spec, headers):
+    out = [banner("The hand-written half of each driver function that the client answers, called\n"
+                  "by the stubs. A function that works on a stream it does not name gets it as\n"
+                  "`implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.", "CLIENT_H")]
+    out.append('#include "cuda_api.h"\n')
+    for stub in stubs_of(spec, headers):
+        if stub.how != "local":
+            continue
+        params = [param.declare() for param in stub.prototype.params]
+        if stub.implicit:
+            params.append("CUstream implicit")
+        out.append(wrapped(f"CUresult local_{stub.symbol}(", params or ["void"], ");"))
+    out.append("\n#endif")
+    return "\n".join(out) + "\n"
+
+
+HEX = {"CUdeviceptr", "CUdeviceptr_v1", "CUtexObject", "CUsurfObject",
+       "CUmemGenericAllocationHandle", "CUgraphConditionalHandle"}
+SIGNED = {"int", "EGLint", "long", "long long"}
+POINTERS = {"EGLImageKHR", "EGLStreamKHR"}
+
+
+def trace_kind(headers, param):
+    """(trace_ function, what is given to it)."""
+    kind, name = param.type, param.name
+    resolved = kind
+    for _ in range(8):
+        resolved = headers.types.get(resolved, resolved)
+    if kind == "const char *":
+        return "string", [name]
+    if kind.endswith("*") or param.array or resolved == "pointer" or kind in POINTERS:
+        return "pointer", [f"(const void *){name}"]
+    if kind in HEX:
+        return "hex", [name]
+    if resolved == "struct":
+        return "opaque", []
+    if resolved in ("float", "double"):
+        return "float", [name]
+    return "signed" if resolved == "enum" or resolved in SIGNED else "unsigned", [name]
+
+
+def trace_line(headers, param):
+    kind, value = trace_kind(headers, param)
+    return wrapped(f"trace_{kind}(", ["&trace", f'"{param.name}"'] + value, ");", 1)
+
+
+def answer_line(stub):
+    """The return of a symbol under ROUTE_MPS."""
+    if not stub.target:
+        return wrapped("return refuse(", [f'"{stub.symbol}"', f'"{stub.why}"'], ");", 1)
+    arguments = []
+    for param in stub.prototype.params:
+        in_thread = stub.per_thread and param.type == "CUstream"
+        arguments.append(f"per_thread({param.name})" if in_thread else param.name)
+    if stub.implicit:
+        arguments.append("CU_STREAM_PER_THREAD" if stub.per_thread else "CU_STREAM_LEGACY")
+    return wrapped(f"return local_{stub.target}(", arguments, ");", 1)
+
+
+def gen_stub(headers, stub):
+    prototype = stub.prototype
+    params, symbol = prototype.declare_params(), stub.symbol
+    names = [param.name for param in prototype.params]
+    out = [wrapped(f"static CUresult enter_{symbol}(", params, ")"), "{"]
+    out.append("\tenum route route = route_get();\n")
+    out.append("\tif (unlikely(route == ROUTE_NATIVE))")
+    out.append(wrapped(f"return real.{symbol}(", names, ");", 2))
+    # What may be called before cuInit() answers without a server too: a program
+    # that can't have one still learns why from cuInit().
+    if not stub.early:
+        out.append("\tif (unlikely(route != ROUTE_MPS))\n\t\treturn route_error();")
+        out.append("\tif (unlikely(!route_initialised()))\n\t\treturn CUDA_ERROR_NOT_INITIALIZED;")
+        out.append("\tif (unlikely(callback_is_running))\n\t\treturn CUDA_ERROR_NOT_PERMITTED;")
+    out.append(answer_line(stub))
+    out.append("}\n")
+    out.append(wrapped(f"COLD static CUresult traced_{symbol}(", params, ")"))
+    out.append("{\n\tstruct trace trace;\n")
+    out.append(f'\ttrace_begin(&trace, "{symbol}");')
+    out += [trace_line(headers, param) for param in prototype.params]
+    out.append("\ttrace_start(&trace);")
+    out.append(wrapped(f"trace.result = enter_{symbol}(", names, ");", 1))
+    out.append("\treturn trace_end(&trace);\n}\n")
+    if prototype.header not in DECLARED:
+        out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ");"))
+    out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ")"))
+    out.append("{\n\tif (unlikely(!trace_is_off()))")
+    out.append(wrapped(f"return traced_{symbol}(", names, ");", 2))
+    out.append(wrapped(f"return enter_{symbol}(", names, ");", 1))
+    out.append("}\n")
+    return "\n".join(out)
+
+
+def gen_stubs_c(spec, headers):
+    stubs = stubs_of(spec, headers)
+    out = [banner("Every symbol of the driver. Any thread of the application, before all else.\n\n"
+                  "Invariant: each returns a CUresult whatever state the process is in, and under\n"
+                  "ROUTE_NATIVE it is the real driver that returned it.")]
+    out.append(STUBS_TOP)
+    if any(stub.target and stub.per_thread and p.type == "CUstream"
+           for stub in stubs for p in stub.prototype.params):
+        out.append(STUBS_PER_THREAD)
+    for stub in stubs:
+        out.append(gen_stub(headers, stub))
+    return "\n".join(out)
+
+
+STUBS_TOP = """\
+#include "client.h"
+
+#include "base.h"
+#include "callback.h"
+#include "real.h"
+#include "route.h"
+#include "trace.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Its kilobyte of stack stays out of the way of a call that is not traced. */
+#define COLD __attribute__((cold, noinline))
+"""
+
+STUBS_PER_THREAD = """\
+/* In a per-thread symbol the default stream is the thread's own. */
+static CUstream per_thread(CUstream stream)
+{
+	return stream ? stream : CU_STREAM_PER_THREAD;
+}
+"""
+
+
+def gen_client_syms(headers):
+    lines = ["# The symbols of the driver and nothing else. Made by proto/gen.py.", "{", "global:"]
+    lines += [f"\t{symbol};" for symbol in headers.prototypes]
+    return "\n".join(lines + ["local:", "\t*;", "};"]) + "\n"
+
+
+def gen_symbols_h(headers):
+    """For tests: no guard, as the one who includes it says what SYMBOL is."""
+    lines = ["/* SPDX-License-Identifier: Apache-2.0 */", "",
+             "/*", " * SYMBOL(NAME) for each symbol that the library exports.", " *",
+             " * Made by proto/gen.py.", " */", ""]
+    return "\n".join(lines + [f"SYMBOL({symbol})" for symbol in headers.prototypes]) + "\n"

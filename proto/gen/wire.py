@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wire.h, wire.c, spec_hash.h: what lies where in messages and replies."""
+
+from .spec import HEAD_SIZE, MESSAGE_MAX, REPLY_MAX, SCALARS, layout
+from .text import banner, wrapped
+
+
+def number(value, kind=""):
+    """A C constant, unsigned where its type is; of few enough bits where that is a float."""
+    if kind.startswith("f"):
+        return f"{value & 0xfff}.5f"
+    if kind.startswith("i"):
+        return str(value) if value > -(1 << 31) else f"({value + 1} - 1)"
+    suffix = "ull" if value > 0xffffffff else "u"
+    return f"{value:#x}{suffix}" if value > 4096 else f"{value}{suffix}"
+
+
+def op_macro(message):
+    return "OP_" + message.name.upper()
+
+
+def gen_spec_hash(spec):
+    return banner("What client, daemon and server compare when they meet.", "SPEC_HASH_H") + \
+        f"\n#define SPEC_HASH 0x{spec.hash():016x}ull\n\n#endif\n"
+
+
+def comment_of(message):
+    return "waits for its answer" if message.is_sync else "no answer"
+
+
+def struct_lines(spec, name, fields, start, head):
+    members, size = layout(spec, fields, start)
+    lines = [f"struct {name} {{"]
+    if head:
+        lines.append("\tstruct message_head head;")
+    for _, kind, member, count, _ in members:
+        lines.append(f"\t{SCALARS[kind][0]} {member}{f'[{count}]' if count > 1 else ''};")
+    lines.append("};")
+    lines.append(f'_Static_assert(sizeof(struct {name}) == {size}, "wire");')
+    return lines
+
+
+def gen_wire_h(spec):
+    out = [banner("Messages and replies as they lie in shared memory. Tails follow the struct,\n"
+                  "each padded with zeros to MESSAGE_ALIGN; their lengths are in the struct alone.",
+                  "WIRE_H")]
+    out.append('#include "layout.h"\n')
+    for name, value in spec.limits.items():
+        out.append(f"#define WIRE_{name} {number(value)}")
+    out.append("")
+    for struct in spec.structs.values():
+        out.append(f"struct {struct.name} {{")
+        out += [f"\t{SCALARS[kind][0]} {name};" for kind, name in struct.fields]
+        out.append("};")
+        out.append(f'_Static_assert(sizeof(struct {struct.name}) == {struct.size}, "wire");\n')
+    out.append("enum op {")
+    out += [f"\t{op_macro(m)} = {m.op:#06x}," for m in spec.messages]
+    out.append("};\n")
+    for message in spec.messages:
+        out.append(f"/* {message.name}: {comment_of(message)} */")
+        fields = [f for f in message.fields if f.is_in]
+        out += struct_lines(spec, f"msg_{message.name}", fields, HEAD_SIZE, True)
+        fields = [f for f in message.fields if not f.is_in]
+        if fields:
+            out.append("")
+            out += struct_lines(spec, f"reply_{message.name}", fields, 0, False)
+        out.append("")
+    out.append("/* The name of a message, for log lines; never NULL. */")
+    out.append("const char *op_name(uint16_t op);\n")
+    out.append("/* The name of a CUresult as cuda.h has it; NULL for one that it has not. */")
+    out.append("const char *cuda_result_name(uint32_t result);\n")
+    out.append("#endif")
+    return "\n".join(out) + "\n"
+
+
+def gen_wire_c(spec, headers):
+    out = [banner("Names of numbers, and the proof that spec and headers agree. Any thread.")]
+    out.append('#include "wire.h"\n')
+    out.append(f'_Static_assert(sizeof(struct message_head) == {HEAD_SIZE}, "wire");')
+    out.append(f'_Static_assert(sizeof(struct reply_head) == {HEAD_SIZE}, "wire");')
+    out.append(f'_Static_assert(MESSAGE_MAX == {MESSAGE_MAX}, "proto/gen/spec.py");')
+    out.append(f'_Static_assert(REPLY_MAX == {REPLY_MAX}, "proto/gen/spec.py");\n')
+    for name in spec.limits:
+        out.append(f"#ifdef {name}")
+        out.append(f'_Static_assert(WIRE_{name} == {name}, "proto/cuda.spec and include/");')
+        out.append("#endif")
+    out.append("\nconst char *op_name(uint16_t op)\n{\n\tswitch (op) {")
+    for message in spec.messages:
+        out.append(f"\tcase {op_macro(message)}:")
+        out.append(f'\t\treturn "{message.name}";')
+    out.append('\tdefault:\n\t\treturn "unknown";\n\t}\n}\n')
+    out.append("static const struct {\n\tuint32_t value;\n\tconst char *name;\n} results[] = {")
+    out += [f'\t{{{value}, "{name}"}},' for name, value in headers.results]
+    out.append("};\n")
+    out.append(RESULT_NAME)
+    return "\n".join(out)
+
+
+RESULT_NAME = """\
+const char *cuda_result_name(uint32_t result)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+		if (results[i].value == result)
+			return results[i].name;
+	return NULL;
+}
+"""
+
+
+# ---- parameters, which client and server share
+
+def in_params(spec, message, handle):
+    """C parameters of what goes to the server; `handle' says how an object is passed."""
+    params = []
+    for one in message.fields:
+        if not one.is_in:
+            continue
+        if one.kind == "handle":
+            params.append(handle(one))
+        elif one.kind == "devptr":
+            params.append(f"uint64_t {one.name}")
+        elif one.kind == "string":
+            params.append(f"const char *{one.name}")
+        elif one.kind == "bytes":
+            params += [f"const void *{one.name}", f"uint32_t {one.size_name}"]
+        elif one.kind == "list":
+            params += [f"const {spec.c_type(one.type)} *{one.name}", f"uint32_t {one.size_name}"]
+        elif one.kind == "array":
+            params.append(f"const {spec.c_type(one.type)} {one.name}[{one.count}]")
+        else:
+            params.append(f"{spec.c_type(one.type)} {one.name}")
+    return params
+
+
+def out_params(spec, message):
+    params = []
+    for one in message.fields:
+        if one.is_in:
+            continue
+        if one.kind == "list":
+            params += [f"{spec.c_type(one.type)} *{one.name}", f"uint32_t {one.size_name}_max",
+                       f"uint32_t *ret_{one.size_name}"]
+        elif one.kind == "array":
+            params.append(f"{spec.c_type(one.type)} {one.name}[{one.count}]")
+        else:
+            params.append(f"{spec.c_type(one.type)} *ret_{one.name}")
+    return params
+
+
+def lowest(one):
+    """The least length of a tail: a string has its NUL."""
+    return max(one.rules.get("min", 0), 1 if one.kind == "string" else 0)
+
+
+def rule_checks(one, value, length):
+    """(C condition that is true when the rule is broken, name of the rule)."""
+    rules, checks = one.rules, []
+    if one.is_tail:
+        low = lowest(one)
+        if low:
+            checks.append((f"{length} < {number(low)}", "min"))
+        checks.append((f"{length} > {number(rules['max'])}", "max"))
+        return checks
+    if "min" in rules:
+        checks.append((f"{value} < {number(rules['min'], one.type)}", "min"))
+    if "max" in rules:
+        checks.append((f"{value} > {number(rules['max'], one.type)}", "max"))
+    if "mask" in rules:
+        mask = f"({SCALARS[one.type][0]}){number(rules['mask'])}"
+        checks.append((f"({value} & ~{mask}) != 0", "mask"))
+    if "in" in rules:
+        terms = [f"{value} != {number(v, one.type)}" for v in rules["in"]]
+        checks.append((" && ".join(terms), "in"))
+    return checks
+
+
+def prototype(result, name, params, end=")"):
+    return wrapped(f"{result} {name}(", params or ["void"], end)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The ring. ring_push() from any thread of the client, the rest from the one
+ * worker of the session.
+ *
+ * Invariant: `tail' and `head' are free-running byte counts, and 0 <= tail -
+ * head <= RING_SIZE. The sender believes the server's head, the receiver
+ * believes nothing: a tail that breaks the rule ends the session.
+ */
+
+#include <string.h>
+
+#include "ring.h"
+
+_Static_assert((RING_SIZE & (RING_SIZE - 1)) == 0, "RING_SIZE is a power of two");
+_Static_assert(RING_RUN_MAX >= 2 * MESSAGE_MAX, "a whole message always fits beside a partial one");
+_Static_assert(sizeof(struct ring_control) <= RING_DATA_OFFSET, "control words and data are apart");
+_Static_assert(sizeof(struct message_head) == 16, "wire");
+_Static_assert(sizeof(struct reply_head) == 16, "wire");
+
+void ring_sender_init(struct ring_sender *sender, void *ring, const void *page)
+{
+	*sender = (struct ring_sender){
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.control = (struct ring_control __shm *)(uintptr_t)ring,
+		.data = (uint8_t __shm *)((uintptr_t)ring + RING_DATA_OFFSET),
+		.page = (const struct page __shm *)(uintptr_t)page,
+	};
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Full means that the worker is busy: it frees room by the hundred KiB. */
+static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeout_ms,
+	bool (*is_alive)(void *), void *user)
+{
+	const struct timespec nap = {.tv_nsec = 20000};
+	uint64_t deadline_ms = 0;
+
+	while (sender->tail - shm_load32(&sender->page->head) > RING_SIZE - size) {
+		if (deadline_ms == 0)
+			deadline_ms = now_ms() + (uint64_t)timeout_ms;
+		else if (now_ms() >= deadline_ms)
+			return -ETIMEDOUT;
+		if (is_alive && !is_alive(user))
+			return -EPIPE;
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
+/* Copies to a free-running position, in two halves at the end of the buffer. */
+static void sender_write(struct ring_sender *sender, uint32_t at, const void *data, uint32_t size)
+{
+	uint32_t off = at & (RING_SIZE - 1);
+	uint32_t first = MIN(size, RING_SIZE - off);
+
+	shm_copy_in(sender->data + off, data, first);
+	shm_copy_in(sender->data, (const uint8_t *)data + first, size - first);
+}
+
+static void sender_place(
+	struct ring_sender *sender, const struct ring_part *parts, unsigned n_parts)
+{
+	static const uint8_t zeros[MESSAGE_ALIGN];
+	uint32_t at = sender->tail;
+
+	for (unsigned i = 0; i < n_parts; i++) {
+		uint32_t padded = ALIGN_UP(parts[i].size, MESSAGE_ALIGN);
+
+		sender_write(sender, at, parts[i].data, parts[i].size);
+		sender_write(sender, at + parts[i].size, zeros, padded - parts[i].size);
+		at += padded;
+	}
+}
+
+int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_parts, int timeout_ms,
+	bool (*is_alive)(void *user), void *user)
+{
+	struct message_head *head = (struct message_head *)(uintptr_t)parts[0].data;
+	uint32_t size = 0;
+	int r;
+
+	for (unsigned i = 0; i < n_parts; i++) {
+		if (parts[i].size > MESSAGE_MAX)
+			return -EMSGSIZE;
+		size += ALIGN_UP(parts[i].size, MESSAGE_ALIGN);
+		if (size > MESSAGE_MAX)
+			return -EMSGSIZE;
+	}
+
+	pthread_mutex_lock(&sender->lock);
+	r = sender_wait_room(sender, size, timeout_ms, is_alive, user);
+	if (r == 0) {
+		head->size = size;
+		head->seq = ++sender->seq;
+		sender_place(sender, parts, n_parts);
+		sender->tail += size;
+		shm_store32(&sender->control->tail, sender->tail);
+	}
+	pthread_mutex_unlock(&sender->lock);
+	if (r < 0)
+		return r;
+
+	shm_fence();
+	if (shm_load32(&sender->page->worker_asleep))
+		shm_wake(&sender->control->tail);
+	return 0;
+}
+
+int ring_receiver_init(struct ring_receiver *receiver, void *ring, void *page)
+{
+	uint8_t *held = malloc(RING_RUN_MAX);
+
+	if (!held)
+		return -ENOMEM;
+	*receiver = (struct ring_receiver){
+		.control = (struct ring_control __shm *)(uintptr_t)ring,
+		.data = (uint8_t __shm *)((uintptr_t)ring + RING_DATA_OFFSET),
+		.page = (struct page __shm *)(uintptr_t)page,
+		.held = held,
+	};
+	return 0;
+}
+
+void ring_receiver_fini(struct ring_receiver *receiver)
+{
+	free(receiver->held);
+	receiver->held = NULL;
+}
+
+/* A message cut off by the last fetch moves to the front. */
+static void receiver_compact(struct ring_receiver *receiver)
+{
+	uint32_t left = receiver->n_held - receiver->n_given;
+
+	if (left > 0 && receiver->n_given > 0)
+		memmove(receiver->held, receiver->held + receiver->n_given, left);
+	receiver->n_held = left;
+	receiver->n_given = 0;
+}
+
+int ring_fetch(struct ring_receiver *receiver)
+{
+	uint32_t size = shm_load32(&receiver->control->tail) - receiver->head;
+	uint32_t off = receiver->head & (RING_SIZE - 1);
+	uint32_t first;
+
+	if (size > RING_SIZE || size % MESSAGE_ALIGN != 0)
+		return -EBADMSG;
+	if (size == 0)
+		return 0;
+	receiver_compact(receiver);
+	size = MIN(size, RING_RUN_MAX - receiver->n_held);
+	first = MIN(size, RING_SIZE - off);
+	shm_copy_out(receiver->held + receiver->n_held, receiver->data + off, first);
+	shm_copy_out(receiver->held + receiver->n_held + first, receiver->data, size - first);
+	receiver->n_held += size;
+	receiver->head += size;
+	shm_store32(&receiver->page->head, receiver->head);
+	return 1;
+}
+
+int ring_take(struct ring_receiver *receiver, const struct message_head **ret_message)
+{
+	uint32_t left = receiver->n_held - receiver->n_given;
+	const struct message_head *head = (void *)(receiver->held + receiver->n_given);
+
+	if (left < sizeof(*head))
+		return 0;
+	if (head->size < sizeof(*head) || head->size > MESSAGE_MAX ||
+		head->size % MESSAGE_ALIGN != 0 || head->reserved != 0)
+		return -EBADMSG;
+	if (head->size > left)
+		return 0;
+	receiver->n_given += head->size;
+	*ret_message = head;
+	return 1;
+}
+
+bool ring_has_more(const struct ring_receiver *receiver)
+{
+	return shm_load32(&receiver->control->tail) != receiver->head;
+}
+
+void ring_sleep(struct ring_receiver *receiver, int timeout_ms)
+{
+	shm_store32(&receiver->page->worker_asleep, 1);
+	shm_fence();
+	if (!ring_has_more(receiver))
+		shm_wait(&receiver->control->tail, receiver->head, timeout_ms);
+	shm_store32(&receiver->page->worker_asleep, 0);
+}
+
+void ring_interrupt(struct ring_receiver *receiver)
+{
+	shm_wake(&receiver->control->tail);
+}

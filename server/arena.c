@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Arenas: chunks of memory at addresses that name their owner. A worker.
+ *
+ * Invariant: chunk_of[] names exactly the chunks that are mapped, and a page
+ * is taken exactly when it belongs to one.
+ */
+
+#include <string.h>
+
+#include "arena.h"
+#include "bits.h"
+#include "owner.h"
+
+/* Tries of other units when the wanted addresses are in use by the driver itself. */
+#define RESERVE_TRIES 16
+
+struct chunk {
+	struct chunk *next; /* arena::shared or arena::spare */
+	uint64_t address, size;
+	CUmemGenericAllocationHandle handle;
+	bool is_shared, is_spare;
+	/* Of a shared chunk only: */
+	uint32_t n_slots_used;
+	uint32_t n_slots;
+	uint64_t *used; /* a bit a slot of ARENA_ALIGN */
+	uint64_t *last; /* a bit for the last slot of each piece */
+};
+
+static CUresult device_claim(struct arena *arena)
+{
+	CUdeviceptr got = 0;
+	CUresult result = cuda.cuMemAddressReserve(&got, arena->size, 0, arena->base, 0);
+
+	if (result != CUDA_SUCCESS || got == arena->base)
+		return result;
+	cuda.cuMemAddressFree(got, arena->size);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void device_disclaim(struct arena *arena, bool is_lost)
+{
+	if (!is_lost)
+		cuda.cuMemAddressFree(arena->base, arena->size);
+}
+
+/* Takes units whose addresses the driver gives us. */
+static CUresult reserve(struct arena *arena, struct owner owner, uint32_t from)
+{
+	for (int i = 0; i < RESERVE_TRIES; i++) {
+		int unit = owner_take(owner, from, arena->n_units);
+		CUresult result;
+
+		if (unit < 0)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		arena->unit = (uint32_t)unit;
+		arena->base = owner_address(arena->unit);
+		result = arena->backing->claim(arena);
+		if (result == CUDA_SUCCESS)
+			return CUDA_SUCCESS;
+		owner_give_back(arena->unit, arena->n_units);
+		if (result_is_fault(result))
+			return result;
+		from = arena->unit + arena->n_units;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult arena_init_backed(struct arena *arena, const struct arena_backing *backing,
+	struct owner owner, uint32_t from, uint64_t size, uint64_t page)
+{
+	CUresult result;
+
+	*arena = (struct arena){
+		.backing = backing,
+		.device = device_get(owner.device),
+		.size = size,
+		.n_units = (uint32_t)(size >> SPACE_UNIT_SHIFT),
+		.page = page,
+		.n_pages = (uint32_t)(size / page),
+		.quota = {.limit = UINT64_MAX},
+	};
+	arena->taken = calloc(BITS_WORDS(arena->n_pages), sizeof(uint64_t));
+	arena->chunk_of = calloc(arena->n_pages, sizeof(struct chunk *));
+	result = arena->taken && arena->chunk_of ? reserve(arena, owner, from)
+						 : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
+		free(arena->taken);
+		free(arena->chunk_of);
+		*arena = (struct arena){0};
+	}
+	return result;
+}
+
+static void chunk_free(struct chunk *chunk)
+{
+	free(chunk->used);
+	free(chunk->last);
+	free(chunk);
+}
+
+static uint32_t page_of(const struct arena *arena, uint64_t address)
+{
+	return (uint32_t)((address - arena->base) / arena->page);
+}
+
+static void set_pages(struct arena *arena, struct chunk *chunk, bool is_mapped)
+{
+	uint32_t first = page_of(arena, chunk->address);
+	uint32_t n = (uint32_t)(chunk->size / arena->page);
+
+	bits_fill(arena->taken, first, n, is_mapped);
+	for (uint32_t i = first; i < first + n; i++)
+		arena->chunk_of[i] = is_mapped ? chunk : NULL;
+}
+
+/* The chunk is on no list any more. */
+static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
+{
+	set_pages(arena, chunk, false);
+	quota_refund(&arena->quota, chunk->size);
+	if (!is_lost)
+		arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
+	chunk_free(chunk);
+}
+
+static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size,
+	CUmemGenericAllocationHandle *ret_handle)
+{
+	const CUmemAllocationProp prop = device_memory(arena->device);
+	const CUmemAccessDesc access = {
+		.location = prop.location,
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUmemGenericAllocationHandle handle;
+	CUresult result = cuda.cuMemCreate(&handle, size, &prop, 0);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemMap(address, size, 0, handle, 0);
+	if (result == CUDA_SUCCESS) {
+		result = cuda.cuMemSetAccess(address, size, &access, 1);
+		if (result != CUDA_SUCCESS)
+			cuda.cuMemUnmap(address, size);
+	}
+	if (result != CUDA_SUCCESS)
+		cuda.cuMemRelease(handle);
+	*ret_handle = handle;
+	return result;
+}
+
+static void device_unback(
+	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
+{
+	(void)arena;
+	cuda.cuMemUnmap(address, size);
+	cuda.cuMemRelease(handle);
+}
+
+static const struct arena_backing device_backing = {
+	device_claim,
+	device_disclaim,
+	device_back,
+	device_unback,
+};
+
+CUresult arena_init(struct arena *arena, struct device *device, uint32_t session)
+{
+	return arena_init_backed(arena, &device_backing, (struct owner){session, device->ordinal},
+		0, ALIGN_UP(device->facts.total_memory, SPACE_UNIT),
+		MAX(device->granularity, (uint64_t)ARENA_ALIGN));
+}
+
+/* A spare chunk of exactly this size, off the list. NULL if there is none. */
+static struct chunk *take_spare(struct arena *arena, uint64_t size)
+{
+	for (struct chunk **link = &arena->spare; *link; link = &(*link)->next) {
+		struct chunk *chunk = *link;
+
+		if (chunk->size != size)
+			continue;
+		*link = chunk->next;
+		chunk->next = NULL;
+		chunk->is_spare = false;
+		arena->spare_bytes -= size;
+		return chunk;
+	}
+	return NULL;
+}
+
+/* `size' is a multiple of the page size. The chunk is on no list. */
+static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret_chunk)
+{
+	struct chunk *chunk = take_spare(arena, size);
+	CUresult result;
+	int64_t page;
+
+	if (chunk) {
+		*ret_chunk = chunk;
+		return CUDA_SUCCESS;
+	}
+	page = bits_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
+	chunk = page >= 0 ? calloc(1, sizeof(*chunk)) : NULL;
+	if (!chunk)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	chunk->address = arena->base + (uint64_t)page * arena->page;
+	chunk->size = size;
+	if (!quota_charge(&arena->quota, size)) {
+		chunk_free(chunk);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = arena->backing->back(arena, chunk->address, size, &chunk->handle);
+	if (result != CUDA_SUCCESS) {
+		quota_refund(&arena->quota, size);
+		chunk_free(chunk);
+		return result;
+	}
+	set_pages(arena, chunk, true);
+	*ret_chunk = chunk;
+	return CUDA_SUCCESS;
+}
+
+static void chunk_spare(struct arena *arena, struct chunk *chunk)
+{
+	chunk->is_spare = true;
+	chunk->is_shared = false;
+	chunk->next = arena->spare;
+	arena->spare = chunk;
+	arena->spare_bytes += chunk->size;
+}
+
+/* Makes a whole chunk one to be cut. */
+static bool chunk_share(struct arena *arena, struct chunk *chunk)
+{
+	chunk->n_slots = (uint32_t)(chunk->size / ARENA_ALIGN);
+	chunk->n_slots_used = 0;
+	if (!chunk->used)
+		chunk->used = calloc(BITS_WORDS(chunk->n_slots), sizeof(uint64_t));
+	if (!chunk->last)
+		chunk->last = calloc(BITS_WORDS(chunk->n_slots), sizeof(uint64_t));
+	if (!chunk->used || !chunk->last)
+		return false;
+	chunk->is_shared = true;
+	chunk->next = arena->shared;
+	arena->shared = chunk;
+	return true;
+}
+
+/* A piece of a shared chunk; false if it has no such room. */
+static bool chunk_cut(struct chunk *chunk, uint32_t n_slots, uint64_t *ret_address)
+{
+	int64_t slot;
+
+	if (n_slots > chunk->n_slots - chunk->n_slots_used)
+		return false;
+	slot = bits_find_clear(chunk->used, chunk->n_slots, n_slots);
+	if (slot < 0)
+		return false;
+	bits_fill(chunk->used, (uint32_t)slot, n_slots, true);
+	bit_set(chunk->last, (uint32_t)slot + n_slots - 1, true);
+	chunk->n_slots_used += n_slots;
+	*ret_address = chunk->address + (uint64_t)slot * ARENA_ALIGN;
+	return true;
+}
+
+static CUresult alloc_small(struct arena *arena, uint64_t size, uint64_t *ret_address)
+{
+	uint32_t n_slots = (uint32_t)(ALIGN_UP(size, ARENA_ALIGN) / ARENA_ALIGN);
+	struct chunk *chunk;
+	CUresult result;
+
+	for (chunk = arena->shared; chunk; chunk = chunk->next)
+		if (chunk_cut(chunk, n_slots, ret_address))
+			return CUDA_SUCCESS;
+	result = chunk_get(arena, arena->page, &chunk);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!chunk_share(arena, chunk)) {
+		chunk_spare(arena, chunk);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	chunk_cut(chunk, n_slots, ret_address);
+	return CUDA_SUCCESS;
+}
+
+CUresult arena_alloc(struct arena *arena, uint64_t size, uint64_t *ret_address)
+{
+	struct chunk *chunk;
+	CUresult result;
+
+	if (size > arena->size)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (size <= arena->page / 2)
+		return alloc_small(arena, size, ret_address);
+	result = chunk_get(arena, ALIGN_UP(size, arena->page), &chunk);
+	if (result == CUDA_SUCCESS)
+		*ret_address = chunk->address;
+	return result;
+}
+
+static void unlink_shared(struct arena *arena, struct chunk *chunk)
+{
+	struct chunk **link = &arena->shared;
+
+	while (*link != chunk)
+		link = &(*link)->next;
+	*link = chunk->next;
+}
+
+static CUresult free_small(struct arena *arena, struct chunk *chunk, uint64_t address)
+{
+	uint64_t off = address - chunk->address;
+	uint32_t slot = (uint32_t)(off / ARENA_ALIGN), end = slot;
+	bool is_start =
+		off % ARENA_ALIGN == 0 && bit_get(chunk->used, slot) &&
+		(slot == 0 || !bit_get(chunk->used, slot - 1) || bit_get(chunk->last, slot - 1));
+
+	if (!is_start)
+		return CUDA_ERROR_INVALID_VALUE;
+	while (!bit_get(chunk->last, end))
+		end++;
+	bit_set(chunk->last, end, false);
+	bits_fill(chunk->used, slot, end + 1 - slot, false);
+	chunk->n_slots_used -= end + 1 - slot;
+	if (chunk->n_slots_used == 0) {
+		unlink_shared(arena, chunk);
+		chunk_spare(arena, chunk);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult arena_free(struct arena *arena, uint64_t address)
+{
+	struct chunk *chunk;
+
+	if (!range_ok(address - arena->base, 1, arena->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	chunk = arena->chunk_of[page_of(arena, address)];
+	if (!chunk || chunk->is_spare)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (chunk->is_shared)
+		return free_small(arena, chunk, address);
+	if (address != chunk->address)
+		return CUDA_ERROR_INVALID_VALUE;
+	chunk_spare(arena, chunk);
+	return CUDA_SUCCESS;
+}
+
+void arena_trim(struct arena *arena)
+{
+	while (arena->spare) {
+		struct chunk *chunk = arena->spare;
+
+		arena->spare = chunk->next;
+		arena->spare_bytes -= chunk->size;
+		chunk_end(arena, chunk, false);
+	}
+}
+
+void arena_fini(struct arena *arena, bool is_lost)
+{
+	if (!arena->chunk_of)
+		return;
+	for (uint32_t i = 0; i < arena->n_pages; i++)
+		if (arena->chunk_of[i])
+			chunk_end(arena, arena->chunk_of[i], is_lost);
+	arena->backing->disclaim(arena, is_lost);
+	owner_give_back(arena->unit, arena->n_units);
+	free(arena->taken);
+	free(arena->chunk_of);
+	*arena = (struct arena){0};
+}
+
+bool arena_chunk(
+	const struct arena *arena, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+{
+	const struct chunk *chunk = NULL;
+
+	if (range_ok(address - arena->base, 1, arena->size))
+		chunk = arena->chunk_of[page_of(arena, address)];
+	if (!chunk || chunk->is_spare)
+		return false;
+	*ret_start = chunk->address;
+	*ret_size = chunk->size;
+	return true;
+}
+
+bool arena_has(const struct arena *arena, uint64_t address, uint64_t size)
+{
+	uint64_t at = address, end = address + size;
+
+	if (!range_ok(address - arena->base, size, arena->size))
+		return false;
+	while (at < end) {
+		const struct chunk *chunk = arena->chunk_of[page_of(arena, at)];
+
+		if (!chunk || chunk->is_spare)
+			return false;
+		at = chunk->address + chunk->size;
+	}
+	return true;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ARENA_H
+#define ARENA_H
+
+/*
+ * A session's memory on one GPU: units of the device space, reserved in the
+ * driver, filled with chunks that are mapped as they are needed. Small pieces
+ * share a chunk. Chunks that nobody uses stay mapped, for this session alone,
+ * until arena_trim(): so no client ever reads another's bytes.
+ *
+ * The session's worker only, with the GPU's context current.
+ */
+
+#include "device.h"
+#include "owner.h"
+#include "quota.h"
+
+#define ARENA_ALIGN 512u
+
+struct chunk;
+struct arena;
+
+/* Where addresses and bytes of an arena come from. */
+struct arena_backing {
+	/* Takes the addresses [base, base + size); any failure: others are tried. */
+	CUresult (*claim)(struct arena *arena);
+	void (*disclaim)(struct arena *arena, bool is_lost);
+	/* Bytes for a chunk's addresses. Nothing is left behind on failure. */
+	CUresult (*back)(struct arena *arena, uint64_t address, uint64_t size,
+		CUmemGenericAllocationHandle *ret_handle);
+	void (*unback)(struct arena *arena, uint64_t address, uint64_t size,
+		CUmemGenericAllocationHandle handle);
+};
+
+struct arena {
+	const struct arena_backing *backing;
+	struct device *device; /* not owned; NULL: of the host space */
+	uint64_t base, size;   /* the reservation */
+	uint32_t unit, n_units;
+	uint64_t page; /* bytes: granularity of chunks */
+	uint32_t n_pages;
+	uint64_t *taken;         /* a bit a page of the reservation */
+	struct chunk **chunk_of; /* by page; NULL: nothing mapped */
+	struct chunk *shared;    /* chunks cut in small pieces */
+	struct chunk *spare;     /* mapped, and nobody uses them */
+	uint64_t spare_bytes;
+	struct quota quota; /* mapped bytes */
+};
+
+/*
+ * Reserves as many units as the GPU has memory. Zero-initialised is finished.
+ * CUDA_ERROR_OUT_OF_MEMORY when the device space or our own memory is used up.
+ */
+CUresult arena_init(struct arena *arena, struct device *device, uint32_t session);
+
+/*
+ * The same with other bytes than a GPU's: `size' of them (whole units), in
+ * chunks of multiples of `page', at or after unit `from'.
+ */
+CUresult arena_init_backed(struct arena *arena, const struct arena_backing *backing,
+	struct owner owner, uint32_t from, uint64_t size, uint64_t page);
+
+/*
+ * Unmaps and returns everything. No work of the session may be on the GPU.
+ * `is_lost': the driver has no use any more, only our own memory goes.
+ */
+void arena_fini(struct arena *arena, bool is_lost);
+
+/* At least `size' bytes, aligned to ARENA_ALIGN. `size' is not 0. */
+CUresult arena_alloc(struct arena *arena, uint64_t size, uint64_t *ret_address);
+
+/* Only what arena_alloc() returned: else CUDA_ERROR_INVALID_VALUE and nothing happens. */
+CUresult arena_free(struct arena *arena, uint64_t address);
+
+/* Gives the spare chunks back. No work of the session may be on the GPU. */
+void arena_trim(struct arena *arena);
+
+/* The chunk that a used address lies in; false: none. */
+bool arena_chunk(
+	const struct arena *arena, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
+
+/* Whether all these bytes are mapped. */
+bool arena_has(const struct arena *arena, uint64_t address, uint64_t size);
+
+#endif

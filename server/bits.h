@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BITS_H
+#define BITS_H
+
+/*
+ * A map of what is taken, a bit each. Whoever has the map keeps its size.
+ */
+
+#include "base.h"
+
+#define BITS_WORDS(n) (((n) + 63u) / 64u)
+
+static inline bool bit_get(const uint64_t *words, uint32_t i)
+{
+	return words[i / 64] >> (i % 64) & 1;
+}
+
+static inline void bit_set(uint64_t *words, uint32_t i, bool value)
+{
+	uint64_t mask = 1ull << (i % 64);
+
+	words[i / 64] = value ? words[i / 64] | mask : words[i / 64] & ~mask;
+}
+
+/* Sets or clears `n' bits from `first'. */
+void bits_fill(uint64_t *words, uint32_t first, uint32_t n, bool value);
+
+/* The first run of `n' clear bits among `n_bits'. Its place, or -ENOSPC. */
+int64_t bits_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The link to the daemon: connecting, greeting, reading its orders. Loop
+ * thread; control_init() before there is one.
+ *
+ * Invariant: `sock' is a connection on which we have said who we are.
+ */
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "log.h"
+#include "server.h"
+#include "spec_hash.h"
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+static int make_path(struct control *control)
+{
+	const char *dir = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	int n;
+
+	n = snprintf(control->path, sizeof(control->path), "%s/control",
+		dir && *dir ? dir : PIPE_DIRECTORY_DEFAULT);
+	return n < 0 || (size_t)n >= sizeof(control->path) ? -ENAMETOOLONG : 0;
+}
+
+/* Whoever may listen there: orders are taken from root and from ourselves. */
+static int check_peer(int sock)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+		return -errno;
+	return cred.uid == 0 || cred.uid == getuid() ? 0 : -EPERM;
+}
+
+/* Says who we are. `fd' is what the daemon reads as our standard error, or negative. */
+static int greet(int sock, int fd)
+{
+	struct frame_server frame = {0};
+
+	frame_init(&frame, FRAME_SERVER, fd >= 0 ? 1 : 0);
+	frame.version = FRAME_VERSION;
+	frame.uid = getuid();
+	frame.spec_hash = SPEC_HASH;
+	frame.pid = (uint64_t)getpid();
+	return frame_send(sock, &frame, &fd, 0);
+}
+
+static int connect_daemon(struct control *control)
+{
+	_cleanup_close_ int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int r;
+
+	if (sock < 0)
+		return -errno;
+	memcpy(address.sun_path, control->path, strlen(control->path));
+	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	r = check_peer(sock);
+	if (r < 0)
+		return r;
+	control->sock = TAKE_FD(sock);
+	return 0;
+}
+
+int control_init(struct control *control)
+{
+	int r;
+
+	control->sock = -EBADF;
+	frame_reader_init(&control->reader);
+	r = make_path(control);
+	if (r == 0) {
+		log_line("Connecting to control daemon on socket: %s", control->path);
+		r = connect_daemon(control);
+	}
+	if (r == 0)
+		r = greet(control->sock, -1);
+	if (r < 0)
+		log_line("Cannot reach the control daemon on %s: %s. mps-server is started by "
+			 "mps-control; CUDA_MPS_PIPE_DIRECTORY names its directory",
+			control->path, strerrordesc_np(-r));
+	return r;
+}
+
+static void poll_start(struct server *server)
+{
+	struct control *control = &server->control;
+	int events = UV_DISCONNECT | (control->is_reading ? UV_READABLE : 0);
+
+	if (control_has_daemon(control))
+		uv_poll_start(&control->poll, events, on_readable);
+}
+
+static void on_lost_closed(uv_handle_t *handle)
+{
+	struct server *server = handle->data;
+	struct control *control = &server->control;
+
+	close(control->sock);
+	control->sock = -EBADF;
+	control->is_closing = false;
+	frame_reader_reset(&control->reader);
+}
+
+/* Its sessions go on; somebody may take its place. */
+static void lose(struct server *server)
+{
+	struct control *control = &server->control;
+
+	if (control->is_closing || !control_has_daemon(control))
+		return;
+	control->lost_ms = uv_now(&server->loop);
+	control->is_closing = true;
+	uv_close((uv_handle_t *)&control->poll, on_lost_closed);
+}
+
+static void take_order(struct server *server)
+{
+	struct control *control = &server->control;
+	const struct frame_client *client = (const void *)control->reader.bytes;
+	const struct frame_shutdown *stop = (const void *)control->reader.bytes;
+
+	switch (control->reader.head.type) {
+	case FRAME_CLIENT:
+		peer_new(server, client, frame_take_fd(&control->reader, 0));
+		break;
+	case FRAME_SHUTDOWN:
+		log_line("Server has been notified to shutdown");
+		server_stop(server, stop->force != 0);
+		break;
+	default:
+		log_line("The daemon sent a frame of type %u, which is none for a server",
+			control->reader.head.type);
+		lose(server);
+	}
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct server *server = poll->data;
+	struct control *control = &server->control;
+
+	(void)status;
+	if (control->is_reading) {
+		int r;
+
+		while (!control->is_closing &&
+			(r = frame_read(&control->reader, control->sock)) > 0) {
+			take_order(server);
+			frame_reader_reset(&control->reader);
+		}
+		if (!control->is_closing && r < 0)
+			lose(server);
+	} else if (events & UV_DISCONNECT) {
+		lose(server);
+	}
+}
+
+/* A new daemon learns who we are, who our clients are, and what our state is. */
+static void introduce(struct server *server)
+{
+	struct control *control = &server->control;
+	_cleanup_close_ int log_fd = -EBADF;
+
+	if (log_move(&log_fd) < 0)
+		log_fd = -EBADF;
+	uv_poll_init(&server->loop, &control->poll, control->sock);
+	control->poll.data = server;
+	poll_start(server);
+	if (greet(control->sock, log_fd) < 0) {
+		lose(server);
+		return;
+	}
+	for (const struct peer *peer = server->peers; peer; peer = peer->next)
+		peer_tell(server, peer, FRAME_CLIENT_HERE);
+	server_tell_state(server);
+	log_line("Connected to a new control daemon on socket: %s", control->path);
+}
+
+/* Every second: looks for a daemon while there is none. */
+static void on_retry(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+	struct control *control = &server->control;
+	uint64_t now_ms = uv_now(&server->loop);
+
+	if (control_has_daemon(control) || server->is_stopping)
+		return;
+	if (connect_daemon(control) == 0) {
+		introduce(server);
+		return;
+	}
+	if (server->n_peers == 0 &&
+		now_ms - MAX(control->lost_ms, server->alone_ms) >= ORPHAN_LINGER_MS) {
+		log_line("No control daemon on %s and no client: the server ends", control->path);
+		server_stop(server, true);
+	}
+}
+
+void control_open(struct server *server)
+{
+	struct control *control = &server->control;
+
+	uv_poll_init(&server->loop, &control->poll, control->sock);
+	control->poll.data = server;
+	uv_timer_init(&server->loop, &control->retry);
+	control->retry.data = server;
+	uv_timer_start(&control->retry, on_retry, DAEMON_RETRY_MS, DAEMON_RETRY_MS);
+	poll_start(server);
+}
+
+void control_read(struct server *server)
+{
+	server->control.is_reading = true;
+	poll_start(server);
+}
+
+void control_close(struct server *server)
+{
+	struct control *control = &server->control;
+
+	lose(server);
+	uv_close((uv_handle_t *)&control->retry, NULL);
+}
+
+void control_send(struct server *server, const void *frame)
+{
+	struct control *control = &server->control;
+
+	if (control_has_daemon(control) && !control->is_closing &&
+		frame_send(control->sock, frame, NULL, 0) < 0)
+		lose(server);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies: by way of the staging memory, and within memory that the GPU reaches.
+ * A worker.
+ *
+ * Invariant: the generated half has found both ends of a copy within memory of
+ * the session.
+ */
+
+#include "host.h"
+#include "session.h"
+#include "staging.h"
+
+/* An end of a copy: pinned memory and staging are the host's. */
+struct end {
+	uint64_t address;
+	bool is_host;
+};
+
+/* Of the client's: in one of its units, or a variable at any address. */
+static struct end end_of(uint64_t address)
+{
+	return (struct end){address, address >= HOST_SPACE && address < HOST_SPACE_END};
+}
+
+static struct end end_of_piece(const void *piece)
+{
+	return (struct end){(uintptr_t)piece, true};
+}
+
+static CUresult copy_piece(struct end dst, struct end src, uint64_t size, CUstream real)
+{
+	/* All of it has device pointers, the same ones; as host to host it would wait here. */
+	if (dst.is_host == src.is_host)
+		return cuda.cuMemcpyDtoDAsync_v2(dst.address, src.address, size, real);
+	if (dst.is_host)
+		return cuda.cuMemcpyDtoHAsync_v2(
+			(void *)(uintptr_t)dst.address, src.address, size, real);
+	return cuda.cuMemcpyHtoDAsync_v2(
+		dst.address, (const void *)(uintptr_t)src.address, size, real);
+}
+
+/* The driver copies within one registration only. */
+static CUresult copy(struct end dst, struct end src, uint64_t size, CUstream real)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	while (size > 0 && result == CUDA_SUCCESS) {
+		uint64_t n = host_cut(dst.address, host_cut(src.address, size));
+
+		result = copy_piece(dst, src, n, real);
+		dst.address += n;
+		src.address += n;
+		size -= n;
+	}
+	return result;
+}
+
+CUresult do_copy_in(struct session *session, struct stream *stream, uint64_t dst, uint32_t offset,
+	uint32_t size)
+{
+	void *piece = NULL;
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	if (result == CUDA_SUCCESS)
+		result = staging_piece(session, offset, size, &piece);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return copy(end_of(dst), end_of_piece(piece), size, real);
+}
+
+CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t src, uint32_t offset,
+	uint32_t size)
+{
+	void *piece = NULL;
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	if (result == CUDA_SUCCESS)
+		result = staging_piece(session, offset, size, &piece);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return copy(end_of_piece(piece), end_of(src), size, real);
+}
+
+CUresult do_copy_device(
+	struct session *session, struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
+{
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	return result == CUDA_SUCCESS ? copy(end_of(dst), end_of(src), size, real) : result;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The deferred calls and their thread.
+ *
+ * Invariant: what is on the list has no user any more; so when it goes is
+ * nobody's business but the memory's.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "deferred.h"
+#include "fault.h"
+#include "thread.h"
+
+/* With more than these waiting, or for longer, they are made beside running work. */
+#define DEFERRED_MAX 256
+#define DEFERRED_MAX_S 60
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t wanted;
+	struct deferred *list;
+	unsigned n;
+	bool is_started, is_ending;
+	pthread_t thread;
+} deferred = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static atomic_uint n_busy;
+static atomic_uint n_standing; /* sessions of which a stream may wait for its client */
+
+/*
+ * Beside running work they wait for it, and hold up everybody so long; beside
+ * a stream that waits for a client's word that may be for ever.
+ */
+static bool has_to_wait(bool has_time)
+{
+	return atomic_load(&n_standing) > 0 || (has_time && atomic_load(&n_busy) > 0);
+}
+
+/* Under the lock, which it gives away meanwhile. */
+static void make_calls(void)
+{
+	while (deferred.list) {
+		struct deferred *one = deferred.list;
+
+		deferred.list = one->next;
+		deferred.n--;
+		pthread_mutex_unlock(&deferred.lock);
+		if (fault_get() == CUDA_SUCCESS)
+			cuda.cuLibraryUnload(one->library);
+		image_unref(one->image);
+		one->on_done(one);
+		pthread_mutex_lock(&deferred.lock);
+		if (!deferred.is_ending && has_to_wait(deferred.n <= DEFERRED_MAX))
+			return;
+	}
+}
+
+static void *run(void *arg)
+{
+	struct timespec deadline;
+
+	(void)arg;
+	pthread_mutex_lock(&deferred.lock);
+	while (!deferred.is_ending) {
+		int r = 0;
+
+		clock_gettime(CLOCK_MONOTONIC, &deadline);
+		deadline.tv_sec += DEFERRED_MAX_S;
+		while (!deferred.is_ending && r == 0 &&
+			(!deferred.list || has_to_wait(deferred.n <= DEFERRED_MAX)))
+			r = deferred.list ? pthread_cond_timedwait(
+						    &deferred.wanted, &deferred.lock, &deadline)
+					  : pthread_cond_wait(&deferred.wanted, &deferred.lock);
+		if (deferred.is_ending || !has_to_wait(r == 0 && deferred.n <= DEFERRED_MAX))
+			make_calls();
+	}
+	pthread_mutex_unlock(&deferred.lock);
+	return NULL;
+}
+
+int deferred_start(void)
+{
+	pthread_condattr_t attr;
+	int r;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&deferred.wanted, &attr);
+	pthread_condattr_destroy(&attr);
+	deferred.is_ending = false;
+	r = thread_start(&deferred.thread, "mps-deferred", run, NULL);
+	deferred.is_started = r == 0;
+	return r;
+}
+
+void deferred_stop(void)
+{
+	if (!deferred.is_started)
+		return;
+	pthread_mutex_lock(&deferred.lock);
+	deferred.is_ending = true;
+	pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+	pthread_join(deferred.thread, NULL);
+	pthread_cond_destroy(&deferred.wanted);
+	deferred.is_started = false;
+}
+
+void deferred_add(struct deferred *one)
+{
+	pthread_mutex_lock(&deferred.lock);
+	one->next = deferred.list;
+	deferred.list = one;
+	deferred.n++;
+	pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+}
+
+static void count(atomic_uint *n, bool is_one_more)
+{
+	if (is_one_more) {
+		atomic_fetch_add(n, 1);
+		return;
+	}
+	if (atomic_fetch_sub(n, 1) > 1)
+		return;
+	pthread_mutex_lock(&deferred.lock);
+	if (deferred.list)
+		pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+}
+
+void deferred_busy(bool is_busy)
+{
+	count(&n_busy, is_busy);
+}
+
+void deferred_stand_back(bool may_stand)
+{
+	count(&n_standing, may_stand);
+}

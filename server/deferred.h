@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DEFERRED_H
+#define DEFERRED_H
+
+/*
+ * Driver calls that wait for everybody's kernels and hold up everybody
+ * meanwhile, kept until no session has work on a GPU: cuLibraryUnload. One
+ * thread for the whole server makes them.
+ */
+
+#include "driver.h"
+#include "image.h"
+
+/* Embedded in what it unloads, so that keeping it needs no memory. */
+struct deferred {
+	struct deferred *next;
+	CUlibrary library;
+	struct image *image; /* owned: the driver may read it until then */
+	void (*on_done)(struct deferred *deferred);
+};
+
+/* Starts the thread. 0 or -errno. */
+int deferred_start(void);
+
+/* Makes the calls that are left, unless the context is lost, and ends the thread. */
+void deferred_stop(void);
+
+/* Takes it: on_done frees it, on the deferred thread. */
+void deferred_add(struct deferred *deferred);
+
+/* A session has work on a GPU from now on, or no more. */
+void deferred_busy(bool is_busy);
+
+/* A stream of a session may wait for its client from now on, perhaps for ever, or no more. */
+void deferred_stand_back(bool may_stand);
+
+#endif

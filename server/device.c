@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The GPUs and their contexts. devices_init() on the thread that starts the
+ * driver; device_enter() on workers.
+ *
+ * Invariant: a context that was made stays until devices_fini(), so a pointer
+ * to it needs no count.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "log.h"
+#include "users.h"
+
+static struct device devices[DEVICES_MAX];
+static uint32_t n_devices;
+static CUresult init_result;
+
+static void read_attributes(struct device *device)
+{
+	struct device_facts *facts = &device->facts;
+
+	for (unsigned i = 0; i < DEVICE_ATTRIBUTES; i++) {
+		int value = 0;
+		CUresult result =
+			cuda.cuDeviceGetAttribute(&value, (CUdevice_attribute)i, device->handle);
+
+		facts->attribute[i] = value;
+		facts->attribute_result[i] = (uint16_t)result;
+	}
+}
+
+/* Facts that only this driver or machine lacks stay zero: a client is told as much. */
+static CUresult read_facts(struct device *device)
+{
+	struct device_facts *facts = &device->facts;
+	CUuuid uuid = {0};
+	size_t total = 0;
+	CUresult result = cuda.cuDeviceGet(&device->handle, (int)device->ordinal);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	cuda.cuDeviceGetName(facts->name, sizeof(facts->name) - 1, device->handle);
+	if (cuda.cuDeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS)
+		memcpy(facts->uuid, &uuid, sizeof(facts->uuid));
+	if (cuda.cuDeviceGetUuid_v2(&uuid, device->handle) == CUDA_SUCCESS)
+		memcpy(facts->uuid_v2, &uuid, sizeof(facts->uuid_v2));
+	cuda.cuDeviceGetPCIBusId(facts->pci_bus_id, sizeof(facts->pci_bus_id) - 1, device->handle);
+	read_attributes(device);
+	result = cuda.cuDeviceTotalMem_v2(&total, device->handle);
+	facts->total_memory = total;
+	return result;
+}
+
+static CUresult init(void)
+{
+	CUresult result = driver_init();
+	int count = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuDeviceGetCount(&count);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (uint32_t i = 0; i < DEVICES_MAX && i < (uint32_t)count; i++) {
+		devices[i] = (struct device){.ordinal = i};
+		pthread_mutex_init(&devices[i].lock, NULL);
+		result = read_facts(&devices[i]);
+		if (result != CUDA_SUCCESS)
+			return result;
+		n_devices = i + 1;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult devices_init(void)
+{
+	init_result = init();
+	return init_result;
+}
+
+void devices_fini(void)
+{
+	for (uint32_t i = 0; i < n_devices; i++) {
+		struct device *device = &devices[i];
+
+		if (device->context) {
+			log_line("Destroy server context on device %u (%s)", i, device->facts.name);
+			cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
+		}
+		device->context = NULL;
+		pthread_mutex_destroy(&device->lock);
+	}
+	n_devices = 0;
+}
+
+uint32_t devices_count(void)
+{
+	return n_devices;
+}
+
+struct device *device_get(uint32_t ordinal)
+{
+	return ordinal < n_devices ? &devices[ordinal] : NULL;
+}
+
+void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT])
+{
+	const uint8_t *u = device->facts.uuid;
+
+	snprintf(text, DEVICE_UUID_TEXT,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+		u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+		u[14], u[15]);
+}
+
+void devices_tell(struct page *page)
+{
+	page->init_result = (uint32_t)init_result;
+	page->driver_version = (uint32_t)driver_version();
+	page->n_devices = n_devices;
+	page->page_bytes = sizeof(*page);
+	for (uint32_t i = 0; i < n_devices; i++)
+		page->device[i] = devices[i].facts;
+}
+
+static const char *compute_mode_name(const struct device *device)
+{
+	switch (device->facts.attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_MODE]) {
+	case CU_COMPUTEMODE_DEFAULT:
+		return "default";
+	case CU_COMPUTEMODE_PROHIBITED:
+		return "prohibited";
+	case CU_COMPUTEMODE_EXCLUSIVE_PROCESS:
+		return "exclusive process";
+	default:
+		return "unknown";
+	}
+}
+
+/* A context that cannot be made is the operator's business: who is in the way? */
+static void log_refused_context(const struct device *device, CUresult result)
+{
+	char users[512];
+
+	users_of_gpus(users, sizeof(users));
+	log_line("Cannot create the server context on device %u (%s): %s (%d). Compute mode: %s. "
+		 "Processes that have a GPU open: %s",
+		device->ordinal, device->facts.name, result_name(result), (int)result,
+		compute_mode_name(device), users);
+}
+
+/* What we cannot do without, beside a new enough driver. NULL: it is all there. */
+static const char *find_lack(const struct device *device)
+{
+	static const struct {
+		CUdevice_attribute attribute;
+		const char *what;
+	} needs[] = {
+		{CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, "unified addressing"},
+		{CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+			"virtual memory management"},
+		{CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+			"64-bit stream memory operations"},
+	};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(needs); i++)
+		if (!device->facts.attribute[needs[i].attribute])
+			return needs[i].what;
+	return NULL;
+}
+
+CUmemAllocationProp device_memory(const struct device *device)
+{
+	const int32_t *attribute = device->facts.attribute;
+
+	return (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes =
+			attribute[CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED]
+				? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+				: CU_MEM_HANDLE_TYPE_NONE,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle},
+	};
+}
+
+/* With the new context current: what every session will be told. */
+static CUresult read_context_facts(struct device *device)
+{
+	CUmemAllocationProp prop = device_memory(device);
+	size_t granularity = 0;
+	CUresult result;
+
+	for (unsigned i = 0; i < DEVICE_LIMITS; i++) {
+		size_t value = 0;
+
+		device->limits[i] =
+			cuda.cuCtxGetLimit(&value, (CUlimit)i) == CUDA_SUCCESS ? value : UINT64_MAX;
+	}
+	result = cuda.cuCtxGetStreamPriorityRange(
+		&device->priority_least, &device->priority_greatest);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemGetAllocationGranularity(
+		&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+	device->granularity = granularity;
+	return result;
+}
+
+/* Waits in the driver block instead of spinning: nobody here waits in a hurry. */
+static CUresult make_context(struct device *device)
+{
+	const char *lack = find_lack(device);
+	CUcontext context = NULL;
+	CUresult result;
+
+	if (lack) {
+		log_line("Device %u (%s) has no %s, which this server is built on", device->ordinal,
+			device->facts.name, lack);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	log_line("Creating server context on device %u (%s)", device->ordinal, device->facts.name);
+	cuda.cuDevicePrimaryCtxSetFlags_v2(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+	result = cuda.cuDevicePrimaryCtxRetain(&context, device->handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuCtxSetCurrent(context);
+	if (result == CUDA_SUCCESS)
+		result = read_context_facts(device);
+	if (result != CUDA_SUCCESS) {
+		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
+		return result;
+	}
+	device->context = context;
+	return CUDA_SUCCESS;
+}
+
+CUresult device_enter(struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&device->lock);
+	if (!device->context) {
+		result = make_context(device);
+		if (result != CUDA_SUCCESS)
+			log_refused_context(device, result);
+	}
+	pthread_mutex_unlock(&device->lock);
+	return result == CUDA_SUCCESS ? cuda.cuCtxSetCurrent(device->context) : result;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+/*
+ * The machine's GPUs: their facts, read once at the start, and their one real
+ * context each, made when the first session uses the GPU and kept.
+ *
+ * devices_init() comes before every other thread; after it only `context'
+ * and what is made with it change, under the device's lock.
+ */
+
+#include <pthread.h>
+
+#include "driver.h"
+#include "layout.h"
+
+#define DEVICE_LIMITS 8 /* CUlimit values a client is told */
+
+struct device {
+	uint32_t ordinal;
+	CUdevice handle;
+	struct device_facts facts;
+	pthread_mutex_t lock;
+	CUcontext context; /* NULL: not made yet */
+	uint64_t granularity;
+	int priority_least, priority_greatest;
+	uint64_t limits[DEVICE_LIMITS]; /* ~0 where the driver refuses */
+};
+
+/* Calls cuInit() and reads every fact. Its result is that of cuInit(), which clients are told. */
+CUresult devices_init(void);
+
+/* Releases the contexts that were made. Nobody may use them any more. */
+void devices_fini(void);
+
+uint32_t devices_count(void);
+
+/* NULL for an ordinal that is not there. */
+struct device *device_get(uint32_t ordinal);
+
+/* Makes the context if there is none yet (130 ms), and makes it current on this thread. */
+CUresult device_enter(struct device *device);
+
+/* What chunks of its memory are: exportable where the machine can do that. */
+CUmemAllocationProp device_memory(const struct device *device);
+
+/* "GPU-01234567-89ab-…" */
+#define DEVICE_UUID_TEXT 48
+void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT]);
+
+/* Fills a client's page with what devices_init() found. */
+void devices_tell(struct page *page);
+
+#endif

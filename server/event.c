@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Events, for order between streams and for times; that one is done a client
+ * sees from the mark behind it. A worker.
+ *
+ * Invariant: a client's event never holds up the worker: it is waited for by
+ * the GPU alone, and asked for times when it is done.
+ */
+
+#include "event.h"
+#include "session.h"
+
+struct event *session_event(struct session *session, uint32_t id)
+{
+	return object_get(&session->events, id);
+}
+
+static void event_free(struct event *event, bool is_lost)
+{
+	if (event->real && !is_lost)
+		cuda.cuEventDestroy_v2(event->real);
+	free(event);
+}
+
+void events_free(struct session *session, bool is_lost)
+{
+	for (uint32_t id = 0; id < OBJECT_IDS && session->events.n_used > 0; id++) {
+		struct event *event = object_remove(&session->events, id);
+
+		if (event)
+			event_free(event, is_lost);
+	}
+}
+
+CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
+{
+	struct event *event = calloc(1, sizeof(*event));
+	int r;
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->id = id;
+	event->flags = flags;
+	r = object_put(&session->events, id, event);
+	if (r < 0)
+		free(event);
+	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+	       : r < 0      ? CUDA_ERROR_INVALID_HANDLE
+			    : CUDA_SUCCESS;
+}
+
+CUresult do_event_destroy(struct session *session, struct event *event)
+{
+	object_remove(&session->events, event->id);
+	event_free(event, false);
+	return CUDA_SUCCESS;
+}
+
+/* The stream's GPU is current. */
+static CUresult make_real(struct event *event, struct place *place)
+{
+	CUresult result;
+
+	if (event->real)
+		return event->place == place ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	result = cuda.cuEventCreate(&event->real, event->flags);
+	if (result != CUDA_SUCCESS)
+		event->real = NULL;
+	event->place = place;
+	return result;
+}
+
+/* The mark comes in any case: somebody may wait for it. */
+CUresult do_event_record(
+	struct session *session, struct event *event, struct stream *stream, uint64_t mark)
+{
+	CUresult result, marked;
+	CUstream real;
+
+	result = stream_begin_mark(session, stream, &real);
+	if (result == CUDA_SUCCESS)
+		result = make_real(event, stream->place);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuEventRecord(event->real, real);
+	marked = do_mark(session, stream, mark);
+	return result != CUDA_SUCCESS ? result : marked;
+}
+
+CUresult do_event_wait(struct session *session, struct stream *stream, struct event *event)
+{
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	if (result != CUDA_SUCCESS || !event->real)
+		return result;
+	return cuda.cuStreamWaitEvent(real, event->real, CU_EVENT_WAIT_DEFAULT);
+}
+
+CUresult do_event_elapsed(
+	struct session *session, struct event *start, struct event *end, float *ret_milliseconds)
+{
+	(void)session;
+	if (!start->real || !end->real)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Whether the context is lost. Any thread.
+ *
+ * Invariant: once set it never changes: the first fault is the one told.
+ */
+
+#include <stdatomic.h>
+
+#include "fault.h"
+#include "session.h"
+
+static _Atomic uint64_t first; /* session << 32 | CUresult */
+
+CUresult fault_get(void)
+{
+	return (CUresult)(uint32_t)atomic_load_explicit(&first, memory_order_relaxed);
+}
+
+uint32_t fault_session(void)
+{
+	return (uint32_t)(atomic_load(&first) >> 32);
+}
+
+CUresult fault_note(struct session *session, CUresult result)
+{
+	uint64_t none = 0;
+
+	if (likely(!result_is_fault(result)))
+		return result;
+	session_set_fault(session, result);
+	if (atomic_compare_exchange_strong(
+		    &first, &none, (uint64_t)session->id << 32 | (uint32_t)result))
+		session->on_news(session->on_news_arg);
+	return result;
+}
+
+void fault_forget(void)
+{
+	atomic_store(&first, 0);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Filling memory with a value, one row or many. A worker.
+ *
+ * Invariant: all bytes from the first row's first to the last row's last are
+ * the session's, those between rows too.
+ */
+
+#include "host.h"
+#include "session.h"
+
+/* Bytes from the first to the last that a fill touches; 0 if no such memory can be. */
+static uint64_t extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
+{
+	uint64_t row, rest;
+
+	if (__builtin_mul_overflow(count, (uint64_t)width, &row))
+		return 0;
+	if (rows == 1)
+		return row;
+	if (pitch < row || __builtin_mul_overflow(pitch, rows - 1, &rest) ||
+		__builtin_add_overflow(rest, row, &row))
+		return 0;
+	return row;
+}
+
+static CUresult fill_row(
+	CUdeviceptr dst, uint32_t value, uint32_t width, uint64_t count, CUstream real)
+{
+	switch (width) {
+	case 1:
+		return cuda.cuMemsetD8Async(dst, (unsigned char)value, count, real);
+	case 2:
+		return cuda.cuMemsetD16Async(dst, (unsigned short)value, count, real);
+	default:
+		return cuda.cuMemsetD32Async(dst, value, count, real);
+	}
+}
+
+static CUresult fill_rows(CUdeviceptr dst, uint32_t value, uint32_t width, uint64_t count,
+	uint64_t pitch, uint64_t rows, CUstream real)
+{
+	switch (width) {
+	case 1:
+		return cuda.cuMemsetD2D8Async(dst, pitch, (unsigned char)value, count, rows, real);
+	case 2:
+		return cuda.cuMemsetD2D16Async(
+			dst, pitch, (unsigned short)value, count, rows, real);
+	default:
+		return cuda.cuMemsetD2D32Async(dst, pitch, value, count, rows, real);
+	}
+}
+
+/* Row by row and piece by piece: in pinned memory a call may not cross the end of a piece. */
+static CUresult fill_cut(CUdeviceptr dst, uint32_t value, uint32_t width, uint64_t count,
+	uint64_t pitch, uint64_t rows, CUstream real)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (; rows > 0; rows--, dst += pitch) {
+		uint64_t n = 0;
+
+		for (uint64_t i = 0; i < count && result == CUDA_SUCCESS; i += n) {
+			CUdeviceptr at = dst + i * width;
+
+			n = host_cut(at, (count - i) * width) / width;
+			result = fill_row(at, value, width, n, real);
+		}
+	}
+	return result;
+}
+
+CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, uint32_t value,
+	uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
+{
+	uint64_t size = extent(width, count, pitch, rows);
+	CUstream real;
+	CUresult result;
+
+	if (size == 0 || dst % width != 0 || !memory_check(session, dst, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_begin(session, stream, &real);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (host_cut(dst, size) < size)
+		return fill_cut(dst, value, width, count, pitch, rows, real);
+	return rows == 1 ? fill_row(dst, value, width, count, real)
+			 : fill_rows(dst, value, width, count, pitch, rows, real);
+}

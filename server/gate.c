@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Host functions, stream memory operations, and what they make streams wait
+ * for. A worker.
+ *
+ * Invariant: every wait on the GPU for something of a client's is either in the
+ * list, with a value that ends it, or for a word of ring_control->done, whose
+ * tickets TICKET_MAX ends. A client that lives can close its gates again while
+ * we open them; then it counts as one whose kernels run on.
+ */
+
+#include "deferred.h"
+#include "session.h"
+#include "wire.h"
+
+#define WAIT_KIND 3u /* of the flags of a wait: GEQ, EQ, AND, NOR */
+
+static CUdeviceptr page_word(const struct session *session, size_t offset, uint32_t stream)
+{
+	return session->timeline + offset - offsetof(struct page, timeline) +
+	       stream * sizeof(uint64_t);
+}
+
+static void note_closed(struct session *session)
+{
+	if (!session->gates.may_be_closed)
+		deferred_stand_back(true);
+	session->gates.may_be_closed = true;
+}
+
+void gates_are_passed(struct session *session)
+{
+	if (session->gates.may_be_closed)
+		deferred_stand_back(false);
+	session->gates.may_be_closed = false;
+	session->gates.n = 0;
+}
+
+static CUresult done_pin(struct session *session)
+{
+	uint64_t *done = ((struct ring_control *)session->ring)->done;
+	CUresult result;
+
+	if (likely(session->gates.done))
+		return CUDA_SUCCESS;
+	result = cuda.cuMemHostRegister_v2(done, sizeof(uint64_t[STREAMS_MAX]),
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemHostGetDevicePointer_v2(&session->gates.done, done, 0);
+	if (result != CUDA_SUCCESS) {
+		session->gates.done = 0;
+		cuda.cuMemHostUnregister(done);
+	}
+	return result;
+}
+
+static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
+{
+	return (CUstreamBatchMemOpParams){.writeValue = {
+						  .operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+						  .address = address,
+						  .value64 = value,
+					  }};
+}
+
+/*
+ * The watch comes between the two, so that a client that sleeps hears of it;
+ * nothing of what follows on the stream runs before the client's word.
+ */
+static CUresult ask_and_wait(struct session *session, struct stream *stream, uint64_t ticket)
+{
+	CUdeviceptr asked = page_word(session, offsetof(struct page, asked), stream->id);
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	if (result == CUDA_SUCCESS)
+		result = done_pin(session);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuStreamWriteValue64_v2(
+			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
+	if (result != CUDA_SUCCESS)
+		return result;
+	note_closed(session);
+	result = waiters_watch_call(session, stream->place->device, real);
+	if (result_is_fault(result))
+		return result;
+	return cuda.cuStreamWaitValue64_v2(real,
+		session->gates.done + stream->id * sizeof(uint64_t), ticket,
+		CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
+{
+	CUresult result = ask_and_wait(session, stream, ticket);
+
+	/* Out of its order is better than never: it may be what frees something. */
+	if (unlikely(result != CUDA_SUCCESS) && !result_is_fault(result))
+		shm_store64((__shm uint64_t *)(uintptr_t)&session->page->asked[stream->id], ticket);
+	return result;
+}
+
+/* Whether a wait of this kind ends in any case: `ret_value' is what ends it. */
+static bool find_key(const struct memory_op *op, bool is_64, uint64_t *ret_value)
+{
+	uint64_t all = is_64 ? UINT64_MAX : UINT32_MAX;
+
+	switch (op->flags) {
+	case CU_STREAM_WAIT_VALUE_GEQ:
+	case CU_STREAM_WAIT_VALUE_EQ:
+		*ret_value = op->value;
+		return true;
+	case CU_STREAM_WAIT_VALUE_AND:
+		*ret_value = op->value;
+		return op->value != 0;
+	case CU_STREAM_WAIT_VALUE_NOR:
+		*ret_value = 0;
+		return op->value != all;
+	default:
+		return false;
+	}
+}
+
+static bool gate_is_passed(const struct session *session, const struct gate *gate)
+{
+	const uint64_t *passed = &session->page->passed[gate->stream];
+
+	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= gate->serial;
+}
+
+/* Forgets those that were passed. */
+static void prune(struct session *session)
+{
+	struct gates *gates = &session->gates;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < gates->n; i++)
+		if (!gate_is_passed(session, &gates->list[i]))
+			gates->list[n++] = gates->list[i];
+	gates->n = n;
+}
+
+/* Room for `n' more. */
+static CUresult make_room(struct session *session, uint32_t n)
+{
+	struct gates *gates = &session->gates;
+	struct gate *grown;
+	uint32_t n_max;
+
+	if (likely(gates->n + n <= gates->n_max))
+		return CUDA_SUCCESS;
+	prune(session);
+	/* Half of it free, or the next look comes too soon. */
+	if (2 * (gates->n + n) <= gates->n_max)
+		return CUDA_SUCCESS;
+	n_max = 2 * (gates->n + n);
+	if (n_max > GATES_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	grown = reallocarray(gates->list, n_max, sizeof(*grown));
+	if (!grown)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	gates->list = grown;
+	gates->n_max = n_max;
+	return CUDA_SUCCESS;
+}
+
+static CUresult convert_barrier(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
+{
+	if (op->flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU || op->address || op->value)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_param = (CUstreamBatchMemOpParams){
+		.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER, .flags = op->flags}};
+	return CUDA_SUCCESS;
+}
+
+static CUresult convert_wait(struct session *session, struct stream *stream,
+	const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
+{
+	struct gates *gates = &session->gates;
+	bool is_64 = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+	uint64_t key;
+
+	if (!find_key(op, is_64, &key))
+		return CUDA_ERROR_INVALID_VALUE;
+	gates->list[gates->n++] = (struct gate){
+		.serial = gates->last_serial + 1,
+		.address = op->address,
+		.value = key,
+		.place = stream->place,
+		.stream = stream->id,
+		.is_64 = is_64,
+	};
+	*ret_param = (CUstreamBatchMemOpParams){
+		.waitValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
+	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
+	return CUDA_SUCCESS;
+}
+
+static CUresult convert_write(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
+{
+	if (op->flags != CU_STREAM_WRITE_VALUE_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_param = (CUstreamBatchMemOpParams){
+		.writeValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
+	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
+	return CUDA_SUCCESS;
+}
+
+static CUresult convert(struct session *session, struct stream *stream, const struct memory_op *op,
+	CUstreamBatchMemOpParams *ret_param)
+{
+	bool is_wait = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+		       op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+	bool is_64 = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+		     op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+	uint32_t size = is_64 ? 8 : 4;
+
+	if (op->operation == CU_STREAM_MEM_OP_BARRIER)
+		return convert_barrier(op, ret_param);
+	if (!is_wait && op->operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
+		op->operation != CU_STREAM_MEM_OP_WRITE_VALUE_64)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (op->address % size != 0 || (!is_64 && op->value > UINT32_MAX) ||
+		!memory_check(session, op->address, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	return is_wait ? convert_wait(session, stream, op, ret_param)
+		       : convert_write(op, ret_param);
+}
+
+/* Behind each wait the GPU notes that it is passed. How many `ret_params' there are: 2 an op. */
+static CUresult convert_all(struct session *session, struct stream *stream,
+	const struct memory_op *ops, uint32_t n_ops, CUstreamBatchMemOpParams *params,
+	uint32_t *ret_n_params)
+{
+	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
+	struct gates *gates = &session->gates;
+	uint32_t n_params = 0, n_before = gates->n;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
+		uint32_t n_gates = gates->n;
+
+		result = convert(session, stream, &ops[i], &params[n_params++]);
+		if (gates->n > n_gates)
+			params[n_params++] = write_op(passed, ++gates->last_serial);
+	}
+	if (result != CUDA_SUCCESS)
+		gates->n = n_before;
+	*ret_n_params = n_params;
+	return result;
+}
+
+CUresult do_memory_ops(
+	struct session *session, struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
+{
+	CUstreamBatchMemOpParams params[2 * WIRE_MEMORY_OPS_MAX];
+	uint32_t n_params = 0, n;
+	CUstream real;
+	CUresult result = make_room(session, n_ops);
+
+	if (result == CUDA_SUCCESS)
+		result = convert_all(session, stream, ops, n_ops, params, &n_params);
+	if (result == CUDA_SUCCESS)
+		result = stream_begin(session, stream, &real);
+	if (result == CUDA_SUCCESS && n_params > n_ops)
+		note_closed(session);
+	for (uint32_t i = 0; i < n_params && result == CUDA_SUCCESS; i += n) {
+		n = MIN(n_params - i, WIRE_MEMORY_OPS_MAX);
+		result = cuda.cuStreamBatchMemOp_v2(real, n, &params[i], 0);
+	}
+	return result;
+}
+
+static CUresult get_key(struct session *session, struct place *place, CUstream *ret_key)
+{
+	CUstream *key = &session->gates.keys[place->device->ordinal];
+	CUresult result = place_enter(session, place);
+
+	/* In a hardware queue where nothing of ours stands. */
+	if (result == CUDA_SUCCESS && !*key)
+		result = cuda.cuStreamCreateWithPriority(
+			key, CU_STREAM_NON_BLOCKING, place->device->priority_greatest);
+	*ret_key = *key;
+	return result;
+}
+
+static void open_one(struct session *session, const struct gate *gate)
+{
+	CUstream key;
+
+	if (get_key(session, gate->place, &key) != CUDA_SUCCESS)
+		return;
+	if (gate->is_64)
+		cuda.cuStreamWriteValue64_v2(key, gate->address, gate->value, 0);
+	else
+		cuda.cuStreamWriteValue32_v2(key, gate->address, (uint32_t)gate->value, 0);
+}
+
+/*
+ * Of gates in a row on one word each needs a time of its own: the oldest of
+ * each stream. A client that still lives must not take it for what it waited for.
+ */
+void gates_open(struct session *session)
+{
+	struct ring_control *control = session->ring;
+	struct gates *gates = &session->gates;
+	uint8_t seen[STREAMS_MAX / 8] = {0};
+	uint32_t n_before;
+
+	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
+	if (gates->done)
+		for (uint32_t i = 0; i < STREAMS_MAX; i++)
+			shm_store64(
+				(__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
+	n_before = gates->n;
+	prune(session);
+	gates->n_opened += n_before - gates->n;
+	for (uint32_t i = 0; i < gates->n; i++) {
+		const struct gate *gate = &gates->list[i];
+		uint8_t bit = (uint8_t)(1u << gate->stream % 8);
+
+		if (!(seen[gate->stream / 8] & bit))
+			open_one(session, gate);
+		seen[gate->stream / 8] |= bit;
+	}
+}
+
+void gates_fini(struct session *session, bool is_lost)
+{
+	struct ring_control *control = session->ring;
+	struct gates *gates = &session->gates;
+
+	gates_are_passed(session);
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		if (!gates->keys[i] || is_lost)
+			continue;
+		/* A write that was one too many must not come after its memory has gone. */
+		cuda.cuStreamSynchronize(gates->keys[i]);
+		cuda.cuStreamDestroy_v2(gates->keys[i]);
+	}
+	if (gates->done && !is_lost)
+		cuda.cuMemHostUnregister(control->done);
+	free(gates->list);
+	*gates = (struct gates){0};
+}

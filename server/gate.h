@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GATE_H
+#define GATE_H
+
+/*
+ * Gates: where a stream on the GPU waits for a word. Host functions wait for
+ * one that the client writes when the function has returned, stream memory
+ * operations for one in the client's device memory. Either may come never; so
+ * what is waited for is remembered, and opened when the session ends. The
+ * session's worker only.
+ */
+
+#include "bounds.h"
+#include "driver.h"
+
+struct session;
+struct place;
+
+/* Waits for device memory that a session may have ahead of it. */
+#define GATES_MAX (1u << 16)
+
+struct gate {
+	uint64_t serial; /* page->passed of its stream comes to this behind it */
+	uint64_t address, value;
+	struct place *place; /* not owned */
+	uint32_t stream;
+	bool is_64;
+};
+
+/* Zero-initialised is none. */
+struct gates {
+	struct gate *list; /* oldest first */
+	uint32_t n, n_max;
+	uint64_t last_serial;
+	uint64_t n_opened;          /* gates that were passed while we opened */
+	bool may_be_closed;         /* told to the deferred calls: a stream may stand still */
+	CUdeviceptr done;           /* of ring_control->done, for the GPU; 0: not pinned */
+	CUstream keys[DEVICES_MAX]; /* the streams that open gates; NULL: not made */
+};
+
+/* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
+void gates_open(struct session *session);
+
+/* No work of the session is left on any GPU, for now. */
+void gates_are_passed(struct session *session);
+
+void gates_fini(struct session *session, bool is_lost);
+
+#endif

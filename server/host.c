@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pinned host memory: regions, and what is registered of them. A worker.
+ *
+ * Invariant: a page whose bit is set in `pinned' belongs to a piece that is
+ * registered; pieces of a chunk begin at its start and at every multiple of
+ * HOST_PIECE within. No byte of it is ever looked at here.
+ */
+
+#include <sys/mman.h>
+
+#include "arena.h"
+#include "bits.h"
+#include "host.h"
+#include "session.h"
+
+#define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
+#define UNITS_MAX 256          /* of one session: 1 TiB, so that none takes the whole space */
+/* Pinned and unused beyond this goes back before more is pinned. */
+#define SPARE_MAX (64ull << 20)
+/* A client that takes no frames is none. */
+#define FRAME_SEND_MS 100
+
+_Static_assert(HOST_PIECE % HOST_PAGE == 0, "whole pages");
+
+struct host_region {
+	struct host_region *next;
+	struct arena arena;
+	uint64_t *pinned; /* a bit a page */
+	int fd;           /* until the client has it */
+};
+
+static struct host_region *region_of(struct arena *arena)
+{
+	return container_of(arena, struct host_region, arena);
+}
+
+static uint32_t page_of(const struct host_region *region, uint64_t address)
+{
+	return (uint32_t)((address - region->arena.base) / HOST_PAGE);
+}
+
+static CUresult claim(struct arena *arena)
+{
+	int r = shm_create_at("mps-pinned", arena->base, arena->size, &region_of(arena)->fd);
+
+	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static void disclaim(struct arena *arena, bool is_lost)
+{
+	(void)is_lost;
+	munmap((void *)(uintptr_t)arena->base, arena->size);
+}
+
+/* Pages come from the client, and are pinned when they are there. */
+static CUresult back(struct arena *arena, uint64_t address, uint64_t size,
+	CUmemGenericAllocationHandle *ret_handle)
+{
+	(void)arena;
+	(void)address;
+	(void)size;
+	*ret_handle = 0;
+	return CUDA_SUCCESS;
+}
+
+static uint64_t piece_end(uint64_t at, uint64_t end)
+{
+	return MIN(ALIGN_UP(at + 1, HOST_PIECE), end);
+}
+
+static void set_pinned(struct host_region *region, uint64_t address, uint64_t end, bool value)
+{
+	bits_fill(region->pinned, page_of(region, address), (uint32_t)((end - address) / HOST_PAGE),
+		value);
+}
+
+static void unback(
+	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
+{
+	struct host_region *region = region_of(arena);
+	uint64_t end = address + size, next;
+
+	(void)handle;
+	for (uint64_t at = address; at < end; at = next) {
+		next = piece_end(at, end);
+		if (!bit_get(region->pinned, page_of(region, at)))
+			continue;
+		cuda.cuMemHostUnregister((void *)(uintptr_t)at);
+		set_pinned(region, at, next, false);
+	}
+	/* A hole in the memory: its pages are free, whoever has it mapped. */
+	madvise((void *)(uintptr_t)address, size, MADV_REMOVE);
+}
+
+static const struct arena_backing backing = {claim, disclaim, back, unback};
+
+static struct host_region *region_find(const struct session *session, uint64_t address)
+{
+	struct host_region *region = session->host_regions;
+
+	while (region && !range_ok(address - region->arena.base, 1, region->arena.size))
+		region = region->next;
+	return region;
+}
+
+static void region_free(struct host_region *region, bool is_lost)
+{
+	arena_fini(&region->arena, is_lost);
+	closep(&region->fd);
+	free(region->pinned);
+	free(region);
+}
+
+static CUresult region_new(
+	struct session *session, uint64_t size, uint64_t after, struct host_region **ret_region)
+{
+	struct owner owner = {session->id, OWNER_HOST};
+	struct host_region *region = calloc(1, sizeof(*region));
+	uint32_t from = 0;
+	CUresult result;
+
+	if (!region)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	region->fd = -EBADF;
+	if (after > HOST_SPACE && after < HOST_SPACE_END)
+		from = owner_unit(after);
+	region->pinned = calloc(BITS_WORDS(size / HOST_PAGE), sizeof(uint64_t));
+	result = region->pinned
+			 ? arena_init_backed(&region->arena, &backing, owner, from, size, HOST_PAGE)
+			 : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
+		region_free(region, false);
+		return result;
+	}
+	*ret_region = region;
+	return CUDA_SUCCESS;
+}
+
+static bool region_tell(struct session *session, struct host_region *region)
+{
+	struct frame_memory frame = {.address = region->arena.base, .size = region->arena.size};
+	int r;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	r = frame_send(session->connection, &frame, &region->fd, FRAME_SEND_MS);
+	closep(&region->fd);
+	region->fd = -EBADF;
+	return r == 0;
+}
+
+CUresult do_host_region(struct session *session, uint64_t size, uint64_t after,
+	uint64_t *ret_address, uint64_t *ret_region_size)
+{
+	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
+	struct host_region *region;
+	CUresult result;
+
+	for (region = session->host_regions; region; region = region->next)
+		n_units += region->arena.n_units;
+	if (n_units > UNITS_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = region_new(session, ALIGN_UP(size, SPACE_UNIT), after, &region);
+	if (result != CUDA_SUCCESS)
+		return result;
+	region->next = session->host_regions;
+	session->host_regions = region;
+	if (!region_tell(session, region)) {
+		session_drop(session);
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	*ret_address = region->arena.base;
+	*ret_region_size = region->arena.size;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_host_region_end(struct session *session, uint64_t address)
+{
+	struct host_region **link = &session->host_regions;
+	struct host_region *region = region_find(session, address);
+
+	if (!region || region->arena.base != address || region->arena.quota.used > 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	while (*link != region)
+		link = &(*link)->next;
+	*link = region->next;
+	region_free(region, false);
+	return CUDA_SUCCESS;
+}
+
+static bool is_pinned(const struct host_region *region, uint64_t address, uint64_t size)
+{
+	uint32_t last = page_of(region, address + size - 1);
+
+	for (uint32_t page = page_of(region, address); page <= last; page++)
+		if (!bit_get(region->pinned, page))
+			return false;
+	return true;
+}
+
+bool host_has(const struct session *session, uint64_t address, uint64_t size)
+{
+	const struct host_region *region = region_find(session, address);
+	uint64_t start, span;
+
+	return region && size > 0 && arena_chunk(&region->arena, address, &start, &span) &&
+	       range_ok(address - start, size, span) && is_pinned(region, address, size);
+}
+
+uint64_t host_cut(uint64_t address, uint64_t size)
+{
+	if (address < HOST_SPACE || address >= HOST_SPACE_END)
+		return size;
+	return MIN(size, piece_end(address, UINT64_MAX) - address);
+}
+
+static uint64_t spare_bytes(const struct session *session)
+{
+	uint64_t bytes = 0;
+
+	for (struct host_region *region = session->host_regions; region; region = region->next)
+		bytes += region->arena.spare_bytes;
+	return bytes;
+}
+
+static CUresult alloc(struct session *session, uint64_t size, struct host_region **ret_region,
+	uint64_t *ret_address)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	for (struct host_region *region = session->host_regions; region; region = region->next) {
+		result = arena_alloc(&region->arena, size, ret_address);
+		*ret_region = region;
+		if (result == CUDA_SUCCESS)
+			break;
+	}
+	return result;
+}
+
+CUresult do_host_alloc(struct session *session, uint64_t size, uint64_t *ret_address,
+	uint64_t *ret_start, uint64_t *ret_span, uint32_t *ret_is_pinned)
+{
+	struct host_region *region = NULL;
+	CUresult result = alloc(session, size, &region, ret_address);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!arena_chunk(&region->arena, *ret_address, ret_start, ret_span))
+		return CUDA_ERROR_UNKNOWN;
+	*ret_is_pinned = is_pinned(region, *ret_start, *ret_span);
+	if (!*ret_is_pinned && spare_bytes(session) > SPARE_MAX && streams_poll(session))
+		host_trim(session);
+	return CUDA_SUCCESS;
+}
+
+/* Whether the client has made the pages present: else they would be charged to us. */
+static bool is_present(uint64_t address, uint64_t size)
+{
+	unsigned char present[HOST_PIECE / 4096];
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (mincore((void *)(uintptr_t)address, size, present) < 0)
+		return false;
+	for (size_t i = 0; i < size / page; i++)
+		if (!(present[i] & 1))
+			return false;
+	return true;
+}
+
+static CUresult pin_piece(struct host_region *region, uint64_t at, uint64_t end)
+{
+	CUresult result;
+
+	if (bit_get(region->pinned, page_of(region, at)))
+		return CUDA_SUCCESS;
+	if (!is_present(at, end - at))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuMemHostRegister_v2((void *)(uintptr_t)at, end - at,
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result == CUDA_SUCCESS)
+		set_pinned(region, at, end, true);
+	return result;
+}
+
+CUresult do_host_pin(struct session *session, uint32_t device, uint64_t address)
+{
+	struct host_region *region = region_find(session, address);
+	uint64_t at, size, end;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!region || !arena_chunk(&region->arena, address, &at, &size))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (end = at + size; at < end && result == CUDA_SUCCESS; at = piece_end(at, end))
+		result = pin_piece(region, at, piece_end(at, end));
+	return result;
+}
+
+/* It stays pinned for the session's next allocation, until the session has long been idle. */
+CUresult do_host_free(struct session *session, uint64_t address)
+{
+	struct host_region *region = region_find(session, address);
+	uint64_t start, span;
+	bool is_used;
+	CUresult result;
+
+	if (!region || !arena_chunk(&region->arena, address, &start, &span))
+		return CUDA_ERROR_INVALID_VALUE;
+	is_used = is_pinned(region, start, span);
+	session->has_host_spare = true;
+	result = arena_free(&region->arena, address);
+	/* There was no memory for all of it: what there was is wanted elsewhere. */
+	if (!is_used && streams_poll(session))
+		host_trim(session);
+	return result;
+}
+
+/* The driver wants some context current. */
+static void enter_any(struct session *session)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i] && place_enter(session, session->places[i]) == CUDA_SUCCESS)
+			return;
+}
+
+void host_trim(struct session *session)
+{
+	session->has_host_spare = false;
+	if (session->host_regions)
+		enter_any(session);
+	for (struct host_region *region = session->host_regions; region; region = region->next)
+		arena_trim(&region->arena);
+}
+
+void host_fini(struct session *session, bool is_lost)
+{
+	if (session->host_regions && !is_lost)
+		enter_any(session);
+	while (session->host_regions) {
+		struct host_region *region = session->host_regions;
+
+		session->host_regions = region->next;
+		region_free(region, is_lost);
+	}
+}

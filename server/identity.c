@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Who this process is. Main thread, before anything else: no library is open
+ * yet that could keep a privilege.
+ *
+ * Invariant: after identity_take() every user and group id is the user's, and
+ * none can be changed back.
+ */
+
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base.h"
+#include "identity.h"
+#include "log.h"
+
+static int fail(const char *what, uid_t uid, int r)
+{
+	log_line("Cannot become user %d: %s: %s. The daemon must run as root, or as that user",
+		(int)uid, what, strerrordesc_np(-r));
+	return r;
+}
+
+static int take_groups(const struct passwd *entry, uid_t uid, gid_t gid)
+{
+	int r;
+
+	if (entry)
+		r = initgroups(entry->pw_name, gid);
+	else
+		r = setgroups(1, &gid);
+	if (r < 0)
+		return fail("groups", uid, -errno);
+	if (setresgid(gid, gid, gid) < 0)
+		return fail("setresgid", uid, -errno);
+	return 0;
+}
+
+static int check(uid_t uid, gid_t gid)
+{
+	uid_t ruid, euid, suid;
+	gid_t rgid, egid, sgid;
+
+	if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0)
+		return fail("getresuid", uid, -errno);
+	if (ruid != uid || euid != uid || suid != uid || rgid != gid || egid != gid || sgid != gid)
+		return fail("ids did not change", uid, -EPERM);
+	if (uid != 0 && setuid(0) == 0)
+		return fail("root can be had back", uid, -EPERM);
+	return 0;
+}
+
+int identity_take(uid_t uid, gid_t gid)
+{
+	const struct passwd *entry = getpwuid(uid);
+	int r;
+
+	if (entry)
+		gid = entry->pw_gid;
+	setenv("HOME", entry && entry->pw_dir ? entry->pw_dir : "/", 1);
+	/* A daemon that is not root serves itself: there is nothing to take. */
+	if (geteuid() != 0 && getuid() == uid && geteuid() == uid)
+		gid = getgid();
+	else if (gid == (gid_t)-1)
+		return fail("it has no entry, and no --gid was given", uid, -ENOENT);
+	else if ((r = take_groups(entry, uid, gid)) < 0)
+		return r;
+	if (setresuid(uid, uid, uid) < 0)
+		return fail("setresuid", uid, -errno);
+	r = check(uid, gid);
+	if (r < 0)
+		return r;
+	/* Changing ids forbade it; debuggers of the same user may look. */
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return 0;
+}

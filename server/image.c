@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Images by content. Any thread.
+ *
+ * Invariant: an image's bytes never change: they are sealed against its maker
+ * too, so what was checked and hashed is what the driver reads.
+ */
+
+#include <elf.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "image.h"
+#include "shm.h"
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define TMPFS 0x01021994
+
+/* The head of a fatbin; its size is all that follows the head. */
+struct fatbin_head {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t head_size;
+	uint64_t size;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct image *images;
+
+static bool elf_ok(const void *data, size_t size)
+{
+	Elf64_Ehdr head;
+
+	if (size < sizeof(head))
+		return false;
+	memcpy(&head, data, sizeof(head));
+	return head.e_ident[EI_CLASS] == ELFCLASS64 &&
+	       range_ok(head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize, size) &&
+	       range_ok(head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize, size);
+}
+
+/* The driver is told no size: it believes the outermost one in the bytes, or looks for a NUL. */
+static bool shape_ok(const void *data, size_t size)
+{
+	struct fatbin_head head;
+
+	if (size >= SELFMAG && memcmp(data, ELFMAG, SELFMAG) == 0)
+		return elf_ok(data, size);
+	if (size >= sizeof(head)) {
+		memcpy(&head, data, sizeof(head));
+		if (head.magic == FATBIN_MAGIC)
+			return range_ok(head.head_size, head.size, size);
+	}
+	return ((const char *)data)[size - 1] == 0;
+}
+
+/*
+ * Memory the client has paid for already: reading a hole would allocate in our
+ * name, and a hole in huge pages may raise SIGBUS.
+ */
+static int check_backing(int fd, size_t size)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (fs.f_type != TMPFS || (uint64_t)st.st_blocks * 512 < size)
+		return -EBADMSG;
+	return 0;
+}
+
+static uint64_t hash_bytes(const uint8_t *data, size_t size)
+{
+	const uint64_t prime = 0x9e3779b97f4a7c15ull;
+	uint64_t hash = size * prime, word;
+
+	for (; size >= 8; size -= 8, data += 8) {
+		memcpy(&word, data, 8);
+		hash = (hash ^ word) * prime;
+		hash ^= hash >> 29;
+	}
+	word = 0;
+	memcpy(&word, data, size);
+	hash = (hash ^ word) * prime;
+	return hash ^ hash >> 32;
+}
+
+/* A candidate with a reference, or NULL. `after' comes from the last call, or is NULL. */
+static struct image *find_next(const struct image *like, struct image *after)
+{
+	struct image *image;
+
+	pthread_mutex_lock(&lock);
+	for (image = after ? after->next : images; image; image = image->next)
+		if (image->size == like->size && image->hash == like->hash)
+			break;
+	if (image)
+		image->n_refs++;
+	pthread_mutex_unlock(&lock);
+	return image;
+}
+
+static void image_add(struct image *image)
+{
+	pthread_mutex_lock(&lock);
+	image->n_refs = 1;
+	image->next = images;
+	images = image;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Compared outside the lock: images have megabytes. */
+static struct image *find_equal(const struct image *like)
+{
+	struct image *image = find_next(like, NULL);
+
+	while (image && memcmp(image->data, like->data, like->size) != 0) {
+		struct image *next = find_next(like, image);
+
+		image_unref(image);
+		image = next;
+	}
+	return image;
+}
+
+static void image_free(struct image *image)
+{
+	munmap((void *)(uintptr_t)image->data, image->size);
+	free(image);
+}
+
+/* Takes the mapping, on failure too. */
+static int image_new(void *data, size_t size, struct image **ret_image)
+{
+	struct image *image = calloc(1, sizeof(*image));
+
+	if (!image) {
+		munmap(data, size);
+		return -ENOMEM;
+	}
+	image->data = data;
+	image->size = size;
+	image->hash = hash_bytes(data, size);
+	*ret_image = image;
+	return 0;
+}
+
+int image_get(int fd, size_t size, struct image **ret_image)
+{
+	struct image *image = NULL, *equal;
+	void *data;
+	int r;
+
+	r = check_backing(fd, size);
+	if (r < 0)
+		return r;
+	r = shm_map_image(fd, size, &data);
+	if (r < 0)
+		return r;
+	if (!shape_ok(data, size)) {
+		munmap(data, size);
+		return -EBADMSG;
+	}
+	r = image_new(data, size, &image);
+	if (r < 0)
+		return r;
+	equal = find_equal(image);
+	if (equal)
+		image_free(image);
+	else
+		image_add(image);
+	*ret_image = equal ? equal : image;
+	return 0;
+}
+
+void image_unref(struct image *image)
+{
+	bool is_last;
+
+	if (!image)
+		return;
+	pthread_mutex_lock(&lock);
+	is_last = --image->n_refs == 0;
+	if (is_last) {
+		struct image **link = &images;
+
+		while (*link != image)
+			link = &(*link)->next;
+		*link = image->next;
+	}
+	pthread_mutex_unlock(&lock);
+	if (is_last)
+		image_free(image);
+}
+
+unsigned images_count(void)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (const struct image *image = images; image; image = image->next)
+		n++;
+	pthread_mutex_unlock(&lock);
+	return n;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef IMAGE_H
+#define IMAGE_H
+
+/*
+ * The bytes of a loaded program: a client's sealed memfd, mapped for reading.
+ * Clients that load equal bytes share one mapping. Any thread.
+ */
+
+#include "base.h"
+
+struct image {
+	const void *data;
+	size_t size;
+	uint64_t hash;
+	uint32_t n_refs;    /* under the list's lock */
+	struct image *next; /* the list of all */
+};
+
+/*
+ * Maps `fd', or finds the image that has the same bytes already. The caller
+ * keeps `fd' and owns a reference. -EBADMSG: not sealed, not of this size, not
+ * paid for (holes), or nothing the driver loads (it believes its sizes).
+ */
+int image_get(int fd, size_t size, struct image **ret_image);
+
+/* NULL is fine. */
+void image_unref(struct image *image);
+
+/* Images in memory: for tests. */
+unsigned images_count(void);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Kernels: found by name, asked for their attributes, resolved on a GPU. A
+ * worker.
+ *
+ * Invariant: what a kernel_place says is what the driver said after the last
+ * change of an attribute.
+ */
+
+#include "kernel.h"
+#include "library.h"
+#include "session.h"
+
+_Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
+
+struct kernel *session_kernel(struct session *session, uint32_t id)
+{
+	return object_get(&session->kernels, id);
+}
+
+/* What launches are checked against. */
+static CUresult read_limits(
+	const struct kernel *kernel, const struct place *place, struct kernel_place *found)
+{
+	int threads = 0, shared = 0;
+	CUresult result = cuda.cuKernelGetAttribute(&threads,
+		CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->real, place->device->handle);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuKernelGetAttribute(&shared,
+			CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->real,
+			place->device->handle);
+	found->threads_max = (uint32_t)MAX(threads, 0);
+	found->dynamic_shared_max = (uint32_t)MAX(shared, 0);
+	return result;
+}
+
+static CUresult find(struct session *session, struct kernel *kernel, const struct place *place)
+{
+	struct kernel_place *found = &kernel->places[place->device->ordinal];
+	CUfunction function = NULL;
+	CUresult result = cuda.cuKernelGetFunction(&function, kernel->real);
+
+	if (result == CUDA_SUCCESS)
+		result = read_limits(kernel, place, found);
+	if (result != CUDA_SUCCESS) {
+		library_log_refusal(session, kernel->library, result);
+		return result;
+	}
+	found->function = function;
+	return CUDA_SUCCESS;
+}
+
+CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
+	const struct kernel_place **ret_found)
+{
+	struct kernel_place *found = &kernel->places[place->device->ordinal];
+
+	if (unlikely(!found->function)) {
+		CUresult result = find(session, kernel, place);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	*ret_found = found;
+	return CUDA_SUCCESS;
+}
+
+/* Any GPU the session has: a kernel's parameters and most attributes are the same on each. */
+static struct place *any_place(struct session *session)
+{
+	if (session->current)
+		return session->current;
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i])
+			return session->places[i];
+	return NULL;
+}
+
+static uint32_t read_params(struct kernel *kernel, struct param_layout *params, uint32_t n_max)
+{
+	uint32_t n;
+
+	for (n = 0; n < n_max; n++) {
+		size_t offset = 0, size = 0;
+
+		if (cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size) != CUDA_SUCCESS)
+			break;
+		params[n] = (struct param_layout){(uint16_t)offset, (uint16_t)size};
+		kernel->param_bytes = MAX(kernel->param_bytes, (uint32_t)(offset + size));
+	}
+	return n;
+}
+
+static CUresult kernel_new(struct session *session, struct library *library, uint32_t id,
+	CUkernel real, struct kernel **ret_kernel)
+{
+	struct kernel *kernel =
+		calloc(1, sizeof(*kernel) + devices_count() * sizeof(struct kernel_place));
+	int r;
+
+	if (!kernel)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = object_put(&session->kernels, id, kernel);
+	if (r < 0) {
+		free(kernel);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	}
+	kernel->id = id;
+	kernel->real = real;
+	kernel->library = library;
+	kernel->next = library->kernels;
+	library->kernels = kernel;
+	*ret_kernel = kernel;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_library_kernel(struct session *session, struct library *library, uint32_t id,
+	const char *name, int32_t attributes[16], uint32_t *ret_param_bytes,
+	struct param_layout *params, uint32_t n_params_max, uint32_t *ret_n_params)
+{
+	struct place *place = any_place(session);
+	struct kernel *kernel;
+	CUkernel real = NULL;
+	CUresult result;
+
+	if (!place)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = place_enter(session, place);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLibraryGetKernel(&real, library->deferred.library, name);
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND)
+		library_log_refusal(session, library, result);
+	if (result == CUDA_SUCCESS)
+		result = kernel_new(session, library, id, real, &kernel);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; i++) {
+		int value = 0;
+
+		result = cuda.cuKernelGetAttribute(
+			&value, (CUfunction_attribute)i, real, place->device->handle);
+		if (result_is_fault(result))
+			return result;
+		attributes[i] = value;
+	}
+	*ret_n_params = read_params(kernel, params, n_params_max);
+	*ret_param_bytes = kernel->param_bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel, uint32_t device,
+	uint32_t attribute, int32_t value)
+{
+	CUfunction_attribute name = (CUfunction_attribute)attribute;
+	struct kernel_place *found;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result =
+			cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* The function of this context, once made, goes by its own attributes. */
+	found = &kernel->places[device];
+	if (!found->function)
+		return CUDA_SUCCESS;
+	result = cuda.cuFuncSetAttribute(found->function, name, value);
+	return result == CUDA_SUCCESS ? read_limits(kernel, place, found) : result;
+}
+
+CUresult do_kernel_occupancy(struct session *session, struct kernel *kernel, uint32_t device,
+	int32_t block_size, uint64_t shared_bytes, uint32_t flags, int32_t *ret_blocks)
+{
+	const struct kernel_place *found;
+	struct place *place;
+	int blocks = 0;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(session, kernel, place, &found);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+			&blocks, found->function, block_size, shared_bytes, flags);
+	*ret_blocks = blocks;
+	return result;
+}
+
+CUresult do_kernel_clusters(struct session *session, struct kernel *kernel, uint32_t device,
+	uint32_t largest, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes,
+	const uint32_t cluster[3], int32_t *ret_value)
+{
+	CUlaunchAttribute attribute = {
+		.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+		.value.clusterDim = {cluster[0], cluster[1], cluster[2]},
+	};
+	/* All 0: the kernel has a size of its own. */
+	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
+		shared_bytes, NULL, &attribute, cluster[0] && cluster[1] && cluster[2]};
+	const struct kernel_place *found;
+	struct place *place;
+	int value = 0;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(session, kernel, place, &found);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = largest ? cuda.cuOccupancyMaxPotentialClusterSize(&value, found->function, &config)
+			 : cuda.cuOccupancyMaxActiveClusters(&value, found->function, &config);
+	*ret_value = value;
+	return result;
+}
+
+CUresult do_kernel_shared_room(struct session *session, struct kernel *kernel, uint32_t device,
+	uint32_t blocks, uint32_t block_size, uint64_t *ret_bytes)
+{
+	const struct kernel_place *found;
+	struct place *place;
+	size_t bytes = 0;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(session, kernel, place, &found);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuOccupancyAvailableDynamicSMemPerBlock(
+			&bytes, found->function, (int)blocks, (int)block_size);
+	*ret_bytes = bytes;
+	return result;
+}

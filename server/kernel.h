@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+/*
+ * Kernels of a session's libraries. Owned by their library, found by id. The
+ * session's worker only.
+ */
+
+#include "driver.h"
+
+struct library;
+struct place;
+struct session;
+
+/* A kernel on one GPU, found at its first use there. */
+struct kernel_place {
+	CUfunction function;  /* NULL: not found yet */
+	uint32_t threads_max; /* a block */
+	uint32_t dynamic_shared_max;
+};
+
+struct kernel {
+	struct kernel *next; /* of its library */
+	struct library *library;
+	uint32_t id;
+	uint32_t param_bytes;
+	CUkernel real;
+	struct kernel_place places[]; /* by GPU */
+};
+
+/* The kernel on a GPU whose context is current; the driver may have to load it. */
+CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
+	const struct kernel_place **ret_found);
+
+#endif

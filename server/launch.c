@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launches; the plain ones are the path that has to be short. A worker.
+ *
+ * Invariant: from the ring to the driver no memory is allocated and no lock is
+ * taken that another session holds.
+ */
+
+#include <string.h>
+
+#include "kernel.h"
+#include "session.h"
+
+/* Limits of the GPU, from facts read at the start; the driver would refuse, or worse, too. */
+static bool shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
+	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes)
+{
+	const int32_t *limit = facts->attribute;
+	uint64_t threads = (uint64_t)block[0] * block[1];
+
+	return grid[0] <= (uint32_t)limit[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X] &&
+	       grid[1] <= (uint32_t)limit[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y] &&
+	       grid[2] <= (uint32_t)limit[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z] &&
+	       block[0] <= (uint32_t)limit[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X] &&
+	       block[1] <= (uint32_t)limit[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y] &&
+	       block[2] <= (uint32_t)limit[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z] &&
+	       threads <= kernel->threads_max && threads * block[2] <= kernel->threads_max &&
+	       shared_bytes <= kernel->dynamic_shared_max;
+}
+
+_hot_ CUresult do_launch(struct session *session, struct stream *stream, struct kernel *kernel,
+	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, const void *params,
+	uint32_t params_size)
+{
+	size_t size = kernel->param_bytes;
+	void *extra[] = {
+		CU_LAUNCH_PARAM_BUFFER_POINTER,
+		(void *)(uintptr_t)params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE,
+		&size,
+		CU_LAUNCH_PARAM_END,
+	};
+	const struct kernel_place *found;
+	CUstream real;
+	CUresult result;
+
+	if (unlikely(params_size < size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_begin(session, stream, &real);
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(session, kernel, stream->place, &found);
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
+	if (unlikely(!shape_ok(&stream->place->device->facts, found, grid, block, shared_bytes)))
+		return CUDA_ERROR_INVALID_VALUE;
+	return cuda.cuLaunchKernel(found->function, grid[0], grid[1], grid[2], block[0], block[1],
+		block[2], shared_bytes, real, NULL, size > 0 ? extra : NULL);
+}
+
+/* Bits of `given' in cuda.spec, in the order in which attributes_put() looks at them. */
+enum given {
+	GIVEN_COOPERATIVE = 1,
+	GIVEN_CLUSTER = 2,
+	GIVEN_CLUSTER_POLICY = 4,
+	GIVEN_PRIORITY = 8,
+	GIVEN_SERIALIZATION = 16,
+};
+
+#define ATTRIBUTES_MAX 5
+
+/* Larger ones no GPU has; smaller ones the driver knows best about. */
+#define CLUSTER_BLOCKS_MAX 16
+
+static bool cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])
+{
+	uint64_t blocks = (uint64_t)cluster[0] * cluster[1] * cluster[2];
+
+	return blocks > 0 && blocks <= CLUSTER_BLOCKS_MAX && grid[0] % cluster[0] == 0 &&
+	       grid[1] % cluster[1] == 0 && grid[2] % cluster[2] == 0;
+}
+
+static unsigned attributes_put(CUlaunchAttribute attributes[ATTRIBUTES_MAX], uint32_t given,
+	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority)
+{
+	CUlaunchAttribute *next = attributes;
+
+	memset(attributes, 0, ATTRIBUTES_MAX * sizeof(*attributes));
+	if (given & GIVEN_COOPERATIVE) {
+		next->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+		next++->value.cooperative = 1;
+	}
+	if (given & GIVEN_CLUSTER) {
+		next->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+		next->value.clusterDim.x = cluster[0];
+		next->value.clusterDim.y = cluster[1];
+		next++->value.clusterDim.z = cluster[2];
+	}
+	if (given & GIVEN_CLUSTER_POLICY) {
+		next->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
+		next++->value.clusterSchedulingPolicyPreference =
+			(CUclusterSchedulingPolicy)cluster_policy;
+	}
+	if (given & GIVEN_PRIORITY) {
+		next->id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+		next++->value.priority = priority;
+	}
+	if (given & GIVEN_SERIALIZATION) {
+		next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+		next++->value.programmaticStreamSerializationAllowed = 1;
+	}
+	return (unsigned)(next - attributes);
+}
+
+/* Everything that a plain launch has, and a stream that is ready for it. */
+static CUresult launch_prepare(struct session *session, struct stream *stream,
+	struct kernel *kernel, CUlaunchConfig *config, const struct kernel_place **ret_found)
+{
+	const uint32_t grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+	const uint32_t block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
+	CUresult result = stream_begin(session, stream, &config->hStream);
+
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(session, kernel, stream->place, ret_found);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return shape_ok(&stream->place->device->facts, *ret_found, grid, block,
+		       config->sharedMemBytes)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult do_launch_with(struct session *session, struct stream *stream, struct kernel *kernel,
+	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, uint32_t given,
+	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority, const void *params,
+	uint32_t params_size)
+{
+	CUlaunchAttribute attributes[ATTRIBUTES_MAX];
+	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
+		shared_bytes, NULL, attributes, 0};
+	size_t size = kernel->param_bytes;
+	void *extra[] = {
+		CU_LAUNCH_PARAM_BUFFER_POINTER,
+		(void *)(uintptr_t)params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE,
+		&size,
+		CU_LAUNCH_PARAM_END,
+	};
+	const struct kernel_place *found;
+	CUresult result;
+
+	if (params_size < size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((given & GIVEN_CLUSTER) && !cluster_ok(grid, cluster))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	result = launch_prepare(session, stream, kernel, &config, &found);
+	if (result != CUDA_SUCCESS)
+		return result;
+	config.numAttrs = attributes_put(attributes, given, cluster, cluster_policy, priority);
+	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Libraries of a session: loaded, searched, unloaded. A worker.
+ *
+ * Invariant: a kernel's library is loaded; both leave the tables together.
+ */
+
+#include <string.h>
+
+#include "kernel.h"
+#include "library.h"
+#include "log.h"
+#include "session.h"
+
+/* The frame with the image was sent before the message that wants it was placed. */
+#define IMAGE_WAIT_MS 2000
+#define IMAGE_ROUND_MS 100
+
+/* Each may be a mapping of ours, and a process has 65 530 of those. */
+#define LIBRARIES_MAX 16384
+
+/* Refusals of a session that the log tells: a client may try for ever. */
+#define REFUSALS_TOLD 16
+
+struct library *session_library(struct session *session, uint32_t id)
+{
+	return object_get(&session->libraries, id);
+}
+
+static void library_done(struct deferred *deferred)
+{
+	free(container_of(deferred, struct library, deferred));
+}
+
+/* The compiler's words, a line each, for whoever looks for the reason. */
+void library_log_refusal(struct session *session, struct library *library, CUresult result)
+{
+	char *rest = library->log_bytes, *line;
+
+	if (session->n_refusals++ >= REFUSALS_TOLD)
+		return;
+	log_line("Client " SESSION_NAME ": the driver refused an image or a kernel of it: %s (%d)",
+		SESSION_NAME_ARGS(session), result_name(result), (int)result);
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_line("Client " SESSION_NAME ": %s", SESSION_NAME_ARGS(session), line);
+	memset(library->log_bytes, 0, library->log.size);
+}
+
+/* The driver reads the image in place. */
+CUresult library_load(struct library *library)
+{
+	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+	void *option_value = (void *)1;
+
+	return cuda.cuLibraryLoadData(&library->deferred.library, library->deferred.image->data,
+		library->jit, library->jit_values, library->n_jit, &option, &option_value, 1);
+}
+
+/* The driver is told a size without the NUL that always stays. */
+static char *add_log(struct library *library, struct log_buffer *log, char *bytes, uint32_t size,
+	CUjit_option buffer_option)
+{
+	log->bytes = bytes;
+	log->size = size;
+	if (size == 0)
+		return bytes + 1;
+	library->jit[library->n_jit] = buffer_option;
+	library->jit_values[library->n_jit++] = bytes;
+	log->at = library->n_jit;
+	/* Each size's option comes right after its buffer's. */
+	library->jit[library->n_jit] = (CUjit_option)(buffer_option + 1);
+	library->jit_values[library->n_jit++] = (void *)(uintptr_t)size;
+	return bytes + size + 1;
+}
+
+_Static_assert(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == CU_JIT_ERROR_LOG_BUFFER + 1 &&
+		       CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES == CU_JIT_INFO_LOG_BUFFER + 1,
+	"cuda.h");
+
+/* The image's descriptor, off the connection. 0 or -errno: the client broke the order. */
+static int receive_image(struct session *session, uint64_t size, int *ret_fd)
+{
+	struct frame_reader *reader = &session->images;
+	const struct frame_image *frame = (const void *)reader->bytes;
+	int r = -ETIMEDOUT;
+
+	for (int waited = 0; waited < IMAGE_WAIT_MS && r == -ETIMEDOUT; waited += IMAGE_ROUND_MS) {
+		if (atomic_load(&session->is_ending))
+			return -ECONNRESET;
+		r = frame_read_wait(reader, session->connection, IMAGE_ROUND_MS);
+	}
+	if (r == 0 && (reader->head.type != FRAME_IMAGE || frame->size != size))
+		r = -EBADMSG;
+	if (r == 0)
+		*ret_fd = frame_take_fd(reader, 0);
+	frame_reader_reset(reader);
+	return r;
+}
+
+CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
+	uint32_t info_size, struct library **ret_library)
+{
+	_cleanup_free_ struct library *library = NULL;
+	_cleanup_close_ int fd = -EBADF;
+	struct image *image = NULL;
+	char *bytes;
+	int r = receive_image(session, size, &fd);
+
+	if (r < 0) {
+		session_drop(session);
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	if (session->libraries.n_used >= LIBRARIES_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = image_get(fd, size, &image);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+	library = calloc(1, sizeof(*library) + error_size + info_size + 2);
+	r = library ? object_put(&session->libraries, id, library) : -ENOMEM;
+	if (r < 0) {
+		image_unref(image);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	}
+	library->id = id;
+	library->deferred.image = image;
+	library->deferred.on_done = library_done;
+	bytes = add_log(
+		library, &library->log, library->log_bytes, error_size, CU_JIT_ERROR_LOG_BUFFER);
+	add_log(library, &library->info, bytes, info_size, CU_JIT_INFO_LOG_BUFFER);
+	*ret_library = TAKE_PTR(library);
+	return CUDA_SUCCESS;
+}
+
+void library_drop(struct session *session, struct library *library)
+{
+	object_remove(&session->libraries, library->id);
+	image_unref(library->deferred.image);
+	free(library);
+}
+
+CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
+{
+	struct library *library;
+	CUresult result = library_new(session, id, size, LIBRARY_LOG_SIZE, 0, &library);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = library_load(library);
+	if (result != CUDA_SUCCESS) {
+		library_log_refusal(session, library, result);
+		library_drop(session, library);
+	}
+	return result;
+}
+
+/* Off the tables; the real library waits until the GPUs are idle. */
+void library_end(struct session *session, struct library *library)
+{
+	while (library->kernels) {
+		struct kernel *kernel = library->kernels;
+
+		library->kernels = kernel->next;
+		object_remove(&session->kernels, kernel->id);
+		free(kernel);
+	}
+	ranges_remove(&session->variables, library);
+	object_remove(&session->libraries, library->id);
+	deferred_add(&library->deferred);
+}
+
+CUresult do_library_unload(struct session *session, struct library *library)
+{
+	library_end(session, library);
+	return CUDA_SUCCESS;
+}
+
+void libraries_free(struct session *session)
+{
+	for (uint32_t id = 0; id < OBJECT_IDS && session->libraries.n_used > 0; id++) {
+		struct library *library = object_get(&session->libraries, id);
+
+		if (library)
+			library_end(session, library);
+	}
+}
+
+/* The driver says of a variable where it is; from then on the client may touch it. */
+CUresult do_library_global(struct session *session, struct library *library, uint32_t device,
+	const char *name, uint64_t *ret_address, uint64_t *ret_size)
+{
+	struct place *place;
+	CUdeviceptr address = 0;
+	size_t size = 0;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ranges_add(&session->variables, address, size, library) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_address = address;
+	*ret_size = size;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LIBRARY_H
+#define LIBRARY_H
+
+/*
+ * Loaded images and the kernels found in them. Each client has its own library
+ * of an image, so its variables are its own. The session's worker only, until
+ * a library goes to the deferred calls.
+ */
+
+#include "deferred.h"
+#include "wire.h"
+
+struct kernel;
+struct session;
+
+/* What the driver's compiler says of an image it refuses, where the client asks for no more. */
+#define LIBRARY_LOG_SIZE 1024
+
+/* Options of the client's, and two for each of two logs. */
+#define LIBRARY_JIT_MAX (WIRE_JIT_OPTIONS_MAX + 4)
+
+struct log_buffer {
+	char *bytes; /* a NUL lies behind `size' */
+	uint32_t size;
+	unsigned at; /* of its size among the options */
+};
+
+struct library {
+	struct deferred deferred; /* holds the real library and its image */
+	uint32_t id;
+	struct kernel *kernels;
+	/* Options and logs as the driver was given them: it compiles a kernel when asked for it. */
+	CUjit_option jit[LIBRARY_JIT_MAX];
+	void *jit_values[LIBRARY_JIT_MAX];
+	unsigned n_jit;
+	struct log_buffer log, info;
+	char log_bytes[]; /* of `log', then of `info' */
+};
+
+/*
+ * Makes a library of the image that comes on the connection, with room for two
+ * logs. It is in the session's table; the driver does not know it yet.
+ */
+CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
+	uint32_t info_size, struct library **ret_library);
+
+/* Gives it to the driver. */
+CUresult library_load(struct library *library);
+
+/* Undoes library_new(); the driver has not taken it. */
+void library_drop(struct session *session, struct library *library);
+
+/* Takes it off the tables; the driver unloads it later. */
+void library_end(struct session *session, struct library *library);
+
+/* Tells the log that the driver refused the image or a kernel of it, and why. */
+void library_log_refusal(struct session *session, struct library *library, CUresult result);
+
+/* All of them; their unloading is deferred. */
+void libraries_free(struct session *session);
+
+#endif

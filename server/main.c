@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * mps-server: one process a user, started by mps-control, that owns the GPUs'
+ * contexts and works for that user's programs.
+ *
+ *   main thread    the loop: daemon, arrivals, deaths, signals (server.c)
+ *   mps-starter    cuInit(), then gone
+ *   mps-worker     one a client: its messages, its objects (worker.c)
+ *   mps-waiter     where a client sleeps: waits in the driver (waiter.c)
+ *   mps-deferred   one: driver calls that hold up everybody (deferred.c)
+ *
+ * Invariant: nothing is opened, no library, no socket, before this process is
+ * the user it works for.
+ */
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "identity.h"
+#include "log.h"
+#include "server.h"
+
+/* A pool for each worker would keep what its client left behind: sixteen and more of them. */
+#define MALLOC_ARENAS 4
+
+/* The driver's own tidying up must end, too. */
+#define EXIT_ALARM_S 10
+
+static const char usage[] = "usage: mps-server --uid UID [--gid GID]\n"
+			    "Started by mps-control for each user; not to be run by hand.\n";
+
+static bool parse_id(const char *text, unsigned *ret_id)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	/* The highest is no id: system calls take it as "none". */
+	if (errno || *end || end == text || *text == '-' || value >= UINT32_MAX)
+		return false;
+	*ret_id = (unsigned)value;
+	return true;
+}
+
+static bool parse_options(int argc, char **argv, unsigned *ret_uid, unsigned *ret_gid)
+{
+	bool has_uid = false;
+
+	for (int i = 1; i < argc; i += 2) {
+		if (i + 1 >= argc)
+			return false;
+		if (strcmp(argv[i], "--uid") == 0 && parse_id(argv[i + 1], ret_uid))
+			has_uid = true;
+		else if (strcmp(argv[i], "--gid") != 0 || !parse_id(argv[i + 1], ret_gid))
+			return false;
+	}
+	return has_uid;
+}
+
+/* Every client costs a few descriptors. */
+static void raise_limits(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct server server;
+	unsigned uid = 0, gid = (unsigned)-1;
+
+	if (!parse_options(argc, argv, &uid, &gid)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	log_init();
+	if (identity_take(uid, gid) < 0)
+		return 1;
+	raise_limits();
+	log_line("Startup");
+	if (server_init(&server, uid) < 0)
+		return 1;
+	server_run(&server);
+	alarm(EXIT_ALARM_S);
+	server_fini(&server);
+	return 0;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Device memory of a session, as its client asks for it. A worker.
+ *
+ * Invariant: an address a client may name lies in its own units, in a chunk
+ * that is mapped and not spare (and pinned, in host memory), or in a variable
+ * of its own libraries.
+ */
+
+#include <time.h>
+
+#include "host.h"
+#include "owner.h"
+#include "session.h"
+
+/* How long is waited for our own work, and for memory that others keep and do not use. */
+#define IDLE_ROUNDS 100
+#define PRESS_ROUNDS 5
+#define NAP_MS 10
+
+bool memory_check(struct session *session, uint64_t address, uint64_t size)
+{
+	struct owner owner = owner_of(address);
+	struct place *place;
+
+	if (likely(owner.session == session->id)) {
+		if (owner.device == OWNER_HOST)
+			return host_has(session, address, size);
+		place = place_get(session, owner.device);
+		return place && arena_has(&place->arena, address, size);
+	}
+	return ranges_have(&session->variables, address, size);
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
+}
+
+/* Not for ever: its kernels may wait for a copy that comes after this message. */
+static bool wait_until_idle(struct session *session)
+{
+	for (int i = 0; !streams_poll(session); i++) {
+		if (i == IDLE_ROUNDS || atomic_load(&session->is_ending))
+			return false;
+		nap();
+	}
+	return true;
+}
+
+/*
+ * What we and then what others keep goes first: that is memory which a program
+ * believes to be free.
+ */
+static CUresult alloc_again(
+	struct session *session, struct place *place, uint64_t size, uint64_t *ret_address)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (session->has_spare && wait_until_idle(session)) {
+		places_trim(session);
+		result = place_enter(session, place);
+		if (result == CUDA_SUCCESS)
+			result = arena_alloc(&place->arena, size, ret_address);
+	}
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		places_press();
+	for (int i = 0; i < PRESS_ROUNDS && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+		nap();
+		result = arena_alloc(&place->arena, size, ret_address);
+	}
+	return result;
+}
+
+CUresult do_memory_alloc(
+	struct session *session, uint32_t device, uint64_t size, uint64_t *ret_address)
+{
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = arena_alloc(&place->arena, size, ret_address);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && size <= place->arena.size)
+		result = alloc_again(session, place, size, ret_address);
+	return result;
+}
+
+/* Bytes stay mapped for the session's next allocation, until it is idle. */
+CUresult do_memory_free(struct session *session, uint64_t address)
+{
+	struct owner owner = owner_of(address);
+	struct place *place = place_get(session, owner.device);
+
+	if (owner.session != session->id || !place)
+		return CUDA_ERROR_INVALID_VALUE;
+	session->has_spare = true;
+	return arena_free(&place->arena, address);
+}
+
+CUresult do_memory_info(
+	struct session *session, uint32_t device, uint64_t *ret_free, uint64_t *ret_total)
+{
+	size_t n_free = 0, total = 0;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuMemGetInfo_v2(&n_free, &total);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_free = n_free + place->arena.spare_bytes;
+	*ret_total = total;
+	return CUDA_SUCCESS;
+}

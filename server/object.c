@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Object tables in two levels, so that an empty one is small and a look-up is
+ * two loads. A worker.
+ *
+ * Invariant: a page, once made, stays until the table ends.
+ */
+
+#include "object.h"
+
+void object_table_fini(struct object_table *table)
+{
+	for (uint32_t i = 0; i < OBJECT_PAGES; i++) {
+		free(table->pages[i]);
+		table->pages[i] = NULL;
+	}
+	table->n_used = 0;
+}
+
+void *object_get(const struct object_table *table, uint32_t id)
+{
+	void **page;
+
+	if (id >= OBJECT_IDS)
+		return NULL;
+	page = table->pages[id / OBJECT_PAGE];
+	return page ? page[id % OBJECT_PAGE] : NULL;
+}
+
+int object_put(struct object_table *table, uint32_t id, void *object)
+{
+	void ***page;
+
+	if (id >= OBJECT_IDS)
+		return -EINVAL;
+	page = &table->pages[id / OBJECT_PAGE];
+	if (!*page)
+		*page = calloc(OBJECT_PAGE, sizeof(void *));
+	if (!*page)
+		return -ENOMEM;
+	if ((*page)[id % OBJECT_PAGE])
+		return -EEXIST;
+	(*page)[id % OBJECT_PAGE] = object;
+	table->n_used++;
+	return 0;
+}
+
+void *object_remove(struct object_table *table, uint32_t id)
+{
+	void *object = object_get(table, id);
+
+	if (object) {
+		table->pages[id / OBJECT_PAGE][id % OBJECT_PAGE] = NULL;
+		table->n_used--;
+	}
+	return object;
+}

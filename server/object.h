@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OBJECT_H
+#define OBJECT_H
+
+/*
+ * Tables from the ids that a client picks to its objects, one table a type, so
+ * that an id of another type is simply not there. One thread: the session's
+ * worker. Tables own their pages, not the objects.
+ */
+
+#include "base.h"
+
+#define OBJECT_PAGE 1024u
+#define OBJECT_PAGES 1024u
+#define OBJECT_IDS (OBJECT_PAGE * OBJECT_PAGES)
+
+/* Zero-initialised is empty. */
+struct object_table {
+	void **pages[OBJECT_PAGES];
+	uint32_t n_used; /* ids in use */
+};
+
+void object_table_fini(struct object_table *table);
+
+/* NULL: nobody has that id. */
+void *object_get(const struct object_table *table, uint32_t id);
+
+/* 0, -EINVAL (no such id can be), -EEXIST, -ENOMEM. */
+int object_put(struct object_table *table, uint32_t id, void *object);
+
+/* The object that had the id, or NULL. */
+void *object_remove(struct object_table *table, uint32_t id);
+
+#endif

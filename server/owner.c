@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of units. Taken and given back under its lock, read without.
+ *
+ * Invariant: a unit's word is 0 or names a session that holds a reservation of
+ * it in the driver.
+ */
+
+#include <pthread.h>
+
+#include "owner.h"
+
+/* Units of the host space follow those of the device space. */
+#define DEVICE_UNITS ((uint32_t)((DEVICE_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))
+#define N_UNITS ((uint32_t)((HOST_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))
+
+_Static_assert(HOST_SPACE == DEVICE_SPACE_END, "one table for both");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t units[N_UNITS]; /* session << 32 | device */
+
+struct owner owner_of(uint64_t address)
+{
+	uint64_t word;
+
+	if (address < DEVICE_SPACE || address >= HOST_SPACE_END)
+		return (struct owner){0};
+	word = __atomic_load_n(
+		&units[(address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT], __ATOMIC_RELAXED);
+	return (struct owner){(uint32_t)(word >> 32), (uint32_t)word};
+}
+
+static void set(uint32_t unit, uint32_t n_units, uint64_t word)
+{
+	for (uint32_t i = 0; i < n_units; i++)
+		__atomic_store_n(&units[unit + i], word, __ATOMIC_RELAXED);
+}
+
+int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
+{
+	bool is_host = owner.device == OWNER_HOST;
+	uint32_t first = is_host ? DEVICE_UNITS : 0, end = is_host ? N_UNITS : DEVICE_UNITS;
+	uint32_t n_free = 0;
+	int r = -ENOSPC;
+
+	if (n_units == 0 || n_units > N_UNITS)
+		return -ENOSPC;
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = MAX(from, first); i < end; i++) {
+		n_free = units[i] == 0 ? n_free + 1 : 0;
+		if (n_free == n_units) {
+			r = (int)(i + 1 - n_units);
+			set((uint32_t)r, n_units, (uint64_t)owner.session << 32 | owner.device);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+void owner_give_back(uint32_t unit, uint32_t n_units)
+{
+	pthread_mutex_lock(&lock);
+	set(unit, n_units, 0);
+	pthread_mutex_unlock(&lock);
+}

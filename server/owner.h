@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OWNER_H
+#define OWNER_H
+
+/*
+ * Who owns which unit of the device space and of the host space: one look-up
+ * from a pointer to its session and GPU. Any thread.
+ */
+
+#include "base.h"
+#include "layout.h"
+
+/* Session ids begin with 1. */
+struct owner {
+	uint32_t session; /* 0: nobody */
+	uint32_t device;  /* OWNER_HOST: of the host space */
+};
+
+#define OWNER_HOST UINT32_MAX
+
+/* The owner of the unit in which `address' lies. */
+struct owner owner_of(uint64_t address);
+
+/*
+ * Gives `n_units' adjacent free units of its space, at or after unit `from', to
+ * an owner.
+ * Their first unit's number, or -ENOSPC.
+ */
+int owner_take(struct owner owner, uint32_t from, uint32_t n_units);
+
+void owner_give_back(uint32_t unit, uint32_t n_units);
+
+/* Address of a unit, and the unit of an address of one of the spaces. */
+static inline uint64_t owner_address(uint32_t unit)
+{
+	return DEVICE_SPACE + ((uint64_t)unit << SPACE_UNIT_SHIFT);
+}
+
+static inline uint32_t owner_unit(uint64_t address)
+{
+	return (uint32_t)((address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT);
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Clients: welcomed, watched, seen off. Loop thread.
+ *
+ * Invariant: a peer on the server's list has a session whose worker was
+ * started and not yet joined.
+ */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "driver.h"
+#include "log.h"
+#include "server.h"
+#include "session.h"
+#include "spec_hash.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+static void text_copy(char *dst, const char *src, size_t size)
+{
+	size_t n = strnlen(src, size - 1);
+
+	memcpy(dst, src, n);
+	memset(dst + n, 0, size - n);
+}
+
+void peer_tell(struct server *server, const struct peer *peer, enum frame_type type)
+{
+	struct frame_client_note note = {0};
+
+	frame_init(&note, type, 0);
+	note.id = peer->id;
+	note.pid = (uint64_t)peer->pid;
+	control_send(server, &note);
+}
+
+/* Says no, to the client and to the daemon. */
+static void refuse(struct server *server, const struct frame_client *client, int connection,
+	CUresult result, const char *text)
+{
+	const struct peer peer = {.id = client->id, .pid = (pid_t)client->pid};
+	struct frame_refused refused = {0};
+
+	log_line("Client process %d is refused: %s", (int)client->pid, text);
+	frame_init(&refused, FRAME_REFUSED, 0);
+	refused.result = result;
+	text_copy(refused.text, text, sizeof(refused.text));
+	frame_send(connection, &refused, NULL, 0);
+	peer_tell(server, &peer, FRAME_CLIENT_GONE);
+}
+
+/* NULL, or why this client cannot be served. */
+static const char *find_objection(const struct server *server, const struct frame_client *client,
+	int connection, CUresult *ret_result)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	*ret_result = CUDA_ERROR_MPS_CONNECTION_FAILED;
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+		return "its connection has no credentials";
+	if (cred.uid != server->uid || client->uid != server->uid) {
+		*ret_result = CUDA_ERROR_NOT_PERMITTED;
+		return "it belongs to another user than this server";
+	}
+	if (client->hello.version != FRAME_VERSION || client->hello.spec_hash != SPEC_HASH)
+		return "its library and this server are of different builds: install the same "
+		       "version of both, and restart the daemon";
+	if (server->is_stopping || server->is_faulted) {
+		*ret_result = CUDA_ERROR_MPS_SERVER_NOT_READY;
+		return "the server is shutting down: try again";
+	}
+	if (server->n_peers >= SESSIONS_MAX) {
+		*ret_result = CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
+		return "the server has as many clients as it can have";
+	}
+	return NULL;
+}
+
+static int welcome(const struct peer *peer, const int fds[FRAME_WELCOME_FDS])
+{
+	struct frame_welcome frame = {0};
+
+	frame_init(&frame, FRAME_WELCOME, FRAME_WELCOME_FDS);
+	frame.version = FRAME_VERSION;
+	frame.session = peer->session->id;
+	frame.spec_hash = SPEC_HASH;
+	frame.server_pid = (uint64_t)getpid();
+	text_copy(frame.cuda_library, driver_path(), sizeof(frame.cuda_library));
+	return frame_send(peer->connection, &frame, fds, 0);
+}
+
+static void on_news(void *arg)
+{
+	struct server *server = arg;
+
+	uv_async_send(&server->news);
+}
+
+static void on_end(uv_poll_t *poll, int status, int events)
+{
+	(void)status;
+	(void)events;
+	peer_end(poll->data);
+}
+
+static void peer_free(struct peer *peer)
+{
+	session_free(peer->session);
+	closep(&peer->connection);
+	closep(&peer->pidfd);
+	free(peer);
+}
+
+static void peer_freep(struct peer **peer)
+{
+	if (*peer)
+		peer_free(*peer);
+}
+
+/* The process behind the connection; -EBADF if the kernel or a namespace hides it. */
+static int open_pidfd(int connection, pid_t pid)
+{
+	socklen_t size = sizeof(int);
+	int fd = -1;
+
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
+		return fd;
+	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	return fd < 0 ? -EBADF : fd;
+}
+
+/* From here on the loop owns it. */
+static void watch(struct peer *peer)
+{
+	uv_loop_t *loop = &peer->server->loop;
+
+	peer->hangup.data = peer->death.data = peer;
+	peer->has_hangup = uv_poll_init(loop, &peer->hangup, peer->connection) == 0;
+	peer->has_death = peer->pidfd >= 0 && uv_poll_init(loop, &peer->death, peer->pidfd) == 0;
+	if (peer->has_hangup)
+		uv_poll_start(&peer->hangup, UV_DISCONNECT, on_end);
+	if (peer->has_death)
+		uv_poll_start(&peer->death, UV_READABLE, on_end);
+	/* A client whose end nobody would see is none. */
+	if (!peer->has_hangup)
+		peer_end(peer);
+}
+
+static int start(struct peer *peer)
+{
+	struct session *session = peer->session;
+
+	session->pid = peer->pid;
+	session->uid = peer->server->uid;
+	session->connection = peer->connection;
+	session->on_news = on_news;
+	session->on_news_arg = peer->server;
+	log_line("Creating worker thread for client " SESSION_NAME, SESSION_NAME_ARGS(session));
+	return session_start(session);
+}
+
+static int peer_make(struct server *server, const struct frame_client *client, int connection)
+{
+	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
+	int fds[FRAME_WELCOME_FDS];
+	int r;
+
+	if (!peer)
+		return -ENOMEM;
+	peer->server = server;
+	peer->id = client->id;
+	peer->pid = (pid_t)client->pid;
+	peer->connection = peer->pidfd = -EBADF;
+	r = session_new(server->last_session + 1, &peer->session, fds);
+	if (r < 0)
+		return r;
+	server->last_session++;
+	peer->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
+	peer->pidfd = open_pidfd(connection, peer->pid);
+	r = peer->connection < 0 ? -errno : welcome(peer, fds);
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		close(fds[i]);
+	if (r < 0)
+		return r;
+	log_line("Client {PID: %d, Context ID: %u} connected", (int)peer->pid, peer->session->id);
+	r = start(peer);
+	if (r < 0)
+		return r;
+	peer->next = server->peers;
+	server->peers = peer;
+	server->n_peers++;
+	watch(TAKE_PTR(peer));
+	return 0;
+}
+
+void peer_new(struct server *server, const struct frame_client *client, int connection)
+{
+	_cleanup_close_ int fd = connection;
+	const char *objection;
+	CUresult result;
+	int r;
+
+	log_line("Received new client request for {PID: %d, Context ID: %u}", (int)client->pid,
+		server->last_session + 1);
+	objection = find_objection(server, client, fd, &result);
+	if (objection) {
+		refuse(server, client, fd, result, objection);
+		return;
+	}
+	r = peer_make(server, client, fd);
+	if (r == -EPIPE || r == -ECONNRESET) {
+		const struct peer gone = {.id = client->id, .pid = (pid_t)client->pid};
+
+		log_line("Client process %d disconnected", (int)client->pid);
+		peer_tell(server, &gone, FRAME_CLIENT_GONE);
+	} else if (r < 0) {
+		char text[FRAME_TEXT_MAX];
+
+		snprintf(text, sizeof(text), "the server cannot make a session: %s",
+			strerrordesc_np(-r));
+		refuse(server, client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
+	}
+}
+
+void peer_end(struct peer *peer)
+{
+	if (peer->is_ending)
+		return;
+	peer->is_ending = true;
+	peer->ending_ms = uv_now(&peer->server->loop);
+	if (peer->has_hangup)
+		uv_poll_stop(&peer->hangup);
+	if (peer->has_death)
+		uv_poll_stop(&peer->death);
+	session_end(peer->session);
+	server_start_tick(peer->server);
+}
+
+/* Once no handle of it is open any more. Gone means that nothing of it is left here. */
+static void free_closed(struct peer *peer)
+{
+	struct server *server = peer->server;
+	const struct peer gone = {.id = peer->id, .pid = peer->pid};
+
+	if (peer->has_hangup || peer->has_death)
+		return;
+	peer_free(peer);
+	server->n_peers--;
+	peer_tell(server, &gone, FRAME_CLIENT_GONE);
+	server_peer_gone(server);
+}
+
+static void on_hangup_closed(uv_handle_t *handle)
+{
+	struct peer *peer = handle->data;
+
+	peer->has_hangup = false;
+	free_closed(peer);
+}
+
+static void on_death_closed(uv_handle_t *handle)
+{
+	struct peer *peer = handle->data;
+
+	peer->has_death = false;
+	free_closed(peer);
+}
+
+/* The worker has gone: nothing of the client is left in the driver. */
+static void see_off(struct peer *peer)
+{
+	struct server *server = peer->server;
+	struct session *session = peer->session;
+	struct peer **link = &server->peers;
+
+	pthread_join(session->thread, NULL);
+	if (peer->is_active) {
+		server->n_active--;
+		log_line("Client " SESSION_NAME " exiting. Number of active client contexts is %u.",
+			SESSION_NAME_ARGS(session), server->n_active);
+	}
+	log_line("Client process %d disconnected", (int)peer->pid);
+	while (*link != peer)
+		link = &(*link)->next;
+	*link = peer->next;
+	if (peer->has_death)
+		uv_close((uv_handle_t *)&peer->death, on_death_closed);
+	if (peer->has_hangup)
+		uv_close((uv_handle_t *)&peer->hangup, on_hangup_closed);
+	free_closed(peer);
+}
+
+void peer_look(struct peer *peer)
+{
+	if (!peer->is_active && atomic_load(&peer->session->is_active)) {
+		peer->is_active = true;
+		peer->server->n_active++;
+	}
+	if (atomic_load(&peer->session->is_done))
+		see_off(peer);
+}

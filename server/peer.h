@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PEER_H
+#define PEER_H
+
+/*
+ * A client as the loop sees it: its connection and its process, which end a
+ * session when they end. Loop thread.
+ */
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include "frame.h"
+
+struct server;
+struct session;
+
+struct peer {
+	struct server *server; /* not owned */
+	struct peer *next;
+	uint64_t id; /* the daemon's */
+	pid_t pid;
+	struct session *session;
+	int connection, pidfd;
+	uv_poll_t hangup, death;
+	bool has_hangup, has_death; /* open in the loop */
+	bool is_ending;
+	bool is_active; /* counted as such */
+	uint64_t ending_ms;
+};
+
+/*
+ * Welcomes or refuses a client that the daemon sends; what went wrong the
+ * client and the log are told. Takes `connection'.
+ */
+void peer_new(struct server *server, const struct frame_client *client, int connection);
+
+/* Begins its end; it is freed when its worker has cleaned up. */
+void peer_end(struct peer *peer);
+
+/* Looks what its worker has done meanwhile. `peer' may be gone after that. */
+void peer_look(struct peer *peer);
+
+/* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
+void peer_tell(struct server *server, const struct peer *peer, enum frame_type type);
+
+#endif

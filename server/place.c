@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A session's places: opened, entered, ended. A worker.
+ *
+ * Invariant: a place is in session::places only when all of it was made.
+ */
+
+#include "fault.h"
+#include "log.h"
+#include "place.h"
+#include "session.h"
+#include "staging.h"
+
+static atomic_uint pressure; /* counts calls of places_press() */
+
+struct place *place_get(struct session *session, uint32_t device)
+{
+	return device < DEVICES_MAX ? session->places[device] : NULL;
+}
+
+CUresult place_enter(struct session *session, struct place *place)
+{
+	CUresult result;
+
+	if (likely(session->current == place))
+		return CUDA_SUCCESS;
+	result = cuda.cuCtxSetCurrent(place->device->context);
+	session->current = result == CUDA_SUCCESS ? place : NULL;
+	return result;
+}
+
+CUresult place_get_entered(struct session *session, uint32_t device, struct place **ret_place)
+{
+	*ret_place = place_get(session, device);
+	return *ret_place ? place_enter(session, *ret_place) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static void log_arrival(struct session *session, const struct device *device)
+{
+	char uuid[DEVICE_UUID_TEXT];
+
+	device_uuid_text(device, uuid);
+	log_line("Device %s (uuid %s) is associated", device->facts.name, uuid);
+	if (atomic_exchange(&session->is_active, true))
+		return;
+	log_line("Status of client " SESSION_NAME " is ACTIVE", SESSION_NAME_ARGS(session));
+	session->on_news(session->on_news_arg);
+}
+
+static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
+{
+	_cleanup_free_ struct place *place = calloc(1, sizeof(*place));
+	CUresult result;
+
+	if (!place)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	place->device = device;
+	stream_init_null(&place->null, place);
+	session->current = NULL;
+	result = device_enter(device);
+	if (result == CUDA_SUCCESS)
+		result = timeline_pin(session);
+	if (result == CUDA_SUCCESS)
+		result = arena_init(&place->arena, device, session->id);
+	if (result != CUDA_SUCCESS)
+		return result;
+	session->current = place;
+	*ret_place = TAKE_PTR(place);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_device_open(struct session *session, uint32_t device, uint64_t *ret_heap,
+	uint64_t *ret_heap_size, uint64_t *ret_granularity, int32_t *ret_priority_least,
+	int32_t *ret_priority_greatest, uint64_t limits[8])
+{
+	struct place *place = place_get(session, device);
+
+	if (!place) {
+		struct device *gpu = device_get(device);
+		CUresult result = gpu ? place_new(session, gpu, &place) : CUDA_ERROR_INVALID_DEVICE;
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		session->places[device] = place;
+		log_arrival(session, gpu);
+	}
+	*ret_heap = place->arena.base;
+	*ret_heap_size = place->arena.size;
+	*ret_granularity = place->device->granularity;
+	*ret_priority_least = place->device->priority_least;
+	*ret_priority_greatest = place->device->priority_greatest;
+	for (unsigned i = 0; i < DEVICE_LIMITS; i++)
+		limits[i] = place->device->limits[i];
+	return CUDA_SUCCESS;
+}
+
+void place_free(struct session *session, struct place *place, bool is_lost)
+{
+	if (!is_lost && place_enter(session, place) == CUDA_SUCCESS && place->null_event)
+		cuda.cuEventDestroy_v2(place->null_event);
+	arena_fini(&place->arena, is_lost);
+	session->places[place->device->ordinal] = NULL;
+	session->current = NULL;
+	free(place);
+}
+
+void places_trim(struct session *session)
+{
+	for (unsigned i = 0; i < DEVICES_MAX && session->has_spare; i++) {
+		struct place *place = session->places[i];
+
+		if (place && place->arena.spare && place_enter(session, place) == CUDA_SUCCESS)
+			arena_trim(&place->arena);
+	}
+	session->has_spare = false;
+	session->seen_pressure = atomic_load_explicit(&pressure, memory_order_relaxed);
+}
+
+void places_press(void)
+{
+	atomic_fetch_add(&pressure, 1);
+}
+
+bool places_are_pressed(const struct session *session)
+{
+	return session->has_spare &&
+	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLACE_H
+#define PLACE_H
+
+/*
+ * A session's place on one GPU: its memory there and its NULL stream. Made by
+ * device_open, gone with the session. The session's worker only.
+ */
+
+#include "arena.h"
+#include "stream.h"
+
+struct session;
+
+struct place {
+	struct device *device; /* not owned */
+	struct arena arena;
+	struct stream null;
+	/* The NULL stream and the blocking ones take turns: see stream.c. */
+	uint64_t null_serial;       /* counts work on the NULL stream */
+	uint64_t null_event_serial; /* what null_event covers */
+	CUevent null_event;
+	struct stream *unjoined; /* blocking streams with work the NULL stream has not waited for */
+};
+
+/* The session's place on that GPU, NULL if it has not opened it. */
+struct place *place_get(struct session *session, uint32_t device);
+
+/* Makes the GPU's context the worker's, unless it is already. */
+CUresult place_enter(struct session *session, struct place *place);
+
+/* Both: CUDA_ERROR_INVALID_CONTEXT if the session has not opened the GPU. */
+CUresult place_get_entered(struct session *session, uint32_t device, struct place **ret_place);
+
+/* Ends the place; its streams are gone, no work of the session is on the GPU. */
+void place_free(struct session *session, struct place *place, bool is_lost);
+
+/* Gives back what the session keeps and does not use, as no work of it is on a GPU. */
+void places_trim(struct session *session);
+
+/* Asks every session to do so: memory is short. */
+void places_press(void);
+
+/* Whether somebody asked since this session last had nothing to spare. */
+bool places_are_pressed(const struct session *session);
+
+#endif

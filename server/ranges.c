@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A sorted array of ranges: found by bisection, moved to insert. A worker.
+ *
+ * Invariant: list[i].address + list[i].size <= list[i + 1].address.
+ */
+
+#include <string.h>
+
+#include "ranges.h"
+
+void ranges_fini(struct ranges *ranges)
+{
+	free(ranges->list);
+	*ranges = (struct ranges){0};
+}
+
+/* The first range that begins after `address'. */
+static uint32_t find_after(const struct ranges *ranges, uint64_t address)
+{
+	uint32_t low = 0, high = ranges->n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (ranges->list[middle].address > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* Room for one more; NULL without memory. */
+static struct range *grow(struct ranges *ranges)
+{
+	uint32_t n_max = ranges->n_max ? 2 * ranges->n_max : 16;
+	struct range *list;
+
+	if (ranges->n < ranges->n_max)
+		return ranges->list;
+	list = reallocarray(ranges->list, n_max, sizeof(*list));
+	if (!list)
+		return NULL;
+	ranges->list = list;
+	ranges->n_max = n_max;
+	return list;
+}
+
+int ranges_add(struct ranges *ranges, uint64_t address, uint64_t size, const void *owner)
+{
+	uint32_t at = find_after(ranges, address);
+	const struct range *before = at > 0 ? &ranges->list[at - 1] : NULL;
+	struct range *list;
+
+	if (before && before->address == address && before->size == size && before->owner == owner)
+		return 0;
+	if (before && before->size > address - before->address)
+		return -EEXIST;
+	if (ranges->list && at < ranges->n && size > ranges->list[at].address - address)
+		return -EEXIST;
+	list = grow(ranges);
+	if (!list)
+		return -ENOMEM;
+	memmove(list + at + 1, list + at, (ranges->n - at) * sizeof(*list));
+	list[at] = (struct range){address, size, owner};
+	ranges->n++;
+	return 0;
+}
+
+void ranges_remove(struct ranges *ranges, const void *owner)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ranges->n; i++)
+		if (ranges->list[i].owner != owner)
+			ranges->list[n++] = ranges->list[i];
+	ranges->n = n;
+}
+
+bool ranges_have(const struct ranges *ranges, uint64_t address, uint64_t size)
+{
+	uint32_t at = find_after(ranges, address);
+
+	return at > 0 &&
+	       range_ok(address - ranges->list[at - 1].address, size, ranges->list[at - 1].size);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Answers, in the page that the client can only read. A worker.
+ *
+ * Invariant: a reply slot's `seq' is written after everything else in it.
+ */
+
+#include "fault.h"
+#include "reply.h"
+
+void reply_late(struct session *session, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		return;
+	session->n_late_errors++;
+	shm_store64((__shm uint64_t *)(uintptr_t)&session->page->error,
+		(uint64_t)session->n_late_errors << 32 | (uint32_t)result);
+}
+
+static void reply_send(struct session *session, const struct message_head *msg)
+{
+	const struct reply *reply = &session->reply;
+	struct ring_control *control = session->ring;
+	unsigned slot = msg->reply - 1u;
+	struct reply_head *head = &session->page->reply[slot].head;
+	__shm uint32_t *seq = (__shm uint32_t *)(uintptr_t)&head->seq;
+
+	shm_copy_in((__shm void *)(uintptr_t)(head + 1), reply->body, reply->size);
+	head->result = reply->result;
+	head->size = reply->size;
+	shm_store32(seq, msg->seq);
+	shm_fence();
+	if (shm_load32((__shm uint32_t *)(uintptr_t)&control->waiting[slot]))
+		shm_wake(seq);
+}
+
+void reply_complete(struct session *session, const struct message_head *msg)
+{
+	fault_note(session, (CUresult)session->reply.result);
+	if (msg->reply)
+		reply_send(session, msg);
+	else
+		reply_late(session, (CUresult)session->reply.result);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The loop. One thread; others reach it by the `news' handle alone.
+ *
+ * Invariant: whatever is being waited for has a deadline, and the tick looks
+ * at it.
+ */
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "deferred.h"
+#include "device.h"
+#include "fault.h"
+#include "log.h"
+#include "server.h"
+#include "session.h"
+#include "thread.h"
+
+#define TICK_MS 100
+/* After a fault: workers need a moment to let go, unless the driver keeps them. */
+#define FAULT_LINGER_MS 1000
+
+static int read_grace(void)
+{
+	const char *text = getenv("MPS_GRACE_MS");
+	char *end;
+	long value;
+
+	if (!text || !*text)
+		return GRACE_MS_DEFAULT;
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || *end || value < 0 || value > 3600000) {
+		log_line("MPS_GRACE_MS=%s is no number of milliseconds up to 3600000: %d is taken",
+			text, GRACE_MS_DEFAULT);
+		return GRACE_MS_DEFAULT;
+	}
+	return (int)value;
+}
+
+/* Ends without tidying up: the driver may never come back from anything now. */
+_Noreturn static void leave(int status)
+{
+	log_line("Exiting");
+	_exit(status);
+}
+
+void server_tell_state(struct server *server)
+{
+	struct frame_server_state frame = {0};
+
+	frame_init(&frame, FRAME_SERVER_STATE, 0);
+	frame.state = SERVER_ACTIVE;
+	frame.result = server->init_result;
+	if (!server->is_ready)
+		frame.state = SERVER_INITIALIZING;
+	else if (server->is_faulted)
+		frame.state = SERVER_FAULT;
+	else if (server->is_stopping)
+		frame.state = SERVER_STOPPING;
+	if (server->is_faulted)
+		frame.result = fault_get();
+	if (frame.result)
+		snprintf(frame.text, sizeof(frame.text), "%s: %s",
+			server->is_faulted ? "GPU fault" : "cuInit",
+			result_name((CUresult)frame.result));
+	control_send(server, &frame);
+}
+
+static void log_driver_version(void)
+{
+	char text[64] = "";
+	FILE *file = fopen("/sys/module/nvidia/version", "re");
+
+	if (file && fgets(text, sizeof(text), file))
+		text[strcspn(text, "\n")] = 0;
+	if (file)
+		fclose(file);
+	if (*text)
+		log_line("Display Driver version: %s", text);
+	log_line("CUDA driver: %s, CUDA %d.%d", driver_path(), driver_version() / 1000,
+		driver_version() % 1000 / 10);
+}
+
+/* cuInit() has come back. */
+static void become_ready(struct server *server)
+{
+	pthread_join(server->starter, NULL);
+	server->is_ready = true;
+	if (server->init_result)
+		log_line("cuInit failed: %s (%u). Clients are told so",
+			result_name((CUresult)server->init_result), server->init_result);
+	log_line("CUDA MPS Server for Linux/Unix. Binary version: %d", CUDA_VERSION);
+	log_driver_version();
+	log_line("Active Threads Percentage set to 100.0");
+	log_line("Server Priority set to 0");
+	log_line("Server has started");
+	server_tell_state(server);
+	control_read(server);
+}
+
+/*
+ * The driver does not say whose kernel it was. It is certain where one client
+ * alone had work on the GPU.
+ */
+static void log_culprit(struct server *server)
+{
+	const struct peer *culprit = NULL;
+	unsigned n_at_work = 0;
+
+	for (const struct peer *peer = server->peers; peer; peer = peer->next)
+		if (atomic_load(&peer->session->has_work) || peer->session->id == fault_session()) {
+			culprit = peer;
+			n_at_work++;
+		}
+	if (n_at_work == 1)
+		log_line("Client {PID: %d, Context: %u} encountered a fatal GPU error.",
+			(int)culprit->pid, culprit->session->id);
+	else
+		log_line("One of %u clients with work on the GPU encountered a fatal GPU error.",
+			n_at_work);
+	log_line("Server is handling a fatal GPU error: %s (%d)", result_name(fault_get()),
+		(int)fault_get());
+}
+
+/* Nobody's kernels will ever run here again: clients are told, the daemon replaces us. */
+static void handle_fault(struct server *server)
+{
+	const struct peer *peer;
+
+	server->is_faulted = true;
+	server->fault_ms = uv_now(&server->loop);
+	for (peer = server->peers; peer; peer = peer->next)
+		session_set_fault(peer->session, fault_get());
+	log_culprit(server);
+	for (peer = server->peers; peer; peer = peer->next)
+		log_line("Client " SESSION_NAME " to be torn down",
+			SESSION_NAME_ARGS(peer->session));
+	log_line("The following client process have a sticky error set:");
+	for (peer = server->peers; peer; peer = peer->next)
+		log_line("%d", (int)peer->pid);
+	server_tell_state(server);
+	for (struct peer *each = server->peers; each; each = each->next)
+		peer_end(each);
+	server_start_tick(server);
+}
+
+static void on_news(uv_async_t *async)
+{
+	struct server *server = async->data;
+	struct peer *next;
+
+	if (!server->is_ready && atomic_load(&server->is_started))
+		become_ready(server);
+	for (struct peer *peer = server->peers; peer; peer = next) {
+		next = peer->next;
+		peer_look(peer);
+	}
+	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
+		handle_fault(server);
+}
+
+/* A kernel of somebody who has left still runs: only the end of this process ends it. */
+static void check_overdue(struct server *server, const struct peer *peer)
+{
+	struct frame_server_state frame = {0};
+
+	if (uv_now(&server->loop) - peer->ending_ms < (uint64_t)server->grace_ms)
+		return;
+	log_line("Client " SESSION_NAME " has left %d ms ago and its work still occupies the "
+		 "GPU (MPS_GRACE_MS): the server ends and is replaced",
+		SESSION_NAME_ARGS(peer->session), server->grace_ms);
+	frame_init(&frame, FRAME_SERVER_STATE, 0);
+	frame.state = SERVER_FAULT;
+	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
+	snprintf(frame.text, sizeof(frame.text), "work of the dead client %d does not end",
+		(int)peer->pid);
+	control_send(server, &frame);
+	leave(1);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+	bool is_needed = server->is_faulted || (server->is_stopping && !server->is_ready);
+
+	for (struct peer *peer = server->peers; peer; peer = peer->next) {
+		if (!peer->is_ending)
+			continue;
+		is_needed = true;
+		session_end(peer->session);
+		check_overdue(server, peer);
+	}
+	if (server->is_faulted &&
+		(server->n_peers == 0 ||
+			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS))
+		leave(1);
+	if (!is_needed)
+		uv_timer_stop(timer);
+}
+
+void server_start_tick(struct server *server)
+{
+	if (!uv_is_active((uv_handle_t *)&server->tick))
+		uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+/* The last client has left a server that was told to go. */
+static void close_all(struct server *server)
+{
+	if (server->is_closing || !server->is_stopping || server->n_peers > 0)
+		return;
+	server->is_closing = true;
+	log_line("Exiting");
+	control_close(server);
+	uv_close((uv_handle_t *)&server->news, NULL);
+	uv_close((uv_handle_t *)&server->tick, NULL);
+	uv_close((uv_handle_t *)&server->sigterm, NULL);
+	uv_close((uv_handle_t *)&server->sigint, NULL);
+}
+
+void server_peer_gone(struct server *server)
+{
+	server->alone_ms = uv_now(&server->loop);
+	/* A driver that was not ready may be by now, but only for a new process. */
+	if (server->init_result && server->n_peers == 0)
+		server_stop(server, false);
+	close_all(server);
+}
+
+void server_stop(struct server *server, bool force)
+{
+	/* cuInit() can't be called off, and nobody is here yet who would miss us. */
+	if (!server->is_ready)
+		leave(0);
+	if (!server->is_stopping) {
+		server->is_stopping = true;
+		server_tell_state(server);
+		if (server->n_peers > 0)
+			log_line("Waiting for current clients to finish");
+	}
+	for (struct peer *peer = server->peers; peer && force; peer = peer->next)
+		peer_end(peer);
+	close_all(server);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+	log_line("Server was told to shut down by signal %d", number);
+	server_stop(signal->data, true);
+}
+
+static void *run_starter(void *arg)
+{
+	struct server *server = arg;
+
+	server->init_result = (uint32_t)devices_init();
+	atomic_store(&server->is_started, true);
+	uv_async_send(&server->news);
+	return NULL;
+}
+
+static void loop_init(struct server *server)
+{
+	uv_loop_init(&server->loop);
+	uv_async_init(&server->loop, &server->news, on_news);
+	server->news.data = server;
+	uv_timer_init(&server->loop, &server->tick);
+	server->tick.data = server;
+	uv_signal_init(&server->loop, &server->sigterm);
+	uv_signal_init(&server->loop, &server->sigint);
+	server->sigterm.data = server->sigint.data = server;
+	uv_signal_start(&server->sigterm, on_signal, SIGTERM);
+	uv_signal_start(&server->sigint, on_signal, SIGINT);
+}
+
+int server_init(struct server *server, uid_t uid)
+{
+	int r;
+
+	*server = (struct server){.uid = uid};
+	server->grace_ms = read_grace();
+	r = control_init(&server->control);
+	if (r < 0)
+		return r;
+	log_line("Initializing server process");
+	r = driver_open();
+	if (r < 0)
+		return r;
+	loop_init(server);
+	control_open(server);
+	r = thread_start(&server->starter, "mps-starter", run_starter, server);
+	if (r == 0)
+		r = deferred_start();
+	if (r < 0)
+		log_line("Cannot start a thread: %s", strerrordesc_np(-r));
+	return r;
+}
+
+void server_run(struct server *server)
+{
+	uv_run(&server->loop, UV_RUN_DEFAULT);
+}
+
+void server_fini(struct server *server)
+{
+	int r;
+
+	deferred_stop();
+	devices_fini();
+	frame_reader_fini(&server->control.reader);
+	r = uv_loop_close(&server->loop);
+	assert(r == 0);
+	(void)r;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sessions: made and freed by the loop, cleaned up by their worker.
+ *
+ * Invariant: what a session has in the driver is made and given back by its
+ * worker alone, so that nothing of it needs a lock.
+ */
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "event.h"
+#include "fault.h"
+#include "host.h"
+#include "library.h"
+#include "session.h"
+#include "staging.h"
+#include "thread.h"
+#include "worker.h"
+
+/* The three memories of a session and what is told to the client. */
+static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
+{
+	void *page;
+	int r;
+
+	r = shm_create("mps-ring", RING_BYTES, SHM_THEIRS, &fds[0], &session->ring);
+	if (r < 0)
+		return r;
+	r = shm_create("mps-staging", STAGING_SIZE, SHM_THEIRS, &fds[1], &session->staging);
+	if (r < 0)
+		return r;
+	r = shm_create("mps-page", PAGE_BYTES, SHM_OURS, &fds[2], &page);
+	if (r < 0)
+		return r;
+	session->page = page;
+	devices_tell(session->page);
+	return ring_receiver_init(&session->receiver, session->ring, session->page);
+}
+
+static void session_freep(struct session **session)
+{
+	session_free(*session);
+}
+
+int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
+{
+	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
+	int fds[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
+	int r;
+
+	if (!session)
+		return -ENOMEM;
+	session->id = id;
+	frame_reader_init(&session->images);
+	waiters_init(&session->waiters);
+	r = make_memories(session, fds);
+	if (r < 0) {
+		for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+			closep(&fds[i]);
+		return r;
+	}
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		ret_fds[i] = fds[i];
+	*ret_session = TAKE_PTR(session);
+	return 0;
+}
+
+static void unmap(void *map, size_t size)
+{
+	if (map)
+		munmap(map, size);
+}
+
+void session_free(struct session *session)
+{
+	if (!session)
+		return;
+	frame_reader_fini(&session->images);
+	ring_receiver_fini(&session->receiver);
+	unmap(session->ring, RING_BYTES);
+	unmap(session->staging, STAGING_SIZE);
+	unmap(session->page, PAGE_BYTES);
+	free(session);
+}
+
+int session_start(struct session *session)
+{
+	return thread_start(&session->thread, "mps-worker", worker_run, session);
+}
+
+void session_end(struct session *session)
+{
+	atomic_store(&session->is_ending, true);
+	ring_interrupt(&session->receiver);
+}
+
+void session_set_fault(struct session *session, CUresult fault)
+{
+	shm_store32((__shm uint32_t *)(uintptr_t)&session->page->fault, (uint32_t)fault);
+}
+
+void session_drop(struct session *session)
+{
+	shutdown(session->connection, SHUT_RDWR);
+}
+
+/*
+ * The order matters: nothing may go that the GPU still uses, and waiters hold
+ * events of streams.
+ */
+void session_clean_up(struct session *session)
+{
+	bool is_lost;
+
+	atomic_store(&session->is_ending, true);
+	is_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
+	gates_fini(session, is_lost);
+	waiters_fini(session, is_lost);
+	streams_free(session, is_lost);
+	events_free(session, is_lost);
+	libraries_free(session);
+	staging_unpin(session, is_lost);
+	host_fini(session, is_lost);
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i])
+			place_free(session, session->places[i], is_lost);
+	ranges_fini(&session->variables);
+	object_table_fini(&session->libraries);
+	object_table_fini(&session->kernels);
+	object_table_fini(&session->events);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_H
+#define SESSION_H
+
+/*
+ * A session is one client process: its three memories, its objects, and the
+ * worker thread that serves it. The worker alone touches what is in here, but
+ * for the few words that say so. The loop's side of a client is struct peer.
+ *
+ * Locks, in this order: device, image list, waiters, deferred. A worker takes
+ * them for moments only and never one of the loop's, which has none.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "frame.h"
+#include "bounds.h"
+#include "gate.h"
+#include "object.h"
+#include "place.h"
+#include "ranges.h"
+#include "ring.h"
+#include "serve.h"
+#include "waiter.h"
+
+struct session {
+	/* Set before the worker starts. */
+	uint32_t id;
+	pid_t pid;
+	uid_t uid;
+	int connection; /* not owned */
+	void *ring, *staging;
+	struct page *page;
+	void (*on_news)(void *arg); /* any thread: is_done, is_active or a fault has changed */
+	void *on_news_arg;
+
+	/* Shared with the loop. */
+	atomic_bool is_ending; /* set by the loop: drop what is queued, clean up, go */
+	atomic_bool is_active; /* set by the worker: it has opened a GPU */
+	atomic_bool has_work;  /* set by the worker: it may have something on a GPU */
+	atomic_bool is_done;   /* set by the worker: it has cleaned up */
+
+	/* The worker's. */
+	pthread_t thread;
+	struct ring_receiver receiver;
+	struct reply reply;
+	struct frame_reader images;
+	uint32_t n_late_errors;
+	uint32_t n_refusals; /* images and kernels that the driver would not have */
+	bool is_busy;        /* counted by the deferred calls */
+	bool has_spare;      /* memory that places_trim() would give back */
+	unsigned seen_pressure;
+	bool is_staging_pinned;
+	CUdeviceptr timeline;  /* of page->timeline, for the GPU; 0: not pinned */
+	struct place *current; /* whose context this thread has */
+	struct place *places[DEVICES_MAX];
+	struct stream *streams[STREAMS_MAX];
+	struct stream *busy; /* those that may have work on a GPU, also after their end */
+	uint32_t n_dying;    /* of them, destroyed by the client */
+	struct object_table libraries, kernels, events;
+	struct ranges variables;
+	struct host_region *host_regions;
+	bool has_host_spare; /* pinned memory that host_trim() would give back */
+	struct waiters waiters;
+	struct gates gates;
+};
+
+/*
+ * Makes a session with its memories. `ret_fds' are ring, staging and page, for
+ * the client; the caller owns them. 0 or -errno.
+ */
+int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS]);
+
+/* The worker has ended, or never ran. */
+void session_free(struct session *session);
+
+/* Starts the worker thread. 0 or -errno. */
+int session_start(struct session *session);
+
+/* Loop: the client has gone, or has to. Until is_done, call it again now and then. */
+void session_end(struct session *session);
+
+/* Any thread: every call of the client returns `fault' from now on. */
+void session_set_fault(struct session *session, CUresult fault);
+
+/* "{PID: 12, Context ID: 3}" for log lines. */
+#define SESSION_NAME "{PID: %d, Context ID: %u}"
+#define SESSION_NAME_ARGS(session) (int)(session)->pid, (session)->id
+
+/*
+ * Worker: gives back everything the session has in the driver; waits for its
+ * work first. Whoever waits too long for that ends the server (peer.c).
+ */
+void session_clean_up(struct session *session);
+
+/* Worker: drops the client, which has sent nonsense. */
+void session_drop(struct session *session);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pinning what the GPU shares with a client. A worker.
+ *
+ * Invariant: no byte of the staging memory is ever looked at here: the driver
+ * and the GPU copy it, and it is the client's own.
+ */
+
+#include "session.h"
+#include "staging.h"
+
+CUresult timeline_pin(struct session *session)
+{
+	uint64_t *timeline = session->page->timeline;
+	CUresult result;
+
+	if (session->timeline)
+		return CUDA_SUCCESS;
+	result = cuda.cuMemHostRegister_v2(timeline, 3 * sizeof(session->page->timeline),
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemHostGetDevicePointer_v2(&session->timeline, timeline, 0);
+	if (result != CUDA_SUCCESS) {
+		session->timeline = 0;
+		cuda.cuMemHostUnregister(timeline);
+	}
+	return result;
+}
+
+CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece)
+{
+	if (unlikely(!range_ok(offset, size, STAGING_SIZE)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(!session->is_staging_pinned)) {
+		CUresult result = cuda.cuMemHostRegister_v2(session->staging, STAGING_SIZE,
+			CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		session->is_staging_pinned = true;
+	}
+	*ret_piece = (uint8_t *)session->staging + offset;
+	return CUDA_SUCCESS;
+}
+
+void staging_unpin(struct session *session, bool is_lost)
+{
+	if (session->is_staging_pinned && !is_lost)
+		cuda.cuMemHostUnregister(session->staging);
+	if (session->timeline && !is_lost)
+		cuda.cuMemHostUnregister(session->page->timeline);
+	session->is_staging_pinned = false;
+	session->timeline = 0;
+}

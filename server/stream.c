@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams and the order between them. A worker.
+ *
+ * Legacy rules: work on the NULL stream waits for all earlier work on the
+ * client's blocking streams of that GPU, and their later work waits for it.
+ * The NULL stream counts its work (null_serial), and each blocking stream
+ * remembers the count it has waited for; blocking streams with work that the
+ * NULL stream has not waited for are on a list. A client that uses one kind
+ * alone never records an event.
+ *
+ * Invariant: a stream that may have work on the GPU is on session::busy, also
+ * after the client destroyed it; so that list is all there is to wait for.
+ */
+
+#include <time.h>
+
+#include "fault.h"
+#include "session.h"
+#include "stream.h"
+
+/* Destroyed streams with work left: looked at every so many, waited for beyond the second. */
+#define STREAMS_DYING_POLL 64
+#define STREAMS_DYING_MAX 1024
+
+/* Between two looks at streams that wait for the client. */
+#define GATES_NAP_MIN_NS 100000
+#define GATES_NAP_MAX_NS 5000000
+
+void stream_init_null(struct stream *stream, struct place *place)
+{
+	*stream = (struct stream){
+		.id = place->device->ordinal,
+		.place = place,
+		.is_null = true,
+	};
+}
+
+struct stream *session_stream(struct session *session, uint32_t id)
+{
+	struct place *place;
+
+	if (id >= STREAMS_MAX)
+		return NULL;
+	if (id >= DEVICES_MAX)
+		return session->streams[id];
+	place = place_get(session, id);
+	return place ? &place->null : NULL;
+}
+
+/* Orders all later work on `real' behind what `before' has now. `event' is made at need. */
+static CUresult join(CUstream real, CUstream before, CUevent *event)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!*event)
+		result = cuda.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuEventRecord(*event, before);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuStreamWaitEvent(real, *event, 0);
+	return result;
+}
+
+/*
+ * A destroyed stream of the same id may have marks on their way into the same
+ * timeline: those come first, or the timeline would fall.
+ */
+static CUresult join_dying(struct session *session, struct stream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (struct stream *old = session->busy; old; old = old->next_busy) {
+		if (!old->is_dying || old->id != stream->id || result != CUDA_SUCCESS)
+			continue;
+		if (old->place == stream->place)
+			result = join(stream->real, old->real, &old->event);
+		else
+			result = cuda.cuStreamSynchronize(old->real);
+	}
+	return result;
+}
+
+static CUresult make_real(struct session *session, struct stream *stream)
+{
+	CUresult result = cuda.cuStreamCreateWithPriority(
+		&stream->real, CU_STREAM_NON_BLOCKING, stream->priority);
+
+	if (result != CUDA_SUCCESS) {
+		stream->real = NULL;
+		return result;
+	}
+	return join_dying(session, stream);
+}
+
+/* The NULL stream waits for the blocking ones. */
+static CUresult join_blocking(struct place *place)
+{
+	while (place->unjoined) {
+		struct stream *stream = place->unjoined;
+		CUresult result = join(place->null.real, stream->real, &stream->event);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		stream->is_unjoined = false;
+		place->unjoined = stream->next_unjoined;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* A blocking stream waits for the NULL stream, whose event serves them all. */
+static CUresult join_null(struct place *place, struct stream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (place->null_event_serial == place->null_serial)
+		result = cuda.cuStreamWaitEvent(stream->real, place->null_event, 0);
+	else
+		result = join(stream->real, place->null.real, &place->null_event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	place->null_event_serial = place->null_serial;
+	stream->seen_serial = place->null_serial;
+	return CUDA_SUCCESS;
+}
+
+static CUresult enter(struct session *session, struct stream *stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (unlikely(session->current != stream->place))
+		result = place_enter(session, stream->place);
+	if (unlikely(!stream->real) && result == CUDA_SUCCESS)
+		result = make_real(session, stream);
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
+	if (!stream->is_busy) {
+		stream->is_busy = true;
+		stream->next_busy = session->busy;
+		session->busy = stream;
+		atomic_store_explicit(&session->has_work, true, memory_order_relaxed);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstream *ret_real)
+{
+	CUresult result = enter(session, stream);
+
+	if (result == CUDA_SUCCESS && stream->is_null && stream->place->unjoined)
+		result = join_blocking(stream->place);
+	*ret_real = stream->real;
+	return result;
+}
+
+CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real)
+{
+	struct place *place = stream->place;
+	CUresult result = enter(session, stream);
+
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
+	*ret_real = stream->real;
+	if (stream->is_null) {
+		place->null_serial++;
+		return place->unjoined ? join_blocking(place) : CUDA_SUCCESS;
+	}
+	if (!stream->is_blocking)
+		return CUDA_SUCCESS;
+	if (!stream->is_unjoined) {
+		stream->is_unjoined = true;
+		stream->next_unjoined = place->unjoined;
+		place->unjoined = stream;
+	}
+	if (unlikely(stream->seen_serial != place->null_serial))
+		return join_null(place, stream);
+	return CUDA_SUCCESS;
+}
+
+bool stream_is_idle(const struct session *session, const struct stream *stream)
+{
+	if (stream->is_busy || (stream->is_null && stream->place->unjoined))
+		return false;
+	for (const struct stream *old = session->busy; old; old = old->next_busy)
+		if (old->is_dying && old->id == stream->id)
+			return false;
+	return true;
+}
+
+/* What has ended needs no joining any more. */
+static void unlink_unjoined(struct stream *stream)
+{
+	struct stream **link = &stream->place->unjoined;
+
+	if (!stream->is_unjoined)
+		return;
+	while (*link != stream)
+		link = &(*link)->next_unjoined;
+	*link = stream->next_unjoined;
+	stream->is_unjoined = false;
+}
+
+static void free_real(struct stream *stream, bool is_lost)
+{
+	if (!is_lost && stream->event)
+		cuda.cuEventDestroy_v2(stream->event);
+	if (!is_lost && stream->real)
+		cuda.cuStreamDestroy_v2(stream->real);
+	stream->event = NULL;
+	stream->real = NULL;
+}
+
+/* It has come to rest, or the context is lost; it is off the busy list. */
+static void rest(struct session *session, struct stream *stream, bool is_lost)
+{
+	stream->is_busy = false;
+	unlink_unjoined(stream);
+	if (stream->is_dying) {
+		session->n_dying--;
+		free_real(stream, is_lost);
+		free(stream);
+	}
+}
+
+bool streams_poll(struct session *session)
+{
+	struct stream **link = &session->busy;
+
+	while (*link) {
+		struct stream *stream = *link;
+		CUresult result = fault_note(session, cuda.cuStreamQuery(stream->real));
+
+		if (result != CUDA_SUCCESS) {
+			link = &stream->next_busy;
+			continue;
+		}
+		*link = stream->next_busy;
+		rest(session, stream, false);
+	}
+	if (!session->busy)
+		gates_are_passed(session);
+	atomic_store_explicit(&session->has_work, session->busy != NULL, memory_order_relaxed);
+	return !session->busy;
+}
+
+/* Not in the driver: it may stand still until the client does something, or has gone. */
+static CUresult wait_at_gates(struct session *session)
+{
+	long nap_ns = GATES_NAP_MIN_NS;
+
+	while (!streams_poll(session)) {
+		uint64_t passed = session->gates.n_opened;
+
+		if (fault_get() != CUDA_SUCCESS)
+			return fault_get();
+		if (atomic_load(&session->is_ending))
+			gates_open(session);
+		nap_ns = passed != session->gates.n_opened ? GATES_NAP_MIN_NS
+							   : MIN(2 * nap_ns, GATES_NAP_MAX_NS);
+		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult streams_wait(struct session *session)
+{
+	if (session->gates.may_be_closed)
+		return wait_at_gates(session);
+	while (session->busy) {
+		struct stream *stream = session->busy;
+		CUresult result = fault_note(session, cuda.cuStreamSynchronize(stream->real));
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		session->busy = stream->next_busy;
+		rest(session, stream, false);
+	}
+	return CUDA_SUCCESS;
+}
+
+void streams_free(struct session *session, bool is_lost)
+{
+	while (session->busy) {
+		struct stream *stream = session->busy;
+
+		session->busy = stream->next_busy;
+		rest(session, stream, is_lost);
+	}
+	for (uint32_t i = DEVICES_MAX; i < STREAMS_MAX; i++) {
+		struct stream *stream = session->streams[i];
+
+		session->streams[i] = NULL;
+		if (stream)
+			free_real(stream, is_lost);
+		free(stream);
+	}
+	for (uint32_t i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i])
+			free_real(&session->places[i]->null, is_lost);
+}
+
+CUresult do_stream_create(
+	struct session *session, uint32_t id, uint32_t device, uint32_t flags, int32_t priority)
+{
+	struct place *place = place_get(session, device);
+	struct stream *stream;
+
+	if (!place || id < DEVICES_MAX || session->streams[id])
+		return CUDA_ERROR_INVALID_VALUE;
+	stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	stream->id = id;
+	stream->place = place;
+	stream->priority = priority;
+	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
+	session->streams[id] = stream;
+	return CUDA_SUCCESS;
+}
+
+/* Its work goes on, as natively; the real stream is kept until it has ended. */
+CUresult do_stream_destroy(struct session *session, struct stream *stream)
+{
+	if (stream->is_null)
+		return CUDA_ERROR_INVALID_HANDLE;
+	session->streams[stream->id] = NULL;
+	if (!stream->is_busy) {
+		free_real(stream, false);
+		free(stream);
+		return CUDA_SUCCESS;
+	}
+	stream->is_dying = true;
+	if (++session->n_dying % STREAMS_DYING_POLL == 0)
+		streams_poll(session);
+	return session->n_dying > STREAMS_DYING_MAX ? streams_wait(session) : CUDA_SUCCESS;
+}

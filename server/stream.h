@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STREAM_H
+#define STREAM_H
+
+/*
+ * Streams of a session. The real ones are all CU_STREAM_NON_BLOCKING and made
+ * at the first work, so that no neighbour's default stream holds them up; what
+ * legacy default-stream rules a client expects are rebuilt with events.
+ *
+ * The session's worker only.
+ */
+
+#include "driver.h"
+
+struct session;
+struct place;
+
+struct stream {
+	uint32_t id;
+	struct place *place; /* not owned */
+	CUstream real;       /* NULL until its first work */
+	int priority;
+	bool is_null;     /* the legacy default stream of its GPU */
+	bool is_blocking; /* takes turns with the NULL stream */
+	bool is_dying;    /* its id may have a new stream already */
+	bool is_busy;     /* on session::busy */
+	bool is_unjoined; /* on place::unjoined */
+	struct stream *next_busy, *next_unjoined;
+	uint64_t seen_serial; /* of place::null_serial */
+	CUevent event;        /* for joins; NULL until the first */
+};
+
+/* The NULL stream of a place; it needs no end of its own. */
+void stream_init_null(struct stream *stream, struct place *place);
+
+/*
+ * Before work: makes the stream's GPU current and the real stream, and orders
+ * it behind what it has to wait for.
+ */
+CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real);
+
+/* Before a mark or an event: the same, but nobody need wait for it. */
+CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstream *ret_real);
+
+/* Whether nothing was put on it since it was last seen idle, nor has to be waited for. */
+bool stream_is_idle(const struct session *session, const struct stream *stream);
+
+/*
+ * Looks which streams have come to rest, and frees those that were destroyed.
+ * Whether the session has no work on any GPU.
+ */
+bool streams_poll(struct session *session);
+
+/* Waits for all work of the session. CUDA_SUCCESS or the fault that ended it. */
+CUresult streams_wait(struct session *session);
+
+/* Destroys every stream; their work has ended, or the context has (`is_lost'). */
+void streams_free(struct session *session, bool is_lost);
+
+#endif

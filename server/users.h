@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef USERS_H
+#define USERS_H
+
+#include <stddef.h>
+
+/*
+ * Names the processes that have a GPU's device file open, as far as /proc lets
+ * us look: "12 (python3), 34 (Xorg)", or "none that we may see". Reads all of
+ * /proc: for error messages.
+ */
+void users_of_gpus(char *ret_text, size_t size);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Waiter threads of a session. waiters_watch() and _fini() by its worker, the
+ * rest on the waiters' own threads.
+ *
+ * Invariant: a watch is on one list, idle or queue, or in one waiter's hands.
+ */
+
+#include "device.h"
+#include "fault.h"
+#include "session.h"
+#include "thread.h"
+#include "waiter.h"
+
+void waiters_init(struct waiters *waiters)
+{
+	*waiters = (struct waiters){.queue_end = &waiters->queue};
+	pthread_mutex_init(&waiters->lock, NULL);
+	pthread_cond_init(&waiters->wanted, NULL);
+}
+
+/* The next watch to wait for; NULL at the end. */
+static struct watch *next_watch(struct waiters *waiters)
+{
+	struct watch *watch;
+
+	waiters->n_free_threads++;
+	while (!waiters->queue && !waiters->is_ending)
+		pthread_cond_wait(&waiters->wanted, &waiters->lock);
+	waiters->n_free_threads--;
+	watch = waiters->queue;
+	if (watch) {
+		waiters->n_queued--;
+		waiters->queue = watch->next;
+		if (!waiters->queue)
+			waiters->queue_end = &waiters->queue;
+	}
+	return watch;
+}
+
+static void put_idle(struct waiters *waiters, struct watch *watch)
+{
+	watch->next = waiters->idle;
+	waiters->idle = watch;
+}
+
+static void *run(void *arg)
+{
+	struct session *session = arg;
+	struct waiters *waiters = &session->waiters;
+	const struct device *current = NULL;
+	struct watch *watch;
+
+	pthread_mutex_lock(&waiters->lock);
+	while ((watch = next_watch(waiters))) {
+		pthread_mutex_unlock(&waiters->lock);
+		if (current != watch->device) {
+			cuda.cuCtxSetCurrent(watch->device->context);
+			current = watch->device;
+		}
+		fault_note(session, cuda.cuEventSynchronize(watch->event));
+		if (watch->is_call)
+			shm_add32((__shm uint32_t *)(uintptr_t)watch->word, 1);
+		shm_wake((__shm uint32_t *)(uintptr_t)watch->word);
+		pthread_mutex_lock(&waiters->lock);
+		waiters->n_calls -= watch->is_call;
+		put_idle(waiters, watch);
+	}
+	pthread_mutex_unlock(&waiters->lock);
+	return NULL;
+}
+
+/* One whose event is of that GPU, made at need. NULL: there are too many. Under the lock. */
+static struct watch *take_watch(struct waiters *waiters, const struct device *device)
+{
+	struct watch *watch;
+
+	for (struct watch **link = &waiters->idle; *link; link = &(*link)->next) {
+		watch = *link;
+		if (watch->device == device) {
+			*link = watch->next;
+			return watch;
+		}
+	}
+	if (waiters->n_watches >= WATCHES_MAX)
+		return NULL;
+	watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return NULL;
+	watch->device = device;
+	if (cuda.cuEventCreate(&watch->event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC) !=
+		CUDA_SUCCESS) {
+		free(watch);
+		return NULL;
+	}
+	waiters->n_watches++;
+	return watch;
+}
+
+/* Somebody will look at the queue: a free thread, a new one, or the next that comes free. */
+static bool call_thread(struct session *session, struct waiters *waiters)
+{
+	if (waiters->n_queued >= waiters->n_free_threads && waiters->n_threads < WAITERS_MAX &&
+		thread_start(&waiters->threads[waiters->n_threads], "mps-waiter", run, session) ==
+			0)
+		waiters->n_threads++;
+	else
+		pthread_cond_signal(&waiters->wanted);
+	return waiters->n_threads > 0;
+}
+
+/* Under the lock. */
+static CUresult put(struct session *session, struct watch *watch, CUstream real)
+{
+	struct waiters *waiters = &session->waiters;
+	CUresult result = cuda.cuEventRecord(watch->event, real);
+
+	watch->next = NULL;
+	if (result != CUDA_SUCCESS || !call_thread(session, waiters)) {
+		put_idle(waiters, watch);
+		return result;
+	}
+	*waiters->queue_end = watch;
+	waiters->queue_end = &watch->next;
+	waiters->n_queued++;
+	waiters->n_calls += watch->is_call;
+	return CUDA_SUCCESS;
+}
+
+CUresult waiters_watch(
+	struct session *session, uint32_t stream, const struct device *device, CUstream real)
+{
+	struct waiters *waiters = &session->waiters;
+	CUresult result = CUDA_SUCCESS;
+	struct watch *watch;
+
+	pthread_mutex_lock(&waiters->lock);
+	watch = take_watch(waiters, device);
+	if (watch) {
+		watch->word = (uint32_t *)&session->page->timeline[stream];
+		watch->is_call = false;
+		result = put(session, watch, real);
+	}
+	pthread_mutex_unlock(&waiters->lock);
+	return result;
+}
+
+CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real)
+{
+	struct waiters *waiters = &session->waiters;
+	CUresult result = CUDA_SUCCESS;
+	struct watch *watch = NULL;
+
+	pthread_mutex_lock(&waiters->lock);
+	if (waiters->n_calls < WATCH_CALLS_MAX)
+		watch = take_watch(waiters, device);
+	if (watch) {
+		watch->word = &session->page->n_asked;
+		watch->is_call = true;
+		result = put(session, watch, real);
+	}
+	pthread_mutex_unlock(&waiters->lock);
+	return result;
+}
+
+void waiters_fini(struct session *session, bool is_lost)
+{
+	struct waiters *waiters = &session->waiters;
+
+	pthread_mutex_lock(&waiters->lock);
+	waiters->is_ending = true;
+	pthread_cond_broadcast(&waiters->wanted);
+	pthread_mutex_unlock(&waiters->lock);
+	for (unsigned i = 0; i < waiters->n_threads; i++)
+		pthread_join(waiters->threads[i], NULL);
+	while (waiters->idle) {
+		struct watch *watch = waiters->idle;
+
+		waiters->idle = watch->next;
+		if (!is_lost)
+			cuda.cuEventDestroy_v2(watch->event);
+		free(watch);
+	}
+	pthread_mutex_destroy(&waiters->lock);
+	pthread_cond_destroy(&waiters->wanted);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The worker of a session: takes runs of messages out of the ring, serves each
+ * and completes it. One thread a session.
+ *
+ * Invariant: between a fetch and the next, every message handed on lies in the
+ * receiver's private memory and stays as it was when it was checked.
+ */
+
+#include <time.h>
+
+#include "deferred.h"
+#include "fault.h"
+#include "host.h"
+#include "log.h"
+#include "reply.h"
+#include "session.h"
+#include "worker.h"
+
+/* After the last message: the next of a busy client is there sooner than a wake-up. */
+#define SPIN_NS 50000
+#define SPINS_A_LOOK 64
+
+/* How long a worker sleeps: with work on the GPU to look after (rising), and without. */
+#define NAP_MIN_MS 5
+#define NAP_MAX_MS 200
+#define SLEEP_MS 60000
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void log_malformed(const struct session *session, const char *op, const char *why)
+{
+	log_line("Client " SESSION_NAME " of user %d sent a malformed message (%s: %s); its "
+		 "connection is closed",
+		SESSION_NAME_ARGS(session), (int)session->uid, op, why);
+}
+
+/* Execute: `reply' is the result. */
+static int execute(struct session *session, const struct message_head *msg)
+{
+	const char *why = "";
+	CUresult fault = fault_get();
+
+	if (unlikely(fault != CUDA_SUCCESS)) {
+		session->reply.result = (uint32_t)fault;
+		session->reply.size = 0;
+		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
+	}
+	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
+		log_malformed(session, op_name(msg->op), why);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+int worker_serve(struct session *session)
+{
+	const struct message_head *msg;
+	int r = ring_fetch(&session->receiver);
+
+	if (r < 0)
+		log_malformed(session, "ring", "more than it holds");
+	if (r <= 0)
+		return r;
+	while ((r = ring_take(&session->receiver, &msg)) > 0) {
+		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
+			return 1;
+		r = execute(session, msg);
+		if (r < 0)
+			return r;
+		reply_complete(session, msg);
+	}
+	if (r < 0)
+		log_malformed(session, "ring", "the size of a message");
+	return r < 0 ? r : 1;
+}
+
+/* Something came while we spun. */
+static bool spin(struct session *session)
+{
+	uint64_t until_ns = now_ns() + SPIN_NS;
+
+	do
+		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
+			if (ring_has_more(&session->receiver))
+				return true;
+			shm_relax();
+		}
+	while (now_ns() < until_ns);
+	return false;
+}
+
+/* The deferred calls must know who has work on a GPU. */
+static void tell_busy(struct session *session, bool is_busy)
+{
+	if (session->is_busy != is_busy)
+		deferred_busy(is_busy);
+	session->is_busy = is_busy;
+}
+
+/*
+ * Nothing to do: looks after what the session left behind, and sleeps. Until
+ * its last work has ended that takes a look now and then.
+ */
+static void rest(struct session *session, int *nap_ms)
+{
+	if (!session->busy && !session->has_spare && !session->has_host_spare) {
+		ring_sleep(&session->receiver, SLEEP_MS);
+		return;
+	}
+	ring_sleep(&session->receiver, *nap_ms);
+	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
+		return;
+	*nap_ms = MIN(2 * *nap_ms, NAP_MAX_MS);
+	if (fault_get() == CUDA_SUCCESS && streams_poll(session)) {
+		places_trim(session);
+		/* Pinning costs everybody: only who has long been idle gives it back. */
+		if (*nap_ms == NAP_MAX_MS)
+			host_trim(session);
+		tell_busy(session, false);
+	}
+}
+
+static void serve_until_end(struct session *session)
+{
+	int nap_ms = NAP_MIN_MS;
+
+	while (!atomic_load(&session->is_ending)) {
+		int r = worker_serve(session);
+
+		if (unlikely(places_are_pressed(session)) && streams_poll(session))
+			places_trim(session);
+		if (r < 0) {
+			session_drop(session);
+			return;
+		}
+		if (r > 0) {
+			nap_ms = NAP_MIN_MS;
+			if (session->busy)
+				tell_busy(session, true);
+		} else if (!spin(session)) {
+			rest(session, &nap_ms);
+		}
+	}
+}
+
+void *worker_run(void *arg)
+{
+	struct session *session = arg;
+
+	serve_until_end(session);
+	/* Of a client that was dropped the loop hears by its hang-up. */
+	while (!atomic_load(&session->is_ending))
+		ring_sleep(&session->receiver, NAP_MAX_MS);
+	session_clean_up(session);
+	tell_busy(session, false);
+	atomic_store(&session->is_done, true);
+	session->on_news(session->on_news_arg);
+	return NULL;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The counting driver: its tables, its device, its beginning.
+ *
+ * Invariant: every range handed to a copy, a fill or a launch was mapped or is
+ * a library's variable; else abort(), which is what a fuzzer looks for.
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_tables.h"
+
+struct fake_counts fake_counts;
+struct fake_switches fake_switches = {.memory = FAKE_MEMORY};
+struct fake_calls fake_calls;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct table reserved, mapped, registered, globals;
+uint64_t used_memory;
+
+static int context_object;
+
+void must(bool condition, const char *what)
+{
+	if (!condition) {
+		fprintf(stderr, "fake driver: the server asked for %s\n", what);
+		abort();
+	}
+}
+
+void table_add(struct table *table, uint64_t address, uint64_t size)
+{
+	must(size > 0 && table->n < FAKE_RANGES_MAX, "more than a test may");
+	for (unsigned i = 0; i < table->n; i++)
+		must(address + size <= table->list[i].address ||
+				address >= table->list[i].address + table->list[i].size,
+			"a range that overlaps another");
+	table->list[table->n++] = (struct range){address, size};
+}
+
+uint64_t table_remove(struct table *table, uint64_t address)
+{
+	for (unsigned i = 0; i < table->n; i++)
+		if (table->list[i].address == address) {
+			uint64_t size = table->list[i].size;
+
+			table->list[i] = table->list[--table->n];
+			return size;
+		}
+	must(false, "a range that is not there");
+	return 0;
+}
+
+bool table_has_byte(const struct table *table, uint64_t address, uint64_t *ret_end)
+{
+	for (unsigned i = 0; i < table->n; i++)
+		if (range_ok(address - table->list[i].address, 1, table->list[i].size)) {
+			*ret_end = table->list[i].address + table->list[i].size;
+			return true;
+		}
+	return false;
+}
+
+void must_have(const struct table *table, uint64_t address, uint64_t size, const char *what)
+{
+	uint64_t at = address, end = address + size;
+
+	must(size > 0 && end > address, what);
+	while (at < end)
+		must(table_has_byte(table, at, &at), what);
+}
+
+/* Of the GPU: mapped memory, or a variable. */
+void must_be_device(uint64_t address, uint64_t size)
+{
+	uint64_t end;
+
+	if (table_has_byte(&globals, address, &end))
+		must(address + size <= end, "memory past a variable");
+	else
+		must_have(&mapped, address, size, "memory that is not mapped");
+}
+
+/* The driver copies and fills within one registration only. */
+void must_be_pinned(uint64_t address, uint64_t size, const char *what)
+{
+	uint64_t end = 0;
+
+	must(table_has_byte(&registered, address, &end), what);
+	must(size <= end - address, "across two registrations");
+}
+
+void must_be_reached(uint64_t address, uint64_t size)
+{
+	uint64_t end;
+
+	if (table_has_byte(&registered, address, &end))
+		must_be_pinned(address, size, "pageable memory");
+	else
+		must_be_device(address, size);
+}
+
+CUresult fake_begin(void)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = (CUresult)fake_switches.fail_next;
+	fake_switches.fail_next = 0;
+	return result;
+}
+
+void fake_endp(int *held)
+{
+	(void)held;
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t fake_handle(void)
+{
+	static uint64_t last = 0x1000;
+
+	return ++last;
+}
+
+static CUresult get_version(int *version)
+{
+	*version = 13000;
+	return CUDA_SUCCESS;
+}
+
+static CUresult init(unsigned flags)
+{
+	(void)flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_count(int *count)
+{
+	*count = 1;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_handle(CUdevice *device, int ordinal)
+{
+	*device = ordinal;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_name(char *name, int len, CUdevice device)
+{
+	(void)device;
+	snprintf(name, (size_t)len, "Fake GPU");
+	return CUDA_SUCCESS;
+}
+
+static CUresult total_memory(size_t *bytes, CUdevice device)
+{
+	(void)device;
+	*bytes = FAKE_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	(void)device;
+	(void)attribute;
+	*value = 1024;
+	return CUDA_SUCCESS;
+}
+
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+	BEGIN();
+	(void)device;
+	fake_counts.contexts++;
+	*context = (CUcontext)&context_object;
+	return CUDA_SUCCESS;
+}
+
+static CUresult release(CUdevice device)
+{
+	BEGIN();
+	(void)device;
+	fake_counts.contexts--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_flags(CUdevice device, unsigned flags)
+{
+	(void)device;
+	(void)flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_current(CUcontext context)
+{
+	must(context == (CUcontext)&context_object, "a context that is not there");
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_limit(size_t *value, CUlimit limit)
+{
+	*value = 1024;
+	return limit < CU_LIMIT_MAX ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+}
+
+static CUresult priorities(int *least, int *greatest)
+{
+	*least = 0;
+	*greatest = -5;
+	return CUDA_SUCCESS;
+}
+
+static void set_device_calls(void)
+{
+	cuda.cuDriverGetVersion = get_version;
+	cuda.cuInit = init;
+	cuda.cuDeviceGet = device_handle;
+	cuda.cuDeviceGetCount = get_count;
+	cuda.cuDeviceGetName = get_name;
+	cuda.cuDeviceTotalMem_v2 = total_memory;
+	cuda.cuDeviceGetAttribute = get_attribute;
+	cuda.cuDevicePrimaryCtxRetain = retain;
+	cuda.cuDevicePrimaryCtxRelease_v2 = release;
+	cuda.cuDevicePrimaryCtxSetFlags_v2 = set_flags;
+	cuda.cuCtxSetCurrent = set_current;
+	cuda.cuCtxGetLimit = get_limit;
+	cuda.cuCtxGetStreamPriorityRange = priorities;
+}
+
+static void *no_symbol(void *library, const char *name)
+{
+	(void)library;
+	(void)name;
+	return NULL;
+}
+
+struct fake_counts fake_counts_now(void)
+{
+	struct fake_counts now;
+
+	pthread_mutex_lock(&lock);
+	now = fake_counts;
+	pthread_mutex_unlock(&lock);
+	return now;
+}
+
+void fake_cuda_start(void)
+{
+	cuda_api_load(&cuda, NULL, no_symbol);
+	set_device_calls();
+	fake_memory_start();
+	fake_work_start();
+	must(devices_init() == CUDA_SUCCESS, "no device");
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+/*
+ * A driver for tests of the server that does nothing but keep count, and
+ * aborts when it is asked for what the server must never ask: memory that is
+ * not mapped, an object that is not there, something given back twice. Work is
+ * done at once; only write-values really write. Any thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAKE_MEMORY (8ull << 30) /* of the one GPU */
+#define FAKE_PARAM_BYTES 24      /* of every kernel: 8, 4, 4 (padding), 8 */
+#define FAKE_GLOBAL_SIZE 256     /* of every library's variable */
+
+/* Live objects; all zero again when everything was given back. */
+struct fake_counts {
+	int contexts, streams, events, libraries, reservations, allocations, mappings;
+	int registrations;
+};
+
+/* Switches for tests. */
+struct fake_switches {
+	bool is_busy;       /* streams say that they are not done */
+	uint64_t memory;    /* bytes that cuMemCreate() may give; FAKE_MEMORY at first */
+	uint64_t blocked;   /* an address that cuMemAddressReserve() gives to nobody */
+	unsigned fail_next; /* CUresult of the next call that can fail; 0: none */
+};
+
+/* What was asked for, since the start. */
+struct fake_calls {
+	unsigned launches, copies, fills, waits, write_values, synchronizations;
+	uint32_t last_param_sum; /* of the bytes of the last launch's parameters */
+};
+
+extern struct fake_counts fake_counts;
+extern struct fake_switches fake_switches;
+extern struct fake_calls fake_calls;
+
+/* The same while other threads are at work. */
+struct fake_counts fake_counts_now(void);
+
+/* Fills the server's `cuda' and makes its devices known. Once a process. */
+void fake_cuda_start(void);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The memory of the counting driver: address space, allocations,
+ * registrations, copies and fills.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_tables.h"
+
+static uint64_t allocation_sizes[FAKE_RANGES_MAX];
+
+static CUresult granularity(
+	size_t *bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags flags)
+{
+	(void)prop;
+	(void)flags;
+	*bytes = GRANULARITY;
+	return CUDA_SUCCESS;
+}
+
+static CUresult memory_info(size_t *n_free, size_t *total)
+{
+	BEGIN();
+	*n_free = fake_switches.memory - used_memory;
+	*total = FAKE_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+static CUresult reserve(CUdeviceptr *ret, size_t size, size_t alignment, CUdeviceptr wanted,
+	unsigned long long flags)
+{
+	BEGIN();
+	(void)alignment;
+	(void)flags;
+	*ret = wanted == fake_switches.blocked ? 0x7000000000ull : wanted;
+	table_add(&reserved, *ret, size);
+	fake_counts.reservations++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unreserve(CUdeviceptr address, size_t size)
+{
+	BEGIN();
+	must(table_remove(&reserved, address) == size, "half a reservation back");
+	fake_counts.reservations--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	BEGIN();
+	(void)prop;
+	(void)flags;
+	must(size % GRANULARITY == 0 && size > 0, "an allocation of an odd size");
+	if (size > fake_switches.memory - used_memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < FAKE_RANGES_MAX; i++)
+		if (!allocation_sizes[i]) {
+			allocation_sizes[i] = size;
+			used_memory += size;
+			fake_counts.allocations++;
+			*ret = i + 1;
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult release_allocation(CUmemGenericAllocationHandle handle)
+{
+	BEGIN();
+	must(handle > 0 && handle <= FAKE_RANGES_MAX && allocation_sizes[handle - 1],
+		"an allocation that is not there");
+	used_memory -= allocation_sizes[handle - 1];
+	allocation_sizes[handle - 1] = 0;
+	fake_counts.allocations--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult map(CUdeviceptr address, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	BEGIN();
+	(void)flags;
+	must(offset == 0 && handle > 0 && handle <= FAKE_RANGES_MAX &&
+			allocation_sizes[handle - 1] == size,
+		"an odd mapping");
+	must_have(&reserved, address, size, "a mapping outside of a reservation");
+	table_add(&mapped, address, size);
+	fake_counts.mappings++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size)
+{
+	BEGIN();
+	must(!fake_switches.is_busy, "unmapping while its work runs");
+	must(table_remove(&mapped, address) == size, "half a mapping back");
+	fake_counts.mappings--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_access(
+	CUdeviceptr address, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	BEGIN();
+	(void)desc;
+	must(count == 1, "odd access");
+	must_have(&mapped, address, size, "access to what is not mapped");
+	return CUDA_SUCCESS;
+}
+
+static CUresult host_register(void *ptr, size_t size, unsigned flags)
+{
+	BEGIN();
+	(void)flags;
+	table_add(&registered, (uint64_t)(uintptr_t)ptr, size);
+	fake_counts.registrations++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult host_unregister(void *ptr)
+{
+	BEGIN();
+	must(!fake_switches.is_busy, "unpinning while its work runs");
+	table_remove(&registered, (uint64_t)(uintptr_t)ptr);
+	fake_counts.registrations--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult host_device_pointer(CUdeviceptr *ret, void *ptr, unsigned flags)
+{
+	(void)flags;
+	*ret = (CUdeviceptr)(uintptr_t)ptr;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_in(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
+{
+	BEGIN();
+	must(stream != NULL, "a copy on no stream");
+	must_be_device(dst, size);
+	must_be_pinned((uint64_t)(uintptr_t)src, size, "a copy of pageable memory");
+	fake_calls.copies++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_out(void *dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	return copy_in(src, dst, size, stream);
+}
+
+static CUresult copy_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	BEGIN();
+	must(stream != NULL, "a copy on no stream");
+	must_be_reached(dst, size);
+	must_be_reached(src, size);
+	fake_calls.copies++;
+	return CUDA_SUCCESS;
+}
+
+/* One end of a box, from its first byte to its last. */
+static void must_have_box(const CUDA_MEMCPY3D *copy, CUmemorytype type, uint64_t address,
+	uint64_t pitch, uint64_t rows)
+{
+	uint64_t size = ((copy->Depth - 1) * rows + copy->Height - 1) * pitch + copy->WidthInBytes;
+
+	must(pitch >= copy->WidthInBytes || copy->Height * copy->Depth == 1, "overlapping rows");
+	must(rows >= copy->Height || copy->Depth == 1, "overlapping slices");
+	if (type == CU_MEMORYTYPE_HOST)
+		must_have(&registered, address, size, "a copy of pageable memory");
+	else
+		must_be_device(address, size);
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream)
+{
+	BEGIN();
+	must(stream != NULL, "a copy on no stream");
+	must(copy->WidthInBytes && copy->Height && copy->Depth, "an empty box");
+	must_have_box(copy, copy->dstMemoryType,
+		copy->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->dstHost
+							  : copy->dstDevice,
+		copy->dstPitch, copy->dstHeight);
+	must_have_box(copy, copy->srcMemoryType,
+		copy->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->srcHost
+							  : copy->srcDevice,
+		copy->srcPitch, copy->srcHeight);
+	fake_calls.copies++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+	const CUDA_MEMCPY3D whole = {
+		.dstMemoryType = copy->dstMemoryType,
+		.dstHost = copy->dstHost,
+		.dstDevice = copy->dstDevice,
+		.dstPitch = copy->dstPitch,
+		.srcMemoryType = copy->srcMemoryType,
+		.srcHost = copy->srcHost,
+		.srcDevice = copy->srcDevice,
+		.srcPitch = copy->srcPitch,
+		.WidthInBytes = copy->WidthInBytes,
+		.Height = copy->Height,
+		.Depth = 1,
+	};
+
+	return copy_3d(&whole, stream);
+}
+
+static CUresult fill(uint64_t dst, uint64_t size, uint64_t width)
+{
+	BEGIN();
+	must(dst % width == 0, "a fill out of line");
+	must_be_reached(dst, size);
+	fake_calls.fills++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fill8(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)
+{
+	(void)value;
+	(void)stream;
+	return fill(dst, n, 1);
+}
+
+static CUresult fill16(CUdeviceptr dst, unsigned short value, size_t n, CUstream stream)
+{
+	(void)value;
+	(void)stream;
+	return fill(dst, n * 2, 2);
+}
+
+static CUresult fill32(CUdeviceptr dst, unsigned value, size_t n, CUstream stream)
+{
+	(void)value;
+	(void)stream;
+	return fill(dst, n * 4, 4);
+}
+
+static CUresult fill2d8(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width,
+	size_t height, CUstream stream)
+{
+	(void)value;
+	(void)stream;
+	return fill(dst, pitch * (height - 1) + width, 1);
+}
+
+static CUresult fill2d16(CUdeviceptr dst, size_t pitch, unsigned short value, size_t width,
+	size_t height, CUstream stream)
+{
+	(void)value;
+	(void)stream;
+	return fill(dst, pitch * (height - 1) + width * 2, 2);
+}
+
+static CUresult fill2d32(
+	CUdeviceptr dst, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream)
+{
+	(void)value;
+	(void)stream;
+	return fill(dst, pitch * (height - 1) + width * 4, 4);
+}
+
+void fake_memory_start(void)
+{
+	cuda.cuMemGetAllocationGranularity = granularity;
+	cuda.cuMemGetInfo_v2 = memory_info;
+	cuda.cuMemAddressReserve = reserve;
+	cuda.cuMemAddressFree = unreserve;
+	cuda.cuMemCreate = create;
+	cuda.cuMemRelease = release_allocation;
+	cuda.cuMemMap = map;
+	cuda.cuMemUnmap = unmap;
+	cuda.cuMemSetAccess = set_access;
+	cuda.cuMemHostRegister_v2 = host_register;
+	cuda.cuMemHostUnregister = host_unregister;
+	cuda.cuMemHostGetDevicePointer_v2 = host_device_pointer;
+	cuda.cuMemcpyHtoDAsync_v2 = copy_in;
+	cuda.cuMemcpyDtoHAsync_v2 = copy_out;
+	cuda.cuMemcpyDtoDAsync_v2 = copy_device;
+	cuda.cuMemcpyAsync = copy_device;
+	cuda.cuMemcpy2DAsync_v2 = copy_2d;
+	cuda.cuMemcpy3DAsync_v2 = copy_3d;
+	cuda.cuMemsetD8Async = fill8;
+	cuda.cuMemsetD16Async = fill16;
+	cuda.cuMemsetD32Async = fill32;
+	cuda.cuMemsetD2D8Async = fill2d8;
+	cuda.cuMemsetD2D16Async = fill2d16;
+	cuda.cuMemsetD2D32Async = fill2d32;
+}

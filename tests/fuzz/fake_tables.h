@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_TABLES_H
+#define FAKE_TABLES_H
+
+/*
+ * What the parts of the counting driver share: its lock, its ranges, and the
+ * words it ends with when the server asks for what it never must.
+ */
+
+#include "../../server/device.h"
+#include "../../server/driver.h"
+#include "fake_cuda.h"
+
+#define FAKE_RANGES_MAX 8192
+#define GRANULARITY (2ull << 20)
+
+struct range {
+	uint64_t address, size;
+};
+
+struct table {
+	struct range list[FAKE_RANGES_MAX];
+	unsigned n;
+};
+
+/* Under the lock. */
+extern struct table reserved, mapped, registered, globals;
+extern uint64_t used_memory;
+
+void must(bool condition, const char *what);
+void table_add(struct table *table, uint64_t address, uint64_t size);
+uint64_t table_remove(struct table *table, uint64_t address);
+bool table_has_byte(const struct table *table, uint64_t address, uint64_t *ret_end);
+void must_have(const struct table *table, uint64_t address, uint64_t size, const char *what);
+
+/* Of the GPU: mapped memory, or a variable. */
+void must_be_device(uint64_t address, uint64_t size);
+
+/* The driver copies and fills within one registration only. */
+void must_be_pinned(uint64_t address, uint64_t size, const char *what);
+
+/* Whatever the GPU reaches, of either kind. */
+void must_be_reached(uint64_t address, uint64_t size);
+
+/* A handle that nobody has. */
+uint64_t fake_handle(void);
+
+/* Every fake begins with this: the lock, until its end, and the switch. */
+#define BEGIN()                                                                                    \
+	CUresult failed_ = fake_begin();                                                           \
+	_cleanup_(fake_endp) int held_ _unused_ = 0;                                               \
+	if (failed_ != CUDA_SUCCESS)                                                               \
+	return failed_
+
+CUresult fake_begin(void);
+void fake_endp(int *held);
+
+/* The calls of each part. */
+void fake_memory_start(void);
+void fake_work_start(void);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fuzzer: messages one after the other, each straight into serve_message() of
+ * a session that has opened its GPU and has memory, a stream, a library and a
+ * kernel, so that the hand-written halves are reached, too.
+ */
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session_harness.h"
+#include "send.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void furnish(void)
+{
+	static const char image[] = "fake image";
+	struct param_layout params[8];
+	uint64_t limits[8], heap, heap_size, granularity, address;
+	int32_t least, greatest, attributes[16];
+	uint32_t n_params, param_bytes;
+
+	send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits);
+	send_memory_alloc(0, 4096, &address);
+	send_stream_create(DEVICES_MAX, 0, 0, 0);
+	harness_send_image(image, sizeof(image));
+	send_library_load(1, sizeof(image));
+	send_library_kernel(1, 1, "kernel", attributes, &param_bytes, params, 8, &n_params);
+}
+
+/* A message as ring_take() hands it on: aligned, in memory of its own size. */
+static bool serve_one(const uint8_t *data, size_t size)
+{
+	struct message_head *head = aligned_alloc(8, size);
+	const char *why;
+	int r;
+
+	assert(head);
+	memcpy(head, data, size);
+	head->size = (uint32_t)size;
+	head->reserved = 0;
+	r = serve_message(harness.session, head, &harness.session->reply, &why);
+	free(head);
+	return r == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	bool is_fine = true;
+
+	harness_open(false);
+	furnish();
+	/* Its image never comes: that wait is not what is looked for. */
+	close(harness.client);
+	harness.client = dup(harness.session->connection);
+	while (is_fine && size >= sizeof(struct message_head)) {
+		uint32_t length;
+
+		memcpy(&length, data, sizeof(length));
+		length = MAX(ALIGN_UP(length % MESSAGE_MAX, MESSAGE_ALIGN),
+			(uint32_t)sizeof(struct message_head));
+		length = MIN(length, (uint32_t)(size & ~(size_t)7));
+		is_fine = serve_one(data, length);
+		data += length;
+		size -= length;
+	}
+	harness_close();
+	return 0;
+}

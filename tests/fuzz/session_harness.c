@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The harness: what peer.c and the client library do around a session, without
+ * processes.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "../../server/deferred.h"
+#include "../../server/fault.h"
+#include "../../server/worker.h"
+#include "fake_cuda.h"
+#include "session_harness.h"
+#include "call.h"
+
+#define PATIENCE_MS 2000
+
+struct harness harness;
+
+static bool has_worker;
+
+static void on_news(void *arg)
+{
+	(void)arg;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+/* An assertion that fuzzers see, in every build. */
+static void must(bool condition, const char *what)
+{
+	if (!condition) {
+		fprintf(stderr, "harness: %s\n", what);
+		abort();
+	}
+}
+
+static void start_once(void)
+{
+	static bool is_started;
+
+	if (is_started)
+		return;
+	is_started = true;
+	fake_cuda_start();
+	must(deferred_start() == 0, "no thread");
+}
+
+int harness_try_open(void)
+{
+	static uint32_t last_id;
+	int fds[FRAME_WELCOME_FDS], ends[2], r;
+
+	start_once();
+	fault_forget();
+	r = session_new(++last_id, &harness.session, fds);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		close(fds[i]);
+	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
+	harness.session->connection = ends[0];
+	harness.session->pid = getpid();
+	harness.session->on_news = on_news;
+	harness.client = ends[1];
+	harness.late_errors = 0;
+	ring_sender_init(&harness.sender, harness.session->ring, harness.session->page);
+	has_worker = false;
+	return 0;
+}
+
+void harness_open(bool with_worker)
+{
+	must(harness_try_open() == 0, "no session");
+	has_worker = with_worker;
+	must(!with_worker || session_start(harness.session) == 0, "no worker");
+}
+
+/* Libraries go when everybody is idle, on a thread of their own. */
+static void wait_for_deferred(void)
+{
+	for (int i = 0; i < PATIENCE_MS * 10; i++) {
+		if (fake_counts_now().libraries == 0)
+			return;
+		nap();
+	}
+}
+
+void harness_close(void)
+{
+	struct session *session = harness.session;
+	struct fake_counts left;
+
+	for (int i = 0; has_worker && !atomic_load(&session->is_done); i++) {
+		session_end(session);
+		nap();
+		must(i < PATIENCE_MS * 10, "the worker does not end");
+	}
+	if (has_worker)
+		pthread_join(session->thread, NULL);
+	else
+		session_clean_up(session);
+	close(session->connection);
+	close(harness.client);
+	session_free(session);
+	harness.session = NULL;
+	wait_for_deferred();
+	left = fake_counts_now();
+	left.contexts = 0; /* the server keeps it */
+	must(memcmp(&left, &(struct fake_counts){0}, sizeof(left)) == 0,
+		"the session left something in the driver");
+}
+
+int harness_serve(void)
+{
+	int r;
+
+	do
+		r = worker_serve(harness.session);
+	while (r > 0);
+	return r;
+}
+
+void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail)
+{
+	struct ring_control *control = harness.session->ring;
+
+	memcpy((uint8_t *)harness.session->ring + RING_DATA_OFFSET, bytes, MIN(size, RING_SIZE));
+	shm_store32((__shm uint32_t *)(uintptr_t)&control->tail, tail);
+}
+
+void harness_send_image(const void *data, size_t size)
+{
+	struct frame_image frame = {0};
+	int fd;
+
+	must(shm_create_image("image", data, size, &fd) == 0, "no image");
+	frame_init(&frame, FRAME_IMAGE, 1);
+	frame.size = size;
+	must(frame_send(harness.client, &frame, &fd, PATIENCE_MS) == 0, "image not sent");
+	close(fd);
+}
+
+static int place(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+	unsigned n_tails)
+{
+	struct ring_part parts[5] = {{msg, msg_size}};
+
+	for (unsigned i = 0; i < n_tails; i++)
+		parts[1 + i] = tails[i];
+	return ring_push(&harness.sender, parts, 1 + n_tails, PATIENCE_MS, NULL, NULL);
+}
+
+CUresult call_post(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+	unsigned n_tails)
+{
+	msg->reply = 0;
+	return place(msg, msg_size, tails, n_tails) == 0 ? CUDA_SUCCESS
+							 : CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+	unsigned n_tails, void *ret_fixed, uint32_t fixed_size, void *ret_tail, uint32_t tail_max,
+	uint32_t *ret_tail_size)
+{
+	const struct page *page = harness.session->page;
+	const struct reply_head *head = &page->reply[0].head;
+
+	msg->reply = 1;
+	if (place(msg, msg_size, tails, n_tails) < 0)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	for (int i = 0; shm_load32((const __shm uint32_t *)(uintptr_t)&head->seq) != msg->seq;
+		i++) {
+		if (!has_worker && harness_serve() < 0)
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+		if (i > PATIENCE_MS * 10)
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+		if (has_worker)
+			nap();
+	}
+	if (head->result != CUDA_SUCCESS)
+		return (CUresult)head->result;
+	must(head->size >= fixed_size && head->size - fixed_size <= tail_max, "size of a reply");
+	if (ret_fixed)
+		memcpy(ret_fixed, head + 1, fixed_size);
+	if (ret_tail)
+		memcpy(ret_tail, (const uint8_t *)(head + 1) + fixed_size, head->size - fixed_size);
+	if (ret_tail_size)
+		*ret_tail_size = head->size - fixed_size;
+	return CUDA_SUCCESS;
+}
+
+CUresult harness_late_error(void)
+{
+	uint64_t error =
+		shm_load64((const __shm uint64_t *)(uintptr_t)&harness.session->page->error);
+
+	if ((uint32_t)(error >> 32) == harness.late_errors)
+		return CUDA_SUCCESS;
+	harness.late_errors = (uint32_t)(error >> 32);
+	return (CUresult)(uint32_t)error;
+}
+
+bool harness_wait(uint32_t stream, uint64_t value)
+{
+	const uint64_t *word = &harness.session->page->timeline[stream];
+
+	for (int i = 0; i < PATIENCE_MS * 10; i++) {
+		if (!has_worker)
+			harness_serve();
+		if (shm_load64((const __shm uint64_t *)(uintptr_t)word) >= value)
+			return true;
+		if (has_worker)
+			nap();
+	}
+	return false;
+}

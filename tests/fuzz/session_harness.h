@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_HARNESS_H
+#define SESSION_HARNESS_H
+
+/*
+ * A session of the server in this process, over the counting driver, and the
+ * client's end of its ring: for fuzzers and unit tests. One at a time.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../server/session.h"
+
+struct harness {
+	struct session *session;
+	struct ring_sender sender;
+	int client; /* the client's end of the connection */
+	uint32_t late_errors;
+};
+
+extern struct harness harness;
+
+/* Makes a session; `with_worker' starts its thread, else harness_serve() does its work. */
+void harness_open(bool with_worker);
+
+/* The same where memory may be short, without a worker. 0 or -errno. */
+int harness_try_open(void);
+
+/* Ends it as a client's death does, and checks that the driver has everything back. */
+void harness_close(void);
+
+/* Serves until nothing is left. 0, or -EBADMSG as worker_serve(). */
+int harness_serve(void);
+
+/* Writes bytes into the ring, from its beginning, and says that `tail' were placed. */
+void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail);
+
+/* Sends an image as a client does before library_load. `data' ends in a NUL for PTX. */
+void harness_send_image(const void *data, size_t size);
+
+/* The generated send_X() go by call_post() and call_ask(), which the harness defines. */
+
+/* A late error since the last time; CUDA_SUCCESS if there is none. */
+CUresult harness_late_error(void);
+
+/* Waits up to two seconds for a stream's timeline. */
+bool harness_wait(uint32_t stream, uint64_t value);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+/*
+ * What the example programs share: options, the check of a runtime call, time.
+ *
+ * A program verifies its own results on the host, prints `NAME: ok' or one
+ * line that says what was wrong, and exits with 0 or 1.
+ */
+
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct options {
+	double seconds; /* keep running for so long ... */
+	long rounds;    /* ... and at least so often */
+};
+
+static inline double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Reads `--seconds S' and `--rounds N'; anything else ends the program with its usage. */
+static inline struct options options_read(int argc, char **argv)
+{
+	struct options options = {0, 1};
+	int i;
+
+	for (i = 1; i + 1 < argc; i += 2) {
+		if (!strcmp(argv[i], "--seconds"))
+			options.seconds = atof(argv[i + 1]);
+		else if (!strcmp(argv[i], "--rounds"))
+			options.rounds = atol(argv[i + 1]);
+		else
+			break;
+	}
+	if (i < argc) {
+		fprintf(stderr, "usage: %s [--seconds S] [--rounds N]\n", argv[0]);
+		exit(2);
+	}
+	return options;
+}
+
+static inline void cuda_check(const char *name, cudaError_t error, const char *what, int line)
+{
+	if (error == cudaSuccess)
+		return;
+	printf("%s: line %d: %s: %s (%d)\n", name, line, what, cudaGetErrorString(error), error);
+	exit(1);
+}
+
+/* NAME is defined by each program. */
+#define CHECK(call) cuda_check(NAME, (call), #call, __LINE__)
+
+#endif

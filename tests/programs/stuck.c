@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Stands still until it is killed, with the GPU waiting for it: `stuck call' in
+ * a host function, `stuck word' with streams that wait for words which nobody
+ * writes. `stuck slow' is in a host function for two seconds, then ends well;
+ * `stuck idle' waits with its host functions done. Says `stuck: running' when it has come so far.
+ */
+
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME "stuck"
+#define CHECK(call) check((call), #call, __LINE__)
+
+enum {
+	STREAMS = 8,
+	EACH = 20,
+	SLOW_S = 2
+};
+
+static void check(CUresult result, const char *what, int line)
+{
+	const char *name = "?";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorName(result, &name);
+	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
+	exit(1);
+}
+
+static void say_running(void)
+{
+	printf(NAME ": running\n");
+	fflush(stdout);
+}
+
+static void call(void *data)
+{
+	const char *how = data;
+
+	if (!strcmp(how, "idle"))
+		return;
+	say_running();
+	if (!strcmp(how, "slow"))
+		sleep(SLOW_S);
+	else
+		for (;;)
+			pause();
+}
+
+static void nothing(void *data)
+{
+	(void)data;
+}
+
+/* Each of many streams has waits in a row, some on the same word. */
+static void wait_for_words(CUdeviceptr words, const CUstream *streams)
+{
+	for (unsigned i = 0; i < EACH; i++)
+		for (unsigned s = 0; s < STREAMS; s++)
+			CHECK(cuStreamWaitValue32(streams[s], words + 4ull * (s / 2), i + 1,
+				CU_STREAM_WAIT_VALUE_EQ));
+	say_running();
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+	CUdevice device = 0;
+	CUcontext context = NULL;
+	CUdeviceptr words = 0;
+	CUstream streams[STREAMS];
+
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&device, 0));
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuMemAlloc(&words, 64));
+	CHECK(cuMemsetD8(words, 0, 64));
+	for (unsigned s = 0; s < STREAMS; s++)
+		CHECK(cuStreamCreate(&streams[s], CU_STREAM_NON_BLOCKING));
+	if (!strcmp(how, "word"))
+		wait_for_words(words, streams);
+	else
+		CHECK(cuLaunchHostFunc(streams[0], call, (void *)how));
+	for (unsigned s = 0; s < STREAMS; s++)
+		for (unsigned i = 0; i < EACH; i++)
+			CHECK(cuLaunchHostFunc(streams[s], nothing, NULL));
+	CHECK(cuCtxSynchronize());
+	if (!strcmp(how, "idle")) {
+		say_running();
+		pause();
+	}
+	printf(NAME ": ok\n");
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_H
+#define CLIENT_H
+
+/*
+ * The hand-written half of each driver function that the client answers, called
+ * by the stubs. A function that works on a stream it does not name gets it as
+ * `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include "cuda_api.h"
+
+CUresult local_cuInit(unsigned int Flags);
+CUresult local_cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes);
+CUresult local_cuThingCopy(
+	CUdeviceptr dst, const void *src, CUbox box, float scale, CUstream implicit);
+CUresult local_cuThingRun(CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The client's half of each message. Any thread.
+ *
+ * Invariant: what is placed keeps every rule of the spec.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include "send.h"
+
+#include <string.h>
+
+#include "call.h"
+
+/* With its NUL; one that is too long for any message stays so. */
+static uint32_t string_size(const char *string)
+{
+	return (uint32_t)strnlen(string, MESSAGE_MAX) + 1;
+}
+
+CUresult send_scalars(uint8_t small, uint16_t medium, uint8_t flag, uint64_t large, uint32_t bits,
+	int32_t number, int64_t wide, float single, double double_one, const uint32_t triple[3])
+{
+	struct msg_scalars msg = {
+		.head.op = OP_SCALARS,
+		.small = small,
+		.medium = medium,
+		.flag = flag,
+		.large = large,
+		.bits = bits,
+		.number = number,
+		.wide = wide,
+		.single = single,
+		.double_one = double_one,
+	};
+
+	if (medium > 15u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flag != 1u && flag != 2u && flag != 4u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (large < 1u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (large > 0x200000000ull)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((bits & ~(uint32_t)5u) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (number < -3)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (number > 3)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < 3; i++)
+		if (triple[i] < 1u)
+			return CUDA_ERROR_INVALID_VALUE;
+	memcpy(msg.triple, triple, sizeof(msg.triple));
+	return call_post(&msg.head, sizeof(msg), NULL, 0);
+}
+
+CUresult send_ask(uint32_t thing, uint64_t source, uint32_t size, const char *name,
+	const void *data, uint32_t data_size, const struct pair *pairs, uint32_t n_pairs,
+	uint32_t *ret_one, uint64_t *ret_two, int32_t three[4], struct pair *found,
+	uint32_t n_found_max, uint32_t *ret_n_found)
+{
+	uint32_t name_size = string_size(name);
+	struct msg_ask msg = {
+		.head.op = OP_ASK,
+		.thing = thing,
+		.source = source,
+		.size = size,
+		.name_size = name_size,
+		.data_size = data_size,
+		.n_pairs = n_pairs,
+	};
+	const struct ring_part tails[] = {
+		{name, name_size},
+		{data, data_size},
+		{pairs, n_pairs * (uint32_t)sizeof(*pairs)},
+	};
+	struct reply_ask reply;
+	uint32_t tail_size = 0;
+	CUresult result;
+
+	if (name_size > 127u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (data_size < 2u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (data_size > 64u)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (n_pairs > 5u)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = call_ask(&msg.head, sizeof(msg), tails, ARRAY_SIZE(tails), &reply, sizeof(reply),
+		found, n_found_max * (uint32_t)sizeof(*found), &tail_size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (tail_size != (uint64_t)reply.n_found * sizeof(*found))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	*ret_one = reply.one;
+	*ret_two = reply.two;
+	memcpy(three, reply.three, sizeof(reply.three));
+	*ret_n_found = reply.n_found;
+	return CUDA_SUCCESS;
+}
+
+CUresult send_poke(void)
+{
+	struct msg_poke msg = {
+		.head.op = OP_POKE,
+	};
+
+	return call_post(&msg.head, sizeof(msg), NULL, 0);
+}
+
+CUresult send_wait(void)
+{
+	struct msg_wait msg = {
+		.head.op = OP_WAIT,
+	};
+
+	return call_ask(&msg.head, sizeof(msg), NULL, 0, NULL, 0, NULL, 0, NULL);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The server's half of each message. Worker thread of the session.
+ *
+ * Invariant: the hand-written half sees only arguments that keep every rule of
+ * the spec, objects that there are, and memory of its own session.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include "serve.h"
+
+#include <assert.h>
+#include <string.h>
+
+static int malformed(const char **ret_why, const char *why)
+{
+	*ret_why = why;
+	return -EBADMSG;
+}
+
+/* What fills a tail up to MESSAGE_ALIGN is zero. */
+static bool padding_ok(const uint8_t *tail, uint64_t size)
+{
+	for (uint64_t i = size; i % MESSAGE_ALIGN != 0; i++)
+		if (tail[i] != 0)
+			return false;
+	return true;
+}
+
+static bool string_ok(const uint8_t *string, uint32_t size)
+{
+	return memchr(string, '\0', size) == string + size - 1;
+}
+
+static int refused(struct reply *reply, CUresult result)
+{
+	reply->result = result;
+	return 0;
+}
+
+static int serve_scalars(struct session *session, const struct message_head *head,
+	struct reply *reply, const char **ret_why)
+{
+	const struct msg_scalars *msg = (const void *)head;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "scalars: size: exact");
+	if (head->reply != 0)
+		return malformed(ret_why, "scalars: reply: no slot");
+	if (msg->pad0 != 0)
+		return malformed(ret_why, "scalars: pad0: not zero");
+	if (msg->pad1 != 0)
+		return malformed(ret_why, "scalars: pad1: not zero");
+	if (msg->pad2 != 0)
+		return malformed(ret_why, "scalars: pad2: not zero");
+	if (msg->pad3 != 0)
+		return malformed(ret_why, "scalars: pad3: not zero");
+	if (msg->pad4 != 0)
+		return malformed(ret_why, "scalars: pad4: not zero");
+	if (msg->medium > 15u)
+		return malformed(ret_why, "scalars: medium: max");
+	if (msg->flag != 1u && msg->flag != 2u && msg->flag != 4u)
+		return malformed(ret_why, "scalars: flag: in");
+	if (msg->large < 1u)
+		return malformed(ret_why, "scalars: large: min");
+	if (msg->large > 0x200000000ull)
+		return malformed(ret_why, "scalars: large: max");
+	if ((msg->bits & ~(uint32_t)5u) != 0)
+		return malformed(ret_why, "scalars: bits: mask");
+	if (msg->number < -3)
+		return malformed(ret_why, "scalars: number: min");
+	if (msg->number > 3)
+		return malformed(ret_why, "scalars: number: max");
+	for (unsigned i = 0; i < 3; i++)
+		if (msg->triple[i] < 1u)
+			return malformed(ret_why, "scalars: triple: min");
+	reply->result = do_scalars(session, msg->small, msg->medium, msg->flag, msg->large,
+		msg->bits, msg->number, msg->wide, msg->single, msg->double_one, msg->triple);
+	return 0;
+}
+
+static int serve_ask(struct session *session, const struct message_head *head, struct reply *reply,
+	const char **ret_why)
+{
+	const struct msg_ask *msg = (const void *)head;
+	struct reply_ask *body = (void *)reply->body;
+	struct thing *thing;
+	uint64_t sum = sizeof(*msg);
+	uint64_t name_at;
+	uint64_t data_at;
+	uint64_t pairs_at;
+	const uint8_t *name;
+	const uint8_t *data;
+	const uint8_t *pairs;
+
+	if (head->size < sizeof(*msg))
+		return malformed(ret_why, "ask: size: exact");
+	if (head->reply < 1 || head->reply > REPLY_SLOTS)
+		return malformed(ret_why, "ask: reply: a slot");
+	if (msg->pad0 != 0)
+		return malformed(ret_why, "ask: pad0: not zero");
+	if (msg->name_size < 1u)
+		return malformed(ret_why, "ask: name: min");
+	if (msg->name_size > 127u)
+		return malformed(ret_why, "ask: name: max");
+	if (msg->data_size < 2u)
+		return malformed(ret_why, "ask: data: min");
+	if (msg->data_size > 64u)
+		return malformed(ret_why, "ask: data: max");
+	if (msg->n_pairs > 5u)
+		return malformed(ret_why, "ask: pairs: max");
+	name_at = sum;
+	sum += ALIGN_UP((uint64_t)msg->name_size, MESSAGE_ALIGN);
+	data_at = sum;
+	sum += ALIGN_UP((uint64_t)msg->data_size, MESSAGE_ALIGN);
+	pairs_at = sum;
+	sum += ALIGN_UP((uint64_t)msg->n_pairs * (uint64_t)sizeof(struct pair), MESSAGE_ALIGN);
+	if (sum != head->size)
+		return malformed(ret_why, "ask: size: exact");
+	name = (const uint8_t *)head + name_at;
+	if (!padding_ok(name, msg->name_size))
+		return malformed(ret_why, "ask: name: padding");
+	if (!string_ok(name, msg->name_size))
+		return malformed(ret_why, "ask: name: one NUL, at its end");
+	data = (const uint8_t *)head + data_at;
+	if (!padding_ok(data, msg->data_size))
+		return malformed(ret_why, "ask: data: padding");
+	pairs = (const uint8_t *)head + pairs_at;
+	if (!padding_ok(pairs, msg->n_pairs * (uint64_t)sizeof(struct pair)))
+		return malformed(ret_why, "ask: pairs: padding");
+	thing = session_thing(session, msg->thing);
+	if (!thing)
+		return refused(reply, CUDA_ERROR_INVALID_HANDLE);
+	if (!memory_check(session, msg->source, msg->size))
+		return refused(reply, CUDA_ERROR_INVALID_VALUE);
+	memset(body, 0, sizeof(*body));
+	reply->result = do_ask(session, thing, msg->source, msg->size, (const char *)name, data,
+		msg->data_size, (const void *)pairs, msg->n_pairs, &body->one, &body->two,
+		body->three, (void *)(body + 1), 7, &body->n_found);
+	assert(body->n_found <= 7);
+	if (reply->result == CUDA_SUCCESS)
+		reply->size = (uint32_t)(sizeof(*body) + body->n_found * sizeof(struct pair));
+	return 0;
+}
+
+static int serve_poke(struct session *session, const struct message_head *head, struct reply *reply,
+	const char **ret_why)
+{
+	if (head->size != sizeof(*head))
+		return malformed(ret_why, "poke: size: exact");
+	if (head->reply != 0)
+		return malformed(ret_why, "poke: reply: no slot");
+	reply->result = do_poke(session);
+	return 0;
+}
+
+static int serve_wait(struct session *session, const struct message_head *head, struct reply *reply,
+	const char **ret_why)
+{
+	if (head->size != sizeof(*head))
+		return malformed(ret_why, "wait: size: exact");
+	if (head->reply < 1 || head->reply > REPLY_SLOTS)
+		return malformed(ret_why, "wait: reply: a slot");
+	reply->result = do_wait(session);
+	return 0;
+}
+
+int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
+	const char **ret_why)
+{
+	reply->result = CUDA_SUCCESS;
+	reply->size = 0;
+	if (msg->reserved != 0)
+		return malformed(ret_why, "head: reserved: not zero");
+	switch (msg->op) {
+	case OP_SCALARS:
+		return serve_scalars(session, msg, reply, ret_why);
+	case OP_ASK:
+		return serve_ask(session, msg, reply, ret_why);
+	case OP_POKE:
+		return serve_poke(session, msg, reply, ret_why);
+	case OP_WAIT:
+		return serve_wait(session, msg, reply, ret_why);
+	default:
+		return malformed(ret_why, "unknown message");
+	}
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVE_H
+#define SERVE_H
+
+/*
+ * A message of a client, from bytes to a call of the hand-written half. Worker
+ * thread of the session.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include <cuda.h>
+
+#include "wire.h"
+
+struct session;
+struct thing;
+
+/* An answer on its way; the worker puts it into the page. */
+struct reply {
+	uint32_t result; /* CUresult */
+	uint32_t size;   /* bytes used of `body'; 0 unless CUDA_SUCCESS */
+	_Alignas(8) uint8_t body[REPLY_MAX - sizeof(struct reply_head)];
+};
+
+/*
+ * Serves one message that lies in private memory, 8-aligned, with `msg->size'
+ * bytes readable. 0: `reply' is filled in, also for a message without answer.
+ * -EBADMSG: malformed; `*ret_why' names message, field and rule.
+ */
+int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
+	const char **ret_why);
+
+/* Objects of a session by the ids their client gave them; NULL for none. */
+struct thing *session_thing(struct session *session, uint32_t id);
+
+/* Whether all `size' bytes from `address' are memory of this session. */
+bool memory_check(struct session *session, uint64_t address, uint64_t size);
+
+/*
+ * The hand-written halves. Tails lie in the private copy of the message and
+ * are gone when it is; results go to the reply and count only with CUDA_SUCCESS.
+ */
+CUresult do_scalars(struct session *session, uint8_t small, uint16_t medium, uint8_t flag,
+	uint64_t large, uint32_t bits, int32_t number, int64_t wide, float single,
+	double double_one, const uint32_t triple[3]);
+CUresult do_ask(struct session *session, struct thing *thing, uint64_t source, uint32_t size,
+	const char *name, const void *data, uint32_t data_size, const struct pair *pairs,
+	uint32_t n_pairs, uint32_t *ret_one, uint64_t *ret_two, int32_t three[4],
+	struct pair *found, uint32_t n_found_max, uint32_t *ret_n_found);
+CUresult do_poke(struct session *session);
+CUresult do_wait(struct session *session);
+
+#endif

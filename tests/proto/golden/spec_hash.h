@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SPEC_HASH_H
+#define SPEC_HASH_H
+
+/*
+ * What client, daemon and server compare when they meet.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#define SPEC_HASH 0xc735668e3925202bull
+
+#endif

@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * For each message: a valid one, one that breaks each rule, a call from end
+ * to end. For test_wire.c.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include <string.h>
+
+#include "proto/rules.h"
+#include "send.h"
+#include "serve.h"
+
+struct thing *session_thing(struct session *session, uint32_t id)
+{
+	(void)session;
+	return id == 0xdead ? NULL : object(id);
+}
+
+bool memory_check(struct session *session, uint64_t address, uint64_t size)
+{
+	(void)session;
+	if (!rules_strict)
+		return true;
+	switch (address) {
+	case 0x200000112000ull:
+		return size == 0x1130u;
+	default:
+		return false;
+	}
+}
+
+static uint32_t make_scalars(void *buffer)
+{
+	struct msg_scalars *msg = buffer;
+
+	memset(buffer, 0, 80);
+	msg->head.size = 80;
+	msg->head.op = OP_SCALARS;
+	msg->head.reply = 0;
+	msg->small = 16u;
+	msg->medium = 15u;
+	msg->flag = 4u;
+	msg->large = 0x1040u;
+	msg->bits = 0u;
+	msg->number = 3;
+	msg->wide = 4626744929685616;
+	msg->single = 128.5f;
+	msg->double_one = 144.5f;
+	msg->triple[0] = 0x10a0u;
+	msg->triple[1] = 0x10a1u;
+	msg->triple[2] = 0x10a2u;
+	return 80;
+}
+
+CUresult do_scalars(struct session *session, uint8_t small, uint16_t medium, uint8_t flag,
+	uint64_t large, uint32_t bits, int32_t number, int64_t wide, float single,
+	double double_one, const uint32_t triple[3])
+{
+	rules_done(OP_SCALARS, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(small == 16u);
+	EXPECT(medium == 15u);
+	EXPECT(flag == 4u);
+	EXPECT(large == 0x1040u);
+	EXPECT(bits == 0u);
+	EXPECT(number == 3);
+	EXPECT(wide == 4626744929685616);
+	EXPECT(single == 128.5f);
+	EXPECT(double_one == 144.5f);
+	EXPECT(triple[0] == 0x10a0u);
+	EXPECT(triple[1] == 0x10a1u);
+	EXPECT(triple[2] == 0x10a2u);
+	return CUDA_SUCCESS;
+}
+
+static void round_trip_scalars(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* medium: beyond max */
+static void attempt_scalars_0(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 16u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* medium: at max */
+static void attempt_scalars_1(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* flag: beyond in */
+static void attempt_scalars_2(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 0u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* flag: at in */
+static void attempt_scalars_3(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 1u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* flag: at in */
+static void attempt_scalars_4(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 2u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* flag: at in */
+static void attempt_scalars_5(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* large: beyond min */
+static void attempt_scalars_6(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(16u, 15u, 4u, 0u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* large: beyond max */
+static void attempt_scalars_7(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x200000001ull, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* large: at min */
+static void attempt_scalars_8(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(16u, 15u, 4u, 1u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* large: at max */
+static void attempt_scalars_9(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x200000000ull, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* bits: beyond mask */
+static void attempt_scalars_10(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 2u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* bits: at mask */
+static void attempt_scalars_11(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 5u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* number: beyond min */
+static void attempt_scalars_12(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, -4, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* number: beyond max */
+static void attempt_scalars_13(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 4, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* number: at min */
+static void attempt_scalars_14(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, -3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* number: at max */
+static void attempt_scalars_15(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0x10a2u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* triple: beyond min */
+static void attempt_scalars_16(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 0u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* triple: at min */
+static void attempt_scalars_17(void)
+{
+	const uint32_t triple[3] = {0x10a0u, 0x10a1u, 1u};
+	CUresult result;
+
+	result = send_scalars(
+		16u, 15u, 4u, 0x1040u, 0u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+static const struct attempt attempts_scalars[] = {
+	{"medium: beyond max", attempt_scalars_0, true},
+	{"medium: at max", attempt_scalars_1, false},
+	{"flag: beyond in", attempt_scalars_2, true},
+	{"flag: at in", attempt_scalars_3, false},
+	{"flag: at in", attempt_scalars_4, false},
+	{"flag: at in", attempt_scalars_5, false},
+	{"large: beyond min", attempt_scalars_6, true},
+	{"large: beyond max", attempt_scalars_7, true},
+	{"large: at min", attempt_scalars_8, false},
+	{"large: at max", attempt_scalars_9, false},
+	{"bits: beyond mask", attempt_scalars_10, true},
+	{"bits: at mask", attempt_scalars_11, false},
+	{"number: beyond min", attempt_scalars_12, true},
+	{"number: beyond max", attempt_scalars_13, true},
+	{"number: at min", attempt_scalars_14, false},
+	{"number: at max", attempt_scalars_15, false},
+	{"triple: beyond min", attempt_scalars_16, true},
+	{"triple: at min", attempt_scalars_17, false},
+};
+
+static const struct rule rules_scalars[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"scalars: reply: no slot", CUDA_SUCCESS, 6, 2, 0x1ull},
+	{"scalars: pad0: not zero", CUDA_SUCCESS, 17, 1, 0x1ull},
+	{"scalars: pad1: not zero", CUDA_SUCCESS, 21, 1, 0x1ull},
+	{"scalars: pad2: not zero", CUDA_SUCCESS, 22, 2, 0x1ull},
+	{"scalars: pad3: not zero", CUDA_SUCCESS, 52, 4, 0x1ull},
+	{"scalars: pad4: not zero", CUDA_SUCCESS, 76, 4, 0x1ull},
+	{"scalars: medium: max", CUDA_SUCCESS, 18, 2, 0x10ull},
+	{"scalars: flag: in", CUDA_SUCCESS, 20, 1, 0x0ull},
+	{"scalars: large: min", CUDA_SUCCESS, 24, 8, 0x0ull},
+	{"scalars: large: max", CUDA_SUCCESS, 24, 8, 0x200000001ull},
+	{"scalars: bits: mask", CUDA_SUCCESS, 32, 4, 0x2ull},
+	{"scalars: number: min", CUDA_SUCCESS, 36, 4, 0xfffffffcull},
+	{"scalars: number: max", CUDA_SUCCESS, 36, 4, 0x4ull},
+	{"scalars: triple: min", CUDA_SUCCESS, 72, 4, 0x0ull},
+};
+
+static uint32_t make_ask(void *buffer)
+{
+	struct msg_ask *msg = buffer;
+
+	memset(buffer, 0, 96);
+	msg->head.size = 96;
+	msg->head.op = OP_ASK;
+	msg->head.reply = 1;
+	msg->thing = 0x1110u;
+	msg->source = 0x200000112000ull;
+	msg->size = 0x1130u;
+	msg->name_size = 13;
+	memcpy((uint8_t *)buffer + 48, "namenamename", 13);
+	msg->data_size = 13;
+	fill((uint8_t *)buffer + 64, 13, 80);
+	msg->n_pairs = 3;
+	fill((uint8_t *)buffer + 80, 12, 96);
+	return 96;
+}
+
+CUresult do_ask(struct session *session, struct thing *thing, uint64_t source, uint32_t size,
+	const char *name, const void *data, uint32_t data_size, const struct pair *pairs,
+	uint32_t n_pairs, uint32_t *ret_one, uint64_t *ret_two, int32_t three[4],
+	struct pair *found, uint32_t n_found_max, uint32_t *ret_n_found)
+{
+	rules_done(OP_ASK, session);
+	touch(name, strlen(name) + 1);
+	touch(data, data_size);
+	touch(pairs, n_pairs * 4ull);
+	*ret_one = 0x1170u;
+	*ret_two = 0x11800000001180ull;
+	three[0] = 4496;
+	three[1] = 4497;
+	three[2] = 4498;
+	three[3] = 4499;
+	EXPECT(n_found_max == 7);
+	fill(found, 12, 160);
+	*ret_n_found = 3;
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(thing == object(4368));
+	EXPECT(source == 0x200000112000ull);
+	EXPECT(size == 0x1130u);
+	EXPECT(!strcmp(name, "namenamename"));
+	EXPECT(data_size == 13);
+	EXPECT(is_filled(data, 13, 80));
+	EXPECT(n_pairs == 3);
+	EXPECT(is_filled(pairs, 12, 96));
+	return CUDA_SUCCESS;
+}
+
+static void round_trip_ask(void)
+{
+	const char *name = "namenamename";
+	uint64_t data[2];
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13,
+		(void *)pairs, 3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+	EXPECT(one == 0x1170u);
+	EXPECT(two == 0x11800000001180ull);
+	EXPECT(three[0] == 4496);
+	EXPECT(three[1] == 4497);
+	EXPECT(three[2] == 4498);
+	EXPECT(three[3] == 4499);
+	EXPECT(n_found == 3);
+	EXPECT(is_filled(found, 12, 160));
+}
+
+/* name: at max */
+static void attempt_ask_0(void)
+{
+	const char *name = long_string(127);
+	uint64_t data[2];
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13,
+		(void *)pairs, 3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* name: beyond max */
+static void attempt_ask_1(void)
+{
+	const char *name = long_string(128);
+	uint64_t data[2];
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13,
+		(void *)pairs, 3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* name: at min */
+static void attempt_ask_2(void)
+{
+	const char *name = long_string(1);
+	uint64_t data[2];
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13,
+		(void *)pairs, 3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* data: at max */
+static void attempt_ask_3(void)
+{
+	const char *name = "namenamename";
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, long_bytes(), 64,
+		(void *)pairs, 3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* data: beyond max */
+static void attempt_ask_4(void)
+{
+	const char *name = "namenamename";
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, long_bytes(), 65,
+		(void *)pairs, 3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* data: at min */
+static void attempt_ask_5(void)
+{
+	const char *name = "namenamename";
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, long_bytes(), 2, (void *)pairs,
+		3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* data: beyond min */
+static void attempt_ask_6(void)
+{
+	const char *name = "namenamename";
+	uint64_t pairs[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(pairs, 12, 96);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, long_bytes(), 1, (void *)pairs,
+		3, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* pairs: at max */
+static void attempt_ask_7(void)
+{
+	const char *name = "namenamename";
+	uint64_t data[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13, long_bytes(),
+		5, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+/* pairs: beyond max */
+static void attempt_ask_8(void)
+{
+	const char *name = "namenamename";
+	uint64_t data[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13, long_bytes(),
+		6, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* pairs: at min */
+static void attempt_ask_9(void)
+{
+	const char *name = "namenamename";
+	uint64_t data[2];
+	uint32_t one = 0;
+	uint64_t two = 0;
+	int32_t three[4] = {0};
+	struct pair found[7];
+	uint32_t n_found = 0;
+	CUresult result;
+
+	fill(data, 13, 80);
+	result = send_ask(0x1110u, 0x200000112000ull, 0x1130u, name, (void *)data, 13, long_bytes(),
+		0, &one, &two, three, found, 7, &n_found);
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+static const struct attempt attempts_ask[] = {
+	{"name: at max", attempt_ask_0, false},
+	{"name: beyond max", attempt_ask_1, true},
+	{"name: at min", attempt_ask_2, false},
+	{"data: at max", attempt_ask_3, false},
+	{"data: beyond max", attempt_ask_4, true},
+	{"data: at min", attempt_ask_5, false},
+	{"data: beyond min", attempt_ask_6, true},
+	{"pairs: at max", attempt_ask_7, false},
+	{"pairs: beyond max", attempt_ask_8, true},
+	{"pairs: at min", attempt_ask_9, false},
+};
+
+static const struct rule rules_ask[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"ask: reply: a slot", CUDA_SUCCESS, 6, 2, 0x0ull},
+	{"ask: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
+	{"ask: pad0: not zero", CUDA_SUCCESS, 20, 4, 0x1ull},
+	{NULL, CUDA_ERROR_INVALID_HANDLE, 16, 4, 0xdeadull},
+	{NULL, CUDA_ERROR_INVALID_VALUE, 24, 8, 0xbad000ull},
+	{"ask: name: min", CUDA_SUCCESS, 36, 4, 0x0ull},
+	{"ask: name: max", CUDA_SUCCESS, 36, 4, 0x80ull},
+	{"ask: name: max", CUDA_SUCCESS, 36, 4, 0xffffffffull},
+	{"ask: name: padding", CUDA_SUCCESS, 63, 1, 0x1ull},
+	{"ask: name: one NUL, at its end", CUDA_SUCCESS, 48, 1, 0x0ull},
+	{"ask: name: one NUL, at its end", CUDA_SUCCESS, 60, 1, 0x78ull},
+	{"ask: data: min", CUDA_SUCCESS, 40, 4, 0x1ull},
+	{"ask: data: max", CUDA_SUCCESS, 40, 4, 0x41ull},
+	{"ask: data: max", CUDA_SUCCESS, 40, 4, 0xffffffffull},
+	{"ask: data: padding", CUDA_SUCCESS, 79, 1, 0x1ull},
+	{"ask: pairs: max", CUDA_SUCCESS, 44, 4, 0x6ull},
+	{"ask: pairs: max", CUDA_SUCCESS, 44, 4, 0xffffffffull},
+	{"ask: pairs: padding", CUDA_SUCCESS, 95, 1, 0x1ull},
+};
+
+static uint32_t make_poke(void *buffer)
+{
+	struct msg_poke *msg = buffer;
+
+	memset(buffer, 0, 16);
+	msg->head.size = 16;
+	msg->head.op = OP_POKE;
+	msg->head.reply = 0;
+	return 16;
+}
+
+CUresult do_poke(struct session *session)
+{
+	rules_done(OP_POKE, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	return CUDA_SUCCESS;
+}
+
+static void round_trip_poke(void)
+{
+	CUresult result;
+
+	result = send_poke();
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+static const struct rule rules_poke[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"poke: reply: no slot", CUDA_SUCCESS, 6, 2, 0x1ull},
+};
+
+static uint32_t make_wait(void *buffer)
+{
+	struct msg_wait *msg = buffer;
+
+	memset(buffer, 0, 16);
+	msg->head.size = 16;
+	msg->head.op = OP_WAIT;
+	msg->head.reply = 1;
+	return 16;
+}
+
+CUresult do_wait(struct session *session)
+{
+	rules_done(OP_WAIT, session);
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	return CUDA_SUCCESS;
+}
+
+static void round_trip_wait(void)
+{
+	CUresult result;
+
+	result = send_wait();
+	EXPECT(result == CUDA_SUCCESS);
+}
+
+static const struct rule rules_wait[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"wait: reply: a slot", CUDA_SUCCESS, 6, 2, 0x0ull},
+	{"wait: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
+};
+
+const struct rule_case rule_cases[] = {
+	{"scalars", make_scalars, round_trip_scalars, rules_scalars, ARRAY_SIZE(rules_scalars),
+		attempts_scalars, ARRAY_SIZE(attempts_scalars)},
+	{"ask", make_ask, round_trip_ask, rules_ask, ARRAY_SIZE(rules_ask), attempts_ask,
+		ARRAY_SIZE(attempts_ask)},
+	{"poke", make_poke, round_trip_poke, rules_poke, ARRAY_SIZE(rules_poke), NULL, 0},
+	{"wait", make_wait, round_trip_wait, rules_wait, ARRAY_SIZE(rules_wait), NULL, 0},
+};
+
+const unsigned n_rule_cases = ARRAY_SIZE(rule_cases);

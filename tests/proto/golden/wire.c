@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Names of numbers, and the proof that spec and headers agree. Any thread.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include "wire.h"
+
+_Static_assert(sizeof(struct message_head) == 16, "wire");
+_Static_assert(sizeof(struct reply_head) == 16, "wire");
+_Static_assert(MESSAGE_MAX == 65536, "proto/gen/spec.py");
+_Static_assert(REPLY_MAX == 16384, "proto/gen/spec.py");
+
+#ifdef THINGS_MAX
+_Static_assert(WIRE_THINGS_MAX == THINGS_MAX, "proto/cuda.spec and include/");
+#endif
+#ifdef TEXT_MAX
+_Static_assert(WIRE_TEXT_MAX == TEXT_MAX, "proto/cuda.spec and include/");
+#endif
+#ifdef HUGE
+_Static_assert(WIRE_HUGE == HUGE, "proto/cuda.spec and include/");
+#endif
+
+const char *op_name(uint16_t op)
+{
+	switch (op) {
+	case OP_SCALARS:
+		return "scalars";
+	case OP_ASK:
+		return "ask";
+	case OP_POKE:
+		return "poke";
+	case OP_WAIT:
+		return "wait";
+	default:
+		return "unknown";
+	}
+}
+
+static const struct {
+	uint32_t value;
+	const char *name;
+} results[] = {
+	{0, "CUDA_SUCCESS"},
+	{1, "CUDA_ERROR_INVALID_VALUE"},
+	{2, "CUDA_ERROR_OUT_OF_MEMORY"},
+	{999, "CUDA_ERROR_UNKNOWN"},
+};
+
+const char *cuda_result_name(uint32_t result)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+		if (results[i].value == result)
+			return results[i].name;
+	return NULL;
+}

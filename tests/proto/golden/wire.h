@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_H
+#define WIRE_H
+
+/*
+ * Messages and replies as they lie in shared memory. Tails follow the struct,
+ * each padded with zeros to MESSAGE_ALIGN; their lengths are in the struct alone.
+ *
+ * Made from proto/cuda.spec by proto/gen.py.
+ */
+
+#include "layout.h"
+
+#define WIRE_THINGS_MAX 16u
+#define WIRE_TEXT_MAX 127u
+#define WIRE_HUGE 0x200000000ull
+
+struct pair {
+	uint16_t left;
+	uint16_t right;
+};
+_Static_assert(sizeof(struct pair) == 4, "wire");
+
+enum op {
+	OP_SCALARS = 0x0101,
+	OP_ASK = 0x0102,
+	OP_POKE = 0x0201,
+	OP_WAIT = 0xfffe,
+};
+
+/* scalars: no answer */
+struct msg_scalars {
+	struct message_head head;
+	uint8_t small;
+	uint8_t pad0;
+	uint16_t medium;
+	uint8_t flag;
+	uint8_t pad1;
+	uint16_t pad2;
+	uint64_t large;
+	uint32_t bits;
+	int32_t number;
+	int64_t wide;
+	float single;
+	uint32_t pad3;
+	double double_one;
+	uint32_t triple[3];
+	uint32_t pad4;
+};
+_Static_assert(sizeof(struct msg_scalars) == 80, "wire");
+
+/* ask: waits for its answer */
+struct msg_ask {
+	struct message_head head;
+	uint32_t thing;
+	uint32_t pad0;
+	uint64_t source;
+	uint32_t size;
+	uint32_t name_size;
+	uint32_t data_size;
+	uint32_t n_pairs;
+};
+_Static_assert(sizeof(struct msg_ask) == 48, "wire");
+
+struct reply_ask {
+	uint32_t one;
+	uint32_t pad0;
+	uint64_t two;
+	int32_t three[4];
+	uint32_t n_found;
+	uint32_t pad1;
+};
+_Static_assert(sizeof(struct reply_ask) == 40, "wire");
+
+/* poke: no answer */
+struct msg_poke {
+	struct message_head head;
+};
+_Static_assert(sizeof(struct msg_poke) == 16, "wire");
+
+/* wait: waits for its answer */
+struct msg_wait {
+	struct message_head head;
+};
+_Static_assert(sizeof(struct msg_wait) == 16, "wire");
+
+/* The name of a message, for log lines; never NULL. */
+const char *op_name(uint16_t op);
+
+/* The name of a CUresult as cuda.h has it; NULL for one that it has not. */
+const char *cuda_result_name(uint32_t result);
+
+#endif

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The generator: what it makes of small.spec is golden/, broken specs are refused by line.
+
+    tests/proto/test_gen.py            runs the tests
+    tests/proto/test_gen.py --accept   writes golden/ anew: look at the difference
+"""
+
+import filecmp
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+GEN = os.path.join(ROOT, "proto", "gen.py")
+HEADERS = os.path.join(HERE, "headers")
+GOLDEN = os.path.join(HERE, "golden")
+SMALL = os.path.join(HERE, "small.spec")
+
+
+def generate(spec, out, headers=HEADERS):
+    return subprocess.run([sys.executable, GEN, "--spec", spec, "--headers", headers, "--out", out],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+class Generated(unittest.TestCase):
+    """Each test has a folder of its own."""
+
+    def setUp(self):
+        self.out = tempfile.mkdtemp(prefix="gen-")
+        self.addCleanup(shutil.rmtree, self.out)
+
+    def spec(self, text):
+        path = os.path.join(self.out, "changed.spec")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def hash_of(self, text):
+        done = generate(self.spec(text), self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return re.search(r"0x[0-9a-f]{16}", read(self.out, "spec_hash.h")).group(0)
+
+
+class Golden(Generated):
+    def test_golden(self):
+        done = generate(SMALL, self.out)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(sorted(os.listdir(self.out)), sorted(os.listdir(GOLDEN)))
+        for name in sorted(os.listdir(GOLDEN)):
+            with self.subTest(name):
+                self.assertEqual(read(self.out, name), read(GOLDEN, name))
+
+    def test_format(self):
+        tool = shutil.which("clang-format")
+        if not tool:
+            self.skipTest("no clang-format here")
+        shutil.copy(os.path.join(ROOT, ".clang-format"), self.out)
+        generate(SMALL, self.out)
+        for name in sorted(os.listdir(self.out)):
+            if not name.endswith((".c", ".h")) or name == "symbols.h":
+                continue
+            with self.subTest(name):
+                text = read(self.out, name)
+                shown = subprocess.run([tool, os.path.join(self.out, name)], capture_output=True,
+                                       text=True, check=True).stdout
+                self.assertEqual(shown, text)
+
+    def test_rules(self):
+        """The rule tests of small.spec, which has types and rules that the real one lacks."""
+        program = os.path.join(self.out, "test_rules")
+        sources = [os.path.join(ROOT, "tests", "unit", "test_wire.c")]
+        made = ("test_rules.c", "send.c", "serve.c", "wire.c")
+        sources += [os.path.join(GOLDEN, name) for name in made]
+        folders = [GOLDEN] + [os.path.join(ROOT, name) for name in ("tests", "client")]
+        command = [os.environ.get("CC", "cc"), "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra",
+                   "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror",
+                   "-iquote", os.path.join(ROOT, "include"), "-isystem", cuda_headers()]
+        command += ["-I" + folder for folder in folders] + sources + ["-o", program]
+        subprocess.run(command, check=True)
+        done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"\d\d+ passed, 0 failed\n$")
+
+    def test_unchanged_files_stay(self):
+        generate(SMALL, self.out)
+        before = {n: os.stat(os.path.join(self.out, n)).st_mtime_ns for n in os.listdir(self.out)}
+        path = os.path.join(self.out, "wire.h")
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("/* spoilt */\n")
+        time.sleep(0.02)
+        generate(SMALL, self.out)
+        after = {n: os.stat(os.path.join(self.out, n)).st_mtime_ns for n in os.listdir(self.out)}
+        self.assertEqual([n for n in before if before[n] != after[n]], ["wire.h"])
+        self.assertTrue(filecmp.cmp(path, os.path.join(GOLDEN, "wire.h"), shallow=False))
+
+
+class Hash(Generated):
+    """What makes two builds strangers to each other, and what does not."""
+
+    def setUp(self):
+        super().setUp()
+        self.text = read(SMALL)
+        self.hash = self.hash_of(self.text)
+
+    def test_same(self):
+        same = [self.text + "\n# a comment\n",
+                self.text.replace("\tin  u8  small", "\tin u8 small # x"),
+                self.text.replace("call cuThingRun local\n", "")]
+        for text in same:
+            self.assertNotEqual(text, self.text)
+            self.assertEqual(self.hash_of(text), self.hash)
+
+    def test_other(self):
+        other = [("max THINGS_MAX - 1", "max THINGS_MAX - 2"), ("1 << 4", "1 << 5"),
+                 ("= 0x0101 async", "= 0x0103 async"), ("= 0x0101 async", "= 0x0101 sync"),
+                 ("u64 large", "u64 larger"), ("u16 left", "u16 lefter"),
+                 ("\tin  i64 wide\n", "")]
+        for old, new in other:
+            with self.subTest(new):
+                self.assertIn(old, self.text)
+                self.assertNotEqual(self.hash_of(self.text.replace(old, new, 1)), self.hash)
+
+
+class Broken(Generated):
+    """broken/*.spec: the first line tells the error that the generator must say."""
+
+    def test_broken(self):
+        names = sorted(os.listdir(os.path.join(HERE, "broken")))
+        self.assertGreater(len(names), 30)
+        for name in names:
+            with self.subTest(name):
+                path = os.path.join(HERE, "broken", name)
+                want = read(path).split("\n", 1)[0]
+                self.assertTrue(want.startswith("# want: "), want)
+                done = generate(path, self.out)
+                self.assertEqual(done.stderr.strip(), f"{name}:{want[len('# want: '):]}")
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(os.listdir(self.out), [])
+
+    def test_no_headers(self):
+        done = generate(SMALL, self.out, self.out)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no cuda.h", done.stderr)
+
+    def test_no_spec(self):
+        done = generate(os.path.join(self.out, "none.spec"), self.out)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("none.spec", done.stderr)
+
+
+class Real(Generated):
+    """The spec of this project."""
+
+    def test_real(self):
+        begin = time.monotonic()
+        done = generate(os.path.join(ROOT, "proto", "cuda.spec"), self.out, cuda_headers())
+        took = time.monotonic() - begin
+        self.assertEqual(done.returncode, 0, done.stderr)
+        print(f"the whole spec in {took:.2f} s")
+        self.assertIn(" of 637 symbols served", read(self.out, "coverage.md").split("\n", 1)[0])
+        symbols = re.findall(r"^SYMBOL\((\w+)\)$", read(self.out, "symbols.h"), re.M)
+        table = set(re.findall(r"\d+:(\w+)", read(HERE, "proc-addresses-580.tsv")))
+        self.assertEqual(len(symbols), len(set(symbols)))
+        self.assertEqual(set(symbols), table)
+
+
+def cuda_headers():
+    """Where the Makefile finds them."""
+    told = subprocess.run([os.path.join(ROOT, "tests", "setup"), "--cuda"], capture_output=True,
+                          text=True, check=False).stdout.strip()
+    for folder in (told, os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
+        if folder and os.path.exists(os.path.join(folder, "include", "cuda.h")):
+            return os.path.join(folder, "include")
+    return "/usr/local/cuda/include"
+
+
+def main():
+    if "--accept" in sys.argv:
+        shutil.rmtree(GOLDEN, ignore_errors=True)
+        return generate(SMALL, GOLDEN).returncode
+    result = unittest.main(exit=False, argv=sys.argv[:1]).result
+    failed = len(result.failures) + len(result.errors)
+    print(f"{max(result.testsRun - failed, 0)} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

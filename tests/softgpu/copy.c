@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies: checked at the call, done by the stream.
+ *
+ * copy_run() runs in streams' threads without the driver's lock, the rest in
+ * any thread under it. An end that the GPU reaches is checked
+ * again when the copy is done; an end in pageable memory is the caller's word.
+ */
+
+#include "copy.h"
+
+#include "context.h"
+#include "memory.h"
+#include "stream.h"
+
+#include <string.h>
+
+/* A pageable source up to this size is staged, so that the call need not wait. */
+#define STAGED_MAX ((size_t)1 << 20)
+
+/* The bytes from the first to behind the last of a box; false if that overflows. */
+static bool box_extent(const struct copy_work *copy, size_t pitch, size_t slice, size_t *ret_size)
+{
+	size_t rows, layers;
+
+	if (__builtin_mul_overflow(pitch, copy->height - 1, &rows) ||
+		__builtin_mul_overflow(slice, copy->depth - 1, &layers) ||
+		__builtin_add_overflow(rows, layers, ret_size))
+		return false;
+	return !__builtin_add_overflow(*ret_size, copy->width, ret_size);
+}
+
+static bool copy_is_reached(const struct copy_work *copy)
+{
+	size_t dst, src;
+
+	return box_extent(copy, copy->dst_pitch, copy->dst_slice, &dst) &&
+	       box_extent(copy, copy->src_pitch, copy->src_slice, &src) &&
+	       (!copy->is_dst_device || range_reaches(copy->dst, dst)) &&
+	       (!copy->is_src_device || range_reaches(copy->src, src));
+}
+
+CUresult copy_run(const struct copy_work *copy)
+{
+	const uint64_t from = copy->staged ? (uint64_t)(uintptr_t)copy->staged : copy->src;
+
+	if (driver.copy_us > 0)
+		usleep(driver.copy_us);
+	if (!copy_is_reached(copy))
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	for (size_t z = 0; z < copy->depth; z++) {
+		for (size_t y = 0; y < copy->height; y++) {
+			uint64_t dst = copy->dst + z * copy->dst_slice + y * copy->dst_pitch;
+			uint64_t src = from + z * copy->src_slice + y * copy->src_pitch;
+
+			memmove((void *)(uintptr_t)dst, (void *)(uintptr_t)src, copy->width);
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+/*
+ * What kind of memory one end of a copy is. Host memory that begins in a
+ * registration must end in it.
+ */
+static CUresult end_classify(uint64_t address, size_t size, bool is_host_allowed, bool *ret_device)
+{
+	const struct range *range = range_find(address);
+
+	if (!address)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_device = range != NULL;
+	if (!range)
+		return is_host_allowed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return range_reaches(address, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_host)
+{
+	size_t dst, src;
+	CUresult result;
+
+	if (!box_extent(copy, copy->dst_pitch, copy->dst_slice, &dst) ||
+		!box_extent(copy, copy->src_pitch, copy->src_slice, &src))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = end_classify(copy->dst, dst, is_dst_host, &copy->is_dst_device);
+	if (result == CUDA_SUCCESS)
+		result = end_classify(copy->src, src, is_src_host, &copy->is_src_device);
+	return result;
+}
+
+static bool copy_is_staged(const struct copy_work *copy)
+{
+	return !copy->is_src_device && copy->is_dst_device && copy->height == 1 &&
+	       copy->depth == 1 && copy->width <= STAGED_MAX;
+}
+
+/*
+ * Submits a classified copy. Whatever touches pageable memory is done with it
+ * on return; a synchronous call also waits unless both ends are on a device.
+ */
+static CUresult copy_push(struct copy_work *copy, struct stream *stream, bool is_async)
+{
+	struct work work = {.kind = WORK_COPY};
+	const bool is_pageable = !copy->is_src_device || !copy->is_dst_device;
+	bool is_waited =
+		is_async ? is_pageable : !range_is_hidden(copy->dst) || !range_is_hidden(copy->src);
+	CUresult result;
+
+	if (!is_async && stream->capture)
+		return stream_check_sync(stream);
+	if (copy_is_staged(copy) && !stream->capture) {
+		copy->staged = malloc(copy->width);
+		if (!copy->staged)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		memcpy(copy->staged, (void *)(uintptr_t)copy->src, copy->width);
+		is_waited = is_waited && !is_async;
+	}
+	work.copy = *copy;
+	result = stream_push(stream, &work);
+	if (result != CUDA_SUCCESS || stream->capture || !is_waited)
+		return result;
+	return stream_wait(stream, stream->submitted);
+}
+
+CUresult copy_submit(
+	struct copy_work *copy, CUstream handle, bool is_async, bool is_dst_host, bool is_src_host)
+{
+	struct stream *stream;
+	CUresult result = stream_get(handle, &stream);
+
+	if (result != CUDA_SUCCESS || copy->width == 0 || copy->height == 0 || copy->depth == 0)
+		return result;
+	result = copy_classify(copy, is_dst_host, is_src_host);
+	return result == CUDA_SUCCESS ? copy_push(copy, stream, is_async) : result;
+}
+
+/* Which ends of a copy may be pageable memory. */
+enum ends {
+	ENDS_DEVICE = 0,
+	DST_HOST = 1,
+	SRC_HOST = 2,
+	ENDS_ANY = 3
+};
+
+static CUresult copy_line(CUdeviceptr dst, CUdeviceptr src, size_t size, enum ends ends,
+	CUstream handle, bool is_async)
+{
+	struct copy_work copy = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
+
+	return copy_submit(&copy, handle, is_async, ends & DST_HOST, ends & SRC_HOST);
+}
+
+static CUdeviceptr host(const void *p)
+{
+	return (CUdeviceptr)(uintptr_t)p;
+}
+
+ENTER_DEFAULT_STREAM(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size),
+	copy_line(dst, host(src), size, SRC_HOST, stream, false))
+ENTER_DEFAULT_STREAM(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size),
+	copy_line(host(dst), src, size, DST_HOST, stream, false))
+ENTER_DEFAULT_STREAM(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size),
+	copy_line(dst, src, size, ENDS_DEVICE, stream, false))
+ENTER_DEFAULT_STREAM(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size),
+	copy_line(dst, src, size, ENDS_ANY, stream, false))
+ENTER_STREAM(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
+	copy_line(dst, host(src), size, SRC_HOST, stream, true))
+ENTER_STREAM(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
+	copy_line(host(dst), src, size, DST_HOST, stream, true))
+ENTER_STREAM(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+	copy_line(dst, src, size, ENDS_DEVICE, stream, true))
+ENTER_STREAM(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
+	copy_line(dst, src, size, ENDS_ANY, stream, true))
+
+static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+	CUcontext src_context, size_t size, CUstream handle, bool is_async)
+{
+	struct context *context;
+
+	if (!dst_context || !src_context || context_get(dst_context, &context) != CUDA_SUCCESS ||
+		context_get(src_context, &context) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return copy_line(dst, src, size, ENDS_DEVICE, handle, is_async);
+}
+
+ENTER_DEFAULT_STREAM(cuMemcpyPeer,
+	(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+		size_t size),
+	copy_peer(dst, dst_context, src, src_context, size, stream, false))
+ENTER_STREAM(cuMemcpyPeerAsync,
+	(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
+		size_t size, CUstream stream),
+	copy_peer(dst, dst_context, src, src_context, size, stream, true))

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COPY_H
+#define COPY_H
+
+/* What linear copies, boxes and graph nodes have in common. All under the driver's lock. */
+
+#include "work.h"
+
+/*
+ * Finds out what kind of memory the ends of a copy are, and that all of it is
+ * there; an end may be pageable memory only where it is said to be the host's.
+ */
+CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_host);
+
+/* Classifies and submits. An asynchronous one still waits for its pageable memory. */
+CUresult copy_submit(
+	struct copy_work *copy, CUstream handle, bool is_async, bool is_dst_host, bool is_src_host);
+
+/* For graph nodes. */
+CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work);
+CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work);
+
+#endif

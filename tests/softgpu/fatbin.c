@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The fatbin reader of the software GPU. Runs on the thread that loads a
+ * module. No byte of the image is used before it was found to lie within it.
+ */
+
+#include "fatbin.h"
+
+#include <string.h>
+#include <lz4.h>
+#include <zstd.h>
+
+#include "base.h"
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define FATBIN_HEADER_MIN 16u
+#define FATBIN_ENTRY_MIN 64u
+
+/* Of what an entry unpacks to: well above any PTX, well below the machine's memory. */
+#define FATBIN_TEXT_MAX (1ull << 30)
+
+enum fatbin_kind {
+	FATBIN_PTX = 1,
+	FATBIN_ELF = 2,
+};
+
+enum fatbin_flags {
+	FATBIN_LZ4 = 0x2000,
+	FATBIN_ZSTD = 0x8000,
+};
+
+struct fatbin_entry {
+	uint16_t kind;
+	uint32_t arch;
+	uint64_t flags;
+	const uint8_t *payload; /* in the image */
+	uint64_t payload_size;  /* without the padding, where the entry tells */
+	uint64_t unpacked_size;
+};
+
+static uint64_t read_le(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	while (n--)
+		v = v << 8 | p[n];
+	return v;
+}
+
+int fatbin_is(const void *image, size_t size)
+{
+	return size >= FATBIN_HEADER_MIN && read_le(image, 4) == FATBIN_MAGIC;
+}
+
+/* Reads the entry at `off'; *ret_next is where the next one starts. */
+static int entry_read(const uint8_t *body, uint64_t body_size, uint64_t off,
+	struct fatbin_entry *ret_entry, uint64_t *ret_next)
+{
+	const uint8_t *p = body + off;
+	uint64_t header, size, packed;
+
+	if (!range_ok(off, FATBIN_ENTRY_MIN, body_size))
+		return -EBADMSG;
+	header = read_le(p + 4, 4);
+	size = read_le(p + 8, 8);
+	packed = read_le(p + 16, 4);
+	if (header < FATBIN_ENTRY_MIN || !range_ok(off, header, body_size) ||
+		!range_ok(off + header, size, body_size))
+		return -EBADMSG;
+	*ret_entry = (struct fatbin_entry){
+		.kind = (uint16_t)read_le(p, 2),
+		.arch = (uint32_t)read_le(p + 28, 4),
+		.flags = read_le(p + 40, 8),
+		.payload = p + header,
+		.payload_size = packed ? packed : size,
+		.unpacked_size = read_le(p + 56, 8),
+	};
+	if (ret_entry->payload_size > size)
+		return -EBADMSG;
+	*ret_next = off + header + size;
+	return 0;
+}
+
+static int entry_inflate(const struct fatbin_entry *entry, char *text)
+{
+	if (entry->flags & FATBIN_ZSTD) {
+		size_t n = ZSTD_decompress(
+			text, entry->unpacked_size, entry->payload, entry->payload_size);
+
+		return ZSTD_isError(n) || n != entry->unpacked_size ? -EBADMSG : 0;
+	}
+	if (entry->payload_size > INT32_MAX)
+		return -EBADMSG;
+	if (LZ4_decompress_safe((const char *)entry->payload, text, (int)entry->payload_size,
+		    (int)entry->unpacked_size) != (int)entry->unpacked_size)
+		return -EBADMSG;
+	return 0;
+}
+
+static int entry_unpack(const struct fatbin_entry *entry, char **ret_text, size_t *ret_len)
+{
+	bool packed = entry->flags & (FATBIN_LZ4 | FATBIN_ZSTD);
+	uint64_t len = packed ? entry->unpacked_size : entry->payload_size;
+	_cleanup_free_ char *text = NULL;
+	int r;
+
+	if (len > FATBIN_TEXT_MAX)
+		return -EBADMSG;
+	text = malloc(len + 1);
+	if (!text)
+		return -ENOMEM;
+	if (packed) {
+		r = entry_inflate(entry, text);
+		if (r < 0)
+			return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
+	} else {
+		memcpy(text, entry->payload, len);
+	}
+	text[len] = '\0';
+	*ret_len = strlen(text);
+	*ret_text = TAKE_PTR(text);
+	return 0;
+}
+
+/* What was found in a walk over the entries. */
+struct fatbin_choice {
+	struct fatbin_entry best;  /* the highest PTX that the GPU could compile */
+	struct fatbin_entry above; /* the lowest that it could not */
+	bool has_machine_code;
+};
+
+static void choice_add(
+	struct fatbin_choice *choice, const struct fatbin_entry *entry, uint32_t max_arch)
+{
+	if (entry->kind == FATBIN_ELF && entry->arch <= max_arch)
+		choice->has_machine_code = true;
+	if (entry->kind != FATBIN_PTX)
+		return;
+	if (entry->arch > max_arch) {
+		if (!choice->above.payload || entry->arch < choice->above.arch)
+			choice->above = *entry;
+	} else if (!choice->best.payload || entry->arch > choice->best.arch) {
+		choice->best = *entry;
+	}
+}
+
+int fatbin_find_ptx(
+	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len)
+{
+	const uint8_t *p = image;
+	struct fatbin_choice choice = {0};
+	uint64_t header, body_size, off;
+
+	if (!fatbin_is(image, size))
+		return -EBADMSG;
+	header = read_le(p + 6, 2);
+	body_size = read_le(p + 8, 8);
+	if (header < FATBIN_HEADER_MIN || header > size || !range_ok(header, body_size, size))
+		return -EBADMSG;
+	for (off = 0; off < body_size;) {
+		struct fatbin_entry entry;
+		int r = entry_read(p + header, body_size, off, &entry, &off);
+
+		if (r < 0)
+			return r;
+		choice_add(&choice, &entry, max_arch);
+	}
+	if (choice.best.payload)
+		return entry_unpack(&choice.best, ret_text, ret_len);
+	if (choice.above.payload && choice.has_machine_code)
+		return entry_unpack(&choice.above, ret_text, ret_len);
+	return -ENOEXEC;
+}

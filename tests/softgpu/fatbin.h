@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FATBIN_H
+#define FATBIN_H
+
+/*
+ * Reads a fatbin: the container that nvcc makes, with an entry for each form
+ * and architecture of the same code. Entries may be packed with LZ4 or zstd.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether the image starts as a fatbin does. */
+int fatbin_is(const void *image, size_t size);
+
+/*
+ * Finds the PTX of the highest architecture that is at most `max_arch' (90 is
+ * sm_90) and unpacks it. Where only machine code goes that low, as a build for
+ * all architectures has it, the lowest PTX above stands for it. On success
+ * *ret_text is NUL-terminated and the caller's to free. -ENOEXEC: no such PTX.
+ * -EBADMSG: malformed. -ENOMEM.
+ */
+int fatbin_find_ptx(
+	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len);
+
+#endif

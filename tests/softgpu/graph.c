@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs and their edges.
+ *
+ * Runs in any thread, under the driver's lock. A node depends on nodes of its
+ * own graph alone.
+ */
+
+#include "graph.h"
+
+#include <string.h>
+
+static uint64_t last_mark;
+
+struct graph *graph_new(void)
+{
+	struct graph *graph = calloc(1, sizeof(*graph));
+
+	if (!graph)
+		return NULL;
+	graph->refs = 1;
+	graph->tail = &graph->nodes;
+	object_add(&graph->object, OBJECT_GRAPH);
+	stat_add(STAT_GRAPHS, 1);
+	return graph;
+}
+
+static void node_free(struct node *node)
+{
+	object_remove(&node->object);
+	work_fini(&node->work);
+	free(node->dependencies);
+	free(node->param_pointers);
+	free(node);
+}
+
+/* Child graphs that are let go are freed in turn, by a list and not by recursion. */
+void graph_unref(struct graph *graph)
+{
+	struct graph *pending = NULL;
+
+	if (!graph || --graph->refs > 0)
+		return;
+	graph->pending = NULL;
+	pending = graph;
+	while (pending) {
+		graph = pending;
+		pending = graph->pending;
+		object_remove(&graph->object);
+		stat_add(STAT_GRAPHS, -1);
+		while (graph->nodes) {
+			struct node *node = graph->nodes;
+
+			graph->nodes = node->next;
+			if (node->child && --node->child->refs == 0) {
+				node->child->pending = pending;
+				pending = node->child;
+			}
+			node_free(node);
+		}
+		free(graph);
+	}
+}
+
+CUgraphNodeType node_type_of(const struct work *work)
+{
+	switch (work->kind) {
+	case WORK_KERNEL:
+		return CU_GRAPH_NODE_TYPE_KERNEL;
+	case WORK_COPY:
+		return CU_GRAPH_NODE_TYPE_MEMCPY;
+	case WORK_FILL:
+		return CU_GRAPH_NODE_TYPE_MEMSET;
+	case WORK_HOST:
+		return CU_GRAPH_NODE_TYPE_HOST;
+	case WORK_MEMOPS:
+		return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+	case WORK_WAIT_EVENT:
+		return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+	case WORK_RECORD_EVENT:
+		return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+	default:
+		return CU_GRAPH_NODE_TYPE_EMPTY;
+	}
+}
+
+CUresult node_depend(struct node *node, struct node *const *on, size_t n)
+{
+	struct node **grown;
+
+	if (n == 0)
+		return CUDA_SUCCESS;
+	for (size_t i = 0; i < n; i++)
+		if (on[i]->graph != node->graph || on[i] == node)
+			return CUDA_ERROR_INVALID_VALUE;
+	grown = realloc(node->dependencies, (node->n_dependencies + n) * sizeof(struct node *));
+	if (!grown)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	node->dependencies = grown;
+	memcpy(&grown[node->n_dependencies], on, n * sizeof(struct node *));
+	node->n_dependencies += n;
+	return CUDA_SUCCESS;
+}
+
+CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t n,
+	CUgraphNodeType type, struct work *work, struct node **ret_node)
+{
+	struct node *node = calloc(1, sizeof(*node));
+	CUresult result;
+
+	if (!node) {
+		work_fini(work);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	node->graph = graph;
+	node->type = type;
+	node->work = *work;
+	result = node_depend(node, dependencies, n);
+	if (result != CUDA_SUCCESS) {
+		node_free(node);
+		return result;
+	}
+	*graph->tail = node;
+	graph->tail = &node->next;
+	graph->n_nodes++;
+	object_add(&node->object, OBJECT_NODE);
+	*ret_node = node;
+	return CUDA_SUCCESS;
+}
+
+static bool node_is_free(const struct node *node, uint64_t mark)
+{
+	for (size_t i = 0; i < node->n_dependencies; i++)
+		if (node->dependencies[i]->mark != mark)
+			return false;
+	return node->mark != mark;
+}
+
+/* Puts a graph's nodes in order at `out'; false if they go in a circle. */
+static bool graph_order(struct graph *graph, struct node **out)
+{
+	uint64_t mark = ++last_mark;
+	size_t n = 0, before = SIZE_MAX;
+
+	while (n != before) {
+		before = n;
+		for (struct node *node = graph->nodes; node; node = node->next) {
+			if (!node_is_free(node, mark))
+				continue;
+			node->mark = mark;
+			out[n++] = node;
+		}
+	}
+	return n == graph->n_nodes;
+}
+
+CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n)
+{
+	_cleanup_free_ struct node **nodes = calloc(graph->n_nodes + 1, sizeof(struct node *));
+	size_t n = graph->n_nodes;
+	struct node **grown;
+
+	if (!nodes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!graph_order(graph, nodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n; i++) {
+		struct graph *child = nodes[i]->child;
+
+		if (!child)
+			continue;
+		/* The child's nodes take the place of its node, and are looked at next. */
+		grown = realloc(nodes, (n + child->n_nodes + 1) * sizeof(struct node *));
+		if (!grown)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		nodes = grown;
+		memmove(&nodes[i + child->n_nodes], &nodes[i + 1],
+			(n - i - 1) * sizeof(struct node *));
+		if (!graph_order(child, &nodes[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+		n += child->n_nodes - 1;
+		i--;
+	}
+	*ret_n = n;
+	*ret_nodes = TAKE_PTR(nodes);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
+{
+	struct graph *graph;
+
+	ENTER(CALL_INIT);
+	if (!phGraph || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	graph = graph_new();
+	if (!graph)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*phGraph = (CUgraph)graph;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph hGraph)
+{
+	struct graph *graph;
+
+	ENTER(CALL_INIT);
+	graph = object_find(OBJECT_GRAPH, hGraph);
+	if (!graph || graph->is_child)
+		return CUDA_ERROR_INVALID_VALUE;
+	graph_unref(graph);
+	return CUDA_SUCCESS;
+}
+
+static struct node *clone_of(const struct graph *clone, const struct node *original)
+{
+	for (struct node *node = clone->nodes; node; node = node->next)
+		if (node->original == original)
+			return node;
+	return NULL;
+}
+
+/* The clone's node has the dependencies of its original, as clones. */
+static CUresult clone_node(struct graph *clone, const struct node *original)
+{
+	struct work work;
+	struct node *node, *on;
+	CUresult result = work_dup(&original->work, &work);
+
+	if (result == CUDA_SUCCESS)
+		result = node_new(clone, NULL, 0, original->type, &work, &node);
+	if (result != CUDA_SUCCESS)
+		return result;
+	node->original = original;
+	node->child = original->child;
+	if (node->child)
+		node->child->refs++;
+	for (size_t i = 0; i < original->n_dependencies && result == CUDA_SUCCESS; i++) {
+		on = clone_of(clone, original->dependencies[i]);
+		result = on ? node_depend(node, &on, 1) : CUDA_ERROR_INVALID_VALUE;
+	}
+	return result;
+}
+
+static CUresult clone_nodes(struct graph *clone, struct graph *original)
+{
+	struct node **nodes = calloc(original->n_nodes + 1, sizeof(struct node *));
+	CUresult result = CUDA_SUCCESS;
+
+	if (!nodes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!graph_order(original, nodes))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < original->n_nodes && result == CUDA_SUCCESS; i++)
+		result = clone_node(clone, nodes[i]);
+	free(nodes);
+	return result;
+}
+
+static CUresult graph_clone(struct graph *original, struct graph **ret_clone)
+{
+	struct graph *clone = graph_new();
+	CUresult result;
+
+	if (!clone)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = clone_nodes(clone, original);
+	if (result != CUDA_SUCCESS) {
+		graph_unref(clone);
+		return result;
+	}
+	*ret_clone = clone;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	struct graph *original, *clone;
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	original = object_find(OBJECT_GRAPH, originalGraph);
+	if (!phGraphClone || !original)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_clone(original, &clone);
+	if (result == CUDA_SUCCESS)
+		*phGraphClone = (CUgraph)clone;
+	return result;
+}
+
+CUresult cuGraphNodeFindInClone(
+	CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+{
+	const struct graph *clone;
+	struct node *node;
+
+	ENTER(CALL_INIT);
+	clone = object_find(OBJECT_GRAPH, hClonedGraph);
+	if (!phNode || !clone || !object_find(OBJECT_NODE, hOriginalNode))
+		return CUDA_ERROR_INVALID_VALUE;
+	node = clone_of(clone, (const struct node *)hOriginalNode);
+	if (!node)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phNode = (CUgraphNode)node;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+{
+	struct work work = {.kind = WORK_NONE};
+	struct graph *graph, *child, *clone;
+	struct node *node;
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	graph = object_find(OBJECT_GRAPH, hGraph);
+	child = object_find(OBJECT_GRAPH, childGraph);
+	if (!phGraphNode || !graph || !child || graph == child)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < numDependencies; i++)
+		if (!dependencies || !object_find(OBJECT_NODE, dependencies[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	result = graph_clone(child, &clone);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = node_new(graph, (struct node *const *)dependencies, numDependencies,
+		CU_GRAPH_NODE_TYPE_GRAPH, &work, &node);
+	if (result != CUDA_SUCCESS) {
+		graph_unref(clone);
+		return result;
+	}
+	clone->is_child = true;
+	node->child = clone;
+	*phGraphNode = (CUgraphNode)node;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	const struct node *node;
+
+	ENTER(CALL_INIT);
+	node = object_find(OBJECT_NODE, hNode);
+	if (!phGraph || !node || !node->child)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phGraph = (CUgraph)node->child;
+	return CUDA_SUCCESS;
+}
+
+static void node_forget(struct node *node, const struct node *on)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < node->n_dependencies; i++)
+		if (node->dependencies[i] != on)
+			node->dependencies[n++] = node->dependencies[i];
+	node->n_dependencies = n;
+}
+
+CUresult cuGraphDestroyNode(CUgraphNode hNode)
+{
+	struct graph *graph;
+	struct node *node, **link;
+
+	ENTER(CALL_INIT);
+	node = object_find(OBJECT_NODE, hNode);
+	if (!node)
+		return CUDA_ERROR_INVALID_VALUE;
+	graph = node->graph;
+	for (struct node *other = graph->nodes; other; other = other->next)
+		node_forget(other, node);
+	link = &graph->nodes;
+	while (*link && *link != node)
+		link = &(*link)->next;
+	*link = node->next;
+	if (!*link)
+		graph->tail = link;
+	graph->n_nodes--;
+	graph_unref(node->child);
+	node_free(node);
+	return CUDA_SUCCESS;
+}
+
+/* ---- edges */
+
+static CUresult edges_change(
+	CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t n, bool is_added)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!object_find(OBJECT_GRAPH, handle) || (n > 0 && (!from || !to)))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n; i++)
+		if (!object_find(OBJECT_NODE, from[i]) || !object_find(OBJECT_NODE, to[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		struct node *on = (struct node *)from[i];
+
+		if (is_added)
+			result = node_depend((struct node *)to[i], &on, 1);
+		else
+			node_forget((struct node *)to[i], on);
+	}
+	return result;
+}
+
+CUresult cuGraphAddDependencies(
+	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	ENTER(CALL_INIT);
+	return edges_change(hGraph, from, to, numDependencies, true);
+}
+
+CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
+	const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	ENTER(CALL_INIT);
+	(void)edgeData; /* a weaker edge is kept by a stronger one */
+	return edges_change(hGraph, from, to, numDependencies, true);
+}
+
+CUresult cuGraphRemoveDependencies(
+	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	ENTER(CALL_INIT);
+	return edges_change(hGraph, from, to, numDependencies, false);
+}
+
+CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	ENTER(CALL_INIT);
+	(void)edgeData;
+	return edges_change(hGraph, from, to, numDependencies, false);
+}
+
+/* A list that is counted first and filled, up to *n places, if there is room for it. */
+struct listing {
+	CUgraphNode *nodes;
+	CUgraphNode *others; /* the far ends of edges, or NULL */
+	size_t room, n;
+};
+
+static void list(struct listing *listing, const struct node *node, const struct node *other)
+{
+	if (listing->nodes && listing->n < listing->room) {
+		listing->nodes[listing->n] = (CUgraphNode)node;
+		if (listing->others)
+			listing->others[listing->n] = (CUgraphNode)other;
+	}
+	listing->n++;
+}
+
+static CUresult list_finish(struct listing *listing, CUgraphEdgeData *edge_data, size_t *ret_n)
+{
+	if (listing->nodes) {
+		for (size_t i = listing->n; i < listing->room; i++)
+			listing->nodes[i] = NULL;
+		if (edge_data)
+			memset(edge_data, 0, MIN(listing->n, listing->room) * sizeof(*edge_data));
+	}
+	*ret_n = listing->nodes ? MIN(listing->n, listing->room) : listing->n;
+	return CUDA_SUCCESS;
+}
+
+static CUresult graph_list(CUgraph handle, CUgraphNode *nodes, size_t *n, bool is_roots)
+{
+	struct listing listing = {.nodes = nodes};
+	const struct graph *graph = object_find(OBJECT_GRAPH, handle);
+
+	if (!graph || !n)
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.room = *n;
+	for (const struct node *node = graph->nodes; node; node = node->next)
+		if (!is_roots || node->n_dependencies == 0)
+			list(&listing, node, NULL);
+	return list_finish(&listing, NULL, n);
+}
+
+CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+{
+	ENTER(CALL_INIT);
+	return graph_list(hGraph, nodes, numNodes, false);
+}
+
+CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
+{
+	ENTER(CALL_INIT);
+	return graph_list(hGraph, rootNodes, numRootNodes, true);
+}
+
+static CUresult graph_edges(
+	CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edge_data, size_t *n)
+{
+	struct listing listing = {.nodes = from, .others = to};
+	const struct graph *graph = object_find(OBJECT_GRAPH, handle);
+
+	if (!graph || !n || !from != !to)
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.room = *n;
+	for (const struct node *node = graph->nodes; node; node = node->next)
+		for (size_t i = 0; i < node->n_dependencies; i++)
+			list(&listing, node->dependencies[i], node);
+	return list_finish(&listing, edge_data, n);
+}
+
+CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
+{
+	ENTER(CALL_INIT);
+	return graph_edges(hGraph, from, to, NULL, numEdges);
+}
+
+CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+	CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+	ENTER(CALL_INIT);
+	return graph_edges(hGraph, from, to, edgeData, numEdges);
+}
+
+/* What a node depends on, or what depends on it. */
+static CUresult node_list(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edge_data,
+	size_t *n, bool is_dependents)
+{
+	struct listing listing = {.nodes = nodes};
+	const struct node *node = object_find(OBJECT_NODE, handle);
+
+	if (!node || !n)
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.room = *n;
+	for (size_t i = 0; !is_dependents && i < node->n_dependencies; i++)
+		list(&listing, node->dependencies[i], NULL);
+	for (const struct node *other = node->graph->nodes; is_dependents && other;
+		other = other->next)
+		for (size_t i = 0; i < other->n_dependencies; i++)
+			if (other->dependencies[i] == node)
+				list(&listing, other, NULL);
+	return list_finish(&listing, edge_data, n);
+}
+
+CUresult cuGraphNodeGetDependencies(
+	CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+{
+	ENTER(CALL_INIT);
+	return node_list(hNode, dependencies, NULL, numDependencies, false);
+}
+
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+	CUgraphEdgeData *edgeData, size_t *numDependencies)
+{
+	ENTER(CALL_INIT);
+	return node_list(hNode, dependencies, edgeData, numDependencies, false);
+}
+
+CUresult cuGraphNodeGetDependentNodes(
+	CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+{
+	ENTER(CALL_INIT);
+	return node_list(hNode, dependentNodes, NULL, numDependentNodes, true);
+}
+
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
+	CUgraphEdgeData *edgeData, size_t *numDependentNodes)
+{
+	ENTER(CALL_INIT);
+	return node_list(hNode, dependentNodes, edgeData, numDependentNodes, true);
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
+{
+	const struct node *node;
+
+	ENTER(CALL_INIT);
+	node = object_find(OBJECT_NODE, hNode);
+	if (!node || !type)
+		return CUDA_ERROR_INVALID_VALUE;
+	*type = node->type;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual memory management: reservations are address space without access,
+ * allocations are memfds, mappings put one into the other.
+ *
+ * Runs in any thread, under the driver's lock. An allocation, and its charge
+ * on the device, lives while a handle or a mapping refers to it; its bytes
+ * live while any process has its descriptor.
+ */
+
+#include "memory.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define ACCESS_BITS 2
+#define ACCESS_MASK 3U
+
+struct reservation {
+	struct reservation *next;
+	uint64_t start, size;
+};
+
+struct allocation {
+	struct object object; /* in the table while n_handles is not 0 */
+	uint32_t refs;        /* handles and mappings */
+	uint32_t n_handles;
+	int fd;
+	size_t size;
+	struct device *device; /* NULL: the host's */
+	bool is_imported;      /* then it is not charged */
+	CUmemAllocationProp prop;
+};
+
+static struct reservation *reservations;
+
+static void *pointer(uint64_t address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+static bool is_aligned(uint64_t value, uint64_t unit)
+{
+	return value % unit == 0;
+}
+
+static void *reserve_at(uint64_t address, size_t size)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+	void *p = mmap(pointer(address), size, PROT_NONE, flags, -1, 0);
+
+	if (p != MAP_FAILED && p != pointer(address)) {
+		munmap(p, size); /* a kernel that does not know MAP_FIXED_NOREPLACE */
+		return MAP_FAILED;
+	}
+	return p;
+}
+
+/* What was mapped is address space without access again; without memory, a hole. */
+static void reserve_again(void *p, size_t size)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	if (mmap(p, size, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+		munmap(p, size);
+}
+
+static void *reserve_anywhere(size_t size, size_t alignment)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	uint64_t start, aligned;
+	void *p;
+
+	if (size > SIZE_MAX - alignment)
+		return MAP_FAILED;
+	p = mmap(NULL, size + alignment, PROT_NONE, flags, -1, 0);
+	if (p == MAP_FAILED)
+		return p;
+	start = (uint64_t)(uintptr_t)p;
+	aligned = ALIGN_UP(start, alignment);
+	if (aligned > start)
+		munmap(p, aligned - start);
+	if (start + alignment > aligned)
+		munmap(pointer(aligned + size), start + alignment - aligned);
+	return pointer(aligned);
+}
+
+static CUresult reservation_new(void *p, size_t size)
+{
+	struct reservation *reservation = calloc(1, sizeof(*reservation));
+
+	if (!reservation)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	reservation->start = (uint64_t)(uintptr_t)p;
+	reservation->size = size;
+	reservation->next = reservations;
+	reservations = reservation;
+	stat_add(STAT_RESERVATIONS, 1);
+	stat_add(STAT_RESERVED_BYTES, (int64_t)size);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressReserve(
+	CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
+{
+	void *p = MAP_FAILED;
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	if (!ptr || flags != 0 || size == 0 || !is_aligned(size, GRANULARITY))
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((alignment & (alignment - 1)) || !is_aligned(addr, GRANULARITY))
+		return CUDA_ERROR_INVALID_VALUE;
+	alignment = MAX(alignment, GRANULARITY);
+	if (addr != 0 && is_aligned(addr, alignment))
+		p = reserve_at(addr, size);
+	if (p == MAP_FAILED)
+		p = reserve_anywhere(size, alignment);
+	if (p == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = reservation_new(p, size);
+	if (result != CUDA_SUCCESS) {
+		munmap(p, size);
+		return result;
+	}
+	*ptr = (CUdeviceptr)(uintptr_t)p;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	struct reservation **link = &reservations;
+	struct reservation *reservation;
+
+	ENTER(CALL_INIT);
+	while (*link && (*link)->start != ptr)
+		link = &(*link)->next;
+	reservation = *link;
+	if (!reservation || reservation->size != size || range_overlaps(ptr, ptr + size))
+		return CUDA_ERROR_INVALID_VALUE;
+	*link = reservation->next;
+	munmap(pointer(ptr), size);
+	free(reservation);
+	stat_add(STAT_RESERVATIONS, -1);
+	stat_add(STAT_RESERVED_BYTES, -(int64_t)size);
+	return CUDA_SUCCESS;
+}
+
+static bool is_reserved(uint64_t start, size_t size)
+{
+	for (const struct reservation *r = reservations; r; r = r->next)
+		if (start >= r->start && range_ok(start - r->start, size, r->size))
+			return true;
+	return false;
+}
+
+void allocation_unref(struct allocation *allocation)
+{
+	if (--allocation->refs > 0)
+		return;
+	close(allocation->fd);
+	if (allocation->device && !allocation->is_imported)
+		device_refund(allocation->device, allocation->size);
+	stat_add(STAT_ALLOCATIONS, -1);
+	free(allocation);
+}
+
+unsigned allocation_handle_types(const struct allocation *allocation)
+{
+	return allocation->prop.requestedHandleTypes;
+}
+
+/* One more handle for it, which is one more reference. */
+static CUmemGenericAllocationHandle allocation_handle(struct allocation *allocation)
+{
+	if (allocation->n_handles++ == 0)
+		object_add(&allocation->object, OBJECT_ALLOCATION);
+	return (CUmemGenericAllocationHandle)(uintptr_t)allocation;
+}
+
+static struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
+{
+	return object_find(OBJECT_ALLOCATION, pointer(handle));
+}
+
+/* Where `prop' wants it: a device, or NULL for the host. */
+static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_device)
+{
+	const bool is_fd = prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE && !is_fd)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	switch (prop->location.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		*ret_device = device_get(prop->location.id);
+		return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	case CU_MEM_LOCATION_TYPE_HOST:
+		*ret_device = NULL;
+		return is_fd ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		*ret_device = NULL;
+		return prop->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* The name tells a process that imports the descriptor where the memory is. */
+static int allocation_open(const struct device *device, size_t size)
+{
+	_cleanup_close_ int fd = -EBADF;
+	char name[32];
+
+	snprintf(name, sizeof(name), "softgpu-%d", device ? device->ordinal : -1);
+	fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
+		return -ENOMEM;
+	return TAKE_FD(fd);
+}
+
+/* Takes `fd', on failure too. */
+static CUresult allocation_new(int fd, size_t size, struct device *device,
+	const CUmemAllocationProp *prop, bool is_imported, CUmemGenericAllocationHandle *handle)
+{
+	struct allocation *allocation = calloc(1, sizeof(*allocation));
+
+	if (!allocation || fd < 0) {
+		free(allocation);
+		if (fd >= 0)
+			close(fd);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	allocation->refs = 1;
+	allocation->fd = fd;
+	allocation->size = size;
+	allocation->device = device;
+	allocation->prop = *prop;
+	allocation->is_imported = is_imported;
+	stat_add(STAT_ALLOCATIONS, 1);
+	*handle = allocation_handle(allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct device *device;
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	if (!handle || !prop || flags != 0 || size == 0 || !is_aligned(size, GRANULARITY))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = prop_check(prop, &device);
+	if (result == CUDA_SUCCESS && device)
+		result = device_charge(device, size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = allocation_new(allocation_open(device, size), size, device, prop, false, handle);
+	if (result != CUDA_SUCCESS && device)
+		device_refund(device, size);
+	return result;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *allocation;
+
+	ENTER(CALL_INIT);
+	allocation = allocation_find(handle);
+	if (!allocation)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (--allocation->n_handles == 0)
+		object_remove(&allocation->object);
+	allocation_unref(allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct range *range;
+
+	ENTER(CALL_INIT);
+	range = range_find((uint64_t)(uintptr_t)addr);
+	if (!handle || !range || range->kind != RANGE_MAPPED)
+		return CUDA_ERROR_INVALID_VALUE;
+	range->allocation->refs++;
+	*handle = allocation_handle(range->allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	const struct allocation *allocation;
+
+	ENTER(CALL_INIT);
+	allocation = allocation_find(handle);
+	if (!prop || !allocation)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = allocation->prop;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+	CUmemAllocationGranularity_flags option)
+{
+	struct device *device;
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	if (!granularity || !prop ||
+		(option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+			option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = prop_check(prop, &device);
+	if (result == CUDA_SUCCESS)
+		*granularity = GRANULARITY;
+	return result;
+}
+
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
+	CUmemAllocationHandleType handleType, unsigned long long flags)
+{
+	const struct allocation *allocation;
+	int fd;
+
+	ENTER(CALL_INIT);
+	allocation = allocation_find(handle);
+	if (!shareableHandle || !allocation || flags != 0 ||
+		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		allocation->prop.requestedHandleTypes != handleType)
+		return CUDA_ERROR_INVALID_VALUE;
+	fd = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	memcpy(shareableHandle, &fd, sizeof(fd));
+	return CUDA_SUCCESS;
+}
+
+/* Reads what allocation_open() wrote into the descriptor's name. */
+static bool import_ordinal(int fd, int *ret_ordinal)
+{
+	char path[64], name[PATH_MAX];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	len = readlink(path, name, sizeof(name) - 1);
+	if (len < 0)
+		return false;
+	name[len] = '\0';
+	return sscanf(name, "/memfd:softgpu-%d", ret_ordinal) == 1;
+}
+
+static struct device *device_of_ordinal(int ordinal)
+{
+	for (int i = 0; i < driver.n_devices; i++)
+		if (driver.devices[i].ordinal == ordinal)
+			return &driver.devices[i];
+	return NULL;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+	CUmemAllocationHandleType shHandleType)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location.type = CU_MEM_LOCATION_TYPE_DEVICE};
+	struct device *device;
+	struct stat st;
+	int fd, ordinal;
+
+	ENTER(CALL_INIT);
+	fd = (int)(intptr_t)osHandle;
+	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!import_ordinal(fd, &ordinal) || fstat(fd, &st) < 0 || st.st_size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	device = device_of_ordinal(ordinal);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	prop.location.id = (int)(device - driver.devices);
+	return allocation_new(
+		fcntl(fd, F_DUPFD_CLOEXEC, 0), (size_t)st.st_size, device, &prop, true, handle);
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+	unsigned long long flags)
+{
+	struct allocation *allocation;
+	struct range range = {.start = ptr, .end = ptr + size, .kind = RANGE_MAPPED};
+	struct range *added;
+	void *p;
+
+	ENTER(CALL_INIT);
+	allocation = allocation_find(handle);
+	if (allocation && (offset != 0 || size != allocation->size))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!allocation || flags != 0 || !is_aligned(ptr | size, GRANULARITY) ||
+		!is_reserved(ptr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	range.device = allocation->device;
+	range.allocation = allocation;
+	if (range_overlaps(range.start, range.end))
+		return CUDA_ERROR_INVALID_VALUE;
+	p = mmap(pointer(ptr), size, PROT_NONE, MAP_SHARED | MAP_FIXED, allocation->fd, 0);
+	if (p == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (range_add(&range, &added) < 0) {
+		reserve_again(p, size);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	allocation->refs++;
+	stat_add(STAT_MAPPINGS, 1);
+	stat_add(STAT_MAPPED_BYTES, (int64_t)size);
+	return CUDA_SUCCESS;
+}
+
+void mapping_unmap(struct range *range)
+{
+	struct allocation *allocation = range->allocation;
+	size_t size = range->end - range->start;
+	void *p = pointer(range->start);
+
+	range_remove(range->start);
+	reserve_again(p, size);
+	allocation_unref(allocation);
+	stat_add(STAT_MAPPINGS, -1);
+	stat_add(STAT_MAPPED_BYTES, -(int64_t)size);
+}
+
+/* Whether [ptr, ptr + size) is whole mappings without a gap. */
+static bool is_mapped(uint64_t ptr, size_t size)
+{
+	uint64_t end;
+
+	if (size == 0 || __builtin_add_overflow(ptr, size, &end))
+		return false;
+	while (ptr < end) {
+		const struct range *range = range_find(ptr);
+
+		if (!range || range->kind != RANGE_MAPPED || range->start != ptr ||
+			range->end > end)
+			return false;
+		ptr = range->end;
+	}
+	return true;
+}
+
+/* Mappings go whole; where nothing is mapped there is nothing to do. */
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	struct range *range;
+
+	ENTER(CALL_INIT);
+	if (!is_reserved(ptr, size) || !is_aligned(ptr | size, GRANULARITY))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (range = range_next(ptr); range && range->start < ptr + size;
+		range = range_next(range->end))
+		if (range->start < ptr || range->end > ptr + size)
+			return CUDA_ERROR_INVALID_VALUE;
+	while ((range = range_next(ptr)) && range->start < ptr + size)
+		mapping_unmap(range);
+	return CUDA_SUCCESS;
+}
+
+static CUresult access_check(const CUmemAccessDesc *desc)
+{
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return desc->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+				       desc->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_VALUE;
+	return device_get(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* The host's access to memory of the host is not the GPU's, but needs the pages. */
+static CUresult access_set(struct range *range, const CUmemAccessDesc *desc)
+{
+	unsigned all = range->flags;
+	unsigned shift = (unsigned)desc->location.id * ACCESS_BITS;
+	int prot = PROT_NONE;
+
+	if (desc->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+		all &= ~(ACCESS_MASK << shift);
+		all |= (unsigned)desc->flags << shift;
+	} else if (range->device) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	for (int i = 0; i < driver.n_devices; i++)
+		prot |= (int)(all >> ((unsigned)i * ACCESS_BITS) & ACCESS_MASK);
+	if (!range->device)
+		prot = PROT_READ | PROT_WRITE;
+	if (mprotect(pointer(range->start), range->end - range->start, prot) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	range_set_access(range, all);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	if (!desc || count == 0 || !is_mapped(ptr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count; i++) {
+		result = access_check(&desc[i]);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	for (uint64_t at = ptr; at < ptr + size; at = range_find(at)->end) {
+		for (size_t i = 0; i < count; i++) {
+			result = access_set(range_find(at), &desc[i]);
+			if (result != CUDA_SUCCESS)
+				return result;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	const struct range *range;
+
+	ENTER(CALL_INIT);
+	range = range_find(ptr);
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !range ||
+		range->kind != RANGE_MAPPED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(location->id))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*flags = range->flags >> ((unsigned)location->id * ACCESS_BITS) & ACCESS_MASK;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size,
+	CUmemRangeHandleType handleType, unsigned long long flags)
+{
+	ENTER(CALL_CONTEXT);
+	(void)handle;
+	(void)dptr;
+	(void)size;
+	(void)handleType;
+	(void)flags;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The PTX parser: a module's directives and the heads of its functions. Runs
+ * on the thread that loads a module; any text gives a unit or a message.
+ */
+
+#include "ptx_parse.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base.h"
+#include "ptx_parser.h"
+
+static struct ptx_symbol *declare_function(struct ptx_parser *parser, const char *name)
+{
+	struct ptx_unit *unit = parser->unit;
+	struct ptx_symbol *symbol = ptx_symbol_find_in(unit, &unit->root, name);
+
+	if (symbol && symbol->kind == PTX_SYMBOL_FUNC)
+		return symbol;
+	if (symbol) {
+		ptx_parser_fail(parser, -EINVAL, "'%s' is declared twice", name);
+		return NULL;
+	}
+	symbol = ptx_symbol_add(unit, &unit->root, name, PTX_SYMBOL_FUNC);
+	if (!symbol) {
+		ptx_parser_fail(parser, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	symbol->function = ptx_parser_alloc(parser, sizeof(*symbol->function));
+	if (symbol->function)
+		symbol->function->symbol = symbol;
+	return symbol->function ? symbol : NULL;
+}
+
+/* The inside of a head's parentheses. */
+static void parse_params(
+	struct ptx_parser *parser, struct ptx_symbol ***ret_params, uint32_t *ret_n)
+{
+	struct ptx_symbol **params = NULL;
+	uint32_t n = 0;
+
+	parser->in_params = true;
+	while (parser->lex.token.kind == PTX_TOKEN_DOT) {
+		bool is_reg = ptx_parser_accept_dot(parser, "reg");
+		struct ptx_symbol *param;
+
+		if (!is_reg && !ptx_parser_accept_dot(parser, "param")) {
+			ptx_parser_unexpected(parser, "'.param'");
+			break;
+		}
+		param = ptx_parse_variables(
+			parser, is_reg ? PTX_SPACE_REG : PTX_SPACE_PARAM, (struct ptx_linkage){0});
+		params = param ? ptx_parser_grow(parser, params, n, sizeof(struct ptx_symbol *))
+			       : NULL;
+		if (!params)
+			break;
+		if (param->is_unsized) {
+			ptx_parser_fail(parser, -ENOTSUP, "'%s' has no size", param->name);
+			break;
+		}
+		params[n++] = param;
+		if (!ptx_parser_accept(parser, ','))
+			break;
+	}
+	parser->in_params = false;
+	ptx_parser_expect(parser, ')');
+	*ret_params = params;
+	*ret_n = n;
+}
+
+/* x, y, z of .maxntid and .reqntid */
+static uint32_t parse_product(struct ptx_parser *parser)
+{
+	uint64_t product = 1;
+
+	do {
+		int64_t n = ptx_parser_int(parser);
+
+		if (n < 1 || n > 1024 || product * (uint64_t)n > 1024) {
+			ptx_parser_fail(parser, -EINVAL, "more threads than a block can have");
+			return 0;
+		}
+		product *= (uint64_t)n;
+	} while (ptx_parser_accept(parser, ','));
+	return (uint32_t)product;
+}
+
+/* x{, y{, z}} */
+static void parse_cluster(struct ptx_parser *parser, uint32_t *cluster)
+{
+	uint32_t n = 0;
+
+	cluster[0] = cluster[1] = cluster[2] = 1;
+	do {
+		int64_t size = ptx_parser_int(parser);
+
+		if (n == 3 || size < 1 || size > UINT16_MAX) {
+			ptx_parser_fail(parser, -EINVAL, "a cluster that no device has");
+			return;
+		}
+		cluster[n++] = (uint32_t)size;
+	} while (ptx_parser_accept(parser, ','));
+}
+
+static void parse_tuning(struct ptx_parser *parser, struct ptx_function *function)
+{
+	static const char *const with_number[] = {
+		"minnctapersm", "maxnreg", "maxnctapersm", "maxclusterrank"};
+
+	if (ptx_parser_accept_dot(parser, "maxntid") || ptx_parser_accept_dot(parser, "reqntid")) {
+		function->max_threads = parse_product(parser);
+		return;
+	}
+	if (ptx_parser_accept_dot(parser, "reqnctapercluster")) {
+		parse_cluster(parser, function->cluster);
+		return;
+	}
+	if (ptx_parser_accept_dot(parser, "explicitcluster") ||
+		ptx_parser_accept_dot(parser, "noreturn") || ptx_parser_skip_debug(parser))
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(with_number); i++) {
+		if (ptx_parser_accept_dot(parser, with_number[i])) {
+			ptx_parser_int(parser);
+			return;
+		}
+	}
+	ptx_parser_fail(parser, -ENOTSUP, "unknown directive '.%.*s' of '%s'",
+		(int)MIN(parser->lex.token.len, (size_t)80), parser->lex.token.text,
+		function->symbol->name);
+}
+
+static void link_function(struct ptx_unit *unit, struct ptx_function *function)
+{
+	if (!unit->functions_tail)
+		unit->functions_tail = &unit->functions;
+	*unit->functions_tail = function;
+	unit->functions_tail = &function->next;
+}
+
+void ptx_parse_function(struct ptx_parser *parser, bool is_entry)
+{
+	struct ptx_function *function, head = {.is_entry = is_entry};
+	struct ptx_symbol *symbol;
+
+	ptx_parser_push(parser);
+	head.scope = parser->scope;
+	if (!is_entry && ptx_parser_accept(parser, '('))
+		parse_params(parser, &head.results, &head.n_results);
+	symbol = declare_function(parser, ptx_parser_word(parser));
+	if (parser->log->error || !symbol)
+		return;
+	function = symbol->function;
+	head.symbol = symbol;
+	if (ptx_parser_accept(parser, '('))
+		parse_params(parser, &head.params, &head.n_params);
+	while (parser->lex.token.kind == PTX_TOKEN_DOT)
+		parse_tuning(parser, &head);
+	if (function->has_body && !ptx_lex_is(&parser->lex, ';')) {
+		ptx_parser_fail(parser, -EINVAL, "'%s' is defined twice", symbol->name);
+		return;
+	}
+	if (!function->has_body)
+		*function = head;
+	if (ptx_parser_accept(parser, '{')) {
+		function->has_body = true;
+		parser->function = function;
+		ptx_parse_body(parser);
+		parser->function = NULL;
+		link_function(parser->unit, function);
+	} else {
+		ptx_parser_expect(parser, ';');
+	}
+	parser->scope = &parser->unit->root;
+}
+
+/* .target sm_90a, texmode_independent */
+static void parse_target(struct ptx_parser *parser)
+{
+	do {
+		const char *word = ptx_parser_word(parser);
+
+		if (!strncmp(word, "sm_", 3))
+			for (word += 3; isdigit((unsigned char)*word); word++)
+				parser->unit->arch =
+					(parser->unit->arch * 10 + (uint32_t)(*word - '0')) % 1000;
+	} while (ptx_parser_accept(parser, ','));
+}
+
+/* .alias name, function; */
+static void parse_alias(struct ptx_parser *parser)
+{
+	struct ptx_symbol *alias = declare_function(parser, ptx_parser_word(parser));
+	struct ptx_symbol *target;
+
+	ptx_parser_expect(parser, ',');
+	target = declare_function(parser, ptx_parser_word(parser));
+	ptx_parser_expect(parser, ';');
+	if (parser->log->error)
+		return;
+	if (!target->function->has_body || alias->function->has_body)
+		ptx_parser_fail(parser, -EINVAL, "'%s' can't be another name of '%s'", alias->name,
+			target->name);
+	else
+		alias->function = target->function;
+}
+
+/* .section .debug_str { ... } */
+static void skip_section(struct ptx_parser *parser)
+{
+	while (!ptx_lex_is(&parser->lex, '{') && parser->lex.token.kind != PTX_TOKEN_END)
+		ptx_lex_next(&parser->lex);
+	while (!ptx_lex_is(&parser->lex, '}') && parser->lex.token.kind != PTX_TOKEN_END)
+		ptx_lex_next(&parser->lex);
+	ptx_parser_expect(parser, '}');
+}
+
+static void parse_declaration(struct ptx_parser *parser)
+{
+	static const struct {
+		const char *name;
+		enum ptx_space space;
+	} spaces[] = {
+		{"global", PTX_SPACE_GLOBAL},
+		{"const", PTX_SPACE_CONST},
+		{"shared", PTX_SPACE_SHARED},
+	};
+	struct ptx_linkage linkage = {0};
+
+	for (;;) {
+		if (ptx_parser_accept_dot(parser, "extern"))
+			linkage.is_extern = true;
+		else if (!ptx_parser_accept_dot(parser, "weak") &&
+			 !ptx_parser_accept_dot(parser, "visible") &&
+			 !ptx_parser_accept_dot(parser, "common"))
+			break;
+	}
+	if (ptx_parser_accept_dot(parser, "entry")) {
+		ptx_parse_function(parser, true);
+		return;
+	}
+	if (ptx_parser_accept_dot(parser, "func")) {
+		ptx_parse_function(parser, false);
+		return;
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(spaces); i++) {
+		if (!ptx_parser_accept_dot(parser, spaces[i].name))
+			continue;
+		ptx_parse_variables(parser, spaces[i].space, linkage);
+		ptx_parser_expect(parser, ';');
+		return;
+	}
+	if (parser->lex.token.kind == PTX_TOKEN_DOT)
+		ptx_parser_fail(parser, -ENOTSUP, "unknown directive '.%.*s'",
+			(int)MIN(parser->lex.token.len, (size_t)80), parser->lex.token.text);
+	else
+		ptx_parser_unexpected(parser, "a directive");
+}
+
+static void parse_module(struct ptx_parser *parser)
+{
+	while (parser->lex.token.kind != PTX_TOKEN_END) {
+		if (ptx_parser_accept_dot(parser, "target"))
+			parse_target(parser);
+		else if (ptx_parser_accept_dot(parser, "alias"))
+			parse_alias(parser);
+		else if (ptx_parser_accept_dot(parser, "section"))
+			skip_section(parser);
+		else if (ptx_parser_accept_dot(parser, "address_size")) {
+			if (ptx_parser_int(parser) != 64)
+				ptx_parser_fail(parser, -ENOTSUP, "addresses that are not 64 bits");
+		} else if (!ptx_parser_skip_debug(parser) && !ptx_parser_accept(parser, ';'))
+			parse_declaration(parser);
+	}
+}
+
+int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_log *log)
+{
+	struct ptx_parser parser = {.unit = unit, .log = log, .scope = &unit->root};
+
+	ptx_lex_init(&parser.lex, text, len);
+	if (!ptx_parser_accept_dot(&parser, "version"))
+		return ptx_log_fail(log, -EINVAL, 1, "no '.version' at the start");
+	if (parser.lex.token.kind != PTX_TOKEN_F64)
+		return ptx_log_fail(log, -EINVAL, 1, "no number behind '.version'");
+	ptx_lex_next(&parser.lex);
+	parse_module(&parser);
+	if (!log->error && !unit->arch)
+		return ptx_log_fail(log, -EINVAL, parser.lex.line, "no '.target'");
+	return log->error;
+}
+
+void ptx_unit_fini(struct ptx_unit *unit)
+{
+	ptx_arena_fini(&unit->arena);
+	free(unit->buckets);
+	unit->buckets = NULL;
+}

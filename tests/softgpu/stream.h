@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STREAM_H
+#define STREAM_H
+
+/*
+ * A stream: a queue of work and the thread that does it, started with the
+ * first piece. Each piece of work has a ticket; tickets rise over all streams,
+ * so "all work so far" is one number. A piece starts when the stream's earlier
+ * ones and all that it depends on are done.
+ *
+ * All under the driver's lock, which the stream's thread gives away while it
+ * does a piece of work. A stream is freed when it is destroyed, its queue is
+ * empty and nobody refers to it any more.
+ */
+
+#include "driver.h"
+#include "work.h"
+
+#define STREAM_PRIORITY_GREATEST (-5)
+
+struct context;
+struct capture;
+
+/* Work of another stream that has to be done first. */
+struct dependency {
+	struct stream *stream; /* owns a reference */
+	uint64_t ticket;
+};
+
+struct op {
+	struct op *next;
+	uint64_t ticket;
+	struct work work;
+	uint32_t n_dependencies;
+	struct dependency *dependencies;
+};
+
+struct stream {
+	struct object object;
+	struct stream *next;     /* context::streams */
+	struct context *context; /* not owned */
+	uint32_t refs;
+	unsigned flags;
+	int priority;
+	uint64_t id;
+	bool is_per_thread;
+	pthread_t owner; /* of a per-thread default stream */
+	struct op *head;
+	struct op **tail;
+	uint64_t submitted; /* ticket of the last work queued */
+	pthread_cond_t wake;
+	bool has_thread;
+	bool is_closing;         /* destroyed: the thread ends when the queue is empty */
+	bool is_dropped;         /* its context is going: what is queued is not done */
+	volatile bool cancelled; /* the kernel that runs now is to stop */
+	struct capture *capture; /* while it is being captured */
+};
+
+/* NULL without memory. The stream is in the context's list, which holds a reference. */
+struct stream *stream_new(struct context *context, unsigned flags, int priority);
+struct stream *stream_ref(struct stream *stream);
+void stream_unref(struct stream *stream);
+
+/* The stream that a handle names, default streams included; its context is alive. */
+CUresult stream_get(CUstream handle, struct stream **ret_stream);
+bool stream_is_null(const struct stream *stream);
+
+/* Queues work behind what the stream has. Takes `work', on failure too. */
+CUresult stream_submit(struct stream *stream, struct work *work);
+
+/* The same, but a stream that is being captured gets a graph node instead. */
+CUresult stream_push(struct stream *stream, struct work *work);
+
+/* The next piece of work that is submitted also waits for this one. */
+CUresult stream_depend(struct stream *stream, struct stream *on, uint64_t ticket);
+
+/* Whether all its work up to `ticket' is done; the wait for that. */
+bool stream_reached(const struct stream *stream, uint64_t ticket);
+CUresult stream_wait(struct stream *stream, uint64_t ticket);
+
+/* Waits for all work of a context so far. */
+CUresult streams_wait(struct context *context);
+
+/* Ends every stream of a context, dropping what is queued, and waits for their threads. */
+void streams_drop(struct context *context);
+
+/* A fault: nothing queued anywhere is done any more. */
+void streams_fault(CUresult fault);
+
+/* CUDA_SUCCESS if the stream may be waited for: not while it is captured. */
+CUresult stream_check_sync(struct stream *stream);
+
+#endif

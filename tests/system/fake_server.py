@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for mps-server that speaks its side of the control socket.
+
+test_daemon.py installs it beside a copy of mps-control. The words in the file
+`mode' of $FAKE_DIR say how it misbehaves; without them it behaves.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN = 1, 2, 5, 6, 7, 8, 9, 10
+SIZES = {CLIENT: 1336, SHUTDOWN: 16}
+INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
+
+
+def say(text):
+    try:
+        os.write(2, (text + "\n").encode("latin-1"))
+    except OSError:
+        pass
+
+
+def frame(kind, body):
+    return struct.pack("<BBHI", 0, kind, 0, 8 + len(body)) + body
+
+
+class Server:
+    def __init__(self, uid, modes):
+        self.uid, self.modes = uid, modes
+        self.clients = {}  # id -> (pid, socket)
+        self.daemon = None
+        self.ending = False
+
+    def connect(self):
+        path = os.environ["CUDA_MPS_PIPE_DIRECTORY"] + "/control"
+        daemon = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            daemon.connect(path)
+        except OSError:
+            return False
+        claimed = 4242 if "wrong_uid" in self.modes else self.uid
+        spec = int(os.environ["FAKE_SPEC"], 16) + ("wrong_spec" in self.modes)
+        daemon.sendall(frame(SERVER, struct.pack("<IIQQ", 1, claimed, spec, os.getpid())))
+        for number, (pid, _) in self.clients.items():
+            daemon.sendall(frame(HERE, struct.pack("<QQ", number, pid)))
+        self.daemon = daemon
+        return True
+
+    def tell(self, words):
+        """A daemon that has died is noticed where it is read."""
+        try:
+            if self.daemon:
+                self.daemon.sendall(words)
+        except OSError:
+            pass
+
+    def state(self, state, result=0, text=b""):
+        self.tell(frame(STATE, struct.pack("<II256s", state, result, text)))
+
+    def receive(self):
+        """One frame and its descriptor, or (None, -1) at the end."""
+        head, ancillary, _, _ = self.daemon.recvmsg(8, socket.CMSG_SPACE(4), socket.MSG_WAITALL)
+        if len(head) < 8:
+            return None, b"", -1
+        kind = head[1]
+        body = b""
+        while len(body) < SIZES[kind] - 8:
+            more = self.daemon.recv(SIZES[kind] - 8 - len(body))
+            if not more:
+                return None, b"", -1
+            body += more
+        fd = struct.unpack("<i", ancillary[0][2][:4])[0] if ancillary else -1
+        return kind, body, fd
+
+    def on_daemon(self):
+        try:
+            kind, body, fd = self.receive()
+        except ConnectionResetError:
+            kind = None
+        if kind is None:
+            self.daemon.close()
+            self.daemon = None
+            return
+        if kind == CLIENT:
+            number, pid, uid, gid = struct.unpack_from("<QQII", body)
+            client = socket.socket(fileno=fd)
+            self.clients[number] = (pid, client)
+            client.sendall(b"served by %d id %d pid %d uid %d gid %d\n"
+                           % (os.getpid(), number, pid, uid, gid))
+            if "die_with_client" in self.modes:
+                os.kill(os.getpid(), signal.SIGSEGV)
+        elif "hang" not in self.modes:
+            force = struct.unpack_from("<I", body)[0]
+            say("Server has been notified to shutdown%s" % (" now" if force else ""))
+            self.ending = True
+            if force:
+                sys.exit(0)
+
+    def on_client(self, number):
+        pid, client = self.clients[number]
+        try:
+            said = client.recv(4096)
+        except ConnectionResetError:
+            said = b""
+        if b"fault" in said:
+            self.state(FAULT, 700, b"a kernel of client %d read an illegal address" % pid)
+            return
+        if said:
+            client.sendall(b"echo " + said)
+            return
+        client.close()
+        del self.clients[number]
+        self.tell(frame(GONE, struct.pack("<QQ", number, pid)))
+
+    def run(self):
+        idle_since = time.monotonic()
+        while not (self.ending and not self.clients):
+            if not self.daemon and self.connect():
+                self.state(ACTIVE)
+            if not self.daemon and not self.clients and time.monotonic() - idle_since > 10:
+                return
+            sockets = {client.fileno(): number for number, (_, client) in self.clients.items()}
+            readable = list(sockets) + ([self.daemon.fileno()] if self.daemon else [])
+            for fd in select.select(readable, [], [], 0.2)[0]:
+                if self.daemon and fd == self.daemon.fileno():
+                    self.on_daemon()
+                elif fd in sockets:
+                    self.on_client(sockets[fd])
+
+
+def become(uid, gid):
+    if os.geteuid() == 0 and uid != 0:
+        os.setgroups([])
+        os.setgid(gid)
+        os.setuid(uid)
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    args = sys.argv[1:]
+    uid = int(args[args.index("--uid") + 1])
+    gid = int(args[args.index("--gid") + 1]) if "--gid" in args else uid
+    become(uid, gid)
+    folder = os.environ["FAKE_DIR"]
+    with open("%s/start.%d" % (folder, os.getpid()), "w", encoding="utf-8") as file:
+        json.dump({"args": args, "environment": dict(os.environ), "fds": os.listdir("/proc/self/fd"),
+                   "ignored": signal.getsignal(signal.SIGHUP) == signal.SIG_IGN}, file)
+    try:
+        with open(folder + "/mode", encoding="utf-8") as file:
+            modes = file.read().split()
+    except FileNotFoundError:
+        modes = []
+    say("Startup")
+    if "exit" in modes:
+        say("the device does not answer")
+        sys.exit(3)
+    if "crash" in modes:
+        os.kill(os.getpid(), signal.SIGABRT)
+    if "hang" in modes:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "chatty" in modes:
+        say("x" * 3000)
+        say("a\x1b[31mred\x07\tline")
+    if "silent" in modes:
+        time.sleep(60)
+    server = Server(uid, modes)
+    server.connect()
+    if "garbage" in modes:
+        server.daemon.sendall(b"\x00\x06garbage that is no frame of any kind")
+        time.sleep(60)
+    if "strange_notes" in modes:
+        server.daemon.sendall(frame(GONE, struct.pack("<QQ", 77, 78)))
+    if "slow" in modes:
+        time.sleep(0.5)
+    say("Server has started")
+    server.state(ACTIVE)
+    server.run()
+    say("Exiting")
+
+
+main()

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop and the checks of a test script.
+
+A test is a function test_*() without arguments; it fails by an exception. One
+that cannot run here raises Skip with the reason. harness.main(globals()) runs
+them in their order (or those named on the command line) and ends with the line
+`N passed, N failed'.
+"""
+
+import os
+import sys
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("MPS_BUILD", os.path.join(ROOT, "build")))
+
+
+class Skip(Exception):
+    """This test cannot run here; the text says why."""
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+
+
+def equal(got, want, about=""):
+    assert got == want, "got %r, want %r %s" % (got, want, about)
+
+
+def contains(text, part, about=""):
+    assert part in text, "%r is not in:\n%s%s" % (part, text, about)
+
+
+def wait_for(what, condition, timeout_s=10.0):
+    """Waits until condition() is true, and returns what it gave."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, "%s: not within %g s" % (what, timeout_s)
+        time.sleep(0.02)
+
+
+def settled(observe, still_s=0.5, timeout_s=10.0):
+    """What observe() gives once it has given the same for a while."""
+    last, since = observe(), time.monotonic()
+    deadline = since + timeout_s
+    while time.monotonic() - since < still_s and time.monotonic() < deadline:
+        time.sleep(0.05)
+        now = observe()
+        if now != last:
+            last, since = now, time.monotonic()
+    return last
+
+
+def main(names):
+    tests = [(n, f) for n, f in names.items() if n.startswith("test_") and callable(f)]
+    if len(sys.argv) > 1:
+        tests = [(n, f) for n, f in tests if n in sys.argv[1:]]
+    passed = failed = 0
+    for name, test in tests:
+        began = time.monotonic()
+        try:
+            test()
+        except Skip as why:
+            print("  %s skipped: %s" % (name, why))
+            continue
+        except Exception:  # a test's failure is not the end of the others
+            failed += 1
+            print("  %s FAILED (%.1f s)" % (name, time.monotonic() - began))
+            traceback.print_exc(file=sys.stdout)
+        else:
+            passed += 1
+            print("  %s ok (%.1f s)" % (name, time.monotonic() - began))
+        sys.stdout.flush()
+    print("%d passed, %d failed" % (passed, failed))
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service of one's own for a test: daemon, server and clients in a private folder.
+
+    with mps.Service() as service:
+        done = service.run("process1")
+        service.command("get_server_list")
+
+Servers use the software GPU. At the end the daemon is told to quit; whatever
+then still lives is found by its environment, ended by its PID, and counts as
+a failure. So does a line of a sanitizer in any log.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from harness import BUILD, Skip, contains, equal, wait_for
+
+CONTROL = os.path.join(BUILD, "bin", "mps-control")
+LIBRARY = os.path.join(BUILD, "lib", "libmpsclient.so")
+SOFTGPU = os.path.join(BUILD, "softgpu", "libcuda.so.1")
+SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|runtime error:")
+# What a step may take before it counts as hanging; sanitized interpreters are slow.
+SLOW = 6 if os.environ.get("MPS_SAN") else 1
+
+
+def program(name):
+    """The path of an example program."""
+    path = os.path.join(BUILD, "bin", "examples", name)
+    assert os.path.exists(path), "%s is not built" % path
+    return path
+
+
+# Programs that end by themselves, and with the words `NAME: ok'.
+PROGRAMS = ("process1", "process2", "matmul", "events", "reduction", "scan", "histogram", "sort",
+            "stencil", "symbols", "threads", "driver", "errors", "forker", "leaver", "callbacks",
+            "memory_ops", "pinned", "managed", "registered", "kernels", "boxes", "cooperative",
+            "jit")
+
+
+def sanitizer_preload():
+    """What has to be loaded before a sanitized library in a program without one."""
+    if "address" not in os.environ.get("MPS_SAN", ""):
+        return []
+    found = subprocess.run([os.environ.get("CC", "gcc"), "-print-file-name=libasan.so"],
+                           capture_output=True, text=True, check=True).stdout.strip()
+    return [os.path.realpath(found)]
+
+
+def clean_environment(real=False):
+    """Ours without what would lead a program to another service or another GPU."""
+    foreign = ("CUDA_MPS_", "MPS_", "SOFTGPU_", "LD_PRELOAD") + (
+        () if real else ("CUDA_", "LD_LIBRARY_PATH"))
+    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    # The client's memory belongs to a program that was not built for a leak check.
+    env["ASAN_OPTIONS"] = "detect_leaks=0:detect_odr_violation=0:handle_segv=0"
+    return env
+
+
+def is_alive(pid):
+    """Whether the process runs: one that waits to be reaped does not."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def command_line(pid):
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            return file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def open_files(pid):
+    """What the process has open: the targets of its descriptors."""
+    found = []
+    try:
+        for name in os.listdir("/proc/%d/fd" % pid):
+            try:
+                found.append(os.readlink("/proc/%d/fd/%s" % (pid, name)))
+            except OSError:
+                pass
+    except OSError:
+        pass
+    return found
+
+
+def thread_count(pid):
+    return len(os.listdir("/proc/%d/task" % pid))
+
+
+def memory_kib(pid):
+    """Resident memory without what is shared, which clients' pages are."""
+    with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+        return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M).group(1))
+
+
+class Service:
+    """A daemon in a folder of its own. `settings' are SOFTGPU_* and others for the server.
+
+    `library' is the libcuda that servers open; None: the machine's own, on a real GPU.
+    """
+
+    def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None):
+        self.folder = tempfile.mkdtemp(prefix="mps-test-")
+        os.chmod(self.folder, 0o755)
+        self.pipe = os.path.join(self.folder, "pipe")
+        self.log = os.path.join(self.folder, "log")
+        self.stats_path = os.path.join(self.folder, "stats.%p")
+        self.background = background
+        self.uid = uid
+        self.daemon = None
+        self.started = []  # clients and others that are ours to end
+        settings = dict(settings or {})
+        if library:
+            settings.update(SOFTGPU_STATS=self.stats_path, SOFTGPU_DIR=self.folder)
+        if "address" in os.environ.get("MPS_SAN", ""):
+            settings["ASAN_OPTIONS"] = "handle_segv=0:detect_leaks=0"
+        self.env = dict(clean_environment(not library), CUDA_MPS_PIPE_DIRECTORY=self.pipe,
+                        CUDA_MPS_LOG_DIRECTORY=self.log)
+        if library:
+            self.env["MPS_CUDA_LIBRARY"] = library
+        if settings:
+            self.env["MPS_SERVER_ENV"] = ",".join(settings)
+        self.daemon_env = dict(self.env, **settings)
+        if uid is not None:
+            os.chown(self.folder, uid, uid)
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.end_everything()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+        return self
+
+    def __exit__(self, kind, error, trace):
+        try:
+            left, complaints = self.stop()
+        finally:
+            if kind:
+                self.show_logs()
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if not kind:
+            assert not left, "left after quit: %s" % left
+            assert not complaints, complaints
+
+    # ---- the daemon
+
+    def start(self):
+        become = ({"user": self.uid, "group": self.uid, "extra_groups": []}
+                  if self.uid is not None else {})
+        out = open(os.path.join(self.folder, "daemon.out"), "ab")
+        with out:
+            self.daemon = subprocess.Popen(
+                [CONTROL, "-d" if self.background else "-f"], env=self.daemon_env,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, **become)
+        if self.background:
+            equal(self.daemon.wait(20), 0, self.read("daemon.out"))
+        wait_for("the daemon's socket", self.answers, 10 * SLOW)
+
+    def answers(self):
+        return self.command("get_server_list", check=False).returncode == 0
+
+    def daemon_pid(self):
+        with open(os.path.join(self.pipe, "nvidia-cuda-mps-control.pid"), encoding="utf-8") as file:
+            return int(file.read())
+
+    def stop(self):
+        """Ends it all; returns what was left, and what sanitizers said."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        try:
+            self.command("quit", "-t", "2", check=False, timeout=40)
+        except subprocess.TimeoutExpired:
+            pass
+        if self.daemon and not self.background:
+            try:
+                self.daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                pass
+        deadline = time.monotonic() + 2
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        left = [command_line(pid) for pid in self.processes()]
+        self.end_everything()
+        complaints = [line for name in ("log/server.log", "daemon.out")
+                      for line in self.read(name).splitlines() if SANITIZER.search(line)]
+        return left, complaints
+
+    def processes(self):
+        """Living processes that carry our pipe directory in their environment."""
+        found = []
+        mark = b"CUDA_MPS_PIPE_DIRECTORY=" + self.pipe.encode() + b"\0"
+        for name in os.listdir("/proc"):
+            if not name.isdigit() or int(name) == os.getpid():
+                continue
+            try:
+                with open("/proc/%s/environ" % name, "rb") as file:
+                    if mark in file.read() and is_alive(int(name)):
+                        found.append(int(name))
+            except OSError:
+                pass
+        return found
+
+    def end_everything(self):
+        for process in self.started + ([self.daemon] if self.daemon else []):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    # ---- what an operator does
+
+    def command(self, *words, check=True, timeout=30):
+        """One command through the front end's arguments."""
+        done = subprocess.run([CONTROL, *words], env=self.env, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=timeout * SLOW, check=False)
+        if check:
+            equal(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def servers(self):
+        return [int(pid) for pid in self.command("get_server_list").stdout.split()]
+
+    def server(self):
+        """The PID of the only server, once there is one."""
+        servers = wait_for("a server", self.servers, 20 * SLOW)
+        equal(len(servers), 1, servers)
+        return servers[0]
+
+    def clients(self, server=None):
+        text = self.command("get_client_list", str(server or self.server())).stdout
+        return [int(pid) for pid in text.split()]
+
+    def stats(self, server):
+        """The software GPU's live objects in that server."""
+        with open(self.stats_path.replace("%p", str(server)), encoding="utf-8") as file:
+            return {name: int(value) for name, value in (line.split() for line in file if line.strip(" \0\n"))}
+
+    # ---- programs
+
+    def client_env(self, preload=True, **more):
+        env = dict(self.env)
+        if preload:
+            env["LD_PRELOAD"] = ":".join(sanitizer_preload() + [LIBRARY])
+        env.update(more)
+        return {k: v for k, v in env.items() if v is not None}
+
+    def popen(self, name, *args, preload=True, env=None, **more):
+        """Starts an example program (or any path) as a client."""
+        path = name if "/" in name else program(name)
+        process = subprocess.Popen(
+            [path, *args], env=self.client_env(preload, **(env or {})), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        self.started.append(process)
+        return process
+
+    def finish(self, process, timeout=60):
+        """Waits for it; returns (exit code, stdout, stderr)."""
+        try:
+            out, err = process.communicate(timeout=timeout * SLOW)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError("%s not done after %d s: %s%s"
+                                 % (process.args[0], timeout * SLOW, out, err)) from None
+        return process.returncode, out, err
+
+    def run(self, name, *args, timeout=60, **more):
+        return self.finish(self.popen(name, *args, **more), timeout)
+
+    def run_ok(self, name, *args, **more):
+        """Runs an example program that has to succeed."""
+        code, out, err = self.run(name, *args, **more)
+        equal(code, 0, out + err)
+        contains(out, "%s: ok" % os.path.basename(name))
+        return out, err
+
+    # ---- logs
+
+    def read(self, name):
+        try:
+            with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def server_log(self):
+        return self.read("log/server.log")
+
+    def control_log(self):
+        return self.read("log/control.log")
+
+    def wait_for_log(self, text, name="server", timeout_s=10):
+        wait_for("%r in %s.log" % (text, name),
+                 lambda: text in self.read("log/%s.log" % name), timeout_s * SLOW)
+
+    def show_logs(self):
+        for name in ("daemon.out", "log/control.log", "log/server.log"):
+            lines = self.read(name).splitlines()[-60:]
+            print("    --- %s" % name)
+            print("".join("    %s\n" % line for line in lines), end="")
+
+
+def need_program(name):
+    """The path of a tool that a test needs besides."""
+    found = shutil.which(name)
+    if not found:
+        raise Skip("%s is not installed" % name)
+    return found

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""The GPU waits for a client: in a host function, or for a word that nobody writes."""
+
+import os
+import random
+import signal
+import time
+
+import harness
+import mps
+from harness import contains, equal, wait_for
+from test_kill import same, settle
+
+KILLS = 40
+KILLS_AT_ONCE = 4
+
+
+def stuck(service, how):
+    """A client that stands still with the GPU waiting for it."""
+    process = service.popen("stuck", how)
+    equal(process.stdout.readline(), "stuck: running\n")
+    return process
+
+
+def end(process):
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+
+
+def check_recovers(how, stop):
+    """Neighbours work beside it as ever; when it is killed nothing of it is left."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        end(stuck(service, how))
+        before = settle(service, server)
+        for _ in range(3):
+            process = stuck(service, how)
+            if stop:
+                process.send_signal(signal.SIGSTOP)
+            for name in ("process1", "process2", "callbacks", "memory_ops"):
+                service.run_ok(name, timeout=20)
+            equal(process.poll(), None)
+            began = time.monotonic()
+            end(process)
+            wait_for("it to be gone", lambda: not service.clients(server), 5)
+            print("    gone after %.2f s" % (time.monotonic() - began))
+        equal(service.servers(), [server], "the server was replaced")
+        same(before, settle(service, server))
+
+
+def test_killed_in_a_callback():
+    check_recovers("call", False)
+
+
+def test_stopped_in_a_callback():
+    check_recovers("call", True)
+
+
+def test_killed_with_streams_that_wait():
+    check_recovers("word", False)
+
+
+def test_killed_at_any_moment():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 1)))
+
+        def kill_some():
+            several = [service.popen("callbacks", "--seconds", "60") for _ in range(KILLS_AT_ONCE)]
+            for process in several:
+                time.sleep(dice.random() * 0.15)
+                end(process)
+                service.started.remove(process)
+
+        kill_some()
+        before = settle(service, server)
+        for _ in range(KILLS // KILLS_AT_ONCE):
+            kill_some()
+        equal(service.servers(), [server], "the server was replaced")
+        same(before, settle(service, server))
+
+
+def test_slow_callback():
+    """Neighbours are not held up by it, and it ends well."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        process = stuck(service, "slow")
+        began = time.monotonic()
+        service.run_ok("process1")
+        service.run_ok("process2")
+        assert process.poll() is None, "it was over: the test shows nothing"
+        took = time.monotonic() - began
+        assert took < 1.5 * mps.SLOW, "neighbours took %.1f s" % took
+        equal(service.finish(process)[:2], (0, "stuck: ok\n"))
+
+
+def test_thread_goes():
+    """What runs host functions is there while there are any."""
+    with mps.Service() as service:
+        process = stuck(service, "call")
+        equal(mps.thread_count(process.pid), 2)
+        end(process)
+        process = stuck(service, "idle")
+        wait_for("no thread", lambda: mps.thread_count(process.pid) == 1, 5)
+        end(process)
+
+
+def test_server_dies():
+    """The rest of the program goes on, with an error."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        process = service.popen("stuck", "word")
+        equal(process.stdout.readline(), "stuck: running\n")
+        time.sleep(0.2)
+        os.kill(service.server(), signal.SIGKILL)
+        code, out, _ = service.finish(process, 20)
+        equal(code, 1, out)
+        contains(out, "CUDA_ERROR_MPS_RPC_FAILURE")
+
+
+def test_service_quits():
+    """Who waited is not told that what it waited for has come."""
+    for how in ("call", "word"):
+        with mps.Service() as service:
+            process = stuck(service, how)
+            process.send_signal(signal.SIGSTOP)
+            service.command("quit", "-t", "1")
+            process.send_signal(signal.SIGCONT)
+            code, out, _ = service.finish(process, 20)
+            equal(code, 1, out)
+            contains(out, "CUDA_ERROR_MPS_RPC_FAILURE")
+
+
+def test_several_clients():
+    """Many callbacks at once from several clients."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        several = [service.popen("callbacks", "--rounds", "3") for _ in range(3)]
+        for process in several:
+            equal(service.finish(process)[:2], (0, "callbacks: ok\n"))
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,1312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 240 s
+"""The control daemon and its front end, with a stand-in for the server.
+
+Every daemon lives in a directory of its own and is gone when its test ends.
+"""
+
+import contextlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import Skip, contains, equal, need_root, wait_for
+
+# Another user must be able to start it too.
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.realpath(sys.executable)
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONTROL = os.path.join(harness.BUILD, "bin", "mps-control")
+FRAME_HELLO, FRAME_REFUSED, FRAME_SERVER = 1, 2, 5
+HELLO_SIZE = 1304
+START = "start_server -uid %d" % os.getuid()
+NO_DAEMON = "Cannot find MPS control daemon process\n"
+LINE = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (Control|Other|Server) [ \d]{4}\d\] ", re.M)
+VERSION = subprocess.run([CONTROL, "-v"], capture_output=True, text=True, check=True).stdout
+SPEC = re.search(r"spec ([0-9a-f]{16})", VERSION).group(1)
+
+
+# ---- a daemon, its directories and those who talk to it
+
+class Daemon:
+    """A daemon of its own, in a directory that everybody may enter."""
+
+    def __init__(self, mode="", uid=None, start=True, environment=None):
+        self.root = tempfile.mkdtemp(prefix="mps-")
+        os.chmod(self.root, 0o755)
+        self.uid = uid
+        self.pipe, self.log = self.root + "/pipe", self.root + "/log"
+        self.fake = self.root + "/fake"
+        os.mkdir(self.fake)
+        os.chmod(self.fake, 0o777)
+        os.mkdir(self.root + "/bin")
+        os.chmod(self.root + "/bin", 0o755)
+        if uid is not None:
+            os.chown(self.root, uid, uid)
+        self.control = shutil.copy(CONTROL, self.root + "/bin/mps-control")
+        with open(HERE + "/fake_server.py", encoding="utf-8") as file:
+            text = "#!%s -IS\n%s" % (PYTHON, file.read())
+        with open(self.root + "/bin/mps-server", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.root + "/bin/mps-server", 0o755)
+        self.mode(mode)
+        self.environment = {
+            "PATH": os.environ.get("PATH", ""), "CUDA_MPS_PIPE_DIRECTORY": self.pipe,
+            "CUDA_MPS_LOG_DIRECTORY": self.log, "FAKE_DIR": self.fake, "FAKE_SPEC": SPEC,
+            "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,NOT_SET", "MPS_GRACE_MS": "0",
+        }
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+            if name in os.environ:
+                self.environment[name] = os.environ[name]
+        self.environment.update(environment or {})
+        if start:
+            done = self.run("-d")
+            equal((done.returncode, done.stdout, done.stderr), (0, "", ""), "start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def end(self):
+        """Whatever the test did, nothing that it started stays."""
+        for pid in self.servers() + ([self.pid()] if self.pid() else []):
+            if self.owns(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def owns(self, pid):
+        """Whether this process was started here: numbers of another PID namespace mean others."""
+        try:
+            with open("/proc/%d/cmdline" % pid, "rb") as file:
+                return self.root.encode() in file.read()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    def servers(self):
+        """PIDs of all servers that were started and live."""
+        pids = [int(name[6:]) for name in os.listdir(self.fake) if name.startswith("start.")]
+        return [pid for pid in pids if lives(pid) and self.owns(pid)]
+
+    def mode(self, text):
+        with open(self.fake + "/mode", "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def pid(self):
+        try:
+            with open(self.pipe + "/nvidia-cuda-mps-control.pid", encoding="utf-8") as file:
+                return int(file.read())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def run(self, *args, text="", uid=None, timeout=30, environment=None):
+        """Runs mps-control; as the daemon's user, or another."""
+        uid = self.uid if uid is None else uid
+        return subprocess.run([self.control, *args], input=text, capture_output=True, text=True,
+                              timeout=timeout, check=False, user=uid, group=uid,
+                              extra_groups=[] if uid is not None else None,
+                              env=dict(self.environment, **(environment or {})))
+
+    def ask(self, command, uid=None, timeout=30):
+        """The answer to a command, which has to succeed as such."""
+        done = self.run(text=command, uid=uid, timeout=timeout)
+        equal((done.returncode, done.stderr), (0, ""), command)
+        return done.stdout
+
+    def connect(self):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(20)
+        sock.connect(self.pipe + "/control")
+        return sock
+
+    def read(self, name):
+        with open("%s/%s.log" % (self.log, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def quit(self, command="quit"):
+        pid = self.pid()
+        equal(self.ask(command), "", command)
+        wait_for("the daemon's end", lambda: not lives(pid), 2)
+        equal(sorted(os.listdir(self.pipe)), ["control_lock"], "files left")
+        equal(self.servers(), [], "servers left")
+        assert self.read("control").endswith("] Exit with status 0\n")
+
+
+def lives(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def hello(version=1, spec=None, size=HELLO_SIZE):
+    head = struct.pack("<BBHIIIQ", 0, FRAME_HELLO, 0, size, version, 0,
+                       int(SPEC, 16) if spec is None else spec)
+    return head + bytes(size - len(head))
+
+
+def read_refused(sock):
+    """What a client is told when it is not served: (CUresult, text)."""
+    data = b""
+    while len(data) < 272:
+        more = sock.recv(272 - len(data))
+        assert more, "closed without a word, after %r" % data
+        data += more
+    zero, kind, _, size, result, _, text = struct.unpack("<BBHIII256s", data)
+    equal((zero, kind, size), (0, FRAME_REFUSED, 272))
+    return result, text.rstrip(b"\0").decode()
+
+
+class Client:
+    """A client that has said hello; in a process of its own if it is another user."""
+
+    def __init__(self, daemon, uid=None, words=None):
+        words = hello() if words is None else words
+        if uid is None:
+            self.sock = daemon.connect()
+            self.sock.sendall(words)
+            return
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+                sock = daemon.connect()
+                sock.sendall(words)
+                socket.send_fds(theirs, [b"x"], [sock.fileno()])
+            finally:
+                os._exit(0)
+        theirs.close()
+        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+        ours.close()
+        os.waitpid(pid, 0)
+        self.sock = socket.socket(fileno=fds[0])
+        self.sock.settimeout(20)
+
+    def served_by(self):
+        """The PID of the server that has answered."""
+        line = b""
+        while not line.endswith(b"\n"):
+            more = self.sock.recv(1)
+            assert more, "closed after %r" % line
+            line += more
+        return int(re.match(rb"served by (\d+) ", line).group(1))
+
+    def refused(self):
+        return read_refused(self.sock)
+
+    def close(self):
+        self.sock.close()
+
+
+def is_closed(sock):
+    """Whether the daemon has closed it, and said nothing before."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+# ---- the front end
+
+def test_no_daemon():
+    with Daemon(start=False) as daemon:
+        for args, text in ((), "get_server_list"), (("get_server_list",), ""), ((), ""):
+            done = daemon.run(*args, text=text)
+            equal((done.returncode, done.stdout), (1, NO_DAEMON))
+            contains(done.stderr, daemon.pipe + "/control")
+            contains(done.stderr, "start the daemon")
+
+
+def test_version_and_help():
+    done = subprocess.run([CONTROL, "-h"], capture_output=True, text=True, check=True)
+    for word in "get_server_list", "get_client_list", "start_server", "quit", "CUDA_MPS_PIPE_DIRECTORY":
+        contains(done.stdout, word)
+    contains(VERSION, "Binary version: 13000")
+    for args in (["-x"], ["-d", "-f"], ["-d", "quit"]):
+        done = subprocess.run([CONTROL, *args], capture_output=True, text=True, check=False)
+        equal((done.returncode, done.stdout), (1, ""))
+        contains(done.stderr, "mps-control")
+
+
+def test_transcript():
+    """The vendor's answers, word for word."""
+    with Daemon() as daemon:
+        for command, answer in (
+                ("get_server_list", ""),
+                ("help", 'Unknown command "help"\n'),
+                ("sm_partition add 0 2", 'Unknown command "sm_partition"\n'),
+                ("get_server_status 1", "Server 1 not found\n"),
+                ("get_client_list 1", "Server 1 not found\n"),
+                ("shutdown_server 1", "Server 1 not found\n"),
+                ("shutdown_server 1 -f", "Server 1 not found\n"),
+                ("start_server", "A user id (UID) is required to start a new server\n"),
+                ("start_server -uid", "A user id (UID) is required to start a new server\n"),
+                ("start_server 0", "A user id (UID) is required to start a new server\n"),
+                ("", ""), ("\n\n", ""), ("  \t ", "")):
+            equal(daemon.ask(command), answer, command)
+            equal(daemon.ask(command + "\n"), answer, command)
+            if command.strip():
+                equal(daemon.run(*command.split()).stdout, answer, command)
+
+
+def test_bad_input():
+    """What cannot be done is said; the daemon goes on."""
+    with Daemon() as daemon:
+        for command, part in (
+                ("get_server_status", "Usage: get_server_status PID"),
+                ("get_server_status abc", "Server abc not found"),
+                ("get_server_status -1", "Server -1 not found"),
+                ("get_server_status 99999999999999999999999", "not found"),
+                ("get_server_list now", "Usage: get_server_list"),
+                ("start_server -uid root", '"root" is not a user id'),
+                ("start_server -uid 4294967295", '"4294967295" is not a user id'),
+                ("start_server -uid -1", '"-1" is not a user id'),
+                ("start_server -uid 0 0", "Usage: start_server -uid UID"),
+                ("shutdown_server 1 -g", 'Unknown option "-g"'),
+                ("quit -t", "Usage: quit [-t SECONDS]"),
+                ("quit now", "Usage: quit [-t SECONDS]"),
+                ("quit -t soon", '"soon" is not a number of seconds'),
+                ("quit -t -1", '"-1" is not a number of seconds'),
+                ("quit -t 99999999999", "is not a number of seconds"),
+                ("quit -t 1 1", "Usage: quit"),
+                ("\x1b[2J", 'Unknown command "?[2J"'),
+                ("caf\u00e9", 'Unknown command "caf\u00e9"'),
+                ("a " * 500, 'Unknown command "a"'),
+                ("x" * 1023, 'Unknown command "x'),
+                ("x" * 1024, "A command has at most 1023 bytes"),
+                ("%s%n%s%n", 'Unknown command "%s%n%s%n"')):
+            contains(daemon.ask(command), part, command[:80])
+        daemon.quit()
+
+
+def test_several_commands_in_order():
+    with Daemon("slow") as daemon:
+        answer = daemon.ask("get_server_list\n%s\nget_server_list\nhelp\nget_server_status 1" % START)
+        pid = daemon.servers()[0]
+        equal(answer, '%d\nUnknown command "help"\nServer 1 not found\n' % pid)
+        equal(daemon.ask((START + "\n") * 3), "", "it is up already")
+        equal(daemon.ask("get_server_list\r\nget_server_status %d\r\n" % pid), "%d\nACTIVE\n" % pid)
+
+
+def test_another_commander_is_served_meanwhile():
+    with Daemon("silent") as daemon:
+        waiting = daemon.connect()
+        waiting.sendall(b"%s\nget_server_list\n" % START.encode())
+        wait_for("the server", daemon.servers)
+        pid = daemon.servers()[0]
+        equal(daemon.ask("get_server_list"), "%d\n" % pid)
+        equal(daemon.ask("get_server_status %d" % pid), "INITIALIZING\n")
+        waiting.close()
+        equal(daemon.ask("get_server_list"), "%d\n" % pid)
+        daemon.quit("quit -t 0")
+
+
+def test_socat():
+    if not shutil.which("socat"):
+        raise Skip("no socat")
+    with Daemon() as daemon:
+        daemon.ask(START)
+        for text in "get_server_list\n", "get_server_list":
+            done = subprocess.run(["socat", "-", "UNIX-CONNECT:%s/control" % daemon.pipe], input=text,
+                                  capture_output=True, text=True, timeout=10, check=False)
+            equal((done.returncode, done.stdout), (0, "%d\n" % daemon.servers()[0]))
+
+
+def test_front_end_needs_libc_alone():
+    """In a root of libc and its loader the front end starts and tells what it finds."""
+    need_root()
+    with Daemon(start=False) as daemon:
+        root = daemon.root + "/bare"
+        listed = subprocess.run(["ldd", daemon.control], capture_output=True, text=True, check=True)
+        files = re.findall(r"(/\S+) \(0x", listed.stdout)
+        names = {os.path.basename(path) for path in files}
+        if any("san" in name for name in names):
+            raise Skip("a sanitizer brings its own libraries")
+        assert names <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
+                         "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}, names
+        for path in files + [daemon.control]:
+            os.makedirs(root + os.path.dirname(path), exist_ok=True)
+            shutil.copy(os.path.realpath(path), root + path)
+        done = subprocess.run([shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin"), root, daemon.control, "get_server_list"], text=True,
+                              capture_output=True, env={}, timeout=10, check=False)
+        equal((done.returncode, done.stdout), (1, NO_DAEMON), done.stderr)
+
+
+def test_daemon_that_dies_is_no_empty_answer():
+    with Daemon("silent") as daemon:
+        front = subprocess.Popen([daemon.control, *START.split()], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=daemon.environment)
+        wait_for("the server", daemon.servers)
+        os.kill(daemon.pid(), signal.SIGKILL)
+        out, err = front.communicate(timeout=10)
+        equal((front.returncode, out), (1, "Cannot send command to MPS control daemon process\n"))
+        contains(err, "may not have been done")
+
+
+# ---- start and end
+
+def test_files():
+    with Daemon() as daemon:
+        equal(sorted(os.listdir(daemon.pipe)), ["control", "control_lock", "nvidia-cuda-mps-control.pid"])
+        for name, mode in (("control", 0o666), ("control_lock", 0o600),
+                           ("nvidia-cuda-mps-control.pid", 0o644)):
+            equal(stat.S_IMODE(os.lstat(daemon.pipe + "/" + name).st_mode), mode, name)
+        for path in daemon.pipe, daemon.log:
+            equal(stat.S_IMODE(os.stat(path).st_mode), 0o755, path)
+        equal(sorted(os.listdir(daemon.log)), ["control.log", "server.log"])
+        with open(daemon.pipe + "/nvidia-cuda-mps-control.pid", encoding="utf-8") as file:
+            equal(file.read(), "%d\n" % daemon.pid())
+        lines = daemon.read("control").splitlines()
+        for line, part in zip(lines, (
+                "Starting control daemon using socket %s/control" % daemon.pipe,
+                "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=" + daemon.pipe,
+                "CUDA MPS Control binary version: 13000")):
+            assert LINE.match(line), line
+            contains(line, "Control %5d] %s" % (daemon.pid(), part))
+        fds = {os.readlink("/proc/%d/fd/%d" % (daemon.pid(), fd)) for fd in range(3)}
+        equal(fds, {"/dev/null"}, "it has left the terminal")
+        daemon.quit()
+
+
+def test_same_directory_for_both():
+    with Daemon(start=False) as daemon:
+        daemon.environment["CUDA_MPS_LOG_DIRECTORY"] = daemon.pipe
+        equal(daemon.run("-d").returncode, 0)
+        daemon.log = daemon.pipe
+        daemon.ask("quit")
+        equal(sorted(os.listdir(daemon.pipe)), ["control.log", "control_lock", "server.log"])
+
+
+def test_second_daemon():
+    with Daemon() as daemon:
+        for option in "-d", "-f":
+            done = daemon.run(option)
+            equal((done.returncode, done.stdout), (1, "An instance of this daemon is already running\n"))
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
+def test_relative_and_slashes():
+    with Daemon(start=False) as daemon:
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = "pipe///"
+        done = subprocess.run([daemon.control, "-d"], cwd=daemon.root, env=daemon.environment, check=False)
+        equal(done.returncode, 0)
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = daemon.pipe
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
+def test_bare_environment():
+    """Integrators start it with nothing but the two directories."""
+    with Daemon(start=False) as daemon:
+        daemon.environment = {name: value for name, value in daemon.environment.items()
+                              if name not in ("PATH", "MPS_SERVER_ENV")}
+        before = os.umask(0o077)
+        try:
+            equal(daemon.run("-d").returncode, 0)
+        finally:
+            os.umask(before)
+        equal(stat.S_IMODE(os.stat(daemon.pipe).st_mode), 0o755, "whatever the caller's umask")
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
+def refuses_to_start(daemon, *parts, uid=None):
+    for option in "-d", "-f":
+        done = daemon.run(option, uid=uid)
+        equal((done.returncode, done.stdout), (1, ""), done.stderr)
+        for part in parts:
+            contains(done.stderr, part)
+    assert not daemon.pid() or not lives(daemon.pid())
+
+
+def test_path_too_long():
+    with Daemon(start=False) as daemon:
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = daemon.root + "/" + "d" * 100
+        length = len(daemon.root) + 101 + len("/control")
+        refuses_to_start(daemon, "has %d bytes" % length, "107", "CUDA_MPS_PIPE_DIRECTORY", "at most 99")
+        done = daemon.run("get_server_list")
+        equal(done.returncode, 1)
+        contains(done.stderr, "107")
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = daemon.root + "/" + "d" * (98 - len(daemon.root))
+        equal(daemon.run("-d").returncode, 0, "99 bytes are fine")
+        daemon.pipe = daemon.environment["CUDA_MPS_PIPE_DIRECTORY"]
+        daemon.quit()
+
+
+def test_directories_that_cannot_be_used():
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.root + "/real")
+        os.symlink(daemon.root + "/real", daemon.pipe)
+        refuses_to_start(daemon, daemon.pipe, "symbolic link", "CUDA_MPS_PIPE_DIRECTORY")
+        os.unlink(daemon.pipe)
+        with open(daemon.pipe, "w", encoding="utf-8"):
+            pass
+        refuses_to_start(daemon, daemon.pipe, "Not a directory", "CUDA_MPS_PIPE_DIRECTORY")
+        os.unlink(daemon.pipe)
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = daemon.root + "/no/such"
+        refuses_to_start(daemon, daemon.root + "/no/such", "parent", "CUDA_MPS_PIPE_DIRECTORY")
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = daemon.pipe
+        os.symlink(daemon.root + "/real", daemon.log)
+        refuses_to_start(daemon, daemon.log, "symbolic link", "CUDA_MPS_LOG_DIRECTORY")
+        equal(sorted(os.listdir(daemon.pipe)), ["control_lock"], "a failed start leaves nothing")
+        os.unlink(daemon.log)
+        os.mkdir(daemon.log)
+        os.symlink("/etc/passwd", daemon.log + "/control.log")
+        refuses_to_start(daemon, daemon.log + "/control.log", "CUDA_MPS_LOG_DIRECTORY")
+        os.unlink(daemon.log + "/control.log")
+        os.mkfifo(daemon.log + "/control.log")
+        refuses_to_start(daemon, daemon.log + "/control.log")
+        os.unlink(daemon.log + "/control.log")
+        with open(daemon.pipe + "/control", "w", encoding="utf-8"):
+            pass
+        refuses_to_start(daemon, daemon.pipe + "/control", "is no socket")
+
+
+def test_directories_of_others():
+    need_root()
+    with Daemon(start=False, uid=1000) as daemon:
+        os.mkdir(daemon.log)
+        refuses_to_start(daemon, daemon.log, "Permission denied", "CUDA_MPS_LOG_DIRECTORY", "UID 1000")
+        os.rmdir(daemon.log)
+        os.mkdir(daemon.pipe + "2")
+        os.chown(daemon.pipe + "2", 1001, 1001)
+        os.chmod(daemon.pipe + "2", 0o777)
+        daemon.environment["CUDA_MPS_PIPE_DIRECTORY"] = daemon.pipe + "2"
+        refuses_to_start(daemon, "belongs to UID 1001", "CUDA_MPS_PIPE_DIRECTORY")
+
+
+def test_socket_of_another_program():
+    """A listener that does not hold our lock (NVIDIA's daemon) is not pushed aside."""
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.pipe)
+        for kind in socket.SOCK_SEQPACKET, socket.SOCK_STREAM:
+            other = socket.socket(socket.AF_UNIX, kind)
+            other.bind(daemon.pipe + "/control")
+            other.listen()
+            refuses_to_start(daemon, "Another program", daemon.pipe + "/control")
+            other.close()
+            os.unlink(daemon.pipe + "/control")
+
+
+def test_killed_daemon_is_replaced():
+    with Daemon() as daemon:
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        assert os.path.exists(daemon.pipe + "/control")
+        equal(daemon.run("get_server_list").stdout, NO_DAEMON)
+        equal(daemon.run("-d").returncode, 0)
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
+def test_foreground():
+    with Daemon(start=False) as daemon:
+        process = subprocess.Popen([daemon.control, "-f"], text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, env=daemon.environment)
+        wait_for("the socket", lambda: os.path.exists(daemon.pipe + "/control"))
+        client = Client(daemon)
+        server = client.served_by()
+        client.close()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=10)
+        equal(process.returncode, 0)
+        for part in "Starting control daemon", "Other %5d] Startup" % server, "Exit with status 0":
+            contains(out, part)
+        equal(os.listdir(daemon.pipe), ["control_lock"])
+        assert not lives(server)
+
+
+def test_standard_output_that_nobody_reads():
+    with Daemon(start=False) as daemon:
+        process = subprocess.Popen([daemon.control, "-f"], stdout=subprocess.PIPE, env=daemon.environment)
+        wait_for("the socket", lambda: os.path.exists(daemon.pipe + "/control"))
+        for _ in range(3):
+            contains(daemon.ask("x" * 1000 + "\n" + ("y" * 1000 + "\n") * 60), "Unknown")
+        daemon.ask("quit")
+        process.stdout.close()
+        equal(process.wait(timeout=5), 0)
+
+
+def test_signals():
+    for number in signal.SIGTERM, signal.SIGINT:
+        with Daemon() as daemon:
+            pid = daemon.pid()
+            client = Client(daemon)
+            server = client.served_by()
+            os.kill(pid, number)
+            wait_for("its end", lambda pid=pid: not lives(pid))
+            assert not lives(server)
+            equal(os.listdir(daemon.pipe), ["control_lock"])
+            client.close()
+
+
+def test_logs_are_opened_anew():
+    with Daemon() as daemon:
+        os.rename(daemon.log + "/control.log", daemon.log + "/control.log.1")
+        os.kill(daemon.pid(), signal.SIGHUP)
+        wait_for("a new log", lambda: os.path.exists(daemon.log + "/control.log"))
+        daemon.ask("help")
+        contains(daemon.read("control"), "Cmd:help")
+        contains(daemon.read("control"), "opened anew")
+
+
+def test_full_disk():
+    """A log that cannot be written stops nothing, and tells afterwards."""
+    need_root()
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.log)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", daemon.log],
+                                 capture_output=True, check=False)
+        if mounted.returncode:
+            raise Skip("cannot mount a small file system")
+        try:
+            equal(daemon.run("-d").returncode, 0)
+            filler = os.open(daemon.log + "/filler", os.O_WRONLY | os.O_CREAT)
+            with contextlib.suppress(OSError):
+                while True:
+                    os.write(filler, b"x" * 512)
+            os.close(filler)
+            for _ in range(8):
+                contains(daemon.ask("x" * 1000), "Unknown")
+            os.unlink(daemon.log + "/filler")
+            contains(daemon.ask("again"), "Unknown")
+            assert re.search(r"\d+ lines could not be written here: No space left", daemon.read("control"))
+            daemon.quit()
+        finally:
+            subprocess.run(["umount", "-l", daemon.log], check=False)
+
+
+# ---- clients and their servers
+
+def test_hand_over():
+    with Daemon("chatty") as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        equal(daemon.ask("get_server_list"), "%d\n" % server)
+        equal(daemon.ask("get_server_status %d" % server), "ACTIVE\n")
+        equal(daemon.ask("get_client_list %d" % server), "%d\n" % os.getpid())
+        client.sock.sendall(b"words")
+        equal(client.sock.recv(100), b"echo words", "the connection itself is the server's")
+        second = Client(daemon)
+        equal(second.served_by(), server)
+        equal(daemon.ask("get_client_list %d" % server), "%d\n%d\n" % (os.getpid(), os.getpid()))
+        log, uid, me = daemon.read("control"), os.getuid(), os.getpid()
+        for part in ("NEW CLIENT %d from user %d: Server is not ready, push client to pending list" % (me, uid),
+                     "Control %5d] Starting new server %d for user %d" % (server, server, uid),
+                     "NEW SERVER %d: Ready" % server,
+                     "NEW CLIENT %d from user %d: Server already exists" % (me, uid),
+                     "Accepting connection...", "Cmd:get_server_list"):
+            contains(log, part)
+        assert "credentials" not in log
+        client.close()
+        second.close()
+        wait_for("their end", lambda: daemon.ask("get_client_list %d" % server) == "")
+        daemon.quit()
+        contains(daemon.read("control"), "Server %d exited with status 0" % server)
+        log = daemon.read("server")
+        for part in ("Other %5d] Startup" % server, "Other %5d] %s\n" % (server, "x" * 1024),
+                     "a?[31mred? line", "Other %5d] Server has started" % server,
+                     "Server %5d] Server has been notified to shutdown" % server,
+                     "Server %5d] Exiting" % server):
+            contains(log, part)
+        for line in (daemon.read("control") + log).splitlines():
+            assert LINE.match(line), line
+
+
+def test_environment_of_a_server():
+    environment = {"LD_PRELOAD": "", "CUDA_VISIBLE_DEVICES": "0,1", "MPS_CUDA_LIBRARY": "/lib/x.so",
+                   "SECRET": "1", "LD_LIBRARY_PATH": "/tmp/none", "CUDA_CACHE_PATH": "/tmp/cache",
+                   "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,LD_PRELOAD,,NOT_SET"}
+    with Daemon(environment=environment) as daemon:
+        Client(daemon).served_by()
+        server = daemon.servers()[0]
+        with open("%s/start.%d" % (daemon.fake, server), encoding="utf-8") as file:
+            start = json.load(file)
+        got = start["environment"]
+        for name in "LC_CTYPE", "PATH":
+            got.pop(name, None)
+        equal(got, {"CUDA_MPS_PIPE_DIRECTORY": daemon.pipe, "CUDA_DEVICE_MAX_CONNECTIONS": "32",
+                    "CUDA_MODULE_LOADING": "LAZY", "CUDA_VISIBLE_DEVICES": "0,1",
+                    "MPS_CUDA_LIBRARY": "/lib/x.so", "LD_LIBRARY_PATH": "/tmp/none",
+                    "CUDA_CACHE_PATH": "/tmp/cache", "MPS_GRACE_MS": "0",
+                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC})
+        equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid())])
+        equal(start["ignored"], False, "signals have their defaults")
+        # The fourth is the directory that is being listed, the fifth the opened file.
+        assert set(start["fds"]) <= {"0", "1", "2", "3", "4"}, start["fds"]
+        equal(os.readlink("/proc/%d/fd/0" % server), "/dev/null")
+
+
+def test_many_clients_at_once():
+    with Daemon("slow") as daemon:
+        clients = [Client(daemon) for _ in range(200)]
+        equal(len({client.served_by() for client in clients}), 1)
+        server = daemon.servers()[0]
+        equal(len(daemon.ask("get_client_list %d" % server).split()), 200)
+        for client in clients:
+            client.close()
+        wait_for("their end", lambda: daemon.ask("get_client_list %d" % server) == "")
+        daemon.quit()
+
+
+def test_too_many_clients():
+    """The last one is told the number; nobody is dropped for him."""
+    with Daemon("silent") as daemon:
+        clients = [Client(daemon) for _ in range(1024)]
+        result, text = Client(daemon).refused()
+        equal(result, 808)
+        contains(text, "1024 clients")
+        daemon.quit()
+        contains(clients[-1].refused()[1], "being stopped")
+
+
+def test_client_that_leaves_while_it_waits():
+    with Daemon("slow") as daemon:
+        stays, leaves = Client(daemon), Client(daemon)
+        leaves.close()
+        server = stays.served_by()
+        equal(daemon.ask("get_client_list %d" % server).split(), [str(os.getpid())])
+
+
+def test_users_side_by_side():
+    need_root()
+    with Daemon() as daemon:
+        clients = {uid: Client(daemon, uid=uid) for uid in (1000, 1001, 0)}
+        servers = {uid: client.served_by() for uid, client in clients.items()}
+        equal(len(set(servers.values())), 3)
+        for uid, server in servers.items():
+            equal(os.stat("/proc/%d" % server).st_uid, uid)
+        everyone = sorted(servers.values())
+        for uid in 0, 1000, 4711:
+            equal(sorted(int(pid) for pid in daemon.ask("get_server_list", uid=uid).split()), everyone)
+        mine, other = servers[1000], servers[1001]
+        equal(daemon.ask("get_server_status %d" % mine, uid=1000), "ACTIVE\n")
+        assert daemon.ask("get_client_list %d" % mine, uid=1000)
+        for command in ("get_server_status %d", "get_client_list %d", "shutdown_server %d",
+                        "shutdown_server %d -f"):
+            equal(daemon.ask(command % other, uid=1000),
+                  "Operation not permitted: %s needs UID 0 or UID 1001\n" % command.split()[0])
+        for command in "quit", "quit -t 0":
+            equal(daemon.ask(command, uid=1000), "Operation not permitted: quit needs UID 0\n")
+        equal(daemon.ask("start_server -uid 1001", uid=1000),
+              "Operation not permitted: start_server needs UID 0 or UID 1001\n")
+        contains(daemon.read("control"), "Operation not permitted: quit needs UID 0\n")
+        contains(daemon.read("control"), "of user 1000")
+        equal(daemon.ask("shutdown_server %d -f" % mine, uid=1000), "")
+        wait_for("its end", lambda: not lives(mine))
+        equal(daemon.ask("start_server -uid 1000", uid=1000), "")
+        daemon.quit("quit -t 0")
+
+
+def test_daemon_of_a_user():
+    need_root()
+    with Daemon(uid=1000) as daemon:
+        client = Client(daemon, uid=1000)
+        server = client.served_by()
+        for uid in 1001, 0:
+            result, text = Client(daemon, uid=uid).refused()
+            equal(result, 800)
+            for part in "UID 1000", "serve UID %d too" % uid, "as root":
+                contains(text, part)
+        contains(daemon.ask("start_server -uid 1001"), "runs as UID 1000")
+        contains(daemon.ask("start_server -uid 1001", uid=0), "runs as UID 1000")
+        equal(daemon.ask("get_server_list", uid=1001), "%d\n" % server)
+        equal(daemon.ask("quit", uid=1001), "Operation not permitted: quit needs UID 0 or UID 1000\n")
+        equal(daemon.ask("quit -t 0", uid=0), "", "root may")
+        assert not lives(server)
+        client.close()
+
+
+def test_server_that_fails_to_start():
+    with Daemon("exit") as daemon:
+        clients = [Client(daemon) for _ in range(3)]
+        for client in clients:
+            result, text = client.refused()
+            equal(result, 805)
+            for part in "restarted 5 times", "exited with status 3", "the device does not answer":
+                contains(text, part)
+        log = daemon.read("control")
+        equal(log.count("Starting new server"), 6)
+        contains(log, "exited with status 3")
+        contains(daemon.ask(START), "exited with status 3")
+        result, _ = Client(daemon).refused()
+        equal(result, 805)
+        equal(daemon.read("control").count("Starting new server"), 6, "not within the window")
+        daemon.mode("")
+        time.sleep(10)
+        Client(daemon).served_by()
+        daemon.quit("quit -t 0")
+
+
+def test_server_that_crashes_at_the_start_recovers():
+    with Daemon("crash") as daemon:
+        client = Client(daemon)
+        wait_for("a crash", lambda: "ended by signal 6 (Aborted)" in daemon.read("control"))
+        daemon.mode("")
+        client.served_by()
+
+
+def test_no_server_program():
+    with Daemon(start=False) as daemon:
+        os.unlink(daemon.root + "/bin/mps-server")
+        daemon.environment["PATH"] = "/nowhere"
+        equal(daemon.run("-d").returncode, 0)
+        result, text = Client(daemon).refused()
+        equal(result, 805)
+        contains(text, "mps-server is neither beside")
+        contains(daemon.ask(START), "mps-server is neither beside")
+        daemon.quit()
+
+
+def test_server_from_path():
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.root + "/other")
+        os.rename(daemon.root + "/bin/mps-server", daemon.root + "/other/mps-server")
+        daemon.environment["PATH"] = "relative:/nowhere:" + daemon.root + "/other"
+        equal(daemon.run("-d").returncode, 0)
+        Client(daemon).served_by()
+
+
+def test_server_that_dies():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        os.kill(server, signal.SIGKILL)
+        equal(client.sock.recv(1), b"")
+        after = Client(daemon).served_by()
+        assert after != server
+        contains(daemon.read("control"), "Server %d was ended by signal 9 (Killed)" % server)
+        equal(daemon.ask("get_server_list"), "%d\n" % after)
+        equal(daemon.ask("get_server_status %d" % server), "Server %d not found\n" % server)
+
+
+def test_hand_over_to_a_dying_server():
+    """A client whose connection the server never read gets the next server."""
+    with Daemon() as daemon:
+        first = Client(daemon)
+        server = first.served_by()
+        os.kill(server, signal.SIGSTOP)
+        late = [Client(daemon) for _ in range(150)]
+        wait_for("the queue to be full", lambda: daemon.read("control").count("NEW CLIENT") == 151)
+        equal(daemon.ask("get_server_list"), "%d\n" % server, "the daemon goes on")
+        equal(len(daemon.ask("get_client_list %d" % server).split()), 2, "one is on its way")
+        os.kill(server, signal.SIGKILL)
+        after = {client.served_by() for client in late}
+        equal(len(after), 1)
+        assert server not in after
+        equal(first.sock.recv(1), b"")
+        contains(daemon.read("control"), "had not reached its server")
+        for client in late:
+            client.close()
+        wait_for("their end", lambda: daemon.ask("get_client_list %d" % after.copy().pop()) == "")
+
+
+def test_slow_server_gets_all():
+    with Daemon() as daemon:
+        server = Client(daemon).served_by()
+        os.kill(server, signal.SIGSTOP)
+        late = [Client(daemon) for _ in range(300)]
+        wait_for("all", lambda: daemon.read("control").count("NEW CLIENT") == 301)
+        os.kill(server, signal.SIGCONT)
+        equal({client.served_by() for client in late}, {server})
+
+
+def test_server_in_fault():
+    """It takes nobody new; who comes meanwhile gets the next one."""
+    with Daemon() as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        client.sock.sendall(b"fault")
+        wait_for("the fault", lambda: daemon.ask("get_server_status %d" % server) == "FAULT\n")
+        contains(daemon.read("control"), "is FAULT, result 700: a kernel of client")
+        waits = Client(daemon)
+        contains(daemon.read("control"), "push client to pending list")
+        os.kill(server, signal.SIGKILL)
+        assert waits.served_by() != server
+
+
+def test_fault_that_does_not_end():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        client.sock.sendall(b"fault")
+        wait_for("the fault", lambda: "is FAULT" in daemon.read("control"))
+        waits = Client(daemon)
+        assert waits.served_by() != server
+        assert not lives(server)
+        contains(daemon.read("control"), "did not end after its fault in time")
+
+
+def test_shutdown_server():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        equal(daemon.ask("shutdown_server %d" % server), "")
+        equal(daemon.ask("get_server_status %d" % server), "STOPPING\n")
+        waits = Client(daemon)
+        time.sleep(0.3)
+        assert lives(server), "it has a client"
+        client.close()
+        assert waits.served_by() != server
+        assert not lives(server)
+        second = daemon.servers()[0]
+        equal(daemon.ask("shutdown_server %d -f" % second), "")
+        equal(waits.sock.recv(1), b"")
+
+
+def test_hostile_server():
+    for mode, part in (("garbage", "broke the protocol"), ("wrong_uid", "claims to be another user's server"),
+                       ("strange_notes", "a client that it does not have")):
+        with Daemon(mode) as daemon:
+            client = Client(daemon)
+            wait_for(part, lambda daemon=daemon, part=part: part in daemon.read("control"))
+            equal(daemon.ask("help"), 'Unknown command "help"\n')
+            daemon.quit("quit -t 0")
+            client.close()
+
+
+def test_server_of_another_build():
+    with Daemon("wrong_spec") as daemon:
+        result, text = Client(daemon).refused()
+        equal(result, 805)
+        contains(text, "mps-server has version 1 (spec ")
+
+
+def test_second_server_of_a_user():
+    with Daemon() as daemon:
+        Client(daemon).served_by()
+        sock = daemon.connect()
+        sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1))
+        assert is_closed(sock)
+        contains(daemon.read("control"), "that user has one already")
+
+
+# ---- the daemon dies
+
+def test_adoption():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        client.sock.sendall(b"still")
+        equal(client.sock.recv(100), b"echo still", "running clients go on")
+        equal(daemon.run("-d").returncode, 0)
+        second = Client(daemon)
+        equal(second.served_by(), server)
+        equal(daemon.ask("get_server_list"), "%d\n" % server)
+        equal(len(daemon.ask("get_client_list %d" % server).split()), 2)
+        contains(daemon.read("control"), "Adopted server %d of user %d" % (server, os.getuid()))
+        second.close()
+        wait_for("one to leave", lambda: len(daemon.ask("get_client_list %d" % server).split()) == 1)
+        daemon.quit("quit -t 0")
+        contains(daemon.read("server"), "notified to shutdown now")
+        contains(daemon.read("control"), "Server %d has ended" % server)
+
+
+def test_quit_right_after_adoption_began():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        client.served_by()
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        equal(daemon.run("-d").returncode, 0)
+        began = time.monotonic()
+        daemon.quit("quit -t 0")
+        assert time.monotonic() - began < 4
+
+
+def test_first_process_of_a_container():
+    """It reaps everybody's orphans, and its servers as ever."""
+    need_root()
+    with Daemon(start=False) as daemon:
+        process = subprocess.Popen(["unshare", "--pid", "--mount-proc", "--kill-child", "-f",
+                                    daemon.control, "-f"],
+                                   stdout=subprocess.DEVNULL, env=daemon.environment)
+        time.sleep(0.3)
+        if process.poll() is not None:
+            raise Skip("no PID namespace to be had")
+        try:
+            first, = children(process.pid)
+            wait_for("the socket", lambda: os.path.exists(daemon.pipe + "/control"))
+            client = Client(daemon)
+            client.sock.recv(100)
+            contains(daemon.read("control"), "NEW CLIENT 0 from user")
+            subprocess.run(["nsenter", "-t", str(first), "-p", "sh", "-c",
+                            "(true & sleep 0.1 & true) & true"], check=True)
+            wait_for("one child, the server", lambda: len(children(first)) == 1)
+            os.kill(children(first)[0], signal.SIGKILL)
+            wait_for("none", lambda: not children(first))
+            contains(daemon.read("control"), "was ended by signal 9")
+            daemon.ask("quit")
+            equal(process.wait(timeout=5), 0)
+        finally:
+            process.kill()  # and with it, by --kill-child, all of the namespace
+            process.wait()
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="utf-8") as file:
+        return [int(child) for child in file.read().split()]
+
+
+# ---- quit
+
+def test_quit_waits_for_clients():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        front = subprocess.Popen([daemon.control, "quit"], env=daemon.environment)
+        wait_for("stopping", lambda: daemon.ask("get_server_status %d" % server) == "STOPPING\n")
+        result, text = Client(daemon).refused()
+        equal(result, 805)
+        contains(text, "being stopped")
+        contains(daemon.ask(START), "being stopped")
+        time.sleep(0.3)
+        assert front.poll() is None and lives(server)
+        client.close()
+        equal(front.wait(timeout=5), 0)
+        assert not lives(server) and not daemon.pid()
+
+
+def test_quit_with_a_time():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        client.served_by()
+        began = time.monotonic()
+        daemon.quit("quit -t 1")
+        assert 0.9 < time.monotonic() - began < 5
+        contains(daemon.read("control"), "quit command issued with timeout of 1")
+        client.close()
+
+
+def test_quit_has_no_deadline():
+    """The one for an incomplete line is over once the line is whole."""
+    with Daemon() as daemon:
+        client = Client(daemon)
+        client.served_by()
+        pid = daemon.pid()
+        sock = daemon.connect()
+        sock.sendall(b"help\nqu")
+        equal(sock.recv(100), b'Unknown command "help"\n')
+        sock.sendall(b"it\n")
+        time.sleep(5.5)
+        assert lives(pid), "it waits for its client"
+        client.close()
+        equal(sock.recv(100), b"")
+        wait_for("its end", lambda: not lives(pid))
+
+
+def test_quit_that_waits_is_overtaken():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        client.served_by()
+        front = subprocess.Popen([daemon.control, "quit"], env=daemon.environment)
+        time.sleep(0.2)
+        daemon.quit("quit -t 0")
+        equal(front.wait(timeout=5), 0)
+        client.close()
+
+
+def test_quit_by_somebody_who_leaves():
+    with Daemon() as daemon:
+        client = Client(daemon)
+        client.served_by()
+        pid = daemon.pid()
+        sock = daemon.connect()
+        sock.sendall(b"quit -t 1\n")
+        sock.close()
+        wait_for("its end", lambda: not lives(pid), 5)
+        equal(daemon.servers(), [])
+
+
+def test_quit_kills_a_server_that_hangs():
+    with Daemon("hang") as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        began = time.monotonic()
+        daemon.quit("quit -t 0")
+        assert time.monotonic() - began < 20
+        log = daemon.read("control")
+        for part in ("Server %d did not end in time: it gets SIGTERM" % server,
+                     "Server %d ignores SIGTERM: it gets SIGKILL" % server,
+                     "Server %d was ended by signal 9" % server):
+            contains(log, part)
+        client.close()
+
+
+def test_quit_while_a_server_starts():
+    with Daemon("silent") as daemon:
+        client = Client(daemon)
+        wait_for("the server", daemon.servers)
+        daemon.quit()
+        contains(client.refused()[1], "being stopped")
+
+
+# ---- strangers
+
+def test_clients_of_another_build():
+    with Daemon() as daemon:
+        for words in hello(version=2), hello(spec=1), hello(version=2, size=24), hello(version=9, size=4000):
+            result, text = Client(daemon, words=words).refused()
+            equal(result, 803)
+            for part in SPEC, "restart the daemon or use the library of the same build":
+                contains(text, part)
+        equal(daemon.servers(), [])
+
+
+def test_hostile_bytes():
+    with Daemon() as daemon:
+        good = hello()
+        bad = [b"\0", b"\0" * 8, b"\0" * 5000, b"\0\xff" + b"\xff" * 100, b"\0\x05" + b"\xff" * 2000,
+               b"\0\x07" + struct.pack("<HI", 1, 1336) + bytes(1328),
+               b"\0\x0a" + struct.pack("<HI", 0, 16) + bytes(8),
+               good[:4] + struct.pack("<I", 0) + good[8:], good[:4] + struct.pack("<I", 2 ** 32 - 1) + good[8:],
+               good[:2] + struct.pack("<H", 3) + good[4:], good[:24] + b"\xff" * 1280,
+               good[:24] + struct.pack("<I", 2) + good[28:], good[:12] + b"\1" + good[13:]]
+        bad += [good[:n] for n in (1, 7, 8, 9, 23, 24, 1303)]
+        for words in bad:
+            sock = daemon.connect()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                sock.sendall(words)
+                sock.shutdown(socket.SHUT_WR)
+            assert is_closed(sock), words[:40]
+            sock.close()
+        equal(daemon.servers(), [])
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
+def test_mutated_frames():
+    """Introductions and all that a server may say, with bytes changed: never the daemon's end."""
+    chance = random.Random(1)
+    server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1)
+    said = [struct.pack("<BBHIII256s", 0, 6, 0, 272, state, 0, b"text") for state in (1, 2, 3, 4)]
+    said += [struct.pack("<BBHIQQ", 0, kind, 0, 24, number, 5) for kind in (8, 9) for number in (1, 2)]
+    with Daemon("exit") as daemon:
+        pid = daemon.pid()
+        for _ in range(300):
+            words = bytearray(server if chance.random() < 0.7 else hello())
+            words += b"".join(chance.choices(said, k=chance.randrange(6)))
+            for _ in range(chance.randrange(4)):
+                words[chance.randrange(len(words))] = chance.choice((0, 1, 2, 127, 128, 255))
+            speak_once(daemon, words[:chance.randrange(1, len(words) + 1)])
+        equal(daemon.ask("help"), 'Unknown command "help"\n')
+        equal(daemon.pid(), pid)
+        contains(daemon.read("control"), "Adopted server")
+        contains(daemon.read("control"), "broke the protocol")
+        daemon.quit("quit -t 0")
+
+
+def speak_once(daemon, words):
+    """In a process of its own: who is taken for a server may be killed as one."""
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(Exception):
+            sock = daemon.connect()
+            sock.settimeout(0.01)
+            sock.sendall(words)
+            sock.recv(4096)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def test_hello_in_pieces():
+    with Daemon() as daemon:
+        sock = daemon.connect()
+        words = hello()
+        for i in range(0, len(words), 100):
+            sock.sendall(words[i:i + 100])
+            time.sleep(0.005)
+        equal(sock.recv(9), b"served by")
+        sock = daemon.connect()
+        for letter in "get_server_list\n":
+            sock.sendall(letter.encode())
+            time.sleep(0.005)
+        equal(sock.recv(100), b"%d\n" % daemon.servers()[0])
+
+
+def test_descriptors_of_strangers_are_dropped():
+    with Daemon() as daemon:
+        daemon.ask("help")
+        before = len(os.listdir("/proc/%d/fd" % daemon.pid()))
+        socks = []
+        for words in hello()[:100], b"get_server_li", b"\0\x05" + struct.pack("<HI", 1, 32):
+            sock = daemon.connect()
+            socket.send_fds(sock, [words], [0, 1, 2])
+            socks.append(sock)
+        daemon.ask("get_server_list")
+        equal(len(os.listdir("/proc/%d/fd" % daemon.pid())), before + 3)
+        for sock in socks:
+            sock.close()
+
+
+def test_silent_strangers():
+    """They are few, and not for long."""
+    with Daemon() as daemon:
+        began = time.monotonic()
+        silent = [daemon.connect() for _ in range(80)]
+        partial = daemon.connect()
+        equal(daemon.ask("get_server_list"), "", "others are served meanwhile")
+        contains(daemon.read("control"), "connections that say nothing: the oldest is closed")
+        closed = [poll_closed(sock) for sock in silent]
+        assert all(closed[:17]) and not any(closed[18:]), closed
+        for sock in silent + [partial]:
+            assert is_closed(sock)
+        assert 4.5 < time.monotonic() - began < 15
+        slow = daemon.connect()
+        slow.sendall(b"get_server_list\nget_ser")
+        began = time.monotonic()
+        assert is_closed(slow)
+        assert 4.5 < time.monotonic() - began < 15
+
+
+def poll_closed(sock):
+    sock.setblocking(False)
+    try:
+        return sock.recv(1) == b""
+    except BlockingIOError:
+        return False
+    finally:
+        sock.settimeout(20)
+
+
+def test_one_who_does_not_read():
+    with Daemon() as daemon:
+        sock = daemon.connect()
+        sock.settimeout(1)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 10 ** 7:
+                sent += sock.send(b"an unknown command that is answered, and nobody reads it\n" * 50)
+        assert sent < 10 ** 7, "it goes on without end"
+        equal(daemon.ask("get_server_list"), "")
+        sock.settimeout(10)
+        began = time.monotonic()
+        while time.monotonic() - began < 8:
+            try:
+                sock.send(b"x")
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            except TimeoutError:
+                pass
+            time.sleep(0.2)
+        else:
+            raise AssertionError("it is kept for ever")
+
+
+def test_flood_of_lines():
+    """Another user's noise does not fill the disk, and hides nobody else."""
+    need_root()
+    with Daemon() as daemon:
+        for _ in range(12):
+            daemon.ask("x\n" * 600, uid=1000)
+        log = daemon.read("control")
+        assert 9000 < log.count("\n") < 11000, log.count("\n")
+        daemon.ask("get_server_list")
+        contains(daemon.read("control"), "Cmd:get_server_list\n")
+        contains(daemon.read("control"), "lines about other users' connections are left out")
+
+
+def test_waiting_terminal():
+    """At a terminal somebody may think longer than a stranger may be silent."""
+    with Daemon() as daemon:
+        front = subprocess.Popen([daemon.control], text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, env=daemon.environment)
+        time.sleep(6)
+        front.stdin.write("help\n")
+        front.stdin.flush()
+        equal(front.stdout.readline(), 'Unknown command "help"\n')
+        front.stdin.close()
+        equal((front.stdout.read(), front.wait(timeout=5)), ("", 0))
+
+
+def test_out_of_descriptors():
+    with Daemon(start=False) as daemon:
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        done = subprocess.run([daemon.control, "-d"], env=daemon.environment, preexec_fn=limit, check=False)
+        equal(done.returncode, 0)
+        socks = [daemon.connect() for _ in range(50)]
+        wait_for("a word about it", lambda: "Cannot accept a connection: Too many open files"
+                 in daemon.read("control"))
+        for sock in socks:
+            sock.close()
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
+def test_nothing_is_kept():
+    """After all kinds of guests the daemon has the descriptors that it had before."""
+    with Daemon() as daemon:
+        client = Client(daemon)
+        client.served_by()
+        client.close()
+        daemon.ask("get_server_list")
+        before = sorted(os.listdir("/proc/%d/fd" % daemon.pid()))
+        for _ in range(30):
+            guests = [Client(daemon), Client(daemon, words=hello(version=7)), Client(daemon, words=b"\0\1")]
+            guests[0].served_by()
+            for guest in guests:
+                guest.close()
+            daemon.ask("get_server_list\nhelp")
+        server = daemon.servers()[0]
+        wait_for("their end", lambda: daemon.ask("get_client_list %d" % server) == "")
+        wait_for("all to be closed",
+                 lambda: sorted(os.listdir("/proc/%d/fd" % daemon.pid())) == before)
+
+
+def test_service_manager():
+    """READY=1 and STOPPING=1 go where NOTIFY_SOCKET says."""
+    with Daemon(start=False) as daemon:
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        manager.bind(daemon.root + "/notify")
+        manager.settimeout(5)
+        process = subprocess.Popen([daemon.control, "-f"], stdout=subprocess.DEVNULL,
+                                   env=dict(daemon.environment, NOTIFY_SOCKET=daemon.root + "/notify"))
+        try:
+            equal(manager.recv(100), b"READY=1")
+        except TimeoutError:
+            process.kill()
+            process.wait()
+            raise Skip("no libsystemd") from None
+        daemon.ask("quit")
+        equal(manager.recv(100), b"STOPPING=1")
+        equal(process.wait(timeout=5), 0)
+
+
+def test_socket_activation():
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.pipe)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(daemon.pipe + "/control")
+        listener.listen()
+        script = 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" -f 3<&%d' % listener.fileno()
+        process = subprocess.Popen(["bash", "-c", script, daemon.control], stdout=subprocess.DEVNULL,
+                                   pass_fds=[listener.fileno()], env=daemon.environment)
+        equal(daemon.ask("get_server_list"), "")
+        daemon.ask("quit")
+        equal(process.wait(timeout=5), 0)
+        assert os.path.exists(daemon.pipe + "/control"), "it is the service manager's"
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 400 s
+"""What ends, and what goes on, when a part of the service or the GPU fails."""
+
+import os
+import signal
+import time
+
+import harness
+import mps
+from harness import contains, equal, wait_for
+
+
+def test_server_killed():
+    with mps.Service() as service:
+        running = [service.popen("process1", "--seconds", "60"), service.popen("victim")]
+        server = service.server()
+        wait_for("both clients", lambda: len(service.clients(server)) == 2)
+        time.sleep(0.3)
+        os.kill(server, signal.SIGKILL)
+        for process in running:
+            code, out, err = service.finish(process, 10)
+            equal(code, 1, out + err)
+            contains(out, "(806)", "the error should be CUDA_ERROR_MPS_RPC_FAILURE")
+        service.run_ok("process2")
+        assert service.server() != server
+        contains(service.control_log(), "Server %d was ended by signal 9" % server)
+
+
+def test_server_stopped_does_not_block_quit():
+    with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
+        service.run_ok("process1")
+        server = service.server()
+        os.kill(server, signal.SIGSTOP)
+        service.command("quit", "-t", "1", timeout=60)
+        wait_for("the end of all", lambda: not service.processes())
+
+
+def test_daemon_killed():
+    """Clients and their server go on, and a new daemon finds them."""
+    with mps.Service() as service:
+        process = service.popen("process1", "--seconds", "6")
+        server = service.server()
+        wait_for("the client", lambda: service.clients(server))
+        service.daemon.kill()
+        service.daemon.wait()
+        done = service.command("get_server_list", check=False)
+        equal((done.returncode, done.stdout), (1, "Cannot find MPS control daemon process\n"))
+        service.start()
+        wait_for("the server's adoption", lambda: service.servers() == [server])
+        wait_for("the client, told anew", lambda: service.clients(server) == [process.pid])
+        service.run_ok("process2")
+        equal(service.servers(), [server])
+        equal(service.finish(process)[:2], (0, "process1: ok\n"))
+
+
+def test_server_without_daemon_ends():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        service.daemon.kill()
+        service.daemon.wait()
+        wait_for("the orphan's end", lambda: not mps.is_alive(server), 20)
+        service.start()
+        service.run_ok("process1")
+
+
+def test_fault():
+    """A GPU fault is everybody's in that server, said as such; the next client works."""
+    with mps.Service() as service:
+        neighbour = service.popen("process1", "--seconds", "60")
+        server = service.server()
+        wait_for("the neighbour", lambda: service.clients(server))
+        time.sleep(0.5)
+        service.run_ok("fault")
+        code, out, err = service.finish(neighbour, 15)
+        equal(code, 1, out + err)
+        contains(out, "(700)")
+        service.wait_for_log("encountered a fatal GPU error")
+        service.run_ok("process2", timeout=30)
+        assert service.server() != server, "the server with the fault still serves"
+
+
+def test_fault_again_and_again():
+    with mps.Service() as service:
+        for _ in range(3):
+            service.run_ok("fault")
+            service.run_ok("matmul")
+
+
+def fails(service, number, name="process1"):
+    """Runs a program that has to fail with this error, while the daemon goes on."""
+    code, out, err = service.run(name, timeout=40)
+    equal(code, 1, out + err)
+    contains(out, "(%d)" % number, err)
+    equal(service.command("get_server_list").returncode, 0)
+    return err
+
+
+def test_no_device():
+    with mps.Service({"SOFTGPU_DEVICES": "0"}) as service:
+        fails(service, 100)
+        fails(service, 100)
+
+
+def test_no_libcuda():
+    with mps.Service(library="/nonexistent/libcuda.so.1") as service:
+        err = fails(service, 805)
+        contains(err + service.server_log(), "/nonexistent/libcuda.so.1")
+
+
+def test_old_driver():
+    with mps.Service({"SOFTGPU_DRIVER_VERSION": "11040"}) as service:
+        err = fails(service, 805)
+        contains(err + service.server_log(), "11.4")
+
+
+def test_prohibited():
+    with mps.Service({"SOFTGPU_COMPUTE_MODE": "prohibited"}) as service:
+        fails(service, 46)
+        contains(service.server_log(), "CUDA_ERROR_DEVICE_UNAVAILABLE")
+        contains(service.server_log().lower(), "prohibited")
+
+
+def test_out_of_memory():
+    with mps.Service({"SOFTGPU_MEMORY_MIB": "2"}) as service:
+        fails(service, 2)
+        service.run_ok("matmul")
+
+
+def test_driver_call_fails():
+    """The nth call of the driver fails: the program is told, the service goes on."""
+    for call in ("cuMemCreate:1=2", "cuMemMap:1=1", "cuLibraryLoadData:1=222",
+                 "cuLaunchKernel:1=701", "cuStreamCreate:1=2", "cuMemHostRegister:1=1"):
+        with mps.Service({"SOFTGPU_FAIL": call}) as service:
+            code, out, err = service.run("process1")
+            assert code in (0, 1), "%s: exit code %d: %s%s" % (call, code, out, err)
+            assert code == 1 or out == "process1: ok\n", call + out
+            service.run_ok("process2")
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 600 s
+"""Clients killed at random points leave nothing behind in the server."""
+
+import os
+import random
+import signal
+import time
+
+import harness
+import mps
+from harness import equal, settled, wait_for
+
+KILLS = 200
+AT_ONCE = 4
+# Counted, not owned: they only grow.
+COUNTERS = ("launches", "faults")
+
+
+def settle(service, server):
+    """Waits until the server has nobody; returns what it holds."""
+    wait_for("the server to have nobody", lambda: not service.clients(server), 20)
+
+    def holds():
+        stats = {k: v for k, v in service.stats(server).items() if k not in COUNTERS}
+        return {"files": len(mps.open_files(server)), "threads": mps.thread_count(server),
+                **stats}
+
+    # Memory goes back when the last kernel of the dead has ended.
+    return settled(holds)
+
+
+def kill_some(service, dice, count, *args, signals=(signal.SIGKILL,)):
+    """Starts `count' victims, and kills each at some moment of its start or its work."""
+    victims = [(service.popen("victim", "--seed", str(dice.randrange(1 << 20)), *args),
+                time.monotonic() + dice.choice((0.03, 0.15, 0.5)) * dice.random())
+               for _ in range(count)]
+    for victim, when in sorted(victims, key=lambda v: v[1]):
+        time.sleep(max(0, when - time.monotonic()))
+        equal(victim.poll(), None, "it should not have ended by itself")
+        victim.send_signal(dice.choice(signals))
+    for victim, _ in victims:
+        victim.wait(20)
+        victim.stdout.close()
+        victim.stderr.close()
+        service.started.remove(victim)
+
+
+def same(before, after):
+    different = {k: (before[k], after[k]) for k in before if before[k] != after[k]}
+    assert not different, "before and after: %s" % different
+
+
+def check(service, kills, *args, signals=(signal.SIGKILL,)):
+    seed = int(os.environ.get("MPS_TEST_SEED", random.randrange(1 << 30)))
+    print("    MPS_TEST_SEED=%d" % seed)
+    dice = random.Random(seed)
+    service.run_ok("process1")
+    server = service.server()
+    for _ in range(3):
+        kill_some(service, dice, AT_ONCE, *args, signals=signals)
+    before = settle(service, server)
+    memory = mps.memory_kib(server)
+    for _ in range(kills // AT_ONCE):
+        kill_some(service, dice, AT_ONCE, *args, signals=signals)
+    equal(service.servers(), [server], "the server was replaced")
+    same(before, settle(service, server))
+    grown = mps.memory_kib(server) - memory
+    assert os.environ.get("MPS_SAN") or grown < 4096, "%d KiB more memory" % grown
+    service.run_ok("process2")
+    equal(service.server(), server)
+
+
+def test_kill_pinned():
+    """Pinned memory goes back with who has it, also while it is copied."""
+    with mps.Service() as service:
+        service.run_ok("pinned")
+        server = service.server()
+        before = settle(service, server)
+        for i in range(6):
+            client = service.popen("pinned", "--seconds", "60")
+            time.sleep(0.15 * i)
+            client.kill()
+            client.wait(20)
+            client.stdout.close()
+            client.stderr.close()
+            service.started.remove(client)
+        same(before, settle(service, server))
+        with open("/proc/%d/maps" % server, encoding="utf-8") as file:
+            assert "mps-pinned" not in file.read()
+        service.run_ok("pinned")
+
+
+def test_kill_200():
+    with mps.Service() as service:
+        check(service, KILLS)
+
+
+def test_other_signals():
+    with mps.Service() as service:
+        check(service, 40, signals=(signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP))
+
+
+def test_forked_children_live():
+    """The socket of the dead is still open in its children."""
+    with mps.Service() as service:
+        check(service, 40, "--fork")
+        ours = {service.server(), service.daemon.pid}
+        children = [pid for pid in service.processes() if pid not in ours]
+        assert children, "no forked child lives: the test shows nothing"
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_stopped_then_killed():
+    """A client that stands still in the middle holds up nobody."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        dice = random.Random(1)
+        stopped = [service.popen("victim", "--seed", str(n)) for n in range(4)]
+        for process in stopped:
+            time.sleep(dice.random() * 0.3)
+            process.send_signal(signal.SIGSTOP)
+        service.run_ok("process2")
+        for process in stopped:
+            process.kill()
+            process.wait()
+        same(before, settle(service, server))
+
+
+def test_within_a_second():
+    """From the kill of one that waits to all of it given back."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        victim = service.popen("bench", "--at", str(time.time() + 60))
+        equal(victim.stdout.readline()[:9], "start_ms=")
+        wait_for("the client", lambda: service.clients(server) == [victim.pid])
+        began = time.monotonic()
+        victim.kill()
+        wait_for("all of it to be back", lambda: not service.clients(server)
+                 and service.stats(server)["device_bytes"] == before["device_bytes"], 5)
+        took = time.monotonic() - began
+        assert took < 1 * mps.SLOW, "it took %.2f s" % took
+        same(before, settle(service, server))
+
+
+def test_exit_without_freeing():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        for _ in range(5):
+            code, out, err = service.run("leaver")
+            equal((code, out), (0, "leaver: ok\n"), err)
+        same(before, settle(service, server))
+
+
+if __name__ == "__main__":
+    harness.main(globals())

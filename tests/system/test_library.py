@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is built and installed, as files: names, versions, needs, places."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import harness
+import mps
+from harness import Skip, contains, equal
+
+STUB = "lib64/stubs/libcuda.so"
+GLIBC_MAX = (2, 17)
+
+
+def output(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, check=True, **more).stdout
+
+
+def no_sanitizer():
+    if os.environ.get("MPS_SAN"):
+        raise Skip("a sanitized build needs more")
+
+
+def names(path, which):
+    """Dynamic symbols, without their versions."""
+    text = output("nm", "-D", which, path)
+    return {line.split()[-1].partition("@")[0] for line in text.splitlines()
+            if line.split()[-2] != "A"}
+
+
+def test_exports():
+    """The driver's names, all of them, and no other."""
+    exported = names(mps.LIBRARY, "--defined-only")
+    foreign = {n for n in exported if not re.match(r"cu[A-Z]\w+$", n)}
+    assert not foreign, "foreign names are exported: %s" % sorted(foreign)[:10]
+    cuda = subprocess.run([harness.ROOT + "/tests/setup", "--cuda"], capture_output=True,
+                          text=True, check=False).stdout.strip()
+    stub = os.path.join(harness.ROOT, cuda, STUB)
+    if os.path.exists(stub):
+        missing = names(stub, "--defined-only") - exported
+        assert not missing, "missing: %s" % sorted(missing)[:10]
+    with open(os.path.join(harness.ROOT, "tests/proto/proc-addresses-580.tsv"),
+              encoding="utf-8") as file:
+        equal(exported, set(re.findall(r"\d+:(cu\w+)", file.read())), "what driver 580 has")
+
+
+def test_glibc():
+    no_sanitizer()
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", output("readelf", "-V", mps.LIBRARY))
+    newer = {v for v in versions if (int(v[0]), int(v[1])) > GLIBC_MAX}
+    assert not newer, "needs GLIBC %s" % sorted(newer)
+    undefined = [line for line in output("nm", "-D", "--undefined-only", mps.LIBRARY).splitlines()
+                 if "@GLIBC" not in line]
+    weak = [line for line in undefined if line.split()[0] != "w"]
+    equal(weak, [], "symbols that no library is asked for")
+
+
+def needed(path):
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", path)))
+
+
+def test_needs_libc_alone():
+    no_sanitizer()
+    for path in (mps.LIBRARY, mps.CONTROL):
+        others = {n for n in needed(path) if not n.startswith(("libc.so.6", "ld-linux"))}
+        assert not others, "%s needs %s" % (path, others)
+
+
+def test_soname():
+    contains(output("readelf", "-d", mps.LIBRARY), "Library soname: [libcuda.so.1]")
+    link = os.path.join(os.path.dirname(mps.LIBRARY), "libcuda.so.1")
+    equal(os.readlink(link), "libmpsclient.so")
+
+
+def test_no_constructor():
+    """Nothing of ours runs before the program's first call: one entry is the compiler's."""
+    no_sanitizer()
+    sections = output("readelf", "-SW", mps.LIBRARY)
+    size = re.search(r"\.init_array\s+\w+\s+\w+\s+\w+\s+(\w+)", sections)
+    assert not size or int(size.group(1), 16) <= 8, sections
+    symbols = output("readelf", "-sW", mps.LIBRARY)
+    assert not re.search(r"_GLOBAL__sub_I", symbols)
+    assert "TEXTREL" not in output("readelf", "-d", mps.LIBRARY)
+    stack = re.search(r"GNU_STACK.*", output("readelf", "-lW", mps.LIBRARY)).group(0)
+    assert "RWE" not in stack, stack
+
+
+def system_library(root):
+    """Puts a libcuda into the root as a distribution does; returns its folder."""
+    folder = root + "/usr/lib/x86_64-linux-gnu"
+    os.makedirs(folder)
+    shutil.copy(mps.SOFTGPU, folder + "/libcuda.so.580.1")
+    os.symlink("libcuda.so.580.1", folder + "/libcuda.so.1")
+    os.makedirs(root + "/etc")
+    with open(root + "/etc/ld.so.conf", "w", encoding="utf-8") as file:
+        file.write("/usr/local/lib\n/usr/lib/x86_64-linux-gnu\n/usr/lib\n")
+    return folder
+
+
+def install(root, prefix):
+    build = os.path.relpath(mps.BUILD, harness.ROOT)
+    subprocess.run(["make", "-s", "-C", harness.ROOT, "install", "BUILD=" + build,
+                    "SAN=" + os.environ.get("MPS_SAN", ""), "DESTDIR=" + root, "PREFIX=" + prefix],
+                   check=True, stdout=subprocess.DEVNULL,
+                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")})
+
+
+def test_install():
+    """ldconfig over the installed root finds the system's libcuda.so.1 as it was."""
+    ldconfig = shutil.which("ldconfig", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    if not ldconfig:
+        raise Skip("no ldconfig")
+    for prefix in ("/usr", "/usr/local"):
+        with tempfile.TemporaryDirectory() as root:
+            folder = system_library(root)
+            install(root, prefix)
+            subprocess.run([ldconfig, "-r", root], check=True, stderr=subprocess.DEVNULL)
+            equal(os.readlink(folder + "/libcuda.so.1"), "libcuda.so.580.1")
+            cache = output(ldconfig, "-r", root, "-p")
+            found = re.findall(r"libcuda\.so\.1 .*=> (.*)", cache)
+            equal(found, ["/usr/lib/x86_64-linux-gnu/libcuda.so.1"], cache)
+            check_installed(root + prefix)
+
+
+def check_installed(prefix):
+    for name in ("bin/mps-control", "bin/mps-server", "bin/mps-run", "lib/mps/libmpsclient.so",
+                 "share/doc/mps/README.md", "lib/systemd/system/mps-control.service"):
+        assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
+    equal(os.readlink(prefix + "/lib/mps/libcuda.so.1"), "libmpsclient.so")
+    with open(prefix + "/lib/systemd/system/mps-control.service", encoding="utf-8") as file:
+        assert "@" not in file.read().replace("@system-service", ""), "unreplaced words"
+
+
+def test_installed_service_runs():
+    """Daemon, server and mps-run find each other where they are installed."""
+    if mps.sanitizer_preload():
+        raise Skip("a sanitized library needs its runtime before it")
+    with tempfile.TemporaryDirectory() as root:
+        os.chmod(root, 0o755)
+        install(root, "/opt/mps")
+        built = mps.CONTROL
+        mps.CONTROL = root + "/opt/mps/bin/mps-control"
+        try:
+            with mps.Service() as service:
+                code, out, err = service.run(root + "/opt/mps/bin/mps-run", mps.program("process1"),
+                                             preload=False)
+                equal((code, out), (0, "process1: ok\n"), err)
+                contains(mps.command_line(service.server()), root + "/opt/mps/bin/mps-server")
+        finally:
+            mps.CONTROL = built
+
+
+if __name__ == "__main__":
+    harness.main(globals())

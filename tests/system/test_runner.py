@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The test runner itself: whatever goes wrong in a test counts as a failure."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import harness
+
+RUN = os.path.join(harness.ROOT, "tests", "run")
+
+
+def runner(script, *args):
+    """Runs the runner over one script; returns (exit code, its output)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "test_it")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(script)
+        os.chmod(path, 0o755)
+        done = subprocess.run([sys.executable, RUN, "--folder", folder, "--grace", "0.5", *args],
+                              capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+
+def expect(script, code, last, says, *args):
+    got, output = runner(script, *args)
+    harness.equal(output.splitlines()[-1], last, output)
+    harness.equal(got, code, output)
+    harness.contains(output, says)
+
+
+def test_pass():
+    expect("#!/bin/sh\necho 3 passed, 0 failed\n", 0, "3 passed, 0 failed", "ok ")
+
+
+def test_silent_pass():
+    expect("#!/bin/sh\nexit 0\n", 0, "1 passed, 0 failed", "ok ")
+
+
+def test_cmocka():
+    expect("#!/bin/sh\necho '[  PASSED  ] 4 test(s).' >&2\n"
+           "echo '[  FAILED  ] group: 2 test(s), listed below:' >&2\nexit 2\n",
+           1, "4 passed, 2 failed", "exit code 2")
+
+
+def test_fail():
+    expect("#!/bin/sh\necho 3 passed, 2 failed\nexit 1\n", 1, "3 passed, 2 failed", "exit code 1")
+
+
+def test_liar():
+    expect("#!/bin/sh\necho 3 passed, 0 failed\nexit 1\n", 1, "3 passed, 1 failed", "exit code 1")
+    expect("#!/bin/sh\necho 3 passed, 1 failed\n", 1, "3 passed, 1 failed", "exits with 0")
+
+
+def test_crash():
+    expect("#!/bin/sh\necho 3 passed, 0 failed\nkill -SEGV $$\n",
+           1, "3 passed, 1 failed", "ended by signal 11")
+
+
+def test_hang():
+    expect("#!/bin/sh\nsleep 50\n", 1, "0 passed, 1 failed", "not done after 1 s", "--limit", "1")
+    expect("#!/bin/sh\n# time limit: 1 s\ntrap '' TERM\nsleep 50\nsleep 50\n",
+           1, "0 passed, 1 failed", "not done after 1 s")
+
+
+def test_leftover():
+    expect("#!/bin/sh\nsetsid sleep 50 &\nsleep 0.3\n", 1, "0 passed, 1 failed", "left behind: sleep")
+
+
+def test_none():
+    expect("#!/bin/sh\n", 1, "0 passed, 1 failed", "no tests found", "nothing-has-this-name")
+
+
+if __name__ == "__main__":
+    harness.main(globals())

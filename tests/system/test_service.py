@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""The whole path: programs share a GPU, an operator looks on and ends it."""
+
+import os
+import re
+import subprocess
+
+import harness
+import mps
+from harness import contains, equal, wait_for
+
+
+def test_two_programs_at_once():
+    with mps.Service() as service:
+        one = service.popen("process1", "--seconds", "4")
+        two = service.popen("process2", "--seconds", "4")
+        server = service.server()
+        wait_for("both clients", lambda: {one.pid, two.pid} == set(service.clients(server)))
+        for process, name in ((one, "process1"), (two, "process2")):
+            code, out, err = service.finish(process)
+            equal((code, out, err), (0, name + ": ok\n", ""))
+        equal(service.servers(), [server])
+        wait_for("no client", lambda: not service.clients(server))
+
+
+def test_programs():
+    with mps.Service() as service:
+        for name in mps.PROGRAMS:
+            out, err = service.run_ok(name)
+            equal((out, err), (name + ": ok\n", ""))
+        equal(len(service.servers()), 1)
+
+
+def test_eight_at_once():
+    with mps.Service() as service:
+        running = [service.popen("matmul", "--rounds", "3") for _ in range(8)]
+        for process in running:
+            code, out, err = service.finish(process, 120)
+            equal((code, out), (0, "matmul: ok\n"), err)
+
+
+def ask(service, how):
+    """get_server_list in one of the ways that people use."""
+    socket = os.path.join(service.pipe, "control")
+    ways = {
+        "argv": "'%s' get_server_list" % mps.CONTROL,
+        "printf": "printf get_server_list | '%s'" % mps.CONTROL,
+        "echo": "echo get_server_list | '%s'" % mps.CONTROL,
+        "socat": "echo get_server_list | socat - UNIX-CONNECT:'%s'" % socket,
+    }
+    return subprocess.run(["sh", "-c", ways[how]], env=service.env, capture_output=True,
+                          text=True, timeout=30, check=False)
+
+
+def test_ways_to_ask():
+    mps.need_program("socat")
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        for how in ("argv", "printf", "echo", "socat"):
+            done = ask(service, how)
+            equal(done.returncode, 0, how + done.stderr)
+            equal(done.stdout.split(), [str(server)], how)
+        equal(service.command("get_server_status", str(server)).stdout, "ACTIVE\n")
+        equal(service.command("get_server_status", "1").stdout, "Server 1 not found\n")
+        equal(service.command("no_such_command").stdout, 'Unknown command "no_such_command"\n')
+        service.run_ok("process2")
+
+
+def test_logs():
+    with mps.Service() as service:
+        process = service.popen("process1", "--seconds", "1")
+        service.finish(process)
+        server = service.server()
+        who = "{PID: %d, Context ID: 1}" % process.pid
+        service.wait_for_log("Client %s exiting. Number of active client contexts is 0." % who)
+        stamp = r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} "
+        log = service.server_log()
+        for line in ("Startup", "Server has started", "Status of client %s is ACTIVE" % who):
+            assert re.search(stamp + r"\w+ +%d\] %s" % (server, re.escape(line)), log, re.M), \
+                "no line %r in\n%s" % (line, log)
+        log = service.control_log()
+        contains(log, "NEW CLIENT %d from user %d" % (process.pid, os.getuid()))
+        assert re.search(stamp + r"Control +\d+\] Starting new server %d for user %d$"
+                         % (server, os.getuid()), log, re.M), log
+        contains(log, "NEW SERVER %d: Ready" % server)
+
+
+def test_quit_in_background():
+    service = mps.Service(background=True)
+    with service:
+        service.run_ok("process1")
+        server, daemon = service.server(), service.daemon_pid()
+        equal(set(service.processes()), {server, daemon})
+        pid_file = os.path.join(service.pipe, "nvidia-cuda-mps-control.pid")
+        with open(pid_file, encoding="utf-8") as file:
+            equal(file.read(), "%d\n" % daemon)
+        done = service.command("quit")
+        equal((done.stdout, done.stderr), ("", ""))
+        wait_for("the end of all", lambda: not service.processes())
+        assert not os.path.exists(pid_file)
+        assert not os.path.exists(os.path.join(service.pipe, "control"))
+        contains(service.control_log(), "Exit with status 0")
+        done = service.command("get_server_list", check=False)
+        equal((done.returncode, done.stdout), (1, "Cannot find MPS control daemon process\n"))
+
+
+def test_quit_waits_for_clients():
+    with mps.Service() as service:
+        process = service.popen("process1", "--seconds", "3")
+        wait_for("the client", lambda: service.clients())
+        service.command("quit")
+        equal(service.finish(process)[:2], (0, "process1: ok\n"))
+
+
+def test_forced_quit_ends_clients():
+    with mps.Service() as service:
+        process = service.popen("victim")
+        wait_for("the client", lambda: service.clients())
+        service.command("quit", "-t", "1")
+        code, out, _ = service.finish(process)
+        equal(code, 1, out)
+
+
+def test_shutdown_server():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        first = service.server()
+        service.command("shutdown_server", str(first))
+        wait_for("the server's end", lambda: first not in service.servers())
+        service.run_ok("process2")
+        assert service.server() != first
+
+
+def test_start_server():
+    with mps.Service() as service:
+        service.command("start_server", "-uid", str(os.getuid()))
+        server = service.server()
+        equal(service.command("get_server_status", str(server)).stdout, "ACTIVE\n")
+        service.run_ok("process1")
+        equal(service.servers(), [server])
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# How the tests, examples and set-up are built and run; part of the Makefile.
+
+# ---- unit tests: tests/unit/test_X.c, each linked with the modules it names
+
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+
+# Modules of a unit test: the test_X line here, else nothing but itself.
+unit_test_ring := proto/ring.c proto/shm.c
+unit_test_frame := proto/frame.c
+unit_test_words := daemon/words.c
+unit_test_bucket := daemon/bucket.c
+unit_test_lines := daemon/lines.c
+unit_test_journal := daemon/journal.c daemon/directory.c daemon/lines.c daemon/reason.c
+unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
+unit_test_shm := proto/shm.c
+# The server without its loop, over a driver that counts: what its tests and fuzzers run in.
+SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
+	server/identity.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c memory.c work.c)
+unit_test_server_tables := server/bits.c server/object.c server/owner.c server/ranges.c
+unit_test_server_image := server/image.c proto/shm.c
+unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
+unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
+unit_test_server_host := $(unit_test_server_session)
+unit_test_server_alloc := $(unit_test_server_session)
+unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
+unit_test_procs := $(GEN)/procs.c
+unit_test_find_cuda := proto/find_cuda.c
+unit_test_client_md2 := client/md2.c
+unit_test_client_storage := client/storage.c
+unit_test_client_visible := client/visible.c
+unit_test_client_mirror := client/mirror.c client/slab.c
+unit_test_client_image := client/image.c
+unit_test_client_staging := client/staging.c client/timeline.c
+unit_test_client_context := client/context.c client/current.c client/primary.c \
+	client/context_calls.c client/storage.c
+unit_test_trace := client/trace.c client/log.c $(GEN)/wire.c
+unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
+PTX := $(wildcard tests/softgpu/ptx*.c) tests/softgpu/fatbin.c
+$(foreach t,test_ptx test_ptx_exec test_ptx_load,$(eval unit_$(t) := $(PTX)))
+unit_test_fatbin := tests/softgpu/fatbin.c
+$(foreach t,test_ptx test_ptx_exec test_ptx_load test_fatbin,$(eval unit_libs_$(t) := -llz4 -lzstd))
+
+define unit_test
+$(BUILD)/tests/$(1): $(call objects,test,tests/unit/$(1).c $(unit_$(1)))
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) -lcmocka -ldl -lm
+endef
+$(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
+
+# ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X; `make fuzz' looks for more
+# with libFuzzer, FUZZ_SECONDS each, and keeps what it finds under $(BUILD)/fuzz
+
+FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SECONDS ?= 60
+fuzz_src = tests/fuzz/fuzz_$(1).c $(unit_test_server_session)
+
+define fuzz_replay
+$(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ -ldl
+$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard server/*.h include/*.h) | $(GEN)/.stamp
+	@mkdir -p $$(@D)
+	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
+		-Iserver -Iclient -o $$@ $$(filter %.c,$$^) -ldl
+endef
+$(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
+UNIT += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
+
+.PHONY: fuzz
+fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%)
+	for f in $(FUZZ); do mkdir -p $(BUILD)/fuzz/$$f; $(BUILD)/fuzz/fuzz_$$f -close_fd_mask=2 \
+		-max_len=8192 -max_total_time=$(FUZZ_SECONDS) $(BUILD)/fuzz/$$f \
+		tests/fuzz/corpus/$$f || exit 1; done
+
+.PHONY: unit
+unit: $(UNIT)
+
+# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime
+
+EXAMPLES := $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(wildcard tests/programs/*.cu)) \
+	$(patsubst tests/programs/%.c,$(BUILD)/bin/examples/%,$(wildcard tests/programs/*.c))
+
+$(BUILD)/bin/examples/%: tests/programs/%.cu tests/programs/program.h
+	@mkdir -p $(@D)
+	$(NVCC) -o $@ $<
+
+# Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
+$(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
+		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined
+
+.PHONY: examples
+examples: $(EXAMPLES)
+
+# ---- everything at once, each after its set-up: a second make sees what that brought
+
+# All processors, unless the caller has said how many.
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+.PHONY: setup demo check everything
+setup:
+	@tests/setup
+
+everything: all softgpu examples unit
+
+demo: setup
+	@echo "Building in $(BUILD) ..."
+	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
+	@MPS_BUILD=$(abspath $(BUILD)) tests/demo
+
+check: setup
+	@echo "Building in $(BUILD) ..."
+	@$(MAKE) --no-print-directory -s $(JOBS) everything
+	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run $(TESTS)
+
+# ---- install: the library in a folder that ldconfig never scans, or it would
+# make the machine's libcuda.so.1 point at ours
+
+LIBDIR := $(DESTDIR)$(PREFIX)/lib/mps
+
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
+		$(DESTDIR)$(PREFIX)/share/doc/mps
+	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(LIBRARY) $(LIBDIR)
+	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
+	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
+		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
+	install -m 644 README.md LICENSE docs/* $(DESTDIR)$(PREFIX)/share/doc/mps
+
+# ---- lint
+
+.PHONY: lint
+lint: $(GEN)/.stamp
+	@CUDA_HOME=$(CUDA_HOME) GEN=$(GEN) tests/lint

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Contexts as the runtime meets them: the results measured of the driver for
+ * primary contexts, the stack of each thread, and what an end does.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../client/context.h"
+#include "client.h"
+#include "../../client/event.h"
+#include "../../client/library.h"
+#include "../../client/memory.h"
+#include "../../client/stream.h"
+
+struct link server;
+
+static struct page page;
+static struct device devices[2];
+static unsigned n_waits, n_frees;
+static bool storage_was_current;
+
+struct device *device_get(CUdevice ordinal)
+{
+	return ordinal >= 0 && ordinal < 2 ? &devices[ordinal] : NULL;
+}
+
+CUresult device_open(struct device *device)
+{
+	device->is_open = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult streams_wait_device(unsigned device)
+{
+	(void)device;
+	n_waits++;
+	return CUDA_SUCCESS;
+}
+
+void streams_end_context(struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+}
+
+void memory_end_context(struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+	n_frees++;
+}
+
+void modules_end_context(struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+}
+
+void events_end_context(struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+}
+
+CUresult link_late_error(struct link *link)
+{
+	(void)link;
+	return CUDA_SUCCESS;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	server.page = (const struct page __shm *)(uintptr_t)&page;
+	for (unsigned i = 0; i < 2; i++) {
+		devices[i].index = i;
+		devices[i].primary = context_new(&devices[i], (CUdevice)i, true);
+		memset(devices[i].limits, 0xff, sizeof(devices[i].limits));
+		devices[i].limits[CU_LIMIT_STACK_SIZE] = 1024;
+	}
+	return 0;
+}
+
+static void note_current(CUcontext context, void *key, void *value)
+{
+	CUcontext current;
+
+	(void)key;
+	(void)value;
+	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	storage_was_current = current == context;
+}
+
+static void test_primary(void **state)
+{
+	CUcontext handle = (CUcontext)devices[0].primary, context;
+	unsigned version, flags;
+	CUdevice device;
+	int active;
+
+	(void)state;
+	/* The runtime binds before it retains. */
+	assert_int_equal(local_cuCtxSetCurrent(handle), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	assert_ptr_equal(context, handle);
+	assert_int_equal(local_cuCtxGetDevice_v2(&device, NULL), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxGetApiVersion(handle, &version), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_INVALID_CONTEXT);
+
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_ptr_equal(context, handle);
+	assert_int_equal(local_cuCtxGetApiVersion(handle, &version), CUDA_SUCCESS);
+	assert_true(version >= 3020);
+	assert_int_equal(local_cuCtxDestroy_v2(handle), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
+	assert_int_equal(active, 1);
+
+	assert_int_equal(storage_put(&devices[0].primary->storage, &active, NULL, note_current),
+		CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+	assert_true(storage_was_current);
+	assert_true(n_waits > 0 && n_frees == 1);
+	assert_int_equal(local_cuDevicePrimaryCtxGetState(0, &flags, &active), CUDA_SUCCESS);
+	assert_int_equal(active, 0);
+	assert_int_equal(local_cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	assert_ptr_equal(context, handle);
+	assert_int_equal(local_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+}
+
+static void test_reset(void **state)
+{
+	CUcontext context;
+	unsigned flags;
+	int active;
+
+	(void)state;
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxReset_v2(1), CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
+	assert_int_equal(active, 0);
+	/* The runtime then releases and retains anew. */
+	(void)local_cuDevicePrimaryCtxRelease_v2(1);
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
+	assert_int_equal(active, 1);
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 7), CUDA_ERROR_INVALID_DEVICE);
+	assert_int_equal(local_cuDevicePrimaryCtxSetFlags_v2(1, 0x100), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void test_stack(void **state)
+{
+	CUcontext first, second, popped, current;
+	unsigned flags;
+
+	(void)state;
+	assert_int_equal(local_cuCtxPopCurrent_v2(&popped), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(local_cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(local_cuCtxCreate_v2(&first, CU_CTX_SCHED_SPIN, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxGetFlags(&flags), CUDA_SUCCESS);
+	assert_int_equal(flags, CU_CTX_SCHED_SPIN);
+	assert_int_equal(local_cuCtxCreate_v2(&second, 0, 1), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxPushCurrent_v2(first), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxPopCurrent_v2(&popped), CUDA_SUCCESS);
+	assert_ptr_equal(popped, first);
+	assert_int_equal(local_cuCtxPopCurrent_v2(&popped), CUDA_SUCCESS);
+	assert_ptr_equal(popped, second);
+	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	assert_ptr_equal(current, first);
+	/* Setting replaces the innermost, and nothing leaves the rest. */
+	assert_int_equal(local_cuCtxSetCurrent(second), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxDestroy_v2(second), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
+	assert_null(current);
+	assert_int_equal(local_cuCtxPushCurrent_v2(second), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	assert_int_equal(local_cuCtxDestroy_v2(second), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	assert_int_equal(local_cuCtxDestroy_v2(first), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxSetCurrent((CUcontext)&page), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+static void test_limits(void **state)
+{
+	CUcontext context;
+	size_t value;
+
+	(void)state;
+	assert_int_equal(local_cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	assert_int_equal(value, 1024);
+	assert_int_equal(local_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	assert_int_equal(value, 4096);
+	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE),
+		CUDA_ERROR_UNSUPPORTED_LIMIT);
+	assert_int_equal(local_cuCtxSetLimit((CUlimit)100, 1), CUDA_ERROR_INVALID_VALUE);
+	page.fault = CUDA_ERROR_ILLEGAL_ADDRESS;
+	assert_int_equal(
+		local_cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_ERROR_ILLEGAL_ADDRESS);
+	page.fault = 0;
+	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_primary),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_limits),
+	};
+
+	return cmocka_run_group_tests_name("client_context", tests, setup, NULL);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The ring: order with several threads, wrap, full, lies about the tail, and
+ * that nothing is read twice (MPS_SCRIBBLE overwrites what was read).
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "ring.h"
+
+struct fixture {
+	void *ring;
+	void *page;
+	int ring_fd;
+	int page_fd;
+	struct ring_sender sender;
+	struct ring_receiver receiver;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_int_equal(shm_create("ring", RING_BYTES, SHM_THEIRS, &f->ring_fd, &f->ring), 0);
+	assert_int_equal(shm_create("page", PAGE_BYTES, SHM_OURS, &f->page_fd, &f->page), 0);
+	ring_sender_init(&f->sender, f->ring, f->page);
+	assert_int_equal(ring_receiver_init(&f->receiver, f->ring, f->page), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	ring_receiver_fini(&f->receiver);
+	munmap(f->ring, RING_BYTES);
+	munmap(f->page, PAGE_BYTES);
+	close(f->ring_fd);
+	close(f->page_fd);
+	free(f);
+	return 0;
+}
+
+struct test_message {
+	struct message_head head;
+	uint32_t thread;
+	uint32_t count;
+};
+
+static int push(struct fixture *f, uint32_t thread, uint32_t count, const void *tail, uint32_t size)
+{
+	struct test_message msg = {.head.op = 7, .thread = thread, .count = count};
+	struct ring_part parts[] = {{&msg, sizeof(msg)}, {tail, size}};
+
+	return ring_push(&f->sender, parts, 2, 10, NULL, NULL);
+}
+
+/* The next message, fetching when needed; NULL when there is none. */
+static const struct test_message *next(struct fixture *f)
+{
+	const struct message_head *head;
+	int r = ring_take(&f->receiver, &head);
+
+	if (r == 0 && ring_fetch(&f->receiver) == 1)
+		r = ring_take(&f->receiver, &head);
+	return r == 1 ? (const struct test_message *)head : NULL;
+}
+
+static void test_carries_messages_in_order(void **state)
+{
+	struct fixture *f = *state;
+	const struct test_message *msg;
+
+	assert_null(next(f));
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(push(f, 1, i, "abc", 3), 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		msg = next(f);
+		assert_non_null(msg);
+		assert_int_equal(msg->head.seq, i + 1);
+		assert_int_equal(msg->head.size, sizeof(*msg) + 8);
+		assert_int_equal(msg->count, i);
+		assert_memory_equal(msg + 1, "abc\0\0\0\0\0", 8);
+	}
+	assert_null(next(f));
+}
+
+static void test_survives_many_wraps(void **state)
+{
+	struct fixture *f = *state;
+	static uint8_t tail[40000];
+	uint32_t placed = 0, taken = 0;
+
+	while (taken < 500) {
+		uint32_t size = placed * 7919 % (uint32_t)sizeof(tail);
+
+		memset(tail, (int)(placed & 0xff), size);
+		if (push(f, 0, placed, tail, size) == 0) {
+			placed++;
+			continue;
+		}
+		while (taken < placed) {
+			const struct test_message *msg = next(f);
+
+			assert_non_null(msg);
+			size = taken * 7919 % (uint32_t)sizeof(tail);
+			memset(tail, (int)(taken & 0xff), size);
+			assert_int_equal(msg->count, taken);
+			assert_int_equal(
+				msg->head.size, sizeof(*msg) + ALIGN_UP(size, MESSAGE_ALIGN));
+			assert_memory_equal(msg + 1, tail, size);
+			taken++;
+		}
+	}
+}
+
+static bool dead(void *user)
+{
+	(void)user;
+	return false;
+}
+
+static void test_full_ring_has_a_deadline(void **state)
+{
+	struct fixture *f = *state;
+	static uint8_t tail[MESSAGE_MAX];
+	struct test_message msg = {0};
+	struct ring_part parts[] = {{&msg, sizeof(msg)}, {tail, 60000}};
+	int r;
+
+	do
+		r = push(f, 0, 0, tail, 60000);
+	while (r == 0);
+	assert_int_equal(r, -ETIMEDOUT);
+	assert_int_equal(ring_push(&f->sender, parts, 2, 10, dead, NULL), -EPIPE);
+	assert_int_equal(push(f, 0, 0, tail, MESSAGE_MAX), -EMSGSIZE);
+	assert_non_null(next(f));
+	assert_int_equal(push(f, 0, 0, tail, 60000), 0);
+}
+
+static void test_refuses_a_lying_tail(void **state)
+{
+	struct fixture *f = *state;
+	struct ring_control *control = f->ring;
+
+	control->tail = RING_SIZE + 8;
+	assert_int_equal(ring_fetch(&f->receiver), -EBADMSG);
+	control->tail = 12;
+	assert_int_equal(ring_fetch(&f->receiver), -EBADMSG);
+	control->tail = (uint32_t)-8;
+	assert_int_equal(ring_fetch(&f->receiver), -EBADMSG);
+}
+
+static void expect_bad_head(struct fixture *f, struct message_head head, int expected)
+{
+	const struct message_head *message;
+	struct ring_control *control = f->ring;
+
+	memcpy((uint8_t *)f->ring + RING_DATA_OFFSET, &head, sizeof(head));
+	control->tail = sizeof(head);
+	f->receiver.head = f->receiver.n_held = f->receiver.n_given = 0;
+	assert_int_equal(ring_fetch(&f->receiver), 1);
+	assert_int_equal(ring_take(&f->receiver, &message), expected);
+}
+
+static void test_refuses_bad_heads(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_bad_head(f, (struct message_head){.size = 16}, 1);
+	expect_bad_head(f, (struct message_head){.size = 0}, -EBADMSG);
+	expect_bad_head(f, (struct message_head){.size = 8}, -EBADMSG);
+	expect_bad_head(f, (struct message_head){.size = 20}, -EBADMSG);
+	expect_bad_head(f, (struct message_head){.size = MESSAGE_MAX + 8}, -EBADMSG);
+	expect_bad_head(f, (struct message_head){.size = UINT32_MAX}, -EBADMSG);
+	expect_bad_head(f, (struct message_head){.size = 16, .reserved = 1}, -EBADMSG);
+	/* Not a lie yet: the rest may come. */
+	expect_bad_head(f, (struct message_head){.size = 24}, 0);
+}
+
+#define THREADS 4
+#define EACH 20000
+
+struct pusher {
+	struct fixture *f;
+	uint32_t thread;
+};
+
+static void *push_many(void *arg)
+{
+	struct pusher *p = arg;
+	static const uint8_t tail[64];
+
+	for (uint32_t i = 0; i < EACH; i++) {
+		struct test_message msg = {.head.op = 7, .thread = p->thread, .count = i};
+		struct ring_part parts[] = {{&msg, sizeof(msg)}, {tail, i % 64}};
+
+		if (ring_push(&p->f->sender, parts, 2, 10000, NULL, NULL) < 0)
+			return p;
+	}
+	return NULL;
+}
+
+static void test_many_threads_one_order(void **state)
+{
+	struct fixture *f = *state;
+	struct pusher pushers[THREADS];
+	pthread_t threads[THREADS];
+	uint32_t next_count[THREADS] = {0};
+	uint32_t seq = 0;
+
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pushers[i] = (struct pusher){f, i};
+		assert_int_equal(pthread_create(&threads[i], NULL, push_many, &pushers[i]), 0);
+	}
+	while (seq < THREADS * EACH) {
+		const struct test_message *msg = next(f);
+
+		if (!msg) {
+			ring_sleep(&f->receiver, 1000);
+			continue;
+		}
+		assert_int_equal(msg->head.seq, ++seq);
+		assert_true(msg->thread < THREADS);
+		assert_int_equal(msg->count, next_count[msg->thread]++);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_carries_messages_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_survives_many_wraps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_full_ring_has_a_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refuses_a_lying_tail, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refuses_bad_heads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_threads_one_order, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Images: shared by content, refused when they are not sealed, not paid for or not whole. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../../server/image.h"
+#include "shm.h"
+
+static int make(const void *data, size_t size)
+{
+	int fd = -1;
+
+	assert_int_equal(shm_create_image("image", data, size, &fd), 0);
+	return fd;
+}
+
+static void test_equal_ones_are_one(void **state)
+{
+	static const char text[] = ".version 8.0", other[] = ".version 8.1";
+	int fds[] = {
+		make(text, sizeof(text)), make(text, sizeof(text)), make(other, sizeof(other))};
+	struct image *images[3];
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(image_get(fds[i], sizeof(text), &images[i]), 0);
+		close(fds[i]);
+	}
+	assert_ptr_equal(images[0], images[1]);
+	assert_ptr_not_equal(images[0], images[2]);
+	assert_int_equal(images_count(), 2);
+	assert_memory_equal(images[0]->data, text, sizeof(text));
+	image_unref(images[0]);
+	image_unref(images[2]);
+	assert_int_equal(images_count(), 1);
+	assert_memory_equal(images[1]->data, text, sizeof(text));
+	image_unref(images[1]);
+	assert_int_equal(images_count(), 0);
+	image_unref(NULL);
+}
+
+static void refused(const void *data, size_t size, size_t claimed)
+{
+	struct image *image = NULL;
+	int fd = make(data, size);
+
+	assert_int_equal(image_get(fd, claimed, &image), -EBADMSG);
+	assert_null(image);
+	close(fd);
+}
+
+static void test_shapes(void **state)
+{
+	struct {
+		uint32_t magic;
+		uint16_t version, head_size;
+		uint64_t size;
+		uint8_t body[48];
+	} fatbin = {0xba55ed50, 1, 16, 48, {0}};
+	struct image *image;
+	int fd = make(&fatbin, sizeof(fatbin));
+
+	(void)state;
+	assert_int_equal(image_get(fd, sizeof(fatbin), &image), 0);
+	image_unref(image);
+	close(fd);
+	refused(&fatbin, sizeof(fatbin) - 1, sizeof(fatbin) - 1);
+	fatbin.size = UINT64_MAX;
+	refused(&fatbin, sizeof(fatbin), sizeof(fatbin));
+	refused("no NUL", 6, 6);
+	refused("text", 5, 4);
+	refused("text", 5, 6);
+	refused("\177ELF too short", 15, 15);
+	assert_int_equal(images_count(), 0);
+}
+
+static void test_unsealed(void **state)
+{
+	struct image *image = NULL;
+	int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	(void)state;
+	assert_int_equal(write(fd, "text", 5), 5);
+	assert_int_equal(image_get(fd, 5, &image), -EBADMSG);
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+	assert_int_equal(image_get(fd, 5, &image), -EBADMSG);
+	close(fd);
+}
+
+/* Reading a hole would take memory that its maker never paid for. */
+static void test_holes(void **state)
+{
+	struct image *image = NULL;
+	int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 1 << 30), 0);
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+	assert_int_equal(image_get(fd, 1 << 30, &image), -EBADMSG);
+	close(fd);
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(image_get(fd, 4096, &image), -EBADMSG);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_equal_ones_are_one),
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_unsealed),
+		cmocka_unit_test(test_holes),
+	};
+
+	return cmocka_run_group_tests_name("server image", tests, NULL, NULL);
+}
