@@ -77,23 +77,31 @@ fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%)
 .PHONY: unit
 unit: $(UNIT)
 
-# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime
+# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime. A line of
+# the opening comment says what differs: `Runs: on a GPU' (uses NVIDIA's libraries, which need
+# not be installed; built by `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS'
 
-EXAMPLES := $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(wildcard tests/programs/*.cu)) \
-	$(patsubst tests/programs/%.c,$(BUILD)/bin/examples/%,$(wildcard tests/programs/*.c))
+GPU_ONLY := $(shell grep -ls '^ \* Runs: on a GPU' tests/programs/*.c*)
+example = $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(patsubst \
+	tests/programs/%.c,$(BUILD)/bin/examples/%,$(1)))
+EXAMPLES := $(call example,$(filter-out $(GPU_ONLY),$(wildcard tests/programs/*.cu tests/programs/*.c)))
+built_with = $(shell sed -n 's/^ \* Builds with: //p' $(1))
 
 $(BUILD)/bin/examples/%: tests/programs/%.cu tests/programs/program.h
 	@mkdir -p $(@D)
-	$(NVCC) -o $@ $<
+	$(NVCC) -o $@ $< $(call built_with,$<)
 
 # Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
 $(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1
 	@mkdir -p $(@D)
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
-		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined
+		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)
 
 .PHONY: examples
 examples: $(EXAMPLES)
+
+.PHONY: gpu-examples
+gpu-examples: examples $(call example,$(GPU_ONLY))
 
 # ---- everything at once, each after its set-up: a second make sees what that brought
 

@@ -8,6 +8,8 @@
  *
  * prints key=value lines. `--at T' begins the launches at second T of the
  * epoch, so that several processes measure the same time.
+ *
+ * Runs: for a test of its own
  */
 
 #define NAME "bench"

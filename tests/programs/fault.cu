@@ -3,6 +3,8 @@
 /*
  * A kernel that writes where nothing is mapped. Succeeds when the program is
  * told so as without a service: error 700, from that call on and for good.
+ *
+ * Runs: for a test of its own
  */
 
 #define NAME "fault"

@@ -5,6 +5,8 @@
  * a host function, `stuck word' with streams that wait for words which nobody
  * writes. `stuck slow' is in a host function for two seconds, then ends well;
  * `stuck idle' waits with its host functions done. Says `stuck: running' when it has come so far.
+ *
+ * Runs: for a test of its own
  */
 
 #include <cuda.h>

@@ -5,6 +5,8 @@
  * own, frees, and never twice in the same order (`--seed N'). `--fork' leaves
  * a child behind that inherited every descriptor and sleeps for a minute.
  * Says `victim: running' once its first round was right.
+ *
+ * Runs: for a test of its own
  */
 
 #define NAME "victim"

@@ -10,6 +10,7 @@ then still lives is found by its environment, ended by its PID, and counts as
 a failure. So does a line of a sanitizer in any log.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ import time
 
 from harness import BUILD, Skip, contains, equal, wait_for
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EVERYWHERE = "everywhere"
 CONTROL = os.path.join(BUILD, "bin", "mps-control")
 LIBRARY = os.path.join(BUILD, "lib", "libmpsclient.so")
 SOFTGPU = os.path.join(BUILD, "softgpu", "libcuda.so.1")
@@ -28,18 +31,32 @@ SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|runtime error:")
 SLOW = 6 if os.environ.get("MPS_SAN") else 1
 
 
+def program_path(name):
+    return os.path.join(BUILD, "bin", "examples", name)
+
+
 def program(name):
-    """The path of an example program."""
-    path = os.path.join(BUILD, "bin", "examples", name)
+    """The path of an example program, which is there."""
+    path = program_path(name)
     assert os.path.exists(path), "%s is not built" % path
     return path
 
 
+def programs(*kinds):
+    """Names of the example programs of these kinds; their sources say which (tests/programs)."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "programs", "*.c*"))):
+        with open(path, encoding="utf-8") as file:
+            said = re.search(r"^ \* Runs: (.*)$", file.read(4096), re.M)
+        if (said.group(1) if said else EVERYWHERE) in kinds:
+            found.append(os.path.splitext(os.path.basename(path))[0])
+    return tuple(found)
+
+
 # Programs that end by themselves, and with the words `NAME: ok'.
-PROGRAMS = ("process1", "process2", "matmul", "events", "reduction", "scan", "histogram", "sort",
-            "stencil", "symbols", "threads", "driver", "errors", "forker", "leaver", "callbacks",
-            "memory_ops", "pinned", "managed", "registered", "kernels", "boxes", "cooperative",
-            "jit")
+PROGRAMS = programs(EVERYWHERE)
+# ... that use what the software GPU has not: NVIDIA's libraries, whose kernels are not PTX.
+GPU_PROGRAMS = programs("on a GPU")
 
 
 def sanitizer_preload():
