@@ -71,6 +71,9 @@ int ring_fetch(struct ring_receiver *receiver);
  */
 int ring_take(struct ring_receiver *receiver, const struct message_head **ret_message);
 
+/* Whether something that was fetched is still to be taken, be it half a message. */
+bool ring_has_next(const struct ring_receiver *receiver);
+
 /* Whether more has been placed than was fetched. */
 bool ring_has_more(const struct ring_receiver *receiver);
 

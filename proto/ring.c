@@ -185,6 +185,11 @@ int ring_take(struct ring_receiver *receiver, const struct message_head **ret_me
 	return 1;
 }
 
+bool ring_has_next(const struct ring_receiver *receiver)
+{
+	return receiver->n_given < receiver->n_held;
+}
+
 bool ring_has_more(const struct ring_receiver *receiver)
 {
 	return shm_load32(&receiver->control->tail) != receiver->head;

@@ -23,7 +23,7 @@ struct kernel *session_kernel(struct session *session, uint32_t id)
 static CUresult read_limits(
 	const struct kernel *kernel, const struct place *place, struct kernel_place *found)
 {
-	int threads = 0, shared = 0;
+	int threads = 0, shared = 0, clustered = 0, width = 0;
 	CUresult result = cuda.cuKernelGetAttribute(&threads,
 		CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->real, place->device->handle);
 
@@ -31,6 +31,14 @@ static CUresult read_limits(
 		result = cuda.cuKernelGetAttribute(&shared,
 			CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->real,
 			place->device->handle);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuKernelGetAttribute(&clustered,
+			CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, kernel->real,
+			place->device->handle);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuKernelGetAttribute(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+			kernel->real, place->device->handle);
+	found->is_clustered = clustered != 0 || width != 0;
 	found->threads_max = (uint32_t)MAX(threads, 0);
 	found->dynamic_shared_max = (uint32_t)MAX(shared, 0);
 	return result;

@@ -16,6 +16,7 @@ struct session;
 /* A kernel on one GPU, found at its first use there. */
 struct kernel_place {
 	CUfunction function;  /* NULL: not found yet */
+	bool is_clustered;    /* by itself, without an attribute of the launch */
 	uint32_t threads_max; /* a block */
 	uint32_t dynamic_shared_max;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches; the plain ones are the path that has to be short. A worker.
+ * Launches; the plain ones are the path that has to be short. One that has others
+ * behind it in the ring waits for them, to leave with them (train.c). A worker.
  *
  * Invariant: from the ring to the driver no memory is allocated and no lock is
  * taken that another session holds.
@@ -33,20 +34,21 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, const void *params,
 	uint32_t params_size)
 {
-	size_t size = kernel->param_bytes;
-	void *extra[] = {
-		CU_LAUNCH_PARAM_BUFFER_POINTER,
-		(void *)(uintptr_t)params,
-		CU_LAUNCH_PARAM_BUFFER_SIZE,
-		&size,
-		CU_LAUNCH_PARAM_END,
+	struct car car = {
+		.grid = {grid[0], grid[1], grid[2]},
+		.block = {block[0], block[1], block[2]},
+		.shared_bytes = shared_bytes,
+		.params = params,
+		.params_size = kernel->param_bytes,
 	};
 	const struct kernel_place *found;
 	CUstream real;
 	CUresult result;
 
-	if (unlikely(params_size < size))
+	if (unlikely(params_size < car.params_size))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (session->train.n > 0 && session->train.stream != stream)
+		train_leave(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = kernel_find(session, kernel, stream->place, &found);
@@ -54,8 +56,13 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		return result;
 	if (unlikely(!shape_ok(&stream->place->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuda.cuLaunchKernel(found->function, grid[0], grid[1], grid[2], block[0], block[1],
-		block[2], shared_bytes, real, NULL, size > 0 ? extra : NULL);
+	car.function = found->function;
+	if (found->is_clustered || (session->train.n == 0 && !ring_has_next(&session->receiver))) {
+		train_leave(session);
+		return car_launch(&car, real);
+	}
+	train_add(session, stream, real, &car);
+	return CUDA_SUCCESS;
 }
 
 /* Bits of `given' in cuda.spec, in the order in which attributes_put() looks at them. */

@@ -158,6 +158,7 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 /* Off the tables; the real library waits until the GPUs are idle. */
 void library_end(struct session *session, struct library *library)
 {
+	train_stores_free(session);
 	while (library->kernels) {
 		struct kernel *kernel = library->kernels;
 

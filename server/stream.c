@@ -203,6 +203,7 @@ static void unlink_unjoined(struct stream *stream)
 
 static void free_real(struct stream *stream, bool is_lost)
 {
+	train_store_free(stream, is_lost);
 	if (!is_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
 	if (!is_lost && stream->real)

@@ -14,6 +14,7 @@
 
 struct session;
 struct place;
+struct train_store;
 
 struct stream {
 	uint32_t id;
@@ -26,8 +27,9 @@ struct stream {
 	bool is_busy;     /* on session::busy */
 	bool is_unjoined; /* on place::unjoined */
 	struct stream *next_busy, *next_unjoined;
-	uint64_t seen_serial; /* of place::null_serial */
-	CUevent event;        /* for joins; NULL until the first */
+	uint64_t seen_serial;       /* of place::null_serial */
+	CUevent event;              /* for joins; NULL until the first */
+	struct train_store *trains; /* NULL until they are worth it */
 };
 
 /* The NULL stream of a place; it needs no end of its own. */

@@ -53,6 +53,9 @@ static int execute(struct session *session, const struct message_head *msg)
 		session->reply.size = 0;
 		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
 	}
+	/* Everything else comes behind the launches that wait for their next. */
+	if (session->train.n > 0 && msg->op != OP_LAUNCH)
+		train_leave(session);
 	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
 		log_malformed(session, op_name(msg->op), why);
 		return -EBADMSG;
@@ -60,18 +63,15 @@ static int execute(struct session *session, const struct message_head *msg)
 	return 0;
 }
 
-int worker_serve(struct session *session)
+/* What was fetched. 0, or -EBADMSG. */
+static int serve_run(struct session *session)
 {
 	const struct message_head *msg;
-	int r = ring_fetch(&session->receiver);
+	int r;
 
-	if (r < 0)
-		log_malformed(session, "ring", "more than it holds");
-	if (r <= 0)
-		return r;
 	while ((r = ring_take(&session->receiver, &msg)) > 0) {
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
-			return 1;
+			return 0;
 		r = execute(session, msg);
 		if (r < 0)
 			return r;
@@ -79,6 +79,23 @@ int worker_serve(struct session *session)
 	}
 	if (r < 0)
 		log_malformed(session, "ring", "the size of a message");
+	return r;
+}
+
+int worker_serve(struct session *session)
+{
+	int r = ring_fetch(&session->receiver);
+
+	if (r < 0)
+		log_malformed(session, "ring", "more than it holds");
+	if (r <= 0)
+		return r;
+	r = serve_run(session);
+	/* What waits lies in memory that the next fetch overwrites. */
+	if (r < 0 || atomic_load(&session->is_ending))
+		session->train.n = 0;
+	else
+		train_leave(session);
 	return r < 0 ? r : 1;
 }
 

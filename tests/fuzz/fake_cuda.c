@@ -257,5 +257,6 @@ void fake_cuda_start(void)
 	set_device_calls();
 	fake_memory_start();
 	fake_work_start();
+	fake_graph_start();
 	must(devices_init() == CUDA_SUCCESS, "no device");
 }

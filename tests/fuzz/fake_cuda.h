@@ -19,7 +19,7 @@
 /* Live objects; all zero again when everything was given back. */
 struct fake_counts {
 	int contexts, streams, events, libraries, reservations, allocations, mappings;
-	int registrations;
+	int registrations, graphs, execs;
 };
 
 /* Switches for tests. */
@@ -32,8 +32,8 @@ struct fake_switches {
 
 /* What was asked for, since the start. */
 struct fake_calls {
-	unsigned launches, copies, fills, waits, write_values, synchronizations;
-	uint32_t last_param_sum; /* of the bytes of the last launch's parameters */
+	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations;
+	uint32_t last_param_sum; /* of the bytes of the last kernel's parameters */
 };
 
 extern struct fake_counts fake_counts;

@@ -55,7 +55,11 @@ uint64_t fake_handle(void);
 CUresult fake_begin(void);
 void fake_endp(int *held);
 
+/* Of the bytes of a launch's parameters, which have to be well said. */
+uint32_t fake_param_sum(void **extra);
+
 /* The calls of each part. */
+void fake_graph_start(void);
 void fake_memory_start(void);
 void fake_work_start(void);
 

@@ -100,10 +100,9 @@ static CUresult kernel_function(CUfunction *ret, CUkernel kernel)
 static CUresult kernel_attribute(
 	int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
 {
-	(void)attribute;
 	(void)kernel;
 	(void)device;
-	*value = 1024;
+	*value = attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET ? 0 : 1024;
 	return CUDA_SUCCESS;
 }
 
@@ -148,17 +147,11 @@ static CUresult occupancy(
 	return block_size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-	unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+uint32_t fake_param_sum(void **extra)
 {
 	const uint8_t *bytes;
 	uint32_t sum = 0;
 
-	BEGIN();
-	must(function && stream && !params, "an odd launch");
-	must(gx && gy && gz && gx <= 1024 && gy <= 1024 && gz <= 1024, "an odd grid");
-	must(bx && by && bz && (uint64_t)bx * by * bz <= 1024, "an odd block");
-	must(shared <= 1024, "too much shared memory");
 	must(extra && extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER &&
 			extra[2] == CU_LAUNCH_PARAM_BUFFER_SIZE &&
 			*(size_t *)extra[3] == FAKE_PARAM_BYTES && extra[4] == CU_LAUNCH_PARAM_END,
@@ -166,7 +159,18 @@ static CUresult launch(CUfunction function, unsigned gx, unsigned gy, unsigned g
 	bytes = extra[1];
 	for (unsigned i = 0; i < FAKE_PARAM_BYTES; i++)
 		sum += bytes[i];
-	fake_calls.last_param_sum = sum;
+	return sum;
+}
+
+static CUresult launch(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+	unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)
+{
+	BEGIN();
+	must(function && stream && !params, "an odd launch");
+	must(gx && gy && gz && gx <= 1024 && gy <= 1024 && gz <= 1024, "an odd grid");
+	must(bx && by && bz && (uint64_t)bx * by * bz <= 1024, "an odd block");
+	must(shared <= 1024, "too much shared memory");
+	fake_calls.last_param_sum = fake_param_sum(extra);
 	fake_calls.launches++;
 	return CUDA_SUCCESS;
 }

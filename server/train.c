@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launch trains: cached chain graphs, one of each length a stream. A worker.
+ *
+ * A stream has graphs of its own, as launches of one graph wait for each other
+ * even in different streams. A graph is worth making once its length was wanted
+ * a few times.
+ *
+ * Invariant: every node of a graph is set, or known to be as it has to be,
+ * before the graph is launched; so nothing of an earlier run can run again.
+ */
+
+#include "fault.h"
+#include "reply.h"
+#include "session.h"
+#include "train.h"
+
+/* Lengths are powers of two from 2 on: the rest of a run goes in shorter ones. */
+#define LENGTHS 5
+#define LENGTH(i) (2u << (i))
+_Static_assert(LENGTH(LENGTHS - 1) == TRAIN_CARS_MAX, "the longest");
+
+/* Making a graph costs what it saves in about so many runs. */
+#define WANTED_MIN 4
+
+/* Streams of a session with graphs: each takes memory of the driver's. */
+#define STORES_MAX 64
+
+/* A chain that can be launched; `graph' gives its nodes their names. */
+struct chain {
+	CUgraph graph;
+	CUgraphExec exec; /* NULL: not made yet */
+	CUgraphNode nodes[TRAIN_CARS_MAX];
+	unsigned n_wanted;
+};
+
+struct train_store {
+	struct train_store *next; /* of the session */
+	struct stream *stream;
+	struct session *session;
+	struct chain chains[LENGTHS];
+};
+
+/* Room for what the driver takes parameters by. */
+struct car_params {
+	size_t size;
+	void *extra[5];
+};
+
+static void **car_extra(const struct car *car, struct car_params *params)
+{
+	*params = (struct car_params){
+		.size = car->params_size,
+		.extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)car->params,
+			CU_LAUNCH_PARAM_BUFFER_SIZE, &params->size, CU_LAUNCH_PARAM_END},
+	};
+	return car->params_size > 0 ? params->extra : NULL;
+}
+
+CUresult car_launch(const struct car *car, CUstream real)
+{
+	struct car_params params;
+
+	return cuda.cuLaunchKernel(car->function, car->grid[0], car->grid[1], car->grid[2],
+		car->block[0], car->block[1], car->block[2], car->shared_bytes, real, NULL,
+		car_extra(car, &params));
+}
+
+static CUDA_KERNEL_NODE_PARAMS node_params(const struct car *car, struct car_params *params)
+{
+	return (CUDA_KERNEL_NODE_PARAMS){
+		.func = car->function,
+		.gridDimX = car->grid[0],
+		.gridDimY = car->grid[1],
+		.gridDimZ = car->grid[2],
+		.blockDimX = car->block[0],
+		.blockDimY = car->block[1],
+		.blockDimZ = car->block[2],
+		.sharedMemBytes = car->shared_bytes,
+		.extra = car_extra(car, params),
+	};
+}
+
+/* ---- chains */
+
+static void chain_fini(struct chain *chain, bool is_lost)
+{
+	if (!is_lost && chain->exec)
+		cuda.cuGraphExecDestroy(chain->exec);
+	if (!is_lost && chain->graph)
+		cuda.cuGraphDestroy(chain->graph);
+	*chain = (struct chain){0};
+}
+
+static CUresult chain_make(struct chain *chain, const struct car *cars, unsigned n)
+{
+	CUresult result = cuda.cuGraphCreate(&chain->graph, 0);
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		struct car_params room;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
+
+		result = cuda.cuGraphAddKernelNode_v2(&chain->nodes[i], chain->graph,
+			i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &params);
+	}
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuGraphInstantiateWithFlags(&chain->exec, chain->graph, 0);
+	if (result != CUDA_SUCCESS)
+		chain_fini(chain, result_is_fault(result));
+	return result;
+}
+
+static CUresult chain_set(struct chain *chain, const struct car *cars, unsigned n)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		struct car_params room;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
+
+		result = cuda.cuGraphExecKernelNodeSetParams_v2(
+			chain->exec, chain->nodes[i], &params);
+	}
+	return result;
+}
+
+/* CUDA_ERROR_NOT_READY: no graph of this length yet. After any error nothing was launched. */
+static CUresult chain_run(struct chain *chain, const struct car *cars, unsigned n, CUstream real)
+{
+	CUresult result;
+
+	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
+		return CUDA_ERROR_NOT_READY;
+	result = chain->exec ? chain_set(chain, cars, n) : chain_make(chain, cars, n);
+	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, real) : result;
+}
+
+/* ---- a stream's */
+
+static struct train_store *store_get(struct session *session, struct stream *stream)
+{
+	struct train_store *store = stream->trains;
+
+	if (likely(store != NULL) || session->n_train_stores >= STORES_MAX)
+		return store;
+	store = calloc(1, sizeof(*store));
+	if (!store)
+		return NULL;
+	store->session = session;
+	store->stream = stream;
+	store->next = session->train_stores;
+	session->train_stores = store;
+	session->n_train_stores++;
+	stream->trains = store;
+	return store;
+}
+
+void train_store_free(struct stream *stream, bool is_lost)
+{
+	struct train_store *store = stream->trains;
+	struct train_store **link;
+
+	if (!store)
+		return;
+	for (link = &store->session->train_stores; *link != store;)
+		link = &(*link)->next;
+	*link = store->next;
+	store->session->n_train_stores--;
+	stream->trains = NULL;
+	for (unsigned i = 0; i < LENGTHS; i++)
+		chain_fini(&store->chains[i], is_lost);
+	free(store);
+}
+
+void train_stores_free(struct session *session)
+{
+	while (session->train_stores)
+		train_store_free(session->train_stores->stream, fault_get() != CUDA_SUCCESS);
+}
+
+/* ---- leaving */
+
+static void leave_one_by_one(
+	struct session *session, const struct car *cars, unsigned n, CUstream real)
+{
+	for (unsigned i = 0; i < n; i++)
+		reply_late(session, fault_note(session, car_launch(&cars[i], real)));
+}
+
+/* The longest chain that `n' launches fill. */
+static unsigned length_index(unsigned n)
+{
+	return 30u - (unsigned)__builtin_clz(n);
+}
+
+_hot_ void train_leave(struct session *session)
+{
+	struct train *train = &session->train;
+	unsigned n = train->n, done = 0;
+	struct train_store *store = n > 1 ? store_get(session, train->stream) : NULL;
+
+	train->n = 0;
+	while (store && n - done > 1) {
+		unsigned index = length_index(n - done), length = LENGTH(index);
+		const struct car *cars = &train->cars[done];
+		CUresult result = chain_run(&store->chains[index], cars, length, train->real);
+
+		/* Whatever is wrong with one of them, it says by itself, and the others run. */
+		if (result != CUDA_SUCCESS)
+			leave_one_by_one(session, cars, length, train->real);
+		done += length;
+	}
+	leave_one_by_one(session, &train->cars[done], n - done, train->real);
+}
+
+void train_add(struct session *session, struct stream *stream, CUstream real, const struct car *car)
+{
+	struct train *train = &session->train;
+
+	train->stream = stream;
+	train->real = real;
+	train->cars[train->n++] = *car;
+	if (train->n == TRAIN_CARS_MAX)
+		train_leave(session);
+}
