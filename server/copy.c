@@ -8,23 +8,17 @@
  * the session.
  */
 
+#include "copy.h"
 #include "host.h"
 #include "session.h"
 #include "staging.h"
 
-/* An end of a copy: pinned memory and staging are the host's. */
-struct end {
-	uint64_t address;
-	bool is_host;
-};
-
-/* Of the client's: in one of its units, or a variable at any address. */
-static struct end end_of(uint64_t address)
+struct end end_of(uint64_t address)
 {
 	return (struct end){address, address >= HOST_SPACE && address < HOST_SPACE_END};
 }
 
-static struct end end_of_piece(const void *piece)
+struct end end_of_piece(const void *piece)
 {
 	return (struct end){(uintptr_t)piece, true};
 }
@@ -41,8 +35,7 @@ static CUresult copy_piece(struct end dst, struct end src, uint64_t size, CUstre
 		dst.address, (const void *)(uintptr_t)src.address, size, real);
 }
 
-/* The driver copies within one registration only. */
-static CUresult copy(struct end dst, struct end src, uint64_t size, CUstream real)
+CUresult copy_line(struct end dst, struct end src, uint64_t size, CUstream real)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -68,7 +61,7 @@ CUresult do_copy_in(struct session *session, struct stream *stream, uint64_t dst
 		result = staging_piece(session, offset, size, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy(end_of(dst), end_of_piece(piece), size, real);
+	return copy_line(end_of(dst), end_of_piece(piece), size, real);
 }
 
 CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t src, uint32_t offset,
@@ -82,7 +75,7 @@ CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t sr
 		result = staging_piece(session, offset, size, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy(end_of_piece(piece), end_of(src), size, real);
+	return copy_line(end_of_piece(piece), end_of(src), size, real);
 }
 
 CUresult do_copy_device(
@@ -91,5 +84,5 @@ CUresult do_copy_device(
 	CUstream real;
 	CUresult result = stream_begin(session, stream, &real);
 
-	return result == CUDA_SUCCESS ? copy(end_of(dst), end_of(src), size, real) : result;
+	return result == CUDA_SUCCESS ? copy_line(end_of(dst), end_of(src), size, real) : result;
 }

@@ -8,12 +8,15 @@
  * between its rows too.
  */
 
+#include "copy.h"
+#include "host.h"
 #include "session.h"
 #include "staging.h"
 
 /* One end of a box; rows of a slice that is the only one mean nothing. */
-struct end {
-	uint64_t address, pitch, rows;
+struct box_end {
+	struct end at;
+	uint64_t pitch, rows;
 };
 
 struct size {
@@ -21,7 +24,7 @@ struct size {
 };
 
 /* Bytes from the first to the last of a box; false if no such memory can be. */
-static bool extent(const struct end *end, const struct size *size, uint64_t *ret_extent)
+static bool extent(const struct box_end *end, const struct size *size, uint64_t *ret_extent)
 {
 	uint64_t slice, slices = 0, rows = 0;
 
@@ -40,23 +43,36 @@ static bool extent(const struct end *end, const struct size *size, uint64_t *ret
 	       !__builtin_add_overflow(*ret_extent, size->width, ret_extent);
 }
 
-static bool end_ok(struct session *session, const struct end *end, const struct size *size)
+static bool end_ok(struct session *session, const struct box_end *end, const struct size *size)
 {
 	uint64_t bytes;
 
-	return extent(end, size, &bytes) && memory_check(session, end->address, bytes);
+	return extent(end, size, &bytes) && memory_check(session, end->at.address, bytes);
 }
 
-static CUresult copy_slices(
-	const struct end *dst, const struct end *src, const struct size *size, CUstream real)
+/* All of it has device pointers, the same ones; as host to host it would wait here. */
+static bool is_host(const struct box_end *end, const struct box_end *other)
+{
+	return end->at.is_host && !other->at.is_host;
+}
+
+static CUmemorytype type_of(const struct box_end *end, const struct box_end *other)
+{
+	return is_host(end, other) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+static CUresult copy_slices(const struct box_end *dst, const struct box_end *src,
+	const struct size *size, CUstream real)
 {
 	const CUDA_MEMCPY3D copy = {
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = dst->address,
+		.dstMemoryType = type_of(dst, src),
+		.dstHost = (void *)(uintptr_t)dst->at.address,
+		.dstDevice = dst->at.address,
 		.dstPitch = dst->pitch,
 		.dstHeight = dst->rows,
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = src->address,
+		.srcMemoryType = type_of(src, dst),
+		.srcHost = (const void *)(uintptr_t)src->at.address,
+		.srcDevice = src->at.address,
 		.srcPitch = src->pitch,
 		.srcHeight = src->rows,
 		.WidthInBytes = size->width,
@@ -67,15 +83,17 @@ static CUresult copy_slices(
 	return cuda.cuMemcpy3DAsync_v2(&copy, real);
 }
 
-static CUresult copy_rows(
-	const struct end *dst, const struct end *src, const struct size *size, CUstream real)
+static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
+	const struct size *size, CUstream real)
 {
 	const CUDA_MEMCPY2D copy = {
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = dst->address,
+		.dstMemoryType = type_of(dst, src),
+		.dstHost = (void *)(uintptr_t)dst->at.address,
+		.dstDevice = dst->at.address,
 		.dstPitch = dst->pitch,
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = src->address,
+		.srcMemoryType = type_of(src, dst),
+		.srcHost = (const void *)(uintptr_t)src->at.address,
+		.srcDevice = src->at.address,
 		.srcPitch = src->pitch,
 		.WidthInBytes = size->width,
 		.Height = size->height,
@@ -84,41 +102,101 @@ static CUresult copy_rows(
 	return cuda.cuMemcpy2DAsync_v2(&copy, real);
 }
 
+static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
+	const struct size *size, CUstream real)
+{
+	if (size->depth > 1)
+		return copy_slices(dst, src, size, real);
+	if (size->height > 1)
+		return copy_rows(dst, src, size, real);
+	return copy_line(dst->at, src->at, size->width, real);
+}
+
+/* Of `n' parts of `size' bytes, `step' apart, those that lie before a registration's end. */
+static uint64_t parts_before_cut(
+	const struct box_end *end, uint64_t n, uint64_t size, uint64_t step)
+{
+	uint64_t room = host_cut(end->at.address, UINT64_MAX);
+
+	if (room < size)
+		return 0;
+	return n == 1 ? 1 : MIN(n, 1 + (room - size) / step);
+}
+
+/* Moves on by `n' rows or slices, `step' bytes apart. */
+static void advance(struct box_end *end, uint64_t n, uint64_t step)
+{
+	end->at.address += n * step;
+}
+
+/* Rows of one slice: runs of rows between the ends of registrations, and rows across one. */
+static CUresult copy_rows_cut(struct session *session, struct box_end dst, struct box_end src,
+	const struct size *size, CUstream real)
+{
+	CUresult result = CUDA_SUCCESS;
+	uint64_t n;
+
+	for (uint64_t left = size->height; left > 0 && result == CUDA_SUCCESS; left -= n) {
+		if (atomic_load(&session->is_ending))
+			break;
+		n = parts_before_cut(&dst, left, size->width, dst.pitch);
+		n = MIN(n, parts_before_cut(&src, left, size->width, src.pitch));
+		n = MAX(n, 1u);
+		result = copy_whole(&dst, &src, &(struct size){size->width, n, 1}, real);
+		advance(&dst, n, dst.pitch);
+		advance(&src, n, src.pitch);
+	}
+	return result;
+}
+
+/* Slices in the same way; one that lies across an end goes by rows. Both ends are checked. */
+static CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
+	const struct size *size, CUstream real)
+{
+	const struct size slice = {size->width, size->height, 1};
+	uint64_t dst_bytes, src_bytes, n;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!extent(&dst, &slice, &dst_bytes) || !extent(&src, &slice, &src_bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t left = size->depth; left > 0 && result == CUDA_SUCCESS; left -= n) {
+		if (atomic_load(&session->is_ending))
+			break;
+		n = parts_before_cut(&dst, left, dst_bytes, dst.pitch * dst.rows);
+		n = MIN(n, parts_before_cut(&src, left, src_bytes, src.pitch * src.rows));
+		if (n > 0)
+			result = copy_whole(
+				&dst, &src, &(struct size){size->width, size->height, n}, real);
+		else
+			result = copy_rows_cut(session, dst, src, size, real);
+		n = MAX(n, 1u);
+		advance(&dst, n, dst.pitch * dst.rows);
+		advance(&src, n, src.pitch * src.rows);
+	}
+	return result;
+}
+
 CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t dst, uint64_t src,
 	uint64_t dst_pitch, uint64_t src_pitch, uint64_t dst_rows, uint64_t src_rows,
 	uint64_t width, uint64_t height, uint64_t depth)
 {
 	const struct size size = {width, height, depth};
-	const struct end to = {dst, dst_pitch, dst_rows}, from = {src, src_pitch, src_rows};
+	const struct box_end to = {end_of(dst), dst_pitch, dst_rows};
+	const struct box_end from = {end_of(src), src_pitch, src_rows};
 	CUstream real;
 	CUresult result;
 
 	if (!end_ok(session, &to, &size) || !end_ok(session, &from, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (depth > 1)
-		return copy_slices(&to, &from, &size, real);
-	if (height > 1)
-		return copy_rows(&to, &from, &size, real);
-	return cuda.cuMemcpyAsync(dst, src, width, real);
+	return result == CUDA_SUCCESS ? copy_box(session, to, from, &size, real) : result;
 }
 
 CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_t dst,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
 	const struct size size = {width, rows, 1};
-	const struct end to = {dst, pitch, rows};
-	CUDA_MEMCPY2D copy = {
-		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
-		.dstDevice = dst,
-		.dstPitch = rows > 1 ? pitch : width,
-		.srcMemoryType = CU_MEMORYTYPE_HOST,
-		.srcPitch = width,
-		.WidthInBytes = width,
-		.Height = rows,
-	};
+	const struct box_end to = {end_of(dst), rows > 1 ? pitch : width, rows};
 	void *piece = NULL;
 	CUstream real;
 	CUresult result;
@@ -128,24 +206,17 @@ CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
-	copy.srcHost = piece;
-	return result == CUDA_SUCCESS ? cuda.cuMemcpy2DAsync_v2(&copy, real) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return copy_box(
+		session, to, (struct box_end){end_of_piece(piece), width, rows}, &size, real);
 }
 
 CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64_t src,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
 	const struct size size = {width, rows, 1};
-	const struct end from = {src, pitch, rows};
-	CUDA_MEMCPY2D copy = {
-		.dstMemoryType = CU_MEMORYTYPE_HOST,
-		.dstPitch = width,
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-		.srcDevice = src,
-		.srcPitch = rows > 1 ? pitch : width,
-		.WidthInBytes = width,
-		.Height = rows,
-	};
+	const struct box_end from = {end_of(src), rows > 1 ? pitch : width, rows};
 	void *piece = NULL;
 	CUstream real;
 	CUresult result;
@@ -155,6 +226,8 @@ CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
-	copy.dstHost = piece;
-	return result == CUDA_SUCCESS ? cuda.cuMemcpy2DAsync_v2(&copy, real) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return copy_box(
+		session, (struct box_end){end_of_piece(piece), width, rows}, from, &size, real);
 }

@@ -53,13 +53,16 @@ static CUresult fill_rows(CUdeviceptr dst, uint32_t value, uint32_t width, uint6
 }
 
 /* Row by row and piece by piece: in pinned memory a call may not cross the end of a piece. */
-static CUresult fill_cut(CUdeviceptr dst, uint32_t value, uint32_t width, uint64_t count,
-	uint64_t pitch, uint64_t rows, CUstream real)
+static CUresult fill_cut(struct session *session, CUdeviceptr dst, uint32_t value, uint32_t width,
+	uint64_t count, uint64_t pitch, uint64_t rows, CUstream real)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	for (; rows > 0; rows--, dst += pitch) {
+	for (; rows > 0 && result == CUDA_SUCCESS; rows--, dst += pitch) {
 		uint64_t n = 0;
+
+		if (atomic_load(&session->is_ending))
+			return CUDA_SUCCESS;
 
 		for (uint64_t i = 0; i < count && result == CUDA_SUCCESS; i += n) {
 			CUdeviceptr at = dst + i * width;
@@ -84,7 +87,7 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (host_cut(dst, size) < size)
-		return fill_cut(dst, value, width, count, pitch, rows, real);
+		return fill_cut(session, dst, value, width, count, pitch, rows, real);
 	return rows == 1 ? fill_row(dst, value, width, count, real)
 			 : fill_rows(dst, value, width, count, pitch, rows, real);
 }

@@ -173,9 +173,9 @@ static void must_have_box(const CUDA_MEMCPY3D *copy, CUmemorytype type, uint64_t
 	must(pitch >= copy->WidthInBytes || copy->Height * copy->Depth == 1, "overlapping rows");
 	must(rows >= copy->Height || copy->Depth == 1, "overlapping slices");
 	if (type == CU_MEMORYTYPE_HOST)
-		must_have(&registered, address, size, "a copy of pageable memory");
+		must_be_pinned(address, size, "a copy of pageable memory");
 	else
-		must_be_device(address, size);
+		must_be_reached(address, size);
 }
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream)

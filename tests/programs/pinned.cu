@@ -154,6 +154,46 @@ static void large(void)
 	CHECK(cudaFree(device));
 }
 
+/* Pitched and in slices, with rows of a length that no power of two is a multiple of. */
+static void large_boxes(void)
+{
+	const size_t pitch = 3000008, width = 2999999, rows = 8, slices = 4;
+	const size_t size = pitch * rows * slices;
+	unsigned char *a, *b;
+	cudaPitchedPtr middle;
+	cudaMemcpy3DParms copy = {0};
+
+	CHECK(cudaMallocHost(&a, size));
+	CHECK(cudaMallocHost(&b, size));
+	CHECK(cudaMalloc3D(&middle, make_cudaExtent(width, rows, slices)));
+	for (size_t i = 0; i < size; i++)
+		a[i] = (unsigned char)(i * 13 + (i >> 11));
+	memset(b, 0, size);
+	copy.srcPtr = make_cudaPitchedPtr(a, pitch, width, rows);
+	copy.dstPtr = middle;
+	copy.extent = make_cudaExtent(width, rows, slices);
+	copy.kind = cudaMemcpyDefault;
+	CHECK(cudaMemcpy3DAsync(&copy));
+	copy.srcPtr = middle;
+	copy.dstPtr = make_cudaPitchedPtr(b, pitch, width, rows);
+	CHECK(cudaMemcpy3DAsync(&copy));
+	CHECK(cudaDeviceSynchronize());
+	for (size_t at = 0; at < size; at += pitch)
+		if (memcmp(a + at, b + at, width) != 0 || b[at + width] != 0)
+			fail("large box, row", (long)(at / pitch));
+
+	/* Within pinned memory, and rows only. */
+	CHECK(cudaMemcpy2DAsync(
+		b, pitch, a + pitch, pitch, width, rows * slices - 1, cudaMemcpyDefault));
+	CHECK(cudaDeviceSynchronize());
+	for (size_t at = 0; at + pitch < size; at += pitch)
+		if (memcmp(a + at + pitch, b + at, width) != 0)
+			fail("rows within pinned memory", (long)(at / pitch));
+	CHECK(cudaFreeHost(a));
+	CHECK(cudaFreeHost(b));
+	CHECK(cudaFree(middle.ptr));
+}
+
 static void many(void)
 {
 	unsigned char *p[64];
@@ -224,6 +264,7 @@ int main(int argc, char **argv)
 		pipeline();
 		late_read();
 		large();
+		large_boxes();
 		many();
 		attributes();
 	} while (++round < options.rounds || now_s() < until);

@@ -158,6 +158,39 @@ static void test_pieces(void **state)
 	assert_int_equal(fake_counts.registrations, n);
 }
 
+/* Boxes in as few copies as the ends of the pieces allow: whole slices, rows, pieces of a row. */
+static void test_pieces_of_boxes(void **state)
+{
+	const uint64_t size = 3 * HOST_PIECE, pitch = 3 * MIB;
+	uint64_t a = alloc(size, true), device = 0;
+
+	(void)state;
+	assert_int_equal(a % HOST_PIECE, 0);
+	assert_int_equal(send_memory_alloc(0, size, &device), CUDA_SUCCESS);
+	fake_calls.copies = 0;
+	/* 32 is no multiple of 3: ten rows, one in two pieces, and again. */
+	send_copy_box(0, device, a, pitch, pitch, 0, 0, pitch - 1, 32, 1);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1 + 2 + 1 + 2 + 1);
+	fake_calls.copies = 0;
+	send_copy_box(0, a, device, pitch, pitch, 4, 4, MIB, 4, 8);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	/* Two slices, one in two runs of rows, and again. */
+	assert_int_equal(fake_calls.copies, 1 + 2 + 1 + 2 + 1);
+	fake_calls.copies = 0;
+	send_copy_rows_in(0, a + HOST_PIECE - MIB, MIB, 0, MIB / 2, 4);
+	send_copy_rows_out(0, a + HOST_PIECE - MIB - 1, MIB, 0, MIB / 2, 4);
+	send_copy_box(0, device, a + HOST_PIECE - 1, 0, 0, 0, 0, 2, 1, 1);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 2 + 4 + 2);
+	fake_calls.copies = 0;
+	send_copy_box(0, a, a + MIB, 2 * MIB, 2 * MIB, 0, 0, MIB, 16, 1);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1);
+	send_copy_box(0, device, a, pitch, pitch, 4, 4, MIB, 4, 9);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+}
+
 /* What a session does not use goes back, and comes again as zeros. */
 static void test_trim(void **state)
 {
@@ -205,6 +238,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_copies, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_absent, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_pieces, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_pieces_of_boxes, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_trim, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_regions, open_session, close_session),
 	};
