@@ -15,10 +15,16 @@
 #include "registered.h"
 #include "send.h"
 #include "staging.h"
+#include "team.h"
 #include "timeline.h"
 
 /* Pieces of one copy from the device under way at once: one is emptied while others fill. */
 #define IN_FLIGHT_MAX 4
+
+/* From so many bytes on threads of ours help; what one of them takes at a time. */
+#define BULK_MIN (1u << 20)
+#define SHARE_MIN (256u << 10)
+#define SHARE_MAX (2u << 20)
 
 struct in_flight {
 	struct staging_piece piece;
@@ -111,6 +117,54 @@ static CUresult copy_out(struct stream *stream, uint8_t *dst, uint64_t src, uint
 	return result;
 }
 
+/* A large copy, of which threads take shares until none is left. */
+struct bulk {
+	struct stream *stream;
+	uint64_t device;
+	uint8_t *host;
+	uint64_t size;
+	uint64_t share;
+	bool is_in;
+	uint64_t next;   /* atomic: the first byte that nobody has taken */
+	uint32_t result; /* atomic: the first CUresult that was none of success */
+};
+
+static void bulk_work(void *arg)
+{
+	struct bulk *bulk = arg;
+	uint32_t none = CUDA_SUCCESS;
+
+	while (__atomic_load_n(&bulk->result, __ATOMIC_RELAXED) == CUDA_SUCCESS) {
+		uint64_t at = __atomic_fetch_add(&bulk->next, bulk->share, __ATOMIC_RELAXED);
+		uint64_t size = at < bulk->size ? MIN(bulk->size - at, bulk->share) : 0;
+		CUresult result;
+
+		if (size == 0)
+			return;
+		result = bulk->is_in
+				 ? copy_in(bulk->stream, bulk->device + at, bulk->host + at, size)
+				 : copy_out(bulk->stream, bulk->host + at, bulk->device + at, size);
+		if (result != CUDA_SUCCESS)
+			__atomic_compare_exchange_n(&bulk->result, &none, (uint32_t)result, false,
+				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+}
+
+/* Copies between pageable memory and the device; the order of its parts is nobody's business. */
+static CUresult copy_staged(
+	struct stream *stream, uint64_t device, uint8_t *host, uint64_t size, bool is_in)
+{
+	struct bulk bulk = {
+		.stream = stream, .device = device, .host = host, .size = size, .is_in = is_in};
+
+	if (size < BULK_MIN)
+		return is_in ? copy_in(stream, device, host, size)
+			     : copy_out(stream, host, device, size);
+	bulk.share = MAX(MIN(size / (TEAM_MAX + 1), SHARE_MAX), SHARE_MIN);
+	team_run(bulk_work, &bulk, (unsigned)MIN((size - 1) / bulk.share, TEAM_MAX));
+	return (CUresult)bulk.result;
+}
+
 static CUresult copy_device(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
 {
 	CUresult result = send_copy_device(stream_id(stream), dst, src, size);
@@ -167,7 +221,7 @@ static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstrea
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
-	return copy_in(stream, dst, src, size);
+	return copy_staged(stream, dst, (uint8_t *)(uintptr_t)src, size, true);
 }
 
 /* The end of a synchronous copy that was posted with `result'. */
@@ -202,7 +256,7 @@ static CUresult from_device(void *dst, CUdeviceptr src, size_t size, CUstream ha
 		return CUDA_ERROR_INVALID_VALUE;
 	if (memory_find((uintptr_t)dst, &range))
 		return on_device((uintptr_t)dst, src, size, handle);
-	result = copy_out(stream, dst, src, size);
+	result = copy_staged(stream, src, dst, size, false);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 
