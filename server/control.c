@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "fault.h"
 #include "log.h"
 #include "server.h"
 #include "spec_hash.h"
@@ -142,6 +143,19 @@ static void take_order(struct server *server)
 	}
 }
 
+/*
+ * Whoever comes to a server that ends shall find the next one: his frame stays
+ * unread, and the daemon then knows that he never arrived (daemon/clients.c).
+ */
+static bool control_may_read(struct server *server)
+{
+	if (fault_get() == CUDA_SUCCESS && !server->is_forced)
+		return true;
+	server->control.is_reading = false;
+	poll_start(server);
+	return false;
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct server *server = poll->data;
@@ -149,9 +163,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	if (control->is_reading) {
-		int r;
+		int r = 0;
 
-		while (!control->is_closing &&
+		while (!control->is_closing && control_may_read(server) &&
 			(r = frame_read(&control->reader, control->sock)) > 0) {
 			take_order(server);
 			frame_reader_reset(&control->reader);

@@ -243,6 +243,7 @@ void server_stop(struct server *server, bool force)
 		if (server->n_peers > 0)
 			log_line("Waiting for current clients to finish");
 	}
+	server->is_forced |= force;
 	for (struct peer *peer = server->peers; peer && force; peer = peer->next)
 		peer_end(peer);
 	close_all(server);

@@ -34,6 +34,7 @@ struct server {
 	uint32_t last_session;
 
 	bool is_stopping; /* takes nobody new, ends when the last client has left */
+	bool is_forced;   /* ... nor waits for those who are there */
 	bool is_closing;  /* that was it */
 	bool is_faulted;
 	uint64_t fault_ms; /* when, by the loop's clock */

@@ -9,6 +9,7 @@ import time
 
 import harness
 import mps
+import session
 from harness import contains, equal, wait_for
 
 
@@ -87,6 +88,32 @@ def test_fault_again_and_again():
         for _ in range(3):
             service.run_ok("fault")
             service.run_ok("matmul")
+
+
+def test_arrivals_around_a_fault():
+    """Who comes while a server ends is welcomed, by it or by the next, and never turned away."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        first = service.server()
+        answers = []
+        for _ in range(3):
+            process = service.popen("fault")
+            while process.poll() is None:
+                answers.append(session.hello(service))
+            equal(service.finish(process)[:2], (0, "fault: ok\n"))
+        refused = [answer for answer in answers if answer is not session.WELCOMED]
+        assert not refused, "%d of %d were refused: %s" % (len(refused), len(answers), refused[0])
+        assert service.server() != first
+        print("    %d arrivals" % len(answers))
+
+
+def test_arrivals_around_sigterm():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        for _ in range(5):
+            os.kill(service.server(), signal.SIGTERM)
+            for _ in range(20):
+                equal(session.hello(service), session.WELCOMED)
 
 
 def fails(service, number, name="process1"):

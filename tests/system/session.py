@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client without the library: it introduces itself, and then writes what it likes.
+
+    with session.Client(service) as client:
+        client.place(session.message(session.MARK, struct.pack("<IIQ", 0, 0, 7)))
+"""
+
+import array
+import ctypes
+import mmap
+import os
+import re
+import socket
+import struct
+
+import harness
+import mps
+from harness import equal, wait_for
+
+HELLO_TEXTS = 5 * 256
+WELCOME_SIZE = 288
+RING_DATA, RING_SIZE = 4096 + 8 * 4096, 1 << 20  # behind control words and done tickets
+RING_BYTES = RING_DATA + RING_SIZE
+REPLIES = 4096 + 3 * 8 * 4096  # in the page, behind what the GPU writes
+DEVICE_OPEN, MEMORY_ALLOC, MEMORY_FREE, COPY_IN, FILL, LIBRARY_LOAD, LAUNCH, MARK, WATCH = (
+    0x0101, 0x0201, 0x0202, 0x0203, 0x0206, 0x0301, 0x0401, 0x0503, 0x0504)
+HOST_CALL, MEMORY_OPS = 0x0801, 0x0802
+
+
+def spec_hash():
+    with open(os.path.join(harness.BUILD, "gen", "spec_hash.h"), encoding="utf-8") as file:
+        return int(re.search(r"SPEC_HASH (0x[0-9a-f]+)", file.read()).group(1), 16)
+
+
+def frame(kind, body, n_fds=0):
+    return struct.pack("<BBHI", 0, kind, n_fds, 8 + len(body)) + body
+
+
+def message(op, body, reply=0, seq=1):
+    return struct.pack("<IHHII", 16 + len(body), op, reply, seq, 0) + body
+
+
+def introduce(service):
+    """A connection on which a HELLO has been said."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(10 * mps.SLOW)
+    sock.connect(service.pipe + "/control")
+    sock.sendall(frame(1, struct.pack("<IIQ", 1, 0, spec_hash()) + bytes(HELLO_TEXTS)))
+    return sock
+
+
+WELCOMED = "welcome"
+
+
+def hello(service):
+    """Comes and goes; WELCOMED, or what was said instead."""
+    with introduce(service) as sock:
+        data = b""
+        try:
+            while len(data) < WELCOME_SIZE and (part := sock.recv(WELCOME_SIZE - len(data))):
+                data += part
+        except ConnectionError as why:
+            return str(why)
+        if len(data) == WELCOME_SIZE and data[1] == 3:
+            return WELCOMED
+        return "%r" % data
+
+
+class Client:
+    """A session of our own."""
+
+    def __init__(self, service):
+        self.sock = introduce(service)
+        data, fds = b"", array.array("i")
+        while len(data) < WELCOME_SIZE:
+            part, control, _, _ = self.sock.recvmsg(WELCOME_SIZE - len(data),
+                                                    socket.CMSG_SPACE(4 * 4))
+            assert part, "no welcome"
+            data += part
+            for level, kind, text in control:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    fds.frombytes(text)
+        equal((data[1], len(fds)), (3, 3))
+        self.ring = mmap.mmap(fds[0], RING_BYTES)
+        self.page = mmap.mmap(fds[2], os.fstat(fds[2]).st_size, prot=mmap.PROT_READ)
+        try:
+            mmap.mmap(fds[2], 4096)
+            raise AssertionError("the page can be mapped for writing")
+        except PermissionError:
+            pass
+        for fd in fds:
+            try:
+                os.ftruncate(fd, 0)
+                raise AssertionError("its memory can be made smaller")
+            except PermissionError:
+                os.close(fd)
+        self.tail = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+        self.ring.close()
+        self.page.close()
+
+    def place(self, words):
+        """As ring_push(), without its care; the server sleeps a minute at most if not woken."""
+        for i, byte in enumerate(words):
+            self.ring[RING_DATA + (self.tail + i) % RING_SIZE] = byte
+        self.tell(self.tail + len(words))
+
+    def tell(self, tail):
+        self.tail = tail & 0xffffffff
+        self.ring[0:4] = struct.pack("<I", self.tail)
+        futex_wake(self.ring)
+
+    def is_dropped(self):
+        """Whether the server has hung up."""
+        self.sock.setblocking(False)
+        try:
+            return self.sock.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+
+    def dropped(self):
+        wait_for("the server to hang up", self.is_dropped, 10 * mps.SLOW)
+
+
+def futex_wake(memory):
+    word = ctypes.c_uint32.from_buffer(memory)
+    ctypes.CDLL(None).syscall(202, ctypes.byref(word), 1, 1 << 30, None, None, 0)
