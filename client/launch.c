@@ -56,6 +56,18 @@ static bool shape_fits(
 	return true;
 }
 
+/* A kernel can say of what clusters it is made, whatever the launch says. */
+static bool cluster_divides(const uint32_t grid[3], const struct kernel *kernel)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		int32_t size = kernel->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i];
+
+		if (size > 0 && grid[i] % (uint32_t)size != 0)
+			return false;
+	}
+	return true;
+}
+
 /* The driver's own results: 701 only where a GPU's registers don't suffice. */
 static CUresult launch_check(
 	const struct launch *launch, const struct kernel *kernel, const struct device *device)
@@ -77,6 +89,9 @@ static CUresult launch_check(
 	if (launch->shared_bytes >
 		(uint32_t)kernel->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES])
 		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(kernel->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] > 0) &&
+		!cluster_divides(launch->grid, kernel))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	return CUDA_SUCCESS;
 }
 

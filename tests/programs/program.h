@@ -60,4 +60,21 @@ static inline void cuda_check(const char *name, cudaError_t error, const char *w
 /* NAME is defined by each program. */
 #define CHECK(call) cuda_check(NAME, (call), #call, __LINE__)
 
+/* Ends the program with one line that says what was wrong. */
+#define FAIL(...)                                                                                  \
+	do {                                                                                       \
+		printf(NAME ": " __VA_ARGS__);                                                     \
+		putchar('\n');                                                                     \
+		exit(1);                                                                           \
+	} while (0)
+
+/* Numbers to work on, the same in every run; `*state' is not 0. */
+static inline unsigned next_random(unsigned *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
 #endif

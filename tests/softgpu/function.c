@@ -30,6 +30,7 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
 {
 	const struct ptx_kernel_info *info;
 	struct settings *settings;
+	unsigned axis;
 	CUresult result = function_describe(handle, &info, &settings);
 
 	if (!value)
@@ -69,7 +70,8 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-		*value = settings->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+		axis = attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH;
+		*value = info->cluster[0] ? (int)info->cluster[axis] : settings->cluster[axis];
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
 		*value = settings->is_non_portable;
@@ -104,6 +106,8 @@ static CUresult attribute_set(const void *handle, CUfunction_attribute attribute
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+		if (info->cluster[0])
+			return CUDA_ERROR_NOT_PERMITTED;
 		if (value < 0)
 			return CUDA_ERROR_INVALID_VALUE;
 		settings->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = value;

@@ -145,6 +145,18 @@ static CUresult shape_check(const struct launch *launch, const struct ptx_kernel
 							     : CUDA_SUCCESS;
 }
 
+/* What the kernel itself says of its clusters; what the launch says was looked at with it. */
+static CUresult cluster_check(const struct launch *launch, const struct ptx_kernel_info *info)
+{
+	if (info->cluster[0] == 0)
+		return CUDA_SUCCESS;
+	for (unsigned i = 0; i < 3; i++)
+		if (launch->grid[i] % info->cluster[i] ||
+			(launch->cluster[0] && launch->cluster[i] != info->cluster[i]))
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return CUDA_SUCCESS;
+}
+
 /* All blocks of a cooperative launch are there at once, or it is refused. */
 static CUresult cooperative_check(const struct launch *launch)
 {
@@ -171,6 +183,8 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 		return result;
 	info = ptx_kernel_info(function->kernel);
 	result = shape_check(launch, info, function->settings);
+	if (result == CUDA_SUCCESS)
+		result = cluster_check(launch, info);
 	if (result == CUDA_SUCCESS && launch->is_cooperative)
 		result = cooperative_check(launch);
 	if (result == CUDA_SUCCESS)
