@@ -12,8 +12,7 @@
  *
  * Refused when a module is loaded, by the instruction's or the function's name:
  * textures and surfaces, matrix instructions and tensor maps, registers and
- * atomics of 128 bits, vector atomics, kernels that launch kernels, and images
- * without PTX (those that nvcc links from -rdc=true).
+ * atomics of 128 bits, kernels that launch kernels, and images without PTX.
  *
  * Nothing here calls the driver half (driver.h); that one calls this.
  */

@@ -119,7 +119,7 @@ APPLY(uint16_t)
 APPLY(uint32_t)
 APPLY(uint64_t)
 
-static uint64_t apply(void *p, enum atomic op, enum ptx_type type, uint64_t x, uint64_t swap)
+static uint64_t atomic_apply(void *p, enum atomic op, enum ptx_type type, uint64_t x, uint64_t swap)
 {
 	switch (ptx_type_size(type)) {
 	case 2:
@@ -149,7 +149,7 @@ PTX_EXEC(exec_atomic)
 
 		if (!p)
 			return NULL;
-		d[l].u64 = apply(p, op, type, b[l].u64, c[l].u64);
+		d[l].u64 = atomic_apply(p, op, type, b[l].u64, c[l].u64);
 	}
 	return in + 1;
 }
@@ -171,6 +171,11 @@ PTX_EXEC(exec_add_u32)
 		d[l].u64 = __atomic_fetch_add(p, b[l].u32, __ATOMIC_SEQ_CST);
 	}
 	return in + 1;
+}
+
+uint64_t ptx_atomic_add(void *p, enum ptx_type type, uint64_t x)
+{
+	return atomic_apply(p, ATOMIC_ADD, type, x, 0);
 }
 
 static bool is_valid(enum atomic op, enum ptx_type type)
@@ -218,11 +223,15 @@ static void translate_atomic(struct ptx_tr *tr)
 	static const char *const names[] = {
 		"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas", NULL};
 	uint32_t first = tr->mnemonic[0] == 'a' ? 1 : 0;
-	enum ptx_space space = ptx_tr_take_space(tr);
+	enum ptx_space space;
 	bool is_ordered = ptx_tr_is_ordered(tr);
-	int op = ptx_tr_take_one(tr, names);
 	enum ptx_type type;
+	int op;
 
+	if (ptx_translate_atomic_vector(tr))
+		return;
+	space = ptx_tr_take_space(tr);
+	op = ptx_tr_take_one(tr, names);
 	ptx_tr_take_hints(tr);
 	ptx_tr_take(tr, "noftz");
 	type = ptx_tr_take_type(tr);

@@ -167,6 +167,11 @@ void ptx_translate_cluster_barrier(struct ptx_tr *tr);
 /* bar.warp.sync */
 void ptx_translate_warp_barrier(struct ptx_tr *tr);
 
+/* atom and red of vectors; false if it is of one number. */
+bool ptx_translate_atomic_vector(struct ptx_tr *tr);
+/* Adds to what is at p, which is of that type; returns what was there. */
+uint64_t ptx_atomic_add(void *p, enum ptx_type type, uint64_t x);
+
 /* Emits what ends a function. */
 void ptx_tr_emit_end(struct ptx_tr *tr);
 

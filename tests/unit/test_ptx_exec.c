@@ -168,6 +168,25 @@ static void test_vectors(_unused_ void **state)
 	}
 }
 
+static void test_vector_atomics(_unused_ void **state)
+{
+	/* What is added is also where the old value goes; halves in one register; no result. */
+	run_kernel(PTX_HEAD KERNEL("mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f40000000;\n"
+				   "atom.global.v2.f32.add {%f2, %f1}, [%out+8], {%f1, %f2};\n"
+				   "setp.ne.u32 %p1, %t, 31; @%p1 bra NEXT;\n"
+				   "st.global.v2.f32 [%out+24], {%f2, %f1};\n"
+				   "NEXT: mov.b32 %r1, 0x40003c00;\n"
+				   "red.global.add.noftz.v4.f16x2 [%out+32], {%r1, 0, %r1, %r1};"),
+		1, 32);
+	assert_int_equal(out[2], 0x42000000); /* 32 */
+	assert_int_equal(out[3], 0x42800000); /* 64 */
+	assert_int_equal(out[6], 0x41f80000); /* 31 were there before */
+	assert_int_equal(out[7], 0x42780000); /* 62 */
+	assert_int_equal(out[8], 0x54005000); /* 64 and 32 */
+	assert_int_equal(out[9], 0);
+	assert_int_equal(out[11], 0x54005000);
+}
+
 static void test_atomics(_unused_ void **state)
 {
 	run_kernel(PTX_HEAD KERNEL("atom.global.add.u32 %r1, [%out], %t;\n"
@@ -451,6 +470,7 @@ int main(void)
 		TEST(test_local_memory),
 		TEST(test_shared_and_barrier),
 		TEST(test_vectors),
+		TEST(test_vector_atomics),
 		TEST(test_atomics),
 		TEST(test_shuffles),
 		TEST(test_votes),
