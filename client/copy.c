@@ -72,7 +72,9 @@ static CUresult copy_out_begin(struct stream *stream, uint64_t src, struct in_fl
 
 static CUresult copy_out_end(struct stream *stream, uint8_t *dst, const struct in_flight *begun)
 {
-	CUresult result = timeline_wait(stream, begun->mark);
+	CUresult result = begun->piece.size >= SHARE_MIN
+				  ? timeline_wait_napping(stream, begun->mark)
+				  : timeline_wait(stream, begun->mark);
 
 	if (result != CUDA_SUCCESS) {
 		staging_give_later(&begun->piece, stream);
@@ -224,15 +226,28 @@ static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstrea
 	return copy_staged(stream, dst, (uint8_t *)(uintptr_t)src, size, true);
 }
 
-/* The end of a synchronous copy that was posted with `result'. */
-static CUresult settle(CUresult result, size_t size, CUstream handle)
+static bool is_pinned(uint64_t address)
+{
+	struct memory_range range;
+
+	return memory_find(address, &range) && range.kind == MEMORY_PINNED;
+}
+
+/*
+ * The end of a synchronous copy that was posted with `result'. `host' is its
+ * end that is not on the device: pinned, its bytes are all still to come.
+ */
+static CUresult settle(CUresult result, uint64_t host, size_t size, CUstream handle)
 {
 	struct stream *stream;
+	uint64_t mark;
 
 	if (result == CUDA_SUCCESS && size > 0)
 		result = enter(handle, &stream);
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
+	if (size >= BULK_MIN && is_pinned(host) && timeline_mark(stream, &mark) == CUDA_SUCCESS)
+		timeline_expect_copy(stream, mark, size);
 	result = stream_wait(stream);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
@@ -240,7 +255,7 @@ static CUresult settle(CUresult result, size_t size, CUstream handle)
 /* Its bytes are there for work on any stream, also on one that does not wait for this. */
 static CUresult to_device_now(CUdeviceptr dst, const void *src, size_t size, CUstream handle)
 {
-	return settle(to_device(dst, src, size, handle), size, handle);
+	return settle(to_device(dst, src, size, handle), (uintptr_t)src, size, handle);
 }
 
 /* Pageable memory is filled when the call returns, asynchronous or not. */
@@ -265,7 +280,7 @@ static CUresult from_device_now(void *dst, CUdeviceptr src, size_t size, CUstrea
 	CUresult result = from_device(dst, src, size, handle);
 
 	/* Natively a copy within the device does not wait. */
-	return is_host((uintptr_t)dst) ? settle(result, size, handle) : result;
+	return is_host((uintptr_t)dst) ? settle(result, (uintptr_t)dst, size, handle) : result;
 }
 
 /* Host to host keeps its place in the stream's order. */
@@ -341,7 +356,7 @@ CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUst
 	CUresult result = anywhere(dst, src, ByteCount, implicit);
 
 	/* Natively a copy within the device does not wait. */
-	return is_within ? result : settle(result, ByteCount, implicit);
+	return is_within ? result : settle(result, is_host(dst) ? dst : src, ByteCount, implicit);
 }
 
 CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)

@@ -107,7 +107,7 @@ static CUresult wait_for_piece(struct stream *stream, uint64_t mark)
 	}
 	/* Nobody may have posted the mark that frees it. */
 	result = timeline_mark(stream, &posted);
-	return result == CUDA_SUCCESS ? timeline_wait(stream, MIN(mark, posted)) : result;
+	return result == CUDA_SUCCESS ? timeline_wait_napping(stream, MIN(mark, posted)) : result;
 }
 
 /* Looks for a piece, and where there is none for what to wait for. */

@@ -14,6 +14,14 @@
 
 #define SPINS_A_LOOK 16
 
+/* The fastest bus there is: no copy takes less. A nap ends late by the timers' slack, 50 us. */
+#define BUS_BYTES_A_NS 64u
+#define NAP_EARLY_NS 100000u
+
+/* Naps while pieces of a copy come, and after how many it is not the copy that we wait for. */
+#define NAP_NS 20000u
+#define NAPS_MAX 50
+
 CUresult timeline_mark(struct stream *stream, uint64_t *ret_mark)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -62,13 +70,13 @@ bool timeline_reached(const struct stream *stream, uint64_t mark)
 	return shm_load64(&server.page->timeline[stream_id(stream)]) >= mark;
 }
 
-bool timeline_reached_soon(const struct stream *stream, uint64_t mark)
+static bool spin(const struct stream *stream, uint64_t mark, uint64_t spin_ns)
 {
 	uint64_t give_up_ns;
 
 	if (timeline_reached(stream, mark))
 		return true;
-	give_up_ns = call_now_ns() + CALL_SPIN_NS;
+	give_up_ns = call_now_ns() + spin_ns;
 	do
 		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
 			if (timeline_reached(stream, mark))
@@ -77,6 +85,37 @@ bool timeline_reached_soon(const struct stream *stream, uint64_t mark)
 		}
 	while (call_now_ns() < give_up_ns);
 	return false;
+}
+
+bool timeline_reached_soon(const struct stream *stream, uint64_t mark)
+{
+	return spin(stream, mark, CALL_SPIN_NS);
+}
+
+void timeline_expect_copy(const struct stream *stream, uint64_t mark, uint64_t size)
+{
+	uint64_t expected_ns = size / BUS_BYTES_A_NS;
+
+	if (expected_ns > NAP_EARLY_NS) {
+		uint64_t nap_ns = expected_ns - NAP_EARLY_NS;
+
+		nanosleep(&(struct timespec){.tv_sec = (time_t)(nap_ns / 1000000000u),
+				  .tv_nsec = (long)(nap_ns % 1000000000u)},
+			NULL);
+	}
+	spin(stream, mark, CALL_SPIN_NS + expected_ns / 2);
+}
+
+CUresult timeline_wait_napping(struct stream *stream, uint64_t mark)
+{
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+
+	for (unsigned i = 0; i < NAPS_MAX; i++) {
+		if (spin(stream, mark, i == 0 ? CALL_SPIN_NS : NAP_NS / 4))
+			return link_check(&server);
+		nanosleep(&nap, NULL);
+	}
+	return timeline_wait(stream, mark);
 }
 
 CUresult timeline_wait(struct stream *stream, uint64_t mark)

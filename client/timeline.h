@@ -30,6 +30,20 @@ bool timeline_reached(const struct stream *stream, uint64_t mark);
 /* The same, looking for as long as a waiter spins. */
 bool timeline_reached_soon(const struct stream *stream, uint64_t mark);
 
+/*
+ * Before a wait for a mark that stands behind a copy over the bus: sleeps for as
+ * long as that must take and looks for half as long, so that who waits for a
+ * large copy is not woken late. It need not have been reached then.
+ */
+void timeline_expect_copy(const struct stream *stream, uint64_t mark, uint64_t size);
+
+/*
+ * timeline_wait() where many waits follow one another and none is long: looks
+ * again and again between naps, so that neither the server nor the GPU has to
+ * wake us. An interrupt for each piece of a copy holds up neighbours.
+ */
+CUresult timeline_wait_napping(struct stream *stream, uint64_t mark);
+
 /* Waits for a posted mark. Returns what link_check() says if it will never come. */
 CUresult timeline_wait(struct stream *stream, uint64_t mark);
 

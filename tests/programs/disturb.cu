@@ -4,7 +4,7 @@
  * Does again and again what may hold up other clients: `disturb jit' compiles
  * PTX that nobody has compiled before, `load' loads and unloads an image, `pin'
  * pins and frees host memory, `copy' copies 256 MiB of pageable memory both
- * ways, `free' allocates and frees device memory.
+ * ways, `copy_pinned' of pinned memory, `free' allocates and frees device memory.
  *
  *   disturb WHAT SECONDS
  *
@@ -75,6 +75,16 @@ static void copy(void)
 	CHECK(cudaMemcpy(host, device, 256 * MIB, cudaMemcpyDeviceToHost));
 }
 
+static void copy_pinned(void)
+{
+	static char *pinned;
+
+	if (!pinned)
+		CHECK(cudaMallocHost(&pinned, 256 * MIB));
+	CHECK(cudaMemcpy(device, pinned, 256 * MIB, cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpy(pinned, device, 256 * MIB, cudaMemcpyDeviceToHost));
+}
+
 static void free_memory(void)
 {
 	void *memory;
@@ -93,6 +103,8 @@ static bool disturb(const char *what, unsigned turn)
 		pin();
 	else if (!strcmp(what, "copy"))
 		copy();
+	else if (!strcmp(what, "copy_pinned"))
+		copy_pinned();
 	else if (!strcmp(what, "free"))
 		free_memory();
 	else
@@ -110,7 +122,7 @@ int main(int argc, char **argv)
 	CHECK(cudaMalloc(&device, 256 * MIB));
 	do {
 		if (argc < 2 || !disturb(argv[1], ++turn)) {
-			printf("usage: " NAME " jit|load|pin|copy|free SECONDS\n");
+			printf("usage: " NAME " jit|load|pin|copy|copy_pinned|free SECONDS\n");
 			return 2;
 		}
 		if (turn == 1) {
