@@ -10,6 +10,7 @@
 
 #include "client.h"
 #include "event.h"
+#include "pool.h"
 #include "route.h"
 #include "send.h"
 #include "slab.h"
@@ -174,6 +175,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	stream = event_place(event, &mark);
 	if (stream)
 		result = timeline_wait(stream, mark);
+	pools_synced();
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 

@@ -159,15 +159,11 @@ CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
 /* Needs no context. */
 CUresult local_cuMemFreeHost(void *p)
 {
-	struct memory_range range;
-
 	if (link_check(&server) != CUDA_SUCCESS)
 		return link_check(&server);
 	if (!p)
 		return CUDA_SUCCESS;
-	if (!memory_find_start((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED), &range))
-		return CUDA_ERROR_INVALID_VALUE;
-	return memory_free(&range);
+	return memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED));
 }
 
 static bool find_host(const void *p, struct memory_range *ret_range)

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "memory.h"
 #include "mirror.h"
+#include "pool.h"
 #include "registered.h"
 #include "send.h"
 #include "stream.h"
@@ -49,12 +50,18 @@ bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *re
 	       (kinds & MEMORY_KIND(ret_range->kind));
 }
 
-bool memory_remove(uint64_t address)
+bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_range)
 {
+	const struct memory_range *range;
 	bool is_removed;
 
 	pthread_mutex_lock(&mirror_lock);
-	is_removed = mirror_remove(&mirror, address);
+	range = mirror_find(&mirror, address);
+	is_removed = range && range->address == address && (kinds & MEMORY_KIND(range->kind));
+	if (is_removed) {
+		*ret_range = *range;
+		mirror_remove(&mirror, address);
+	}
 	pthread_mutex_unlock(&mirror_lock);
 	return is_removed;
 }
@@ -129,8 +136,10 @@ void memory_end_owner(const void *owner)
 
 static CUresult give_back(const struct memory_range *range)
 {
-	return range->kind == MEMORY_ALLOCATED ? send_memory_free(range->address)
-					       : send_host_free(range->address);
+	if (!range->pool)
+		return send_host_free(range->address);
+	pool_free(range->pool, range->piece, NULL);
+	return CUDA_SUCCESS;
 }
 
 void memory_end_context(struct context *context)
@@ -140,29 +149,44 @@ void memory_end_context(struct context *context)
 
 	while (memory_take(&at, context, NULL, &range))
 		(void)give_back(&range);
+	(void)pools_trim_device(context->device);
 	registered_end_context(context);
+}
+
+CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
+	struct stream *stream, struct memory_range *range)
+{
+	CUresult result = pool_alloc(pool, size, stream, &range->piece);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	range->pool = pool;
+	range->kind = kind;
+	range->address = range->piece->address;
+	range->size = size;
+	result = memory_add(range);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		pool_free(pool, range->piece, stream);
+	return result;
 }
 
 CUresult local_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
-	struct memory_range range = {.size = bytesize, .kind = MEMORY_ALLOCATED};
+	struct memory_range range = {0};
+	struct pool *pool;
 	CUresult result = context_enter(&range.context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || bytesize == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = send_memory_alloc(range.context->device->index, bytesize, &range.address);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = memory_add(&range);
-	if (result != CUDA_SUCCESS) {
-		if (result == CUDA_ERROR_OUT_OF_MEMORY)
-			(void)send_memory_free(range.address);
-		return result;
-	}
-	*dptr = range.address;
-	return CUDA_SUCCESS;
+	pool = pool_plain(range.context->device, range.context->ordinal);
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = memory_alloc(pool, bytesize, MEMORY_ALLOCATED, NULL, &range);
+	if (result == CUDA_SUCCESS)
+		*dptr = range.address;
+	return result;
 }
 
 CUresult local_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
@@ -182,30 +206,31 @@ CUresult local_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Widt
 }
 
 /* Waits as the driver does, but for this process's own work alone. */
-CUresult memory_free(const struct memory_range *range)
+CUresult memory_free(uint64_t address, unsigned kinds)
 {
-	CUresult result = streams_wait_device(range->context->device->index);
+	struct memory_range range;
+	CUresult result;
 
+	if (!memory_find_start(address, kinds, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = streams_wait_device(range.context->device->index);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!memory_remove(range->address))
+	if (!memory_remove(address, kinds, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = give_back(range);
+	result = give_back(&range);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 
 CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 {
-	struct memory_range range;
 	struct context *context;
 	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
-	if (!memory_find_start(
-		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_MANAGED), &range))
-		return CUDA_ERROR_INVALID_VALUE;
-	return memory_free(&range);
+	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |
+					 MEMORY_KIND(MEMORY_MANAGED));
 }
 
 CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
@@ -221,7 +246,7 @@ CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
 	result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*free = free_bytes;
+	*free = MIN(free_bytes + pools_kept(context->device), total_bytes);
 	*total = total_bytes;
 	return CUDA_SUCCESS;
 }

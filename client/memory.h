@@ -9,19 +9,27 @@
 
 #include "context.h"
 
+struct stream;
+
 enum memory_kind {
 	MEMORY_ALLOCATED,  /* cuMemAlloc(): the program frees it */
+	MEMORY_POOLED,     /* cuMemAllocAsync(): the same, in the order of a stream if it likes */
 	MEMORY_VARIABLE,   /* of a library: goes with it */
 	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory at one address with the GPU's */
 	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
 	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
 };
 
+struct piece;
+struct pool;
+
 struct memory_range {
 	uint64_t address;
 	uint64_t size;
 	struct context *context;
 	const void *owner; /* the library of a variable; not owned */
+	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
+	struct piece *piece;
 	enum memory_kind kind;
 	unsigned flags; /* of its making, where it had some */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
@@ -42,11 +50,16 @@ CUresult memory_add(struct memory_range *range);
 /* For a range of any kind. */
 uint64_t memory_new_id(void);
 
-/* Forgets the range that starts there; false: another thread has. */
-bool memory_remove(uint64_t address);
+/* Takes out the range of one of the kinds that starts there; false: there is none. */
+bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_range);
 
-/* Frees what the program allocated, when the work of its device is done. */
-CUresult memory_free(const struct memory_range *range);
+/* Frees what starts at `address' and is of one of the kinds, when the work of its device is done.
+ */
+CUresult memory_free(uint64_t address, unsigned kinds);
+
+/* A piece of the pool, noted as memory of that kind. */
+CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
+	struct stream *stream, struct memory_range *range);
 
 /* A set of kinds. */
 #define MEMORY_KIND(kind) (1u << (kind))

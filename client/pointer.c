@@ -9,6 +9,7 @@
 
 #include "client.h"
 #include "memory.h"
+#include "pool.h"
 #include "registered.h"
 
 static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
@@ -36,7 +37,8 @@ static bool value_int(
 		*ret_value = is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*ret_value = (unsigned)range->context->ordinal;
+		*ret_value =
+			(unsigned)(range->pool ? range->pool->ordinal : range->context->ordinal);
 		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*ret_value = range->kind != MEMORY_REGISTERED;
@@ -83,8 +85,10 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*ret_value = range->size;
 		return true;
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* it can't be exported */
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*ret_value = range->kind == MEMORY_POOLED ? (uintptr_t)range->pool : 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* it can't be exported */
 		*ret_value = 0;
 		return true;
 	default:

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "bounds.h"
 #include "link.h"
+#include "pool.h"
 #include "route.h"
 #include "send.h"
 #include "stream.h"
@@ -258,15 +259,20 @@ static CUresult wait_many(unsigned device, bool blocking_only)
 			result = wait_one(&streams[i]);
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
+	pools_synced();
 	return result;
 }
 
 /* The NULL stream ends what every blocking stream has begun. */
 CUresult stream_wait(struct stream *stream)
 {
+	CUresult result;
+
 	if (stream_id(stream) < DEVICES_MAX)
 		return wait_many(stream->device, true);
-	return wait_one(stream);
+	result = wait_one(stream);
+	pools_synced();
+	return result;
 }
 
 CUresult streams_wait_device(unsigned device)

@@ -47,6 +47,16 @@ void timeline_note(struct stream *stream, uint64_t *ret_mark)
 	pthread_mutex_unlock(&stream->lock);
 }
 
+void timeline_cover(struct stream *stream, uint64_t *ret_mark)
+{
+	pthread_mutex_lock(&stream->lock);
+	/* What the NULL stream ends may have been posted on others. */
+	if (stream_id(stream) < DEVICES_MAX)
+		stream_issued(stream);
+	*ret_mark = stream->marked + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	pthread_mutex_unlock(&stream->lock);
+}
+
 CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_mark)
 {
 	CUresult result;

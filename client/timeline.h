@@ -19,6 +19,9 @@ CUresult timeline_mark(struct stream *stream, uint64_t *ret_mark);
  */
 void timeline_note(struct stream *stream, uint64_t *ret_mark);
 
+/* The mark that covers what was posted so far, once timeline_mark() has been called again. */
+void timeline_cover(struct stream *stream, uint64_t *ret_mark);
+
 /*
  * Records the event of that number and posts a mark right behind it, which is
  * then the newest of the stream.

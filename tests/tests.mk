@@ -31,6 +31,7 @@ unit_test_client_md2 := client/md2.c
 unit_test_client_storage := client/storage.c
 unit_test_client_visible := client/visible.c
 unit_test_client_mirror := client/mirror.c client/slab.c
+unit_test_client_heap := client/heap.c
 unit_test_client_image := client/image.c
 unit_test_client_staging := client/staging.c client/timeline.c
 unit_test_client_context := client/context.c client/current.c client/primary.c \

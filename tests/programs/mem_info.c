@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What cuMemGetInfo() says: that of the device's memory so much is free, less
+ * when something was allocated, as much as before when it was freed; and that
+ * what it says is free can be had, what is not cannot.
+ */
+
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NAME "mem_info"
+#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
+
+#define MIB ((size_t)1 << 20)
+/* Other programs may allocate a little meanwhile, and the driver keeps some. */
+#define SLACK (64 * MIB)
+
+enum {
+	PIECES = 96
+};
+
+static void expect(CUresult got, CUresult expected, const char *what, int line)
+{
+	if (got == expected)
+		return;
+	printf(NAME ": line %d: %s returned %d, not %d\n", line, what, got, expected);
+	exit(1);
+}
+
+static size_t free_now(CUdevice device)
+{
+	size_t n_free = 0, total = 0, all = 0;
+
+	CHECK(cuMemGetInfo(&n_free, &total));
+	CHECK(cuDeviceTotalMem(&all, device));
+	/* The context's view of the total may lack what the driver has for itself. */
+	if (n_free <= total && total <= all && total > all / 2)
+		return n_free;
+	printf(NAME ": %zu of %zu bytes are free, the device has %zu\n", n_free, total, all);
+	exit(1);
+}
+
+static void check_near(size_t got, size_t expected, const char *what)
+{
+	if (got + SLACK >= expected && got <= expected + SLACK)
+		return;
+	printf(NAME ": %s: %zu bytes are free, not about %zu\n", what, got, expected);
+	exit(1);
+}
+
+static void large(CUdevice device)
+{
+	size_t before = free_now(device), size = 256 * MIB;
+	CUdeviceptr ptr;
+
+	CHECK(cuMemAlloc(&ptr, size));
+	check_near(free_now(device), before - size, "after an allocation");
+	CHECK(cuMemFree(ptr));
+	check_near(free_now(device), before, "after its free");
+}
+
+static void many(CUdevice device)
+{
+	CUdeviceptr ptrs[PIECES];
+	size_t before = free_now(device);
+
+	for (int i = 0; i < PIECES; i++)
+		CHECK(cuMemAlloc(&ptrs[i], 2 * MIB));
+	check_near(free_now(device), before - 2 * MIB * PIECES, "after many allocations");
+	for (int i = 0; i < PIECES; i++)
+		CHECK(cuMemFree(ptrs[i]));
+	check_near(free_now(device), before, "after their frees");
+}
+
+/* What is said to be free is there, and not much more. */
+static void most(CUdevice device)
+{
+	size_t before = free_now(device), size = before - before / 8;
+	CUdeviceptr ptr, another;
+
+	CHECK(cuMemAlloc(&ptr, size));
+	CHECK(cuMemsetD8(ptr + size - MIB, 1, MIB));
+	expect(cuMemAlloc(&another, size), CUDA_ERROR_OUT_OF_MEMORY, "a second allocation",
+		__LINE__);
+	CHECK(cuMemAlloc(&another, MIB));
+	CHECK(cuMemsetD8(another, 1, MIB));
+	CHECK(cuMemFree(another));
+	CHECK(cuMemFree(ptr));
+	check_near(free_now(device), before, "after the largest was freed");
+	CHECK(cuMemAlloc(&ptr, size));
+	CHECK(cuMemFree(ptr));
+}
+
+static void in_stream_order(CUdevice device)
+{
+	size_t before = free_now(device), size = 128 * MIB;
+	CUdeviceptr ptr;
+	CUstream stream;
+
+	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CHECK(cuMemAllocAsync(&ptr, size, stream));
+	CHECK(cuMemsetD8Async(ptr, 1, size, stream));
+	CHECK(cuStreamSynchronize(stream));
+	check_near(free_now(device), before - size, "after an allocation on a stream");
+	CHECK(cuMemFreeAsync(ptr, stream));
+	CHECK(cuStreamSynchronize(stream));
+	check_near(free_now(device), before, "after its free");
+	CHECK(cuStreamDestroy(stream));
+}
+
+int main(void)
+{
+	CUcontext context;
+	CUdevice device;
+	CUdeviceptr ptr;
+
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&device, 0));
+	expect(cuMemAlloc(&ptr, MIB), CUDA_ERROR_INVALID_CONTEXT, "without a context", __LINE__);
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+	large(device);
+	many(device);
+	in_stream_order(device);
+	most(device);
+	expect(cuMemAlloc(&ptr, 0), CUDA_ERROR_INVALID_VALUE, "an allocation of nothing", __LINE__);
+	expect(cuMemAlloc(&ptr, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY,
+		"an allocation that cannot fit", __LINE__);
+	CHECK(cuDevicePrimaryCtxRelease(device));
+	printf(NAME ": ok\n");
+	return 0;
+}
