@@ -49,11 +49,18 @@ static CUresult kernel_set_attribute(
 }
 
 static CUresult kernel_param(
-	const struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
+	struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
 {
+	CUresult result;
+
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!ret_offset || index >= kernel->n_params)
+	if (!ret_offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = kernel_measure(kernel);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (index >= kernel->n_params)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_offset = kernel->params[index].offset;
 	if (ret_size)

@@ -244,6 +244,8 @@ static _hot_ CUresult launch_post(
 	if (unlikely(kernelParams && extra))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = launch_check(launch, kernel, context->device);
+	if (likely(result == CUDA_SUCCESS))
+		result = kernel_measure(kernel);
 	if (unlikely(launch->wishes) && result == CUDA_SUCCESS)
 		result = wishes_check(launch, kernel, context->device);
 	if (unlikely(result != CUDA_SUCCESS))

@@ -157,18 +157,20 @@ void library_unload(struct library *library)
 	slab_give(&libraries, library);
 }
 
-/* Fills a taken kernel with what the server tells. */
-static CUresult kernel_ask(struct kernel *kernel, const char *name)
+/* Under the kernel's library's lock. */
+static CUresult ask_params(struct kernel *kernel)
 {
 	_cleanup_free_ struct param_layout *params =
 		malloc(sizeof(*params) * WIRE_PARAMS_COUNT_MAX);
+	struct param_layout *kept;
 	uint32_t n_params = 0;
 	CUresult result;
 
 	if (!params)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = send_library_kernel(library_id(kernel->library), kernel_id(kernel), name,
-		kernel->attributes, &kernel->param_bytes, params, WIRE_PARAMS_COUNT_MAX, &n_params);
+	result = send_kernel_params(
+		kernel_id(kernel), &kernel->param_bytes, params, WIRE_PARAMS_COUNT_MAX, &n_params);
+
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (uint32_t i = 0; i < n_params; i++)
@@ -176,13 +178,37 @@ static CUresult kernel_ask(struct kernel *kernel, const char *name)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
 	if (kernel->param_bytes > WIRE_PARAMS_MAX)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	kernel->n_params = n_params;
-	kernel->params = malloc(sizeof(*params) * MAX(n_params, 1u));
-	kernel->name = strdup(name);
-	if (!kernel->params || !kernel->name)
+	kept = malloc(sizeof(*kept) * MAX(n_params, 1u));
+	if (!kept)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(kernel->params, params, sizeof(*params) * n_params);
+	memcpy(kept, params, sizeof(*kept) * n_params);
+	kernel->n_params = n_params;
+	__atomic_store_n(&kernel->params, kept, __ATOMIC_RELEASE);
 	return CUDA_SUCCESS;
+}
+
+CUresult kernel_ask_params(struct kernel *kernel)
+{
+	struct library *library = kernel->library;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&library->lock);
+	if (!kernel->params)
+		result = ask_params(kernel);
+	pthread_mutex_unlock(&library->lock);
+	return result;
+}
+
+/* Fills a taken kernel with what the server tells. */
+static CUresult kernel_ask(struct kernel *kernel, const char *name)
+{
+	CUresult result = send_library_kernel(
+		library_id(kernel->library), kernel_id(kernel), name, kernel->attributes);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	kernel->name = strdup(name);
+	return kernel->name ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Under the library's lock, so that a name is asked for once. */

@@ -25,9 +25,10 @@ struct kernel {
 	struct kernel *next; /* of the library */
 	char *name;
 	int32_t attributes[KERNEL_ATTRIBUTES]; /* each CUfunction_attribute */
+	/* Known once kernel_measure() has succeeded. */
 	uint32_t param_bytes;
 	uint32_t n_params;
-	struct param_layout *params;
+	struct param_layout *params; /* atomic: NULL before */
 	uint64_t occupancy; /* atomic: what occupancy_blocks() learned last */
 };
 
@@ -62,6 +63,16 @@ void library_unload(struct library *library);
 
 /* The kernel of that name; asks the server once for each. CUDA_ERROR_NOT_FOUND. */
 CUresult library_kernel(struct library *library, const char *name, struct kernel **ret_kernel);
+
+CUresult kernel_ask_params(struct kernel *kernel);
+
+/* Before its parameters are looked at: asks the server the first time. */
+static inline CUresult kernel_measure(struct kernel *kernel)
+{
+	return likely(__atomic_load_n(&kernel->params, __ATOMIC_ACQUIRE) != NULL)
+		       ? CUDA_SUCCESS
+		       : kernel_ask_params(kernel);
+}
 
 /* How many kernels there are in it. */
 CUresult library_count(struct library *library, unsigned *ret_count);

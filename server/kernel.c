@@ -44,6 +44,24 @@ static CUresult read_limits(
 	return result;
 }
 
+/* The first `n_max' parameters, and how many bytes all of those take. */
+static uint32_t read_params(struct kernel *kernel, struct param_layout *params, uint32_t n_max)
+{
+	uint32_t n;
+
+	for (n = 0; n < n_max; n++) {
+		size_t offset = 0, size = 0;
+
+		if (cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size) != CUDA_SUCCESS)
+			break;
+		if (params)
+			params[n] = (struct param_layout){(uint16_t)offset, (uint16_t)size};
+		kernel->param_bytes = MAX(kernel->param_bytes, (uint32_t)(offset + size));
+	}
+	kernel->is_measured = true;
+	return n;
+}
+
 static CUresult find(struct session *session, struct kernel *kernel, const struct place *place)
 {
 	struct kernel_place *found = &kernel->places[place->device->ordinal];
@@ -56,6 +74,8 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 		library_log_refusal(session, kernel->library, result);
 		return result;
 	}
+	if (!kernel->is_measured)
+		read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX);
 	found->function = function;
 	return CUDA_SUCCESS;
 }
@@ -86,21 +106,6 @@ static struct place *any_place(struct session *session)
 	return NULL;
 }
 
-static uint32_t read_params(struct kernel *kernel, struct param_layout *params, uint32_t n_max)
-{
-	uint32_t n;
-
-	for (n = 0; n < n_max; n++) {
-		size_t offset = 0, size = 0;
-
-		if (cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size) != CUDA_SUCCESS)
-			break;
-		params[n] = (struct param_layout){(uint16_t)offset, (uint16_t)size};
-		kernel->param_bytes = MAX(kernel->param_bytes, (uint32_t)(offset + size));
-	}
-	return n;
-}
-
 static CUresult kernel_new(struct session *session, struct library *library, uint32_t id,
 	CUkernel real, struct kernel **ret_kernel)
 {
@@ -125,8 +130,7 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 }
 
 CUresult do_library_kernel(struct session *session, struct library *library, uint32_t id,
-	const char *name, int32_t attributes[16], uint32_t *ret_param_bytes,
-	struct param_layout *params, uint32_t n_params_max, uint32_t *ret_n_params)
+	const char *name, int32_t attributes[16])
 {
 	struct place *place = any_place(session);
 	struct kernel *kernel;
@@ -153,6 +157,24 @@ CUresult do_library_kernel(struct session *session, struct library *library, uin
 			return result;
 		attributes[i] = value;
 	}
+	return CUDA_SUCCESS;
+}
+
+CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32_t *ret_param_bytes,
+	struct param_layout *params, uint32_t n_params_max, uint32_t *ret_n_params)
+{
+	struct place *place = any_place(session);
+	const struct kernel_place *found;
+	CUresult result;
+
+	if (!place)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = place_enter(session, place);
+	/* Whatever is wrong with its code comes to light here, as at a launch. */
+	if (result == CUDA_SUCCESS)
+		result = kernel_find(session, kernel, place, &found);
+	if (result != CUDA_SUCCESS)
+		return result;
 	*ret_n_params = read_params(kernel, params, n_params_max);
 	*ret_param_bytes = kernel->param_bytes;
 	return CUDA_SUCCESS;

@@ -39,14 +39,11 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		.block = {block[0], block[1], block[2]},
 		.shared_bytes = shared_bytes,
 		.params = params,
-		.params_size = kernel->param_bytes,
 	};
 	const struct kernel_place *found;
 	CUstream real;
 	CUresult result;
 
-	if (unlikely(params_size < car.params_size))
-		return CUDA_ERROR_INVALID_VALUE;
 	if (session->train.n > 0 && session->train.stream != stream)
 		train_leave(session);
 	result = stream_begin(session, stream, &real);
@@ -54,9 +51,12 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		result = kernel_find(session, kernel, stream->place, &found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	if (unlikely(!shape_ok(&stream->place->device->facts, found, grid, block, shared_bytes)))
+	if (unlikely(params_size < kernel->param_bytes) ||
+		unlikely(!shape_ok(
+			&stream->place->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
 	car.function = found->function;
+	car.params_size = kernel->param_bytes;
 	if (found->is_clustered || (session->train.n == 0 && !ring_has_next(&session->receiver))) {
 		train_leave(session);
 		return car_launch(&car, real);
@@ -145,7 +145,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	CUlaunchAttribute attributes[ATTRIBUTES_MAX];
 	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
 		shared_bytes, NULL, attributes, 0};
-	size_t size = kernel->param_bytes;
+	size_t size;
 	void *extra[] = {
 		CU_LAUNCH_PARAM_BUFFER_POINTER,
 		(void *)(uintptr_t)params,
@@ -156,13 +156,14 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	const struct kernel_place *found;
 	CUresult result;
 
-	if (params_size < size)
-		return CUDA_ERROR_INVALID_VALUE;
 	if ((given & GIVEN_CLUSTER) && !cluster_ok(grid, cluster))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
+	size = kernel->param_bytes;
+	if (params_size < size)
+		return CUDA_ERROR_INVALID_VALUE;
 	config.numAttrs = attributes_put(attributes, given, cluster, cluster_policy, priority);
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
 }

@@ -28,7 +28,8 @@ static void furnish(void)
 	send_stream_create(DEVICES_MAX, 0, 0, 0);
 	harness_send_image(image, sizeof(image));
 	send_library_load(1, sizeof(image));
-	send_library_kernel(1, 1, "kernel", attributes, &param_bytes, params, 8, &n_params);
+	send_library_kernel(1, 1, "kernel", attributes);
+	send_kernel_params(1, &param_bytes, params, 8, &n_params);
 }
 
 /* A message as ring_take() hands it on: aligned, in memory of its own size. */

@@ -103,7 +103,8 @@ static void work(void)
 	pin();
 	harness_send_image(image, sizeof(image));
 	if (send_library_load(1, sizeof(image)) == CUDA_SUCCESS) {
-		send_library_kernel(1, 1, "kernel", attributes, &param_bytes, params, 8, &n_params);
+		send_library_kernel(1, 1, "kernel", attributes);
+		send_kernel_params(1, &param_bytes, params, 8, &n_params);
 		send_library_global(1, 0, "variable", &address, &size);
 		send_launch(STREAM, 1, one, one, 0, bytes, sizeof(bytes));
 	}

@@ -80,9 +80,10 @@ static void load(uint32_t library, uint32_t kernel)
 
 	harness_send_image(image, sizeof(image));
 	assert_int_equal(send_library_load(library, sizeof(image)), CUDA_SUCCESS);
-	assert_int_equal(send_library_kernel(library, kernel, "kernel", attributes, &param_bytes,
-				 params, 8, &n_params),
-		CUDA_SUCCESS);
+	assert_int_equal(
+		send_library_kernel(library, kernel, "kernel", attributes), CUDA_SUCCESS);
+	assert_int_equal(
+		send_kernel_params(kernel, &param_bytes, params, 8, &n_params), CUDA_SUCCESS);
 	assert_int_equal(param_bytes, FAKE_PARAM_BYTES);
 	assert_int_equal(n_params, 3);
 	assert_int_equal(params[1].offset, 8);
@@ -343,8 +344,6 @@ static void test_libraries(void **state)
 {
 	uint64_t address, size;
 	int32_t attributes[16];
-	uint32_t param_bytes, n_params;
-	struct param_layout params[8];
 
 	(void)state;
 	load(1, 1);
@@ -357,12 +356,8 @@ static void test_libraries(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(
 		send_library_global(1, 0, "missing", &address, &size), CUDA_ERROR_NOT_FOUND);
-	assert_int_equal(send_library_kernel(
-				 1, 3, "missing", attributes, &param_bytes, params, 8, &n_params),
-		CUDA_ERROR_NOT_FOUND);
-	assert_int_equal(
-		send_library_kernel(1, 2, "kernel", attributes, &param_bytes, params, 8, &n_params),
-		CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_library_kernel(1, 3, "missing", attributes), CUDA_ERROR_NOT_FOUND);
+	assert_int_equal(send_library_kernel(1, 2, "kernel", attributes), CUDA_ERROR_INVALID_VALUE);
 	harness_send_image(image, sizeof(image));
 	assert_int_equal(send_library_load(1, sizeof(image)), CUDA_ERROR_INVALID_VALUE);
 	send_library_unload(1);
