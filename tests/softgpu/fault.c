@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests use to break the software GPU and to look into it: the switch
- * that fails the nth call, and the file with the count of live objects.
+ * What tests use to break the software GPU and to look into it: the switches
+ * that fail the nth call, and the file with the count of live objects.
  *
  * Runs in any thread, under the driver's lock. The file always holds the
  * current numbers: it is changed where the number changes.
@@ -10,9 +10,11 @@
 #include "driver.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define RULES_MAX 64
 #define DIGITS 16
@@ -27,6 +29,7 @@ struct rule {
 
 static struct rule rules[RULES_MAX];
 static size_t n_rules;
+static struct softgpu_switch *live; /* SOFTGPU_SWITCH, NULL without */
 static int64_t stats[STATS_N];
 static char *stats_text[STATS_N]; /* where the digits of each are, NULL without a file */
 
@@ -45,6 +48,21 @@ uint64_t env_number(const char *name, uint64_t fallback)
 	return *end ? fallback : value;
 }
 
+static void live_open(void)
+{
+	const char *path = getenv("SOFTGPU_SWITCH");
+	_cleanup_close_ int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *map = MAP_FAILED;
+
+	if (fd >= 0)
+		map = mmap(NULL, sizeof(*live), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map != MAP_FAILED)
+		live = map;
+	else if (path)
+		fprintf(stderr, "softgpu: SOFTGPU_SWITCH: cannot map %s: %s\n", path,
+			strerror(errno));
+}
+
 void fault_init(void)
 {
 	const char *text = getenv("SOFTGPU_FAIL");
@@ -52,6 +70,7 @@ void fault_init(void)
 	unsigned code;
 	int len;
 
+	live_open();
 	while (text && *text && n_rules < RULES_MAX) {
 		struct rule *rule = &rules[n_rules];
 
@@ -76,9 +95,49 @@ static bool name_matches(const char *rule, const char *name)
 	return strcmp(rule, "*") == 0 || (strlen(rule) == len && strncmp(rule, name, len) == 0);
 }
 
+/* What such a call leaves when it fails is nobody's leak, and would look like one. */
+static bool gives_back(const char *name)
+{
+	static const char *const verbs[] = {
+		"Destroy", "Free", "Release", "Unload", "Unregister", "Unmap", "Reset"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (strstr(name, verbs[i]))
+			return true;
+	return false;
+}
+
+/* Gives others their turn meanwhile, as the real driver does. */
+static void stall(uint32_t ms)
+{
+	const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	pthread_mutex_unlock(&driver.lock);
+	nanosleep(&time, NULL);
+	pthread_mutex_lock(&driver.lock);
+}
+
+static CUresult live_next(const char *name)
+{
+	if (!live || live->nth == 0 || (live->what == SOFTGPU_SWITCH_RESULT && gives_back(name)) ||
+		++live->seen != live->nth)
+		return CUDA_SUCCESS;
+	snprintf(live->name, sizeof(live->name), "%s", name);
+	switch (live->what) {
+	case SOFTGPU_SWITCH_KILL:
+		kill(getpid(), SIGKILL);
+		return CUDA_ERROR_UNKNOWN;
+	case SOFTGPU_SWITCH_STALL:
+		stall(live->arg);
+		return CUDA_SUCCESS;
+	default:
+		return (CUresult)live->arg;
+	}
+}
+
 CUresult fault_next(const char *name)
 {
-	CUresult result = CUDA_SUCCESS;
+	CUresult result = live_next(name);
 
 	for (size_t i = 0; i < n_rules; i++)
 		if (name_matches(rules[i].name, name) && ++rules[i].seen == rules[i].nth)

@@ -2,6 +2,8 @@
 #ifndef SOFTGPU_H
 #define SOFTGPU_H
 
+#include <stdint.h>
+
 /*
  * The software GPU as its users see it: a libcuda.so.1 whose device is this
  * process. Nothing but the driver API is exported; the environment, read once
@@ -17,6 +19,7 @@
  *                             CUresult 2, the 7th driver call, whatever it is, with 719. Names
  *                             are without _v2, _ptsz and the like. A failing call does nothing.
  *                             719 and the other faults (700, 710, 714 to 719) stay.
+ * SOFTGPU_SWITCH=FILE         a struct softgpu_switch that tests change while programs run
  * SOFTGPU_STATS=FILE          kept current with one line of text for each SOFTGPU_STAT below:
  *                             name, a space, 16 digits; %p in FILE is the process id
  * SOFTGPU_LAUNCH_US=N         each kernel takes N us longer
@@ -35,6 +38,24 @@
  * may touch is checked before; what is unmapped under it all the same ends as the fault it
  * is on a GPU, by a SIGSEGV and SIGBUS handler that acts on the streams' threads alone.
  */
+
+/*
+ * The nth driver call from when `seen' was 0 fails, or ends this process, or takes longer.
+ * Counted over all servers that have the file. Calls that give back never fail by it.
+ */
+struct softgpu_switch {
+	uint64_t nth; /* 0: none */
+	uint64_t seen;
+	uint32_t what;
+	uint32_t arg;  /* a CUresult, or milliseconds */
+	char name[64]; /* which call it was */
+};
+
+enum softgpu_switch_what {
+	SOFTGPU_SWITCH_RESULT,
+	SOFTGPU_SWITCH_KILL,
+	SOFTGPU_SWITCH_STALL
+};
 
 /* Live objects, by kind. All but the last two are zero again when a program has cleaned up. */
 #define SOFTGPU_STATS_LIST(X)                                                                      \

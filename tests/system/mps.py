@@ -11,10 +11,12 @@ a failure. So does a line of a sanitizer in any log.
 """
 
 import glob
+import mmap
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -119,6 +121,33 @@ def memory_kib(pid):
         return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M).group(1))
 
 
+class Switch:
+    """Breaks the software GPU while it runs (struct softgpu_switch)."""
+
+    SHAPE = struct.Struct("=QQII64s")
+    RESULT, KILL, STALL = range(3)
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "wb") as file:
+            file.write(bytes(self.SHAPE.size))
+        os.chmod(path, 0o666)
+        with open(path, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), self.SHAPE.size)
+
+    def set(self, nth, what=RESULT, arg=0):
+        """The nth driver call from now on; 0: none."""
+        self.memory[:] = self.SHAPE.pack(0, 0, what, arg, b"")
+        self.memory[0:8] = struct.pack("=Q", nth)
+
+    def seen(self):
+        return self.SHAPE.unpack(self.memory)[1]
+
+    def name(self):
+        """The call that it was, or ""."""
+        return self.SHAPE.unpack(self.memory)[4].rstrip(b"\0").decode()
+
+
 class Service:
     """A daemon in a folder of its own. `settings' are SOFTGPU_* and others for the server.
 
@@ -137,7 +166,9 @@ class Service:
         self.started = []  # clients and others that are ours to end
         settings = dict(settings or {})
         if library:
-            settings.update(SOFTGPU_STATS=self.stats_path, SOFTGPU_DIR=self.folder)
+            self.switch = Switch(os.path.join(self.folder, "switch"))
+            settings.update(SOFTGPU_STATS=self.stats_path, SOFTGPU_DIR=self.folder,
+                            SOFTGPU_SWITCH=self.switch.path)
         if "address" in os.environ.get("MPS_SAN", ""):
             settings["ASAN_OPTIONS"] = "handle_segv=0:detect_leaks=0"
         self.env = dict(clean_environment(not library), CUDA_MPS_PIPE_DIRECTORY=self.pipe,

@@ -18,17 +18,17 @@ AT_ONCE = 4
 COUNTERS = ("launches", "faults")
 
 
+def holds(service, server):
+    """What the server has now."""
+    stats = {k: v for k, v in service.stats(server).items() if k not in COUNTERS}
+    return {"files": len(mps.open_files(server)), "threads": mps.thread_count(server), **stats}
+
+
 def settle(service, server):
     """Waits until the server has nobody; returns what it holds."""
     wait_for("the server to have nobody", lambda: not service.clients(server), 20)
-
-    def holds():
-        stats = {k: v for k, v in service.stats(server).items() if k not in COUNTERS}
-        return {"files": len(mps.open_files(server)), "threads": mps.thread_count(server),
-                **stats}
-
     # Memory goes back when the last kernel of the dead has ended.
-    return settled(holds)
+    return settled(lambda: holds(service, server))
 
 
 def kill_some(service, dice, count, *args, signals=(signal.SIGKILL,)):
