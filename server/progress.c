@@ -8,6 +8,7 @@
  * somebody may wait for it without a limit.
  */
 
+#include "progress.h"
 #include "session.h"
 
 static void write_now(struct session *session, const struct stream *stream, uint64_t value)
@@ -34,9 +35,30 @@ CUresult do_mark(struct session *session, struct stream *stream, uint64_t value)
 			real, word, value, CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (likely(result == CUDA_SUCCESS) || result_is_fault(result))
 		return result;
-	if (streams_wait(session) == CUDA_SUCCESS)
-		write_now(session, stream, value);
+	/* Not waited for here: what holds the stream up may be this client's next message. */
+	stream->owed_mark = value;
+	session->owes_marks = true;
 	return result;
+}
+
+void progress_settle(struct session *session, struct stream *stream)
+{
+	uint64_t *word = &session->page->timeline[stream->id];
+
+	if (stream->owed_mark > shm_load64((__shm uint64_t *)(uintptr_t)word))
+		write_now(session, stream, stream->owed_mark);
+	stream->owed_mark = 0;
+}
+
+void progress_settle_all(struct session *session)
+{
+	session->owes_marks = false;
+	for (uint32_t i = 0; i < STREAMS_MAX; i++)
+		if (session->streams[i])
+			progress_settle(session, session->streams[i]);
+	for (uint32_t i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i])
+			progress_settle(session, &session->places[i]->null);
 }
 
 CUresult do_watch(struct session *session, struct stream *stream, uint64_t value)

@@ -51,6 +51,7 @@ struct session {
 	uint32_t n_late_errors;
 	uint32_t n_refusals; /* images and kernels that the driver would not have */
 	bool is_busy;        /* counted by the deferred calls */
+	bool owes_marks;     /* some stream's owed_mark is set */
 	bool has_spare;      /* memory that places_trim() would give back */
 	unsigned seen_pressure;
 	bool is_staging_pinned;

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "fault.h"
+#include "progress.h"
 #include "session.h"
 #include "stream.h"
 
@@ -91,7 +92,12 @@ static CUresult make_real(struct session *session, struct stream *stream)
 		stream->real = NULL;
 		return result;
 	}
-	return join_dying(session, stream);
+	result = join_dying(session, stream);
+	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
+		cuda.cuStreamDestroy_v2(stream->real);
+		stream->real = NULL;
+	}
+	return result;
 }
 
 /* The NULL stream waits for the blocking ones. */
@@ -217,6 +223,9 @@ static void rest(struct session *session, struct stream *stream, bool is_lost)
 {
 	stream->is_busy = false;
 	unlink_unjoined(stream);
+	/* A NULL stream's mark stands for the blocking streams as well. */
+	if (!stream->is_null && !is_lost)
+		progress_settle(session, stream);
 	if (stream->is_dying) {
 		session->n_dying--;
 		free_real(stream, is_lost);
@@ -241,12 +250,14 @@ bool streams_poll(struct session *session)
 	}
 	if (!session->busy)
 		gates_are_passed(session);
+	if (!session->busy && session->owes_marks)
+		progress_settle_all(session);
 	atomic_store_explicit(&session->has_work, session->busy != NULL, memory_order_relaxed);
 	return !session->busy;
 }
 
 /* Not in the driver: it may stand still until the client does something, or has gone. */
-static CUresult wait_at_gates(struct session *session)
+static CUresult wait_by_looking(struct session *session)
 {
 	long nap_ns = GATES_NAP_MIN_NS;
 
@@ -267,13 +278,16 @@ static CUresult wait_at_gates(struct session *session)
 CUresult streams_wait(struct session *session)
 {
 	if (session->gates.may_be_closed)
-		return wait_at_gates(session);
+		return wait_by_looking(session);
 	while (session->busy) {
 		struct stream *stream = session->busy;
 		CUresult result = fault_note(session, cuda.cuStreamSynchronize(stream->real));
 
-		if (result != CUDA_SUCCESS)
+		if (result_is_fault(result))
 			return result;
+		/* The driver may have no memory to wait with. */
+		if (result != CUDA_SUCCESS)
+			return wait_by_looking(session);
 		session->busy = stream->next_busy;
 		rest(session, stream, false);
 	}
@@ -327,6 +341,7 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	session->streams[stream->id] = NULL;
 	if (!stream->is_busy) {
+		progress_settle(session, stream);
 		free_real(stream, false);
 		free(stream);
 		return CUDA_SUCCESS;

@@ -28,6 +28,7 @@ struct stream {
 	bool is_unjoined; /* on place::unjoined */
 	struct stream *next_busy, *next_unjoined;
 	uint64_t seen_serial;       /* of place::null_serial */
+	uint64_t owed_mark;         /* that the GPU will not write; 0: none */
 	CUevent event;              /* for joins; NULL until the first */
 	struct train_store *trains; /* NULL until they are worth it */
 };

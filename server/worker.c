@@ -84,8 +84,11 @@ static int serve_run(struct session *session)
 
 int worker_serve(struct session *session)
 {
-	int r = ring_fetch(&session->receiver);
+	int r;
 
+	if (unlikely(session->owes_marks))
+		streams_poll(session);
+	r = ring_fetch(&session->receiver);
 	if (r < 0)
 		log_malformed(session, "ring", "more than it holds");
 	if (r <= 0)
@@ -128,7 +131,8 @@ static void tell_busy(struct session *session, bool is_busy)
  */
 static void rest(struct session *session, int *nap_ms)
 {
-	if (!session->busy && !session->has_spare && !session->has_host_spare) {
+	if (!session->busy && !session->has_spare && !session->has_host_spare &&
+		!session->owes_marks) {
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}
