@@ -132,7 +132,7 @@ CUresult timeline_wait(struct stream *stream, uint64_t mark)
 {
 	const uint32_t __shm *word =
 		(const uint32_t __shm *)&server.page->timeline[stream_id(stream)];
-	CUresult result;
+	CUresult result, late;
 
 	if (likely(timeline_reached_soon(stream, mark)))
 		return link_check(&server);
@@ -152,5 +152,9 @@ CUresult timeline_wait(struct stream *stream, uint64_t mark)
 			result = link_check(&server);
 			return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 		}
+		/* What failed late may be what this waits for: a word that is never written. */
+		late = link_late_error(&server);
+		if (late != CUDA_SUCCESS)
+			return late;
 	}
 }
