@@ -19,39 +19,61 @@ static struct device devices[DEVICES_MAX];
 static uint32_t n_devices;
 static CUresult init_result;
 
-static void read_attributes(struct device *device)
+/*
+ * Facts that only this driver or machine lacks stay zero: a client is told as
+ * much. What another try may find is not: facts are kept as long as the server lives.
+ */
+static bool is_shortage(CUresult result)
+{
+	return result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+static CUresult read_attributes(struct device *device)
 {
 	struct device_facts *facts = &device->facts;
 
-	for (unsigned i = 0; i < DEVICE_ATTRIBUTES; i++) {
+	for (uint32_t i = 0; i < DEVICE_ATTRIBUTES; i++) {
 		int value = 0;
 		CUresult result =
 			cuda.cuDeviceGetAttribute(&value, (CUdevice_attribute)i, device->handle);
 
+		if (is_shortage(result))
+			return result;
 		facts->attribute[i] = value;
 		facts->attribute_result[i] = (uint16_t)result;
 	}
+	return CUDA_SUCCESS;
 }
 
-/* Facts that only this driver or machine lacks stay zero: a client is told as much. */
-static CUresult read_facts(struct device *device)
+static CUresult read_names(struct device *device)
 {
 	struct device_facts *facts = &device->facts;
-	CUuuid uuid = {0};
+	const CUresult results[] = {
+		cuda.cuDeviceGetName(facts->name, sizeof(facts->name) - 1, device->handle),
+		cuda.cuDeviceGetUuid((CUuuid *)facts->uuid, device->handle),
+		cuda.cuDeviceGetUuid_v2((CUuuid *)facts->uuid_v2, device->handle),
+		cuda.cuDeviceGetPCIBusId(
+			facts->pci_bus_id, sizeof(facts->pci_bus_id) - 1, device->handle),
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+		if (is_shortage(results[i]))
+			return results[i];
+	return CUDA_SUCCESS;
+}
+
+static CUresult read_facts(struct device *device)
+{
 	size_t total = 0;
 	CUresult result = cuda.cuDeviceGet(&device->handle, (int)device->ordinal);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	cuda.cuDeviceGetName(facts->name, sizeof(facts->name) - 1, device->handle);
-	if (cuda.cuDeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS)
-		memcpy(facts->uuid, &uuid, sizeof(facts->uuid));
-	if (cuda.cuDeviceGetUuid_v2(&uuid, device->handle) == CUDA_SUCCESS)
-		memcpy(facts->uuid_v2, &uuid, sizeof(facts->uuid_v2));
-	cuda.cuDeviceGetPCIBusId(facts->pci_bus_id, sizeof(facts->pci_bus_id) - 1, device->handle);
-	read_attributes(device);
-	result = cuda.cuDeviceTotalMem_v2(&total, device->handle);
-	facts->total_memory = total;
+	if (result == CUDA_SUCCESS)
+		result = read_names(device);
+	if (result == CUDA_SUCCESS)
+		result = read_attributes(device);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuDeviceTotalMem_v2(&total, device->handle);
+	device->facts.total_memory = total;
 	return result;
 }
 
