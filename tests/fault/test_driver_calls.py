@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 600 s
+"""The nth call of the driver fails, for every n of a whole program's run.
+
+The program gets an error or does not notice; the server lives, has nothing
+left of it, and serves the next.
+"""
+
+import itertools
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+
+import harness
+import mps
+from harness import contains, equal, wait_for
+from test_kill import holds, settle
+
+# Of each kind of object one at least, and short.
+PROGRAMS = ("process1", "driver", "symbols", "kernels", "events", "memory_ops", "jit", "registered")
+OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
+
+
+def ends(service, name, about):
+    """Runs a program that may fail, with words, and must not crash or hang."""
+    code, out, err = service.run(name, timeout=30)
+    assert code in (0, 1), "%s: exit code %d: %s%s" % (about, code, out, err)
+    assert out.strip(), "%s: it said nothing" % about
+    return code, out + err
+
+
+def is_as_before(service, server, before, about):
+    try:
+        wait_for("all of it to be back", lambda: not service.clients(server)
+                 and holds(service, server) == before, 10 * mps.SLOW)
+    except AssertionError:
+        now = holds(service, server)
+        raise AssertionError("%s: left %s" % (about, {k: now[k] - before[k] for k in now
+                                                      if now[k] != before[k]})) from None
+
+
+def sweep(name, result):
+    with mps.Service() as service:
+        for _ in range(2):
+            service.run_ok(name)
+        server = service.server()
+        before = settle(service, server)
+        failures = 0
+        for n in itertools.count(1):
+            service.switch.set(n, mps.Switch.RESULT, result)
+            code, text = ends(service, name, "call %d" % n)
+            call = service.switch.name()
+            service.switch.set(0)
+            if not call:
+                break
+            failures += code
+            about = "%s: call %d, %s, with %d" % (name, n, call, result)
+            equal(service.servers(), [server], about + ": the server ended: " + text)
+            is_as_before(service, server, before, about)
+        service.run_ok(name)
+        print("    %s: %d calls with error %d, %d were told" % (name, n - 1, result, failures))
+        assert n > 20 and failures > 5, "the switch does nothing"
+
+
+def test_each_call_is_out_of_memory():
+    for name in PROGRAMS:
+        sweep(name, OUT_OF_MEMORY)
+
+
+def test_each_call_is_invalid():
+    for name in ("memory_ops", "symbols"):
+        sweep(name, INVALID_VALUE)
+
+
+def test_each_call_of_a_first_client():
+    """The server starts, and makes its context, while the nth call fails."""
+    n, tries, call = 0, 0, ""
+    while call or not n:
+        n += 24 if call == "cuDeviceGetAttribute" else 1  # of these there are hundreds
+        tries += 1
+        with mps.Service() as service:
+            service.switch.set(n, mps.Switch.RESULT, OUT_OF_MEMORY)
+            _, text = ends(service, "process1", "call %d" % n)
+            call = service.switch.name()
+            service.switch.set(0)
+            # A server that could not begin tells those who came, and ends.
+            if "cuInit failed" in service.server_log():
+                wait_for("its end", lambda: not service.servers(), 10 * mps.SLOW)
+            try:
+                service.run_ok("process2")
+            except AssertionError as error:
+                raise AssertionError("after call %d, %s: %s; the first: %s"
+                                     % (n, call, error, text)) from None
+    print("    %d of %d calls" % (tries, n))
+    assert tries > 50, "the switch does nothing"
+
+
+def breaks(what, arg, moments):
+    """At so many moments of a run its server ends: the neighbour is told, the next is served."""
+    dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 7)))
+    for _ in range(moments):
+        with mps.Service() as service:
+            service.run_ok("process1")
+            server = service.server()
+            service.switch.set(1 << 40)
+            service.run_ok("events")
+            n = dice.randrange(1, service.switch.seen())
+            service.switch.set(n, what, arg)
+            code, text = ends(service, "events", "call %d" % n)
+            about = "call %d, %s: " % (n, service.switch.name())
+            assert code == 1 or not service.switch.name(), about + text
+            service.switch.set(0)
+            service.run_ok("process2")
+            assert service.server() != server, about + "the server goes on"
+            yield text
+
+
+def test_gpu_faults_at_any_call():
+    for text in breaks(mps.Switch.RESULT, ILLEGAL_ADDRESS, 12):
+        contains(text, "(700)")
+
+
+def test_server_killed_at_any_call():
+    """While a program begins, the runtime makes 46 of the driver's 806."""
+    for text in breaks(mps.Switch.KILL, 0, 12):
+        assert "(806)" in text or "(46)" in text, text
+
+
+def test_driver_stalls():
+    """A worker that the driver keeps holds up its own client alone."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        service.switch.set(1 << 40)
+        service.run_ok("events")
+        for n in range(1, service.switch.seen(), 9):
+            service.switch.set(n, mps.Switch.STALL, 700)
+            slow = service.popen("events")
+            wait_for("the stall", lambda slow=slow: service.switch.name() or slow.poll() is not None)
+            service.run_ok("process2", timeout=10)
+            equal(service.finish(slow)[:2], (0, "events: ok\n"))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
