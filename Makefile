@@ -19,6 +19,10 @@ NVCC ?= $(CUDA_HOME)/bin/nvcc
 PYTHON ?= python3
 LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/local/lib/libuv.a) -luv)
 
+# What packs images; into the server, so that it needs nothing where it is installed.
+static = $(firstword $(wildcard /usr/lib/*/lib$(1).a /usr/local/lib/lib$(1).a) -l$(1))
+UNPACKERS ?= $(call static,lz4) $(call static,zstd)
+
 GEN := $(BUILD)/gen
 OBJ := $(BUILD)/obj
 
@@ -74,7 +78,7 @@ objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 $(eval $(call compile,daemon,-Idaemon))
 $(eval $(call compile,server,-Iserver))
 $(eval $(call compile,client,-Iclient -fPIC -fvisibility=hidden -ftls-model=initial-exec))
-$(eval $(call compile,softgpu,-Itests/softgpu -Iclient -fPIC -fvisibility=hidden -ffp-contract=off))
+$(eval $(call compile,softgpu,-Itests/softgpu -Iclient -Iserver -fPIC -fvisibility=hidden -ffp-contract=off))
 $(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -DMPS_SCRIBBLE))
 
 # ---- programs
@@ -85,7 +89,7 @@ SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/ring.c proto/shm.c prot
 CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	$(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
 SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/tables.c client/storage.c client/integrity.c \
-	client/md2.c client/error.c
+	client/md2.c client/error.c server/fatbin.c
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 	@mkdir -p $(@D)
@@ -93,7 +97,7 @@ $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC))
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) -ldl
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(UNPACKERS) -ldl
 
 $(BUILD)/bin/mps-run: client/mps-run
 	@mkdir -p $(@D)

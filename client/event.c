@@ -15,6 +15,7 @@
 #include "send.h"
 #include "slab.h"
 #include "stream.h"
+#include "text.h"
 #include "timeline.h"
 #include "wire.h"
 
@@ -176,6 +177,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	if (stream)
 		result = timeline_wait(stream, mark);
 	pools_synced();
+	text_synced();
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 

@@ -14,6 +14,7 @@
 #include "route.h"
 #include "send.h"
 #include "stream.h"
+#include "text.h"
 
 /* Bytes of parameters that are gathered on the stack as a matter of course. */
 #define PARAMS_USUAL 4096
@@ -217,6 +218,8 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 	result = launch_send(launch, stream, kernel, params);
 	if (likely(result == CUDA_SUCCESS))
 		stream_issued(stream);
+	if (unlikely(kernel->prints))
+		text_expect();
 	return result;
 }
 

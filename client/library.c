@@ -168,8 +168,8 @@ static CUresult ask_params(struct kernel *kernel)
 
 	if (!params)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = send_kernel_params(
-		kernel_id(kernel), &kernel->param_bytes, params, WIRE_PARAMS_COUNT_MAX, &n_params);
+	result = send_kernel_params(kernel_id(kernel), &kernel->param_bytes, &kernel->prints,
+		params, WIRE_PARAMS_COUNT_MAX, &n_params);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -28,8 +28,9 @@ struct kernel {
 	/* Known once kernel_measure() has succeeded. */
 	uint32_t param_bytes;
 	uint32_t n_params;
+	uint32_t prints;
 	struct param_layout *params; /* atomic: NULL before */
-	uint64_t occupancy; /* atomic: what occupancy_blocks() learned last */
+	uint64_t occupancy;          /* atomic: what occupancy_blocks() learned last */
 };
 
 struct library {

@@ -17,6 +17,7 @@
 #include "route.h"
 #include "send.h"
 #include "stream.h"
+#include "text.h"
 #include "timeline.h"
 
 struct stream streams[STREAMS_MAX];
@@ -260,6 +261,7 @@ static CUresult wait_many(unsigned device, bool blocking_only)
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
 	pools_synced();
+	text_synced();
 	return result;
 }
 
@@ -272,6 +274,7 @@ CUresult stream_wait(struct stream *stream)
 		return wait_many(stream->device, true);
 	result = wait_one(stream);
 	pools_synced();
+	text_synced();
 	return result;
 }
 

@@ -97,7 +97,8 @@ struct page {
 	uint32_t page_bytes; /* sizeof this layout, a check of builds */
 	uint8_t pad4[64 - 16];
 	uint32_t n_asked; /* counts host functions whose time has come, roughly; futex word */
-	uint8_t pad5[4096 - 6 * 64 + 60];
+	uint32_t n_text;  /* counts bytes that kernels printed, taken or not */
+	uint8_t pad5[4096 - 6 * 64 + 56];
 	/* Written by the GPU: how far each stream has come. Low half is a futex word. */
 	uint64_t timeline[STREAMS_MAX];
 	uint64_t asked[STREAMS_MAX];  /* also by the GPU: the host function to be run */

@@ -7,12 +7,15 @@
  * Clients that load equal bytes share one mapping. Any thread.
  */
 
+#include <stdatomic.h>
+
 #include "base.h"
 
 struct image {
 	const void *data;
 	size_t size;
 	uint64_t hash;
+	atomic_uint prints; /* what image_prints() has found */
 	uint32_t n_refs;    /* under the list's lock */
 	struct image *next; /* the list of all */
 };

@@ -74,8 +74,10 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 		library_log_refusal(session, kernel->library, result);
 		return result;
 	}
-	if (!kernel->is_measured)
+	if (!kernel->is_measured) {
 		read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX);
+		kernel->prints = image_prints(kernel->library->deferred.image);
+	}
 	found->function = function;
 	return CUDA_SUCCESS;
 }
@@ -161,7 +163,8 @@ CUresult do_library_kernel(struct session *session, struct library *library, uin
 }
 
 CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32_t *ret_param_bytes,
-	struct param_layout *params, uint32_t n_params_max, uint32_t *ret_n_params)
+	uint32_t *ret_prints, struct param_layout *params, uint32_t n_params_max,
+	uint32_t *ret_n_params)
 {
 	struct place *place = any_place(session);
 	const struct kernel_place *found;
@@ -177,6 +180,7 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 		return result;
 	*ret_n_params = read_params(kernel, params, n_params_max);
 	*ret_param_bytes = kernel->param_bytes;
+	*ret_prints = kernel->prints;
 	return CUDA_SUCCESS;
 }
 

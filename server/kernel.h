@@ -25,6 +25,7 @@ struct kernel {
 	struct kernel *next; /* of its library */
 	struct library *library;
 	uint32_t id;
+	bool prints;      /* it can print; as is_measured */
 	bool is_measured; /* param_bytes is known, as for every kernel that kernel_find() found */
 	uint32_t param_bytes;
 	CUkernel real;

@@ -52,9 +52,11 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(params_size < kernel->param_bytes) ||
-		unlikely(!shape_ok(
-			&stream->place->device->facts, found, grid, block, shared_bytes)))
+		unlikely(
+			!shape_ok(&stream->place->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(kernel->prints))
+		text_begin(session);
 	car.function = found->function;
 	car.params_size = kernel->param_bytes;
 	if (found->is_clustered || (session->train.n == 0 && !ring_has_next(&session->receiver))) {
@@ -164,6 +166,8 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	size = kernel->param_bytes;
 	if (params_size < size)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (kernel->prints)
+		text_begin(session);
 	config.numAttrs = attributes_put(attributes, given, cluster, cluster_policy, priority);
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
 }

@@ -61,7 +61,7 @@ int log_move(int *ret_read_fd)
 	read_fd = fds[0];
 	write_fd = fds[1];
 	make_nonblocking(write_fd);
-	if (dup2(write_fd, STDERR_FILENO) < 0 || dup2(write_fd, STDOUT_FILENO) < 0)
+	if (dup2(write_fd, STDERR_FILENO) < 0)
 		return -errno;
 	*ret_read_fd = TAKE_FD(read_fd);
 	return 0;

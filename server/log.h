@@ -17,7 +17,7 @@ void log_init(void);
 void log_line(const char *format, ...) _printf_(1, 2);
 
 /*
- * Moves standard output and error to a new pipe. The caller owns the reading
+ * Moves standard error to a new pipe. The caller owns the reading
  * end, which a new daemon gets. 0 or -errno: then all is as it was.
  */
 int log_move(int *ret_read_fd);

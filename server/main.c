@@ -23,6 +23,7 @@
 #include "identity.h"
 #include "log.h"
 #include "server.h"
+#include "text.h"
 
 /* A pool for each worker would keep what its client left behind: sixteen and more of them. */
 #define MALLOC_ARENAS 4
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
 		return 1;
 	raise_limits();
 	log_line("Startup");
+	if (text_init() < 0)
+		log_line("What kernels print is lost: %s", strerror(errno));
 	if (server_init(&server, uid) < 0)
 		return 1;
 	server_run(&server);

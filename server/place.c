@@ -97,8 +97,12 @@ CUresult do_device_open(struct session *session, uint32_t device, uint64_t *ret_
 
 void place_free(struct session *session, struct place *place, bool is_lost)
 {
-	if (!is_lost && place_enter(session, place) == CUDA_SUCCESS && place->null_event)
-		cuda.cuEventDestroy_v2(place->null_event);
+	if (!is_lost && place_enter(session, place) == CUDA_SUCCESS) {
+		if (place->null_event)
+			cuda.cuEventDestroy_v2(place->null_event);
+		if (place->text)
+			cuda.cuStreamDestroy_v2(place->text);
+	}
 	arena_fini(&place->arena, is_lost);
 	session->places[place->device->ordinal] = NULL;
 	session->current = NULL;

@@ -23,6 +23,7 @@
 #include "ranges.h"
 #include "ring.h"
 #include "serve.h"
+#include "text.h"
 #include "train.h"
 #include "waiter.h"
 
@@ -67,6 +68,7 @@ struct session {
 	bool has_host_spare; /* pinned memory that host_trim() would give back */
 	struct waiters waiters;
 	struct gates gates;
+	struct text text;                 /* what its kernels printed */
 	struct train train;               /* launches that wait for the next */
 	struct train_store *train_stores; /* of its streams */
 	unsigned n_train_stores;

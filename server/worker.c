@@ -141,6 +141,7 @@ static void rest(struct session *session, int *nap_ms)
 		return;
 	*nap_ms = MIN(2 * *nap_ms, NAP_MAX_MS);
 	if (fault_get() == CUDA_SUCCESS && streams_poll(session)) {
+		text_flush(session);
 		places_trim(session);
 		/* Pinning costs everybody: only who has long been idle gives it back. */
 		if (*nap_ms == NAP_MAX_MS)

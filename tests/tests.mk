@@ -38,15 +38,14 @@ unit_test_client_context := client/context.c client/current.c client/primary.c \
 	client/context_calls.c client/storage.c
 unit_test_trace := client/trace.c client/log.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
-PTX := $(wildcard tests/softgpu/ptx*.c) tests/softgpu/fatbin.c
+PTX := $(wildcard tests/softgpu/ptx*.c) server/fatbin.c
 $(foreach t,test_ptx test_ptx_exec test_ptx_load,$(eval unit_$(t) := $(PTX)))
-unit_test_fatbin := tests/softgpu/fatbin.c
-$(foreach t,test_ptx test_ptx_exec test_ptx_load test_fatbin,$(eval unit_libs_$(t) := -llz4 -lzstd))
+unit_test_fatbin := server/fatbin.c
 
 define unit_test
 $(BUILD)/tests/$(1): $(call objects,test,tests/unit/$(1).c $(unit_$(1)))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) -lcmocka -ldl -lm
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring server/fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
 endef
 $(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
 
@@ -60,11 +59,11 @@ fuzz_src = tests/fuzz/fuzz_$(1).c $(unit_test_server_session)
 define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ -ldl
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ -llz4 -lzstd -ldl
 $(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard server/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-Iserver -Iclient -o $$@ $$(filter %.c,$$^) -ldl
+		-Iserver -Iclient -o $$@ $$(filter %.c,$$^) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 UNIT += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)

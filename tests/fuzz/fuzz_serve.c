@@ -21,7 +21,7 @@ static void furnish(void)
 	struct param_layout params[8];
 	uint64_t limits[8], heap, heap_size, granularity, address;
 	int32_t least, greatest, attributes[16];
-	uint32_t n_params, param_bytes;
+	uint32_t n_params, param_bytes, prints;
 
 	send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits);
 	send_memory_alloc(0, 4096, &address);
@@ -29,7 +29,7 @@ static void furnish(void)
 	harness_send_image(image, sizeof(image));
 	send_library_load(1, sizeof(image));
 	send_library_kernel(1, 1, "kernel", attributes);
-	send_kernel_params(1, &param_bytes, params, 8, &n_params);
+	send_kernel_params(1, &param_bytes, &prints, params, 8, &n_params);
 }
 
 /* A message as ring_take() hands it on: aligned, in memory of its own size. */

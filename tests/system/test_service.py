@@ -6,6 +6,7 @@
 import os
 import re
 import subprocess
+import time
 
 import harness
 import mps
@@ -39,6 +40,22 @@ def test_eight_at_once():
         for process in running:
             code, out, err = service.finish(process, 120)
             equal((code, out), (0, "matmul: ok\n"), err)
+
+
+def test_text_of_kernels_is_told_apart():
+    with mps.Service() as service:
+        running = [service.popen("print", "--rounds", "15") for _ in range(4)]
+        for process in running:
+            equal(service.finish(process), (0, "print: ok\n", ""))
+        # One that is killed in the middle leaves its text to nobody.
+        for _ in range(3):
+            victim = service.popen("print", "--rounds", "1000000")
+            server = service.server()
+            wait_for("it prints", lambda pid=victim.pid: pid in service.clients(server))
+            time.sleep(0.05)
+            victim.kill()
+            service.run_ok("print")
+            service.finish(victim)
 
 
 def ask(service, how):

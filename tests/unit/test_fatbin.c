@@ -164,7 +164,25 @@ static void test_broken(_unused_ void **state)
 			if (bit < 8)
 				copy[i] ^= (uint8_t)(1u << bit);
 			(void)fatbin_find_ptx(copy, size, 90, &text, &len);
+			(void)fatbin_mentions(copy, size, "no such word");
 		}
+	}
+}
+
+static void test_mentions(_unused_ void **state)
+{
+	static const enum packing packings[] = {PACK_NONE, PACK_LZ4, PACK_ZSTD};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(packings); i++) {
+		struct fatbin fatbin;
+
+		fatbin_begin(&fatbin);
+		fatbin_add(&fatbin, 1, 75, old, packings[i]);
+		fatbin_add(&fatbin, 2, 90, "\177ELF whatever, and vprintf at its end", packings[i]);
+		assert_int_equal(fatbin_mentions(fatbin.bytes, fatbin.size, "vprintf"), 1);
+		assert_int_equal(fatbin_mentions(fatbin.bytes, fatbin.size, "sm_75"), 1);
+		assert_int_equal(fatbin_mentions(fatbin.bytes, fatbin.size, "sm_90"), 0);
+		assert_int_equal(fatbin_mentions(fatbin.bytes, 20, "sm_90"), -EBADMSG);
 	}
 }
 
@@ -176,6 +194,7 @@ int main(void)
 		cmocka_unit_test(test_above),
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_mentions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void work(void)
 	static const uint32_t one[3] = {1, 1, 1};
 	uint64_t heap, size, granularity, limits[8], address, small;
 	int32_t least, greatest, attributes[16];
-	uint32_t n_params, param_bytes;
+	uint32_t n_params, param_bytes, prints;
 	struct param_layout params[8];
 	uint8_t bytes[FAKE_PARAM_BYTES] = {0};
 
@@ -104,7 +104,7 @@ static void work(void)
 	harness_send_image(image, sizeof(image));
 	if (send_library_load(1, sizeof(image)) == CUDA_SUCCESS) {
 		send_library_kernel(1, 1, "kernel", attributes);
-		send_kernel_params(1, &param_bytes, params, 8, &n_params);
+		send_kernel_params(1, &param_bytes, &prints, params, 8, &n_params);
 		send_library_global(1, 0, "variable", &address, &size);
 		send_launch(STREAM, 1, one, one, 0, bytes, sizeof(bytes));
 	}

@@ -75,15 +75,14 @@ static CUresult settle(void)
 static void load(uint32_t library, uint32_t kernel)
 {
 	int32_t attributes[16];
-	uint32_t param_bytes, n_params;
+	uint32_t param_bytes, n_params, prints;
 	struct param_layout params[8];
 
 	harness_send_image(image, sizeof(image));
 	assert_int_equal(send_library_load(library, sizeof(image)), CUDA_SUCCESS);
-	assert_int_equal(
-		send_library_kernel(library, kernel, "kernel", attributes), CUDA_SUCCESS);
-	assert_int_equal(
-		send_kernel_params(kernel, &param_bytes, params, 8, &n_params), CUDA_SUCCESS);
+	assert_int_equal(send_library_kernel(library, kernel, "kernel", attributes), CUDA_SUCCESS);
+	assert_int_equal(send_kernel_params(kernel, &param_bytes, &prints, params, 8, &n_params),
+		CUDA_SUCCESS);
 	assert_int_equal(param_bytes, FAKE_PARAM_BYTES);
 	assert_int_equal(n_params, 3);
 	assert_int_equal(params[1].offset, 8);

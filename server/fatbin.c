@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The fatbin reader of the software GPU. Runs on the thread that loads a
- * module. No byte of the image is used before it was found to lie within it.
+ * The fatbin reader. Runs on the thread that loads a module.
+ *
+ * Invariant: no byte of the image is used before it was found to lie within it.
  */
 
 #include "fatbin.h"
@@ -19,6 +20,9 @@
 
 /* Of what an entry unpacks to: well above any PTX, well below the machine's memory. */
 #define FATBIN_TEXT_MAX (1ull << 30)
+
+/* Of what is unpacked only to look for a word: its sender pays nothing for it. */
+#define FATBIN_LOOK_MAX (64ull << 20)
 
 enum fatbin_kind {
 	FATBIN_PTX = 1,
@@ -118,7 +122,7 @@ static int entry_unpack(const struct fatbin_entry *entry, char **ret_text, size_
 		memcpy(text, entry->payload, len);
 	}
 	text[len] = '\0';
-	*ret_len = strlen(text);
+	*ret_len = len;
 	*ret_text = TAKE_PTR(text);
 	return 0;
 }
@@ -145,12 +149,12 @@ static void choice_add(
 	}
 }
 
-int fatbin_find_ptx(
-	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len)
+/* Where the entries lie. */
+static int body_find(
+	const void *image, size_t size, const uint8_t **ret_body, uint64_t *ret_body_size)
 {
 	const uint8_t *p = image;
-	struct fatbin_choice choice = {0};
-	uint64_t header, body_size, off;
+	uint64_t header, body_size;
 
 	if (!fatbin_is(image, size))
 		return -EBADMSG;
@@ -158,17 +162,69 @@ int fatbin_find_ptx(
 	body_size = read_le(p + 8, 8);
 	if (header < FATBIN_HEADER_MIN || header > size || !range_ok(header, body_size, size))
 		return -EBADMSG;
-	for (off = 0; off < body_size;) {
-		struct fatbin_entry entry;
-		int r = entry_read(p + header, body_size, off, &entry, &off);
+	*ret_body = p + header;
+	*ret_body_size = body_size;
+	return 0;
+}
 
-		if (r < 0)
-			return r;
-		choice_add(&choice, &entry, max_arch);
+int fatbin_find_ptx(
+	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len)
+{
+	struct fatbin_choice choice = {0};
+	const struct fatbin_entry *chosen;
+	const uint8_t *body;
+	uint64_t body_size;
+	int r = body_find(image, size, &body, &body_size);
+
+	for (uint64_t off = 0; r == 0 && off < body_size;) {
+		struct fatbin_entry entry;
+
+		r = entry_read(body, body_size, off, &entry, &off);
+		if (r == 0)
+			choice_add(&choice, &entry, max_arch);
 	}
-	if (choice.best.payload)
-		return entry_unpack(&choice.best, ret_text, ret_len);
-	if (choice.above.payload && choice.has_machine_code)
-		return entry_unpack(&choice.above, ret_text, ret_len);
-	return -ENOEXEC;
+	if (r < 0)
+		return r;
+	chosen = choice.best.payload ? &choice.best : &choice.above;
+	if (!chosen->payload || (chosen == &choice.above && !choice.has_machine_code))
+		return -ENOEXEC;
+	r = entry_unpack(chosen, ret_text, ret_len);
+	if (r == 0)
+		*ret_len = strlen(*ret_text);
+	return r;
+}
+
+/* As it lies there, where it is not packed. */
+static int entry_mentions(const struct fatbin_entry *entry, const char *word)
+{
+	char *unpacked;
+	size_t len;
+	int r;
+
+	if (!(entry->flags & (FATBIN_LZ4 | FATBIN_ZSTD)))
+		return memmem(entry->payload, entry->payload_size, word, strlen(word)) != NULL;
+	if (entry->unpacked_size > FATBIN_LOOK_MAX)
+		return 0;
+	r = entry_unpack(entry, &unpacked, &len);
+	if (r < 0)
+		return r;
+	r = memmem(unpacked, len, word, strlen(word)) != NULL;
+	free(unpacked);
+	return r;
+}
+
+int fatbin_mentions(const void *image, size_t size, const char *word)
+{
+	const uint8_t *body;
+	uint64_t body_size;
+	int r = body_find(image, size, &body, &body_size);
+
+	for (uint64_t off = 0; r == 0 && off < body_size;) {
+		struct fatbin_entry entry;
+
+		r = entry_read(body, body_size, off, &entry, &off);
+		if (r == 0)
+			r = entry_mentions(&entry, word);
+	}
+	return r;
 }

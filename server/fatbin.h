@@ -23,4 +23,7 @@ int fatbin_is(const void *image, size_t size);
 int fatbin_find_ptx(
 	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len);
 
+/* Whether an entry, unpacked, has these bytes in it. 1, 0, or -errno as above. */
+int fatbin_mentions(const void *image, size_t size, const char *word);
+
 #endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Text of kernels: caught, told apart, kept until its client takes it.
+ * text_init() by the loop, the rest by workers.
+ *
+ * Invariant: text is given to a session only if it was caught while no other
+ * session could have printed; else it goes to the log.
+ */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fatbin.h"
+#include "image.h"
+#include "log.h"
+#include "session.h"
+#include "text.h"
+
+/* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
+#define IMAGE_LOOK_MAX (4u << 20)
+
+/* The most that is kept for a client that does not take it. */
+#define TEXT_MAX (16u << 20)
+
+/* How long a client's kernel waits for others that print, and how often it looks. */
+#define TURN_NS 200000000ull
+#define TURN_NAP_NS 200000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct text *printers;
+static int caught = -EBADF; /* what stands in for standard output */
+static off_t n_read;        /* of it */
+
+int text_init(void)
+{
+	_cleanup_close_ int fd = memfd_create("mps-text", MFD_CLOEXEC);
+
+	/* Every write goes to the end, wherever we are reading. */
+	if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+		return -errno;
+	caught = TAKE_FD(fd);
+	return 0;
+}
+
+bool image_prints(struct image *image)
+{
+	enum {
+		UNKNOWN,
+		NO,
+		YES
+	};
+	unsigned known = atomic_load_explicit(&image->prints, memory_order_relaxed);
+	bool prints = false;
+
+	if (known != UNKNOWN)
+		return known == YES;
+	if (image->size <= IMAGE_LOOK_MAX)
+		prints = fatbin_is(image->data, image->size)
+				 ? fatbin_mentions(image->data, image->size, "vprintf") > 0
+				 : memmem(image->data, image->size, "vprintf", 7) != NULL;
+	atomic_store_explicit(&image->prints, prints ? YES : NO, memory_order_relaxed);
+	return prints;
+}
+
+/* ---- under the lock */
+
+static void unlink_printer(struct text *text)
+{
+	struct text **link = &printers;
+
+	if (!text->is_printer)
+		return;
+	while (*link != text)
+		link = &(*link)->next;
+	*link = text->next;
+	text->is_printer = false;
+}
+
+static bool make_room(struct text *text, size_t more)
+{
+	size_t size = MAX(2 * text->size, text->n_bytes + more);
+	char *bytes;
+
+	if (text->n_bytes + more <= text->size)
+		return true;
+	if (text->n_bytes + more > TEXT_MAX)
+		return false;
+	bytes = realloc(text->bytes, size);
+	if (!bytes)
+		return false;
+	text->bytes = bytes;
+	text->size = size;
+	return true;
+}
+
+/* Nobody's text, a line each; a client may print what it likes, so it is marked. */
+static void log_text(char *bytes, size_t n)
+{
+	char *rest = bytes, *line;
+
+	bytes[n] = '\0';
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_line("Kernels of several clients print; one of them: %s", line);
+}
+
+/* What was caught since the last time goes to `text', or, if that is NULL, to the log. */
+static void collect(struct text *text)
+{
+	char piece[4096 + 1];
+	off_t before = n_read;
+	ssize_t n;
+
+	while ((n = pread(caught, piece, sizeof(piece) - 1, n_read)) > 0) {
+		n_read += n;
+		if (!text) {
+			log_text(piece, (size_t)n);
+		} else if (make_room(text, (size_t)n)) {
+			memcpy(text->bytes + text->n_bytes, piece, (size_t)n);
+			text->n_bytes += (size_t)n;
+		}
+	}
+	/* Its memory is given back; the offsets go on. */
+	if (n_read > before)
+		fallocate(caught, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, n_read);
+}
+
+/* ---- a session's turn */
+
+static bool try_begin(struct text *text, bool is_late)
+{
+	bool may;
+
+	pthread_mutex_lock(&lock);
+	may = !printers || is_late;
+	if (may) {
+		/* Left over from somebody who has gone. */
+		collect(NULL);
+		text->next = printers;
+		printers = text;
+		text->is_printer = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return may;
+}
+
+void text_begin(struct session *session)
+{
+	const struct timespec nap = {.tv_nsec = TURN_NAP_NS};
+	uint64_t waited_ns = 0;
+
+	if (caught < 0 || session->text.is_printer)
+		return;
+	while (!try_begin(
+		&session->text, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
+		nanosleep(&nap, NULL);
+		waited_ns += TURN_NAP_NS;
+	}
+}
+
+/* The driver writes its buffer when a stream is waited for, be it one without work. */
+static void make_driver_write(struct session *session)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct place *place = session->places[i];
+
+		if (!place || place_enter(session, place) != CUDA_SUCCESS)
+			continue;
+		if (!place->text && cuda.cuStreamCreateWithPriority(&place->text,
+					    CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS)
+			place->text = NULL;
+		if (place->text)
+			cuda.cuStreamSynchronize(place->text);
+	}
+}
+
+void text_flush(struct session *session)
+{
+	struct text *text = &session->text;
+	size_t before = text->n_bytes;
+	bool is_over;
+
+	if (!text->is_printer)
+		return;
+	is_over = streams_poll(session);
+	make_driver_write(session);
+	pthread_mutex_lock(&lock);
+	collect(printers == text && !text->next ? text : NULL);
+	if (is_over)
+		unlink_printer(text);
+	pthread_mutex_unlock(&lock);
+	shm_add32((__shm uint32_t *)(uintptr_t)&session->page->n_text,
+		(uint32_t)(text->n_bytes - before));
+}
+
+void text_fini(struct session *session)
+{
+	struct text *text = &session->text;
+
+	pthread_mutex_lock(&lock);
+	/* Its own, if nobody else prints, and dropped with it. */
+	if (text->is_printer)
+		collect(printers == text && !text->next ? text : NULL);
+	unlink_printer(text);
+	pthread_mutex_unlock(&lock);
+	free(text->bytes);
+	text->bytes = NULL;
+	text->n_bytes = text->size = 0;
+}
+
+CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_more,
+	uint32_t *ret_is_pending, uint8_t *bytes, uint32_t n_max, uint32_t *ret_n)
+{
+	struct text *text = &session->text;
+	uint32_t n;
+
+	if (flush)
+		text_flush(session);
+	n = (uint32_t)MIN(text->n_bytes, (size_t)n_max);
+	if (n > 0) {
+		memcpy(bytes, text->bytes, n);
+		memmove(text->bytes, text->bytes + n, text->n_bytes - n);
+		text->n_bytes -= n;
+	}
+	*ret_is_more = text->n_bytes > 0;
+	*ret_is_pending = text->is_printer;
+	*ret_n = n;
+	return CUDA_SUCCESS;
+}

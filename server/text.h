@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEXT_H
+#define TEXT_H
+
+/*
+ * What kernels print. The driver keeps it in one buffer a context and writes it
+ * to standard output when somebody synchronises; there it is caught. Kernels
+ * that can print take turns, client by client, so that it is known whose it is.
+ */
+
+#include "base.h"
+
+struct image;
+struct session;
+
+/* A session's share. Its worker only, but for what text.c does under its lock. */
+struct text {
+	struct text *next; /* of the printers */
+	char *bytes;       /* printed and not yet taken */
+	size_t n_bytes, size;
+	bool is_printer; /* it has launched what can print, and all of that was not brought yet */
+};
+
+/* Puts a memory in the place of standard output, before CUDA is opened. 0 or -errno. */
+int text_init(void);
+
+/* Whether code of the image can print: it calls vprintf. Looked for once, in small images. */
+bool image_prints(struct image *image);
+
+/*
+ * Before a launch of a kernel that can print: waits for its turn, as long as
+ * another client's kernels that can have not ended, but not for ever.
+ */
+void text_begin(struct session *session);
+
+/* Brings what the GPU keeps of the session's kernels that have ended. */
+void text_flush(struct session *session);
+
+/* The session goes; what nobody took goes with it. */
+void text_fini(struct session *session);
+
+#endif
