@@ -40,7 +40,8 @@ static __global__ void compute(const T *a, const T *b, T *out, T *sum, T2 *pair_
 	mine[6] = __hneg(__habs(a[i]));
 	z = __hfma2(x, y, x);
 	mine[7] = z.x;
-	z = __hadd2(__hmul2(x, y), y);
+	/* ..._rn: the compiler may not make one operation of the two. */
+	z = __hadd2_rn(__hmul2_rn(x, y), y);
 	mine[8] = z.y;
 	mine[9] = __hlt(a[i], b[i]) ? T(1.0f) : __heq(a[i], b[i]) ? T(2.0f) : T(3.0f);
 	/* Small whole numbers, which add up exactly. */
