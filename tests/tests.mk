@@ -124,6 +124,14 @@ check: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) everything
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run $(TESTS)
 
+# Everything at random, for as long as one likes.
+SOAK_SECONDS ?= 3600
+
+.PHONY: soak
+soak: setup
+	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
+	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/soak --seconds $(SOAK_SECONDS)
+
 # ---- install: the library in a folder that ldconfig never scans, or it would
 # make the machine's libcuda.so.1 point at ours
 
