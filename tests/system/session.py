@@ -20,6 +20,7 @@ from harness import equal, wait_for
 HELLO_TEXTS = 5 * 256
 WELCOME_SIZE = 288
 RING_DATA, RING_SIZE = 4096 + 8 * 4096, 1 << 20  # behind control words and done tickets
+DONE = 4096  # in the ring: how far host functions are
 RING_BYTES = RING_DATA + RING_SIZE
 REPLIES = 4096 + 3 * 8 * 4096  # in the page, behind what the GPU writes
 DEVICE_OPEN, MEMORY_ALLOC, MEMORY_FREE, COPY_IN, FILL, LIBRARY_LOAD, LAUNCH, MARK, WATCH = (
@@ -34,6 +35,10 @@ def spec_hash():
 
 def frame(kind, body, n_fds=0):
     return struct.pack("<BBHI", 0, kind, n_fds, 8 + len(body)) + body
+
+
+def host_call(ticket, stream=0):
+    return struct.pack("<IIQ", stream, 0, ticket)
 
 
 def message(op, body, reply=0, seq=1):
@@ -82,6 +87,7 @@ class Client:
                     fds.frombytes(text)
         equal((data[1], len(fds)), (3, 3))
         self.ring = mmap.mmap(fds[0], RING_BYTES)
+        self.staging = mmap.mmap(fds[1], os.fstat(fds[1]).st_size)
         self.page = mmap.mmap(fds[2], os.fstat(fds[2]).st_size, prot=mmap.PROT_READ)
         try:
             mmap.mmap(fds[2], 4096)
@@ -102,6 +108,7 @@ class Client:
     def __exit__(self, *_):
         self.sock.close()
         self.ring.close()
+        self.staging.close()
         self.page.close()
 
     def place(self, words):
@@ -114,6 +121,10 @@ class Client:
         self.tail = tail & 0xffffffff
         self.ring[0:4] = struct.pack("<I", self.tail)
         futex_wake(self.ring)
+
+    def head(self):
+        """How far the server has read."""
+        return struct.unpack("<I", self.page[0:4])[0]
 
     def is_dropped(self):
         """Whether the server has hung up."""
@@ -132,3 +143,20 @@ class Client:
 def futex_wake(memory):
     word = ctypes.c_uint32.from_buffer(memory)
     ctypes.CDLL(None).syscall(202, ctypes.byref(word), 1, 1 << 30, None, None, 0)
+
+
+def valid_messages():
+    """One of many kinds each, as a well-behaved client would place them."""
+    heap = 0x200000000000
+    return [
+        message(DEVICE_OPEN, struct.pack("<II", 0, 0), 1),
+        message(MEMORY_ALLOC, struct.pack("<IIQ", 0, 0, 1 << 20), 1),
+        message(MEMORY_FREE, struct.pack("<Q", heap)),
+        message(COPY_IN, struct.pack("<IIQII", 0, 0, heap, 0, 4096)),
+        message(FILL, struct.pack("<IIQIIQQQ", 0, 0, heap, 1, 4, 10, 0, 1)),
+        message(LAUNCH, struct.pack("<II6III", 0, 1, 1, 1, 1, 1, 1, 1, 0, 8) + bytes(8)),
+        message(MARK, struct.pack("<IIQ", 0, 0, 7)),
+        message(WATCH, struct.pack("<IIQ", 0, 0, 9)),
+        message(HOST_CALL, struct.pack("<IIQ", 0, 0, 3)),
+        message(MEMORY_OPS, struct.pack("<IIQQII", 0, 1, heap, 5, 1, 1)),
+    ]

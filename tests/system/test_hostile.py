@@ -17,26 +17,8 @@ import time
 import harness
 import mps
 from harness import equal, settled, wait_for
-from session import (Client, COPY_IN, DEVICE_OPEN, FILL, frame, HELLO_TEXTS, HOST_CALL, LAUNCH,
-                     LIBRARY_LOAD, MARK, MEMORY_ALLOC, MEMORY_FREE, MEMORY_OPS, message, REPLIES,
-                     RING_DATA, RING_SIZE, WATCH)
-
-
-def valid_messages():
-    """One of many kinds each, as a well-behaved client would place them."""
-    heap = 0x200000000000
-    return [
-        message(DEVICE_OPEN, struct.pack("<II", 0, 0), 1),
-        message(MEMORY_ALLOC, struct.pack("<IIQ", 0, 0, 1 << 20), 1),
-        message(MEMORY_FREE, struct.pack("<Q", heap)),
-        message(COPY_IN, struct.pack("<IIQII", 0, 0, heap, 0, 4096)),
-        message(FILL, struct.pack("<IIQIIQQQ", 0, 0, heap, 1, 4, 10, 0, 1)),
-        message(LAUNCH, struct.pack("<II6III", 0, 1, 1, 1, 1, 1, 1, 1, 0, 8) + bytes(8)),
-        message(MARK, struct.pack("<IIQ", 0, 0, 7)),
-        message(WATCH, struct.pack("<IIQ", 0, 0, 9)),
-        message(HOST_CALL, struct.pack("<IIQ", 0, 0, 3)),
-        message(MEMORY_OPS, struct.pack("<IIQQII", 0, 1, heap, 5, 1, 1)),
-    ]
+from session import (Client, frame, HELLO_TEXTS, LIBRARY_LOAD, message, REPLIES, RING_DATA,
+                     RING_SIZE, valid_messages)
 
 
 class Watched:

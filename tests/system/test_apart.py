@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Two clients of one server see nothing of each other: memory, variables, streams, errors."""
+
+import os
+import time
+
+import harness
+import mps
+import session
+from harness import equal, wait_for
+
+PATTERN = bytes.fromhex("5ee7c25e")
+
+
+def test_nothing_is_inherited():
+    """Of a client that ended, was killed, or still lives, in a GPU that it filled."""
+    with mps.Service({"SOFTGPU_MEMORY_MIB": "400"}) as service:
+        service.run_ok("spy", "look")
+        server = service.server()
+        for end in ("exit", "kill", "exit"):
+            process = service.popen("spy", "plant")
+            if end == "kill":
+                time.sleep(0.15)
+                process.kill()
+            service.finish(process)
+            service.run_ok("spy", "look")
+        equal(service.servers(), [server])
+
+
+def test_nothing_of_one_that_lives():
+    with mps.Service() as service:
+        holder, _ = hold(service)
+        service.run_ok("spy", "look")
+        go(service, holder)
+
+
+def test_raw_memories_are_new():
+    """Ring, staging and page as the kernel gives them, after others that used theirs."""
+    with mps.Service() as service:
+        for _ in range(2):
+            service.run_ok("spy", "plant")
+            service.run_ok("process1")
+            with session.Client(service) as client:
+                assert not any(client.ring[:]), "the ring has something in it"
+                assert not any(client.staging[:]), "staging has something in it"
+                assert PATTERN not in client.page[:], "the page has another's words"
+
+
+def hold(service):
+    """A client whose NULL stream waits, and where its memory is."""
+    process = service.popen("spy", "hold", service.folder + "/go")
+    line = process.stdout.readline()
+    equal(line.split()[:2], ["spy:", "holding"], line)
+    return process, line.split()[2]
+
+
+def go(service, process):
+    with open(service.folder + "/go", "w", encoding="utf-8"):
+        pass
+    equal(service.finish(process)[:2], (0, "spy: ok\n"))
+
+
+def test_addresses():
+    """Another's address is none: no copy, no fill, no free, nor what it holds."""
+    with mps.Service() as service:
+        process, address = hold(service)
+        service.run_ok("spy", "touch", address)
+        equal(process.poll(), None)
+        go(service, process)
+
+
+def test_null_streams():
+    """One's NULL stream waits for one's own streams alone."""
+    with mps.Service() as service:
+        process, _ = hold(service)
+        for name in ("process1", "process2", "symbols", "events"):
+            service.run_ok(name, timeout=20)
+        equal(process.poll(), None, "it waited no more: the test shows nothing")
+        go(service, process)
+
+
+def test_errors():
+    """Errors are told to him who made them, and to nobody else."""
+    with mps.Service() as service:
+        process, _ = hold(service)
+        neighbour = service.popen("process1", "--seconds", "1")
+        for _ in range(5):
+            service.run_ok("errors")
+        service.run("boxes")
+        for one in (process, neighbour):
+            equal(one.poll(), None)
+        go(service, process)
+        equal(service.finish(neighbour)[:2], (0, "process1: ok\n"))
+
+
+def test_ids_are_ones_own():
+    """Streams, events and libraries of the same numbers in two sessions."""
+    with mps.Service() as service:
+        several = [service.popen(name) for name in ("events", "kernels", "events", "kernels")]
+        for process in several:
+            equal(service.finish(process)[0], 0)
+
+
+def test_words_after_the_end():
+    """One who says that his host functions are done, or takes it back, as his session ends."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        for value in (b"\xff" * 8, bytes(8), b"\x00" * 7 + b"\x80"):
+            with session.Client(service) as client:
+                client.place(session.valid_messages()[0])
+                client.place(session.message(session.HOST_CALL, session.host_call(3)))
+                wait_for("the server to have it", lambda client=client: client.head() == client.tail)
+                client.sock.close()
+                until = time.monotonic() + 0.1
+                while time.monotonic() < until:
+                    for stream in range(0, 64):
+                        at = session.DONE + 8 * stream
+                        client.ring[at:at + 8] = value
+                    client.ring[0:4] = os.urandom(4)
+            wait_for("its end", lambda: not service.clients(server), 5)
+        service.run_ok("callbacks")
+        equal(service.servers(), [server])
+
+
+if __name__ == "__main__":
+    harness.main(globals())
