@@ -8,7 +8,10 @@
  */
 
 #include "module.h"
+#include "ptx_parse.h"
+#include "ptx_texts.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +20,7 @@
 #define WRAPPER_MAGIC 0x466243b1u
 #define FATBIN_MAGIC 0xba55ed50u
 #define ELF_MAGIC 0x464c457fu
-#define ELF_HEADER_SIZE 64
+#define WRAPPER_LINKED 2u
 #define IMAGE_MAX ((size_t)1 << 30)
 #define LOG_SIZE 2048
 
@@ -25,7 +28,7 @@ struct fatbin_wrapper {
 	uint32_t magic;
 	uint32_t version;
 	const void *data;
-	void *rest;
+	void *const *parts; /* of a linked one: a list up to NULL */
 };
 
 struct fatbin_header {
@@ -35,23 +38,34 @@ struct fatbin_header {
 	uint64_t body_size;
 };
 
-CUresult image_find(const void *image, const void **ret_image, size_t *ret_size)
+static CUresult elf_size(const uint8_t *image, size_t *ret_size)
 {
-	struct fatbin_wrapper wrapper;
+	Elf64_Ehdr head;
+	size_t size = sizeof(head);
+
+	memcpy(&head, image, sizeof(head));
+	if (head.e_shoff > IMAGE_MAX)
+		return CUDA_ERROR_INVALID_IMAGE;
+	for (unsigned i = 0; i < head.e_shnum; i++) {
+		Elf64_Shdr section;
+
+		memcpy(&section, image + head.e_shoff + i * sizeof(section), sizeof(section));
+		if (section.sh_offset > IMAGE_MAX || section.sh_size > IMAGE_MAX)
+			return CUDA_ERROR_INVALID_IMAGE;
+		if (section.sh_type != SHT_NOBITS)
+			size = MAX(size, section.sh_offset + section.sh_size);
+	}
+	*ret_size = MAX(size, head.e_shoff + head.e_shnum * sizeof(Elf64_Shdr));
+	return CUDA_SUCCESS;
+}
+
+/* Of one image, without a wrapper. */
+static CUresult image_size(const void *image, size_t *ret_size)
+{
 	struct fatbin_header header;
 	uint32_t magic;
 
-	if (!image)
-		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&magic, image, sizeof(magic));
-	if (magic == WRAPPER_MAGIC) {
-		memcpy(&wrapper, image, sizeof(wrapper));
-		image = wrapper.data;
-		if (!image)
-			return CUDA_ERROR_INVALID_IMAGE;
-		memcpy(&magic, image, sizeof(magic));
-	}
-	*ret_image = image;
 	switch (magic) {
 	case FATBIN_MAGIC:
 		memcpy(&header, image, sizeof(header));
@@ -60,12 +74,68 @@ CUresult image_find(const void *image, const void **ret_image, size_t *ret_size)
 		*ret_size = header.header_size + header.body_size;
 		return CUDA_SUCCESS;
 	case ELF_MAGIC:
-		*ret_size = ELF_HEADER_SIZE;
-		return CUDA_SUCCESS;
+		return elf_size(image, ret_size);
 	default:
 		*ret_size = strlen(image) + 1;
 		return CUDA_SUCCESS;
 	}
+}
+
+static CUresult copy_one(const void *image, void **ret_copy, size_t *ret_size)
+{
+	CUresult result = image_size(image, ret_size);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_copy = malloc(*ret_size);
+	if (!*ret_copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(*ret_copy, image, *ret_size);
+	return CUDA_SUCCESS;
+}
+
+/* What nvcc has linked is machine code; the parts it was linked from are there too. */
+static CUresult copy_linked(void *const *parts, void **ret_copy, size_t *ret_size)
+{
+	_cleanup_(ptx_texts_fini) struct ptx_texts texts = {0};
+	char said[LOG_SIZE] = "";
+	struct ptx_log log = {.text = said, .size = sizeof(said)};
+
+	for (; *parts; parts++) {
+		size_t size;
+		CUresult result = image_size(*parts, &size);
+		int r;
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		r = ptx_texts_add(&texts, *parts, size, &log);
+		if (r == 0)
+			continue;
+		fprintf(stderr, "softgpu: cannot link an image: %s\n", said);
+		return r == -ENOEXEC  ? CUDA_ERROR_NO_BINARY_FOR_GPU
+		       : r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+				      : CUDA_ERROR_INVALID_IMAGE;
+	}
+	return ptx_texts_link(&texts, ret_copy, ret_size) == 0 ? CUDA_SUCCESS
+							       : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult image_copy(const void *image, void **ret_copy, size_t *ret_size)
+{
+	struct fatbin_wrapper wrapper;
+	uint32_t magic;
+
+	if (!image)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&magic, image, sizeof(magic));
+	if (magic != WRAPPER_MAGIC)
+		return copy_one(image, ret_copy, ret_size);
+	memcpy(&wrapper, image, sizeof(wrapper));
+	if (!wrapper.data)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (wrapper.version == WRAPPER_LINKED && wrapper.parts && wrapper.parts[0])
+		return copy_linked(wrapper.parts, ret_copy, ret_size);
+	return copy_one(wrapper.data, ret_copy, ret_size);
 }
 
 CUresult image_read(const char *path, void **ret_image, size_t *ret_size)

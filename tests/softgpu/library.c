@@ -181,13 +181,9 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
 	if (!library || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
 		(numLibraryOptions && !libraryOptions))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = image_find(code, &code, &size);
+	result = image_copy(code, &image, &size);
 	if (result != CUDA_SUCCESS)
 		return result;
-	image = malloc(size);
-	if (!image)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(image, code, size);
 	return library_new(
 		library, image, size, &(struct jit){numJitOptions, jitOptions, jitOptionsValues});
 }

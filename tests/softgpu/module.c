@@ -252,13 +252,14 @@ static CUresult module_load(CUmodule *ret, const void *image, size_t size, const
 
 static CUresult module_load_data(CUmodule *ret, const void *image, const struct jit *jit)
 {
+	_cleanup_free_ void *copy = NULL;
 	size_t size;
 	CUresult result;
 
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = image_find(image, &image, &size);
-	return result == CUDA_SUCCESS ? module_load(ret, image, size, jit) : result;
+	result = image_copy(image, &copy, &size);
+	return result == CUDA_SUCCESS ? module_load(ret, copy, size, jit) : result;
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)

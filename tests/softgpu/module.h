@@ -68,8 +68,11 @@ struct kernel {
 	struct settings settings;
 };
 
-/* Where an image begins and how long it is; its wrapper, if any, taken off. */
-CUresult image_find(const void *image, const void **ret_image, size_t *ret_size);
+/*
+ * An image as a program hands it over, its wrapper taken off; of one that nvcc
+ * has linked, its parts. The caller frees the copy.
+ */
+CUresult image_copy(const void *image, void **ret_copy, size_t *ret_size);
 
 /* The whole file; NUL behind it. The caller frees. */
 CUresult image_read(const char *path, void **ret_image, size_t *ret_size);

@@ -88,7 +88,8 @@ struct ptx_fault {
 
 /*
  * Loads PTX text (NUL within size), a fatbin (magic ba55ed50; compressed
- * entries with LZ4 or zstd), or a cubin-only image, which is refused.
+ * entries with LZ4 or zstd), or what the linker made (ptx_texts.h); another
+ * cubin is refused.
  * The image may go away afterwards. On failure 'log' says what and where, and
  * names an instruction that is not known.
  * -ENOEXEC: no PTX in it. -EINVAL: malformed. -ENOTSUP: unknown instruction

@@ -59,9 +59,11 @@ static int layout_functions(struct ptx_module *module, struct ptx_unit *unit, st
 
 /* The address that an initial value holds. */
 static int layout_reloc(struct ptx_module *module, struct ptx_unit *unit,
-	struct ptx_global_code *global, const struct ptx_init *init, struct ptx_log *log)
+	const struct ptx_scope *scope, struct ptx_global_code *global, const struct ptx_init *init,
+	struct ptx_log *log)
 {
-	struct ptx_symbol *symbol = ptx_symbol_find_in(unit, &unit->root, init->symbol);
+	uint32_t index;
+	struct ptx_symbol *symbol = ptx_symbol_find(unit, scope, init->symbol, &index);
 	struct ptx_reloc *reloc = ptx_arena_alloc(&module->arena, sizeof(*reloc));
 
 	if (!reloc)
@@ -103,7 +105,7 @@ static int layout_values(struct ptx_module *module, struct ptx_unit *unit,
 			memcpy(global->bytes + init->offset, &init->value, MIN(init->size, 8u));
 			continue;
 		}
-		r = layout_reloc(module, unit, global, init, log);
+		r = layout_reloc(module, unit, symbol->home, global, init, log);
 		if (r < 0)
 			return r;
 	}

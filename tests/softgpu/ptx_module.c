@@ -8,13 +8,10 @@
 #include <string.h>
 
 #include "base.h"
-#include "fatbin.h"
 #include "ptx.h"
 #include "ptx_layout.h"
+#include "ptx_texts.h"
 #include "ptx_translate.h"
-
-/* The architecture that the software GPU says it has. */
-#define ARCH_MAX 90u
 
 /*
  * What a device's compiler would need, guessed from the registers that the
@@ -52,14 +49,16 @@ static int translate_module(struct ptx_module *module, struct ptx_unit *unit, st
 	return 0;
 }
 
-static int load_text(struct ptx_module *module, const char *text, size_t len, struct ptx_log *log)
+static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, struct ptx_log *log)
 {
 	_cleanup_(ptx_unit_fini) struct ptx_unit unit = {0};
 	int r;
 
-	r = ptx_parse(&unit, text, len, log);
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < texts->n; i++) {
+		r = ptx_parse(&unit, texts->texts[i], strlen(texts->texts[i]), log);
+		if (r < 0)
+			return r;
+	}
 	r = ptx_layout_module(module, &unit, log);
 	if (r < 0)
 		return r;
@@ -76,23 +75,6 @@ static int load_text(struct ptx_module *module, const char *text, size_t len, st
 	return 0;
 }
 
-static int load_fatbin(
-	struct ptx_module *module, const void *image, size_t size, struct ptx_log *log)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t len;
-	int r;
-
-	r = fatbin_find_ptx(image, size, ARCH_MAX, &text, &len);
-	if (r == -ENOEXEC)
-		return ptx_log_fail(log, r, 0, "no PTX for sm_%u or lower in the fatbin", ARCH_MAX);
-	if (r == -ENOMEM)
-		return ptx_log_fail(log, r, 0, "out of memory");
-	if (r < 0)
-		return ptx_log_fail(log, -EINVAL, 0, "malformed fatbin");
-	return load_text(module, text, len, log);
-}
-
 static void module_freep(struct ptx_module **module)
 {
 	ptx_module_free(*module);
@@ -102,6 +84,7 @@ int ptx_module_new(
 	const void *image, size_t size, char *log, size_t log_size, struct ptx_module **ret_module)
 {
 	_cleanup_(module_freep) struct ptx_module *module = NULL;
+	_cleanup_(ptx_texts_fini) struct ptx_texts texts = {0};
 	struct ptx_log message = {.text = log, .size = log_size};
 	int r;
 
@@ -110,12 +93,9 @@ int ptx_module_new(
 	module = calloc(1, sizeof(*module));
 	if (!module)
 		return ptx_log_fail(&message, -ENOMEM, 0, "out of memory");
-	if (fatbin_is(image, size))
-		r = load_fatbin(module, image, size, &message);
-	else if (size >= 4 && !memcmp(image, "\177ELF", 4))
-		r = ptx_log_fail(&message, -ENOEXEC, 0, "a cubin without PTX");
-	else
-		r = load_text(module, image, strnlen(image, size), &message);
+	r = ptx_texts_add(&texts, image, size, &message);
+	if (r == 0)
+		r = load_texts(module, &texts, &message);
 	if (r < 0)
 		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	*ret_module = TAKE_PTR(module);

@@ -13,10 +13,10 @@
 #include "base.h"
 #include "ptx_parser.h"
 
-static struct ptx_symbol *declare_function(struct ptx_parser *parser, const char *name)
+static struct ptx_symbol *declare_function(
+	struct ptx_parser *parser, const char *name, struct ptx_linkage linkage)
 {
-	struct ptx_unit *unit = parser->unit;
-	struct ptx_symbol *symbol = ptx_symbol_find_in(unit, &unit->root, name);
+	struct ptx_symbol *symbol = ptx_parser_declared(parser, name, linkage);
 
 	if (symbol && symbol->kind == PTX_SYMBOL_FUNC)
 		return symbol;
@@ -24,11 +24,13 @@ static struct ptx_symbol *declare_function(struct ptx_parser *parser, const char
 		ptx_parser_fail(parser, -EINVAL, "'%s' is declared twice", name);
 		return NULL;
 	}
-	symbol = ptx_symbol_add(unit, &unit->root, name, PTX_SYMBOL_FUNC);
+	symbol = ptx_symbol_add(
+		parser->unit, ptx_parser_scope(parser, linkage), name, PTX_SYMBOL_FUNC);
 	if (!symbol) {
 		ptx_parser_fail(parser, -ENOMEM, "out of memory");
 		return NULL;
 	}
+	symbol->home = parser->file;
 	symbol->function = ptx_parser_alloc(parser, sizeof(*symbol->function));
 	if (symbol->function)
 		symbol->function->symbol = symbol;
@@ -140,65 +142,122 @@ static void link_function(struct ptx_unit *unit, struct ptx_function *function)
 	unit->functions_tail = &function->next;
 }
 
-void ptx_parse_function(struct ptx_parser *parser, bool is_entry)
+static void unlink_function(struct ptx_unit *unit, struct ptx_function *function)
 {
-	struct ptx_function *function, head = {.is_entry = is_entry};
-	struct ptx_symbol *symbol;
+	struct ptx_function **link = &unit->functions;
 
-	ptx_parser_push(parser);
-	head.scope = parser->scope;
-	if (!is_entry && ptx_parser_accept(parser, '('))
-		parse_params(parser, &head.results, &head.n_results);
-	symbol = declare_function(parser, ptx_parser_word(parser));
-	if (parser->log->error || !symbol)
-		return;
-	function = symbol->function;
-	head.symbol = symbol;
-	if (ptx_parser_accept(parser, '('))
-		parse_params(parser, &head.params, &head.n_params);
-	while (parser->lex.token.kind == PTX_TOKEN_DOT)
-		parse_tuning(parser, &head);
-	if (function->has_body && !ptx_lex_is(&parser->lex, ';')) {
+	while (*link != function)
+		link = &(*link)->next;
+	*link = function->next;
+	if (unit->functions_tail == &function->next)
+		unit->functions_tail = link;
+}
+
+/* Which function a body is to be of; NULL after a failure. */
+static struct ptx_function *define_function(
+	struct ptx_parser *parser, struct ptx_symbol *symbol, struct ptx_linkage linkage)
+{
+	struct ptx_function *known = symbol->function;
+
+	if (!known->has_body)
+		return known;
+	if (symbol->home == parser->file || (!linkage.is_weak && !symbol->is_weak)) {
 		ptx_parser_fail(parser, -EINVAL, "'%s' is defined twice", symbol->name);
-		return;
+		return NULL;
 	}
-	if (!function->has_body)
-		*function = head;
+	/* A weak one that comes second is read and dropped; one that came first gives way. */
+	if (!linkage.is_weak) {
+		unlink_function(parser->unit, known);
+		*known = (struct ptx_function){.symbol = symbol};
+		return known;
+	}
+	return ptx_parser_alloc(parser, sizeof(struct ptx_function));
+}
+
+static void parse_function_body(
+	struct ptx_parser *parser, const struct ptx_function *head, struct ptx_linkage linkage)
+{
+	struct ptx_symbol *symbol = head->symbol;
+	struct ptx_function *function = define_function(parser, symbol, linkage);
+
+	if (!function)
+		return;
+	*function = *head;
+	function->has_body = true;
+	parser->function = function;
+	ptx_parse_body(parser);
+	parser->function = NULL;
+	if (function != symbol->function)
+		return;
+	link_function(parser->unit, function);
+	symbol->home = parser->file;
+	symbol->is_weak = linkage.is_weak;
+}
+
+static struct ptx_symbol *parse_head(
+	struct ptx_parser *parser, struct ptx_function *head, struct ptx_linkage linkage)
+{
+	ptx_parser_push(parser);
+	head->scope = parser->scope;
+	if (!head->is_entry && ptx_parser_accept(parser, '('))
+		parse_params(parser, &head->results, &head->n_results);
+	parser->scope = parser->file;
+	head->symbol = declare_function(parser, ptx_parser_word(parser), linkage);
+	parser->scope = head->scope;
+	if (parser->log->error || !head->symbol)
+		return NULL;
+	if (ptx_parser_accept(parser, '('))
+		parse_params(parser, &head->params, &head->n_params);
+	while (parser->lex.token.kind == PTX_TOKEN_DOT)
+		parse_tuning(parser, head);
+	return head->symbol;
+}
+
+void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_linkage linkage)
+{
+	struct ptx_function head = {.is_entry = is_entry};
+	struct ptx_symbol *symbol = parse_head(parser, &head, linkage);
+
+	if (!symbol)
+		return;
 	if (ptx_parser_accept(parser, '{')) {
-		function->has_body = true;
-		parser->function = function;
-		ptx_parse_body(parser);
-		parser->function = NULL;
-		link_function(parser->unit, function);
+		parse_function_body(parser, &head, linkage);
 	} else {
 		ptx_parser_expect(parser, ';');
+		if (!symbol->function->has_body)
+			*symbol->function = head;
 	}
-	parser->scope = &parser->unit->root;
+	parser->scope = parser->file;
 }
 
 /* .target sm_90a, texmode_independent */
 static void parse_target(struct ptx_parser *parser)
 {
+	uint32_t arch = 0;
+
 	do {
 		const char *word = ptx_parser_word(parser);
 
 		if (!strncmp(word, "sm_", 3))
 			for (word += 3; isdigit((unsigned char)*word); word++)
-				parser->unit->arch =
-					(parser->unit->arch * 10 + (uint32_t)(*word - '0')) % 1000;
+				arch = (arch * 10 + (uint32_t)(*word - '0')) % 1000;
 	} while (ptx_parser_accept(parser, ','));
+	parser->unit->arch = MAX(parser->unit->arch, arch);
 }
 
 /* .alias name, function; */
 static void parse_alias(struct ptx_parser *parser)
 {
-	struct ptx_symbol *alias = declare_function(parser, ptx_parser_word(parser));
+	/* Both were declared before. */
+	const struct ptx_linkage any = {.is_global = true};
+	struct ptx_symbol *alias = declare_function(parser, ptx_parser_word(parser), any);
 	struct ptx_symbol *target;
 
 	ptx_parser_expect(parser, ',');
-	target = declare_function(parser, ptx_parser_word(parser));
+	target = declare_function(parser, ptx_parser_word(parser), any);
 	ptx_parser_expect(parser, ';');
-	if (parser->log->error)
+	/* Another text may have said so already. */
+	if (parser->log->error || alias->function == target->function)
 		return;
 	if (!target->function->has_body || alias->function->has_body)
 		ptx_parser_fail(parser, -EINVAL, "'%s' can't be another name of '%s'", alias->name,
@@ -229,20 +288,23 @@ static void parse_declaration(struct ptx_parser *parser)
 	};
 	struct ptx_linkage linkage = {0};
 
-	for (;;) {
+	for (;; linkage.is_global = true) {
 		if (ptx_parser_accept_dot(parser, "extern"))
 			linkage.is_extern = true;
-		else if (!ptx_parser_accept_dot(parser, "weak") &&
-			 !ptx_parser_accept_dot(parser, "visible") &&
-			 !ptx_parser_accept_dot(parser, "common"))
+		else if (ptx_parser_accept_dot(parser, "weak") ||
+			 ptx_parser_accept_dot(parser, "common"))
+			linkage.is_weak = true;
+		else if (!ptx_parser_accept_dot(parser, "visible"))
 			break;
 	}
 	if (ptx_parser_accept_dot(parser, "entry")) {
-		ptx_parse_function(parser, true);
+		/* A kernel is found by its name, whatever it says. */
+		linkage.is_global = true;
+		ptx_parse_function(parser, true, linkage);
 		return;
 	}
 	if (ptx_parser_accept_dot(parser, "func")) {
-		ptx_parse_function(parser, false);
+		ptx_parse_function(parser, false, linkage);
 		return;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(spaces); i++) {
@@ -278,8 +340,12 @@ static void parse_module(struct ptx_parser *parser)
 
 int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_log *log)
 {
-	struct ptx_parser parser = {.unit = unit, .log = log, .scope = &unit->root};
+	struct ptx_scope *file = ptx_arena_alloc(&unit->arena, sizeof(*file));
+	struct ptx_parser parser = {.unit = unit, .log = log, .file = file, .scope = file};
 
+	if (!file)
+		return ptx_log_fail(log, -ENOMEM, 0, "out of memory");
+	file->parent = &unit->root;
 	ptx_lex_init(&parser.lex, text, len);
 	if (!ptx_parser_accept_dot(&parser, "version"))
 		return ptx_log_fail(log, -EINVAL, 1, "no '.version' at the start");

@@ -31,6 +31,7 @@ struct ptx_scope {
 struct ptx_symbol {
 	struct ptx_symbol *next; /* in its hash bucket */
 	const struct ptx_scope *scope;
+	const struct ptx_scope *home; /* of what is defined: where its text says so */
 	const char *name;
 	enum ptx_symbol_kind kind;
 	enum ptx_type type;
@@ -43,6 +44,7 @@ struct ptx_symbol {
 	uint64_t size; /* bytes */
 	uint32_t align;
 	bool is_extern;
+	bool is_weak;
 	bool is_unsized;
 	bool is_managed;
 	bool is_global_scope;
@@ -125,9 +127,10 @@ struct ptx_log {
 	int error; /* 0 or -errno */
 };
 
+/* What was read of one text, or of several that are linked. */
 struct ptx_unit {
 	struct ptx_arena arena;
-	struct ptx_scope root;
+	struct ptx_scope root; /* what all texts see; within it each has a scope of its own */
 	struct ptx_symbol **buckets;
 	uint32_t n_buckets;
 	uint32_t n_symbols;
@@ -142,7 +145,11 @@ struct ptx_unit {
 int ptx_log_fail(struct ptx_log *log, int error, uint32_t line, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Parses a module. On failure the unit is to be freed all the same. */
+/*
+ * Parses a text into the unit; another one joins those before: what they say is
+ * extern, visible, weak or common is theirs together, all else each one's own.
+ * On failure the unit is to be freed all the same.
+ */
 int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_log *log);
 void ptx_unit_fini(struct ptx_unit *unit);
 

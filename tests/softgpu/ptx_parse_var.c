@@ -311,21 +311,30 @@ static void parse_count(struct ptx_parser *parser, struct ptx_symbol *symbol)
 }
 
 /* A name that was declared extern before, or a new symbol. */
-static struct ptx_symbol *declare(
-	struct ptx_parser *parser, const char *name, enum ptx_symbol_kind kind, bool is_extern)
+static struct ptx_symbol *declare(struct ptx_parser *parser, const char *name,
+	enum ptx_symbol_kind kind, struct ptx_linkage linkage)
 {
-	struct ptx_symbol *symbol = ptx_symbol_find_in(parser->unit, parser->scope, name);
+	struct ptx_symbol *symbol = ptx_parser_declared(parser, name, linkage);
+	bool is_same = symbol && symbol->kind == kind;
 
-	if (symbol && symbol->kind == kind && (symbol->is_extern || is_extern))
+	if (is_same && (symbol->is_extern || linkage.is_extern))
+		return symbol;
+	if (is_same && symbol->home != parser->file && (symbol->is_weak || linkage.is_weak))
 		return symbol;
 	if (symbol) {
 		ptx_parser_fail(parser, -EINVAL, "'%s' is declared twice", name);
 		return NULL;
 	}
-	symbol = ptx_symbol_add(parser->unit, parser->scope, name, kind);
+	symbol = ptx_symbol_add(parser->unit, ptx_parser_scope(parser, linkage), name, kind);
 	if (!symbol)
 		ptx_parser_fail(parser, -ENOMEM, "out of memory");
 	return symbol;
+}
+
+/* Whether the declaration just read says less than what was known before. */
+static bool is_weaker(const struct ptx_symbol *known, const struct ptx_symbol *read)
+{
+	return !known->is_extern && (read->is_extern || read->is_weak);
 }
 
 static struct ptx_symbol *parse_declarator(
@@ -339,8 +348,7 @@ static struct ptx_symbol *parse_declarator(
 
 	if (parser->log->error)
 		return NULL;
-	symbol = declare(
-		parser, name, is_reg ? PTX_SYMBOL_REG : PTX_SYMBOL_VAR, decl->linkage.is_extern);
+	symbol = declare(parser, name, is_reg ? PTX_SYMBOL_REG : PTX_SYMBOL_VAR, decl->linkage);
 	if (!symbol)
 		return NULL;
 	is_new = symbol->type == PTX_NONE;
@@ -350,6 +358,9 @@ static struct ptx_symbol *parse_declarator(
 	symbol->line = parser->lex.line;
 	symbol->is_managed = decl->is_managed;
 	symbol->is_extern = decl->linkage.is_extern;
+	symbol->is_weak = decl->linkage.is_weak;
+	symbol->home = parser->scope;
+	symbol->inits = NULL;
 	if (is_reg && ptx_parser_accept(parser, '<'))
 		parse_count(parser, symbol);
 	parse_dims(parser, symbol, &dims);
@@ -358,7 +369,7 @@ static struct ptx_symbol *parse_declarator(
 		initialise(parser, symbol, decl, &dims);
 	if (is_new)
 		keep_variable(parser, symbol);
-	else if (!known.is_extern)
+	else if (is_weaker(&known, symbol))
 		*symbol = known;
 	return symbol;
 }

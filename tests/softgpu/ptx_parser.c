@@ -137,6 +137,24 @@ void *ptx_parser_grow(struct ptx_parser *parser, void *array, size_t n, size_t i
 	return more;
 }
 
+struct ptx_symbol *ptx_parser_declared(
+	struct ptx_parser *parser, const char *name, struct ptx_linkage linkage)
+{
+	struct ptx_symbol *symbol = ptx_symbol_find_in(parser->unit, parser->scope, name);
+
+	if (symbol || parser->scope != parser->file)
+		return symbol;
+	symbol = ptx_symbol_find_in(parser->unit, &parser->unit->root, name);
+	return symbol && (linkage.is_global || symbol->home == parser->file) ? symbol : NULL;
+}
+
+const struct ptx_scope *ptx_parser_scope(
+	const struct ptx_parser *parser, struct ptx_linkage linkage)
+{
+	return linkage.is_global && parser->scope == parser->file ? &parser->unit->root
+								  : parser->scope;
+}
+
 void ptx_parser_push(struct ptx_parser *parser)
 {
 	struct ptx_scope *scope = ptx_parser_alloc(parser, sizeof(*scope));

@@ -15,6 +15,7 @@ struct ptx_parser {
 	struct ptx_unit *unit;
 	struct ptx_lex lex;
 	struct ptx_log *log;
+	struct ptx_scope *file; /* of this text */
 	struct ptx_scope *scope;
 	struct ptx_function *function; /* whose body is being read, or NULL */
 	bool in_params;                /* between the parentheses of a function's head */
@@ -22,7 +23,9 @@ struct ptx_parser {
 
 /* What stands before a declaration. */
 struct ptx_linkage {
+	bool is_global; /* extern, visible, weak or common: one name for all texts */
 	bool is_extern;
+	bool is_weak; /* another definition may take its place */
 };
 
 void ptx_parser_fail(struct ptx_parser *parser, int error, const char *format, ...)
@@ -48,6 +51,13 @@ void *ptx_parser_grow(struct ptx_parser *parser, void *array, size_t n, size_t i
 void ptx_parser_push(struct ptx_parser *parser);
 void ptx_parser_pop(struct ptx_parser *parser);
 
+/* The symbol of a declaration, if this or, where they share it, another text has it already. */
+struct ptx_symbol *ptx_parser_declared(
+	struct ptx_parser *parser, const char *name, struct ptx_linkage linkage);
+/* Where a new one of that linkage belongs. */
+const struct ptx_scope *ptx_parser_scope(
+	const struct ptx_parser *parser, struct ptx_linkage linkage);
+
 /*
  * One or more variables of `space', whose directive was just taken. Stops
  * before what ends the declaration. Returns the last symbol, NULL on failure.
@@ -56,7 +66,7 @@ struct ptx_symbol *ptx_parse_variables(
 	struct ptx_parser *parser, enum ptx_space space, struct ptx_linkage linkage);
 
 /* A function from its ".entry" or ".func", which was just taken. */
-void ptx_parse_function(struct ptx_parser *parser, bool is_entry);
+void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_linkage linkage);
 
 /* Statements up to the brace that closes the body, whose opening was taken. */
 void ptx_parse_body(struct ptx_parser *parser);
