@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The size of an image: a fatbin, its wrapper, an ELF file or PTX text. Any
- * thread. Reads the program's own memory.
+ * The size of an image: a fatbin, its wrapper, an ELF file or PTX text; and the
+ * parts of a linked one. Any thread. Reads the program's own memory.
  *
  * Invariant: sizes are computed from the image's own heads and nowhere else.
  */
@@ -11,9 +11,12 @@
 #include <string.h>
 
 #include "base.h"
+#include "bounds.h"
 #include "image.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
+/* Its code was linked, from fatbins that the driver can link anew for another GPU. */
+#define WRAPPER_LINKED 2u
 #define FATBIN_MAGIC 0xba55ed50u
 
 /* What nvcc puts into .nvFatBinSegment; later versions have more fields behind. */
@@ -21,6 +24,7 @@ struct wrapper {
 	uint32_t magic;
 	uint32_t version;
 	const void *data;
+	const void *const *parts; /* of WRAPPER_LINKED: a list up to NULL */
 };
 
 struct fatbin_head {
@@ -91,5 +95,65 @@ int image_find(const void *image, const void **ret_data, size_t *ret_size)
 	else
 		return -EBADMSG;
 	*ret_data = image;
+	return 0;
+}
+
+/* The list of parts; NULL: the image has none. */
+static const void *const *find_parts(const void *image)
+{
+	struct wrapper wrapper;
+	uint32_t magic;
+
+	if (is_text(image))
+		return NULL;
+	memcpy(&magic, image, sizeof(magic));
+	if (magic != WRAPPER_MAGIC)
+		return NULL;
+	memcpy(&wrapper, image, sizeof(wrapper));
+	return wrapper.version == WRAPPER_LINKED && wrapper.parts && wrapper.parts[0]
+		       ? wrapper.parts
+		       : NULL;
+}
+
+/* Puts a fatbin behind those that are there. */
+static int append(uint8_t **bytes, size_t *size, const void *image)
+{
+	size_t at = ALIGN_UP(*size, (size_t)IMAGE_PART_ALIGN), more;
+	const void *data;
+	uint32_t magic;
+	uint8_t *longer;
+
+	if (image_find(image, &data, &more) < 0)
+		return -EBADMSG;
+	memcpy(&magic, data, MIN(more, sizeof(magic)));
+	if (more < sizeof(struct fatbin_head) || magic != FATBIN_MAGIC)
+		return -EBADMSG;
+	longer = realloc(*bytes, at + more);
+	if (!longer)
+		return -ENOMEM;
+	memset(longer + *size, 0, at - *size);
+	memcpy(longer + at, data, more);
+	*bytes = longer;
+	*size = at + more;
+	return 0;
+}
+
+int image_join(const void *image, void **ret_bytes, size_t *ret_size)
+{
+	const void *const *parts = find_parts(image);
+	_cleanup_free_ uint8_t *bytes = NULL;
+	size_t size = 0;
+	int r;
+
+	*ret_bytes = NULL;
+	if (!parts)
+		return 0;
+	r = append(&bytes, &size, image);
+	for (unsigned n = 1; r == 0 && *parts; parts++, n++)
+		r = n < IMAGE_PARTS_MAX ? append(&bytes, &size, *parts) : -EBADMSG;
+	if (r < 0)
+		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
+	*ret_bytes = TAKE_PTR(bytes);
+	*ret_size = size;
 	return 0;
 }

@@ -111,13 +111,17 @@ static CUresult send_image(
 CUresult library_load(const void *image, struct context *context, const struct jit *jit,
 	struct library **ret_library)
 {
+	_cleanup_free_ void *joined = NULL;
 	struct library *library;
 	const void *data;
 	CUresult result;
 	size_t size;
+	int r = image_find(image, &data, &size);
 
-	if (image_find(image, &data, &size) < 0)
-		return CUDA_ERROR_INVALID_IMAGE;
+	if (r == 0)
+		r = image_join(image, &joined, &size);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
 	if (size == 0 || size > WIRE_IMAGE_MAX)
 		return CUDA_ERROR_INVALID_IMAGE;
 	library = slab_take(&libraries);
@@ -125,7 +129,7 @@ CUresult library_load(const void *image, struct context *context, const struct j
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&library->lock, NULL);
 	library->context = context;
-	result = send_image(data, size, library, jit);
+	result = send_image(joined ? joined : data, size, library, jit);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&libraries, library);
 		return result;

@@ -35,6 +35,13 @@
 /* A dead client's kernels may run this long before they cost the server (MPS_GRACE_MS). */
 #define GRACE_MS_DEFAULT 10000
 
+/*
+ * Fatbins of an image that nvcc has linked, itself among them: one for each of a program's files.
+ * They lie one after the other, each at such a multiple.
+ */
+#define IMAGE_PARTS_MAX 16384
+#define IMAGE_PART_ALIGN 8
+
 /* Sessions of one server. Bounds tables and threads, not users: nobody has met it. */
 #define SESSIONS_MAX 1024
 

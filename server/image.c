@@ -14,11 +14,24 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "bounds.h"
 #include "image.h"
 #include "shm.h"
 
 #define FATBIN_MAGIC 0xba55ed50u
 #define TMPFS 0x01021994
+
+/* How nvcc hands the driver a linked image, which it may link anew from its parts. */
+#define WRAPPER_MAGIC 0x466243b1u
+#define WRAPPER_LINKED 2u
+
+struct image_linked {
+	uint32_t magic;
+	uint32_t version;
+	const void *data;
+	const void *const *list; /* parts */
+	const void *parts[];     /* up to NULL */
+};
 
 /* The head of a fatbin; its size is all that follows the head. */
 struct fatbin_head {
@@ -56,6 +69,53 @@ static bool shape_ok(const void *data, size_t size)
 			return range_ok(head.head_size, head.size, size);
 	}
 	return ((const char *)data)[size - 1] == 0;
+}
+
+/* The fatbin behind that at `at', or 0: the last one was it. */
+static size_t next_part(const uint8_t *data, size_t size, size_t at)
+{
+	struct fatbin_head head;
+
+	memcpy(&head, data + at, sizeof(head));
+	at = ALIGN_UP(at + head.head_size + head.size, (size_t)IMAGE_PART_ALIGN);
+	if (!range_ok(at, sizeof(head), size))
+		return 0;
+	memcpy(&head, data + at, sizeof(head));
+	return head.magic == FATBIN_MAGIC ? at : 0;
+}
+
+/*
+ * Finds what lies behind the first fatbin; the bytes have its shape. 0,
+ * -EBADMSG or -ENOMEM; nothing behind it is fine.
+ */
+static int find_parts(const uint8_t *data, size_t size, struct image_linked **ret_linked)
+{
+	_cleanup_free_ struct image_linked *linked = NULL;
+	size_t n = 0, at = 0;
+	uint32_t magic = 0;
+
+	memcpy(&magic, data, MIN(size, sizeof(magic)));
+	*ret_linked = NULL;
+	if (magic != FATBIN_MAGIC || size < sizeof(struct fatbin_head))
+		return 0;
+	while ((at = next_part(data, size, at))) {
+		if (++n > IMAGE_PARTS_MAX || !shape_ok(data + at, size - at))
+			return -EBADMSG;
+	}
+	if (n == 0)
+		return 0;
+	linked = calloc(1, sizeof(*linked) + (n + 1) * sizeof(linked->parts[0]));
+	if (!linked)
+		return -ENOMEM;
+	linked->magic = WRAPPER_MAGIC;
+	linked->version = WRAPPER_LINKED;
+	linked->data = data;
+	linked->list = linked->parts;
+	n = 0;
+	while ((at = next_part(data, size, at)))
+		linked->parts[n++] = data + at;
+	*ret_linked = TAKE_PTR(linked);
+	return 0;
 }
 
 /*
@@ -131,6 +191,7 @@ static struct image *find_equal(const struct image *like)
 static void image_free(struct image *image)
 {
 	munmap((void *)(uintptr_t)image->data, image->size);
+	free(image->linked);
 	free(image);
 }
 
@@ -138,16 +199,25 @@ static void image_free(struct image *image)
 static int image_new(void *data, size_t size, struct image **ret_image)
 {
 	struct image *image = calloc(1, sizeof(*image));
+	int r = -ENOMEM;
 
-	if (!image) {
+	if (image)
+		r = shape_ok(data, size) ? find_parts(data, size, &image->linked) : -EBADMSG;
+	if (r < 0) {
 		munmap(data, size);
-		return -ENOMEM;
+		free(image);
+		return r;
 	}
 	image->data = data;
 	image->size = size;
 	image->hash = hash_bytes(data, size);
 	*ret_image = image;
 	return 0;
+}
+
+const void *image_code(const struct image *image)
+{
+	return image->linked ? (const void *)image->linked : image->data;
 }
 
 int image_get(int fd, size_t size, struct image **ret_image)
@@ -162,10 +232,6 @@ int image_get(int fd, size_t size, struct image **ret_image)
 	r = shm_map_image(fd, size, &data);
 	if (r < 0)
 		return r;
-	if (!shape_ok(data, size)) {
-		munmap(data, size);
-		return -EBADMSG;
-	}
 	r = image_new(data, size, &image);
 	if (r < 0)
 		return r;

@@ -14,6 +14,7 @@
 struct image {
 	const void *data;
 	size_t size;
+	struct image_linked *linked; /* of several parts; else NULL */
 	uint64_t hash;
 	atomic_uint prints; /* what image_prints() has found */
 	uint32_t n_refs;    /* under the list's lock */
@@ -23,9 +24,13 @@ struct image {
 /*
  * Maps `fd', or finds the image that has the same bytes already. The caller
  * keeps `fd' and owns a reference. -EBADMSG: not sealed, not of this size, not
- * paid for (holes), or nothing the driver loads (it believes its sizes).
+ * paid for (holes), or nothing the driver loads (it believes its sizes). A
+ * fatbin may have others behind it, from which it was linked.
  */
 int image_get(int fd, size_t size, struct image **ret_image);
+
+/* What the driver is given. */
+const void *image_code(const struct image *image);
 
 /* NULL is fine. */
 void image_unref(struct image *image);

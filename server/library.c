@@ -54,8 +54,9 @@ CUresult library_load(struct library *library)
 	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
 	void *option_value = (void *)1;
 
-	return cuda.cuLibraryLoadData(&library->deferred.library, library->deferred.image->data,
-		library->jit, library->jit_values, library->n_jit, &option, &option_value, 1);
+	return cuda.cuLibraryLoadData(&library->deferred.library,
+		image_code(library->deferred.image), library->jit, library->jit_values,
+		library->n_jit, &option, &option_value, 1);
 }
 
 /* The driver is told a size without the NUL that always stays. */

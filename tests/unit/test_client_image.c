@@ -49,6 +49,43 @@ static void test_fatbin(void **state)
 	assert_image(&wrapper, fatbin, 16 + 48);
 }
 
+static void test_linked(void **state)
+{
+	static uint64_t linked[3] = {0x00100001ba55ed50, 5, 11},
+			part[4] = {0x00100001ba55ed50, 16, 22};
+	static uint64_t text[2] = {0x2e2e2e2e2e2e2e2e};
+	const void *parts[] = {part, linked, NULL};
+	struct {
+		uint32_t magic, version;
+		const void *data;
+		const void **parts;
+	} wrapper = {0x466243b1, 2, linked, parts};
+	uint64_t *joined = NULL;
+	size_t size = 0;
+
+	(void)state;
+	assert_int_equal(image_join(&wrapper, (void **)&joined, &size), 0);
+	assert_int_equal(size, 24 + 32 + 21);
+	assert_memory_equal(joined, linked, 21);
+	assert_memory_equal(joined + 3, part, 32);
+	assert_memory_equal(joined + 7, linked, 21);
+	free(joined);
+	/* What has no parts is no list. */
+	parts[0] = NULL;
+	assert_int_equal(image_join(&wrapper, (void **)&joined, &size), 0);
+	assert_null(joined);
+	parts[0] = part;
+	wrapper.version = 1;
+	assert_int_equal(image_join(&wrapper, (void **)&joined, &size), 0);
+	assert_null(joined);
+	assert_int_equal(image_join(text, (void **)&joined, &size), 0);
+	assert_null(joined);
+	wrapper.version = 2;
+	parts[1] = text;
+	assert_int_equal(image_join(&wrapper, (void **)&joined, &size), -EBADMSG);
+	assert_null(joined);
+}
+
 static void test_elf(void **state)
 {
 	struct {
@@ -93,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_fatbin),
+		cmocka_unit_test(test_linked),
 		cmocka_unit_test(test_elf),
 		cmocka_unit_test(test_unknown),
 	};

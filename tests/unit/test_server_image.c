@@ -48,6 +48,39 @@ static void test_equal_ones_are_one(void **state)
 	image_unref(NULL);
 }
 
+static void test_parts(void **state)
+{
+	/* Three fatbins of 24, 32 and 16 bytes. */
+	uint64_t bytes[] = {
+		0x00100001ba55ed50, 8, 1, 0x00100001ba55ed50, 16, 2, 3, 0x00100001ba55ed50, 0};
+	struct {
+		uint32_t magic, version;
+		const uint8_t *data;
+		const uint8_t *const *parts;
+	} wrapper;
+	struct image *image;
+	int fd = make(bytes, sizeof(bytes));
+
+	(void)state;
+	assert_int_equal(image_get(fd, sizeof(bytes), &image), 0);
+	close(fd);
+	memcpy(&wrapper, image_code(image), sizeof(wrapper));
+	assert_int_equal(wrapper.magic, 0x466243b1);
+	assert_int_equal(wrapper.version, 2);
+	assert_ptr_equal(wrapper.data, image->data);
+	assert_ptr_equal(wrapper.parts[0], wrapper.data + 24);
+	assert_ptr_equal(wrapper.parts[1], wrapper.data + 56);
+	assert_null(wrapper.parts[2]);
+	image_unref(image);
+	/* One alone, and something else behind it. */
+	bytes[3] = 0;
+	fd = make(bytes, sizeof(bytes));
+	assert_int_equal(image_get(fd, sizeof(bytes), &image), 0);
+	close(fd);
+	assert_ptr_equal(image_code(image), image->data);
+	image_unref(image);
+}
+
 static void refused(const void *data, size_t size, size_t claimed)
 {
 	struct image *image = NULL;
@@ -75,6 +108,13 @@ static void test_shapes(void **state)
 	close(fd);
 	refused(&fatbin, sizeof(fatbin) - 1, sizeof(fatbin) - 1);
 	fatbin.size = UINT64_MAX;
+	refused(&fatbin, sizeof(fatbin), sizeof(fatbin));
+	/* Another fatbin behind it that is not whole, or says that it has no size at all. */
+	fatbin.size = 24;
+	memcpy(fatbin.body + 24, &fatbin, 16);
+	fatbin.body[24 + 8] = 25;
+	refused(&fatbin, sizeof(fatbin), sizeof(fatbin));
+	memset(fatbin.body + 24 + 6, 0, 10);
 	refused(&fatbin, sizeof(fatbin), sizeof(fatbin));
 	refused("no NUL", 6, 6);
 	refused("text", 5, 4);
@@ -117,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal_ones_are_one),
 		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_unsealed),
 		cmocka_unit_test(test_holes),
 	};
