@@ -87,7 +87,7 @@ example = $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(patsubst \
 EXAMPLES := $(call example,$(filter-out $(GPU_ONLY),$(wildcard tests/programs/*.cu tests/programs/*.c)))
 built_with = $(shell sed -n 's/^ \* Builds with: //p' $(1))
 
-$(BUILD)/bin/examples/%: tests/programs/%.cu tests/programs/program.h
+$(BUILD)/bin/examples/%: tests/programs/%.cu tests/programs/program.h $(wildcard tests/programs/parts/*)
 	@mkdir -p $(@D)
 	$(NVCC) -o $@ $< $(call built_with,$<)
 

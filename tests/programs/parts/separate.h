@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SEPARATE_H
+#define SEPARATE_H
+
+/* What the two files of `separate' share. */
+
+enum {
+	PART_COUNT = 64,
+	PART_TABLE = 4
+};
+
+extern __device__ int part_table[PART_TABLE];
+extern __device__ int part_step(int x);
+extern __device__ int part_apply(int (*f)(int), int x);
+extern __device__ int called_back(int x);
+
+/* Launches the other file's kernel. */
+void part_launch(int *data);
+
+#endif
