@@ -21,6 +21,9 @@ struct box {
 	uint64_t width, height, depth; /* bytes, rows, slices; none is 0 */
 };
 
+/* The driver's description, checked; where there is nothing to copy, a size is 0. */
+CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box);
+
 /* Bytes from an end's first to its last; false: more than there are addresses. */
 bool box_extent(const struct box *box, const struct box_end *end, uint64_t *ret_bytes);
 

@@ -9,6 +9,7 @@
  */
 
 #include "box.h"
+#include "capture.h"
 #include "client.h"
 #include "memory.h"
 #include "route.h"
@@ -60,7 +61,7 @@ static uint64_t base_of(CUmemorytype type, const void *host, CUdeviceptr device)
 	return type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : device;
 }
 
-static CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
+CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 {
 	struct box box = {
 		.dst = {.pitch = copy->dstPitch, .rows = copy->dstHeight},
@@ -114,6 +115,7 @@ static CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_wai
 	struct stream *stream = NULL;
 	struct context *context;
 	struct box box = {0};
+	bool captures = false;
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
@@ -121,6 +123,11 @@ static CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_wai
 	if (result == CUDA_SUCCESS)
 		result = copy ? box_read(copy, &box) : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS || box.width == 0 || box.height == 0 || box.depth == 0)
+		return result;
+	result = is_waited ? capture_check_wait(stream) : capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_box(stream, &box, copy);
+	if (result != CUDA_SUCCESS)
 		return result;
 	result = box_move(&box, stream);
 	/* As with copies of lines: nobody waits for what stays on the GPU. */

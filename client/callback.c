@@ -14,6 +14,7 @@
 
 #include "call.h"
 #include "callback.h"
+#include "capture.h"
 #include "client.h"
 #include "link.h"
 #include "log.h"
@@ -23,12 +24,15 @@
 /* How long the thread sleeps between two looks, rising, and stays when there is nothing left. */
 #define NAP_MIN_MS 1
 #define NAP_MAX_MS 64
+#define NAP_GRAPH_MS 2 /* where a graph may ask, of which nobody tells */
 #define LINGER_NS 200000000u
 
 struct callback {
 	struct callback *next;
 	uint64_t ticket;
-	uint32_t stream;
+	uint32_t stream;           /* or the number of a graph's call */
+	uint64_t launch;           /* of a graph, not 0; 0: of a stream */
+	bool is_owned;             /* data */
 	CUhostFn function;         /* NULL: it is the next */
 	CUstreamCallback callback; /* called after a fault too */
 	CUstream handle;           /* as the program named it */
@@ -40,10 +44,23 @@ _Thread_local bool callback_is_running;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the queue and has_thread */
 static struct callback *queue, **queue_end = &queue;
 static bool has_thread;
+static unsigned n_of_graphs;          /* in the queue; atomic */
 static uint64_t tickets[STREAMS_MAX]; /* the last of each; under the stream's lock */
+
+/*
+ * The GPU takes back what it asks before it takes the answer, so in this order
+ * an ask that was answered is never seen as a new one.
+ */
+static bool is_asked_by_graph(uint32_t call)
+{
+	return shm_load64(&server.control->graph_done[call]) == 0 &&
+	       shm_load64(&server.page->graph_asked[call]) == 1;
+}
 
 static bool is_asked(const struct callback *callback)
 {
+	if (callback->launch)
+		return is_asked_by_graph(callback->stream);
 	return shm_load64(&server.page->asked[callback->stream]) >= callback->ticket;
 }
 
@@ -55,7 +72,16 @@ static struct callback *unlink_at(struct callback **link)
 	*link = callback->next;
 	if (!*link)
 		queue_end = link;
+	if (callback->launch)
+		__atomic_sub_fetch(&n_of_graphs, 1, __ATOMIC_RELAXED);
 	return callback;
+}
+
+static void callback_free(struct callback *callback)
+{
+	if (callback && callback->is_owned)
+		free(callback->data);
+	free(callback);
 }
 
 /* The first whose time has come, or any where nothing comes any more; NULL: none. */
@@ -83,8 +109,11 @@ static void call(struct callback *callback, CUresult status)
 	else if (status == CUDA_SUCCESS)
 		callback->function(callback->data);
 	callback_is_running = false;
-	shm_store64(&server.control->done[callback->stream], callback->ticket);
-	free(callback);
+	if (callback->launch)
+		shm_store64(&server.control->graph_done[callback->stream], 1);
+	else
+		shm_store64(&server.control->done[callback->stream], callback->ticket);
+	callback_free(callback);
 }
 
 /* Whether the thread has to go: nothing has come since `last_ns'. */
@@ -136,7 +165,9 @@ static void *run(void *arg)
 		if (nap_ms == NAP_MIN_MS && spin(count))
 			continue;
 		shm_wait(&server.page->n_asked, count, nap_ms);
-		nap_ms = MIN(2 * nap_ms, NAP_MAX_MS);
+		nap_ms = MIN(2 * nap_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
+						 ? NAP_GRAPH_MS
+						 : NAP_MAX_MS);
 		(void)link_is_alive(&server);
 	}
 	return NULL;
@@ -172,6 +203,8 @@ static CUresult enqueue(struct callback *callback)
 	if (start_thread()) {
 		*queue_end = callback;
 		queue_end = &callback->next;
+		if (callback->launch)
+			__atomic_add_fetch(&n_of_graphs, 1, __ATOMIC_RELAXED);
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -219,11 +252,57 @@ static CUresult post(struct stream *stream, struct callback *callback)
 	return result;
 }
 
+CUresult callback_expect(
+	uint32_t call, uint64_t launch, CUhostFn function, void *data, bool is_owned)
+{
+	struct callback *callback = malloc(sizeof(*callback));
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (callback) {
+		*callback = (struct callback){.stream = call,
+			.launch = launch,
+			.function = function,
+			.data = data,
+			.is_owned = is_owned};
+		result = enqueue(callback);
+	} else if (is_owned) {
+		free(data);
+	}
+	if (result != CUDA_SUCCESS)
+		callback_free(callback);
+	return result;
+}
+
+void callbacks_forget(uint64_t launch)
+{
+	struct callback *forgotten = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct callback **link = &queue; *link;) {
+		if ((*link)->launch == launch) {
+			struct callback *callback = unlink_at(link);
+
+			callback->next = forgotten;
+			forgotten = callback;
+		} else {
+			link = &(*link)->next;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	while (forgotten) {
+		struct callback *next = forgotten->next;
+
+		callback_free(forgotten);
+		forgotten = next;
+	}
+}
+
 static CUresult callback_add(CUstream handle, const struct callback *wanted)
 {
 	struct context *context;
 	struct stream *stream = NULL;
 	struct callback *callback;
+	bool captures;
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
@@ -232,6 +311,12 @@ static CUresult callback_add(CUstream handle, const struct callback *wanted)
 		return result;
 	if (!wanted->function && !wanted->callback)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return wanted->function ? capture_host(stream, wanted->function, wanted->data)
+					: capture_forbid(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
 	callback = malloc(sizeof(*callback));
 	if (!callback)
 		return CUDA_ERROR_OUT_OF_MEMORY;

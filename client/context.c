@@ -9,6 +9,7 @@
 
 #include "context.h"
 #include "event.h"
+#include "exec.h"
 #include "library.h"
 #include "memory.h"
 #include "stream.h"
@@ -66,6 +67,7 @@ void context_end(struct context *context)
 		context_pop();
 	}
 	__atomic_store_n(&context->is_active, 0, __ATOMIC_RELEASE);
+	execs_end_context(context);
 	modules_end_context(context);
 	events_end_context(context);
 	memory_end_context(context);

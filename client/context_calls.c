@@ -8,6 +8,7 @@
  * the one real context that other programs share.
  */
 
+#include "capture.h"
 #include "client.h"
 #include "context.h"
 #include "stream.h"
@@ -125,6 +126,8 @@ CUresult local_cuCtxSynchronize(void)
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
+		result = capture_check_device(context->device->index);
+	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(context->device->index);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
@@ -138,6 +141,8 @@ CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
+	if (result == CUDA_SUCCESS)
+		result = capture_check_device(context->device->index);
 	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(context->device->index);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "capture.h"
 #include "client.h"
 #include "memory.h"
 #include "registered.h"
@@ -184,6 +185,15 @@ static CUresult enter(CUstream handle, struct stream **ret_stream)
 	return result == CUDA_SUCCESS ? stream_resolve(context, handle, ret_stream) : result;
 }
 
+/* Before a copy that is waited for: nothing of its kind can be captured. */
+static CUresult enter_now(CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = enter(handle, &stream);
+
+	return result == CUDA_SUCCESS ? capture_check_wait(stream) : result;
+}
+
 /* Whether the program knows it as host memory, pinned or not. */
 static bool is_host(uint64_t address)
 {
@@ -195,12 +205,18 @@ static bool is_host(uint64_t address)
 static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
 {
 	struct stream *stream;
+	bool captures;
 	CUresult result = enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
 	if (!memory_contains(dst, size) || !memory_contains(src, size))
 		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_copy(stream, dst, src, size);
+	if (result != CUDA_SUCCESS)
+		return result;
 	return copy_device(stream, dst, src, size);
 }
 
@@ -209,6 +225,7 @@ static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstrea
 {
 	struct stream *stream;
 	struct memory_range range;
+	bool captures;
 	CUresult result = enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
@@ -217,6 +234,11 @@ static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstrea
 		return CUDA_ERROR_INVALID_VALUE;
 	if (memory_find((uintptr_t)src, &range))
 		return on_device(dst, (uintptr_t)src, size, handle);
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_copy(stream, dst, (uintptr_t)src, size);
+	if (result != CUDA_SUCCESS)
+		return result;
 	/* What comes before on the stream may write registered memory yet. */
 	if (registered_find((uintptr_t)src, &range)) {
 		result = stream_wait(stream);
@@ -255,7 +277,11 @@ static CUresult settle(CUresult result, uint64_t host, size_t size, CUstream han
 /* Its bytes are there for work on any stream, also on one that does not wait for this. */
 static CUresult to_device_now(CUdeviceptr dst, const void *src, size_t size, CUstream handle)
 {
-	return settle(to_device(dst, src, size, handle), (uintptr_t)src, size, handle);
+	CUresult result = enter_now(handle);
+
+	if (result == CUDA_SUCCESS)
+		result = to_device(dst, src, size, handle);
+	return settle(result, (uintptr_t)src, size, handle);
 }
 
 /* Pageable memory is filled when the call returns, asynchronous or not. */
@@ -263,6 +289,7 @@ static CUresult from_device(void *dst, CUdeviceptr src, size_t size, CUstream ha
 {
 	struct stream *stream;
 	struct memory_range range;
+	bool captures;
 	CUresult result = enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
@@ -271,14 +298,21 @@ static CUresult from_device(void *dst, CUdeviceptr src, size_t size, CUstream ha
 		return CUDA_ERROR_INVALID_VALUE;
 	if (memory_find((uintptr_t)dst, &range))
 		return on_device((uintptr_t)dst, src, size, handle);
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_copy(stream, (uintptr_t)dst, src, size);
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = copy_staged(stream, src, dst, size, false);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 
 static CUresult from_device_now(void *dst, CUdeviceptr src, size_t size, CUstream handle)
 {
-	CUresult result = from_device(dst, src, size, handle);
+	CUresult result = enter_now(handle);
 
+	if (result == CUDA_SUCCESS)
+		result = from_device(dst, src, size, handle);
 	/* Natively a copy within the device does not wait. */
 	return is_host((uintptr_t)dst) ? settle(result, (uintptr_t)dst, size, handle) : result;
 }
@@ -287,12 +321,18 @@ static CUresult from_device_now(void *dst, CUdeviceptr src, size_t size, CUstrea
 static CUresult on_host(void *dst, const void *src, size_t size, CUstream handle)
 {
 	struct stream *stream;
+	bool captures;
 	CUresult result = enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
 	if (!dst || !src)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_copy(stream, (uintptr_t)dst, (uintptr_t)src, size);
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = stream_wait(stream);
 	if (result == CUDA_SUCCESS)
 		memmove(dst, src, size);
@@ -341,7 +381,10 @@ CUresult local_cuMemcpyDtoHAsync_v2(
 CUresult local_cuMemcpyDtoD_v2(
 	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
 {
-	return on_device(dstDevice, srcDevice, ByteCount, implicit);
+	CUresult result = enter_now(implicit);
+
+	return result == CUDA_SUCCESS ? on_device(dstDevice, srcDevice, ByteCount, implicit)
+				      : result;
 }
 
 CUresult local_cuMemcpyDtoDAsync_v2(
@@ -353,8 +396,10 @@ CUresult local_cuMemcpyDtoDAsync_v2(
 CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream implicit)
 {
 	bool is_within = !is_host(dst) && !is_host(src);
-	CUresult result = anywhere(dst, src, ByteCount, implicit);
+	CUresult result = enter_now(implicit);
 
+	if (result == CUDA_SUCCESS)
+		result = anywhere(dst, src, ByteCount, implicit);
 	/* Natively a copy within the device does not wait. */
 	return is_within ? result : settle(result, is_host(dst) ? dst : src, ByteCount, implicit);
 }

@@ -8,6 +8,7 @@
  * does not change what the event waits for.
  */
 
+#include "capture.h"
 #include "client.h"
 #include "event.h"
 #include "pool.h"
@@ -21,20 +22,13 @@
 
 #define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
-struct event {
-	struct slab_head slab;
-	struct context *context;
-	unsigned flags;
-	pthread_mutex_t lock;  /* of what follows */
-	struct stream *stream; /* NULL: never recorded */
-	uint64_t mark;
-};
-
-static struct slab events = {
+struct slab events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.object_size = sizeof(struct event),
 	.n_max = WIRE_EVENTS_MAX,
 };
+
+static uint64_t last_serial; /* atomic */
 
 /* The event of a call in the current context. */
 static CUresult enter(CUevent handle, struct event **ret_event)
@@ -48,8 +42,7 @@ static CUresult enter(CUevent handle, struct event **ret_event)
 	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The stream of its last record, and the mark behind it; NULL: never recorded. */
-static struct stream *event_place(struct event *event, uint64_t *ret_mark)
+struct stream *event_place(struct event *event, uint64_t *ret_mark)
 {
 	struct stream *stream;
 
@@ -70,6 +63,7 @@ static bool event_is_done(struct event *event)
 
 static CUresult event_end(struct event *event)
 {
+	capture_forget_event(event);
 	CUresult result = send_event_destroy(slab_id(&events, event));
 
 	pthread_mutex_destroy(&event->lock);
@@ -107,6 +101,7 @@ CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	pthread_mutex_init(&event->lock, NULL);
 	event->context = context;
 	event->flags = Flags;
+	event->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
 	result = send_event_create(slab_id(&events, event), Flags);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&events, event);
@@ -124,18 +119,11 @@ CUresult local_cuEventDestroy_v2(CUevent hEvent)
 	return result == CUDA_SUCCESS ? event_end(event) : result;
 }
 
-CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
+static CUresult event_record(struct event *event, struct stream *stream)
 {
-	struct stream *stream = NULL;
-	struct event *event = NULL;
-	CUresult result = enter(hEvent, &event);
+	CUresult result;
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context_current, hStream, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (event->context->device != context_current->device)
-		return CUDA_ERROR_INVALID_HANDLE;
+	capture_forget_event(event);
 	pthread_mutex_lock(&event->lock);
 	result = timeline_record(stream, slab_id(&events, event), &event->mark);
 	if (result == CUDA_SUCCESS)
@@ -144,12 +132,43 @@ CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
 	return result;
 }
 
+void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark)
+{
+	if (!__atomic_load_n(&event->slab.is_used, __ATOMIC_ACQUIRE) || event->serial != serial)
+		return;
+	pthread_mutex_lock(&event->lock);
+	event->stream = stream;
+	event->mark = mark;
+	pthread_mutex_unlock(&event->lock);
+}
+
 CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
-	/* The one flag there is is for streams that capture. */
-	if (flags != CU_EVENT_RECORD_DEFAULT)
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	bool captures = false;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	return local_cuEventRecord(hEvent, hStream);
+	if (event->context->device != context_current->device)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* The one flag there is is for streams that capture. */
+	return flags ? CUDA_ERROR_INVALID_VALUE : event_record(event, stream);
+}
+
+CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return local_cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
 }
 
 CUresult local_cuEventQuery(CUevent hEvent)
@@ -157,6 +176,8 @@ CUresult local_cuEventQuery(CUevent hEvent)
 	struct event *event;
 	CUresult result = enter(hEvent, &event);
 
+	if (result == CUDA_SUCCESS)
+		result = capture_check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!event_is_done(event))
@@ -171,6 +192,8 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	uint64_t mark;
 	CUresult result = enter(hEvent, &event);
 
+	if (result == CUDA_SUCCESS)
+		result = capture_check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream = event_place(event, &mark);
@@ -206,6 +229,7 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 {
 	struct stream *stream = NULL;
 	struct event *event = NULL;
+	bool captures = false;
 	uint64_t mark;
 	CUresult result = enter(hEvent, &event);
 
@@ -213,8 +237,13 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 		result = stream_resolve(context_current, hStream, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (Flags != CU_EVENT_WAIT_DEFAULT)
+	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look_wait(stream, event, &captures);
+	if (unlikely(captures))
+		return capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (event_place(event, &mark) == stream || event_is_done(event))
 		return CUDA_SUCCESS;
 	result = send_event_wait(stream_id(stream), slab_id(&events, event));

@@ -8,6 +8,27 @@
  */
 
 #include "context.h"
+#include "slab.h"
+#include "stream.h"
+
+struct event {
+	struct slab_head slab;
+	struct context *context;
+	unsigned flags;
+	uint64_t serial;                /* never given twice */
+	struct capture_point *captured; /* atomic: its last record was captured; NULL: it was not */
+	pthread_mutex_t lock;           /* of what follows */
+	struct stream *stream;          /* NULL: never recorded */
+	uint64_t mark;
+};
+
+extern struct slab events;
+
+/* The stream of its last record, and the mark behind it; NULL: never recorded. */
+struct stream *event_place(struct event *event, uint64_t *ret_mark);
+
+/* Notes a record by a graph's node, if the event is still the one of that serial. */
+void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark);
 
 /* Ends the events of a context that goes. */
 void events_end_context(struct context *context);

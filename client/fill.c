@@ -7,19 +7,12 @@
  * of it waits.
  */
 
+#include "capture.h"
 #include "client.h"
+#include "fill.h"
 #include "memory.h"
 #include "send.h"
 #include "stream.h"
-
-struct fill {
-	uint64_t dst;
-	uint32_t value;
-	uint32_t width; /* bytes of an element */
-	uint64_t count; /* elements of a row */
-	uint64_t pitch; /* bytes; of no meaning for one row */
-	uint64_t rows;
-};
 
 /* Bytes from the first to the last; false: more than there are addresses. */
 static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
@@ -32,22 +25,36 @@ static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
 	       (fill->rows == 1 || fill->pitch >= row);
 }
 
+CUresult fill_check(struct fill *fill)
+{
+	uint64_t bytes;
+
+	if (fill->rows == 1)
+		fill->pitch = 0;
+	return fill->dst % fill->width == 0 && fill->pitch % fill->width == 0 &&
+			       fill_extent(fill, &bytes) && memory_contains(fill->dst, bytes)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult fill_post(struct fill fill, CUstream handle)
 {
 	struct context *context;
 	struct stream *stream = NULL;
-	uint64_t bytes;
+	bool captures = false;
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(context, handle, &stream);
 	if (result != CUDA_SUCCESS || fill.count == 0 || fill.rows == 0)
 		return result;
-	if (fill.rows == 1)
-		fill.pitch = 0;
-	if (fill.dst % fill.width != 0 || fill.pitch % fill.width != 0 ||
-		!fill_extent(&fill, &bytes) || !memory_contains(fill.dst, bytes))
-		return CUDA_ERROR_INVALID_VALUE;
+	result = fill_check(&fill);
+	if (result == CUDA_SUCCESS)
+		result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_fill(stream, &fill);
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = send_fill(stream_id(stream), fill.dst, fill.value, fill.width, fill.count,
 		fill.pitch, fill.rows);
 	if (result == CUDA_SUCCESS)

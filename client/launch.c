@@ -9,7 +9,9 @@
 
 #include <string.h>
 
+#include "capture.h"
 #include "client.h"
+#include "launch.h"
 #include "occupancy.h"
 #include "route.h"
 #include "send.h"
@@ -18,30 +20,6 @@
 
 /* Bytes of parameters that are gathered on the stack as a matter of course. */
 #define PARAMS_USUAL 4096
-
-struct launch {
-	uint32_t grid[3];
-	uint32_t block[3];
-	uint32_t shared_bytes;
-	CUstream stream;
-	const struct launch_wishes *wishes; /* NULL: none */
-};
-
-/* Attributes of a launch that the server has to know; the bits are those of launch_with. */
-enum given {
-	GIVEN_COOPERATIVE = 1,
-	GIVEN_CLUSTER = 2,
-	GIVEN_CLUSTER_POLICY = 4,
-	GIVEN_PRIORITY = 8,
-	GIVEN_SERIALIZATION = 16,
-};
-
-struct launch_wishes {
-	uint32_t given;
-	uint32_t cluster[3];
-	uint32_t cluster_policy;
-	int32_t priority;
-};
 
 /* Blocks in a cluster that every GPU has, and that any may have if the kernel allows more. */
 #define CLUSTER_PORTABLE 8
@@ -70,7 +48,7 @@ static bool cluster_divides(const uint32_t grid[3], const struct kernel *kernel)
 }
 
 /* The driver's own results: 701 only where a GPU's registers don't suffice. */
-static CUresult launch_check(
+static CUresult shape_check(
 	const struct launch *launch, const struct kernel *kernel, const struct device *device)
 {
 	const int32_t *attribute = device_facts(device)->attribute;
@@ -98,7 +76,7 @@ static CUresult launch_check(
 
 static CUresult cluster_check(const struct launch *launch, const struct kernel *kernel)
 {
-	const uint32_t *cluster = launch->wishes->cluster;
+	const uint32_t *cluster = launch->wishes.cluster;
 	uint64_t blocks = 1;
 	uint32_t most = kernel->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED]
 				? CLUSTER_LARGEST
@@ -137,10 +115,20 @@ static CUresult wishes_check(
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (launch->wishes->given & GIVEN_CLUSTER)
+	if (launch->wishes.given & GIVEN_CLUSTER)
 		result = cluster_check(launch, kernel);
-	if (result == CUDA_SUCCESS && (launch->wishes->given & GIVEN_COOPERATIVE))
+	if (result == CUDA_SUCCESS && (launch->wishes.given & GIVEN_COOPERATIVE))
 		result = cooperative_check(launch, kernel, device);
+	return result;
+}
+
+CUresult launch_check(
+	const struct launch *launch, struct kernel *kernel, const struct device *device)
+{
+	CUresult result = shape_check(launch, kernel, device);
+
+	if (unlikely(launch->wishes.given) && result == CUDA_SUCCESS)
+		result = wishes_check(launch, kernel, device);
 	return result;
 }
 
@@ -187,12 +175,21 @@ static CUresult take_params(const struct kernel *kernel, void *const *extra, uin
 	return CUDA_SUCCESS;
 }
 
+CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, void *const *extra,
+	uint8_t *ret_params)
+{
+	if (unlikely(kernelParams && extra))
+		return CUDA_ERROR_INVALID_VALUE;
+	return extra ? take_params(kernel, extra, ret_params)
+		     : gather_params(kernel, kernelParams, ret_params);
+}
+
 static CUresult launch_send(const struct launch *launch, const struct stream *stream,
 	const struct kernel *kernel, const uint8_t *params)
 {
-	const struct launch_wishes *wishes = launch->wishes;
+	const struct launch_wishes *wishes = &launch->wishes;
 
-	if (likely(!wishes))
+	if (likely(!wishes->given))
 		return send_launch(stream_id(stream), kernel_id(kernel), launch->grid,
 			launch->block, launch->shared_bytes, params, kernel->param_bytes);
 	return send_launch_with(stream_id(stream), kernel_id(kernel), launch->grid, launch->block,
@@ -202,19 +199,24 @@ static CUresult launch_send(const struct launch *launch, const struct stream *st
 
 /* Everything but the room for the parameters. */
 static inline CUresult launch_by(const struct launch *launch, struct context *context,
-	const struct kernel *kernel, void **kernelParams, void **extra, uint8_t *params)
+	struct kernel *kernel, void **kernelParams, void **extra, uint8_t *params)
 {
 	struct stream *stream;
+	bool captures;
 	CUresult result;
 
-	result = extra ? take_params(kernel, extra, params)
-		       : gather_params(kernel, kernelParams, params);
+	result = launch_params(kernel, kernelParams, extra, params);
 	if (likely(result == CUDA_SUCCESS))
 		result = stream_resolve(context, launch->stream, &stream);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(stream->device != context->device->index))
 		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_kernel(stream, launch, kernel, params);
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
 	result = launch_send(launch, stream, kernel, params);
 	if (likely(result == CUDA_SUCCESS))
 		stream_issued(stream);
@@ -225,7 +227,7 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 
 /* Few kernels have so many parameters, and few threads so little stack; not at once. */
 static __attribute__((noinline)) CUresult launch_large(const struct launch *launch,
-	struct context *context, const struct kernel *kernel, void **kernelParams, void **extra)
+	struct context *context, struct kernel *kernel, void **kernelParams, void **extra)
 {
 	uint8_t params[WIRE_PARAMS_MAX];
 
@@ -249,8 +251,6 @@ static _hot_ CUresult launch_post(
 	result = launch_check(launch, kernel, context->device);
 	if (likely(result == CUDA_SUCCESS))
 		result = kernel_measure(kernel);
-	if (unlikely(launch->wishes) && result == CUDA_SUCCESS)
-		result = wishes_check(launch, kernel, context->device);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(kernel->param_bytes > sizeof(params)))
@@ -277,24 +277,22 @@ CUresult local_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
 	unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
 	unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams)
 {
-	static const struct launch_wishes wishes = {.given = GIVEN_COOPERATIVE};
 	const struct launch launch = {
 		.grid = {gridDimX, gridDimY, gridDimZ},
 		.block = {blockDimX, blockDimY, blockDimZ},
 		.shared_bytes = sharedMemBytes,
 		.stream = hStream,
-		.wishes = &wishes,
+		.wishes = {.given = GIVEN_COOPERATIVE},
 	};
 
 	return launch_post(&launch, f, kernelParams, NULL);
 }
 
 /* Hints may be left out; what changes the meaning of a launch may not. */
-static CUresult attribute_read(const CUlaunchAttribute *attribute, struct launch_wishes *wishes)
+CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
+	bool is_node, struct launch_wishes *wishes)
 {
-	const CUlaunchAttributeValue *value = &attribute->value;
-
-	switch (attribute->id) {
+	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -305,6 +303,7 @@ static CUresult attribute_read(const CUlaunchAttribute *attribute, struct launch
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		wishes->given &= ~(uint32_t)GIVEN_COOPERATIVE;
 		wishes->given |= value->cooperative ? GIVEN_COOPERATIVE : 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
@@ -322,6 +321,8 @@ static CUresult attribute_read(const CUlaunchAttribute *attribute, struct launch
 		wishes->priority = value->priority;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+		if (is_node)
+			return CUDA_ERROR_INVALID_VALUE;
 		wishes->given |=
 			value->programmaticStreamSerializationAllowed ? GIVEN_SERIALIZATION : 0;
 		return CUDA_SUCCESS;
@@ -342,7 +343,8 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 	if (!config || (config->numAttrs > 0 && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < config->numAttrs; i++) {
-		CUresult result = attribute_read(&config->attrs[i], &wishes);
+		CUresult result = launch_attribute_read(
+			config->attrs[i].id, &config->attrs[i].value, false, &wishes);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -352,7 +354,7 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
 		.shared_bytes = config->sharedMemBytes,
 		.stream = config->hStream ? config->hStream : implicit,
-		.wishes = wishes.given ? &wishes : NULL,
+		.wishes = wishes,
 	};
 	return launch_post(&launch, f, kernelParams, extra);
 }

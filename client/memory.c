@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "capture.h"
 #include "client.h"
 #include "log.h"
 #include "memory.h"
@@ -176,6 +177,8 @@ CUresult local_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 	struct pool *pool;
 	CUresult result = context_enter(&range.context);
 
+	if (result == CUDA_SUCCESS)
+		result = capture_check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || bytesize == 0)
@@ -227,6 +230,8 @@ CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 	struct context *context;
 	CUresult result = context_enter(&context);
 
+	if (result == CUDA_SUCCESS && dptr != 0)
+		result = capture_check_unsafe();
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |

@@ -8,8 +8,10 @@
  * ended by a word, as the server does when this process has gone.
  */
 
+#include "capture.h"
 #include "client.h"
 #include "memory.h"
+#include "memory_op.h"
 #include "send.h"
 #include "stream.h"
 
@@ -42,7 +44,7 @@ static CUresult check_write(const struct memory_op *op, bool is_64)
 	return check_address(op->address, is_64 ? 8 : 4);
 }
 
-static CUresult check(const struct memory_op *op)
+CUresult memory_op_check(const struct memory_op *op)
 {
 	switch (op->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -67,14 +69,20 @@ static CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, ui
 {
 	struct context *context;
 	struct stream *stream = NULL;
+	bool captures = false;
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(context, handle, &stream);
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++)
-		result = check(&ops[i]);
+		result = memory_op_check(&ops[i]);
 	/* Driver 580 takes an empty batch. */
 	if (result != CUDA_SUCCESS || n_ops == 0)
+		return result;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_memory_ops(stream, ops, n_ops);
+	if (result != CUDA_SUCCESS)
 		return result;
 	result = send_memory_ops(stream_id(stream), ops, n_ops);
 	if (result == CUDA_SUCCESS)
@@ -110,8 +118,7 @@ CUresult local_cuStreamWaitValue64_v2(
 		stream, &(struct memory_op){addr, value, CU_STREAM_MEM_OP_WAIT_VALUE_64, flags}, 1);
 }
 
-/* What of the program's union counts for its operation; the rest may be anything. */
-static struct memory_op memory_op_of(const CUstreamBatchMemOpParams *param)
+struct memory_op memory_op_of(const CUstreamBatchMemOpParams *param)
 {
 	struct memory_op op = {.operation = param->operation};
 

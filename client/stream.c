@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "client.h"
 #include "bounds.h"
+#include "capture.h"
 #include "link.h"
 #include "pool.h"
 #include "route.h"
@@ -129,6 +130,7 @@ static CUresult stream_end(struct stream *stream)
 	if (!__atomic_compare_exchange_n(&stream->state, &used, STREAM_LEAVING, false,
 		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_INVALID_HANDLE;
+	capture_abandon(stream);
 	result = timeline_mark(stream, &mark);
 	__atomic_store_n(&stream->state, STREAM_DYING, __ATOMIC_RELEASE);
 	stream_reap(stream);
@@ -278,6 +280,16 @@ CUresult stream_wait(struct stream *stream)
 	return result;
 }
 
+bool stream_is_used(const struct stream *stream)
+{
+	return __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) == STREAM_USED;
+}
+
+unsigned streams_ever(void)
+{
+	return __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+}
+
 CUresult streams_wait_device(unsigned device)
 {
 	return wait_many(device, false);
@@ -338,6 +350,8 @@ CUresult local_cuStreamSynchronize(CUstream hStream)
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(context, hStream, &stream);
 	if (result == CUDA_SUCCESS)
+		result = capture_check_wait(stream);
+	if (result == CUDA_SUCCESS)
 		result = stream_wait(stream);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
@@ -378,6 +392,8 @@ CUresult local_cuStreamQuery(CUstream hStream)
 
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(context, hStream, &stream);
+	if (result == CUDA_SUCCESS)
+		result = capture_check_wait(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (stream_id(stream) < DEVICES_MAX)

@@ -15,6 +15,8 @@
 #include "context.h"
 #include "layout.h"
 
+struct capture_point;
+
 enum stream_state {
 	STREAM_FREE,
 	STREAM_USED,
@@ -29,9 +31,10 @@ struct stream {
 	uint32_t is_blocking;    /* takes turns with the NULL stream */
 	struct context *context; /* of its maker; the last one's after its end */
 	int priority;
-	uint64_t unique;      /* cuStreamGetId(): never given twice */
-	pthread_mutex_t lock; /* of marked, and of posting a mark */
-	uint64_t marked;      /* atomic */
+	uint64_t unique;               /* cuStreamGetId(): never given twice */
+	struct capture_point *capture; /* atomic: what it has captured; NULL: it does not capture */
+	pthread_mutex_t lock;          /* of marked, and of posting a mark */
+	uint64_t marked;               /* atomic */
 };
 
 extern struct stream streams[STREAMS_MAX];
@@ -58,6 +61,12 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 
 /* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
 CUresult stream_wait(struct stream *stream);
+
+/* Whether it is a stream in use, which a table that is looked through may hold no more. */
+bool stream_is_used(const struct stream *stream);
+
+/* Streams that were ever in use have lower numbers. */
+unsigned streams_ever(void);
 
 /* Waits for all that this process has posted on a device. */
 CUresult streams_wait_device(unsigned device);

@@ -9,17 +9,28 @@
  * timeline, says that nobody works on it any more.
  */
 
+#include "capture.h"
 #include "client.h"
 #include "memory.h"
 #include "pool.h"
 #include "pool_calls.h"
+#include "route.h"
 #include "stream.h"
 
 static CUresult enter(CUstream handle, struct context **ret_context, struct stream **ret_stream)
 {
 	CUresult result = context_enter(ret_context);
+	bool captures = false;
 
-	return result == CUDA_SUCCESS ? stream_resolve(*ret_context, handle, ret_stream) : result;
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(*ret_context, handle, ret_stream);
+	if (result == CUDA_SUCCESS)
+		result = capture_look(*ret_stream, &captures);
+	if (unlikely(captures)) {
+		(void)capture_forbid(*ret_stream);
+		return refuse("cuMemAllocAsync", "graphs cannot allocate memory yet");
+	}
+	return result;
 }
 
 /* `pool' NULL: the current one of the stream's device. */

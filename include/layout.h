@@ -31,6 +31,9 @@
 /* Streams of a session, NULL streams of the devices first. Frameworks make hundreds. */
 #define STREAMS_MAX 4096u
 
+/* Host nodes in executable graphs of a session: each has a word of its own in either memory. */
+#define GRAPH_CALLS 4096u
+
 /* Big enough that several threads fill while the GPU drains; pinned at its first use. */
 #define STAGING_SIZE (16u << 20)
 
@@ -65,9 +68,10 @@ struct ring_control {
 	uint8_t pad1[4096 - 64 - 4 * REPLY_SLOTS];
 	/* Whole pages, pinned at their first use: the GPU waits for these words. */
 	uint64_t done[STREAMS_MAX]; /* the last host function of each stream that has returned */
+	uint64_t graph_done[GRAPH_CALLS]; /* not 0: that of a host node has; the GPU writes 0 */
 };
 
-#define RING_DATA_OFFSET 36864u
+#define RING_DATA_OFFSET 69632u
 #define RING_BYTES (RING_DATA_OFFSET + RING_SIZE)
 
 struct device_facts {
@@ -79,6 +83,9 @@ struct device_facts {
 	int32_t attribute[DEVICE_ATTRIBUTES];
 	uint16_t attribute_result[DEVICE_ATTRIBUTES]; /* CUresult of asking for it */
 };
+
+/* Of struct page, from the timeline on: what the GPU writes. */
+#define PAGE_WORDS_BYTES (sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS]))
 
 /* Server writes, client reads. Words that change have a cache line each. */
 struct page {
@@ -101,8 +108,9 @@ struct page {
 	uint8_t pad5[4096 - 6 * 64 + 56];
 	/* Written by the GPU: how far each stream has come. Low half is a futex word. */
 	uint64_t timeline[STREAMS_MAX];
-	uint64_t asked[STREAMS_MAX];  /* also by the GPU: the host function to be run */
-	uint64_t passed[STREAMS_MAX]; /* and what it waited for last; the server's business */
+	uint64_t asked[STREAMS_MAX];       /* also by the GPU: the host function to be run */
+	uint64_t passed[STREAMS_MAX];      /* and what it waited for last; the server's business */
+	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function is to be run */
 	union {
 		struct reply_head head;
 		uint8_t bytes[REPLY_MAX];
@@ -112,7 +120,8 @@ struct page {
 
 _Static_assert(offsetof(struct ring_control, done) == 4096, "pinned by itself");
 _Static_assert(offsetof(struct page, timeline) == 4096, "pinned by itself");
-_Static_assert(offsetof(struct page, reply) == 4096 + 3 * sizeof(uint64_t[STREAMS_MAX]), "in one");
+_Static_assert(offsetof(struct page, reply) == 4096 + PAGE_WORDS_BYTES, "in one");
+_Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes next");
 
 #define PAGE_BYTES ALIGN_UP((uint32_t)sizeof(struct page), 65536u)
 
@@ -140,6 +149,12 @@ _Static_assert(offsetof(struct page, reply) == 4096 + 3 * sizeof(uint64_t[STREAM
 #define HOST_SPACE 0x400000000000ull
 #define HOST_SPACE_END 0x500000000000ull
 #endif
+
+/*
+ * Host memory is pinned in pieces that end at multiples of this, as everybody's
+ * calls stand still meanwhile: 1.3 ms. No copy may go across such an end.
+ */
+#define HOST_PIECE (32ull << 20)
 
 #define SPACE_UNIT_SHIFT 32
 #define SPACE_UNIT (1ull << SPACE_UNIT_SHIFT)

@@ -8,6 +8,7 @@
  * between its rows too.
  */
 
+#include "box.h"
 #include "copy.h"
 #include "host.h"
 #include "session.h"
@@ -19,23 +20,16 @@ struct box_end {
 	uint64_t pitch, rows;
 };
 
-struct size {
-	uint64_t width, height, depth;
-};
-
-/* Bytes from the first to the last of a box; false if no such memory can be. */
-static bool extent(const struct box_end *end, const struct size *size, uint64_t *ret_extent)
+bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)
 {
 	uint64_t slice, slices = 0, rows = 0;
 
 	if (size->height > 1 || size->depth > 1) {
-		if (end->pitch < size->width ||
-			__builtin_mul_overflow(end->pitch, size->height - 1, &rows))
+		if (pitch < size->width || __builtin_mul_overflow(pitch, size->height - 1, &rows))
 			return false;
 	}
 	if (size->depth > 1) {
-		if (end->rows < size->height ||
-			__builtin_mul_overflow(end->pitch, end->rows, &slice) ||
+		if (n_rows < size->height || __builtin_mul_overflow(pitch, n_rows, &slice) ||
 			__builtin_mul_overflow(slice, size->depth - 1, &slices))
 			return false;
 	}
@@ -43,11 +37,12 @@ static bool extent(const struct box_end *end, const struct size *size, uint64_t 
 	       !__builtin_add_overflow(*ret_extent, size->width, ret_extent);
 }
 
-static bool end_ok(struct session *session, const struct box_end *end, const struct size *size)
+static bool end_ok(struct session *session, const struct box_end *end, const struct box_size *size)
 {
 	uint64_t bytes;
 
-	return extent(end, size, &bytes) && memory_check(session, end->at.address, bytes);
+	return box_extent(end->pitch, end->rows, size, &bytes) &&
+	       memory_check(session, end->at.address, bytes);
 }
 
 /* All of it has device pointers, the same ones; as host to host it would wait here. */
@@ -62,7 +57,7 @@ static CUmemorytype type_of(const struct box_end *end, const struct box_end *oth
 }
 
 static CUresult copy_slices(const struct box_end *dst, const struct box_end *src,
-	const struct size *size, CUstream real)
+	const struct box_size *size, CUstream real)
 {
 	const CUDA_MEMCPY3D copy = {
 		.dstMemoryType = type_of(dst, src),
@@ -84,7 +79,7 @@ static CUresult copy_slices(const struct box_end *dst, const struct box_end *src
 }
 
 static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
-	const struct size *size, CUstream real)
+	const struct box_size *size, CUstream real)
 {
 	const CUDA_MEMCPY2D copy = {
 		.dstMemoryType = type_of(dst, src),
@@ -103,7 +98,7 @@ static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
 }
 
 static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
-	const struct size *size, CUstream real)
+	const struct box_size *size, CUstream real)
 {
 	if (size->depth > 1)
 		return copy_slices(dst, src, size, real);
@@ -131,7 +126,7 @@ static void advance(struct box_end *end, uint64_t n, uint64_t step)
 
 /* Rows of one slice: runs of rows between the ends of registrations, and rows across one. */
 static CUresult copy_rows_cut(struct session *session, struct box_end dst, struct box_end src,
-	const struct size *size, CUstream real)
+	const struct box_size *size, CUstream real)
 {
 	CUresult result = CUDA_SUCCESS;
 	uint64_t n;
@@ -142,7 +137,7 @@ static CUresult copy_rows_cut(struct session *session, struct box_end dst, struc
 		n = parts_before_cut(&dst, left, size->width, dst.pitch);
 		n = MIN(n, parts_before_cut(&src, left, size->width, src.pitch));
 		n = MAX(n, 1u);
-		result = copy_whole(&dst, &src, &(struct size){size->width, n, 1}, real);
+		result = copy_whole(&dst, &src, &(struct box_size){size->width, n, 1}, real);
 		advance(&dst, n, dst.pitch);
 		advance(&src, n, src.pitch);
 	}
@@ -151,13 +146,14 @@ static CUresult copy_rows_cut(struct session *session, struct box_end dst, struc
 
 /* Slices in the same way; one that lies across an end goes by rows. Both ends are checked. */
 static CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
-	const struct size *size, CUstream real)
+	const struct box_size *size, CUstream real)
 {
-	const struct size slice = {size->width, size->height, 1};
+	const struct box_size slice = {size->width, size->height, 1};
 	uint64_t dst_bytes, src_bytes, n;
 	CUresult result = CUDA_SUCCESS;
 
-	if (!extent(&dst, &slice, &dst_bytes) || !extent(&src, &slice, &src_bytes))
+	if (!box_extent(dst.pitch, dst.rows, &slice, &dst_bytes) ||
+		!box_extent(src.pitch, src.rows, &slice, &src_bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint64_t left = size->depth; left > 0 && result == CUDA_SUCCESS; left -= n) {
 		if (atomic_load(&session->is_ending))
@@ -166,7 +162,7 @@ static CUresult copy_box(struct session *session, struct box_end dst, struct box
 		n = MIN(n, parts_before_cut(&src, left, src_bytes, src.pitch * src.rows));
 		if (n > 0)
 			result = copy_whole(
-				&dst, &src, &(struct size){size->width, size->height, n}, real);
+				&dst, &src, &(struct box_size){size->width, size->height, n}, real);
 		else
 			result = copy_rows_cut(session, dst, src, size, real);
 		n = MAX(n, 1u);
@@ -180,7 +176,7 @@ CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t ds
 	uint64_t dst_pitch, uint64_t src_pitch, uint64_t dst_rows, uint64_t src_rows,
 	uint64_t width, uint64_t height, uint64_t depth)
 {
-	const struct size size = {width, height, depth};
+	const struct box_size size = {width, height, depth};
 	const struct box_end to = {end_of(dst), dst_pitch, dst_rows};
 	const struct box_end from = {end_of(src), src_pitch, src_rows};
 	CUstream real;
@@ -195,7 +191,7 @@ CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t ds
 CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_t dst,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
-	const struct size size = {width, rows, 1};
+	const struct box_size size = {width, rows, 1};
 	const struct box_end to = {end_of(dst), rows > 1 ? pitch : width, rows};
 	void *piece = NULL;
 	CUstream real;
@@ -215,7 +211,7 @@ CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_
 CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64_t src,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
-	const struct size size = {width, rows, 1};
+	const struct box_size size = {width, rows, 1};
 	const struct box_end from = {end_of(src), rows > 1 ? pitch : width, rows};
 	void *piece = NULL;
 	CUstream real;

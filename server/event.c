@@ -53,12 +53,24 @@ CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
 CUresult do_event_destroy(struct session *session, struct event *event)
 {
 	object_remove(&session->events, event->id);
-	event_free(event, false);
+	event->is_ended = true;
+	if (event->n_users == 0)
+		event_free(event, false);
 	return CUDA_SUCCESS;
 }
 
-/* The stream's GPU is current. */
-static CUresult make_real(struct event *event, struct place *place)
+void event_use(struct event *event)
+{
+	event->n_users++;
+}
+
+void event_unuse(struct event *event, bool is_lost)
+{
+	if (--event->n_users == 0 && event->is_ended)
+		event_free(event, is_lost);
+}
+
+CUresult event_make(struct event *event, struct place *place)
 {
 	CUresult result;
 
@@ -80,7 +92,7 @@ CUresult do_event_record(
 
 	result = stream_begin_mark(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = make_real(event, stream->place);
+		result = event_make(event, stream->place);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuEventRecord(event->real, real);
 	marked = do_mark(session, stream, mark);

@@ -15,9 +15,18 @@ struct place;
 struct event {
 	uint32_t id;
 	unsigned flags;
+	uint32_t n_users; /* nodes of graphs, which keep it */
+	bool is_ended;
 	CUevent real;        /* NULL: never recorded */
 	struct place *place; /* not owned: whose GPU the real one is of */
 };
+
+/* The real event, made at need; the place's GPU is current. */
+CUresult event_make(struct event *event, struct place *place);
+
+/* It is in a graph, or is no more. */
+void event_use(struct event *event);
+void event_unuse(struct event *event, bool is_lost);
 
 /* Destroys every event; their streams are gone. */
 void events_free(struct session *session, bool is_lost);

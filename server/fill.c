@@ -7,11 +7,11 @@
  * the session's, those between rows too.
  */
 
+#include "box.h"
 #include "host.h"
 #include "session.h"
 
-/* Bytes from the first to the last that a fill touches; 0 if no such memory can be. */
-static uint64_t extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
+uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {
 	uint64_t row, rest;
 
@@ -77,7 +77,7 @@ static CUresult fill_cut(struct session *session, CUdeviceptr dst, uint32_t valu
 CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, uint32_t value,
 	uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {
-	uint64_t size = extent(width, count, pitch, rows);
+	uint64_t size = fill_extent(width, count, pitch, rows);
 	CUstream real;
 	CUresult result;
 

@@ -11,6 +11,7 @@
  */
 
 #include "deferred.h"
+#include "graph.h"
 #include "session.h"
 #include "wire.h"
 
@@ -22,7 +23,7 @@ static CUdeviceptr page_word(const struct session *session, size_t offset, uint3
 	       stream * sizeof(uint64_t);
 }
 
-static void note_closed(struct session *session)
+void gates_note_closed(struct session *session)
 {
 	if (!session->gates.may_be_closed)
 		deferred_stand_back(true);
@@ -44,7 +45,7 @@ static CUresult done_pin(struct session *session)
 
 	if (likely(session->gates.done))
 		return CUDA_SUCCESS;
-	result = cuda.cuMemHostRegister_v2(done, sizeof(uint64_t[STREAMS_MAX]),
+	result = cuda.cuMemHostRegister_v2(done, sizeof(uint64_t[STREAMS_MAX + GRAPH_CALLS]),
 		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -82,13 +83,40 @@ static CUresult ask_and_wait(struct session *session, struct stream *stream, uin
 			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (result != CUDA_SUCCESS)
 		return result;
-	note_closed(session);
+	gates_note_closed(session);
 	result = waiters_watch_call(session, stream->place->device, real);
 	if (result_is_fault(result))
 		return result;
 	return cuda.cuStreamWaitValue64_v2(real,
 		session->gates.done + stream->id * sizeof(uint64_t), ticket,
 		CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+static CUstreamBatchMemOpParams wait_op(CUdeviceptr address, uint64_t value)
+{
+	return (CUstreamBatchMemOpParams){.waitValue = {
+						  .operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
+						  .address = address,
+						  .value64 = value,
+						  .flags = CU_STREAM_WAIT_VALUE_GEQ,
+					  }};
+}
+
+/* What the client asks for goes before its answer does: never are both words those of a new ask. */
+CUresult gates_graph_call(
+	struct session *session, uint32_t call, CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS])
+{
+	CUdeviceptr asked = session->timeline + offsetof(struct page, graph_asked) -
+			    offsetof(struct page, timeline) + call * sizeof(uint64_t);
+	CUresult result = done_pin(session);
+	CUdeviceptr done =
+		session->gates.done + sizeof(uint64_t[STREAMS_MAX]) + call * sizeof(uint64_t);
+
+	ret_params[0] = write_op(asked, 1);
+	ret_params[1] = wait_op(done, 1);
+	ret_params[2] = write_op(asked, 0);
+	ret_params[3] = write_op(done, 0);
+	return result;
 }
 
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
@@ -174,23 +202,13 @@ static CUresult convert_barrier(const struct memory_op *op, CUstreamBatchMemOpPa
 	return CUDA_SUCCESS;
 }
 
-static CUresult convert_wait(struct session *session, struct stream *stream,
-	const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
+static CUresult convert_wait(
+	const struct memory_op *op, bool is_64, CUstreamBatchMemOpParams *ret_param)
 {
-	struct gates *gates = &session->gates;
-	bool is_64 = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 	uint64_t key;
 
 	if (!find_key(op, is_64, &key))
 		return CUDA_ERROR_INVALID_VALUE;
-	gates->list[gates->n++] = (struct gate){
-		.serial = gates->last_serial + 1,
-		.address = op->address,
-		.value = key,
-		.place = stream->place,
-		.stream = stream->id,
-		.is_64 = is_64,
-	};
 	*ret_param = (CUstreamBatchMemOpParams){
 		.waitValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
 	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
@@ -207,25 +225,53 @@ static CUresult convert_write(const struct memory_op *op, CUstreamBatchMemOpPara
 	return CUDA_SUCCESS;
 }
 
-static CUresult convert(struct session *session, struct stream *stream, const struct memory_op *op,
-	CUstreamBatchMemOpParams *ret_param)
+bool memory_op_is_wait(const struct memory_op *op)
 {
-	bool is_wait = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
-		       op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
-	bool is_64 = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
-		     op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-	uint32_t size = is_64 ? 8 : 4;
+	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+	       op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+static bool is_64(const struct memory_op *op)
+{
+	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+	       op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+uint32_t memory_op_size(const struct memory_op *op)
+{
+	return op->operation == CU_STREAM_MEM_OP_BARRIER ? 0 : is_64(op) ? 8 : 4;
+}
+
+CUresult memory_op_convert(
+	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
+{
+	uint32_t size = memory_op_size(op);
+	bool is_wait = memory_op_is_wait(op);
 
 	if (op->operation == CU_STREAM_MEM_OP_BARRIER)
 		return convert_barrier(op, ret_param);
 	if (!is_wait && op->operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
 		op->operation != CU_STREAM_MEM_OP_WRITE_VALUE_64)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (op->address % size != 0 || (!is_64 && op->value > UINT32_MAX) ||
+	if (op->address % size != 0 || (size == 4 && op->value > UINT32_MAX) ||
 		!memory_check(session, op->address, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	return is_wait ? convert_wait(session, stream, op, ret_param)
-		       : convert_write(op, ret_param);
+	return is_wait ? convert_wait(op, size == 8, ret_param) : convert_write(op, ret_param);
+}
+
+static struct gate gate_of(
+	struct session *session, struct stream *stream, const struct memory_op *op)
+{
+	struct gate gate = {
+		.serial = session->gates.last_serial + 1,
+		.address = op->address,
+		.place = stream->place,
+		.stream = stream->id,
+		.is_64 = is_64(op),
+	};
+
+	find_key(op, gate.is_64, &gate.value);
+	return gate;
 }
 
 /* Behind each wait the GPU notes that it is passed. How many `ret_params' there are: 2 an op. */
@@ -239,11 +285,11 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
-		uint32_t n_gates = gates->n;
-
-		result = convert(session, stream, &ops[i], &params[n_params++]);
-		if (gates->n > n_gates)
-			params[n_params++] = write_op(passed, ++gates->last_serial);
+		result = memory_op_convert(session, &ops[i], &params[n_params++]);
+		if (result != CUDA_SUCCESS || !memory_op_is_wait(&ops[i]))
+			continue;
+		gates->list[gates->n++] = gate_of(session, stream, &ops[i]);
+		params[n_params++] = write_op(passed, ++gates->last_serial);
 	}
 	if (result != CUDA_SUCCESS)
 		gates->n = n_before;
@@ -264,7 +310,7 @@ CUresult do_memory_ops(
 	if (result == CUDA_SUCCESS)
 		result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS && n_params > n_ops)
-		note_closed(session);
+		gates_note_closed(session);
 	for (uint32_t i = 0; i < n_params && result == CUDA_SUCCESS; i += n) {
 		n = MIN(n_params - i, WIRE_MEMORY_OPS_MAX);
 		result = cuda.cuStreamBatchMemOp_v2(real, n, &params[i], 0);
@@ -297,6 +343,37 @@ static void open_one(struct session *session, const struct gate *gate)
 		cuda.cuStreamWriteValue32_v2(key, gate->address, (uint32_t)gate->value, 0);
 }
 
+/* The GPU closes it behind each call. */
+static void open_graph_calls(struct session *session)
+{
+	struct ring_control *control = session->ring;
+
+	for (uint32_t i = 0; i < GRAPH_CALLS; i++) {
+		const uint64_t *asked = &session->page->graph_asked[i];
+
+		session->gates.n_opened +=
+			shm_load64((const __shm uint64_t *)(uintptr_t)asked) != 0;
+		shm_store64((__shm uint64_t *)(uintptr_t)&control->graph_done[i], WIRE_TICKET_MAX);
+	}
+}
+
+/* Of each graph that runs one word at a time, as which it waits for is not known. */
+static void open_graph_words(struct session *session)
+{
+	for (struct graph *graph = session->graph_list; graph; graph = graph->next) {
+		struct memory_op op;
+		struct gate gate;
+
+		if (!graph_next_wait(session, graph, &op))
+			continue;
+		session->gates.n_opened++;
+		gate = (struct gate){
+			.address = op.address, .place = graph->place, .is_64 = is_64(&op)};
+		find_key(&op, gate.is_64, &gate.value);
+		open_one(session, &gate);
+	}
+}
+
 /*
  * Of gates in a row on one word each needs a time of its own: the oldest of
  * each stream. A client that still lives must not take it for what it waited for.
@@ -309,10 +386,13 @@ void gates_open(struct session *session)
 	uint32_t n_before;
 
 	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
-	if (gates->done)
+	if (gates->done) {
 		for (uint32_t i = 0; i < STREAMS_MAX; i++)
 			shm_store64(
 				(__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
+		open_graph_calls(session);
+	}
+	open_graph_words(session);
 	n_before = gates->n;
 	prune(session);
 	gates->n_opened += n_before - gates->n;

@@ -13,6 +13,7 @@
 #include "bounds.h"
 #include "driver.h"
 
+struct memory_op;
 struct session;
 struct place;
 
@@ -40,6 +41,21 @@ struct gates {
 
 /* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
 void gates_open(struct session *session);
+
+/* A stream may stand still from now on until the client does something. */
+void gates_note_closed(struct session *session);
+
+bool memory_op_is_wait(const struct memory_op *op);
+uint32_t memory_op_size(const struct memory_op *op); /* bytes of its word; 0: it has none */
+
+/* Checks a stream memory operation and puts it as the driver has it. */
+CUresult memory_op_convert(
+	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param);
+
+/* What a host node of a graph does on the GPU; `call' is the number of its words. */
+#define GATES_CALL_OPS 4
+CUresult gates_graph_call(struct session *session, uint32_t call,
+	CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS]);
 
 /* No work of the session is left on any GPU, for now. */
 void gates_are_passed(struct session *session);

@@ -311,6 +311,7 @@ CUresult do_host_free(struct session *session, uint64_t address)
 		return CUDA_ERROR_INVALID_VALUE;
 	is_used = is_pinned(region, start, span);
 	session->has_host_spare = true;
+	session->n_freed++;
 	result = arena_free(&region->arena, address);
 	/* There was no memory for all of it: what there was is wanted elsewhere. */
 	if (!is_used && streams_poll(session))

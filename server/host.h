@@ -13,12 +13,6 @@
 
 struct session;
 
-/*
- * Pinned in pieces that end at multiples of this, as everybody's calls stand
- * still meanwhile: 1.3 ms. No copy may go across such an end.
- */
-#define HOST_PIECE (32ull << 20)
-
 /* Whether all these bytes, in the host space, lie in one chunk that is used and pinned. */
 bool host_has(const struct session *session, uint64_t address, uint64_t size);
 

@@ -11,10 +11,11 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "launch.h"
 #include "session.h"
 
 /* Limits of the GPU, from facts read at the start; the driver would refuse, or worse, too. */
-static bool shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
+bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes)
 {
 	const int32_t *limit = facts->attribute;
@@ -52,8 +53,8 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(params_size < kernel->param_bytes) ||
-		unlikely(
-			!shape_ok(&stream->place->device->facts, found, grid, block, shared_bytes)))
+		unlikely(!launch_shape_ok(
+			&stream->place->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(kernel->prints))
 		text_begin(session);
@@ -67,21 +68,10 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	return CUDA_SUCCESS;
 }
 
-/* Bits of `given' in cuda.spec, in the order in which attributes_put() looks at them. */
-enum given {
-	GIVEN_COOPERATIVE = 1,
-	GIVEN_CLUSTER = 2,
-	GIVEN_CLUSTER_POLICY = 4,
-	GIVEN_PRIORITY = 8,
-	GIVEN_SERIALIZATION = 16,
-};
-
-#define ATTRIBUTES_MAX 5
-
 /* Larger ones no GPU has; smaller ones the driver knows best about. */
 #define CLUSTER_BLOCKS_MAX 16
 
-static bool cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])
+bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])
 {
 	uint64_t blocks = (uint64_t)cluster[0] * cluster[1] * cluster[2];
 
@@ -89,12 +79,12 @@ static bool cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])
 	       grid[1] % cluster[1] == 0 && grid[2] % cluster[2] == 0;
 }
 
-static unsigned attributes_put(CUlaunchAttribute attributes[ATTRIBUTES_MAX], uint32_t given,
+unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t given,
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority)
 {
 	CUlaunchAttribute *next = attributes;
 
-	memset(attributes, 0, ATTRIBUTES_MAX * sizeof(*attributes));
+	memset(attributes, 0, LAUNCH_ATTRIBUTES_MAX * sizeof(*attributes));
 	if (given & GIVEN_COOPERATIVE) {
 		next->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
 		next++->value.cooperative = 1;
@@ -133,7 +123,7 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 		result = kernel_find(session, kernel, stream->place, ret_found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return shape_ok(&stream->place->device->facts, *ret_found, grid, block,
+	return launch_shape_ok(&stream->place->device->facts, *ret_found, grid, block,
 		       config->sharedMemBytes)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
@@ -144,7 +134,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority, const void *params,
 	uint32_t params_size)
 {
-	CUlaunchAttribute attributes[ATTRIBUTES_MAX];
+	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
 		shared_bytes, NULL, attributes, 0};
 	size_t size;
@@ -158,7 +148,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	const struct kernel_place *found;
 	CUresult result;
 
-	if ((given & GIVEN_CLUSTER) && !cluster_ok(grid, cluster))
+	if ((given & GIVEN_CLUSTER) && !launch_cluster_ok(grid, cluster))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
@@ -168,6 +158,6 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		return CUDA_ERROR_INVALID_VALUE;
 	if (kernel->prints)
 		text_begin(session);
-	config.numAttrs = attributes_put(attributes, given, cluster, cluster_policy, priority);
+	config.numAttrs = launch_attributes(attributes, given, cluster, cluster_policy, priority);
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
 }

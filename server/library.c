@@ -169,7 +169,21 @@ void library_end(struct session *session, struct library *library)
 	}
 	ranges_remove(&session->variables, library);
 	object_remove(&session->libraries, library->id);
-	deferred_add(&library->deferred);
+	session->n_freed++;
+	library->is_ended = true;
+	if (library->n_users == 0)
+		deferred_add(&library->deferred);
+}
+
+void library_use(struct library *library)
+{
+	library->n_users++;
+}
+
+void library_unuse(struct library *library)
+{
+	if (--library->n_users == 0 && library->is_ended)
+		deferred_add(&library->deferred);
 }
 
 CUresult do_library_unload(struct session *session, struct library *library)

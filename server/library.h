@@ -29,6 +29,8 @@ struct log_buffer {
 struct library {
 	struct deferred deferred; /* holds the real library and its image */
 	uint32_t id;
+	uint32_t n_users; /* nodes of graphs, which keep it loaded */
+	bool is_ended;    /* off the tables */
 	struct kernel *kernels;
 	/* Options and logs as the driver was given them: it compiles a kernel when asked for it. */
 	CUjit_option jit[LIBRARY_JIT_MAX];
@@ -53,6 +55,10 @@ void library_drop(struct session *session, struct library *library);
 
 /* Takes it off the tables; the driver unloads it later. */
 void library_end(struct session *session, struct library *library);
+
+/* A kernel of it is in a graph, or is no more. */
+void library_use(struct library *library);
+void library_unuse(struct library *library);
 
 /* Tells the log that the driver refused the image or a kernel of it, and why. */
 void library_log_refusal(struct session *session, struct library *library, CUresult result);

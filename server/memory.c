@@ -96,6 +96,7 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 	if (owner.session != session->id || !place)
 		return CUDA_ERROR_INVALID_VALUE;
 	session->has_spare = true;
+	session->n_freed++;
 	return arena_free(&place->arena, address);
 }
 

@@ -12,6 +12,7 @@
 
 #include "event.h"
 #include "fault.h"
+#include "graph.h"
 #include "host.h"
 #include "library.h"
 #include "session.h"
@@ -119,6 +120,7 @@ void session_clean_up(struct session *session)
 	gates_fini(session, is_lost);
 	text_fini(session);
 	waiters_fini(session, is_lost);
+	graphs_free(session, is_lost);
 	streams_free(session, is_lost);
 	events_free(session, is_lost);
 	libraries_free(session);
@@ -131,4 +133,5 @@ void session_clean_up(struct session *session)
 	object_table_fini(&session->libraries);
 	object_table_fini(&session->kernels);
 	object_table_fini(&session->events);
+	object_table_fini(&session->graphs);
 }

@@ -17,7 +17,7 @@ CUresult timeline_pin(struct session *session)
 
 	if (session->timeline)
 		return CUDA_SUCCESS;
-	result = cuda.cuMemHostRegister_v2(timeline, 3 * sizeof(session->page->timeline),
+	result = cuda.cuMemHostRegister_v2(timeline, PAGE_WORDS_BYTES,
 		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result != CUDA_SUCCESS)
 		return result;

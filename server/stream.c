@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "fault.h"
+#include "graph.h"
 #include "progress.h"
 #include "session.h"
 #include "stream.h"
@@ -248,8 +249,10 @@ bool streams_poll(struct session *session)
 		*link = stream->next_busy;
 		rest(session, stream, false);
 	}
-	if (!session->busy)
+	if (!session->busy) {
 		gates_are_passed(session);
+		graphs_sweep(session);
+	}
 	if (!session->busy && session->owes_marks)
 		progress_settle_all(session);
 	atomic_store_explicit(&session->has_work, session->busy != NULL, memory_order_relaxed);

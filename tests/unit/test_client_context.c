@@ -13,7 +13,9 @@
 
 #include "../../client/context.h"
 #include "client.h"
+#include "../../client/capture.h"
 #include "../../client/event.h"
+#include "../../client/exec.h"
 #include "../../client/library.h"
 #include "../../client/memory.h"
 #include "../../client/stream.h"
@@ -58,6 +60,19 @@ void modules_end_context(struct context *context)
 {
 	assert_int_equal(context->is_active, 0);
 }
+
+void execs_end_context(const struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+}
+
+CUresult capture_check_device(unsigned device)
+{
+	(void)device;
+	return CUDA_SUCCESS;
+}
+
+uint32_t captures_running;
 
 void events_end_context(struct context *context)
 {

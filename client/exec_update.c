@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Changing executable graphs: one node, whether it does anything, or all nodes
+ * after those of another graph of the same shape. Any thread of the
+ * application.
+ *
+ * Invariant: what the driver says cannot be changed is refused here, before
+ * anything of the change has been sent.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "exec.h"
+#include "send.h"
+
+static bool is_line(const struct box *box)
+{
+	return box->height == 1 && box->depth == 1;
+}
+
+static bool same_shape(const struct box *one, const struct box *other)
+{
+	return one->width == other->width && one->height == other->height &&
+	       one->depth == other->depth;
+}
+
+/* Memory of the same kinds on both sides. */
+static bool copy_can_be(const struct task *old, const struct task *task, bool is_one_node)
+{
+	const struct box *one = &old->copy.box, *other = &task->copy.box;
+
+	if (one->dst.is_ours != other->dst.is_ours || one->src.is_ours != other->src.is_ours)
+		return false;
+	if (is_one_node)
+		return is_line(one) && is_line(other);
+	return same_shape(one, other) || (is_line(one) && is_line(other));
+}
+
+static bool fill_can_be(const struct fill *old, const struct fill *fill)
+{
+	if (old->rows > 1 || fill->rows > 1)
+		return old->width == fill->width && old->count == fill->count &&
+		       old->rows == fill->rows && old->pitch == fill->pitch;
+	return true;
+}
+
+static bool memory_ops_can_be(const struct task_memory_ops *old, const struct task_memory_ops *ops)
+{
+	if (old->n_ops != ops->n_ops)
+		return false;
+	for (uint32_t i = 0; i < ops->n_ops; i++)
+		if (old->ops[i].operation != ops->ops[i].operation)
+			return false;
+	return true;
+}
+
+static bool can_be(const struct task *old, const struct task *task, bool is_one_node)
+{
+	switch (task->type) {
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return copy_can_be(old, task, is_one_node);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return fill_can_be(&old->fill, &task->fill);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return memory_ops_can_be(&old->memory_ops, &task->memory_ops);
+	default:
+		return true;
+	}
+}
+
+/* Takes `task' if there is one. */
+static CUresult set(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType type,
+	CUresult result, struct task *task)
+{
+	struct exec *exec = exec_find(handle);
+	struct graph_node *node = exec ? exec_node(exec, node_handle) : NULL;
+	const struct graph_node *error;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!node || node->task.type != type || !can_be(&node->task, task, true)) {
+		task_fini(task);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	/* As the node has them; they are no part of the description. */
+	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
+		task->kernel.launch.wishes = node->task.kernel.launch.wishes;
+	result = exec_send_change(exec, node, task);
+	/* Of a kernel everything was checked; should the driver refuse it, a launch tells. */
+	if (result != CUDA_SUCCESS || type == CU_GRAPH_NODE_TYPE_KERNEL ||
+		type == CU_GRAPH_NODE_TYPE_HOST)
+		return result;
+	return exec_settle(exec, &error);
+}
+
+CUresult local_cuGraphExecKernelNodeSetParams_v2(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, task_kernel(nodeParams, &task),
+		&task);
+}
+
+CUresult local_cuGraphExecKernelNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 wide = {0};
+
+	if (nodeParams)
+		memcpy(&wide, nodeParams, sizeof(*nodeParams));
+	return local_cuGraphExecKernelNodeSetParams_v2(
+		hGraphExec, hNode, nodeParams ? &wide : NULL);
+}
+
+CUresult local_cuGraphExecMemcpyNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+{
+	struct task task;
+
+	(void)ctx;
+	GRAPHS_LOCKED;
+	return set(
+		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, task_copy(copyParams, &task), &task);
+}
+
+CUresult local_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	struct task task;
+
+	(void)ctx;
+	GRAPHS_LOCKED;
+	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, task_fill(memsetParams, &task),
+		&task);
+}
+
+CUresult local_cuGraphExecHostNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, task_host(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphExecBatchMemOpNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+		task_memory_ops(nodeParams, &task), &task);
+}
+
+static CUresult set_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(exec, node, type, task_event(type, event, &task), &task);
+}
+
+CUresult local_cuGraphExecEventRecordNodeSetEvent(
+	CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+	return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult local_cuGraphExecEventWaitNodeSetEvent(
+	CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+	return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
+CUresult local_cuGraphExecNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	struct task task;
+	CUresult result;
+
+	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return local_cuGraphExecChildGraphNodeSetParams(
+			hGraphExec, hNode, nodeParams->graph.graph);
+	GRAPHS_LOCKED;
+	result = task_any(nodeParams, &task);
+	return result == CUDA_SUCCESS ? set(hGraphExec, hNode, task.type, result, &task) : result;
+}
+
+/* Only some kinds of nodes can be passed over. */
+static struct graph_node *switchable(
+	CUgraphExec exec_handle, CUgraphNode handle, struct exec **ret_exec)
+{
+	struct exec *exec = exec_find(exec_handle);
+	struct graph_node *node = exec ? exec_node(exec, handle) : NULL;
+
+	*ret_exec = exec;
+	if (!node)
+		return NULL;
+	return node->task.type == CU_GRAPH_NODE_TYPE_KERNEL ||
+			       node->task.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+			       node->task.type == CU_GRAPH_NODE_TYPE_MEMSET
+		       ? node
+		       : NULL;
+}
+
+CUresult local_cuGraphNodeSetEnabled(
+	CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct graph_node *node;
+	struct exec *exec;
+
+	GRAPHS_LOCKED;
+	node = switchable(hGraphExec, hNode, &exec);
+	if (!node)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint32_t i = node->first; i <= node->last && result == CUDA_SUCCESS; i++)
+		if (!exec_is_call(exec, i))
+			result = send_graph_enable(exec_id(exec), i, isEnabled != 0);
+	if (result == CUDA_SUCCESS)
+		node->is_disabled = !isEnabled;
+	return result;
+}
+
+CUresult local_cuGraphNodeGetEnabled(
+	CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
+{
+	const struct graph_node *node;
+	struct exec *exec;
+
+	GRAPHS_LOCKED;
+	node = switchable(hGraphExec, hNode, &exec);
+	if (!node || !isEnabled)
+		return CUDA_ERROR_INVALID_VALUE;
+	*isEnabled = !node->is_disabled;
+	return CUDA_SUCCESS;
+}
+
+/* ---- all nodes */
+
+struct update {
+	CUgraphExecUpdateResult result;
+	const struct graph_node *node, *from; /* of the new graph */
+};
+
+static bool fail(struct update *update, CUgraphExecUpdateResult why, const struct graph_node *node,
+	const struct graph_node *from)
+{
+	*update = (struct update){why, node, from};
+	return false;
+}
+
+/* Nodes are paired in the order of their making; `first' of a new one tells with whom. */
+static bool edges_match(
+	struct update *update, const struct graph_node *old, const struct graph_node *node)
+{
+	if (old->n_before != node->n_before)
+		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
+	for (uint32_t i = 0; i < node->n_before; i++) {
+		const struct edge *edge = &node->before[i];
+		uint32_t k = 0;
+
+		while (k < old->n_before &&
+			(old->before[k].node->first != edge->node->first ||
+				memcmp(&old->before[k].data, &edge->data, sizeof(edge->data)) != 0))
+			k++;
+		if (k == old->n_before)
+			return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node,
+				edge->node);
+	}
+	return true;
+}
+
+static bool kernel_matches(
+	struct update *update, const struct graph_node *old, const struct graph_node *node)
+{
+	const struct launch_wishes *one = &old->task.kernel.launch.wishes;
+	const struct launch_wishes *other = &node->task.kernel.launch.wishes;
+
+	if (one->given == other->given && !memcmp(one->cluster, other->cluster, 12) &&
+		one->cluster_policy == other->cluster_policy && one->priority == other->priority)
+		return true;
+	return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, node, NULL);
+}
+
+static bool node_matches(
+	struct update *update, const struct graph_node *old, const struct graph_node *node)
+{
+	if (old->task.type != node->task.type)
+		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, NULL);
+	if (!can_be(&old->task, &node->task, false))
+		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node, NULL);
+	if (node->task.type == CU_GRAPH_NODE_TYPE_KERNEL)
+		return kernel_matches(update, old, node);
+	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		node->task.child->n_nodes != old->task.child->n_nodes)
+		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
+	return true;
+}
+
+static bool graphs_match(
+	struct update *update, const struct graph *image, const struct graph *graph)
+{
+	struct graph_node *old = image->first, *node = graph->first;
+
+	if (image->n_nodes != graph->n_nodes)
+		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, NULL, NULL);
+	for (; node; node = graph_next(graph, node), old = graph_next(image, old)) {
+		node->first = old->first;
+		if (!node_matches(update, old, node))
+			return false;
+	}
+	old = image->first;
+	for (node = graph->first; node;
+		node = graph_next(graph, node), old = graph_next(image, old))
+		if (!edges_match(update, old, node))
+			return false;
+	return true;
+}
+
+static bool kernel_is(const struct task_kernel *one, const struct task_kernel *other)
+{
+	return one->kernel == other->kernel && one->params_size == other->params_size &&
+	       !memcmp(one->launch.grid, other->launch.grid, sizeof(one->launch.grid)) &&
+	       !memcmp(one->launch.block, other->launch.block, sizeof(one->launch.block)) &&
+	       one->launch.shared_bytes == other->launch.shared_bytes &&
+	       !memcmp(one->params, other->params, one->params_size);
+}
+
+/* Whether nothing need be sent. Of the rest there are few, and little is lost. */
+static bool task_is(const struct task *one, const struct task *other)
+{
+	switch (one->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return kernel_is(&one->kernel, &other->kernel);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult send_changes(struct update *update, struct exec *exec, const struct graph *image,
+	const struct graph *graph)
+{
+	struct graph_node *old = image->first, *node = graph->first;
+	const struct graph_node *error = NULL;
+	CUresult result = CUDA_SUCCESS;
+
+	for (; node && result == CUDA_SUCCESS;
+		node = graph_next(graph, node), old = graph_next(image, old)) {
+		struct task task;
+
+		if (task_is(&old->task, &node->task))
+			continue;
+		update->node = node;
+		result = task_dup(&node->task, &task);
+		if (result == CUDA_SUCCESS)
+			result = exec_send_change(exec, old, &task);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	update->node = NULL;
+	result = exec_settle(exec, &error);
+	for (node = graph->first; node && error; node = graph_next(graph, node))
+		if (node->first == error->first)
+			update->node = node;
+	return result;
+}
+
+/* The new graph's nodes and those of the image, or of a child of it. */
+static CUresult update_all(struct update *update, struct exec *exec, const struct graph *image,
+	const struct graph *graph)
+{
+	CUresult result;
+
+	*update = (struct update){.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+	if (!graphs_match(update, image, graph))
+		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	result = send_changes(update, exec, image, graph);
+	if (result == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	update->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+	return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+CUresult local_cuGraphExecUpdate_v2(
+	CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+{
+	struct update update = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	const struct graph *graph;
+	struct exec *exec;
+
+	if (!resultInfo)
+		return CUDA_ERROR_INVALID_VALUE;
+	GRAPHS_LOCKED;
+	exec = exec_find(hGraphExec);
+	graph = graph_find(hGraph);
+	if (exec && graph)
+		result = update_all(&update, exec, exec->image, graph);
+	*resultInfo = (CUgraphExecUpdateResultInfo){
+		.result = update.result,
+		.errorNode = (CUgraphNode)update.node,
+		.errorFromNode = (CUgraphNode)update.from,
+	};
+	return result;
+}
+
+CUresult local_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
+	CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out)
+{
+	CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+	CUresult result;
+
+	if (!updateResult_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = local_cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
+	*updateResult_out = info.result;
+	if (hErrorNode_out)
+		*hErrorNode_out = info.errorNode;
+	return result;
+}
+
+CUresult local_cuGraphExecChildGraphNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
+{
+	const struct graph *graph;
+	const struct graph_node *node;
+	struct update update;
+	struct exec *exec;
+
+	GRAPHS_LOCKED;
+	exec = exec_find(hGraphExec);
+	graph = graph_find(childGraph);
+	node = exec ? exec_node(exec, hNode) : NULL;
+	if (!graph || !node || node->task.type != CU_GRAPH_NODE_TYPE_GRAPH)
+		return CUDA_ERROR_INVALID_VALUE;
+	return update_all(&update, exec, node->task.child, graph) == CUDA_SUCCESS
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Graphs as a program makes, copies, looks through and ends them. Any thread of
+ * the application.
+ *
+ * Invariant: nothing here asks the server.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "graph.h"
+#include "wire.h"
+
+CUresult local_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
+{
+	struct graph *graph;
+	CUresult result;
+
+	if (!phGraph || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	GRAPHS_LOCKED;
+	result = graph_new(&graph);
+	if (result == CUDA_SUCCESS)
+		*phGraph = (CUgraph)graph;
+	return result;
+}
+
+CUresult local_cuGraphDestroy(CUgraph hGraph)
+{
+	struct graph *graph;
+
+	GRAPHS_LOCKED;
+	graph = graph_find(hGraph);
+	if (!graph || graph->parent)
+		return CUDA_ERROR_INVALID_VALUE;
+	graph_free(graph);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
+{
+	struct graph *graph, *clone;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	graph = graph_find(originalGraph);
+	if (!phGraphClone || !graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_clone(graph, &clone);
+	if (result == CUDA_SUCCESS)
+		*phGraphClone = (CUgraph)clone;
+	return result;
+}
+
+CUresult local_cuGraphNodeFindInClone(
+	CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+{
+	const struct graph *clone;
+	const struct graph_node *original;
+	struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	clone = graph_find(hClonedGraph);
+	original = node_find(hOriginalNode);
+	if (!phNode || !clone || !original)
+		return CUDA_ERROR_INVALID_VALUE;
+	node = graph_find_clone(clone, original->unique);
+	if (!node)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phNode = (CUgraphNode)node;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphDestroyNode(CUgraphNode hNode)
+{
+	struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = node_find(hNode);
+	if (!node)
+		return CUDA_ERROR_INVALID_VALUE;
+	node_free(node);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = node_find(hNode);
+	if (!node || !type)
+		return CUDA_ERROR_INVALID_VALUE;
+	*type = node->task.type;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * A list for the program: counted only where it has given no room, else filled
+ * as far as the room goes, and the rest of it cleared.
+ */
+struct listing {
+	CUgraphNode *nodes, *others;
+	CUgraphEdgeData *data;
+	size_t n_room, n;
+	bool is_lossy; /* an edge has data that nobody asked for */
+};
+
+static void list(struct listing *listing, const struct graph_node *node,
+	const struct graph_node *other, const CUgraphEdgeData *data)
+{
+	static const CUgraphEdgeData plain;
+
+	if (data && !listing->data && memcmp(data, &plain, sizeof(plain)) != 0)
+		listing->is_lossy = true;
+	if (listing->nodes && listing->n < listing->n_room) {
+		listing->nodes[listing->n] = (CUgraphNode)node;
+		if (listing->others)
+			listing->others[listing->n] = (CUgraphNode)other;
+		if (listing->data && data)
+			listing->data[listing->n] = *data;
+	}
+	listing->n++;
+}
+
+static CUresult list_end(const struct listing *listing, size_t *ret_n)
+{
+	if (listing->is_lossy)
+		return CUDA_ERROR_LOSSY_QUERY;
+	for (size_t i = listing->n; listing->nodes && i < listing->n_room; i++) {
+		listing->nodes[i] = NULL;
+		if (listing->others)
+			listing->others[i] = NULL;
+	}
+	*ret_n = listing->nodes ? MIN(listing->n, listing->n_room) : listing->n;
+	return CUDA_SUCCESS;
+}
+
+static CUresult list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool roots_only)
+{
+	struct listing listing = {.nodes = nodes};
+	const struct graph *graph;
+
+	GRAPHS_LOCKED;
+	graph = graph_find(handle);
+	if (!graph || !n)
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.n_room = *n;
+	for (const struct graph_node *node = graph->first; node; node = node->next)
+		if (!roots_only || node->n_before == 0)
+			list(&listing, node, NULL, NULL);
+	return list_end(&listing, n);
+}
+
+CUresult local_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
+{
+	return list_nodes(hGraph, nodes, numNodes, false);
+}
+
+CUresult local_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
+{
+	return list_nodes(hGraph, rootNodes, numRootNodes, true);
+}
+
+CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+	CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+	struct listing listing = {.nodes = from, .others = to, .data = edgeData};
+	const struct graph *graph;
+
+	GRAPHS_LOCKED;
+	graph = graph_find(hGraph);
+	if (!graph || !numEdges || !from != !to || (edgeData && !from))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.n_room = *numEdges;
+	for (const struct graph_node *node = graph->first; node; node = node->next)
+		for (uint32_t i = 0; i < node->n_before; i++)
+			list(&listing, node->before[i].node, node, &node->before[i].data);
+	return list_end(&listing, numEdges);
+}
+
+CUresult local_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges)
+{
+	return local_cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
+}
+
+CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+	CUgraphEdgeData *edgeData, size_t *numDependencies)
+{
+	struct listing listing = {.nodes = dependencies, .data = edgeData};
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = node_find(hNode);
+	if (!node || !numDependencies || (edgeData && !dependencies))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.n_room = *numDependencies;
+	for (uint32_t i = 0; i < node->n_before; i++)
+		list(&listing, node->before[i].node, NULL, &node->before[i].data);
+	return list_end(&listing, numDependencies);
+}
+
+CUresult local_cuGraphNodeGetDependencies(
+	CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+{
+	return local_cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
+}
+
+static void list_edges_to(
+	struct listing *listing, const struct graph_node *from, const struct graph_node *to)
+{
+	for (uint32_t i = 0; i < to->n_before; i++)
+		if (to->before[i].node == from)
+			list(listing, to, NULL, &to->before[i].data);
+}
+
+/* Several edges to one node stand side by side in what it waits for. */
+static bool is_repeated(const struct graph_node *node, uint32_t at)
+{
+	for (uint32_t i = 0; i < at; i++)
+		if (node->after[i] == node->after[at])
+			return true;
+	return false;
+}
+
+CUresult local_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
+	CUgraphEdgeData *edgeData, size_t *numDependentNodes)
+{
+	struct listing listing = {.nodes = dependentNodes, .data = edgeData};
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = node_find(hNode);
+	if (!node || !numDependentNodes || (edgeData && !dependentNodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	listing.n_room = *numDependentNodes;
+	for (uint32_t i = 0; i < node->n_after; i++)
+		if (!is_repeated(node, i))
+			list_edges_to(&listing, node, node->after[i]);
+	return list_end(&listing, numDependentNodes);
+}
+
+CUresult local_cuGraphNodeGetDependentNodes(
+	CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+{
+	return local_cuGraphNodeGetDependentNodes_v2(
+		hNode, dependentNodes, NULL, numDependentNodes);
+}
+
+static bool edges_are_of(
+	const struct graph *graph, const CUgraphNode *from, const CUgraphNode *to, size_t n)
+{
+	if (!graph || (n > 0 && (!from || !to)))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct graph_node *one = node_find(from[i]), *other = node_find(to[i]);
+
+		if (!one || !other || one->graph != graph || other->graph != graph)
+			return false;
+	}
+	return true;
+}
+
+CUresult local_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	GRAPHS_LOCKED;
+	if (!edges_are_of(graph_find(hGraph), from, to, numDependencies))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < numDependencies && result == CUDA_SUCCESS; i++)
+		result = node_depend((struct graph_node *)to[i], (struct graph_node *)from[i],
+			edgeData ? &edgeData[i] : NULL);
+	return result;
+}
+
+CUresult local_cuGraphAddDependencies(
+	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	return local_cuGraphAddDependencies_v2(hGraph, from, to, NULL, numDependencies);
+}
+
+CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+	const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
+{
+	static const CUgraphEdgeData plain;
+	bool are_there = true;
+
+	GRAPHS_LOCKED;
+	if (!edges_are_of(graph_find(hGraph), from, to, numDependencies))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < numDependencies; i++)
+		are_there = node_undepend((struct graph_node *)to[i],
+				    (const struct graph_node *)from[i],
+				    edgeData ? &edgeData[i] : &plain) &&
+			    are_there;
+	return are_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuGraphRemoveDependencies(
+	CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies)
+{
+	return local_cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Graphs as pictures: a file for Graphviz. Any thread of the application.
+ *
+ * Invariant: nodes are numbered in the order of their making.
+ */
+
+#include <stdio.h>
+
+#include "client.h"
+#include "graph.h"
+
+static const char *type_name(CUgraphNodeType type)
+{
+	switch (type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return "KERNEL";
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return "MEMCPY";
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return "MEMSET";
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return "HOST";
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return "GRAPH";
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return "EVENT_WAIT";
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return "EVENT_RECORD";
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return "BATCH_MEM_OP";
+	default:
+		return "EMPTY";
+	}
+}
+
+static void print_label(FILE *file, const struct graph_node *node)
+{
+	const struct task *task = &node->task;
+	const struct launch *launch = &task->kernel.launch;
+
+	fprintf(file, "%s", type_name(task->type));
+	if (task->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		fprintf(file, "\\n%s<<<(%u,%u,%u),(%u,%u,%u),%u>>>", task->kernel.kernel->name,
+			launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
+			launch->block[1], launch->block[2], launch->shared_bytes);
+	else if (task->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+		fprintf(file, "\\n%#llx to %#llx, %llu x %llu x %llu",
+			(unsigned long long)task->copy.box.src.address,
+			(unsigned long long)task->copy.box.dst.address,
+			(unsigned long long)task->copy.box.width,
+			(unsigned long long)task->copy.box.height,
+			(unsigned long long)task->copy.box.depth);
+	else if (task->type == CU_GRAPH_NODE_TYPE_MEMSET)
+		fprintf(file, "\\n%#llx, value %u", (unsigned long long)task->fill.dst,
+			task->fill.value);
+}
+
+static void print_node(FILE *file, const struct graph_node *node, bool is_verbose)
+{
+	unsigned long long number = node->unique;
+
+	fprintf(file, "\t\"node_%llu\" [shape=\"box\" label=\"", number);
+	if (is_verbose)
+		print_label(file, node);
+	else
+		fprintf(file, "%s", type_name(node->task.type));
+	fprintf(file, "\"];\n");
+	for (uint32_t i = 0; i < node->n_before; i++)
+		fprintf(file, "\t\"node_%llu\" -> \"node_%llu\";\n",
+			(unsigned long long)node->before[i].node->unique, number);
+	if (node->task.type != CU_GRAPH_NODE_TYPE_GRAPH)
+		return;
+	for (const struct graph_node *inner = node->task.child->first; inner; inner = inner->next)
+		if (inner->n_before == 0)
+			fprintf(file, "\t\"node_%llu\" -> \"node_%llu\" [style=\"dashed\"];\n",
+				number, (unsigned long long)inner->unique);
+}
+
+CUresult local_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
+{
+	const struct graph *graph;
+	FILE *file;
+	bool failed;
+
+	GRAPHS_LOCKED;
+	graph = graph_find(hGraph);
+	if (!graph || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	file = fopen(path, "we");
+	if (!file)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	fprintf(file, "digraph dot {\n");
+	for (struct graph_node *node = graph->first; node; node = graph_next(graph, node))
+		print_node(file, node, flags != 0);
+	fprintf(file, "}\n");
+	failed = ferror(file) != 0;
+	return fclose(file) == 0 && !failed ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}

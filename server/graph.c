@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Executable graphs: begun, made of their nodes and edges, launched, ended. A
+ * worker.
+ *
+ * Invariant: what a node names (a kernel's library, an event) stays for as long
+ * as the graph may run; a graph that was destroyed as it ran is freed after it.
+ */
+
+#include "event.h"
+#include "graph.h"
+#include "session.h"
+#include "wire.h"
+
+struct graph *session_graph(struct session *session, uint32_t id)
+{
+	return object_get(&session->graphs, id);
+}
+
+static void graph_free(struct session *session, struct graph *graph, bool is_lost)
+{
+	if (graph->next)
+		graph->next->previous = graph->previous;
+	if (graph->previous)
+		graph->previous->next = graph->next;
+	else
+		session->graph_list = graph->next;
+	if (graph->real && !is_lost)
+		cuda.cuGraphExecDestroy(graph->real);
+	if (graph->model && !is_lost)
+		cuda.cuGraphDestroy(graph->model);
+	if (graph->end && !is_lost)
+		cuda.cuEventDestroy_v2(graph->end);
+	for (uint32_t i = 0; i < graph->n_nodes; i++)
+		graph_node_fini(&graph->nodes[i], is_lost);
+	session->n_graph_nodes -= graph->n_nodes;
+	free(graph->nodes);
+	free(graph);
+}
+
+/* The stream of its last launch, if that may not have come to rest; NULL: it does not run. */
+static CUstream running_on(const struct session *session, const struct graph *graph)
+{
+	const struct stream *stream = session->busy;
+
+	while (stream && stream->real != graph->last)
+		stream = stream->next_busy;
+	return graph->last && stream ? stream->real : NULL;
+}
+
+bool graph_next_wait(const struct session *session, struct graph *graph, struct memory_op *ret_op)
+{
+	uint32_t skip;
+
+	if (graph->n_waits == 0 || !running_on(session, graph))
+		return false;
+	skip = graph->next_wait++ % graph->n_waits;
+	for (uint32_t i = 0; i < graph->n_nodes; i++)
+		for (uint32_t k = 0; k < graph->nodes[i].n_ops; k++) {
+			if (!memory_op_is_wait(&graph->nodes[i].ops[k]) || skip-- > 0)
+				continue;
+			*ret_op = graph->nodes[i].ops[k];
+			return true;
+		}
+	return false;
+}
+
+void graphs_sweep(struct session *session)
+{
+	struct graph *next;
+
+	for (struct graph *graph = session->graph_list; graph; graph = next) {
+		next = graph->next;
+		if (graph->is_dying &&
+			(!running_on(session, graph) ||
+				(graph->end && cuda.cuEventQuery(graph->end) == CUDA_SUCCESS)))
+			graph_free(session, graph, false);
+	}
+}
+
+void graphs_free(struct session *session, bool is_lost)
+{
+	while (session->graph_list) {
+		struct graph *graph = session->graph_list;
+
+		if (!graph->is_dying)
+			object_remove(&session->graphs, graph->id);
+		graph_free(session, graph, is_lost);
+	}
+}
+
+CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
+{
+	struct graph *graph;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	graph = calloc(1, sizeof(*graph));
+	if (!graph)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (object_put(&session->graphs, id, graph) < 0) {
+		free(graph);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	graph->id = id;
+	graph->place = place;
+	graph->error_node = GRAPH_NO_NODE;
+	graph->next = session->graph_list;
+	if (graph->next)
+		graph->next->previous = graph;
+	session->graph_list = graph;
+	result = cuda.cuGraphCreate(&graph->model, 0);
+	if (result != CUDA_SUCCESS)
+		graph->model = NULL;
+	graph->result = result;
+	return CUDA_SUCCESS;
+}
+
+/* What the driver needs a new enough version for, only where it is wanted. */
+static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
+{
+	const CUgraphEdgeData data = {
+		.from_port = edge->from_port, .to_port = edge->to_port, .type = edge->type};
+	CUgraphNode from, to;
+
+	if (edge->from >= graph->n_nodes || edge->to >= graph->n_nodes)
+		return CUDA_ERROR_INVALID_VALUE;
+	from = graph->nodes[edge->from].real;
+	to = graph->nodes[edge->to].real;
+	if (edge->from_port || edge->to_port || edge->type)
+		return cuda.cuGraphAddDependencies_v2(graph->model, &from, &to, &data, 1);
+	return cuda.cuGraphAddDependencies(graph->model, &from, &to, 1);
+}
+
+CUresult do_graph_edges(struct session *session, struct graph *graph,
+	const struct graph_edge *edges, uint32_t n_edges)
+{
+	(void)session;
+	if (graph->real || graph->result != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	for (uint32_t i = 0; i < n_edges && graph->result == CUDA_SUCCESS; i++) {
+		graph->result = add_edge(graph, &edges[i]);
+		if (graph->result != CUDA_SUCCESS)
+			graph->error_node = edges[i].to;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_nodes,
+	uint32_t by_node_priority, uint32_t *ret_error_node)
+{
+	CUresult result = graph->result;
+
+	*ret_error_node = graph->error_node;
+	if (graph->real || (result == CUDA_SUCCESS && graph->n_nodes != n_nodes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = place_enter(session, graph->place);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuGraphInstantiateWithFlags(&graph->real, graph->model,
+		by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
+	if (result != CUDA_SUCCESS)
+		graph->real = NULL;
+	graph->n_freed = session->n_freed;
+	return result;
+}
+
+CUresult do_graph_settle(struct session *session, struct graph *graph, uint32_t *ret_error_node)
+{
+	CUresult result = graph->result;
+
+	(void)session;
+	*ret_error_node = graph->error_node;
+	graph->result = CUDA_SUCCESS;
+	graph->error_node = GRAPH_NO_NODE;
+	return result;
+}
+
+/* While it runs it is kept, for what its nodes name. */
+CUresult do_graph_destroy(struct session *session, struct graph *graph)
+{
+	CUstream stream = running_on(session, graph);
+
+	object_remove(&session->graphs, graph->id);
+	graph->is_dying = true;
+	if (stream && place_enter(session, graph->place) == CUDA_SUCCESS) {
+		if (cuda.cuEventCreate(&graph->end, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+			graph->end = NULL;
+		if (graph->end && cuda.cuEventRecord(graph->end, stream) != CUDA_SUCCESS) {
+			cuda.cuEventDestroy_v2(graph->end);
+			graph->end = NULL;
+		}
+	}
+	graphs_sweep(session);
+	return CUDA_SUCCESS;
+}
+
+/* Memory that has gone meanwhile may be another client's. */
+static CUresult check_spans(struct session *session, struct graph *graph)
+{
+	if (likely(graph->n_freed == session->n_freed))
+		return CUDA_SUCCESS;
+	if (!graph_spans_ok(session, graph))
+		return CUDA_ERROR_INVALID_VALUE;
+	graph->n_freed = session->n_freed;
+	return CUDA_SUCCESS;
+}
+
+static CUresult begin(
+	struct session *session, struct stream *stream, struct graph *graph, CUstream *ret_real)
+{
+	CUresult result;
+
+	if (!graph->real)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->place != graph->place)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A change that went wrong, of which nobody has asked. */
+	result = graph->result;
+	graph->result = CUDA_SUCCESS;
+	if (result == CUDA_SUCCESS)
+		result = check_spans(session, graph);
+	return result == CUDA_SUCCESS ? stream_begin(session, stream, ret_real) : result;
+}
+
+CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
+{
+	CUstream real;
+	CUresult result = begin(session, stream, graph, &real);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graph->has_calls || graph->n_waits > 0)
+		gates_note_closed(session);
+	if (graph->prints)
+		text_begin(session);
+	graph->last = real;
+	return cuda.cuGraphLaunch(graph->real, real);
+}
+
+CUresult do_graph_launch_calls(struct session *session, struct stream *stream, struct graph *graph)
+{
+	return do_graph_launch(session, stream, graph);
+}
+
+CUresult do_graph_upload(struct session *session, struct stream *stream, struct graph *graph)
+{
+	CUstream real;
+	CUresult result = begin(session, stream, graph, &real);
+
+	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GRAPH_H
+#define GRAPH_H
+
+/*
+ * Executable graphs of a session: what its client sent node by node, as the
+ * driver has it. The client's graphs, of which these are made, stay there. The
+ * session's worker only.
+ */
+
+#include "driver.h"
+
+struct event;
+struct library;
+struct memory_op;
+struct place;
+struct session;
+
+struct graph_span {
+	uint64_t address, size;
+};
+
+struct graph_node {
+	CUgraphNode real;
+	CUgraphNodeType type;
+	uint32_t given;             /* of a kernel node: its attributes stay as they are */
+	struct graph_span spans[2]; /* what it copies or fills; size 0: nothing */
+	struct library *library;    /* of its kernel, kept loaded; NULL: none */
+	struct event *event;        /* kept; NULL: none */
+	struct memory_op *ops;      /* owned; NULL: none */
+	uint32_t n_ops;
+};
+
+struct graph {
+	struct graph *next, *previous; /* session::graph_list */
+	uint32_t id;
+	struct place *place; /* not owned */
+	CUgraph model;       /* its nodes name those of `real' */
+	CUgraphExec real;    /* NULL: not made yet */
+	struct graph_node *nodes;
+	uint32_t n_nodes, n_room;
+	CUresult result; /* the first thing that went wrong since it was last asked for */
+	uint32_t error_node;
+	bool has_calls;     /* host nodes */
+	bool prints;        /* a kernel of it may, or once might */
+	uint32_t n_waits;   /* for words, in all its nodes */
+	uint32_t next_wait; /* where graph_next_wait() goes on */
+	uint64_t n_freed;   /* session::n_freed when all spans were last looked at */
+	CUstream last;      /* of the last launch; NULL: none. Compared, never followed */
+	CUevent end;        /* of one that was destroyed as it ran: when it has ended */
+	bool is_dying;
+};
+
+#define GRAPH_NO_NODE UINT32_MAX
+
+/*
+ * A word that a running graph may wait for, another at each call; false: it
+ * does not run, or waits for none.
+ */
+bool graph_next_wait(const struct session *session, struct graph *graph, struct memory_op *ret_op);
+
+/* Frees those that were destroyed and have ended. */
+void graphs_sweep(struct session *session);
+
+/* Frees all. Their work has ended, or the context is lost. */
+void graphs_free(struct session *session, bool is_lost);
+
+/* Drops what a node keeps. */
+void graph_node_fini(struct graph_node *node, bool is_lost);
+
+/* Whether the session may still touch what the graph does. */
+bool graph_spans_ok(struct session *session, const struct graph *graph);
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Nodes of executable graphs: checked like the work of streams, then added to
+ * the graph, or set in the one that is made of it. A worker.
+ *
+ * Invariant: every address of a node was the session's when the node came, and
+ * is looked at again at a launch after something of the session's has gone.
+ */
+
+#include <string.h>
+
+#include "box.h"
+#include "copy.h"
+#include "event.h"
+#include "graph.h"
+#include "host.h"
+#include "kernel.h"
+#include "launch.h"
+#include "library.h"
+#include "session.h"
+#include "wire.h"
+
+void graph_node_fini(struct graph_node *node, bool is_lost)
+{
+	if (node->library)
+		library_unuse(node->library);
+	if (node->event)
+		event_unuse(node->event, is_lost);
+	free(node->ops);
+	*node = (struct graph_node){0};
+}
+
+static bool ops_ok(struct session *session, const struct graph_node *node)
+{
+	for (uint32_t i = 0; i < node->n_ops; i++) {
+		uint32_t size = memory_op_size(&node->ops[i]);
+
+		if (size > 0 && !memory_check(session, node->ops[i].address, size))
+			return false;
+	}
+	return true;
+}
+
+bool graph_spans_ok(struct session *session, const struct graph *graph)
+{
+	for (uint32_t i = 0; i < graph->n_nodes; i++) {
+		const struct graph_node *node = &graph->nodes[i];
+
+		for (unsigned k = 0; k < ARRAY_SIZE(node->spans); k++)
+			if (node->spans[k].size > 0 &&
+				!memory_check(session, node->spans[k].address, node->spans[k].size))
+				return false;
+		if (!ops_ok(session, node))
+			return false;
+	}
+	return true;
+}
+
+/* Nodes are numbered as they come; of a graph that is made, each keeps its kind. */
+static CUresult find(struct session *session, struct graph *graph, uint32_t number,
+	CUgraphNodeType type, struct graph_node *ret_node)
+{
+	*ret_node = (struct graph_node){.type = type};
+	if (graph->real) {
+		if (number >= graph->n_nodes || graph->nodes[number].type != type)
+			return CUDA_ERROR_INVALID_VALUE;
+		ret_node->real = graph->nodes[number].real;
+		ret_node->given = graph->nodes[number].given;
+	} else if (graph->result != CUDA_SUCCESS) {
+		return graph->result;
+	} else if (number != graph->n_nodes) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return place_enter(session, graph->place);
+}
+
+static bool make_room(struct session *session, struct graph *graph)
+{
+	uint32_t n_room = MAX(2 * graph->n_room, 8u);
+	struct graph_node *grown;
+
+	if (session->n_graph_nodes >= WIRE_GRAPH_NODES_MAX)
+		return false;
+	if (graph->n_nodes < graph->n_room)
+		return true;
+	grown = reallocarray(graph->nodes, n_room, sizeof(*grown));
+	if (!grown)
+		return false;
+	graph->nodes = grown;
+	graph->n_room = n_room;
+	return true;
+}
+
+static uint32_t count_waits(const struct graph_node *node)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < node->n_ops; i++)
+		n += memory_op_is_wait(&node->ops[i]);
+	return n;
+}
+
+/* Takes what the node keeps. Its result is noted, for who asks how it all went. */
+static void put(struct session *session, struct graph *graph, uint32_t number,
+	struct graph_node *node, CUresult result)
+{
+	if (result == CUDA_SUCCESS && !graph->real && !make_room(session, graph))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS) {
+		graph->n_waits += count_waits(node);
+		if (graph->real) {
+			graph->n_waits -= count_waits(&graph->nodes[number]);
+			graph_node_fini(&graph->nodes[number], false);
+		} else {
+			graph->n_nodes++;
+			session->n_graph_nodes++;
+		}
+		graph->nodes[number] = *node;
+		return;
+	}
+	graph_node_fini(node, false);
+	if (graph->result != CUDA_SUCCESS)
+		return;
+	graph->result = result;
+	graph->error_node = number;
+}
+
+CUresult do_graph_empty(struct session *session, struct graph *graph, uint32_t number)
+{
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, &node);
+
+	if (result == CUDA_SUCCESS && !graph->real)
+		result = cuda.cuGraphAddEmptyNode(&node.real, graph->model, NULL, 0);
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_attributes(
+	CUgraphNode real, const CUlaunchAttribute *attributes, unsigned n_attributes)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	/* Streams alone have the last; the whole edge that stands for it does more. */
+	for (unsigned i = 0; i < n_attributes && result == CUDA_SUCCESS; i++)
+		if (attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+			result = cuda.cuGraphKernelNodeSetAttribute(
+				real, attributes[i].id, &attributes[i].value);
+	return result;
+}
+
+static CUresult kernel_put(struct graph *graph, struct graph_node *node,
+	const CUDA_KERNEL_NODE_PARAMS_v2 *params, uint32_t given,
+	const CUlaunchAttribute *attributes, unsigned n_attributes)
+{
+	CUresult result;
+
+	if (graph->real)
+		return given == node->given ? cuda.cuGraphExecKernelNodeSetParams_v2(
+						      graph->real, node->real, params)
+					    : CUDA_ERROR_INVALID_VALUE;
+	node->given = given;
+	result = cuda.cuGraphAddKernelNode_v2(&node->real, graph->model, NULL, 0, params);
+	return result == CUDA_SUCCESS ? set_attributes(node->real, attributes, n_attributes)
+				      : result;
+}
+
+static CUresult kernel_check(struct session *session, const struct graph *graph,
+	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
+	uint32_t shared_bytes, const struct kernel_place **ret_found)
+{
+	CUresult result = kernel_find(session, kernel, graph->place, ret_found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return launch_shape_ok(&graph->place->device->facts, *ret_found, grid, block, shared_bytes)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t number,
+	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
+	uint32_t shared_bytes, uint32_t given, const uint32_t cluster[3], uint32_t cluster_policy,
+	int32_t priority, const void *params, uint32_t params_size)
+{
+	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
+	size_t size = 0;
+	void *extra[] = {
+		CU_LAUNCH_PARAM_BUFFER_POINTER,
+		(void *)(uintptr_t)params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE,
+		&size,
+		CU_LAUNCH_PARAM_END,
+	};
+	CUDA_KERNEL_NODE_PARAMS_v2 wanted = {NULL, grid[0], grid[1], grid[2], block[0], block[1],
+		block[2], shared_bytes, NULL, NULL, NULL, NULL};
+	const struct kernel_place *found;
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, &node);
+
+	if (result == CUDA_SUCCESS && (given & GIVEN_CLUSTER) && !launch_cluster_ok(grid, cluster))
+		result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	if (result == CUDA_SUCCESS)
+		result = kernel_check(session, graph, kernel, grid, block, shared_bytes, &found);
+	/* Known since the kernel was found. */
+	if (result == CUDA_SUCCESS)
+		size = kernel->param_bytes;
+	if (params_size < size)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS) {
+		unsigned n =
+			launch_attributes(attributes, given, cluster, cluster_policy, priority);
+
+		wanted.func = found->function;
+		wanted.extra = size > 0 ? extra : NULL;
+		result = kernel_put(graph, &node, &wanted, given, attributes, n);
+		node.library = kernel->library;
+		library_use(node.library);
+		graph->prints = graph->prints || kernel->prints;
+	}
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+/* Its context is the one that is current: the session's own. */
+static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUDA_MEMCPY3D *copy)
+{
+	CUcontext context = NULL;
+	CUresult result = cuda.cuCtxGetCurrent(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graph->real)
+		return cuda.cuGraphExecMemcpyNodeSetParams(graph->real, node->real, copy, context);
+	return cuda.cuGraphAddMemcpyNode(&node->real, graph->model, NULL, 0, copy, context);
+}
+
+/* All of it has device pointers; the host's are for copies between the two. */
+static CUmemorytype type_of(uint64_t end, uint64_t other)
+{
+	return end_of(end).is_host && !end_of(other).is_host ? CU_MEMORYTYPE_HOST
+							     : CU_MEMORYTYPE_DEVICE;
+}
+
+/* The whole end in one registration, of which the driver's copies may not leave. */
+static bool span_of(struct session *session, uint64_t address, uint64_t pitch, uint64_t n_rows,
+	const struct box_size *size, struct graph_span *ret_span)
+{
+	ret_span->address = address;
+	return box_extent(pitch, n_rows, size, &ret_span->size) &&
+	       memory_check(session, address, ret_span->size) &&
+	       host_cut(address, ret_span->size) == ret_span->size;
+}
+
+CUresult do_graph_copy(struct session *session, struct graph *graph, uint32_t number, uint64_t dst,
+	uint64_t src, uint64_t dst_pitch, uint64_t src_pitch, uint64_t dst_rows, uint64_t src_rows,
+	uint64_t width, uint64_t height, uint64_t depth)
+{
+	const struct box_size size = {width, height, depth};
+	const CUDA_MEMCPY3D copy = {
+		.dstMemoryType = type_of(dst, src),
+		.dstHost = (void *)(uintptr_t)dst,
+		.dstDevice = dst,
+		.dstPitch = height > 1 || depth > 1 ? dst_pitch : width,
+		.dstHeight = depth > 1 ? dst_rows : height,
+		.srcMemoryType = type_of(src, dst),
+		.srcHost = (const void *)(uintptr_t)src,
+		.srcDevice = src,
+		.srcPitch = height > 1 || depth > 1 ? src_pitch : width,
+		.srcHeight = depth > 1 ? src_rows : height,
+		.WidthInBytes = width,
+		.Height = height,
+		.Depth = depth,
+	};
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY, &node);
+
+	if (result == CUDA_SUCCESS &&
+		(!span_of(session, dst, dst_pitch, dst_rows, &size, &node.spans[0]) ||
+			!span_of(session, src, src_pitch, src_rows, &size, &node.spans[1])))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = copy_put(graph, &node, &copy);
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+static CUresult fill_put(
+	struct graph *graph, struct graph_node *node, const CUDA_MEMSET_NODE_PARAMS *fill)
+{
+	CUcontext context = NULL;
+	CUresult result = cuda.cuCtxGetCurrent(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graph->real)
+		return cuda.cuGraphExecMemsetNodeSetParams(graph->real, node->real, fill, context);
+	return cuda.cuGraphAddMemsetNode(&node->real, graph->model, NULL, 0, fill, context);
+}
+
+CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t number, uint64_t dst,
+	uint32_t value, uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
+{
+	const CUDA_MEMSET_NODE_PARAMS fill = {
+		.dst = dst,
+		.pitch = rows > 1 ? pitch : count * width,
+		.value = value,
+		.elementSize = width,
+		.width = count,
+		.height = rows,
+	};
+	uint64_t size = fill_extent(width, count, pitch, rows);
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, &node);
+
+	node.spans[0] = (struct graph_span){dst, size};
+	if (result == CUDA_SUCCESS &&
+		(size == 0 || dst % width != 0 || !memory_check(session, dst, size) ||
+			host_cut(dst, size) < size))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = fill_put(graph, &node, &fill);
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+static CUresult batch_put(struct graph *graph, struct graph_node *node,
+	CUstreamBatchMemOpParams *params, uint32_t n_params)
+{
+	CUDA_BATCH_MEM_OP_NODE_PARAMS batch = {.count = n_params, .paramArray = params};
+	CUresult result = cuda.cuCtxGetCurrent(&batch.ctx);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (graph->real)
+		return cuda.cuGraphExecBatchMemOpNodeSetParams(graph->real, node->real, &batch);
+	return cuda.cuGraphAddBatchMemOpNode(&node->real, graph->model, NULL, 0, &batch);
+}
+
+/* What a host node calls is the client's business, so it is never changed here. */
+CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t number, uint32_t call)
+{
+	CUstreamBatchMemOpParams params[GATES_CALL_OPS];
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST, &node);
+
+	if (result == CUDA_SUCCESS && graph->real)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = gates_graph_call(session, call, params);
+	if (result == CUDA_SUCCESS)
+		result = batch_put(graph, &node, params, GATES_CALL_OPS);
+	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+static bool keep_ops(struct graph_node *node, const struct memory_op *ops, uint32_t n_ops)
+{
+	node->ops = reallocarray(NULL, n_ops, sizeof(*ops));
+	if (!node->ops)
+		return false;
+	memcpy(node->ops, ops, n_ops * sizeof(*ops));
+	node->n_ops = n_ops;
+	return true;
+}
+
+CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint32_t number,
+	const struct memory_op *ops, uint32_t n_ops)
+{
+	CUstreamBatchMemOpParams params[WIRE_MEMORY_OPS_MAX];
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node);
+
+	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++)
+		result = memory_op_convert(session, &ops[i], &params[i]);
+	if (result == CUDA_SUCCESS && !keep_ops(&node, ops, n_ops))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		result = batch_put(graph, &node, params, n_ops);
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_put(struct graph *graph, struct graph_node *node, CUevent event, bool is_wait)
+{
+	if (graph->real)
+		return is_wait ? cuda.cuGraphExecEventWaitNodeSetEvent(
+					 graph->real, node->real, event)
+			       : cuda.cuGraphExecEventRecordNodeSetEvent(
+					 graph->real, node->real, event);
+	return is_wait ? cuda.cuGraphAddEventWaitNode(&node->real, graph->model, NULL, 0, event)
+		       : cuda.cuGraphAddEventRecordNode(&node->real, graph->model, NULL, 0, event);
+}
+
+CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t number,
+	struct event *event, uint32_t is_wait)
+{
+	struct graph_node node;
+	CUresult result = find(session, graph, number,
+		is_wait ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node);
+
+	if (result == CUDA_SUCCESS)
+		result = event_make(event, graph->place);
+	if (result == CUDA_SUCCESS)
+		result = event_put(graph, &node, event->real, is_wait);
+	if (result == CUDA_SUCCESS) {
+		node.event = event;
+		event_use(event);
+	}
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_graph_enable(
+	struct session *session, struct graph *graph, uint32_t number, uint32_t is_enabled)
+{
+	CUresult result = place_enter(session, graph->place);
+
+	if (!graph->real || number >= graph->n_nodes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuGraphNodeSetEnabled(
+			graph->real, graph->nodes[number].real, is_enabled);
+	return result;
+}
