@@ -5,12 +5,14 @@
  * them. Any thread of the application.
  *
  * Invariant: settings are the context's own and are answered here; none changes
- * the one real context that other programs share.
+ * what other programs are answered.
  */
 
 #include "capture.h"
 #include "client.h"
 #include "context.h"
+#include "log.h"
+#include "send.h"
 #include "stream.h"
 
 #define API_VERSION 3020
@@ -200,7 +202,23 @@ CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
-/* Kept and answered; the GPU's own limits are everybody's and stay. */
+/* Kernels feel these three; they are the GPU's, and everybody's, and rise as they are asked for. */
+static CUresult raise_limit(const struct context *context, CUlimit limit, size_t value)
+{
+	CUresult result;
+
+	if (limit > CU_LIMIT_MALLOC_HEAP_SIZE || value <= context->device->limits[limit])
+		return CUDA_SUCCESS;
+	result = send_limit_raise(context->device->index, (uint32_t)limit, value);
+	/* Once somebody's kernels have used it, the heap stays, as does the buffer. */
+	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
+		log_warn("the GPU's %s cannot grow to %zu bytes: other clients use it",
+			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value);
+		return CUDA_SUCCESS;
+	}
+	return result;
+}
+
 CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	struct context *context;
@@ -208,6 +226,8 @@ CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
 
 	if (result == CUDA_SUCCESS)
 		result = check_limit(context, limit);
+	if (result == CUDA_SUCCESS)
+		result = raise_limit(context, limit, value);
 	if (result == CUDA_SUCCESS)
 		context->limits[limit] = value;
 	return result;

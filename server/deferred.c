@@ -150,6 +150,11 @@ void deferred_busy(bool is_busy)
 	count(&n_busy, is_busy);
 }
 
+bool deferred_has_standing(void)
+{
+	return atomic_load(&n_standing) > 0;
+}
+
 void deferred_stand_back(bool may_stand)
 {
 	count(&n_standing, may_stand);

@@ -25,7 +25,8 @@ struct device {
 	CUcontext context; /* NULL: not made yet */
 	uint64_t granularity;
 	int priority_least, priority_greatest;
-	uint64_t limits[DEVICE_LIMITS]; /* ~0 where the driver refuses */
+	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
+	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
 };
 
 /* Calls cuInit() and reads every fact. Its result is that of cuInit(), which clients are told. */

@@ -35,7 +35,7 @@ unit_test_client_heap := client/heap.c
 unit_test_client_image := client/image.c
 unit_test_client_staging := client/staging.c client/timeline.c
 unit_test_client_context := client/context.c client/current.c client/primary.c \
-	client/context_calls.c client/storage.c
+	client/context_calls.c client/storage.c client/log.c
 unit_test_trace := client/trace.c client/log.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx*.c) server/fatbin.c

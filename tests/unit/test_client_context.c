@@ -18,6 +18,7 @@
 #include "../../client/exec.h"
 #include "../../client/library.h"
 #include "../../client/memory.h"
+#include "send.h"
 #include "../../client/stream.h"
 
 struct link server;
@@ -77,6 +78,17 @@ uint32_t captures_running;
 void events_end_context(struct context *context)
 {
 	assert_int_equal(context->is_active, 0);
+}
+
+static uint64_t raised;
+static CUresult raise_result;
+
+CUresult send_limit_raise(uint32_t device, uint32_t limit, uint64_t value)
+{
+	(void)device;
+	assert_true(limit <= CU_LIMIT_MALLOC_HEAP_SIZE);
+	raised = value;
+	return raise_result;
 }
 
 CUresult link_late_error(struct link *link)
@@ -213,6 +225,16 @@ static void test_limits(void **state)
 	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE),
 		CUDA_ERROR_UNSUPPORTED_LIMIT);
 	assert_int_equal(local_cuCtxSetLimit((CUlimit)100, 1), CUDA_ERROR_INVALID_VALUE);
+	/* More than the GPU has is asked for; what it refuses was not set. */
+	raised = 0;
+	assert_int_equal(local_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1000), CUDA_SUCCESS);
+	assert_int_equal(raised, 0);
+	assert_int_equal(local_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 5000), CUDA_SUCCESS);
+	assert_int_equal(raised, 5000);
+	raise_result = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(local_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 9000), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	assert_int_equal(value, 5000);
 	page.fault = CUDA_ERROR_ILLEGAL_ADDRESS;
 	assert_int_equal(
 		local_cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_ERROR_ILLEGAL_ADDRESS);
