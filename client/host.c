@@ -26,9 +26,7 @@
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Under region_lock, as what it reads from the connection belongs to its own answer. */
+/* Under link::reading, as what it reads from the connection belongs to its own answer. */
 static CUresult region_ask(uint64_t size, uint64_t after, uint64_t *ret_address, uint64_t *ret_size,
 	int *ret_map_error)
 {
@@ -52,7 +50,7 @@ static CUresult region_new(uint64_t size)
 	uint64_t address = 0, region_size = 0;
 	int r = -EEXIST;
 
-	pthread_mutex_lock(&region_lock);
+	pthread_mutex_lock(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
 		result = region_ask(size, address + region_size, &address, &region_size, &r);
 		if (result != CUDA_SUCCESS)
@@ -62,7 +60,7 @@ static CUresult region_new(uint64_t size)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	pthread_mutex_unlock(&region_lock);
+	pthread_mutex_unlock(&server.reading);
 	return result;
 }
 

@@ -33,7 +33,6 @@ static struct slab kernels = {
 	.object_size = sizeof(struct kernel),
 	.n_max = KERNELS_MAX,
 };
-static pthread_mutex_t image_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct library *library_find(const void *handle)
 {
@@ -94,7 +93,7 @@ static CUresult send_image(
 	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	frame_init(&frame, FRAME_IMAGE, 1);
-	pthread_mutex_lock(&image_lock);
+	pthread_mutex_lock(&server.sending);
 	r = frame_send(server.sock, &frame, &fd, IMAGE_SEND_MS);
 	if (r == 0)
 		result = jit ? compile(library, size, jit)
@@ -104,7 +103,7 @@ static CUresult send_image(
 		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
 	}
-	pthread_mutex_unlock(&image_lock);
+	pthread_mutex_unlock(&server.sending);
 	return result;
 }
 

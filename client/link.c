@@ -27,7 +27,11 @@
 /* A frame that the server sent before its answer came. */
 #define MEMORY_MS 2000
 
-struct link server = {.sock = -EBADF};
+struct link server = {
+	.sock = -EBADF,
+	.reading = PTHREAD_MUTEX_INITIALIZER,
+	.sending = PTHREAD_MUTEX_INITIALIZER,
+};
 
 struct attempt {
 	char *why;
@@ -296,7 +300,11 @@ int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_resul
 void link_forget(struct link *link)
 {
 	closep(&link->sock);
-	*link = (struct link){.sock = -EBADF};
+	*link = (struct link){
+		.sock = -EBADF,
+		.reading = PTHREAD_MUTEX_INITIALIZER,
+		.sending = PTHREAD_MUTEX_INITIALIZER,
+	};
 }
 
 bool link_is_alive(void *user)

@@ -8,6 +8,8 @@
  * end, and that is how the server learns of it.
  */
 
+#include <pthread.h>
+
 #include "api.h"
 #include "ring.h"
 
@@ -19,6 +21,9 @@ struct link {
 	struct ring_control __shm *control;
 	const struct page __shm *page;
 	uint8_t *staging;
+	pthread_mutex_t
+		reading; /* held from a question to the descriptor that comes with its answer */
+	pthread_mutex_t sending; /* held from a descriptor to the message that it belongs to */
 };
 
 extern struct link server;
@@ -42,7 +47,7 @@ bool link_is_alive(void *link);
 
 /*
  * Reads the FRAME_MEMORY that came before an answer; its reader alone reads the
- * connection (host.c, under a lock). The caller owns the descriptor. -errno: it
+ * connection, and holds link::reading. The caller owns the descriptor. -errno: it
  * is not there, and every call fails from now on.
  */
 int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd);

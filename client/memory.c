@@ -40,9 +40,52 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 
 bool memory_contains(uint64_t address, uint64_t size)
 {
-	struct memory_range range;
+	const struct memory_range *range;
+	uint64_t rest = size;
+	bool is_whole;
 
-	return memory_find(address, &range) && range_ok(address - range.address, size, range.size);
+	pthread_mutex_lock(&mirror_lock);
+	do {
+		uint64_t span;
+
+		range = mirror_find(&mirror, address);
+		if (!range || (range->kind == MEMORY_MAPPED && range->flags == 0))
+			break;
+		span = range->address + range->size - address;
+		if (span < rest && range->kind != MEMORY_MAPPED)
+			break;
+		address += span;
+		rest -= MIN(span, rest);
+	} while (rest > 0);
+	is_whole = rest == 0 && range;
+	pthread_mutex_unlock(&mirror_lock);
+	return is_whole;
+}
+
+bool memory_overlaps(uint64_t address, uint64_t size)
+{
+	const struct memory_range *next;
+	bool is_there;
+
+	pthread_mutex_lock(&mirror_lock);
+	next = mirror_next(&mirror, address);
+	is_there = mirror_find(&mirror, address) || (next && next->address - address < size);
+	pthread_mutex_unlock(&mirror_lock);
+	return is_there;
+}
+
+void memory_set_access(uint64_t address, uint64_t size, unsigned flags)
+{
+	struct memory_range *range;
+
+	pthread_mutex_lock(&mirror_lock);
+	for (uint64_t at = address; at < address + size; at += range->size) {
+		range = (struct memory_range *)mirror_find(&mirror, at);
+		if (!range)
+			break;
+		range->flags = flags;
+	}
+	pthread_mutex_unlock(&mirror_lock);
 }
 
 bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range)

@@ -17,9 +17,11 @@ enum memory_kind {
 	MEMORY_VARIABLE,   /* of a library: goes with it */
 	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory at one address with the GPU's */
 	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
+	MEMORY_MAPPED,     /* cuMemMap(): of no context */
 	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
 };
 
+struct allocation;
 struct piece;
 struct pool;
 
@@ -30,16 +32,23 @@ struct memory_range {
 	const void *owner; /* the library of a variable; not owned */
 	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
 	struct piece *piece;
+	struct allocation *allocation; /* of a mapping; not owned */
 	enum memory_kind kind;
-	unsigned flags; /* of its making, where it had some */
+	unsigned flags; /* of its making, where it had some; of a mapping the access */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
 };
 
 /* A copy of the range that `address' lies in; false: none of ours. */
 bool memory_find(uint64_t address, struct memory_range *ret_range);
 
-/* Whether [address, address + size) lies in one range of ours. */
+/* Whether [address, address + size) lies in one range of ours, or in mappings side by side. */
 bool memory_contains(uint64_t address, uint64_t size);
+
+/* Whether any of it lies in a range of ours. */
+bool memory_overlaps(uint64_t address, uint64_t size);
+
+/* Of the mappings that begin there. */
+void memory_set_access(uint64_t address, uint64_t size, unsigned flags);
 
 /* The same for memory of one of the kinds that begins at `address'. */
 bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range);

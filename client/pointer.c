@@ -7,6 +7,7 @@
  * program's own host memory, of which the driver knows nothing.
  */
 
+#include "allocation.h"
 #include "client.h"
 #include "memory.h"
 #include "pool.h"
@@ -28,6 +29,13 @@ static bool has_host_pointer(const struct memory_range *range)
 	return is_host(range) || range->kind == MEMORY_MANAGED;
 }
 
+static CUdevice ordinal_of(const struct memory_range *range)
+{
+	if (range->kind == MEMORY_MAPPED)
+		return range->allocation->ordinal;
+	return range->pool ? range->pool->ordinal : range->context->ordinal;
+}
+
 /* Attributes whose value is an int or unsigned. */
 static bool value_int(
 	const struct memory_range *range, CUpointer_attribute attribute, unsigned *ret_value)
@@ -37,8 +45,7 @@ static bool value_int(
 		*ret_value = is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*ret_value =
-			(unsigned)(range->pool ? range->pool->ordinal : range->context->ordinal);
+		*ret_value = (unsigned)ordinal_of(range);
 		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*ret_value = range->kind != MEMORY_REGISTERED;
@@ -55,7 +62,9 @@ static bool value_int(
 		*ret_value = 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*ret_value = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		*ret_value = range->kind == MEMORY_MAPPED
+				     ? range->flags
+				     : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 		return true;
 	default:
 		return false;
@@ -68,7 +77,8 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		*ret_value = (uintptr_t)range->context;
+		/* What is mapped, or comes from a pool, belongs to no context. */
+		*ret_value = range->kind == MEMORY_POOLED ? 0 : (uintptr_t)range->context;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*ret_value = range->kind == MEMORY_REGISTERED ? 0 : ptr;
@@ -88,8 +98,8 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*ret_value = range->kind == MEMORY_POOLED ? (uintptr_t)range->pool : 0;
 		return true;
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: /* it can't be exported */
-		*ret_value = 0;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*ret_value = range->kind == MEMORY_MAPPED ? range->allocation->types : 0;
 		return true;
 	default:
 		return false;

@@ -11,11 +11,8 @@
 #include "kernel.h"
 #include "library.h"
 #include "log.h"
+#include "receive.h"
 #include "session.h"
-
-/* The frame with the image was sent before the message that wants it was placed. */
-#define IMAGE_WAIT_MS 2000
-#define IMAGE_ROUND_MS 100
 
 /* Each may be a mapping of ours, and a process has 65 530 of those. */
 #define LIBRARIES_MAX 16384
@@ -80,35 +77,18 @@ _Static_assert(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == CU_JIT_ERROR_LOG_BUFFER + 1
 		       CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES == CU_JIT_INFO_LOG_BUFFER + 1,
 	"cuda.h");
 
-/* The image's descriptor, off the connection. 0 or -errno: the client broke the order. */
-static int receive_image(struct session *session, uint64_t size, int *ret_fd)
-{
-	struct frame_reader *reader = &session->images;
-	const struct frame_image *frame = (const void *)reader->bytes;
-	int r = -ETIMEDOUT;
-
-	for (int waited = 0; waited < IMAGE_WAIT_MS && r == -ETIMEDOUT; waited += IMAGE_ROUND_MS) {
-		if (atomic_load(&session->is_ending))
-			return -ECONNRESET;
-		r = frame_read_wait(reader, session->connection, IMAGE_ROUND_MS);
-	}
-	if (r == 0 && (reader->head.type != FRAME_IMAGE || frame->size != size))
-		r = -EBADMSG;
-	if (r == 0)
-		*ret_fd = frame_take_fd(reader, 0);
-	frame_reader_reset(reader);
-	return r;
-}
-
 CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
 	uint32_t info_size, struct library **ret_library)
 {
 	_cleanup_free_ struct library *library = NULL;
 	_cleanup_close_ int fd = -EBADF;
+	struct frame_image frame = {.size = size};
 	struct image *image = NULL;
 	char *bytes;
-	int r = receive_image(session, size, &fd);
+	int r;
 
+	frame_init(&frame, FRAME_IMAGE, 1);
+	r = receive_descriptor(session, &frame, &fd);
 	if (r < 0) {
 		session_drop(session);
 		return CUDA_ERROR_MPS_RPC_FAILURE;

@@ -11,8 +11,10 @@
 #include <time.h>
 
 #include "host.h"
+#include "memory.h"
 #include "owner.h"
 #include "session.h"
+#include "virtual.h"
 
 /* How long is waited for our own work, and for memory that others keep and do not use. */
 #define IDLE_ROUNDS 100
@@ -27,6 +29,8 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 	if (likely(owner.session == session->id)) {
 		if (owner.device == OWNER_HOST)
 			return host_has(session, address, size);
+		if (owner.device == OWNER_RESERVED)
+			return virtual_has(session, address, size);
 		place = place_get(session, owner.device);
 		return place && arena_has(&place->arena, address, size);
 	}
@@ -49,28 +53,19 @@ static bool wait_until_idle(struct session *session)
 	return true;
 }
 
-/*
- * What we and then what others keep goes first: that is memory which a program
- * believes to be free.
- */
-static CUresult alloc_again(
-	struct session *session, struct place *place, uint64_t size, uint64_t *ret_address)
+bool memory_make_room(struct session *session, struct place *place, unsigned round)
 {
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-
-	if (session->has_spare && wait_until_idle(session)) {
+	if (round == 0 && session->has_spare && wait_until_idle(session)) {
 		places_trim(session);
-		result = place_enter(session, place);
-		if (result == CUDA_SUCCESS)
-			result = arena_alloc(&place->arena, size, ret_address);
-	}
-	if (result == CUDA_ERROR_OUT_OF_MEMORY)
-		places_press();
-	for (int i = 0; i < PRESS_ROUNDS && result == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+	} else if (round > PRESS_ROUNDS) {
+		return false;
+	} else {
+		if (round <= 1)
+			places_press();
 		nap();
-		result = arena_alloc(&place->arena, size, ret_address);
 	}
-	return result;
+	virtual_poll(session);
+	return place_enter(session, place) == CUDA_SUCCESS;
 }
 
 CUresult do_memory_alloc(
@@ -82,8 +77,11 @@ CUresult do_memory_alloc(
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = arena_alloc(&place->arena, size, ret_address);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && size <= place->arena.size)
-		result = alloc_again(session, place, size, ret_address);
+	if (size > place->arena.size)
+		return result;
+	for (unsigned i = 0;
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, i); i++)
+		result = arena_alloc(&place->arena, size, ret_address);
 	return result;
 }
 

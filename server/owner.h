@@ -13,10 +13,11 @@
 /* Session ids begin with 1. */
 struct owner {
 	uint32_t session; /* 0: nobody */
-	uint32_t device;  /* OWNER_HOST: of the host space */
+	uint32_t device;  /* OWNER_HOST: of the host space; OWNER_RESERVED: of no GPU for good */
 };
 
 #define OWNER_HOST UINT32_MAX
+#define OWNER_RESERVED (UINT32_MAX - 1)
 
 /* The owner of the unit in which `address' lies. */
 struct owner owner_of(uint64_t address);

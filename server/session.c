@@ -18,6 +18,7 @@
 #include "session.h"
 #include "staging.h"
 #include "thread.h"
+#include "virtual.h"
 #include "worker.h"
 
 /* The three memories of a session and what is told to the client. */
@@ -126,6 +127,7 @@ void session_clean_up(struct session *session)
 	libraries_free(session);
 	staging_unpin(session, is_lost);
 	host_fini(session, is_lost);
+	virtual_fini(session, is_lost);
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (session->places[i])
 			place_free(session, session->places[i], is_lost);
@@ -134,4 +136,5 @@ void session_clean_up(struct session *session)
 	object_table_fini(&session->kernels);
 	object_table_fini(&session->events);
 	object_table_fini(&session->graphs);
+	object_table_fini(&session->allocations);
 }

@@ -62,13 +62,15 @@ struct session {
 	struct stream *streams[STREAMS_MAX];
 	struct stream *busy; /* those that may have work on a GPU, also after their end */
 	uint32_t n_dying;    /* of them, destroyed by the client */
-	struct object_table libraries, kernels, events, graphs;
+	struct object_table libraries, kernels, events, graphs, allocations;
 	struct graph *graph_list; /* all, also those that only run on */
 	uint32_t n_graph_nodes;   /* in all of them */
 	uint64_t n_freed; /* counts memory and variables that the client may touch no more */
 	struct ranges variables;
 	struct host_region *host_regions;
-	bool has_host_spare; /* pinned memory that host_trim() would give back */
+	struct region *regions; /* reserved addresses */
+	uint32_t n_going;       /* mappings there that wait for work to end */
+	bool has_host_spare;    /* pinned memory that host_trim() would give back */
 	struct waiters waiters;
 	struct gates gates;
 	struct text text;                 /* what its kernels printed */

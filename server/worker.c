@@ -16,6 +16,7 @@
 #include "log.h"
 #include "reply.h"
 #include "session.h"
+#include "virtual.h"
 #include "worker.h"
 
 /* After the last message: the next of a busy client is there sooner than a wake-up. */
@@ -132,7 +133,7 @@ static void tell_busy(struct session *session, bool is_busy)
 static void rest(struct session *session, int *nap_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
-		!session->owes_marks) {
+		!session->owes_marks && session->n_going == 0) {
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}
@@ -140,6 +141,8 @@ static void rest(struct session *session, int *nap_ms)
 	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
 		return;
 	*nap_ms = MIN(2 * *nap_ms, NAP_MAX_MS);
+	if (fault_get() == CUDA_SUCCESS)
+		virtual_poll(session);
 	if (fault_get() == CUDA_SUCCESS && streams_poll(session)) {
 		text_flush(session);
 		places_trim(session);

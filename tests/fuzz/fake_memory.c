@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fake_tables.h"
 
@@ -111,6 +114,39 @@ static CUresult set_access(
 	(void)desc;
 	must(count == 1, "odd access");
 	must_have(&mapped, address, size, "access to what is not mapped");
+	return CUDA_SUCCESS;
+}
+
+static CUresult export(void *ret_fd, CUmemGenericAllocationHandle handle,
+	CUmemAllocationHandleType type, unsigned long long flags)
+{
+	int fd = memfd_create("fake-allocation", MFD_CLOEXEC);
+
+	BEGIN();
+	(void)type;
+	(void)flags;
+	must(handle > 0 && handle <= FAKE_RANGES_MAX && allocation_sizes[handle - 1],
+		"an allocation that is not there");
+	must(fd >= 0 && ftruncate(fd, (off_t)allocation_sizes[handle - 1]) == 0, "no memfd");
+	memcpy(ret_fd, &fd, sizeof(fd));
+	return CUDA_SUCCESS;
+}
+
+static CUresult import(CUmemGenericAllocationHandle *ret, void *fd, CUmemAllocationHandleType type)
+{
+	struct stat st;
+
+	(void)type;
+	if (fstat((int)(intptr_t)fd, &st) < 0 || st.st_size <= 0 || st.st_size % GRANULARITY != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	return create(ret, (size_t)st.st_size, NULL, 0);
+}
+
+static CUresult properties(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	BEGIN();
+	(void)handle;
+	*prop = (CUmemAllocationProp){.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	return CUDA_SUCCESS;
 }
 
@@ -279,6 +315,9 @@ void fake_memory_start(void)
 	cuda.cuMemMap = map;
 	cuda.cuMemUnmap = unmap;
 	cuda.cuMemSetAccess = set_access;
+	cuda.cuMemExportToShareableHandle = export;
+	cuda.cuMemImportFromShareableHandle = import;
+	cuda.cuMemGetAllocationPropertiesFromHandle = properties;
 	cuda.cuMemHostRegister_v2 = host_register;
 	cuda.cuMemHostUnregister = host_unregister;
 	cuda.cuMemHostGetDevicePointer_v2 = host_device_pointer;

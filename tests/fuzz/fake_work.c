@@ -347,6 +347,13 @@ static CUresult event_synchronize(CUevent event)
 	return CUDA_SUCCESS;
 }
 
+static CUresult event_query(CUevent event)
+{
+	BEGIN();
+	must(event != NULL, "asking for no event");
+	return fake_switches.is_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 static CUresult event_destroy(CUevent event)
 {
 	BEGIN();
@@ -395,6 +402,7 @@ void fake_work_start(void)
 	cuda.cuEventCreate = event_create;
 	cuda.cuEventRecord = event_record;
 	cuda.cuEventSynchronize = event_synchronize;
+	cuda.cuEventQuery = event_query;
 	cuda.cuEventDestroy_v2 = event_destroy;
 	cuda.cuEventElapsedTime = event_elapsed;
 }

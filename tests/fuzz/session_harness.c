@@ -136,6 +136,27 @@ void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail)
 	shm_store32((__shm uint32_t *)(uintptr_t)&control->tail, tail);
 }
 
+void harness_send_memory(uint64_t address, int fd)
+{
+	struct frame_memory frame = {.address = address};
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	must(frame_send(harness.client, &frame, &fd, PATIENCE_MS) == 0, "no room for a frame");
+}
+
+int harness_read_memory(uint64_t address, uint64_t size)
+{
+	_cleanup_(frame_reader_fini) struct frame_reader reader;
+	const struct frame_memory *frame = (const void *)reader.bytes;
+
+	frame_reader_init(&reader);
+	must(frame_read_wait(&reader, harness.client, PATIENCE_MS) == 0 &&
+			frame->head.type == FRAME_MEMORY && frame->address == address &&
+			frame->size == size,
+		"no such frame");
+	return frame_take_fd(&reader, 0);
+}
+
 void harness_send_image(const void *data, size_t size)
 {
 	struct frame_image frame = {0};

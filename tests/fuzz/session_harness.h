@@ -39,6 +39,12 @@ void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail);
 /* Sends an image as a client does before library_load. `data' ends in a NUL for PTX. */
 void harness_send_image(const void *data, size_t size);
 
+/* The same with a descriptor, for allocation_import; the caller keeps it. */
+void harness_send_memory(uint64_t address, int fd);
+
+/* The descriptor that came with a FRAME_MEMORY; the caller owns it. */
+int harness_read_memory(uint64_t address, uint64_t size);
+
 /* The generated send_X() go by call_post() and call_ask(), which the harness defines. */
 
 /* A late error since the last time; CUDA_SUCCESS if there is none. */

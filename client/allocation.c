@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Allocations and their handles. Any thread of the application.
+ *
+ * Invariant: the server hears of an allocation's end when neither a handle nor
+ * a mapping of it is left.
+ */
+
+#include <fcntl.h>
+
+#include "allocation.h"
+#include "client.h"
+#include "frame.h"
+#include "memory.h"
+#include "pool.h"
+#include "route.h"
+#include "send.h"
+#include "wire.h"
+
+/* The server takes such a frame when it comes to the message behind it. */
+#define FRAME_SEND_MS 60000
+
+static pthread_mutex_t allocation_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slab allocations = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct allocation),
+	.n_max = WIRE_OBJECTS_MAX,
+};
+
+uint32_t allocation_id(const struct allocation *allocation)
+{
+	return slab_id(&allocations, allocation);
+}
+
+struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
+	bool is_held;
+
+	if (!allocation)
+		return NULL;
+	pthread_mutex_lock(&allocation_lock);
+	is_held = allocation->n_handles > 0;
+	pthread_mutex_unlock(&allocation_lock);
+	return is_held ? allocation : NULL;
+}
+
+bool allocation_ref(struct allocation *allocation)
+{
+	bool is_held;
+
+	pthread_mutex_lock(&allocation_lock);
+	is_held = allocation->n_handles > 0;
+	allocation->n_mappings += is_held;
+	pthread_mutex_unlock(&allocation_lock);
+	return is_held;
+}
+
+/* Under the lock, which it gives away. */
+static void end_if_unused(struct allocation *allocation)
+{
+	bool is_unused = allocation->n_handles == 0 && allocation->n_mappings == 0;
+
+	pthread_mutex_unlock(&allocation_lock);
+	if (!is_unused)
+		return;
+	(void)send_allocation_release(allocation_id(allocation));
+	slab_give(&allocations, allocation);
+}
+
+void allocation_unref(struct allocation *allocation)
+{
+	pthread_mutex_lock(&allocation_lock);
+	allocation->n_mappings--;
+	end_if_unused(allocation);
+}
+
+CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation)
+{
+	pthread_mutex_lock(&allocation_lock);
+	allocation->n_handles++;
+	pthread_mutex_unlock(&allocation_lock);
+	return (uintptr_t)allocation;
+}
+
+CUresult local_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!allocation)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&allocation_lock);
+	if (allocation->n_handles == 0) {
+		pthread_mutex_unlock(&allocation_lock);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	allocation->n_handles--;
+	end_if_unused(allocation);
+	return CUDA_SUCCESS;
+}
+
+/* Where `prop' wants it, with the device open. */
+static CUresult check_prop(
+	const CUmemAllocationProp *prop, const char *symbol, struct device **ret_device)
+{
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+		prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+		prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+		return refuse(symbol, "allocations of host memory are not served");
+	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_device = device_get(prop->location.id);
+	if (!*ret_device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return refuse(symbol, "allocations are shared by POSIX descriptors alone");
+	if (prop->allocFlags.compressionType || prop->allocFlags.gpuDirectRDMACapable ||
+		prop->allocFlags.usage)
+		return refuse(symbol, "neither compression nor RDMA nor tile pools are served");
+	return device_open(*ret_device);
+}
+
+static struct allocation *allocation_new(
+	struct device *device, CUdevice ordinal, uint64_t size, CUmemAllocationHandleType types)
+{
+	struct allocation *allocation = slab_take(&allocations);
+
+	if (!allocation)
+		return NULL;
+	allocation->device = device;
+	allocation->ordinal = ordinal;
+	allocation->size = size;
+	allocation->types = types;
+	return allocation;
+}
+
+CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct allocation *allocation;
+	struct device *device = NULL;
+	CUresult result = check_prop(prop, "cuMemCreate", &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || !device || flags != 0 || size == 0 || size % device->granularity != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	allocation = allocation_new(device, prop->location.id, size, prop->requestedHandleTypes);
+	if (!allocation)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_allocation_create(allocation_id(allocation), device->index, size,
+		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_trim_device(device))
+		result = send_allocation_create(allocation_id(allocation), device->index, size,
+			prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&allocations, allocation);
+		return result;
+	}
+	*handle = allocation_retain(allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+	CUmemAllocationGranularity_flags option)
+{
+	struct device *device = NULL;
+	CUresult result = check_prop(prop, "cuMemGetAllocationGranularity", &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!granularity || !device ||
+		(option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+			option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+		return CUDA_ERROR_INVALID_VALUE;
+	*granularity = device->granularity;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	const struct allocation *allocation = allocation_find(handle);
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!prop || !allocation)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = allocation->types,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, allocation->ordinal},
+	};
+	return CUDA_SUCCESS;
+}
+
+static CUresult export(struct allocation *allocation, int *ret_fd)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&server.reading);
+	result = send_allocation_export(allocation_id(allocation));
+	if (result == CUDA_SUCCESS &&
+		link_read_memory(&server, allocation_id(allocation), allocation->size, ret_fd) < 0)
+		result = CUDA_ERROR_MPS_RPC_FAILURE;
+	pthread_mutex_unlock(&server.reading);
+	return result;
+}
+
+CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
+	CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
+	unsigned long long flags)
+{
+	struct allocation *allocation = allocation_find(handle);
+	CUresult result = link_check(&server);
+	int fd = -EBADF;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!shareableHandle || !allocation || flags != 0 ||
+		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		allocation->types != handleType)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = export(allocation, &fd);
+	if (result == CUDA_SUCCESS)
+		*(int *)shareableHandle = fd;
+	return result;
+}
+
+static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_index)
+{
+	struct frame_memory frame = {.address = allocation_id(allocation)};
+	CUresult result;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	pthread_mutex_lock(&server.sending);
+	if (frame_send(server.sock, &frame, &fd, FRAME_SEND_MS) == 0) {
+		result = send_allocation_import(allocation_id(allocation), ret_index);
+	} else {
+		/* Half a frame may be on the connection: nothing more can be said on it. */
+		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
+		result = CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	pthread_mutex_unlock(&server.sending);
+	return result;
+}
+
+/* The GPU of the server's, if this process sees it. */
+static struct device *device_of_index(uint32_t index, CUdevice *ret_ordinal)
+{
+	for (unsigned i = 0; i < device_count(); i++)
+		if (device_get((CUdevice)i)->index == index) {
+			*ret_ordinal = (CUdevice)i;
+			return device_get((CUdevice)i);
+		}
+	return NULL;
+}
+
+CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+	CUmemAllocationHandleType shHandleType)
+{
+	int fd = (int)(intptr_t)osHandle;
+	struct allocation *allocation;
+	CUresult result = link_check(&server);
+	uint32_t index;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		fcntl(fd, F_GETFD) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	allocation = allocation_new(NULL, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (!allocation)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = import(allocation, fd, &index);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&allocations, allocation);
+		return result;
+	}
+	*handle = allocation_retain(allocation);
+	allocation->device = device_of_index(index, &allocation->ordinal);
+	if (!allocation->device) {
+		(void)local_cuMemRelease(*handle);
+		return CUDA_ERROR_INVALID_DEVICE;
+	}
+	return CUDA_SUCCESS;
+}

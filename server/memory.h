@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+/*
+ * Memory that is short. The session's worker only.
+ */
+
+#include "place.h"
+
+/*
+ * After the `round'th try (from 0) for memory on that GPU has found none: what
+ * we and then what others keep goes first, as that is memory which a program
+ * believes to be free. Whether to try again, with the GPU current.
+ */
+bool memory_make_room(struct session *session, struct place *place, unsigned round);
+
+#endif

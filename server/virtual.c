@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Regions, allocations and mappings. A worker.
+ *
+ * Invariant: the mappings of a region are in rising order and don't overlap. A
+ * mapping that the client has ended stays until the work that was queued before
+ * is done; until then it is `going', and nobody may name it.
+ */
+
+#include <string.h>
+#include <time.h>
+
+#include "fence.h"
+#include "memory.h"
+#include "receive.h"
+#include "session.h"
+#include "virtual.h"
+#include "wire.h"
+
+/* Of one session: a quarter of the space. */
+#define REGION_UNITS_MAX 2048u
+/* Tries of other units when the addresses are in use by the driver itself. */
+#define RESERVE_TRIES 16
+/* A client takes such a frame at once. */
+#define FRAME_SEND_MS 100
+/* What is queued before an unmapping the client has waited for, but for other threads' work. */
+#define GOING_ROUNDS 1000
+#define GOING_NAP_NS 1000000L
+
+struct allocation {
+	uint32_t id;
+	CUmemGenericAllocationHandle handle;
+	uint64_t size;       /* 0: imported, only the driver knows */
+	struct place *place; /* that pays for it; NULL: imported */
+	uint32_t n_mappings;
+	bool is_released; /* by the client: goes with its last mapping */
+};
+
+struct mapping {
+	uint64_t address, size;
+	struct allocation *allocation;
+	uint32_t access; /* CUmemAccess_flags */
+	bool is_going;
+	struct fence fence; /* of one that is going */
+};
+
+struct region {
+	struct region *next;
+	uint64_t base, size;
+	uint32_t unit, n_units;
+	struct mapping *mappings;
+	uint32_t n, n_max;
+};
+
+struct allocation *session_allocation(struct session *session, uint32_t id)
+{
+	return object_get(&session->allocations, id);
+}
+
+static struct region *region_find(const struct session *session, uint64_t address, uint64_t size)
+{
+	struct region *region = session->regions;
+
+	while (region && !range_ok(address - region->base, size, region->size))
+		region = region->next;
+	return region;
+}
+
+/* The first mapping that ends after `address'. */
+static uint32_t mapping_at(const struct region *region, uint64_t address)
+{
+	uint32_t low = 0, high = region->n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (region->mappings[middle].address + region->mappings[middle].size > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+bool virtual_has(const struct session *session, uint64_t address, uint64_t size)
+{
+	const struct region *region = region_find(session, address, size);
+	uint64_t end = address + size;
+
+	if (!region || size == 0)
+		return false;
+	for (uint32_t i = mapping_at(region, address); address < end; i++) {
+		const struct mapping *mapping = &region->mappings[i];
+
+		if (i == region->n || mapping->address > address || mapping->is_going ||
+			mapping->access == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			return false;
+		address = mapping->address + mapping->size;
+	}
+	return true;
+}
+
+static void allocation_free(struct allocation *allocation, bool is_lost)
+{
+	if (!is_lost)
+		cuda.cuMemRelease(allocation->handle);
+	if (allocation->place)
+		quota_refund(&allocation->place->arena.quota, allocation->size);
+	free(allocation);
+}
+
+static void allocation_unref(struct allocation *allocation, bool is_lost)
+{
+	if (--allocation->n_mappings == 0 && allocation->is_released)
+		allocation_free(allocation, is_lost);
+}
+
+/* Takes the mapping out of the region; what it waited for is done. */
+static void mapping_end(struct session *session, struct region *region, uint32_t i, bool is_lost)
+{
+	struct mapping *mapping = &region->mappings[i];
+
+	if (!is_lost)
+		cuda.cuMemUnmap(mapping->address, mapping->size);
+	fence_fini(&mapping->fence, is_lost);
+	session->n_going -= mapping->is_going;
+	allocation_unref(mapping->allocation, is_lost);
+	memmove(mapping, mapping + 1, (--region->n - i) * sizeof(*mapping));
+}
+
+static void region_poll(struct session *session, struct region *region)
+{
+	for (uint32_t i = region->n; i-- > 0 && session->n_going > 0;)
+		if (region->mappings[i].is_going && fence_is_passed(&region->mappings[i].fence))
+			mapping_end(session, region, i, false);
+}
+
+void virtual_poll(struct session *session)
+{
+	for (struct region *region = session->regions; region && session->n_going > 0;
+		region = region->next)
+		region_poll(session, region);
+}
+
+static void region_free(struct session *session, struct region *region, bool is_lost)
+{
+	while (region->n > 0)
+		mapping_end(session, region, region->n - 1, is_lost);
+	if (!is_lost)
+		cuda.cuMemAddressFree(region->base, region->size);
+	owner_give_back(region->unit, region->n_units);
+	free(region->mappings);
+	free(region);
+}
+
+void virtual_fini(struct session *session, bool is_lost)
+{
+	while (session->regions) {
+		struct region *region = session->regions;
+
+		session->regions = region->next;
+		region_free(session, region, is_lost);
+	}
+	for (uint32_t id = 0; id < OBJECT_IDS && session->allocations.n_used > 0; id++) {
+		struct allocation *allocation = object_remove(&session->allocations, id);
+
+		if (allocation)
+			allocation_free(allocation, is_lost);
+	}
+}
+
+/* Addresses that the driver gives us where we want them. */
+static CUresult region_reserve(struct session *session, struct region *region)
+{
+	const struct owner owner = {session->id, OWNER_RESERVED};
+	uint32_t from = 0;
+
+	for (int i = 0; i < RESERVE_TRIES; i++) {
+		int unit = owner_take(owner, from, region->n_units);
+		CUdeviceptr got = 0;
+		CUresult result;
+
+		if (unit < 0)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		region->unit = (uint32_t)unit;
+		region->base = owner_address(region->unit);
+		result = cuda.cuMemAddressReserve(&got, region->size, 0, region->base, 0);
+		if (result == CUDA_SUCCESS && got == region->base)
+			return CUDA_SUCCESS;
+		if (result == CUDA_SUCCESS)
+			cuda.cuMemAddressFree(got, region->size);
+		owner_give_back(region->unit, region->n_units);
+		if (result_is_fault(result))
+			return result;
+		from = region->unit + region->n_units;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult do_address_region(
+	struct session *session, uint64_t size, uint64_t *ret_address, uint64_t *ret_region_size)
+{
+	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT, n_all = n_units;
+	struct region *region;
+	CUresult result;
+
+	for (region = session->regions; region; region = region->next)
+		n_all += region->n_units;
+	if (n_all > REGION_UNITS_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	region->n_units = (uint32_t)n_units;
+	region->size = n_units << SPACE_UNIT_SHIFT;
+	result = region_reserve(session, region);
+	if (result != CUDA_SUCCESS) {
+		free(region);
+		return result;
+	}
+	region->next = session->regions;
+	session->regions = region;
+	*ret_address = region->base;
+	*ret_region_size = region->size;
+	return CUDA_SUCCESS;
+}
+
+static bool has_going(const struct region *region, uint64_t address, uint64_t size)
+{
+	for (uint32_t i = mapping_at(region, address);
+		i < region->n && region->mappings[i].address < address + size; i++)
+		if (region->mappings[i].is_going)
+			return true;
+	return false;
+}
+
+/* Until nothing that is going is in these addresses of the region; not for ever. */
+static bool wait_for_going(
+	struct session *session, struct region *region, uint64_t address, uint64_t size)
+{
+	for (int round = 0; has_going(region, address, size); round++) {
+		if (round == GOING_ROUNDS || atomic_load(&session->is_ending))
+			return false;
+		if (round > 0)
+			nanosleep(&(struct timespec){.tv_nsec = GOING_NAP_NS}, NULL);
+		region_poll(session, region);
+	}
+	return true;
+}
+
+CUresult do_address_region_end(struct session *session, uint64_t address)
+{
+	struct region **link = &session->regions;
+	struct region *region = region_find(session, address, 1);
+
+	if (!region || region->base != address ||
+		!wait_for_going(session, region, region->base, region->size) || region->n > 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	while (*link != region)
+		link = &(*link)->next;
+	*link = region->next;
+	region_free(session, region, false);
+	return CUDA_SUCCESS;
+}
+
+/* Takes the handle, on failure too. */
+static CUresult allocation_add(struct session *session, uint32_t id, uint64_t size,
+	struct place *place, CUmemGenericAllocationHandle handle)
+{
+	struct allocation *allocation = calloc(1, sizeof(*allocation));
+	int r = allocation ? object_put(&session->allocations, id, allocation) : -ENOMEM;
+
+	if (r < 0) {
+		free(allocation);
+		cuda.cuMemRelease(handle);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+	}
+	*allocation = (struct allocation){.id = id, .handle = handle, .size = size, .place = place};
+	return CUDA_SUCCESS;
+}
+
+CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t device, uint64_t size,
+	uint32_t is_exportable)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemAllocationProp prop;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (size % place->device->granularity != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	prop = device_memory(place->device);
+	if (!is_exportable)
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	if (!quota_charge(&place->arena.quota, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuMemCreate(&handle, size, &prop, 0);
+	for (unsigned i = 0;
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, i); i++)
+		result = cuda.cuMemCreate(&handle, size, &prop, 0);
+	if (result == CUDA_SUCCESS)
+		result = allocation_add(session, id, size, place, handle);
+	if (result != CUDA_SUCCESS)
+		quota_refund(&place->arena.quota, size);
+	return result;
+}
+
+CUresult do_allocation_release(struct session *session, struct allocation *allocation)
+{
+	object_remove(&session->allocations, allocation->id);
+	allocation->is_released = true;
+	if (allocation->n_mappings == 0)
+		allocation_free(allocation, false);
+	return CUDA_SUCCESS;
+}
+
+/* Room for one more. */
+static bool grow(struct region *region)
+{
+	uint32_t n_max = region->n_max ? 2 * region->n_max : 16;
+	struct mapping *mappings;
+
+	if (region->n < region->n_max)
+		return true;
+	mappings = reallocarray(region->mappings, n_max, sizeof(*mappings));
+	if (!mappings)
+		return false;
+	region->mappings = mappings;
+	region->n_max = n_max;
+	return true;
+}
+
+CUresult do_allocation_map(
+	struct session *session, struct allocation *allocation, uint64_t address, uint64_t size)
+{
+	struct region *region = region_find(session, address, size);
+	struct mapping *mapping;
+	CUresult result;
+	uint32_t i;
+
+	if (!region || (allocation->size > 0 && size != allocation->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	virtual_poll(session);
+	if (!wait_for_going(session, region, address, size))
+		return CUDA_ERROR_NOT_READY;
+	i = mapping_at(region, address);
+	if (i < region->n && region->mappings[i].address < address + size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!grow(region))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuMemMap(address, size, 0, allocation->handle, 0);
+	if (result != CUDA_SUCCESS)
+		return result;
+	mapping = &region->mappings[i];
+	memmove(mapping + 1, mapping, (region->n++ - i) * sizeof(*mapping));
+	*mapping = (struct mapping){.address = address, .size = size, .allocation = allocation};
+	allocation->n_mappings++;
+	return CUDA_SUCCESS;
+}
+
+/* The mappings that are [address, address + size), all of them whole; false: other things. */
+static bool find_whole(const struct region *region, uint64_t address, uint64_t size,
+	uint32_t *ret_first, uint32_t *ret_end)
+{
+	uint64_t end = address + size;
+	uint32_t i = mapping_at(region, address);
+
+	*ret_first = i;
+	for (; i < region->n && address < end; i++) {
+		if (region->mappings[i].address != address || region->mappings[i].is_going)
+			return false;
+		address += region->mappings[i].size;
+	}
+	*ret_end = i;
+	return address == end;
+}
+
+CUresult do_allocation_unmap(struct session *session, uint64_t address, uint64_t size)
+{
+	struct region *region = region_find(session, address, size);
+	uint32_t first, end;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!region || !find_whole(region, address, size, &first, &end))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint32_t i = first; i < end && result == CUDA_SUCCESS; i++) {
+		struct mapping *mapping = &region->mappings[i];
+
+		result = fence_init(&mapping->fence, session);
+		mapping->is_going = result == CUDA_SUCCESS;
+		session->n_going += mapping->is_going;
+	}
+	session->n_freed++;
+	virtual_poll(session);
+	return result;
+}
+
+CUresult do_allocation_access(
+	struct session *session, uint64_t address, uint64_t size, uint32_t device, uint32_t flags)
+{
+	struct region *region = region_find(session, address, size);
+	const struct device *gpu = device_get(device);
+	uint32_t first, end;
+	CUmemAccessDesc access;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!region || !gpu || !find_whole(region, address, size, &first, &end))
+		return CUDA_ERROR_INVALID_VALUE;
+	access = (CUmemAccessDesc){
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu->handle},
+		.flags = (CUmemAccess_flags)flags,
+	};
+	session->n_freed += flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	for (uint32_t i = first; i < end && result == CUDA_SUCCESS; i++) {
+		struct mapping *mapping = &region->mappings[i];
+
+		result = cuda.cuMemSetAccess(mapping->address, mapping->size, &access, 1);
+		if (result == CUDA_SUCCESS)
+			mapping->access = flags;
+	}
+	return result;
+}
+
+/* The descriptor is the driver's own: it may go to any process that its owner trusts. */
+CUresult do_allocation_export(struct session *session, struct allocation *allocation)
+{
+	struct frame_memory frame = {.address = allocation->id, .size = allocation->size};
+	_cleanup_close_ int fd = -EBADF;
+	CUresult result = cuda.cuMemExportToShareableHandle(
+		&fd, allocation->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	frame_init(&frame, FRAME_MEMORY, 1);
+	if (frame_send(session->connection, &frame, &fd, FRAME_SEND_MS) == 0)
+		return CUDA_SUCCESS;
+	session_drop(session);
+	return CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle, struct device **ret_device)
+{
+	CUmemAllocationProp prop = {0};
+	CUresult result = cuda.cuMemImportFromShareableHandle(
+		ret_handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemGetAllocationPropertiesFromHandle(&prop, *ret_handle);
+	*ret_device = NULL;
+	for (uint32_t i = 0; i < devices_count(); i++)
+		if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+			device_get(i)->handle == prop.location.id)
+			*ret_device = device_get(i);
+	if (result == CUDA_SUCCESS && !*ret_device)
+		result = CUDA_ERROR_INVALID_DEVICE;
+	if (result != CUDA_SUCCESS)
+		cuda.cuMemRelease(*ret_handle);
+	return result;
+}
+
+CUresult do_allocation_import(struct session *session, uint32_t id, uint32_t *ret_device)
+{
+	struct frame_memory frame = {.address = id};
+	CUmemGenericAllocationHandle handle;
+	_cleanup_close_ int fd = -EBADF;
+	struct device *device;
+	CUresult result;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	if (receive_descriptor(session, &frame, &fd) < 0) {
+		session_drop(session);
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	result = import(fd, &handle, &device);
+	if (result == CUDA_SUCCESS)
+		result = allocation_add(session, id, 0, NULL, handle);
+	if (result == CUDA_SUCCESS)
+		*ret_device = device->ordinal;
+	return result;
+}

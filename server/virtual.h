@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VIRTUAL_H
+#define VIRTUAL_H
+
+/*
+ * Memory that a program maps by itself: regions of addresses, allocations
+ * without an address, and what is mapped where. The session's worker only.
+ */
+
+#include "base.h"
+
+struct session;
+
+/* Whether all these bytes, in a region of the session, are mapped with some access. */
+bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
+
+/* Ends the mappings that waited for work which is done now. */
+void virtual_poll(struct session *session);
+
+/* Gives everything back; no work of the session is on a GPU. */
+void virtual_fini(struct session *session, bool is_lost);
+
+#endif
