@@ -8,11 +8,14 @@
 
 #include "context.h"
 
+#include "array.h"
+
 #include "capture.h"
 #include "event.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "texture.h"
 
 /* One way of waiting at most, and nothing that is not defined. */
 static bool flags_are_valid(unsigned flags)
@@ -96,6 +99,8 @@ void context_stop(struct context *context)
 	while (context->modules)
 		module_close(context->modules);
 	memory_free_context(context);
+	textures_free_context(context);
+	arrays_free_context(context);
 	context_limits_reset(context);
 	device_unclaim(context->device);
 	stat_add(STAT_CONTEXTS, -1);

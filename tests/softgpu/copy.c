@@ -36,8 +36,8 @@ static bool copy_is_reached(const struct copy_work *copy)
 
 	return box_extent(copy, copy->dst_pitch, copy->dst_slice, &dst) &&
 	       box_extent(copy, copy->src_pitch, copy->src_slice, &src) &&
-	       (!copy->is_dst_device || range_reaches(copy->dst, dst)) &&
-	       (!copy->is_src_device || range_reaches(copy->src, src));
+	       (!copy->is_dst_device || copy->is_dst_array || range_reaches(copy->dst, dst)) &&
+	       (!copy->is_src_device || copy->is_src_array || range_reaches(copy->src, src));
 }
 
 CUresult copy_run(const struct copy_work *copy)
@@ -63,10 +63,15 @@ CUresult copy_run(const struct copy_work *copy)
  * What kind of memory one end of a copy is. Host memory that begins in a
  * registration must end in it.
  */
-static CUresult end_classify(uint64_t address, size_t size, bool is_host_allowed, bool *ret_device)
+static CUresult end_classify(
+	uint64_t address, size_t size, bool is_host_allowed, bool is_array, bool *ret_device)
 {
 	const struct range *range = range_find(address);
 
+	if (is_array) {
+		*ret_device = true;
+		return CUDA_SUCCESS;
+	}
 	if (!address)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_device = range != NULL;
@@ -83,9 +88,11 @@ CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_hos
 	if (!box_extent(copy, copy->dst_pitch, copy->dst_slice, &dst) ||
 		!box_extent(copy, copy->src_pitch, copy->src_slice, &src))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = end_classify(copy->dst, dst, is_dst_host, &copy->is_dst_device);
+	result =
+		end_classify(copy->dst, dst, is_dst_host, copy->is_dst_array, &copy->is_dst_device);
 	if (result == CUDA_SUCCESS)
-		result = end_classify(copy->src, src, is_src_host, &copy->is_src_device);
+		result = end_classify(
+			copy->src, src, is_src_host, copy->is_src_array, &copy->is_src_device);
 	return result;
 }
 
@@ -103,8 +110,9 @@ static CUresult copy_push(struct copy_work *copy, struct stream *stream, bool is
 {
 	struct work work = {.kind = WORK_COPY};
 	const bool is_pageable = !copy->is_src_device || !copy->is_dst_device;
-	bool is_waited =
-		is_async ? is_pageable : !range_is_hidden(copy->dst) || !range_is_hidden(copy->src);
+	bool is_waited = is_async ? is_pageable
+				  : !(copy->is_dst_array || range_is_hidden(copy->dst)) ||
+					    !(copy->is_src_array || range_is_hidden(copy->src));
 	CUresult result;
 
 	if (!is_async && stream->capture)

@@ -16,6 +16,9 @@ CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_hos
 CUresult copy_submit(
 	struct copy_work *copy, CUstream handle, bool is_async, bool is_dst_host, bool is_src_host);
 
+/* A box, of memory or arrays. */
+CUresult copy_submit_3d(const CUDA_MEMCPY3D *params, CUstream handle, bool is_async);
+
 /* For graph nodes. */
 CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work);
 CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work);

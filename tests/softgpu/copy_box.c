@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of boxes, in two and three dimensions, between linear memory.
+ * Copies of boxes, in two and three dimensions, between linear memory and arrays.
  *
  * Runs in any thread, under the driver's lock. Every form becomes a
  * CUDA_MEMCPY3D first.
@@ -8,22 +8,43 @@
 
 #include "copy.h"
 
+#include "array.h"
+
 /* One end of a box. */
 struct end {
 	CUmemorytype type;
 	uint64_t base;
+	CUarray array;
 	size_t x, y, z;
 	size_t pitch, rows; /* 0: as tight as the box */
 	uint64_t address;   /* of the box's first byte */
 	size_t slice;
 };
 
-static CUresult end_place(struct end *end, size_t width, size_t height)
+static CUresult end_in_array(struct end *end, size_t width, size_t height, size_t depth)
+{
+	const struct array *array = array_find(end->array);
+
+	if (!array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!range_ok(end->x, width, array->pitch) ||
+		!range_ok(end->y, height, MAX(array->shape.Height, 1u)) ||
+		!range_ok(end->z, depth, MAX(array->shape.Depth, 1u)) ||
+		end->x % array->element != 0 || width % array->element != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	end->pitch = array->pitch;
+	end->slice = array->slice;
+	end->address = (uint64_t)(uintptr_t)array->bytes + end->z * end->slice +
+		       end->y * end->pitch + end->x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult end_place(struct end *end, size_t width, size_t height, size_t depth)
 {
 	size_t rows, layers, offset;
 
 	if (end->type == CU_MEMORYTYPE_ARRAY)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return end_in_array(end, width, height, depth);
 	if (end->type != CU_MEMORYTYPE_HOST && end->type != CU_MEMORYTYPE_DEVICE &&
 		end->type != CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -50,6 +71,7 @@ static CUresult box(const CUDA_MEMCPY3D *c, struct copy_work *ret_copy)
 {
 	struct end dst = {.type = c->dstMemoryType,
 		.base = base_of(c->dstMemoryType, c->dstHost, c->dstDevice),
+		.array = c->dstArray,
 		.x = c->dstXInBytes,
 		.y = c->dstY,
 		.z = c->dstZ,
@@ -57,15 +79,16 @@ static CUresult box(const CUDA_MEMCPY3D *c, struct copy_work *ret_copy)
 		.rows = c->dstHeight};
 	struct end src = {.type = c->srcMemoryType,
 		.base = base_of(c->srcMemoryType, c->srcHost, c->srcDevice),
+		.array = c->srcArray,
 		.x = c->srcXInBytes,
 		.y = c->srcY,
 		.z = c->srcZ,
 		.pitch = c->srcPitch,
 		.rows = c->srcHeight};
-	CUresult result = end_place(&dst, c->WidthInBytes, c->Height);
+	CUresult result = end_place(&dst, c->WidthInBytes, c->Height, c->Depth);
 
 	if (result == CUDA_SUCCESS)
-		result = end_place(&src, c->WidthInBytes, c->Height);
+		result = end_place(&src, c->WidthInBytes, c->Height, c->Depth);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_copy = (struct copy_work){.dst = dst.address,
@@ -76,7 +99,9 @@ static CUresult box(const CUDA_MEMCPY3D *c, struct copy_work *ret_copy)
 		.src_slice = src.slice,
 		.width = c->WidthInBytes,
 		.height = c->Height,
-		.depth = c->Depth};
+		.depth = c->Depth,
+		.is_dst_array = c->dstMemoryType == CU_MEMORYTYPE_ARRAY,
+		.is_src_array = c->srcMemoryType == CU_MEMORYTYPE_ARRAY};
 	return CUDA_SUCCESS;
 }
 
@@ -96,7 +121,7 @@ CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work)
 	return result;
 }
 
-static CUresult box_submit(const CUDA_MEMCPY3D *c, CUstream handle, bool is_async)
+CUresult copy_submit_3d(const CUDA_MEMCPY3D *c, CUstream handle, bool is_async)
 {
 	struct copy_work copy;
 	CUresult result = c ? box(c, &copy) : CUDA_ERROR_INVALID_VALUE;
@@ -118,16 +143,18 @@ static CUresult box_2d(const CUDA_MEMCPY2D *c, CUstream handle, bool is_async)
 	whole.srcMemoryType = c->srcMemoryType;
 	whole.srcHost = c->srcHost;
 	whole.srcDevice = c->srcDevice;
+	whole.srcArray = c->srcArray;
 	whole.srcPitch = c->srcPitch;
 	whole.dstXInBytes = c->dstXInBytes;
 	whole.dstY = c->dstY;
 	whole.dstMemoryType = c->dstMemoryType;
 	whole.dstHost = c->dstHost;
 	whole.dstDevice = c->dstDevice;
+	whole.dstArray = c->dstArray;
 	whole.dstPitch = c->dstPitch;
 	whole.WidthInBytes = c->WidthInBytes;
 	whole.Height = c->Height;
-	return box_submit(&whole, handle, is_async);
+	return copy_submit_3d(&whole, handle, is_async);
 }
 
 static CUresult box_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, bool is_async)
@@ -142,6 +169,7 @@ static CUresult box_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, bool is_a
 	whole.srcMemoryType = c->srcMemoryType;
 	whole.srcHost = c->srcHost;
 	whole.srcDevice = c->srcDevice;
+	whole.srcArray = c->srcArray;
 	whole.srcPitch = c->srcPitch;
 	whole.srcHeight = c->srcHeight;
 	whole.dstXInBytes = c->dstXInBytes;
@@ -150,12 +178,13 @@ static CUresult box_peer(const CUDA_MEMCPY3D_PEER *c, CUstream handle, bool is_a
 	whole.dstMemoryType = c->dstMemoryType;
 	whole.dstHost = c->dstHost;
 	whole.dstDevice = c->dstDevice;
+	whole.dstArray = c->dstArray;
 	whole.dstPitch = c->dstPitch;
 	whole.dstHeight = c->dstHeight;
 	whole.WidthInBytes = c->WidthInBytes;
 	whole.Height = c->Height;
 	whole.Depth = c->Depth;
-	return box_submit(&whole, handle, is_async);
+	return copy_submit_3d(&whole, handle, is_async);
 }
 
 ENTER_DEFAULT_STREAM(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), box_2d(copy, stream, false))
@@ -163,9 +192,10 @@ ENTER_DEFAULT_STREAM(
 	cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), box_2d(copy, stream, false))
 ENTER_STREAM(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream),
 	box_2d(copy, stream, true))
-ENTER_DEFAULT_STREAM(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), box_submit(copy, stream, false))
+ENTER_DEFAULT_STREAM(
+	cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), copy_submit_3d(copy, stream, false))
 ENTER_STREAM(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *copy, CUstream stream),
-	box_submit(copy, stream, true))
+	copy_submit_3d(copy, stream, true))
 ENTER_DEFAULT_STREAM(
 	cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER *copy), box_peer(copy, stream, false))
 ENTER_STREAM(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),

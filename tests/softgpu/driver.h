@@ -50,6 +50,8 @@ enum object_kind {
 	OBJECT_GRAPH,
 	OBJECT_NODE,
 	OBJECT_EXEC,
+	OBJECT_ARRAY,
+	OBJECT_MIPMAP,
 };
 
 struct object {

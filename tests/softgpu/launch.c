@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "texture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,7 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 	struct ptx_launch launch = {.shared_dynamic = kernel->shared_dynamic,
 		.params = kernel->params,
 		.lookup = range_lookup,
+		.texture = texture_lookup,
 		.n_sms = DEVICE_SMS,
 		.cancelled = &stream->cancelled,
 		.print = print};

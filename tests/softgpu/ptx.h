@@ -11,8 +11,9 @@
  * mapped ranges first, so a stray one is a fault, never a crash.
  *
  * Refused when a module is loaded, by the instruction's or the function's name:
- * textures and surfaces, matrix instructions and tensor maps, registers and
- * atomics of 128 bits, kernels that launch kernels, and images without PTX.
+ * textures of cubes and their gradients, matrix instructions and tensor maps,
+ * registers and atomics of 128 bits, kernels that launch kernels, and images
+ * without PTX.
  *
  * Nothing here calls the driver half (driver.h); that one calls this.
  */
@@ -23,6 +24,7 @@
 
 struct ptx_module;
 struct ptx_kernel;
+struct ptx_texture;
 
 /* A __device__ or __constant__ variable. Its address is bound by the driver half. */
 struct ptx_global {
@@ -68,6 +70,8 @@ struct ptx_launch {
 	const volatile bool *cancelled; /* looked at now and then; may be NULL */
 	void (*print)(void *user, const char *text, size_t len); /* vprintf; may be NULL */
 	uint32_t cluster[3]; /* blocks of a cluster; 0: what the kernel says, else one */
+	/* What a number names (ptx_texture.h); NULL: nothing. May be NULL. */
+	const struct ptx_texture *(*texture)(void *user, uint64_t value, bool is_surface);
 };
 
 enum ptx_fault_kind {

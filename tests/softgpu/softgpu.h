@@ -27,7 +27,7 @@
  * CUDA_VISIBLE_DEVICES        as the driver's: ordinals or GPU-uuid prefixes, up to the first
  *                             that is not there
  *
- * Not modelled, and refused rather than done wrong: arrays, textures, IPC, green contexts,
+ * Not modelled, and refused rather than done wrong: sparse arrays, IPC, green contexts,
  * external memory. Peer access always works.
  *
  * An image is translated when it is loaded, and stderr says then what is wrong with it; a
@@ -72,6 +72,8 @@ enum softgpu_switch_what {
 	X(MAPPED_BYTES, mapped_bytes)                                                              \
 	X(HOST_ALLOCATIONS, host_allocations)                                                      \
 	X(REGISTRATIONS, registrations)                                                            \
+	X(ARRAYS, arrays)                                                                          \
+	X(TEXTURES, textures)                                                                      \
 	X(POOLS, pools)                                                                            \
 	X(GRAPHS, graphs)                                                                          \
 	X(GRAPH_EXECS, graph_execs)                                                                \

@@ -53,6 +53,7 @@ struct copy_work {
 	size_t dst_slice, src_slice; /* bytes from layer to layer */
 	size_t width, height, depth;
 	bool is_dst_device, is_src_device; /* else pageable: not checked */
+	bool is_dst_array, is_src_array;   /* then of a device; was checked when it was asked for */
 	void *staged;                      /* the source, if it was pageable and is short */
 };
 
