@@ -55,7 +55,7 @@ static void chunk_size(const struct box *box, const struct box_end *device, stru
 	uint64_t rows = box->height * box->depth - chunk->row;
 
 	chunk->width = (uint32_t)MIN(box->width - chunk->x, STAGING_PIECE_MAX);
-	if (device->rows != box->height)
+	if (device->array || device->rows != box->height)
 		rows = MIN(rows, box->height - chunk->row % box->height);
 	if (box->width > STAGING_PIECE_MAX)
 		rows = 1;
@@ -71,11 +71,51 @@ static void chunk_next(const struct box *box, struct chunk *chunk)
 	}
 }
 
-CUresult box_on_device(const struct box *box, struct stream *stream)
+/* Between an array and the GPU's memory. */
+static CUresult send_array(const struct box *box, const struct box_end *in,
+	const struct box_end *line, bool is_out, struct stream *stream)
+{
+	return send_copy_array(stream_id(stream), array_id(in->array), is_out, in->x, in->y, in->z,
+		line->address, line->pitch, line->rows, box->width, box->height, box->depth);
+}
+
+static CUresult send_box(const struct box *box, struct stream *stream)
 {
 	const struct box_end *dst = &box->dst, *src = &box->src;
-	CUresult result = send_copy_box(stream_id(stream), dst->address, src->address, dst->pitch,
-		src->pitch, dst->rows, src->rows, box->width, box->height, box->depth);
+
+	if (dst->array && src->array)
+		return send_copy_arrays(stream_id(stream), array_id(dst->array),
+			array_id(src->array), dst->x, dst->y, dst->z, src->x, src->y, src->z,
+			box->width, box->height, box->depth);
+	if (dst->array)
+		return send_array(box, dst, src, false, stream);
+	if (src->array)
+		return send_array(box, src, dst, true, stream);
+	return send_copy_box(stream_id(stream), dst->address, src->address, dst->pitch, src->pitch,
+		dst->rows, src->rows, box->width, box->height, box->depth);
+}
+
+/* A chunk of the GPU's end, by way of a piece. */
+static CUresult send_rows(const struct box *box, const struct box_end *end, bool is_out,
+	const struct chunk *chunk, const struct staging_piece *piece, struct stream *stream)
+{
+	uint64_t address = row_address(box, end, chunk->row) + chunk->x;
+
+	if (end->array)
+		return send_copy_array_rows(stream_id(stream), array_id(end->array), is_out,
+			end->x + chunk->x, end->y + chunk->row % box->height,
+			end->z + chunk->row / box->height, piece->offset, chunk->width,
+			chunk->rows);
+	if (is_out)
+		return send_copy_rows_out(stream_id(stream), address, end->pitch, piece->offset,
+			chunk->width, chunk->rows);
+	return send_copy_rows_in(
+		stream_id(stream), address, end->pitch, piece->offset, chunk->width, chunk->rows);
+}
+
+CUresult box_on_device(const struct box *box, struct stream *stream)
+{
+	CUresult result = send_box(box, stream);
 
 	if (result == CUDA_SUCCESS)
 		stream_issued(stream);
@@ -96,9 +136,7 @@ static CUresult chunk_send(const struct box *box, const struct chunk *chunk, str
 			(const void *)(uintptr_t)(row_address(box, &box->src, chunk->row + i) +
 						  chunk->x),
 			chunk->width);
-	result = send_copy_rows_in(stream_id(stream),
-		row_address(box, &box->dst, chunk->row) + chunk->x, box->dst.pitch, piece.offset,
-		chunk->width, chunk->rows);
+	result = send_rows(box, &box->dst, false, chunk, &piece, stream);
 	if (result != CUDA_SUCCESS) {
 		staging_give(&piece);
 		return result;
@@ -124,9 +162,7 @@ static CUresult arrival_begin(
 	const struct box *box, struct arriving *arriving, struct stream *stream)
 {
 	const struct chunk *chunk = &arriving->chunk;
-	CUresult result = send_copy_rows_out(stream_id(stream),
-		row_address(box, &box->src, chunk->row) + chunk->x, box->src.pitch,
-		arriving->piece.offset, chunk->width, chunk->rows);
+	CUresult result = send_rows(box, &box->src, true, chunk, &arriving->piece, stream);
 
 	if (result != CUDA_SUCCESS) {
 		staging_give(&arriving->piece);

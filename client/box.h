@@ -3,17 +3,20 @@
 #define BOX_H
 
 /*
- * Boxes of bytes in linear memory: slices of rows, each end with its own
- * distances. Any thread.
+ * Boxes of bytes in linear memory and in arrays: slices of rows, each end with
+ * its own distances. Any thread.
  */
 
+#include "array.h"
 #include "stream.h"
 
 struct box_end {
-	uint64_t address; /* of the first byte */
-	uint64_t pitch;   /* from row to row, bytes */
-	uint64_t rows;    /* from slice to slice */
-	bool is_ours;     /* the GPU may touch it; else the program's own memory */
+	struct array *array; /* NULL: linear memory, where the next three count */
+	uint64_t address;    /* of the first byte */
+	uint64_t pitch;      /* from row to row, bytes */
+	uint64_t rows;       /* from slice to slice */
+	uint64_t x, y, z;    /* in the array: bytes, rows, slices */
+	bool is_ours;        /* the GPU may touch it; else the program's own memory */
 };
 
 struct box {
@@ -24,6 +27,9 @@ struct box {
 /* The driver's description, checked; where there is nothing to copy, a size is 0. */
 CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box);
 
+/* For graphs, whose nodes copy linear memory only: CUDA_ERROR_NOT_SUPPORTED, and told. */
+CUresult box_check_linear(const struct box *box);
+
 /* Bytes from an end's first to its last; false: more than there are addresses. */
 bool box_extent(const struct box *box, const struct box_end *end, uint64_t *ret_bytes);
 
@@ -32,5 +38,8 @@ CUresult box_on_device(const struct box *box, struct stream *stream);
 CUresult box_to_device(const struct box *box, struct stream *stream);
 CUresult box_from_device(const struct box *box, struct stream *stream);
 void box_on_host(const struct box *box);
+
+/* A copy as the driver has it; NULL is an error. `is_waited': until the host may look. */
+CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_waited);
 
 #endif

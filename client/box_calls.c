@@ -36,12 +36,35 @@ static bool end_place(struct box_end *end, const struct box *box, uint64_t base,
 	return !__builtin_add_overflow(base, offset, &end->address);
 }
 
+/* The array of an end, which the box has to lie in. */
+static CUresult end_in_array(const struct box *box, struct box_end *end, CUarray handle, uint64_t x,
+	uint64_t y, uint64_t z)
+{
+	struct array_size size;
+
+	end->array = array_find(handle);
+	if (!end->array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	array_size(end->array, &size);
+	if (!range_ok(x, box->width, size.width) || !range_ok(y, box->height, size.height) ||
+		!range_ok(z, box->depth, size.depth) || x % size.element != 0 ||
+		box->width % size.element != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	end->x = x;
+	end->y = y;
+	end->z = z;
+	end->is_ours = true;
+	return CUDA_SUCCESS;
+}
+
 /* Whose memory an end is. Host memory that the GPU knows counts as the GPU's. */
 static CUresult end_classify(const struct box *box, struct box_end *end, CUmemorytype type)
 {
 	struct memory_range range;
 	uint64_t bytes;
 
+	if (end->array)
+		return CUDA_SUCCESS;
 	if (!end->address || !box_extent(box, end, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	end->is_ours = memory_find(end->address, &range);
@@ -61,8 +84,20 @@ static uint64_t base_of(CUmemorytype type, const void *host, CUdeviceptr device)
 	return type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : device;
 }
 
+static CUresult end_read(const struct box *box, struct box_end *end, CUmemorytype type,
+	uint64_t base, CUarray array, const uint64_t at[3])
+{
+	if (type == CU_MEMORYTYPE_ARRAY)
+		return end_in_array(box, end, array, at[0], at[1], at[2]);
+	return type_is_linear(type) && end_place(end, box, base, at[0], at[1], at[2])
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 {
+	const uint64_t dst_at[3] = {copy->dstXInBytes, copy->dstY, copy->dstZ};
+	const uint64_t src_at[3] = {copy->srcXInBytes, copy->srcY, copy->srcZ};
 	struct box box = {
 		.dst = {.pitch = copy->dstPitch, .rows = copy->dstHeight},
 		.src = {.pitch = copy->srcPitch, .rows = copy->srcHeight},
@@ -73,24 +108,36 @@ CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 	uint64_t n_rows;
 	CUresult result;
 
-	if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY ||
-		copy->srcMemoryType == CU_MEMORYTYPE_ARRAY)
-		return refuse("a copy", "arrays are not served yet");
-	if (!type_is_linear(copy->dstMemoryType) || !type_is_linear(copy->srcMemoryType) ||
-		__builtin_mul_overflow(box.height, box.depth, &n_rows) ||
-		!end_place(&box.dst, &box,
-			base_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice),
-			copy->dstXInBytes, copy->dstY, copy->dstZ) ||
-		!end_place(&box.src, &box,
-			base_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
-			copy->srcXInBytes, copy->srcY, copy->srcZ))
+	if (__builtin_mul_overflow(box.height, box.depth, &n_rows))
 		return CUDA_ERROR_INVALID_VALUE;
+	result = end_read(&box, &box.dst, copy->dstMemoryType,
+		base_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice), copy->dstArray,
+		dst_at);
+	if (result == CUDA_SUCCESS)
+		result = end_read(&box, &box.src, copy->srcMemoryType,
+			base_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
+			copy->srcArray, src_at);
+	if (result != CUDA_SUCCESS)
+		return result;
 	*ret_box = box;
 	if (box.width == 0 || n_rows == 0)
 		return CUDA_SUCCESS;
 	result = end_classify(ret_box, &ret_box->dst, copy->dstMemoryType);
 	return result == CUDA_SUCCESS ? end_classify(ret_box, &ret_box->src, copy->srcMemoryType)
 				      : result;
+}
+
+CUresult box_check_linear(const struct box *box)
+{
+	if (box->dst.array || box->src.array)
+		return refuse("a copy in a graph", "copies of arrays are not served in graphs");
+	return CUDA_SUCCESS;
+}
+
+/* Nobody waits for what stays on the GPU. */
+static bool type_is_awaited(CUmemorytype type)
+{
+	return type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_ARRAY;
 }
 
 static CUresult box_move(const struct box *box, struct stream *stream)
@@ -110,7 +157,7 @@ static CUresult box_move(const struct box *box, struct stream *stream)
 	return result;
 }
 
-static CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_waited)
+CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_waited)
 {
 	struct stream *stream = NULL;
 	struct context *context;
@@ -130,10 +177,8 @@ static CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_wai
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = box_move(&box, stream);
-	/* As with copies of lines: nobody waits for what stays on the GPU. */
 	if (result == CUDA_SUCCESS && is_waited &&
-		(copy->dstMemoryType != CU_MEMORYTYPE_DEVICE ||
-			copy->srcMemoryType != CU_MEMORYTYPE_DEVICE))
+		(type_is_awaited(copy->dstMemoryType) || type_is_awaited(copy->srcMemoryType)))
 		result = stream_wait(stream);
 	if (result != CUDA_SUCCESS || (!is_waited && box.dst.is_ours))
 		return result;
@@ -151,12 +196,14 @@ static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_
 	whole.srcMemoryType = copy->srcMemoryType;
 	whole.srcHost = copy->srcHost;
 	whole.srcDevice = copy->srcDevice;
+	whole.srcArray = copy->srcArray;
 	whole.srcPitch = copy->srcPitch;
 	whole.dstXInBytes = copy->dstXInBytes;
 	whole.dstY = copy->dstY;
 	whole.dstMemoryType = copy->dstMemoryType;
 	whole.dstHost = copy->dstHost;
 	whole.dstDevice = copy->dstDevice;
+	whole.dstArray = copy->dstArray;
 	whole.dstPitch = copy->dstPitch;
 	whole.WidthInBytes = copy->WidthInBytes;
 	whole.Height = copy->Height;
@@ -182,6 +229,7 @@ static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, b
 	whole.srcMemoryType = copy->srcMemoryType;
 	whole.srcHost = copy->srcHost;
 	whole.srcDevice = copy->srcDevice;
+	whole.srcArray = copy->srcArray;
 	whole.srcPitch = copy->srcPitch;
 	whole.srcHeight = copy->srcHeight;
 	whole.dstXInBytes = copy->dstXInBytes;
@@ -190,6 +238,7 @@ static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, b
 	whole.dstMemoryType = copy->dstMemoryType;
 	whole.dstHost = copy->dstHost;
 	whole.dstDevice = copy->dstDevice;
+	whole.dstArray = copy->dstArray;
 	whole.dstPitch = copy->dstPitch;
 	whole.dstHeight = copy->dstHeight;
 	whole.WidthInBytes = copy->WidthInBytes;

@@ -7,12 +7,14 @@
  * of them only grows, at its head: it is read without a lock.
  */
 
+#include "array.h"
 #include "context.h"
 #include "event.h"
 #include "exec.h"
 #include "library.h"
 #include "memory.h"
 #include "stream.h"
+#include "texture.h"
 
 static struct context *contexts;
 static unsigned long long last_id;
@@ -70,6 +72,8 @@ void context_end(struct context *context)
 	execs_end_context(context);
 	modules_end_context(context);
 	events_end_context(context);
+	textures_end_context(context);
+	arrays_end_context(context);
 	memory_end_context(context);
 	streams_end_context(context);
 	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)

@@ -3,11 +3,14 @@
 #define COPY_H
 
 /*
- * Ends of copies, and copies of plain lines of bytes. The session's worker
- * only, with the stream's context current.
+ * Ends of copies, and copies of plain lines of bytes and of boxes. The
+ * session's worker only, with the stream's context current.
  */
 
+#include "box.h"
 #include "driver.h"
+
+struct session;
 
 /* An end of a copy: pinned memory and staging are the host's. */
 struct end {
@@ -23,5 +26,20 @@ struct end end_of_piece(const void *piece);
 
 /* Cut where a registration ends: the driver copies within one only. */
 CUresult copy_line(struct end dst, struct end src, uint64_t size, CUstream real);
+
+/* One end of a box; rows of a slice that is the only one mean nothing. */
+struct box_end {
+	struct end at;
+	uint64_t pitch, rows;
+	CUarray array;    /* NULL: at `at', in linear memory */
+	uint64_t x, y, z; /* in the array: bytes, rows, slices */
+};
+
+/* Whether all bytes of an end in linear memory are the session's. */
+bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size);
+
+/* As few copies as the ends of registrations allow. Both ends have been checked. */
+CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
+	const struct box_size *size, CUstream real);
 
 #endif

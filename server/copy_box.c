@@ -5,7 +5,7 @@
  * staging memory. A worker.
  *
  * Invariant: all bytes from a box's first to its last are the session's, those
- * between its rows too.
+ * between its rows too; a box in an array lies within it.
  */
 
 #include "box.h"
@@ -13,12 +13,6 @@
 #include "host.h"
 #include "session.h"
 #include "staging.h"
-
-/* One end of a box; rows of a slice that is the only one mean nothing. */
-struct box_end {
-	struct end at;
-	uint64_t pitch, rows;
-};
 
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)
 {
@@ -37,7 +31,7 @@ bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, ui
 	       !__builtin_add_overflow(*ret_extent, size->width, ret_extent);
 }
 
-static bool end_ok(struct session *session, const struct box_end *end, const struct box_size *size)
+bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size)
 {
 	uint64_t bytes;
 
@@ -53,6 +47,8 @@ static bool is_host(const struct box_end *end, const struct box_end *other)
 
 static CUmemorytype type_of(const struct box_end *end, const struct box_end *other)
 {
+	if (end->array)
+		return CU_MEMORYTYPE_ARRAY;
 	return is_host(end, other) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
@@ -61,13 +57,21 @@ static CUresult copy_slices(const struct box_end *dst, const struct box_end *src
 {
 	const CUDA_MEMCPY3D copy = {
 		.dstMemoryType = type_of(dst, src),
+		.dstXInBytes = dst->x,
+		.dstY = dst->y,
+		.dstZ = dst->z,
 		.dstHost = (void *)(uintptr_t)dst->at.address,
 		.dstDevice = dst->at.address,
+		.dstArray = dst->array,
 		.dstPitch = dst->pitch,
 		.dstHeight = dst->rows,
 		.srcMemoryType = type_of(src, dst),
+		.srcXInBytes = src->x,
+		.srcY = src->y,
+		.srcZ = src->z,
 		.srcHost = (const void *)(uintptr_t)src->at.address,
 		.srcDevice = src->at.address,
+		.srcArray = src->array,
 		.srcPitch = src->pitch,
 		.srcHeight = src->rows,
 		.WidthInBytes = size->width,
@@ -83,12 +87,18 @@ static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
 {
 	const CUDA_MEMCPY2D copy = {
 		.dstMemoryType = type_of(dst, src),
+		.dstXInBytes = dst->x,
+		.dstY = dst->y,
 		.dstHost = (void *)(uintptr_t)dst->at.address,
 		.dstDevice = dst->at.address,
+		.dstArray = dst->array,
 		.dstPitch = dst->pitch,
 		.srcMemoryType = type_of(src, dst),
+		.srcXInBytes = src->x,
+		.srcY = src->y,
 		.srcHost = (const void *)(uintptr_t)src->at.address,
 		.srcDevice = src->at.address,
+		.srcArray = src->array,
 		.srcPitch = src->pitch,
 		.WidthInBytes = size->width,
 		.Height = size->height,
@@ -100,9 +110,10 @@ static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
 static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, CUstream real)
 {
-	if (size->depth > 1)
+	/* Beyond the first slice of an array no other form reaches. */
+	if (size->depth > 1 || dst->z > 0 || src->z > 0)
 		return copy_slices(dst, src, size, real);
-	if (size->height > 1)
+	if (size->height > 1 || dst->array || src->array)
 		return copy_rows(dst, src, size, real);
 	return copy_line(dst->at, src->at, size->width, real);
 }
@@ -113,15 +124,47 @@ static uint64_t parts_before_cut(
 {
 	uint64_t room = host_cut(end->at.address, UINT64_MAX);
 
+	if (end->array)
+		return n;
 	if (room < size)
 		return 0;
 	return n == 1 ? 1 : MIN(n, 1 + (room - size) / step);
 }
 
-/* Moves on by `n' rows or slices, `step' bytes apart. */
-static void advance(struct box_end *end, uint64_t n, uint64_t step)
+static void advance_rows(struct box_end *end, uint64_t n)
 {
-	end->at.address += n * step;
+	if (end->array)
+		end->y += n;
+	else
+		end->at.address += n * end->pitch;
+}
+
+static void advance_slices(struct box_end *end, uint64_t n)
+{
+	if (end->array)
+		end->z += n;
+	else
+		end->at.address += n * end->pitch * end->rows;
+}
+
+/* A row of an array and one across the end of a registration. */
+static CUresult copy_row_cut(struct box_end dst, struct box_end src, uint64_t width, CUstream real)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	while (width > 0 && result == CUDA_SUCCESS) {
+		uint64_t n = dst.array ? width : host_cut(dst.at.address, width);
+
+		if (!src.array)
+			n = host_cut(src.at.address, n);
+		result = copy_whole(&dst, &src, &(struct box_size){n, 1, 1}, real);
+		dst.x += dst.array ? n : 0;
+		src.x += src.array ? n : 0;
+		dst.at.address += n;
+		src.at.address += n;
+		width -= n;
+	}
+	return result;
 }
 
 /* Rows of one slice: runs of rows between the ends of registrations, and rows across one. */
@@ -136,24 +179,28 @@ static CUresult copy_rows_cut(struct session *session, struct box_end dst, struc
 			break;
 		n = parts_before_cut(&dst, left, size->width, dst.pitch);
 		n = MIN(n, parts_before_cut(&src, left, size->width, src.pitch));
+		if (n > 0)
+			result =
+				copy_whole(&dst, &src, &(struct box_size){size->width, n, 1}, real);
+		else
+			result = copy_row_cut(dst, src, size->width, real);
 		n = MAX(n, 1u);
-		result = copy_whole(&dst, &src, &(struct box_size){size->width, n, 1}, real);
-		advance(&dst, n, dst.pitch);
-		advance(&src, n, src.pitch);
+		advance_rows(&dst, n);
+		advance_rows(&src, n);
 	}
 	return result;
 }
 
 /* Slices in the same way; one that lies across an end goes by rows. Both ends are checked. */
-static CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
+CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
 	const struct box_size *size, CUstream real)
 {
 	const struct box_size slice = {size->width, size->height, 1};
-	uint64_t dst_bytes, src_bytes, n;
+	uint64_t dst_bytes = 0, src_bytes = 0, n;
 	CUresult result = CUDA_SUCCESS;
 
-	if (!box_extent(dst.pitch, dst.rows, &slice, &dst_bytes) ||
-		!box_extent(src.pitch, src.rows, &slice, &src_bytes))
+	if ((!dst.array && !box_extent(dst.pitch, dst.rows, &slice, &dst_bytes)) ||
+		(!src.array && !box_extent(src.pitch, src.rows, &slice, &src_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint64_t left = size->depth; left > 0 && result == CUDA_SUCCESS; left -= n) {
 		if (atomic_load(&session->is_ending))
@@ -166,8 +213,8 @@ static CUresult copy_box(struct session *session, struct box_end dst, struct box
 		else
 			result = copy_rows_cut(session, dst, src, size, real);
 		n = MAX(n, 1u);
-		advance(&dst, n, dst.pitch * dst.rows);
-		advance(&src, n, src.pitch * src.rows);
+		advance_slices(&dst, n);
+		advance_slices(&src, n);
 	}
 	return result;
 }
@@ -177,12 +224,12 @@ CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t ds
 	uint64_t width, uint64_t height, uint64_t depth)
 {
 	const struct box_size size = {width, height, depth};
-	const struct box_end to = {end_of(dst), dst_pitch, dst_rows};
-	const struct box_end from = {end_of(src), src_pitch, src_rows};
+	const struct box_end to = {.at = end_of(dst), .pitch = dst_pitch, .rows = dst_rows};
+	const struct box_end from = {.at = end_of(src), .pitch = src_pitch, .rows = src_rows};
 	CUstream real;
 	CUresult result;
 
-	if (!end_ok(session, &to, &size) || !end_ok(session, &from, &size))
+	if (!box_end_ok(session, &to, &size) || !box_end_ok(session, &from, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	return result == CUDA_SUCCESS ? copy_box(session, to, from, &size, real) : result;
@@ -192,38 +239,42 @@ CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
 	const struct box_size size = {width, rows, 1};
-	const struct box_end to = {end_of(dst), rows > 1 ? pitch : width, rows};
+	const struct box_end to = {
+		.at = end_of(dst), .pitch = rows > 1 ? pitch : width, .rows = rows};
 	void *piece = NULL;
 	CUstream real;
 	CUresult result;
 
-	if (!end_ok(session, &to, &size))
+	if (!box_end_ok(session, &to, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy_box(
-		session, to, (struct box_end){end_of_piece(piece), width, rows}, &size, real);
+	return copy_box(session, to,
+		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, &size,
+		real);
 }
 
 CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64_t src,
 	uint64_t pitch, uint32_t offset, uint32_t width, uint32_t rows)
 {
 	const struct box_size size = {width, rows, 1};
-	const struct box_end from = {end_of(src), rows > 1 ? pitch : width, rows};
+	const struct box_end from = {
+		.at = end_of(src), .pitch = rows > 1 ? pitch : width, .rows = rows};
 	void *piece = NULL;
 	CUstream real;
 	CUresult result;
 
-	if (!end_ok(session, &from, &size))
+	if (!box_end_ok(session, &from, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy_box(
-		session, (struct box_end){end_of_piece(piece), width, rows}, from, &size, real);
+	return copy_box(session,
+		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, from,
+		&size, real);
 }

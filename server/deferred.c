@@ -29,22 +29,23 @@
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
-	struct deferred *list;
+	struct deferred *list, **last;
 	unsigned n;
-	bool is_started, is_ending;
+	bool is_started, is_ending, is_pressed;
 	pthread_t thread;
-} deferred = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
 static atomic_uint n_busy;
 static atomic_uint n_standing; /* sessions of which a stream may wait for its client */
 
 /*
  * Beside running work they wait for it, and hold up everybody so long; beside
- * a stream that waits for a client's word that may be for ever.
+ * a stream that waits for a client's word that may be for ever. Under the lock.
  */
 static bool has_to_wait(bool has_time)
 {
-	return atomic_load(&n_standing) > 0 || (has_time && atomic_load(&n_busy) > 0);
+	return atomic_load(&n_standing) > 0 ||
+	       (has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0);
 }
 
 /* Under the lock, which it gives away meanwhile. */
@@ -56,9 +57,11 @@ static void make_calls(void)
 		bool is_pressed = deferred.is_ending || deferred.n > DEFERRED_PACED;
 
 		deferred.list = one->next;
+		if (!deferred.list)
+			deferred.last = &deferred.list;
 		deferred.n--;
 		pthread_mutex_unlock(&deferred.lock);
-		if (fault_get() == CUDA_SUCCESS)
+		if (one->library && fault_get() == CUDA_SUCCESS)
 			cuda.cuLibraryUnload(one->library);
 		image_unref(one->image);
 		one->on_done(one);
@@ -68,6 +71,7 @@ static void make_calls(void)
 		if (!deferred.is_ending && has_to_wait(deferred.n <= DEFERRED_MAX))
 			return;
 	}
+	deferred.is_pressed = false;
 }
 
 static void *run(void *arg)
@@ -124,9 +128,18 @@ void deferred_stop(void)
 void deferred_add(struct deferred *one)
 {
 	pthread_mutex_lock(&deferred.lock);
-	one->next = deferred.list;
-	deferred.list = one;
+	one->next = NULL;
+	*deferred.last = one;
+	deferred.last = &one->next;
 	deferred.n++;
+	pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+}
+
+void deferred_press(void)
+{
+	pthread_mutex_lock(&deferred.lock);
+	deferred.is_pressed = deferred.list != NULL;
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }

@@ -4,8 +4,9 @@
 
 /*
  * Driver calls that wait for everybody's kernels and hold up everybody
- * meanwhile, kept until no session has work on a GPU: cuLibraryUnload. One
- * thread for the whole server makes them.
+ * meanwhile, kept until no session has work on a GPU: cuLibraryUnload,
+ * cuArrayDestroy. One thread for the whole server makes them, in the order in
+ * which they came.
  */
 
 #include "driver.h"
@@ -14,7 +15,7 @@
 /* Embedded in what it unloads, so that keeping it needs no memory. */
 struct deferred {
 	struct deferred *next;
-	CUlibrary library;
+	CUlibrary library;   /* NULL: the calls are on_done's */
 	struct image *image; /* owned: the driver may read it until then */
 	void (*on_done)(struct deferred *deferred);
 };
@@ -27,6 +28,9 @@ void deferred_stop(void);
 
 /* Takes it: on_done frees it, on the deferred thread. */
 void deferred_add(struct deferred *deferred);
+
+/* What waits may be memory that somebody needs: the calls are made beside running work. */
+void deferred_press(void);
 
 /* A session has work on a GPU from now on, or no more. */
 void deferred_busy(bool is_busy);

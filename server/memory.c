@@ -10,6 +10,7 @@
 
 #include <time.h>
 
+#include "deferred.h"
 #include "host.h"
 #include "memory.h"
 #include "owner.h"
@@ -60,8 +61,10 @@ bool memory_make_room(struct session *session, struct place *place, unsigned rou
 	} else if (round > PRESS_ROUNDS) {
 		return false;
 	} else {
-		if (round <= 1)
+		if (round <= 1) {
 			places_press();
+			deferred_press();
+		}
 		nap();
 	}
 	virtual_poll(session);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "array.h"
 #include "event.h"
 #include "fault.h"
 #include "graph.h"
@@ -124,6 +125,8 @@ void session_clean_up(struct session *session)
 	graphs_free(session, is_lost);
 	streams_free(session, is_lost);
 	events_free(session, is_lost);
+	textures_free(session);
+	arrays_free(session);
 	libraries_free(session);
 	staging_unpin(session, is_lost);
 	host_fini(session, is_lost);
@@ -137,4 +140,6 @@ void session_clean_up(struct session *session)
 	object_table_fini(&session->events);
 	object_table_fini(&session->graphs);
 	object_table_fini(&session->allocations);
+	object_table_fini(&session->arrays);
+	object_table_fini(&session->textures);
 }

@@ -256,6 +256,7 @@ void fake_cuda_start(void)
 	cuda_api_load(&cuda, NULL, no_symbol);
 	set_device_calls();
 	fake_memory_start();
+	fake_array_start();
 	fake_work_start();
 	fake_graph_start();
 	must(devices_init() == CUDA_SUCCESS, "no device");

@@ -219,14 +219,24 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream)
 	BEGIN();
 	must(stream != NULL, "a copy on no stream");
 	must(copy->WidthInBytes && copy->Height && copy->Depth, "an empty box");
-	must_have_box(copy, copy->dstMemoryType,
-		copy->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->dstHost
-							  : copy->dstDevice,
-		copy->dstPitch, copy->dstHeight);
-	must_have_box(copy, copy->srcMemoryType,
-		copy->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->srcHost
-							  : copy->srcDevice,
-		copy->srcPitch, copy->srcHeight);
+	if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		must_have_box_in_array(copy->dstArray,
+			(uint64_t[]){copy->dstXInBytes, copy->dstY, copy->dstZ},
+			(uint64_t[]){copy->WidthInBytes, copy->Height, copy->Depth});
+	else
+		must_have_box(copy, copy->dstMemoryType,
+			copy->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->dstHost
+								  : copy->dstDevice,
+			copy->dstPitch, copy->dstHeight);
+	if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+		must_have_box_in_array(copy->srcArray,
+			(uint64_t[]){copy->srcXInBytes, copy->srcY, copy->srcZ},
+			(uint64_t[]){copy->WidthInBytes, copy->Height, copy->Depth});
+	else
+		must_have_box(copy, copy->srcMemoryType,
+			copy->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)copy->srcHost
+								  : copy->srcDevice,
+			copy->srcPitch, copy->srcHeight);
 	fake_calls.copies++;
 	return CUDA_SUCCESS;
 }
@@ -237,10 +247,16 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *copy, CUstream stream)
 		.dstMemoryType = copy->dstMemoryType,
 		.dstHost = copy->dstHost,
 		.dstDevice = copy->dstDevice,
+		.dstArray = copy->dstArray,
+		.dstXInBytes = copy->dstXInBytes,
+		.dstY = copy->dstY,
 		.dstPitch = copy->dstPitch,
 		.srcMemoryType = copy->srcMemoryType,
 		.srcHost = copy->srcHost,
 		.srcDevice = copy->srcDevice,
+		.srcArray = copy->srcArray,
+		.srcXInBytes = copy->srcXInBytes,
+		.srcY = copy->srcY,
 		.srcPitch = copy->srcPitch,
 		.WidthInBytes = copy->WidthInBytes,
 		.Height = copy->Height,

@@ -42,6 +42,9 @@ void must_be_pinned(uint64_t address, uint64_t size, const char *what);
 /* Whatever the GPU reaches, of either kind. */
 void must_be_reached(uint64_t address, uint64_t size);
 
+/* Bytes, rows and slices of an array. */
+void must_have_box_in_array(CUarray array, const uint64_t at[3], const uint64_t size[3]);
+
 /* A handle that nobody has. */
 uint64_t fake_handle(void);
 
@@ -61,6 +64,7 @@ uint32_t fake_param_sum(void **extra);
 /* The calls of each part. */
 void fake_graph_start(void);
 void fake_memory_start(void);
+void fake_array_start(void);
 void fake_work_start(void);
 
 #endif

@@ -27,6 +27,8 @@ static void furnish(void)
 	send_memory_alloc(0, 4096, &address);
 	send_stream_create(DEVICES_MAX, 0, 0, 0);
 	harness_send_image(image, sizeof(image));
+	send_array_create(1, 0, 64, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0, 0);
+	send_array_create(2, 0, 64, 16, 0, CU_AD_FORMAT_FLOAT, 1, 0, 3);
 	send_library_load(1, sizeof(image));
 	send_library_kernel(1, 1, "kernel", attributes);
 	send_kernel_params(1, &param_bytes, &prints, params, 8, &n_params);

@@ -83,11 +83,13 @@ void harness_open(bool with_worker)
 	must(!with_worker || session_start(harness.session) == 0, "no worker");
 }
 
-/* Libraries go when everybody is idle, on a thread of their own. */
+/* Libraries, arrays and textures go when everybody is idle, on a thread of their own. */
 static void wait_for_deferred(void)
 {
 	for (int i = 0; i < PATIENCE_MS * 10; i++) {
-		if (fake_counts_now().libraries == 0)
+		struct fake_counts now = fake_counts_now();
+
+		if (now.libraries + now.arrays + now.textures == 0)
 			return;
 		nap();
 	}

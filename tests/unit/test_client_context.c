@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../../client/array.h"
 #include "../../client/context.h"
 #include "client.h"
 #include "../../client/capture.h"
@@ -20,6 +21,7 @@
 #include "../../client/memory.h"
 #include "send.h"
 #include "../../client/stream.h"
+#include "../../client/texture.h"
 
 struct link server;
 
@@ -89,6 +91,16 @@ CUresult send_limit_raise(uint32_t device, uint32_t limit, uint64_t value)
 	assert_true(limit <= CU_LIMIT_MALLOC_HEAP_SIZE);
 	raised = value;
 	return raise_result;
+}
+
+void textures_end_context(struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+}
+
+void arrays_end_context(struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
 }
 
 CUresult link_late_error(struct link *link)

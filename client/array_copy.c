@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's copies of parts of a row of an array. Any thread of the application.
+ *
+ * Invariant: each is a box of one row.
+ */
+
+#include "box.h"
+#include "client.h"
+
+/* A box of one row with neither end. */
+static CUDA_MEMCPY3D row(size_t size)
+{
+	return (CUDA_MEMCPY3D){.WidthInBytes = size, .Height = 1, .Depth = 1};
+}
+
+static void dst_array(CUDA_MEMCPY3D *copy, CUarray array, size_t offset)
+{
+	copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
+	copy->dstArray = array;
+	copy->dstXInBytes = offset;
+}
+
+static void src_array(CUDA_MEMCPY3D *copy, CUarray array, size_t offset)
+{
+	copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+	copy->srcArray = array;
+	copy->srcXInBytes = offset;
+}
+
+static CUresult host_to_array(CUarray array, size_t offset, const void *host, size_t size,
+	CUstream stream, bool is_waited)
+{
+	CUDA_MEMCPY3D copy = row(size);
+
+	dst_array(&copy, array, offset);
+	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+	copy.srcHost = host;
+	return box_copy(&copy, stream, is_waited);
+}
+
+static CUresult array_to_host(
+	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_waited)
+{
+	CUDA_MEMCPY3D copy = row(size);
+
+	src_array(&copy, array, offset);
+	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+	copy.dstHost = host;
+	return box_copy(&copy, stream, is_waited);
+}
+
+CUresult local_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
+	size_t ByteCount, CUstream implicit)
+{
+	CUDA_MEMCPY3D copy = row(ByteCount);
+
+	dst_array(&copy, dstArray, dstOffset);
+	copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+	copy.srcDevice = srcDevice;
+	return box_copy(&copy, implicit, true);
+}
+
+CUresult local_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
+	size_t ByteCount, CUstream implicit)
+{
+	CUDA_MEMCPY3D copy = row(ByteCount);
+
+	src_array(&copy, srcArray, srcOffset);
+	copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+	copy.dstDevice = dstDevice;
+	return box_copy(&copy, implicit, true);
+}
+
+CUresult local_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
+	size_t srcOffset, size_t ByteCount, CUstream implicit)
+{
+	CUDA_MEMCPY3D copy = row(ByteCount);
+
+	dst_array(&copy, dstArray, dstOffset);
+	src_array(&copy, srcArray, srcOffset);
+	return box_copy(&copy, implicit, true);
+}
+
+CUresult local_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+	size_t ByteCount, CUstream implicit)
+{
+	return host_to_array(dstArray, dstOffset, srcHost, ByteCount, implicit, true);
+}
+
+CUresult local_cuMemcpyHtoAAsync_v2(
+	CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return host_to_array(dstArray, dstOffset, srcHost, ByteCount, hStream, false);
+}
+
+CUresult local_cuMemcpyAtoH_v2(
+	void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream implicit)
+{
+	return array_to_host(dstHost, srcArray, srcOffset, ByteCount, implicit, true);
+}
+
+CUresult local_cuMemcpyAtoHAsync_v2(
+	void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
+{
+	return array_to_host(dstHost, srcArray, srcOffset, ByteCount, hStream, false);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Arrays and mipmapped arrays: made, cleared, given back. A worker.
+ *
+ * Invariant: an array's bytes are the session's own before the client hears of
+ * it: the driver makes arrays of memory that others have used. A level keeps
+ * the array that it is of.
+ */
+
+#include <time.h>
+
+#include "array.h"
+#include "copy.h"
+#include "fault.h"
+#include "memory.h"
+#include "session.h"
+#include "texel.h"
+
+/* Written over an array at a time: a row of the widest is no longer. */
+#define CLEAR_MAX (2ull << 20)
+#define CLEAR_NAP_NS 50000
+
+struct array *session_array(struct session *session, uint32_t id)
+{
+	return object_get(&session->arrays, id);
+}
+
+/* The deferred thread, or a worker whose array nobody has seen. */
+static void array_done(struct deferred *deferred)
+{
+	struct array *array = container_of(deferred, struct array, deferred);
+
+	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(array->context) == CUDA_SUCCESS) {
+		if (array->mipmap)
+			cuda.cuMipmappedArrayDestroy(array->mipmap);
+		else if (array->real)
+			cuda.cuArrayDestroy(array->real);
+	}
+	free(array);
+}
+
+static void array_unref(struct array *array)
+{
+	while (array && --array->refs == 0) {
+		struct array *parent = array->parent;
+
+		if (parent)
+			free(array);
+		else
+			deferred_add(&array->deferred);
+		array = parent;
+	}
+}
+
+void arrays_free(struct session *session)
+{
+	for (uint32_t id = 0; id < OBJECT_IDS && session->arrays.n_used > 0; id++) {
+		struct array *array = object_remove(&session->arrays, id);
+
+		if (array)
+			array_unref(array);
+	}
+}
+
+static CUresult array_new(
+	struct session *session, uint32_t id, struct place *place, struct array **ret_array)
+{
+	struct array *array = calloc(1, sizeof(*array));
+	int r;
+
+	if (!array)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	array->id = id;
+	array->refs = 1;
+	array->place = place;
+	array->context = place->device->context;
+	array->deferred.on_done = array_done;
+	r = object_put(&session->arrays, id, array);
+	if (r < 0) {
+		free(array);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+	}
+	*ret_array = array;
+	return CUDA_SUCCESS;
+}
+
+/* Nobody but the server has seen it, and nothing runs on it. */
+static void array_drop(struct session *session, struct array *array)
+{
+	object_remove(&session->arrays, array->id);
+	array_unref(array);
+}
+
+static void set_shape(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+	array->width = MAX(shape->Width * texel_size(shape->Format, shape->NumChannels), 1u);
+	array->height = MAX(shape->Height, 1u);
+	array->depth = MAX(shape->Depth, 1u);
+}
+
+/* Boxes of what `scratch' holds, one after the other. */
+static CUresult clear_array(struct session *session, const struct array *array, uint64_t scratch,
+	uint64_t scratch_size, CUstream real)
+{
+	uint64_t n_rows = MAX(scratch_size / array->width, 1u), n = 0;
+	CUDA_MEMCPY3D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = scratch,
+		.srcPitch = array->width,
+		.dstMemoryType = CU_MEMORYTYPE_ARRAY,
+		.dstArray = array->real,
+		.WidthInBytes = array->width,
+		.Depth = 1,
+	};
+	CUresult result = CUDA_SUCCESS;
+
+	for (copy.dstZ = 0; copy.dstZ < array->depth; copy.dstZ += copy.Depth) {
+		for (copy.dstY = 0; copy.dstY < array->height; copy.dstY += n) {
+			if (atomic_load(&session->is_ending) || result != CUDA_SUCCESS)
+				return result;
+			n = MIN(array->height - copy.dstY, n_rows);
+			copy.Height = n;
+			copy.Depth = 1;
+			if (n == array->height)
+				copy.Depth = MIN(array->depth - copy.dstZ, n_rows / n);
+			copy.srcHeight = n;
+			result = cuda.cuMemcpy3DAsync_v2(&copy, real);
+		}
+	}
+	return result;
+}
+
+/* Not in the driver: neighbours may keep the GPU busy for long, and the client may go. */
+static CUresult wait_for(struct session *session, CUstream real)
+{
+	CUresult result;
+
+	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY) {
+		if (atomic_load(&session->is_ending))
+			return cuda.cuStreamSynchronize(real);
+		nanosleep(&(struct timespec){.tv_nsec = CLEAR_NAP_NS}, NULL);
+	}
+	return fault_note(session, result);
+}
+
+static CUresult array_size(struct array *array, uint32_t level, uint64_t *ret_bytes)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	CUresult result =
+		array->mipmap ? cuda.cuMipmappedArrayGetLevel(&array->real, array->mipmap, level)
+			      : CUDA_SUCCESS;
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuArray3DGetDescriptor_v2(&shape, array->real);
+	if (result != CUDA_SUCCESS)
+		return result;
+	set_shape(array, &shape);
+	*ret_bytes = array->width * array->height * array->depth;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Writes the session's own bytes over all of it, whatever they are, on a stream
+ * that waits for none of the client's work.
+ */
+static CUresult array_clear(struct session *session, struct array *array, uint32_t n_levels)
+{
+	struct array level = *array;
+	uint64_t scratch = 0, size = 0, bytes;
+	CUstream real;
+	CUresult result = array_size(&level, 0, &bytes);
+
+	if (result == CUDA_SUCCESS) {
+		size = MAX(MIN(bytes, CLEAR_MAX), level.width);
+		result = arena_alloc(&array->place->arena, size, &scratch);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuStreamCreateWithPriority(&real, CU_STREAM_NON_BLOCKING, 0);
+	if (result == CUDA_SUCCESS) {
+		/* The driver may have made fewer levels than it was asked for. */
+		for (uint32_t i = 0; i < n_levels && result == CUDA_SUCCESS &&
+				     array_size(&level, i, &bytes) == CUDA_SUCCESS;
+			i++)
+			result = clear_array(session, &level, scratch, size, real);
+		if (wait_for(session, real) != CUDA_SUCCESS)
+			result = CUDA_ERROR_UNKNOWN;
+		cuda.cuStreamDestroy_v2(real);
+	}
+	session->has_spare = true;
+	arena_free(&array->place->arena, scratch);
+	return result;
+}
+
+static CUresult try_real(
+	struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+{
+	CUresult result;
+
+	if (n_levels > 0) {
+		result = cuda.cuMipmappedArrayCreate(&array->mipmap, shape, n_levels);
+		if (result != CUDA_SUCCESS)
+			array->mipmap = NULL;
+		return result;
+	}
+	result = cuda.cuArray3DCreate_v2(&array->real, shape);
+	if (result != CUDA_SUCCESS)
+		array->real = NULL;
+	else
+		set_shape(array, shape);
+	return result;
+}
+
+/* What the session and others keep and do not use goes first. */
+static CUresult make_real(struct session *session, struct array *array,
+	const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+{
+	CUresult result = try_real(array, shape, n_levels);
+
+	for (unsigned i = 0;
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, array->place, i);
+		i++)
+		result = try_real(array, shape, n_levels);
+	return result;
+}
+
+CUresult do_array_create(struct session *session, uint32_t id, uint32_t device, uint64_t width,
+	uint64_t height, uint64_t depth, uint32_t format, uint32_t n_channels, uint32_t flags,
+	uint32_t n_levels)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR shape = {
+		.Width = width,
+		.Height = height,
+		.Depth = depth,
+		.Format = (CUarray_format)format,
+		.NumChannels = n_channels,
+		.Flags = flags,
+	};
+	struct array *array = NULL;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS && texel_size(format, n_channels) == 0)
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	if (result == CUDA_SUCCESS)
+		result = array_new(session, id, place, &array);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = make_real(session, array, &shape, n_levels);
+	if (result == CUDA_SUCCESS)
+		result = array_clear(session, array, MAX(n_levels, 1u));
+	if (result != CUDA_SUCCESS)
+		array_drop(session, array);
+	return result;
+}
+
+CUresult do_array_destroy(struct session *session, struct array *array)
+{
+	object_remove(&session->arrays, array->id);
+	array_unref(array);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_array_level(struct session *session, uint32_t id, struct array *mipmap, uint32_t level,
+	uint64_t size[3])
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	struct array *array = NULL;
+	CUarray real = NULL;
+	CUresult result =
+		mipmap->mipmap ? place_enter(session, mipmap->place) : CUDA_ERROR_INVALID_HANDLE;
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuMipmappedArrayGetLevel(&real, mipmap->mipmap, level);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuArray3DGetDescriptor_v2(&shape, real);
+	if (result == CUDA_SUCCESS)
+		result = array_new(session, id, mipmap->place, &array);
+	if (result != CUDA_SUCCESS)
+		return result;
+	array->real = real;
+	array->parent = mipmap;
+	mipmap->refs++;
+	set_shape(array, &shape);
+	size[0] = shape.Width;
+	size[1] = shape.Height;
+	size[2] = shape.Depth;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ARRAY_H
+#define ARRAY_H
+
+/*
+ * Arrays and mipmapped arrays of a session, and the textures and surfaces that
+ * look at them. The session's worker only, until one goes to the deferred calls.
+ */
+
+#include "deferred.h"
+
+struct place;
+struct session;
+
+/* An array, a level of a mipmapped one, or a mipmapped one. */
+struct array {
+	struct deferred deferred;
+	uint32_t id;
+	struct place *place; /* not owned */
+	CUcontext context;   /* not owned: the GPU's */
+	CUarray real;        /* NULL: mipmapped */
+	CUmipmappedArray mipmap;
+	struct array *parent; /* of a level: holds a reference, and the driver's array */
+	uint32_t refs;        /* the id's, and its levels' */
+	uint64_t width;       /* bytes of a row */
+	uint64_t height, depth;
+};
+
+/* A texture or surface object; what it looks at is the client's care, as natively. */
+struct texture {
+	struct deferred deferred;
+	uint32_t id;
+	CUcontext context;
+	bool is_surface;
+	uint64_t real;
+};
+
+/* All of them; the driver's are destroyed later. */
+void arrays_free(struct session *session);
+void textures_free(struct session *session);
+
+#endif

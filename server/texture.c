@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Texture and surface objects, and tensor maps. A worker.
+ *
+ * Invariant: an object is made on an array or memory that was the session's
+ * then. Its value is the driver's: kernels use it, which nobody can look at.
+ */
+
+#include "array.h"
+#include "fault.h"
+#include "session.h"
+#include "texel.h"
+
+struct texture *session_texture(struct session *session, uint32_t id)
+{
+	return object_get(&session->textures, id);
+}
+
+/* The deferred thread, or a worker whose object nobody has seen. */
+static void texture_done(struct deferred *deferred)
+{
+	struct texture *texture = container_of(deferred, struct texture, deferred);
+
+	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(texture->context) == CUDA_SUCCESS) {
+		if (texture->is_surface)
+			cuda.cuSurfObjectDestroy(texture->real);
+		else
+			cuda.cuTexObjectDestroy(texture->real);
+	}
+	free(texture);
+}
+
+void textures_free(struct session *session)
+{
+	for (uint32_t id = 0; id < OBJECT_IDS && session->textures.n_used > 0; id++) {
+		struct texture *texture = object_remove(&session->textures, id);
+
+		if (texture)
+			deferred_add(&texture->deferred);
+	}
+}
+
+/* A kernel that still runs may use it, and its value is another's the moment it has gone. */
+CUresult do_texture_destroy(struct session *session, struct texture *texture)
+{
+	object_remove(&session->textures, texture->id);
+	deferred_add(&texture->deferred);
+	return CUDA_SUCCESS;
+}
+
+static CUresult texture_new(
+	struct session *session, uint32_t id, struct place *place, struct texture **ret_texture)
+{
+	struct texture *texture = calloc(1, sizeof(*texture));
+	int r;
+
+	if (!texture)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	texture->id = id;
+	texture->context = place->device->context;
+	texture->deferred.on_done = texture_done;
+	r = object_put(&session->textures, id, texture);
+	if (r < 0) {
+		free(texture);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
+	}
+	*ret_texture = texture;
+	return CUDA_SUCCESS;
+}
+
+/* Makes what the descriptors say; `view' and `texture' are NULL for a surface. */
+static CUresult make(struct session *session, uint32_t id, struct place *place,
+	const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
+	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
+{
+	struct texture *texture = NULL;
+	CUresult result = place_enter(session, place);
+
+	if (result == CUDA_SUCCESS)
+		result = texture_new(session, id, place, &texture);
+	if (result != CUDA_SUCCESS)
+		return result;
+	texture->is_surface = !sampler;
+	if (sampler)
+		result = cuda.cuTexObjectCreate(
+			(CUtexObject *)&texture->real, resource, sampler, view);
+	else
+		result = cuda.cuSurfObjectCreate((CUsurfObject *)&texture->real, resource);
+	if (result != CUDA_SUCCESS) {
+		object_remove(&session->textures, id);
+		free(texture);
+		return result;
+	}
+	*ret_value = texture->real;
+	return CUDA_SUCCESS;
+}
+
+static CUDA_TEXTURE_DESC sampler_of(const struct sampler *said)
+{
+	CUDA_TEXTURE_DESC sampler = {
+		.filterMode = (CUfilter_mode)said->filter,
+		.flags = said->flags,
+		.maxAnisotropy = said->max_anisotropy,
+		.mipmapFilterMode = (CUfilter_mode)said->mipmap_filter,
+		.mipmapLevelBias = said->level_bias,
+		.minMipmapLevelClamp = said->level_min,
+		.maxMipmapLevelClamp = said->level_max,
+	};
+
+	for (unsigned i = 0; i < 3; i++)
+		sampler.addressMode[i] = (CUaddress_mode)(said->address_modes >> (8 * i) & 0xff);
+	sampler.borderColor[0] = said->border0;
+	sampler.borderColor[1] = said->border1;
+	sampler.borderColor[2] = said->border2;
+	sampler.borderColor[3] = said->border3;
+	return sampler;
+}
+
+static CUDA_RESOURCE_VIEW_DESC view_of(const struct view *said)
+{
+	return (CUDA_RESOURCE_VIEW_DESC){
+		.format = (CUresourceViewFormat)said->format,
+		.width = said->width,
+		.height = said->height,
+		.depth = said->depth,
+		.firstMipmapLevel = said->level_first,
+		.lastMipmapLevel = said->level_last,
+		.firstLayer = said->layer_first,
+		.lastLayer = said->layer_last,
+	};
+}
+
+CUresult do_texture_create(struct session *session, uint32_t id, struct array *array,
+	const struct sampler *samplers, uint32_t n_samplers, const struct view *views,
+	uint32_t n_views, uint64_t *ret_value)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
+	CUDA_RESOURCE_VIEW_DESC view = {0};
+
+	(void)n_samplers;
+	if (array->mipmap) {
+		resource.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+		resource.res.mipmap.hMipmappedArray = array->mipmap;
+	} else
+		resource.res.array.hArray = array->real;
+	if (n_views > 0)
+		view = view_of(views);
+	return make(session, id, array->place, &resource, &sampler, n_views > 0 ? &view : NULL,
+		ret_value);
+}
+
+CUresult do_surface_create(
+	struct session *session, uint32_t id, struct array *array, uint64_t *ret_value)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+
+	if (array->mipmap)
+		return CUDA_ERROR_INVALID_VALUE;
+	resource.res.array.hArray = array->real;
+	return make(session, id, array->place, &resource, NULL, NULL, ret_value);
+}
+
+/* Bytes from the first to the last that a texture on memory reads; 0 if there is no such memory. */
+static uint64_t extent(uint32_t element, uint64_t width, uint64_t height, uint64_t pitch)
+{
+	uint64_t row, rest;
+
+	if (__builtin_mul_overflow(width, (uint64_t)element, &row) || pitch < row ||
+		__builtin_mul_overflow(pitch, height - 1, &rest) ||
+		__builtin_add_overflow(rest, row, &row))
+		return 0;
+	return row;
+}
+
+CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device, uint64_t address,
+	uint32_t format, uint32_t n_channels, uint64_t width, uint64_t height, uint64_t pitch,
+	uint64_t size, const struct sampler *samplers, uint32_t n_samplers, uint64_t *ret_value)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
+	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
+	struct place *place = place_get(session, device);
+
+	(void)n_samplers;
+	if (!place)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (height > 0)
+		size = extent(texel_size(format, n_channels), width, height, pitch);
+	if (size == 0 || !memory_check(session, address, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (height > 0) {
+		resource.resType = CU_RESOURCE_TYPE_PITCH2D;
+		resource.res.pitch2D.devPtr = address;
+		resource.res.pitch2D.format = (CUarray_format)format;
+		resource.res.pitch2D.numChannels = n_channels;
+		resource.res.pitch2D.width = width;
+		resource.res.pitch2D.height = height;
+		resource.res.pitch2D.pitchInBytes = pitch;
+	} else {
+		resource.res.linear.devPtr = address;
+		resource.res.linear.format = (CUarray_format)format;
+		resource.res.linear.numChannels = n_channels;
+		resource.res.linear.sizeInBytes = size;
+	}
+	return make(session, id, place, &resource, &sampler, NULL, ret_value);
+}
+
+CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_t format,
+	uint32_t n_channels, uint64_t *ret_width)
+{
+	const struct device *gpu = device_get(device);
+	size_t width = 0;
+	CUresult result;
+
+	(void)session;
+	if (!gpu)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = cuda.cuDeviceGetTexture1DLinearMaxWidth(
+		&width, (CUarray_format)format, n_channels, gpu->handle);
+	if (result == CUDA_SUCCESS)
+		*ret_width = width;
+	return result;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Arrays, textures and surfaces as a client asks for them, over the counting driver. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "../../server/host.h"
+#include "../fuzz/session_harness.h"
+#include "../fuzz/fake_cuda.h"
+#include "cuda_api.h"
+#include "send.h"
+
+#define MIB (1ull << 20)
+#define FLOAT CU_AD_FORMAT_FLOAT
+
+static int open_session(void **state)
+{
+	uint64_t heap, heap_size, granularity, limits[8];
+	int32_t least, greatest;
+
+	(void)state;
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	harness_open(false);
+	return send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
+	       CUDA_SUCCESS;
+}
+
+/* Whatever a test left is given back: harness_close() counts. */
+static int close_session(void **state)
+{
+	(void)state;
+	harness_close();
+	return 0;
+}
+
+static CUresult settle(void)
+{
+	harness_serve();
+	return harness_late_error();
+}
+
+static CUresult create(
+	uint32_t id, uint64_t width, uint64_t height, uint64_t depth, uint32_t levels)
+{
+	return send_array_create(id, 0, width, height, depth, FLOAT, 1, 0, levels);
+}
+
+/* Nobody reads what others left there: all of it is written before the client hears of it. */
+static void test_clear(void **state)
+{
+	(void)state;
+	fake_calls.copies = 0;
+	assert_int_equal(create(1, 16, 16, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1);
+	assert_int_equal(create(2, 1024, 1024, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1 + 2); /* 4 MiB */
+	assert_int_equal(create(3, 512, 512, 8, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1 + 2 + 4); /* two slices at a time */
+	assert_int_equal(create(4, 64, 64, 0, 3), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1 + 2 + 4 + 3);
+	assert_int_equal(create(5, 131072, 3, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1 + 2 + 4 + 3 + 1);
+}
+
+static void test_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(create(1, 1ull << 40, 1, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_array_create(1, 0, 16, 16, 0, CU_AD_FORMAT_BC1_UNORM, 4, 0, 0),
+		CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(
+		send_array_create(1, 1, 16, 16, 0, FLOAT, 1, 0, 0), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(create(1, 16, 16, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(create(1, 16, 16, 0, 0), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(fake_counts_now().arrays, 1);
+	fake_switches.fail_next = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(create(2, 16, 16, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(create(2, 16, 16, 0, 0), CUDA_SUCCESS);
+	send_array_destroy(2);
+	send_array_destroy(2);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void test_copies(void **state)
+{
+	uint64_t device = 0;
+
+	(void)state;
+	assert_int_equal(create(1, 16, 8, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(create(2, 16, 8, 2, 0), CUDA_SUCCESS);
+	assert_int_equal(create(3, 16, 8, 0, 2), CUDA_SUCCESS);
+	assert_int_equal(send_memory_alloc(0, 4096, &device), CUDA_SUCCESS);
+	send_copy_array(0, 1, 0, 0, 0, 0, device, 64, 8, 64, 8, 1);
+	send_copy_array(0, 2, 1, 4, 1, 1, device, 64, 8, 60, 7, 1);
+	send_copy_arrays(0, 1, 2, 0, 0, 0, 0, 0, 1, 64, 8, 1);
+	send_copy_array_rows(0, 1, 1, 0, 4, 0, 0, 64, 4);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	send_copy_array(0, 1, 0, 4, 0, 0, device, 64, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_array(0, 1, 0, 0, UINT64_MAX, 0, device, 64, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_array(0, 1, 0, 0, 0, 1, device, 64, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_array(0, 1, 0, 0, 0, 0, device, 1ull << 62, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_array(0, 1, 0, 0, 0, 0, 4096, 64, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_arrays(0, 1, 2, 0, 0, 0, 0, 0, 2, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_array_rows(0, 1, 1, 0, 5, 0, 0, 64, 4);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	/* A mipmapped array has no bytes but those of its levels. */
+	send_copy_array(0, 3, 0, 0, 0, 0, device, 64, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_copy_array(0, 9, 0, 0, 0, 0, device, 64, 8, 64, 8, 1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+}
+
+/* A level keeps the array that it is of, in whatever order they go. */
+static void test_levels(void **state)
+{
+	uint64_t size[3];
+
+	(void)state;
+	assert_int_equal(create(1, 16, 8, 0, 2), CUDA_SUCCESS);
+	assert_int_equal(send_array_level(2, 1, 1, size), CUDA_SUCCESS);
+	assert_int_equal(size[0], 8);
+	assert_int_equal(size[1], 4);
+	assert_int_equal(send_array_level(3, 1, 2, size), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_array_level(3, 2, 0, size), CUDA_ERROR_INVALID_HANDLE);
+	send_array_destroy(1);
+	send_copy_array_rows(0, 2, 0, 0, 0, 0, 0, 32, 4);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(fake_counts_now().arrays, 1);
+	send_copy_array_rows(0, 2, 0, 0, 0, 0, 0, 32, 5);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
+	send_array_destroy(2);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+}
+
+static void test_textures(void **state)
+{
+	const struct sampler sampler = {.address_modes = 0x010101};
+	uint64_t device = 0, value = 0, other = 0;
+
+	(void)state;
+	assert_int_equal(create(1, 16, 8, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(create(2, 16, 8, 0, 2), CUDA_SUCCESS);
+	assert_int_equal(send_memory_alloc(0, 4096, &device), CUDA_SUCCESS);
+	assert_int_equal(send_texture_create(1, 1, &sampler, 1, NULL, 0, &value), CUDA_SUCCESS);
+	assert_int_equal(send_texture_create(2, 2, &sampler, 1, NULL, 0, &other), CUDA_SUCCESS);
+	assert_true(value != other);
+	assert_int_equal(
+		send_texture_create(2, 1, &sampler, 1, NULL, 0, &value), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(send_surface_create(3, 1, &value), CUDA_SUCCESS);
+	assert_int_equal(send_surface_create(4, 2, &value), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		send_texture_linear(4, 0, device, FLOAT, 1, 1024, 0, 0, 4096, &sampler, 1, &value),
+		CUDA_SUCCESS);
+	assert_int_equal(
+		send_texture_linear(5, 0, device, FLOAT, 2, 8, 64, 64, 0, &sampler, 1, &value),
+		CUDA_SUCCESS);
+	assert_int_equal(fake_counts_now().textures, 5);
+	/* Others' memory, more than there is, rows half over each other. */
+	assert_int_equal(
+		send_texture_linear(6, 0, 4096, FLOAT, 1, 1024, 0, 0, 4096, &sampler, 1, &value),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_texture_linear(
+				 6, 0, device, FLOAT, 1, 1024, 0, 0, 64 * MIB, &sampler, 1, &value),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_texture_linear(6, 0, device, FLOAT, 1, 1024, 1ull << 60, 4096, 0,
+				 &sampler, 1, &value),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		send_texture_linear(6, 0, device, FLOAT, 1, 32, 4, 64, 0, &sampler, 1, &value),
+		CUDA_ERROR_INVALID_VALUE);
+	send_texture_destroy(1);
+	send_array_destroy(1);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	send_texture_destroy(1);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_clear, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_refused, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_copies, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_levels, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_textures, open_session, close_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
