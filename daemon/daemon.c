@@ -166,6 +166,16 @@ static void reap_strangers(const struct daemon *daemon)
 	}
 }
 
+static void look_at_servers(struct daemon *daemon)
+{
+	list_for_each (item, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		if (tenant->server)
+			server_look(tenant->server);
+	}
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct daemon *daemon = handle->data;
@@ -180,6 +190,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		break;
 	case SIGCHLD:
 		reap_strangers(daemon);
+		look_at_servers(daemon);
 		break;
 	default:
 		journal_control(&daemon->journal, "Signal %d: the daemon ends", number);

@@ -21,6 +21,8 @@ void link_open(struct server *server, struct peer *peer)
 	peer->server = server;
 	peer->in_size = 0;
 	server->link = peer;
+	/* It tells anew who is there; who left while it could not tell is not among them. */
+	clients_clear(server);
 	server->n_told = 0;
 	peer_become(peer, PEER_SERVER);
 	link_on_writable(server);

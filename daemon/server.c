@@ -199,6 +199,35 @@ void server_kill(struct server *server, const struct reason *reason)
 	server_set_deadline(server, KILL_MS, "end");
 }
 
+/* ---- stopped */
+
+static const char goes_on[] = "go on after it was stopped";
+
+/*
+ * Its clients wait for a server that was stopped, and so would every new one.
+ * Of a tracer's stops (a debugger's) only the tracer hears.
+ */
+void server_look(struct server *server)
+{
+	siginfo_t info = {0};
+
+	if (!server->is_child ||
+		waitid(P_PID, (id_t)server->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) < 0 ||
+		info.si_pid == 0 || server->n_kills > 0)
+		return;
+	if (info.si_code == CLD_STOPPED && !uv_is_active((uv_handle_t *)&server->timer)) {
+		journal_control(&server->daemon->journal,
+			"Server %d was stopped by signal %d (%s): it has %d s to go on",
+			server->pid, info.si_status, strsignal(info.si_status),
+			(int)(server_end_ms(server) / 1000));
+		server_set_deadline(server, server_end_ms(server), goes_on);
+	} else if (info.si_code == CLD_CONTINUED && server->overdue == goes_on) {
+		journal_control(&server->daemon->journal, "Server %d goes on", server->pid);
+		uv_timer_stop(&server->timer);
+		server->overdue = NULL;
+	}
+}
+
 /* ---- its beginning */
 
 /* Takes the descriptors in `spawned', on failure too. */

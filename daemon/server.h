@@ -69,6 +69,9 @@ void server_shutdown(struct server *server, bool force);
 /* Ends it at once, with the reason that clients are told. */
 void server_kill(struct server *server, const struct reason *reason);
 
+/* Whether it was stopped, or goes on: one that stands still is ended after a while. */
+void server_look(struct server *server);
+
 /*
  * It has this much time for something, said in words; then it is ended. The
  * state's own deadline, of which there is one at a time.

@@ -38,6 +38,31 @@ def test_server_stopped_does_not_block_quit():
         wait_for("the end of all", lambda: not service.processes())
 
 
+def test_server_stopped():
+    """One that stands still goes on if it is let, and is replaced if not: nobody waits for ever."""
+    with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
+        service.run_ok("process1")
+        server = service.server()
+        for _ in range(2):
+            waits = service.popen("process1", "--seconds", "1")
+            wait_for("the client", lambda waits=waits: waits.pid in service.clients(server))
+            os.kill(server, signal.SIGSTOP)
+            service.wait_for_log("Server %d was stopped by signal 19" % server, "control")
+            time.sleep(1)
+            os.kill(server, signal.SIGCONT)
+            equal(service.finish(waits)[:2], (0, "process1: ok\n"))
+        contains(service.control_log(), "Server %d goes on" % server)
+        waits = service.popen("process1", "--seconds", "60")
+        service.wait_for_log("Client {PID: %d, Context ID: 4} connected" % waits.pid)
+        os.kill(server, signal.SIGSTOP)
+        late = service.popen("process2")
+        code, out, err = service.finish(waits, 20)
+        equal(code, 1, out + err)
+        contains(out, "(806)")
+        equal(service.finish(late)[:2], (0, "process2: ok\n"))
+        contains(service.control_log(), "did not go on after it was stopped in time")
+
+
 def test_daemon_killed():
     """Clients and their server go on, and a new daemon finds them."""
     with mps.Service() as service:
