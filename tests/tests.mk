@@ -79,6 +79,15 @@ fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%)
 .PHONY: unit
 unit: $(UNIT)
 
+# ---- what makes libc's functions fail, preloaded by tests/fault
+
+BREAK := $(BUILD)/fault/libbreak.so
+
+$(BREAK): tests/fault/break.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) -O2 -g -fPIC -fno-builtin -shared \
+		-fvisibility=hidden -o $@ $< -ldl
+
 # ---- example programs: unmodified CUDA, nvcc's default flags, static runtime. A line of
 # the opening comment says what differs: `Runs: on a GPU' (uses NVIDIA's libraries, which need
 # not be installed; built by `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS'
@@ -114,7 +123,7 @@ JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 setup:
 	@tests/setup
 
-everything: all softgpu examples unit
+everything: all softgpu examples unit $(BREAK)
 
 demo: setup
 	@echo "Building in $(BUILD) ..."

@@ -162,6 +162,7 @@ class Service:
         self.stats_path = os.path.join(self.folder, "stats.%p")
         self.background = background
         self.uid = uid
+        self.control = CONTROL
         self.daemon = None
         self.started = []  # clients and others that are ours to end
         settings = dict(settings or {})
@@ -209,7 +210,7 @@ class Service:
         out = open(os.path.join(self.folder, "daemon.out"), "ab")
         with out:
             self.daemon = subprocess.Popen(
-                [CONTROL, "-d" if self.background else "-f"], env=self.daemon_env,
+                [self.control, "-d" if self.background else "-f"], env=self.daemon_env,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, **become)
         if self.background:
             equal(self.daemon.wait(20), 0, self.read("daemon.out"))

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 900 s
+"""The nth call of each system call, and each allocation, fails: in a client, in the server, in the daemon.
+
+Nobody crashes or hangs. Who is short of something says so; what is left of it
+is nothing; and the next client is served.
+"""
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+
+import breaking
+import harness
+import mps
+from breaking import ERRORS
+from harness import equal, wait_for
+from test_kill import holds, settle
+
+PROGRAM = "patient"
+
+
+def ended(service, process, about):
+    """It succeeded, or said what went wrong; it did not crash or hang."""
+    try:
+        code, out, err = service.finish(process, 40)
+    except AssertionError as error:
+        raise AssertionError("%s: %s" % (about, error)) from None
+    assert code in (0, 1), "%s: exit code %d: %s%s" % (about, code, out, err)
+    assert code == 0 or (out + err).strip(), "%s: it said nothing" % about
+    return code, out + err
+
+
+def counted(broken, name, run):
+    """How often it is called in a run."""
+    broken.set(name)
+    run()
+    seen = broken.seen()
+    broken.set("")
+    return seen
+
+
+def moments(name, seen):
+    """Of many calls that are alike not every one."""
+    return range(1, seen + 1, max(1, seen // 20))
+
+
+def after_idle(service, server, before, about):
+    """Everybody has gone: the server is the same and has what it had."""
+    equal(service.servers(), [server], about + ": the server ended")
+    try:
+        wait_for("", lambda: not service.clients(server) and holds(service, server) == before,
+                 15 * mps.SLOW)
+    except AssertionError:
+        now = holds(service, server)
+        raise AssertionError("%s: left %s" % (about, {
+            k: now[k] - before[k] for k in now if now[k] != before[k]})) from None
+
+
+def sweep(where, check_client):
+    """Each call of each function while a client comes, works and goes."""
+    with breaking.Service() as service:
+        broken = service.broken[where]
+        for _ in range(2):
+            service.run_ok(PROGRAM)
+        server = service.server()
+        before = settle(service, server)
+        total = failed = 0
+        for name, errors in ERRORS.items():
+            seen = counted(broken, name, lambda: service.run_ok(PROGRAM))
+            settle(service, server)
+            for error in errors:
+                for n in moments(name, seen):
+                    about = "%s %d of %d in the %s fails with %d" % (name, n, seen, where, error)
+                    broken.set(name, n, error)
+                    code, text = ended(service, service.popen(PROGRAM), about)
+                    broken.set("")
+                    total += 1
+                    failed += code
+                    check_client(name, error, code, about + ": " + text)
+                    after_idle(service, server, before, about + ": " + text)
+        service.run_ok("process2")
+        print("    %s: %d failures, %d told to the program" % (where, total, failed))
+        assert total > 20, "nothing fails"
+
+
+def test_client():
+    def check(name, error, code, about):
+        # Who has had CUDA_ERROR_OUT_OF_MEMORY once goes on; so does who was only interrupted.
+        if name == "malloc" or error in (0, breaking.EINTR):
+            equal(code, 0, about)
+
+    sweep("client", check)
+
+
+def test_server():
+    def check(name, error, code, about):
+        if error in (0, breaking.EINTR):
+            equal(code, 0, about)
+
+    sweep("server", check)
+
+
+def test_daemon():
+    """Its clients are served or refused; it goes on."""
+    def check(name, error, code, about):
+        if error in (0, breaking.EINTR):
+            equal(code, 0, about)
+
+    sweep("daemon", check)
+
+
+def test_server_starts():
+    """Each call of each function while a server starts: it ends with words, or serves."""
+    with breaking.Service() as service:
+        counts = {}
+        for name in ERRORS:
+            counts[name] = counted(service.broken["server"], name, lambda: restart(service))
+    total = failed = 0
+    for name, errors in ERRORS.items():
+        for n in moments(name, counts[name]):
+            about = "%s %d of %d in a server that starts" % (name, n, counts[name])
+            with breaking.Service() as service:
+                service.broken["server"].set(name, n, errors[-1])
+                code, _ = ended(service, service.popen("process1"), about)
+                total += 1
+                failed += code
+                service.broken["server"].set("")
+                wait_for(about + ": the next",
+                         lambda service=service: service.run("process2")[0] == 0, 20)
+    print("    %d failures, %d told to the program" % (total, failed))
+    assert total > 20, "nothing fails"
+
+
+def restart(service):
+    for server in service.servers():
+        os.kill(server, signal.SIGTERM)
+    wait_for("its end", lambda: not service.servers(), 10)
+    service.run_ok("process1")
+
+
+def test_daemon_starts():
+    """Each call of each function while the daemon starts: it ends with words, or serves."""
+    total = failed = 0
+    for name, errors in ERRORS.items():
+        for n in itertools.count(1):
+            service = breaking.Service()
+            broken = service.broken["daemon"]
+            broken.set(name, n, errors[-1])
+            try:
+                code = start(service)
+                was_reached = broken.seen() >= n
+                broken.set("")
+                if code is None:
+                    service.run_ok("process1")
+                else:
+                    failed += 1
+                    assert code > 0, "%s %d: the daemon ended with %d" % (name, n, code)
+                    assert service.read("daemon.out").strip(), "%s %d: no word" % (name, n)
+            finally:
+                left, _ = service.stop()
+                shutil.rmtree(service.folder, ignore_errors=True)
+            assert not left, "%s %d: left %s" % (name, n, left)
+            if not was_reached or n > 20:
+                break
+            total += 1
+    print("    %d failures, the daemon ended in %d" % (total, failed))
+    assert total > 10, "nothing fails"
+
+
+def start(service):
+    """None once the daemon serves, or its exit code."""
+    with open(os.path.join(service.folder, "daemon.out"), "ab") as out:
+        service.daemon = subprocess.Popen([service.control, "-f"], env=service.daemon_env,
+                                          stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    wait_for("the daemon", lambda: service.daemon.poll() is not None or service.answers(), 10)
+    return service.daemon.poll()
+
+
+if __name__ == "__main__":
+    harness.main(globals())
