@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Clients as processes: many, stopped, ending in their own ways."""
+
+import os
+import random
+import signal
+import time
+
+import harness
+import mps
+from harness import contains, equal, wait_for
+from test_kill import same, settle
+
+CROWD = 64
+
+
+def test_64_at_once():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        several = [service.popen("process1", "--seconds", "2") for _ in range(CROWD)]
+        wait_for("all of them", lambda: len(service.clients(server)) == CROWD, 30 * mps.SLOW)
+        for process in several:
+            equal(service.finish(process)[:2], (0, "process1: ok\n"))
+        same(before, settle(service, server))
+
+
+def test_stopped_at_any_moment():
+    """Neighbours do not notice, and those that stood still end well."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 3)))
+        for _ in range(4):
+            several = [service.popen(name)
+                       for name in ("process1", "events", "threads", "callbacks", "symbols")]
+            for process in several:
+                time.sleep(dice.random() * 0.06)
+                process.send_signal(signal.SIGSTOP)
+            service.run_ok("process2", timeout=20)
+            for process in several:
+                process.send_signal(signal.SIGCONT)
+            for process in several:
+                equal(service.finish(process)[0], 0)
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
+def test_stopped_while_it_arrives():
+    """The daemon and the server wait for nobody who does not read."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        for n in range(12):
+            process = service.popen("process1")
+            time.sleep(0.002 * n)
+            process.send_signal(signal.SIGSTOP)
+            service.run_ok("process2", timeout=20)
+            process.send_signal(signal.SIGCONT)
+            equal(service.finish(process)[0], 0)
+
+
+def test_calls_at_exit():
+    """Handlers of exit(), destructors and threads that outlive main() may call CUDA."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        for how in ("atexit", "thread", "quick", "abort"):
+            code, out, err = service.run("last_words", how)
+            equal(code, -signal.SIGABRT if how == "abort" else 0, how + out + err)
+            contains(out, "last_words: ok")
+        same(before, settle(service, server))
+        equal(service.servers(), [server])
+
+
+def test_many_threads():
+    with mps.Service() as service:
+        several = [service.popen("threads") for _ in range(4)]
+        for process in several:
+            equal(service.finish(process)[:2], (0, "threads: ok\n"))
+
+
+def test_endless_kernel():
+    """What runs on after its client costs the server, and nobody else waits for it."""
+    with mps.Service({"MPS_GRACE_MS": "500", "SOFTGPU_LAUNCH_US": "4000000"}) as service:
+        process = service.popen("process1")
+        wait_for("a launch", lambda: service.servers()
+                 and service.stats(service.server())["launches"] > 0)
+        server = service.server()
+        began = time.monotonic()
+        process.kill()
+        process.wait()
+        wait_for("its server's end", lambda: not mps.is_alive(server), 5 * mps.SLOW)
+        assert time.monotonic() - began < 3 * mps.SLOW
+        service.wait_for_log("its work still occupies the GPU")
+        service.run_ok("process2", timeout=60)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
