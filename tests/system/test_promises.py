@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reliability.md names tests that exist."""
+
+import glob
+import os
+import re
+
+import harness
+from harness import ROOT
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def test_named_tests_exist():
+    files = glob.glob(os.path.join(ROOT, "tests", "*", "test_*.*"))
+    known = {os.path.splitext(os.path.basename(path))[0] for path in files}
+    for path in files:
+        known.update(re.findall(r"^(?:def|static void) (test_\w+)\(", read(path), re.M))
+    # Built from the spec, or from a fuzzer.
+    known.update(("test_wire", "test_rules", "test_fuzz_serve", "test_fuzz_ring"))
+    named = set(re.findall(r"\btest_\w+", read(os.path.join(ROOT, "docs", "reliability.md"))))
+    assert len(named) > 40, "only %d tests are named" % len(named)
+    assert not named - known, "no such tests: %s" % sorted(named - known)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
