@@ -3,23 +3,20 @@
 /*
  * Loading code and finding what is in it. Any thread of the application.
  *
- * Invariant: an image's frame on the connection and the message that speaks of
- * it are sent under one lock, so the server meets them in the same order.
+ * Invariant: a library's number is another's only after the server was told of
+ * its end.
  */
 
 #include <string.h>
 
-#include "frame.h"
 #include "image.h"
+#include "image_send.h"
 #include "library.h"
-#include "link.h"
 #include "memory.h"
 #include "send.h"
 
 #define LIBRARIES_MAX (1u << 16)
 #define KERNELS_MAX (1u << 18)
-/* The server reads the frame when it comes to the message, perhaps behind much other work. */
-#define IMAGE_SEND_MS 60000
 
 _Static_assert(LIBRARIES_MAX <= WIRE_OBJECTS_MAX && KERNELS_MAX <= WIRE_OBJECTS_MAX, "wire");
 
@@ -65,7 +62,12 @@ uint32_t kernel_id(const struct kernel *kernel)
 	return slab_id(&kernels, kernel);
 }
 
-static CUresult compile(const struct library *library, size_t size, const struct jit *jit)
+struct load {
+	const struct library *library;
+	const struct jit *jit; /* NULL: no options, no logs */
+};
+
+static CUresult compile(uint64_t size, const struct library *library, const struct jit *jit)
 {
 	_cleanup_free_ struct jit_answer *answer = calloc(1, sizeof(*answer));
 	CUresult result;
@@ -81,30 +83,12 @@ static CUresult compile(const struct library *library, size_t size, const struct
 	return result == CUDA_SUCCESS ? (CUresult)answer->result : result;
 }
 
-static CUresult send_image(
-	const void *data, size_t size, const struct library *library, const struct jit *jit)
+static CUresult send_load(uint64_t size, void *arg)
 {
-	_cleanup_close_ int fd = -EBADF;
-	struct frame_image frame = {.size = size};
-	CUresult result;
-	int r;
+	const struct load *load = arg;
 
-	r = shm_create_image("mps-image", data, size, &fd);
-	if (r < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	frame_init(&frame, FRAME_IMAGE, 1);
-	pthread_mutex_lock(&server.sending);
-	r = frame_send(server.sock, &frame, &fd, IMAGE_SEND_MS);
-	if (r == 0)
-		result = jit ? compile(library, size, jit)
-			     : send_library_load(library_id(library), size);
-	else {
-		/* Half a frame may be on the connection: nothing more can be said on it. */
-		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
-		result = CUDA_ERROR_MPS_RPC_FAILURE;
-	}
-	pthread_mutex_unlock(&server.sending);
-	return result;
+	return load->jit ? compile(size, load->library, load->jit)
+			 : send_library_load(library_id(load->library), size);
 }
 
 CUresult library_load(const void *image, struct context *context, const struct jit *jit,
@@ -128,7 +112,7 @@ CUresult library_load(const void *image, struct context *context, const struct j
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&library->lock, NULL);
 	library->context = context;
-	result = send_image(joined ? joined : data, size, library, jit);
+	result = image_send(joined ? joined : data, size, send_load, &(struct load){library, jit});
 	if (result != CUDA_SUCCESS) {
 		slab_give(&libraries, library);
 		return result;

@@ -8,41 +8,9 @@
  * can be unloaded by the other's call.
  */
 
-#include <fcntl.h>
-
 #include "client.h"
+#include "image_file.h"
 #include "library.h"
-
-/* The driver reads whole files too; nobody has one as large. */
-#define FILE_MAX (1ull << 31)
-
-static CUresult read_file(const char *path, char **ret_bytes)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	_cleanup_free_ char *bytes = NULL;
-	off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-	off_t done = 0;
-
-	if (size < 0)
-		return CUDA_ERROR_FILE_NOT_FOUND;
-	if (size == 0 || (uint64_t)size > FILE_MAX)
-		return CUDA_ERROR_INVALID_IMAGE;
-	/* PTX files end without the NUL that PTX in memory has. */
-	bytes = calloc(1, (size_t)size + 1);
-	if (!bytes)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	while (done < size) {
-		ssize_t n = pread(fd, bytes + done, (size_t)(size - done), done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return CUDA_ERROR_OPERATING_SYSTEM;
-		done += n;
-	}
-	*ret_bytes = TAKE_PTR(bytes);
-	return CUDA_SUCCESS;
-}
 
 /* A library needs no context; the server needs a GPU to load it on. */
 static CUresult open_some_device(void)
@@ -84,7 +52,7 @@ CUresult local_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 
 	if (!library || !fileName)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = read_file(fileName, &bytes);
+	result = image_read_file(fileName, &bytes, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return local_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues, numJitOptions,
@@ -194,7 +162,7 @@ CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
 
 	if (!module || !fname)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = read_file(fname, &bytes);
+	result = image_read_file(fname, &bytes, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return local_cuModuleLoadDataEx(module, bytes, 0, NULL, NULL);

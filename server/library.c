@@ -42,7 +42,7 @@ void library_log_refusal(struct session *session, struct library *library, CUres
 	while ((line = strsep(&rest, "\n")))
 		if (*line)
 			log_line("Client " SESSION_NAME ": %s", SESSION_NAME_ARGS(session), line);
-	memset(library->log_bytes, 0, library->log.size);
+	memset(library->log_bytes, 0, library->jit.error.size);
 }
 
 /* The driver reads the image in place. */
@@ -52,30 +52,9 @@ CUresult library_load(struct library *library)
 	void *option_value = (void *)1;
 
 	return cuda.cuLibraryLoadData(&library->deferred.library,
-		image_code(library->deferred.image), library->jit, library->jit_values,
-		library->n_jit, &option, &option_value, 1);
+		image_code(library->deferred.image), library->jit.options, library->jit.values,
+		library->jit.n, &option, &option_value, 1);
 }
-
-/* The driver is told a size without the NUL that always stays. */
-static char *add_log(struct library *library, struct log_buffer *log, char *bytes, uint32_t size,
-	CUjit_option buffer_option)
-{
-	log->bytes = bytes;
-	log->size = size;
-	if (size == 0)
-		return bytes + 1;
-	library->jit[library->n_jit] = buffer_option;
-	library->jit_values[library->n_jit++] = bytes;
-	log->at = library->n_jit;
-	/* Each size's option comes right after its buffer's. */
-	library->jit[library->n_jit] = (CUjit_option)(buffer_option + 1);
-	library->jit_values[library->n_jit++] = (void *)(uintptr_t)size;
-	return bytes + size + 1;
-}
-
-_Static_assert(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == CU_JIT_ERROR_LOG_BUFFER + 1 &&
-		       CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES == CU_JIT_INFO_LOG_BUFFER + 1,
-	"cuda.h");
 
 CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
 	uint32_t info_size, struct library **ret_library)
@@ -84,7 +63,6 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	_cleanup_close_ int fd = -EBADF;
 	struct frame_image frame = {.size = size};
 	struct image *image = NULL;
-	char *bytes;
 	int r;
 
 	frame_init(&frame, FRAME_IMAGE, 1);
@@ -98,7 +76,7 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	r = image_get(fd, size, &image);
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
-	library = calloc(1, sizeof(*library) + error_size + info_size + 2);
+	library = calloc(1, sizeof(*library) + jit_bytes(error_size, info_size));
 	r = library ? object_put(&session->libraries, id, library) : -ENOMEM;
 	if (r < 0) {
 		image_unref(image);
@@ -107,9 +85,7 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	library->id = id;
 	library->deferred.image = image;
 	library->deferred.on_done = library_done;
-	bytes = add_log(
-		library, &library->log, library->log_bytes, error_size, CU_JIT_ERROR_LOG_BUFFER);
-	add_log(library, &library->info, bytes, info_size, CU_JIT_INFO_LOG_BUFFER);
+	jit_init(&library->jit, library->log_bytes, error_size, info_size);
 	*ret_library = TAKE_PTR(library);
 	return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
  */
 
 #include "deferred.h"
+#include "jit.h"
 #include "wire.h"
 
 struct kernel;
@@ -17,27 +18,14 @@ struct session;
 /* What the driver's compiler says of an image it refuses, where the client asks for no more. */
 #define LIBRARY_LOG_SIZE 1024
 
-/* Options of the client's, and two for each of two logs. */
-#define LIBRARY_JIT_MAX (WIRE_JIT_OPTIONS_MAX + 4)
-
-struct log_buffer {
-	char *bytes; /* a NUL lies behind `size' */
-	uint32_t size;
-	unsigned at; /* of its size among the options */
-};
-
 struct library {
 	struct deferred deferred; /* holds the real library and its image */
 	uint32_t id;
 	uint32_t n_users; /* nodes of graphs, which keep it loaded */
 	bool is_ended;    /* off the tables */
 	struct kernel *kernels;
-	/* Options and logs as the driver was given them: it compiles a kernel when asked for it. */
-	CUjit_option jit[LIBRARY_JIT_MAX];
-	void *jit_values[LIBRARY_JIT_MAX];
-	unsigned n_jit;
-	struct log_buffer log, info;
-	char log_bytes[]; /* of `log', then of `info' */
+	struct jit jit; /* as the driver was given it: it compiles a kernel when asked for it */
+	char log_bytes[];
 };
 
 /*
