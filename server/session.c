@@ -16,6 +16,7 @@
 #include "graph.h"
 #include "host.h"
 #include "library.h"
+#include "linker.h"
 #include "session.h"
 #include "staging.h"
 #include "thread.h"
@@ -127,6 +128,7 @@ void session_clean_up(struct session *session)
 	events_free(session, is_lost);
 	textures_free(session);
 	arrays_free(session);
+	linkers_free(session, is_lost);
 	libraries_free(session);
 	staging_unpin(session, is_lost);
 	host_fini(session, is_lost);
@@ -135,6 +137,7 @@ void session_clean_up(struct session *session)
 		if (session->places[i])
 			place_free(session, session->places[i], is_lost);
 	ranges_fini(&session->variables);
+	object_table_fini(&session->linkers);
 	object_table_fini(&session->libraries);
 	object_table_fini(&session->kernels);
 	object_table_fini(&session->events);

@@ -184,6 +184,12 @@ static void jit_log(const struct jit *jit, CUjit_option buffer, CUjit_option siz
 	jit->values[at] = (void *)(uintptr_t)strlen(out);
 }
 
+void jit_say(const struct jit *jit, const char *error, const char *info)
+{
+	jit_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error);
+	jit_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
+}
+
 static CUresult load_result(int r, const void *image)
 {
 	uint32_t magic;
@@ -210,8 +216,7 @@ CUresult code_new(const void *image, size_t size, const struct jit *jit, struct 
 	if (!code)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = ptx_module_new(image, size, log, sizeof(log), &code->ptx);
-	jit_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log);
-	jit_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+	jit_say(jit, log, "");
 	if (r < 0) {
 		fprintf(stderr, "softgpu: cannot load an image: %s\n", *log ? log : strerror(-r));
 		return load_result(r, image);

@@ -84,6 +84,9 @@ struct jit {
 	void **values;
 };
 
+/* Fills the logs that the program wants. */
+void jit_say(const struct jit *jit, const char *error, const char *info);
+
 /* Translates, which takes a while and needs no lock. The log goes to `jit' and stderr. */
 CUresult code_new(const void *image, size_t size, const struct jit *jit, struct code **ret_code);
 void code_unref(struct code *code);

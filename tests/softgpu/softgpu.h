@@ -63,6 +63,7 @@ enum softgpu_switch_what {
 	X(STREAMS, streams)                                                                        \
 	X(EVENTS, events)                                                                          \
 	X(LIBRARIES, libraries)                                                                    \
+	X(LINKERS, linkers)                                                                        \
 	X(MODULES, modules)                                                                        \
 	X(RESERVATIONS, reservations)                                                              \
 	X(RESERVED_BYTES, reserved_bytes)                                                          \

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Linkers of a session: the driver's, fed by the client input by input. A
+ * worker; the driver compiles in it, which holds up nobody else (measured).
+ *
+ * Invariant: what the driver has made stays its own until the linker ends; the
+ * client reads it piece by piece, within the size that the driver told.
+ */
+
+#include <string.h>
+
+#include "image.h"
+#include "jit.h"
+#include "linker.h"
+#include "receive.h"
+#include "session.h"
+
+/* What a session may have at once: each is a compiler's memory. */
+#define LINKERS_MAX 256
+
+struct linker {
+	uint32_t id;
+	uint32_t device;
+	uint32_t n_options; /* the client's */
+	CUlinkState real;
+	const uint8_t *made; /* the driver's; NULL: not yet */
+	size_t made_size;
+	struct jit jit; /* the driver keeps its address */
+	char log_bytes[];
+};
+
+struct linker *session_linker(struct session *session, uint32_t id)
+{
+	return object_get(&session->linkers, id);
+}
+
+static void linker_drop(struct session *session, struct linker *linker)
+{
+	object_remove(&session->linkers, linker->id);
+	free(linker);
+}
+
+/* In the session's table; the driver does not know it yet. */
+static CUresult linker_new(struct session *session, uint32_t id, uint32_t error_size,
+	uint32_t info_size, struct linker **ret_linker)
+{
+	struct linker *linker;
+	int r;
+
+	if (session->linkers.n_used >= LINKERS_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	linker = calloc(1, sizeof(*linker) + jit_bytes(error_size, info_size));
+	r = linker ? object_put(&session->linkers, id, linker) : -ENOMEM;
+	if (r < 0) {
+		free(linker);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	}
+	linker->id = id;
+	jit_init(&linker->jit, linker->log_bytes, error_size, info_size);
+	*ret_linker = linker;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_linker_create(struct session *session, uint32_t id, uint32_t device,
+	uint32_t error_size, uint32_t info_size, const struct jit_option *options,
+	uint32_t n_options)
+{
+	struct linker *linker;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = linker_new(session, id, error_size, info_size, &linker);
+	if (result != CUDA_SUCCESS)
+		return result;
+	linker->device = device;
+	linker->n_options = n_options;
+	result = jit_put(&linker->jit, options, n_options)
+			 ? cuda.cuLinkCreate_v2(linker->jit.n, linker->jit.options,
+				   linker->jit.values, &linker->real)
+			 : CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS)
+		linker_drop(session, linker);
+	return result;
+}
+
+static CUresult add_image(struct session *session, struct linker *linker, const struct image *image,
+	uint64_t size, uint32_t type, const struct jit_option *options, uint32_t n_options,
+	const char *name)
+{
+	struct jit jit = {0};
+	struct place *place;
+	CUresult result = place_get_entered(session, linker->device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!jit_put(&jit, options, n_options))
+		return CUDA_ERROR_INVALID_VALUE;
+	return cuda.cuLinkAddData_v2(linker->real, (CUjitInputType)type,
+		(void *)(uintptr_t)image->data, size, name, jit.n, jit.options, jit.values);
+}
+
+/* The driver keeps nothing of an input. */
+CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t type, uint64_t size,
+	const struct jit_option *options, uint32_t n_options, const char *name,
+	uint32_t *ret_refusal, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
+	uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max, uint32_t *ret_n_logs)
+{
+	_cleanup_close_ int fd = -EBADF;
+	struct frame_image frame = {.size = size + 1};
+	struct image *image = NULL;
+	CUresult result;
+	int r;
+
+	(void)n_logs_max;
+	frame_init(&frame, FRAME_IMAGE, 1);
+	r = receive_descriptor(session, &frame, &fd);
+	if (r < 0) {
+		session_drop(session);
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	r = image_get(fd, size + 1, &image);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+	result = add_image(session, linker, image, size, type, options, n_options, name);
+	image_unref(image);
+	*ret_refusal = result;
+	jit_logs(&linker->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
+		ret_n_logs);
+	return result_is_fault(result) ? result : CUDA_SUCCESS;
+}
+
+CUresult do_linker_complete(struct session *session, struct linker *linker, uint32_t *ret_refusal,
+	uint64_t *ret_size, uint32_t values[16], uint32_t *ret_error_filled,
+	uint32_t *ret_info_filled, uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max,
+	uint32_t *ret_n_logs)
+{
+	struct place *place;
+	void *made = NULL;
+	size_t size = 0;
+	CUresult result = place_get_entered(session, linker->device, &place);
+
+	(void)n_logs_max;
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuLinkComplete(linker->real, &made, &size);
+	if (result == CUDA_SUCCESS) {
+		linker->made = made;
+		linker->made_size = size;
+	}
+	*ret_refusal = result;
+	*ret_size = linker->made_size;
+	jit_values(&linker->jit, linker->n_options, values);
+	jit_logs(&linker->jit, ret_error_filled, ret_info_filled, ret_error_length, logs,
+		ret_n_logs);
+	return result_is_fault(result) ? result : CUDA_SUCCESS;
+}
+
+CUresult do_linker_read(struct session *session, struct linker *linker, uint64_t offset,
+	uint8_t *bytes, uint32_t n_bytes_max, uint32_t *ret_n_bytes)
+{
+	uint64_t left = offset < linker->made_size ? linker->made_size - offset : 0;
+
+	(void)session;
+	*ret_n_bytes = (uint32_t)MIN(left, (uint64_t)n_bytes_max);
+	if (*ret_n_bytes > 0)
+		memcpy(bytes, linker->made + offset, *ret_n_bytes);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_linker_destroy(struct session *session, struct linker *linker)
+{
+	CUresult result = cuda.cuLinkDestroy(linker->real);
+
+	linker_drop(session, linker);
+	return result;
+}
+
+void linkers_free(struct session *session, bool is_lost)
+{
+	for (uint32_t id = 0; id < OBJECT_IDS && session->linkers.n_used > 0; id++) {
+		struct linker *linker = object_get(&session->linkers, id);
+
+		if (!linker)
+			continue;
+		if (!is_lost)
+			(void)cuda.cuLinkDestroy(linker->real);
+		linker_drop(session, linker);
+	}
+}
