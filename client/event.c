@@ -9,6 +9,8 @@
  */
 
 #include "capture.h"
+#include <time.h>
+
 #include "client.h"
 #include "event.h"
 #include "pool.h"
@@ -19,6 +21,10 @@
 #include "text.h"
 #include "timeline.h"
 #include "wire.h"
+
+/* Between two looks at an event that other processes share. */
+#define SHARED_NAP_MIN_NS 10000L
+#define SHARED_NAP_MAX_NS 500000L
 
 #define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
@@ -53,12 +59,31 @@ struct stream *event_place(struct event *event, uint64_t *ret_mark)
 	return stream;
 }
 
+/* Others may record it too, so our own marks tell nothing of it. */
+static bool event_is_shared(const struct event *event)
+{
+	return event->flags & CU_EVENT_INTERPROCESS;
+}
+
 static bool event_is_done(struct event *event)
 {
 	uint64_t mark;
 	struct stream *stream = event_place(event, &mark);
 
 	return !stream || timeline_reached(stream, mark);
+}
+
+/* The driver is asked, now and then: nobody here sees its words. */
+static CUresult event_wait_shared(const struct event *event)
+{
+	struct timespec nap = {.tv_nsec = SHARED_NAP_MIN_NS};
+	CUresult result;
+
+	while ((result = send_ipc_event_query(slab_id(&events, event))) == CUDA_ERROR_NOT_READY) {
+		nanosleep(&nap, NULL);
+		nap.tv_nsec = MIN(2 * nap.tv_nsec, SHARED_NAP_MAX_NS);
+	}
+	return result;
 }
 
 static CUresult event_end(struct event *event)
@@ -81,6 +106,35 @@ void events_end_context(struct context *context)
 	}
 }
 
+static struct event *event_new(struct context *context, unsigned flags)
+{
+	struct event *event = slab_take(&events);
+
+	if (!event)
+		return NULL;
+	pthread_mutex_init(&event->lock, NULL);
+	event->context = context;
+	event->flags = flags;
+	event->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+	return event;
+}
+
+CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle)
+{
+	struct event *event = event_new(context, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+	CUresult result;
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_ipc_event_open(slab_id(&events, event), token);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&events, event);
+		return result;
+	}
+	*ret_handle = (CUevent)event;
+	return CUDA_SUCCESS;
+}
+
 CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	struct context *context;
@@ -93,16 +147,11 @@ CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 		(Flags & (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)) ==
 			CU_EVENT_INTERPROCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (Flags & CU_EVENT_INTERPROCESS)
-		return refuse("cuEventCreate", "events between processes are not served yet");
-	event = slab_take(&events);
+	event = event_new(context, Flags);
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_init(&event->lock, NULL);
-	event->context = context;
-	event->flags = Flags;
-	event->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
-	result = send_event_create(slab_id(&events, event), Flags);
+	result = send_event_create(
+		slab_id(&events, event), Flags & ~(unsigned)CU_EVENT_INTERPROCESS);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&events, event);
 		return result;
@@ -129,7 +178,10 @@ static CUresult event_record(struct event *event, struct stream *stream)
 	if (result == CUDA_SUCCESS)
 		event->stream = stream;
 	pthread_mutex_unlock(&event->lock);
-	return result;
+	/* Whoever is told of the record by other ways must find it made. */
+	if (result == CUDA_SUCCESS && event_is_shared(event))
+		result = send_ipc_event_query(slab_id(&events, event));
+	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 
 void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark)
@@ -180,9 +232,11 @@ CUresult local_cuEventQuery(CUevent hEvent)
 		result = capture_check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!event_is_done(event))
-		return CUDA_ERROR_NOT_READY;
-	return link_late_error(&server);
+	if (event_is_shared(event))
+		result = send_ipc_event_query(slab_id(&events, event));
+	else if (!event_is_done(event))
+		result = CUDA_ERROR_NOT_READY;
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 
 CUresult local_cuEventSynchronize(CUevent hEvent)
@@ -197,7 +251,9 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream = event_place(event, &mark);
-	if (stream)
+	if (event_is_shared(event))
+		result = event_wait_shared(event);
+	else if (stream)
 		result = timeline_wait(stream, mark);
 	pools_synced();
 	text_synced();
@@ -244,7 +300,8 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 		return capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (event_place(event, &mark) == stream || event_is_done(event))
+	if (!event_is_shared(event) &&
+		(event_place(event, &mark) == stream || event_is_done(event)))
 		return CUDA_SUCCESS;
 	result = send_event_wait(stream_id(stream), slab_id(&events, event));
 	if (result == CUDA_SUCCESS)

@@ -30,6 +30,9 @@ struct stream *event_place(struct event *event, uint64_t *ret_mark);
 /* Notes a record by a graph's node, if the event is still the one of that serial. */
 void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark);
 
+/* An event of another process, of that token. */
+CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle);
+
 /* Ends the events of a context that goes. */
 void events_end_context(struct context *context);
 

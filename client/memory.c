@@ -11,6 +11,7 @@
 
 #include "capture.h"
 #include "client.h"
+#include "ipc.h"
 #include "log.h"
 #include "memory.h"
 #include "mirror.h"
@@ -70,6 +71,20 @@ bool memory_overlaps(uint64_t address, uint64_t size)
 	pthread_mutex_lock(&mirror_lock);
 	next = mirror_next(&mirror, address);
 	is_there = mirror_find(&mirror, address) || (next && next->address - address < size);
+	pthread_mutex_unlock(&mirror_lock);
+	return is_there;
+}
+
+bool memory_set_exported(uint64_t address)
+{
+	struct memory_range *range;
+	bool is_there;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = (struct memory_range *)mirror_find(&mirror, address);
+	is_there = range && range->address == address && range->kind == MEMORY_ALLOCATED;
+	if (is_there)
+		range->flags |= MEMORY_EXPORTED;
 	pthread_mutex_unlock(&mirror_lock);
 	return is_there;
 }
@@ -180,8 +195,12 @@ void memory_end_owner(const void *owner)
 
 static CUresult give_back(const struct memory_range *range)
 {
+	if (range->kind == MEMORY_IPC)
+		return ipc_close_range(range);
 	if (!range->pool)
 		return send_host_free(range->address);
+	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range))
+		return CUDA_SUCCESS;
 	pool_free(range->pool, range->piece, NULL);
 	return CUDA_SUCCESS;
 }

@@ -18,6 +18,7 @@ enum memory_kind {
 	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory at one address with the GPU's */
 	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
 	MEMORY_MAPPED,     /* cuMemMap(): of no context */
+	MEMORY_IPC,        /* cuIpcOpenMemHandle(): another process's */
 	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
 };
 
@@ -38,6 +39,9 @@ struct memory_range {
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
 };
 
+/* In the flags of allocated memory: another process may have it open. */
+#define MEMORY_EXPORTED 1u
+
 /* A copy of the range that `address' lies in; false: none of ours. */
 bool memory_find(uint64_t address, struct memory_range *ret_range);
 
@@ -46,6 +50,9 @@ bool memory_contains(uint64_t address, uint64_t size);
 
 /* Whether any of it lies in a range of ours. */
 bool memory_overlaps(uint64_t address, uint64_t size);
+
+/* Sets MEMORY_EXPORTED; false: no allocated memory begins there. */
+bool memory_set_exported(uint64_t address);
 
 /* Of the mappings that begin there. */
 void memory_set_access(uint64_t address, uint64_t size, unsigned flags);

@@ -57,6 +57,8 @@ static bool value_int(
 		*ret_value = range->kind == MEMORY_MANAGED;
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*ret_value = range->kind == MEMORY_ALLOCATED;
+		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*ret_value = 0;

@@ -11,6 +11,7 @@
 
 #include "capture.h"
 #include "client.h"
+#include "ipc.h"
 #include "memory.h"
 #include "pool.h"
 #include "pool_calls.h"
@@ -89,6 +90,11 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	if (!memory_remove(
 		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(range.kind == MEMORY_ALLOCATED && (range.flags & MEMORY_EXPORTED))) {
+		result = streams_wait_device(range.context->device->index);
+		if (result != CUDA_SUCCESS || !ipc_may_free(&range))
+			return result;
+	}
 	pool_free(range.pool, range.piece, stream);
 	return CUDA_SUCCESS;
 }

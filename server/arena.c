@@ -11,6 +11,7 @@
 
 #include "arena.h"
 #include "bits.h"
+#include "ipc.h"
 #include "owner.h"
 
 /* Tries of other units when the wanted addresses are in use by the driver itself. */
@@ -347,14 +348,32 @@ CUresult arena_free(struct arena *arena, uint64_t address)
 	return CUDA_SUCCESS;
 }
 
+/* What another session still has open stays. */
 void arena_trim(struct arena *arena)
 {
-	while (arena->spare) {
-		struct chunk *chunk = arena->spare;
+	struct chunk **link = &arena->spare;
 
-		arena->spare = chunk->next;
+	while (*link) {
+		struct chunk *chunk = *link;
+
+		if (ipc_is_open(chunk->address, chunk->size)) {
+			link = &chunk->next;
+			continue;
+		}
+		*link = chunk->next;
 		arena->spare_bytes -= chunk->size;
 		chunk_end(arena, chunk, false);
+	}
+}
+
+void arena_end_unshared(struct arena *arena)
+{
+	arena->shared = arena->spare = NULL;
+	for (uint32_t i = 0; i < arena->n_pages; i++) {
+		struct chunk *chunk = arena->chunk_of[i];
+
+		if (chunk && !ipc_is_open(chunk->address, chunk->size))
+			chunk_end(arena, chunk, false);
 	}
 }
 

@@ -75,6 +75,9 @@ CUresult arena_free(struct arena *arena, uint64_t address);
 /* Gives the spare chunks back. No work of the session may be on the GPU. */
 void arena_trim(struct arena *arena);
 
+/* Its session has ended: gives back what no other has open. Only arena_fini() may follow. */
+void arena_end_unshared(struct arena *arena);
+
 /* The chunk that a used address lies in; false: none. */
 bool arena_chunk(
 	const struct arena *arena, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);

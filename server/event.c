@@ -9,6 +9,7 @@
  */
 
 #include "event.h"
+#include "ipc.h"
 #include "session.h"
 
 struct event *session_event(struct session *session, uint32_t id)
@@ -18,7 +19,7 @@ struct event *session_event(struct session *session, uint32_t id)
 
 static void event_free(struct event *event, bool is_lost)
 {
-	if (event->real && !is_lost)
+	if (!ipc_event_end(event, is_lost) && event->real && !is_lost)
 		cuda.cuEventDestroy_v2(event->real);
 	free(event);
 }

@@ -11,14 +11,16 @@
 
 struct session;
 struct place;
+struct shared_event;
 
 struct event {
 	uint32_t id;
 	unsigned flags;
 	uint32_t n_users; /* nodes of graphs, which keep it */
 	bool is_ended;
-	CUevent real;        /* NULL: never recorded */
-	struct place *place; /* not owned: whose GPU the real one is of */
+	CUevent real;                /* NULL: never recorded */
+	struct shared_event *shared; /* NULL: nobody else has it. Owns a reference */
+	struct place *place;         /* not owned: whose GPU the real one is of */
 };
 
 /* The real event, made at need; the place's GPU is current. */

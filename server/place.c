@@ -7,6 +7,7 @@
  */
 
 #include "fault.h"
+#include "ipc.h"
 #include "log.h"
 #include "place.h"
 #include "session.h"
@@ -103,7 +104,10 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 		if (place->text)
 			cuda.cuStreamDestroy_v2(place->text);
 	}
-	arena_fini(&place->arena, is_lost);
+	if (is_lost)
+		arena_fini(&place->arena, true);
+	else
+		ipc_keep_arena(&place->arena);
 	session->places[place->device->ordinal] = NULL;
 	session->current = NULL;
 	free(place);

@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "graph.h"
 #include "host.h"
+#include "ipc.h"
 #include "library.h"
 #include "linker.h"
 #include "session.h"
@@ -133,6 +134,7 @@ void session_clean_up(struct session *session)
 	staging_unpin(session, is_lost);
 	host_fini(session, is_lost);
 	virtual_fini(session, is_lost);
+	ipc_end(session, is_lost);
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (session->places[i])
 			place_free(session, session->places[i], is_lost);

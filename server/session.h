@@ -7,7 +7,7 @@
  * worker thread that serves it. The worker alone touches what is in here, but
  * for the few words that say so. The loop's side of a client is struct peer.
  *
- * Locks, in this order: device, image list, waiters, deferred. A worker takes
+ * Locks, in this order: device, image list, shares, waiters, deferred. A worker takes
  * them for moments only and never one of the loop's, which has none.
  */
 
@@ -66,11 +66,14 @@ struct session {
 		textures;
 	struct graph *graph_list; /* all, also those that only run on */
 	uint32_t n_graph_nodes;   /* in all of them */
+	uint32_t n_going;         /* mappings of regions that wait for work to end */
+	uint32_t n_closing;       /* memory of others, closed but for work that has to end */
+	uint32_t n_shares;        /* own memory that was given a token */
 	uint64_t n_freed; /* counts memory and variables that the client may touch no more */
 	struct ranges variables;
 	struct host_region *host_regions;
 	struct region *regions; /* reserved addresses */
-	uint32_t n_going;       /* mappings there that wait for work to end */
+	struct opened *opened;  /* memory of others */
 	bool has_host_spare;    /* pinned memory that host_trim() would give back */
 	struct waiters waiters;
 	struct gates gates;

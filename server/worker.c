@@ -13,6 +13,7 @@
 #include "deferred.h"
 #include "fault.h"
 #include "host.h"
+#include "ipc.h"
 #include "log.h"
 #include "reply.h"
 #include "session.h"
@@ -133,7 +134,7 @@ static void tell_busy(struct session *session, bool is_busy)
 static void rest(struct session *session, int *nap_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
-		!session->owes_marks && session->n_going == 0) {
+		!session->owes_marks && session->n_going == 0 && session->n_closing == 0) {
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}
@@ -141,8 +142,10 @@ static void rest(struct session *session, int *nap_ms)
 	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
 		return;
 	*nap_ms = MIN(2 * *nap_ms, NAP_MAX_MS);
-	if (fault_get() == CUDA_SUCCESS)
+	if (fault_get() == CUDA_SUCCESS) {
 		virtual_poll(session);
+		ipc_poll(session);
+	}
 	if (fault_get() == CUDA_SUCCESS && streams_poll(session)) {
 		text_flush(session);
 		places_trim(session);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Handles between processes: tokens of the server's for memory, which then has
+ * the same address everywhere, and for events. Any thread of the application.
+ *
+ * Invariant: memory that another process has open is not given out again here;
+ * it is kept until an attempt finds that it is closed.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "event.h"
+#include "ipc.h"
+#include "link.h"
+#include "pool.h"
+#include "route.h"
+#include "send.h"
+#include "stream.h"
+
+#define MEMORY_MAGIC 0x6d656d2d73706d31ull
+#define EVENT_MAGIC 0x7476652d73706d31ull
+
+/* What is in a CUipcMemHandle or CUipcEventHandle. */
+struct ticket {
+	uint64_t magic;
+	uint64_t token[2];
+	uint64_t zero[5];
+};
+
+_Static_assert(sizeof(struct ticket) == sizeof(CUipcMemHandle), "it fits");
+_Static_assert(sizeof(struct ticket) == sizeof(CUipcEventHandle), "it fits");
+
+/* Memory that was freed while others had it open. */
+struct kept {
+	struct kept *next;
+	struct memory_range range;
+};
+
+/* Memory of others that is open here. */
+struct opened {
+	struct opened *next;
+	uint64_t token[2];
+	uint64_t address;
+	unsigned n_opens;
+};
+
+static pthread_mutex_t ipc_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *all_kept;
+static struct opened *all_opened;
+
+static bool is_open_elsewhere(const struct memory_range *range)
+{
+	uint32_t is_open = 0;
+
+	return send_ipc_memory_end(range->address, &is_open) == CUDA_SUCCESS && is_open;
+}
+
+/* Frees what has been closed meanwhile. */
+static void look_after_kept(void)
+{
+	struct kept **link = &all_kept;
+
+	while (*link) {
+		struct kept *kept = *link;
+
+		if (is_open_elsewhere(&kept->range)) {
+			link = &kept->next;
+			continue;
+		}
+		*link = kept->next;
+		pool_free(kept->range.pool, kept->range.piece, NULL);
+		free(kept);
+	}
+}
+
+/* Without memory to remember it, it is kept for good. */
+bool ipc_may_free(const struct memory_range *range)
+{
+	struct kept *kept;
+	bool is_open;
+
+	pthread_mutex_lock(&ipc_lock);
+	look_after_kept();
+	is_open = is_open_elsewhere(range);
+	kept = is_open ? malloc(sizeof(*kept)) : NULL;
+	if (kept) {
+		*kept = (struct kept){all_kept, *range};
+		all_kept = kept;
+	}
+	pthread_mutex_unlock(&ipc_lock);
+	return !is_open;
+}
+
+CUresult local_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+	struct ticket ticket = {.magic = MEMORY_MAGIC};
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pHandle || !memory_find(dptr, &range) || range.kind != MEMORY_ALLOCATED)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* First: from the answer on somebody may open it. */
+	if (!memory_set_exported(range.address))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_ipc_memory_export(range.address, range.size, ticket.token);
+	if (result == CUDA_SUCCESS)
+		memcpy(pHandle, &ticket, sizeof(ticket));
+	return result;
+}
+
+static CUresult ticket_read(const void *handle, uint64_t magic, struct ticket *ret_ticket)
+{
+	static const uint64_t zero[ARRAY_SIZE(ret_ticket->zero)];
+
+	memcpy(ret_ticket, handle, sizeof(*ret_ticket));
+	return ret_ticket->magic == magic && memcmp(ret_ticket->zero, zero, sizeof(zero)) == 0
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static struct opened *opened_find(const uint64_t token[2])
+{
+	struct opened *opened = all_opened;
+
+	while (opened && memcmp(opened->token, token, sizeof(opened->token)) != 0)
+		opened = opened->next;
+	return opened;
+}
+
+/* Under the lock. */
+static CUresult open_new(
+	struct context *context, const struct ticket *ticket, struct opened **ret_opened)
+{
+	struct memory_range range = {.context = context, .kind = MEMORY_IPC};
+	struct opened *opened = calloc(1, sizeof(*opened));
+	uint32_t device;
+	CUresult result;
+
+	if (!opened)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_ipc_memory_open(ticket->token, &range.address, &range.size, &device);
+	if (result == CUDA_SUCCESS) {
+		result = memory_add(&range);
+		if (result != CUDA_SUCCESS)
+			(void)send_ipc_memory_close(range.address);
+	}
+	if (result != CUDA_SUCCESS) {
+		free(opened);
+		return result;
+	}
+	memcpy(opened->token, ticket->token, sizeof(opened->token));
+	opened->address = range.address;
+	opened->next = all_opened;
+	all_opened = opened;
+	*ret_opened = opened;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	struct opened *opened;
+	struct context *context;
+	struct ticket ticket;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ticket_read(&handle, MEMORY_MAGIC, &ticket);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&ipc_lock);
+	opened = opened_find(ticket.token);
+	if (!opened)
+		result = open_new(context, &ticket, &opened);
+	if (result == CUDA_SUCCESS) {
+		opened->n_opens++;
+		*pdptr = opened->address;
+	}
+	pthread_mutex_unlock(&ipc_lock);
+	return result;
+}
+
+/* Under the lock: forgets the one of that address. */
+static void opened_remove(uint64_t address)
+{
+	struct opened **link = &all_opened;
+
+	while (*link && (*link)->address != address)
+		link = &(*link)->next;
+	if (*link) {
+		struct opened *opened = *link;
+
+		*link = opened->next;
+		free(opened);
+	}
+}
+
+CUresult ipc_close_range(const struct memory_range *range)
+{
+	pthread_mutex_lock(&ipc_lock);
+	opened_remove(range->address);
+	pthread_mutex_unlock(&ipc_lock);
+	return send_ipc_memory_close(range->address);
+}
+
+/* Whether that was the last close. */
+static bool count_close(uint64_t address)
+{
+	struct opened *opened;
+	bool is_last;
+
+	pthread_mutex_lock(&ipc_lock);
+	opened = all_opened;
+	while (opened && opened->address != address)
+		opened = opened->next;
+	is_last = opened && --opened->n_opens == 0;
+	pthread_mutex_unlock(&ipc_lock);
+	return is_last;
+}
+
+CUresult local_cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!memory_find_start(dptr, MEMORY_KIND(MEMORY_IPC), &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	return count_close(dptr) ? memory_free(dptr, MEMORY_KIND(MEMORY_IPC)) : CUDA_SUCCESS;
+}
+
+CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+	const struct event *found = slab_find(&events, event);
+	struct ticket ticket = {.magic = EVENT_MAGIC};
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!pHandle || !(found->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_ipc_event_export(
+		slab_id(&events, found), found->context->device->index, ticket.token);
+	if (result == CUDA_SUCCESS)
+		memcpy(pHandle, &ticket, sizeof(ticket));
+	return result;
+}
+
+CUresult local_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct context *context;
+	struct ticket ticket;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ticket_read(&handle, EVENT_MAGIC, &ticket);
+	return result == CUDA_SUCCESS ? event_open(context, ticket.token, phEvent) : result;
+}

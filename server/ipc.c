@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What clients share. Workers, side by side.
+ *
+ * Invariant: a share is on the list while its exporter lives and has not ended
+ * it, or somebody has it open; nobody unmaps what is open. The lock is held for
+ * moments, and never while the driver is called.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "event.h"
+#include "fault.h"
+#include "fence.h"
+#include "ipc.h"
+#include "session.h"
+
+/* Of one session: bounds the list. */
+#define SHARES_MAX 16384u
+
+struct token {
+	uint64_t words[2];
+};
+
+/* Memory that its owner has given a token. */
+struct share {
+	struct share *next;
+	struct token token;
+	uint32_t owner;   /* a session's id */
+	bool is_revoked;  /* nobody may open it any more */
+	uint32_t n_opens; /* sessions that have it */
+	uint32_t device;
+	uint64_t address, size;
+};
+
+/* A share that a session has open, or has closed before work that still runs. */
+struct opened {
+	struct opened *next;
+	struct share *share;
+	bool is_going;
+	struct fence fence;
+};
+
+/* What is left of the memory of a session that has ended. */
+struct remains {
+	struct remains *next;
+	struct arena arena;
+};
+
+struct shared_event {
+	struct shared_event *next;
+	struct token token;
+	CUevent real;
+	uint32_t device;
+	uint32_t n_refs; /* sessions' events */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct share *shares;
+static struct remains *all_remains;
+static struct shared_event *shared_events;
+static atomic_uint n_open; /* opens of all shares: mostly none, which is all that most look at */
+
+static bool token_make(struct token *token)
+{
+	return getrandom(token, sizeof(*token), 0) == (ssize_t)sizeof(*token);
+}
+
+static bool token_is(const struct token *token, const uint64_t words[2])
+{
+	return ((token->words[0] ^ words[0]) | (token->words[1] ^ words[1])) == 0;
+}
+
+static bool is_open_locked(uint64_t address, uint64_t size)
+{
+	for (const struct share *share = shares; share; share = share->next)
+		if (share->n_opens > 0 && share->address < address + size &&
+			address < share->address + share->size)
+			return true;
+	return false;
+}
+
+bool ipc_is_open(uint64_t address, uint64_t size)
+{
+	bool is_open;
+
+	if (likely(atomic_load(&n_open) == 0))
+		return false;
+	pthread_mutex_lock(&lock);
+	is_open = is_open_locked(address, size);
+	pthread_mutex_unlock(&lock);
+	return is_open;
+}
+
+/* Gives back what nobody has open any more; puts away the rest. Takes it. */
+static void settle(struct remains *remains)
+{
+	struct arena *arena = &remains->arena;
+	bool is_lost = fault_get() != CUDA_SUCCESS, is_open;
+
+	if (!is_lost && device_enter(arena->device) == CUDA_SUCCESS)
+		arena_end_unshared(arena);
+	pthread_mutex_lock(&lock);
+	is_open = is_open_locked(arena->base, arena->size);
+	if (is_open) {
+		remains->next = all_remains;
+		all_remains = remains;
+	}
+	pthread_mutex_unlock(&lock);
+	if (is_open)
+		return;
+	arena_fini(arena, is_lost);
+	free(remains);
+}
+
+void ipc_keep_arena(struct arena *arena)
+{
+	struct remains *remains;
+
+	if (!ipc_is_open(arena->base, arena->size)) {
+		arena_fini(arena, false);
+		return;
+	}
+	remains = calloc(1, sizeof(*remains));
+	/* Without memory for it, it stays for good: better than a neighbour's fault. */
+	if (remains) {
+		remains->arena = *arena;
+		settle(remains);
+	}
+	*arena = (struct arena){0};
+}
+
+/* The remains that these bytes lie in, off the list; NULL: their session lives. */
+static struct remains *take_remains(uint64_t address)
+{
+	struct remains **link = &all_remains;
+	struct remains *found;
+
+	while (*link && !range_ok(address - (*link)->arena.base, 1, (*link)->arena.size))
+		link = &(*link)->next;
+	found = *link;
+	if (found)
+		*link = found->next;
+	return found;
+}
+
+/* Under the lock: off the list. */
+static void share_free(struct share *share)
+{
+	struct share **link = &shares;
+
+	while (*link != share)
+		link = &(*link)->next;
+	*link = share->next;
+	free(share);
+}
+
+/* A session has let go. */
+static void share_close(struct session *session, struct share *share)
+{
+	struct remains *remains = NULL;
+
+	pthread_mutex_lock(&lock);
+	atomic_fetch_sub(&n_open, 1);
+	if (--share->n_opens == 0 && share->is_revoked) {
+		remains = take_remains(share->address);
+		share_free(share);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!remains)
+		return;
+	settle(remains);
+	session->current = NULL; /* the thread may have another GPU's context now */
+}
+
+/* Under the lock. */
+static struct share *share_of(uint32_t owner, uint64_t address)
+{
+	struct share *share = shares;
+
+	while (share && (share->owner != owner || share->is_revoked || share->address != address))
+		share = share->next;
+	return share;
+}
+
+static CUresult share_new(struct session *session, uint64_t address, uint64_t size)
+{
+	struct share *share = calloc(1, sizeof(*share));
+
+	if (!share)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*share = (struct share){.owner = session->id, .address = address, .size = size};
+	share->device = owner_of(address).device;
+	if (!token_make(&share->token)) {
+		free(share);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	pthread_mutex_lock(&lock);
+	share->next = shares;
+	shares = share;
+	pthread_mutex_unlock(&lock);
+	session->n_shares++;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_ipc_memory_export(
+	struct session *session, uint64_t address, uint64_t size, uint64_t ret_token[2])
+{
+	struct owner owner = owner_of(address);
+	const struct place *place = place_get(session, owner.device);
+	struct share *share;
+	CUresult result = CUDA_SUCCESS;
+
+	if (owner.session != session->id || !place || !arena_has(&place->arena, address, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	share = share_of(session->id, address);
+	pthread_mutex_unlock(&lock);
+	if (!share && session->n_shares >= SHARES_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!share)
+		result = share_new(session, address, size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	/* One of ours that is not revoked only we can take away. */
+	share = share_of(session->id, address);
+	if (share->size == size)
+		memcpy(ret_token, share->token.words, sizeof(share->token.words));
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *ret_is_open)
+{
+	struct share *share;
+
+	*ret_is_open = 0;
+	pthread_mutex_lock(&lock);
+	share = share_of(session->id, address);
+	if (share && share->n_opens > 0)
+		*ret_is_open = 1;
+	else if (share) {
+		session->n_shares--;
+		share_free(share);
+	}
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+/* Opens a share, with a count of its own; what is wrong with it. */
+static CUresult share_open(
+	struct session *session, const uint64_t token[2], struct share **ret_share)
+{
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	struct share *share;
+
+	pthread_mutex_lock(&lock);
+	share = shares;
+	while (share && (share->is_revoked || !token_is(&share->token, token)))
+		share = share->next;
+	if (share && share->owner == session->id)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	else if (share && !place_get(session, share->device))
+		result = CUDA_ERROR_INVALID_DEVICE;
+	else if (share) {
+		share->n_opens++;
+		atomic_fetch_add(&n_open, 1);
+		*ret_share = share;
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static struct opened *find_opened(const struct session *session, uint64_t address)
+{
+	struct opened *opened = session->opened;
+
+	while (opened && (opened->is_going || opened->share->address != address))
+		opened = opened->next;
+	return opened;
+}
+
+CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], uint64_t *ret_address,
+	uint64_t *ret_size, uint32_t *ret_device)
+{
+	struct share *share = NULL;
+	struct opened *opened;
+	CUresult result = share_open(session, token, &share);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	opened = calloc(1, sizeof(*opened));
+	if (!opened)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (find_opened(session, share->address) ||
+		 ranges_add(&session->variables, share->address, share->size, share) < 0)
+		result = CUDA_ERROR_MAP_FAILED;
+	if (result != CUDA_SUCCESS) {
+		share_close(session, share);
+		free(opened);
+		return result;
+	}
+	opened->share = share;
+	opened->next = session->opened;
+	session->opened = opened;
+	*ret_address = share->address;
+	*ret_size = share->size;
+	*ret_device = share->device;
+	return CUDA_SUCCESS;
+}
+
+/* Its bytes may be named no more; they go when the work that is queued has ended. */
+CUresult do_ipc_memory_close(struct session *session, uint64_t address)
+{
+	struct opened *opened = find_opened(session, address);
+	CUresult result;
+
+	if (!opened)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = fence_init(&opened->fence, session);
+	if (result != CUDA_SUCCESS)
+		return result;
+	ranges_remove(&session->variables, opened->share);
+	session->n_freed++;
+	opened->is_going = true;
+	session->n_closing++;
+	ipc_poll(session);
+	return CUDA_SUCCESS;
+}
+
+void ipc_poll(struct session *session)
+{
+	struct opened **link = &session->opened;
+
+	while (session->n_closing > 0 && *link) {
+		struct opened *opened = *link;
+
+		if (!opened->is_going || !fence_is_passed(&opened->fence)) {
+			link = &opened->next;
+			continue;
+		}
+		*link = opened->next;
+		session->n_closing--;
+		share_close(session, opened->share);
+		free(opened);
+	}
+}
+
+/* What the session has given tokens: those that nobody has open go, the others later. */
+static void revoke_all(const struct session *session)
+{
+	struct share *share, *next;
+
+	pthread_mutex_lock(&lock);
+	for (share = shares; share; share = next) {
+		next = share->next;
+		if (share->owner != session->id)
+			continue;
+		share->is_revoked = true;
+		if (share->n_opens == 0)
+			share_free(share);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ipc_end(struct session *session, bool is_lost)
+{
+	while (session->opened) {
+		struct opened *opened = session->opened;
+
+		session->opened = opened->next;
+		fence_fini(&opened->fence, is_lost);
+		share_close(session, opened->share);
+		free(opened);
+	}
+	session->n_closing = 0;
+	if (session->n_shares > 0)
+		revoke_all(session);
+}
+
+CUresult do_ipc_event_export(
+	struct session *session, struct event *event, uint32_t device, uint64_t ret_token[2])
+{
+	struct shared_event *shared = event->shared;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result == CUDA_SUCCESS)
+		result = event_make(event, place);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!shared) {
+		shared = calloc(1, sizeof(*shared));
+		if (!shared || !token_make(&shared->token)) {
+			free(shared);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+		shared->real = event->real;
+		shared->device = device;
+		shared->n_refs = 1;
+		pthread_mutex_lock(&lock);
+		shared->next = shared_events;
+		shared_events = shared;
+		pthread_mutex_unlock(&lock);
+		event->shared = shared;
+	}
+	memcpy(ret_token, shared->token.words, sizeof(shared->token.words));
+	return CUDA_SUCCESS;
+}
+
+/* One reference more; NULL: no such event. */
+static struct shared_event *shared_event_ref(const uint64_t token[2])
+{
+	struct shared_event *shared;
+
+	pthread_mutex_lock(&lock);
+	shared = shared_events;
+	while (shared && !token_is(&shared->token, token))
+		shared = shared->next;
+	if (shared)
+		shared->n_refs++;
+	pthread_mutex_unlock(&lock);
+	return shared;
+}
+
+static void shared_event_unref(struct shared_event *shared, bool is_lost)
+{
+	struct shared_event **link = &shared_events;
+	bool is_last;
+
+	pthread_mutex_lock(&lock);
+	is_last = --shared->n_refs == 0;
+	while (is_last && *link != shared)
+		link = &(*link)->next;
+	if (is_last)
+		*link = shared->next;
+	pthread_mutex_unlock(&lock);
+	if (!is_last)
+		return;
+	if (!is_lost)
+		cuda.cuEventDestroy_v2(shared->real);
+	free(shared);
+}
+
+bool ipc_event_end(struct event *event, bool is_lost)
+{
+	if (!event->shared)
+		return false;
+	shared_event_unref(event->shared, is_lost);
+	return true;
+}
+
+CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t token[2])
+{
+	struct shared_event *shared = shared_event_ref(token);
+	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	struct event *event;
+
+	if (result == CUDA_SUCCESS && !place_get(session, shared->device))
+		result = CUDA_ERROR_INVALID_DEVICE;
+	if (result == CUDA_SUCCESS)
+		result = do_event_create(session, id, CU_EVENT_DISABLE_TIMING);
+	if (result != CUDA_SUCCESS) {
+		if (shared)
+			shared_event_unref(shared, false);
+		return result;
+	}
+	event = session_event(session, id);
+	event->shared = shared;
+	event->real = shared->real;
+	event->place = place_get(session, shared->device);
+	return CUDA_SUCCESS;
+}
+
+/* An event that others record too has no mark that tells: the driver is asked. */
+CUresult do_ipc_event_query(struct session *session, struct event *event)
+{
+	CUresult result;
+
+	if (!event->real)
+		return CUDA_SUCCESS;
+	result = place_enter(session, event->place);
+	return result == CUDA_SUCCESS ? cuda.cuEventQuery(event->real) : result;
+}

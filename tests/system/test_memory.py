@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Memory that is mapped, pooled or shared goes back with the last who has it."""
+
+import random
+import time
+
+import harness
+import mps
+from harness import equal
+from test_kill import same, settle
+
+
+def test_orphan():
+    """The maker of shared memory is killed; it stays for who has it open, and no longer."""
+    with mps.Service() as service:
+        for _ in range(2):
+            service.run_ok("ipc_memory")
+            service.run_ok("ipc_memory", "orphan")
+        server = service.server()
+        before = settle(service, server)
+        for _ in range(3):
+            service.run_ok("ipc_memory", "orphan")
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
+def test_orphans_at_once():
+    with mps.Service() as service:
+        running = [service.popen("ipc_memory", "orphan") for _ in range(4)]
+        for process in running:
+            code, out, err = service.finish(process)
+            equal((code, out), (0, "ipc_memory: ok\n"), err)
+
+
+def killed(name, *args):
+    """A program is killed at many moments, and the server has all of it back."""
+    with mps.Service() as service:
+        service.run_ok(name, *args)
+        service.run_ok(name, *args)
+        server = service.server()
+        before = settle(service, server)
+        for i in range(12):
+            client = service.popen(name, *args)
+            time.sleep(random.random() * 0.04 * i)
+            client.kill()
+            client.communicate(timeout=20)
+            service.started.remove(client)
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+        service.run_ok(name, *args)
+
+
+def test_kill_virtual_memory():
+    killed("virtual_memory")
+
+
+def test_kill_allocations():
+    killed("alloc_patterns", "--rounds", "3")
+
+
+def test_kill_ipc():
+    killed("ipc_memory")
+    killed("ipc_event")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
