@@ -51,6 +51,8 @@ static const char image[] = ".version 7.0\n"
 
 #define CHECK(call) check((call), #call, __LINE__)
 #define EXPECT(call, result) expect((call), (result), #call, __LINE__)
+/* Where the documentation leaves open with what. */
+#define REFUSED(call) require((call) != CUDA_SUCCESS, #call " is refused", __LINE__)
 #define REQUIRE(is_so) require((is_so), #is_so, __LINE__)
 
 static inline void check(CUresult result, const char *what, int line)

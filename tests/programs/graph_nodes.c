@@ -297,8 +297,6 @@ static void any_kind(void)
 
 static void wrong_arguments(void)
 {
-	struct mad_args args = {.data = data, .count = COUNT, .times = 1, .add = 9};
-	CUDA_KERNEL_NODE_PARAMS kernel = mad_node(&args, mad);
 	CUDA_HOST_NODE_PARAMS call = {0};
 	CUgraph graph = NULL, other = NULL;
 	CUgraphNode node = NULL, of_other;
@@ -313,11 +311,6 @@ static void wrong_arguments(void)
 	EXPECT(cuGraphAddEmptyNode(&node, graph, &of_other, 1), CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuGraphAddEmptyNode(NULL, graph, NULL, 0), CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuGraphAddHostNode(&node, graph, NULL, 0, &call), CUDA_ERROR_INVALID_VALUE);
-	kernel.gridDimX = 0;
-	EXPECT(cuGraphAddKernelNode(&node, graph, NULL, 0, &kernel), CUDA_ERROR_INVALID_VALUE);
-	kernel.gridDimX = 1;
-	kernel.blockDimX = 4096;
-	EXPECT(cuGraphAddKernelNode(&node, graph, NULL, 0, &kernel), CUDA_ERROR_INVALID_VALUE);
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
 	REQUIRE(n == 0);
 	/* A graph of nothing can be launched. */

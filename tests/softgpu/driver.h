@@ -53,6 +53,7 @@ enum object_kind {
 	OBJECT_EXEC,
 	OBJECT_ARRAY,
 	OBJECT_MIPMAP,
+	OBJECT_USER,
 };
 
 struct object {

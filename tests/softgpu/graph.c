@@ -58,6 +58,7 @@ void graph_unref(struct graph *graph)
 			}
 			node_free(node);
 		}
+		user_refs_drop(&graph->user_refs);
 		free(graph);
 	}
 }
@@ -265,6 +266,8 @@ static CUresult graph_clone(struct graph *original, struct graph **ret_clone)
 	if (!clone)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = clone_nodes(clone, original);
+	if (result == CUDA_SUCCESS)
+		result = user_refs_copy(original->user_refs, &clone->user_refs);
 	if (result != CUDA_SUCCESS) {
 		graph_unref(clone);
 		return result;

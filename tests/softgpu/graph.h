@@ -14,6 +14,14 @@
 #include "work.h"
 
 struct graph;
+struct user_object;
+
+/* What a graph holds of an object of the program's (graph_extra.c). */
+struct user_ref {
+	struct user_ref *next;
+	struct user_object *object;
+	uint64_t count;
+};
 
 struct node {
 	struct object object;
@@ -27,6 +35,7 @@ struct node {
 	const struct node *original; /* what it is a clone of; only compared */
 	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
 	uint64_t mark;               /* the last sort that has placed it */
+	int priority;                /* of a kernel node; told to who asks */
 };
 
 struct graph {
@@ -37,6 +46,7 @@ struct graph {
 	struct node *nodes;
 	struct node **tail;
 	size_t n_nodes;
+	struct user_ref *user_refs;
 };
 
 /* graph.c */
@@ -51,6 +61,10 @@ CUgraphNodeType node_type_of(const struct work *work);
 
 /* All nodes, child graphs expanded, each behind what it depends on. The caller frees the array. */
 CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);
+
+/* graph_extra.c */
+void user_refs_drop(struct user_ref **refs);
+CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
 
 /* graph_exec.c: gives the node of an executable graph other work of the same type. Takes `work'. */
 CUresult exec_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, struct work *work);

@@ -32,6 +32,7 @@ struct exec {
 	size_t n_steps;
 	struct stream *last_stream; /* of the last launch; owns a reference */
 	uint64_t last_ticket;
+	struct user_ref *user_refs;
 };
 
 static void steps_free(struct step *steps, size_t n)
@@ -83,7 +84,11 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = steps_new(graph, &exec->steps, &exec->n_steps);
+	if (result == CUDA_SUCCESS)
+		result = user_refs_copy(graph->user_refs, &exec->user_refs);
 	if (result != CUDA_SUCCESS) {
+		user_refs_drop(&exec->user_refs);
+		steps_free(exec->steps, exec->n_steps);
 		free(exec);
 		return result;
 	}
@@ -156,6 +161,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 		return CUDA_ERROR_INVALID_VALUE;
 	object_remove(&exec->object);
 	steps_free(exec->steps, exec->n_steps);
+	user_refs_drop(&exec->user_refs);
 	stream_unref(exec->last_stream);
 	free(exec);
 	stat_add(STAT_GRAPH_EXECS, -1);
@@ -191,6 +197,12 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 	if (!step || step->type != type) {
 		work_fini(work);
 		return CUDA_ERROR_INVALID_VALUE;
+	}
+	/* Attributes are no part of what is set. */
+	if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		work->kernel.is_cooperative = step->work.kernel.is_cooperative;
+		memcpy(work->kernel.cluster, step->work.kernel.cluster,
+			sizeof(work->kernel.cluster));
 	}
 	work_fini(&step->work);
 	step->work = *work;
