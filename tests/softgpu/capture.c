@@ -174,15 +174,21 @@ CUresult capture_check_unsafe(void)
 	return result;
 }
 
+static struct recording *blocking_capture(const struct context *context)
+{
+	for (const struct stream *stream = context->streams; stream; stream = stream->next)
+		if (stream->capture && !(stream->flags & CU_STREAM_NON_BLOCKING))
+			return stream->capture->point->recording;
+	return NULL;
+}
+
 bool capture_blocks_default(const struct context *context)
 {
-	for (const struct stream *stream = context->streams; stream; stream = stream->next) {
-		if (!stream->capture || (stream->flags & CU_STREAM_NON_BLOCKING))
-			continue;
-		stream->capture->point->recording->is_invalidated = true;
-		return true;
-	}
-	return false;
+	struct recording *recording = blocking_capture(context);
+
+	if (recording)
+		recording->is_invalidated = true;
+	return recording != NULL;
 }
 
 /* Makes the node the stream's only tip. */
@@ -448,6 +454,9 @@ static CUresult answer(CUstream handle, const struct question *question)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* To be asked about leaves the other's capture as it is. */
+	if (stream_is_null(stream) && blocking_capture(stream->context))
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*question->status = status_of(stream);
 	if (*question->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		return CUDA_SUCCESS;

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Graphs whose client goes while they run, and graphs of several clients at once."""
+
+import os
+import random
+import signal
+import time
+
+import harness
+import mps
+from harness import contains, equal, wait_for
+from test_kill import same, settle
+
+KILLS = 24
+KILLS_AT_ONCE = 3
+
+
+def stuck(service):
+    """A client with a graph that stands in a host function, and more launches behind it."""
+    process = service.popen("graph_host", "stuck")
+    equal(process.stdout.readline(), "graph_host: running\n")
+    return process
+
+
+def end(service, process):
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+    service.started.remove(process)
+
+
+def check_recovers(stop):
+    """Neighbours work beside it as ever; when it is killed nothing of it is left."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        end(service, stuck(service))
+        before = settle(service, server)
+        for _ in range(3):
+            process = stuck(service)
+            if stop:
+                process.send_signal(signal.SIGSTOP)
+            for name in ("process1", "graph_capture", "graph_update"):
+                service.run_ok(name)
+            equal(process.poll(), None)
+            began = time.monotonic()
+            end(service, process)
+            wait_for("it to be gone", lambda: not service.clients(server), 8)
+            print("    gone after %.2f s" % (time.monotonic() - began))
+        equal(service.servers(), [server], "the server was replaced")
+        same(before, settle(service, server))
+
+
+def test_killed_in_a_host_node():
+    check_recovers(False)
+
+
+def test_stopped_in_a_host_node():
+    check_recovers(True)
+
+
+def test_killed_at_any_moment():
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 1)))
+
+        def kill_some():
+            several = [service.popen("graph_host", "again", "1000") for _ in range(KILLS_AT_ONCE)]
+            for process in several:
+                time.sleep(dice.random() * 0.2)
+                end(service, process)
+
+        kill_some()
+        before = settle(service, server)
+        for _ in range(KILLS // KILLS_AT_ONCE):
+            kill_some()
+        equal(service.servers(), [server], "the server was replaced")
+        same(before, settle(service, server))
+
+
+def test_nothing_is_left():
+    """What programs with graphs leave open, too."""
+    with mps.Service() as service:
+        service.run_ok("graph_capture")
+        server = service.server()
+        before = settle(service, server)
+        for name in ("graph_nodes", "graph_update", "graph_clone", "graph_host", "capture_errors",
+                     "graph_capture"):
+            service.run_ok(name)
+        same(before, settle(service, server))
+
+
+def test_server_dies():
+    """The rest of the program goes on, with an error."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        process = service.popen("graph_host", "again", "100000")
+        wait_for("the client", lambda: service.clients())
+        time.sleep(0.3)
+        os.kill(service.server(), signal.SIGKILL)
+        code, out, _ = service.finish(process, 20)
+        equal(code, 1, out)
+        contains(out, "graph_host: ")
+
+
+def test_several_clients():
+    with mps.Service() as service:
+        names = ("graph_capture", "graph_update", "graph_host")
+        several = [service.popen(name) for name in names * 2]
+        for process, name in zip(several, names * 2):
+            equal(service.finish(process)[:2], (0, name + ": ok\n"))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
