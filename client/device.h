@@ -10,7 +10,7 @@
 #include "api.h"
 #include "layout.h"
 
-#define DEVICE_LIMITS 8
+#define DEVICE_LIMITS 16
 
 struct context;
 

@@ -209,6 +209,19 @@ CUmemAllocationProp device_memory(const struct device *device)
 	};
 }
 
+/*
+ * Room for kernels that allocate: the driver lets the heap grow only until the
+ * first of them has run, whoever's it is. What clients are told stays.
+ */
+#define HEAP_SIZE (64u << 20)
+
+static void raise_heap(struct device *device)
+{
+	if (device->limits[CU_LIMIT_MALLOC_HEAP_SIZE] < HEAP_SIZE &&
+		cuda.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, HEAP_SIZE) == CUDA_SUCCESS)
+		device->raised[CU_LIMIT_MALLOC_HEAP_SIZE] = HEAP_SIZE;
+}
+
 /* With the new context current: what every session will be told. */
 static CUresult read_context_facts(struct device *device)
 {
@@ -252,6 +265,8 @@ static CUresult make_context(struct device *device)
 	result = cuda.cuCtxSetCurrent(context);
 	if (result == CUDA_SUCCESS)
 		result = read_context_facts(device);
+	if (result == CUDA_SUCCESS)
+		raise_heap(device);
 	if (result != CUDA_SUCCESS) {
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		return result;

@@ -15,7 +15,7 @@
 #include "driver.h"
 #include "layout.h"
 
-#define DEVICE_LIMITS 8 /* CUlimit values a client is told */
+#define DEVICE_LIMITS 16 /* CUlimit values a client is told */
 
 struct device {
 	uint32_t ordinal;

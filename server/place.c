@@ -73,7 +73,7 @@ static CUresult place_new(struct session *session, struct device *device, struct
 
 CUresult do_device_open(struct session *session, uint32_t device, uint64_t *ret_heap,
 	uint64_t *ret_heap_size, uint64_t *ret_granularity, int32_t *ret_priority_least,
-	int32_t *ret_priority_greatest, uint64_t limits[8])
+	int32_t *ret_priority_greatest, uint64_t limits[16])
 {
 	struct place *place = place_get(session, device);
 

@@ -19,7 +19,7 @@ static void furnish(void)
 {
 	static const char image[] = "fake image";
 	struct param_layout params[8];
-	uint64_t limits[8], heap, heap_size, granularity, address;
+	uint64_t limits[16], heap, heap_size, granularity, address;
 	int32_t least, greatest, attributes[16];
 	uint32_t n_params, param_bytes, prints;
 

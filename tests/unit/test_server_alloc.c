@@ -86,7 +86,7 @@ static void work(void)
 {
 	static const char image[] = "an image";
 	static const uint32_t one[3] = {1, 1, 1};
-	uint64_t heap, size, granularity, limits[8], address, small;
+	uint64_t heap, size, granularity, limits[16], address, small;
 	int32_t least, greatest, attributes[16];
 	uint32_t n_params, param_bytes, prints;
 	struct param_layout params[8];

@@ -43,7 +43,7 @@ static uint64_t new_region(uint64_t size, uint64_t after)
 
 static int open_session(void **state)
 {
-	uint64_t heap, heap_size, granularity, limits[8];
+	uint64_t heap, heap_size, granularity, limits[16];
 	int32_t least, greatest;
 
 	(void)state;

@@ -28,7 +28,7 @@ static uint64_t heap;
 
 static int open_session(bool with_worker)
 {
-	uint64_t heap_size, granularity, limits[8];
+	uint64_t heap_size, granularity, limits[16];
 	int32_t least, greatest;
 
 	memset(&fake_calls, 0, sizeof(fake_calls));

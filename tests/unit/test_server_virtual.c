@@ -25,7 +25,7 @@ static uint64_t base;
 
 static int open_session(void **state)
 {
-	uint64_t heap, heap_size, granularity, limits[8], size;
+	uint64_t heap, heap_size, granularity, limits[16], size;
 	int32_t least, greatest;
 
 	(void)state;
