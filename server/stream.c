@@ -337,6 +337,19 @@ CUresult do_stream_create(
 	return CUDA_SUCCESS;
 }
 
+CUresult do_stream_priority(struct session *session, struct stream *stream, int32_t priority)
+{
+	CUstreamAttrValue value = {.priority = priority};
+	CUresult result = place_enter(session, stream->place);
+
+	if (result == CUDA_SUCCESS && stream->real)
+		result = cuda.cuStreamSetAttribute(
+			stream->real, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
+	if (result == CUDA_SUCCESS)
+		stream->priority = priority;
+	return result;
+}
+
 /* Its work goes on, as natively; the real stream is kept until it has ended. */
 CUresult do_stream_destroy(struct session *session, struct stream *stream)
 {

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Attributes of streams. Kept here; a priority goes to the server, the others
+ * are hints that change no result. Any thread of the application.
+ *
+ * Invariant: settings are those of the stream whose number stands in them;
+ * of any other, which has its place now, they say nothing.
+ */
+
+#include <pthread.h>
+#include <string.h>
+
+#include "client.h"
+#include "send.h"
+#include "stream.h"
+
+/* What the driver says of a stream that nothing was set of. */
+#define POLICY_NONE (-1)
+
+struct settings {
+	uint64_t unique; /* of the stream; 0: nothing was set */
+	CUaccessPolicyWindow window;
+	int policy;
+	CUlaunchMemSyncDomainMap domains;
+	CUlaunchMemSyncDomain domain;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct settings kept[STREAMS_MAX];
+
+/* Under the lock. */
+static struct settings settings_of(const struct stream *stream)
+{
+	const struct settings *settings = &kept[stream_id(stream)];
+
+	if (settings->unique == stream->unique && settings->unique != 0)
+		return *settings;
+	return (struct settings){
+		.unique = stream->unique, .policy = POLICY_NONE, .domains = {.remote = 1}};
+}
+
+static CUresult find(CUstream handle, const void *value, struct context **ret_context,
+	struct stream **ret_stream)
+{
+	CUresult result = context_enter(ret_context);
+
+	if (result == CUDA_SUCCESS && !value)
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? stream_resolve(*ret_context, handle, ret_stream) : result;
+}
+
+CUresult local_cuStreamGetAttribute(
+	CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
+{
+	struct settings settings;
+	struct context *context;
+	struct stream *stream;
+	CUresult result = find(hStream, value_out, &context, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	settings = settings_of(stream);
+	pthread_mutex_unlock(&lock);
+	switch (attr) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		value_out->accessPolicyWindow = settings.window;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		memcpy(&value_out->syncPolicy, &settings.policy, sizeof(settings.policy));
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		value_out->priority = stream->priority;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		value_out->memSyncDomainMap = settings.domains;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		value_out->memSyncDomain = settings.domain;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* As cuStreamCreateWithPriority() does: what is out of range becomes the nearest. */
+static CUresult set_priority(struct stream *stream, const struct device *device, int priority)
+{
+	CUresult result;
+
+	priority = MAX(device->priority_greatest, MIN(priority, device->priority_least));
+	result = send_stream_priority(stream_id(stream), priority);
+	if (result == CUDA_SUCCESS)
+		stream->priority = priority;
+	return result;
+}
+
+static bool window_ok(const CUaccessPolicyWindow *window, const struct device *device)
+{
+	const int32_t *limit = device_facts(device)->attribute;
+
+	return window->num_bytes <=
+		       (size_t)limit[CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE] &&
+	       window->hitRatio >= 0 && window->hitRatio <= 1;
+}
+
+/* Under the lock. */
+static CUresult set(struct settings *settings, const struct device *device, CUstreamAttrID attr,
+	const CUstreamAttrValue *value)
+{
+	switch (attr) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+		if (!window_ok(&value->accessPolicyWindow, device))
+			return CUDA_ERROR_INVALID_VALUE;
+		settings->window = value->accessPolicyWindow;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+		if (value->syncPolicy < CU_SYNC_POLICY_AUTO ||
+			value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC)
+			return CUDA_ERROR_INVALID_VALUE;
+		settings->policy = (int)value->syncPolicy;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+		settings->domains = value->memSyncDomainMap;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		settings->domain = value->memSyncDomain;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult local_cuStreamSetAttribute(
+	CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+	struct settings settings;
+	struct context *context;
+	struct stream *stream;
+	CUresult result = find(hStream, value, &context, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+		return set_priority(stream, context->device, value->priority);
+	pthread_mutex_lock(&lock);
+	settings = settings_of(stream);
+	result = set(&settings, context->device, attr, value);
+	if (result == CUDA_SUCCESS)
+		kept[stream_id(stream)] = settings;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CUresult local_cuStreamCopyAttributes(CUstream dst, CUstream src)
+{
+	struct stream *to, *from;
+	struct settings settings;
+	struct context *context;
+	CUresult result = find(dst, &settings, &context, &to);
+
+	if (result == CUDA_SUCCESS)
+		result = find(src, &settings, &context, &from);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	settings = settings_of(from);
+	settings.unique = to->unique;
+	kept[stream_id(to)] = settings;
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
