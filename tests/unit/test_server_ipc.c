@@ -23,7 +23,7 @@ static uint64_t heap, memory;
 
 static int open_session(void **state)
 {
-	uint64_t heap_size, granularity, limits[8];
+	uint64_t heap_size, granularity, limits[16];
 	int32_t least, greatest;
 
 	(void)state;

@@ -16,7 +16,7 @@
 
 static int open_session(void **state)
 {
-	uint64_t heap, heap_size, granularity, limits[8];
+	uint64_t heap, heap_size, granularity, limits[16];
 	int32_t least, greatest;
 
 	(void)state;
