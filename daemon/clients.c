@@ -112,15 +112,29 @@ void clients_look(struct server *server)
 	}
 }
 
+/* A server's loop waits for nothing: one that has read nothing for so long stands still. */
+static bool is_overdue(const struct server *server)
+{
+	return server->in_flight && server->n_kills == 0 &&
+	       uv_now(&server->daemon->loop) - server->in_flight_ms >= server_end_ms(server);
+}
+
 static void on_settle(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
+	struct reason reason;
 
 	if (!server->in_flight)
 		return;
 	server->settle_ms = MIN(server->settle_ms * 2, SETTLE_MAX_MS);
 	uv_timer_start(timer, on_settle, server->settle_ms, 0);
 	clients_look(server);
+	if (!is_overdue(server))
+		return;
+	reason_set(&reason, 0, "Server %d has not taken client %d for %d s: it is ended",
+		server->pid, server->in_flight->cred.pid, (int)(server_end_ms(server) / 1000));
+	journal_control(&server->daemon->journal, "%s", reason.text);
+	server_kill(server, &reason);
 }
 
 /* Sends it; the client is on the list. */
@@ -158,6 +172,7 @@ int clients_hand_over(struct server *server, struct peer *peer)
 	server->daemon->last_client_id = id;
 	server->in_flight = peer;
 	server->in_flight_id = id;
+	server->in_flight_ms = uv_now(&server->daemon->loop);
 	peer->handed_to = server;
 	list_remove(&peer->wait);
 	peer_become(peer, PEER_HANDED_OVER);

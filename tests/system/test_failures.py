@@ -63,6 +63,21 @@ def test_server_stopped():
         contains(service.control_log(), "did not go on after it was stopped in time")
 
 
+def test_adopted_server_stopped():
+    """No child of the daemon's: it is seen standing still when a client comes."""
+    with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
+        service.run_ok("process1")
+        server = service.server()
+        service.daemon.kill()
+        service.daemon.wait()
+        service.start()
+        wait_for("the server's adoption", lambda: service.servers() == [server], 20)
+        os.kill(server, signal.SIGSTOP)
+        service.run_ok("process2", timeout=20)
+        contains(service.control_log(), "has not taken client")
+        assert service.server() != server
+
+
 def test_daemon_killed():
     """Clients and their server go on, and a new daemon finds them."""
     with mps.Service() as service:

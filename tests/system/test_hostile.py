@@ -17,7 +17,7 @@ import time
 import harness
 import mps
 from harness import equal, settled, wait_for
-from session import (Client, frame, HELLO_TEXTS, LIBRARY_LOAD, message, REPLIES, RING_DATA,
+from session import (Client, DONE, frame, HELLO_TEXTS, LIBRARY_LOAD, message, REPLIES, RING_DATA,
                      RING_SIZE, valid_messages)
 
 
@@ -104,6 +104,30 @@ def test_writer_that_races():
                         break
                     client.place(dice.choice(valid_messages()[2:]))
             finally:
+                stop.set()
+                thread.join()
+
+
+def test_writer_that_spares_nothing():
+    """Control words, done words, messages and staging change all the time, the page is not to be had."""
+    dice = random.Random(4)
+    with Watched() as service:
+        for _ in range(6):
+            with Client(service) as client:
+                client.place(b"".join(valid_messages()))
+                stop = threading.Event()
+
+                def scribble(client=client, stop=stop):
+                    while not stop.is_set():
+                        memory = dice.choice((client.ring, client.ring, client.staging))
+                        at = dice.choice((0, 64, DONE, RING_DATA)) + 8 * dice.randrange(64)
+                        memory[at:at + 8] = dice.choice((bytes(8), b"\xff" * 8, dice.randbytes(8)))
+
+                thread = threading.Thread(target=scribble)
+                thread.start()
+                until = time.monotonic() + 0.4
+                while time.monotonic() < until and not client.is_dropped():
+                    client.place(dice.choice(valid_messages()))
                 stop.set()
                 thread.join()
 
