@@ -10,8 +10,11 @@ import ctypes
 import mmap
 import os
 import re
+import shlex
 import socket
 import struct
+import subprocess
+import tempfile
 
 import harness
 import mps
@@ -19,13 +22,35 @@ from harness import equal, wait_for
 
 HELLO_TEXTS = 5 * 256
 WELCOME_SIZE = 288
-RING_DATA, RING_SIZE = 4096 + 8 * 4096, 1 << 20  # behind control words and done tickets
-DONE = 4096  # in the ring: how far host functions are
-RING_BYTES = RING_DATA + RING_SIZE
-REPLIES = 4096 + 3 * 8 * 4096  # in the page, behind what the GPU writes
 DEVICE_OPEN, MEMORY_ALLOC, MEMORY_FREE, COPY_IN, FILL, LIBRARY_LOAD, LAUNCH, MARK, WATCH = (
     0x0101, 0x0201, 0x0202, 0x0203, 0x0206, 0x0301, 0x0401, 0x0503, 0x0504)
 HOST_CALL, MEMORY_OPS = 0x0801, 0x0802
+
+
+LAYOUT = """
+#include <stdio.h>
+#include "layout.h"
+int main(void)
+{
+	printf("%u %u %zu %zu", RING_DATA_OFFSET, RING_SIZE, offsetof(struct ring_control, done),
+		offsetof(struct page, reply));
+}
+"""
+
+
+def layout():
+    """As the compiler has it: where messages begin, their room, the done words, the answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "layout")
+        subprocess.run(shlex.split(os.environ.get("CC", "cc"))
+                       + ["-iquote", os.path.join(harness.ROOT, "include"), "-x", "c", "-", "-o",
+                          program], input=LAYOUT, text=True, check=True)
+        said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    return [int(number) for number in said.split()]
+
+
+RING_DATA, RING_SIZE, DONE, REPLIES = layout()
+RING_BYTES = RING_DATA + RING_SIZE
 
 
 def spec_hash():
@@ -125,6 +150,10 @@ class Client:
     def head(self):
         """How far the server has read."""
         return struct.unpack("<I", self.page[0:4])[0]
+
+    def result(self, slot=0):
+        """(message, CUresult) of the last answer."""
+        return struct.unpack_from("<II", self.page[REPLIES + 16384 * slot:][:8])
 
     def is_dropped(self):
         """Whether the server has hung up."""

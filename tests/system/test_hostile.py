@@ -56,6 +56,17 @@ class Watched:
         self.service.__exit__(kind, error, trace)
 
 
+def test_honest_messages():
+    """They arrive and are answered: else what follows would show nothing."""
+    with Watched() as service:
+        with Client(service) as client:
+            client.place(b"".join(valid_messages()))
+            wait_for("the server to read them", lambda: client.head() == client.tail)
+            wait_for("an answer", lambda: client.result()[0] == 1)
+            assert client.result()[1] in (0, 1, 400), client.result()
+            assert not client.is_dropped(), service.server_log()
+
+
 def test_random_rings():
     dice = random.Random(1)
     with Watched() as service:
