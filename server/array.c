@@ -131,16 +131,19 @@ static CUresult clear_array(struct session *session, const struct array *array, 
 	return result;
 }
 
-/* Not in the driver: neighbours may keep the GPU busy for long, and the client may go. */
+/*
+ * Not in the driver while that goes: neighbours may keep the GPU busy for long.
+ * What is copied from has to stay until the end in any case.
+ */
 static CUresult wait_for(struct session *session, CUstream real)
 {
 	CUresult result;
 
-	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY) {
-		if (atomic_load(&session->is_ending))
-			return cuda.cuStreamSynchronize(real);
+	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY &&
+		!atomic_load(&session->is_ending))
 		nanosleep(&(struct timespec){.tv_nsec = CLEAR_NAP_NS}, NULL);
-	}
+	if (result != CUDA_SUCCESS)
+		result = cuda.cuStreamSynchronize(real);
 	return fault_note(session, result);
 }
 
@@ -160,32 +163,46 @@ static CUresult array_size(struct array *array, uint32_t level, uint64_t *ret_by
 	return CUDA_SUCCESS;
 }
 
+static CUresult clear_levels(struct session *session, const struct array *array, uint32_t n_levels,
+	uint64_t scratch, uint64_t size, CUstream real)
+{
+	struct array level = *array;
+	CUresult result = CUDA_SUCCESS;
+	uint64_t bytes;
+
+	for (uint32_t i = 0; i < n_levels && result == CUDA_SUCCESS; i++) {
+		result = array_size(&level, i, &bytes);
+		/* The driver may have made fewer levels than it was asked for. */
+		if (result == CUDA_ERROR_INVALID_VALUE && i > 0)
+			return CUDA_SUCCESS;
+		if (result == CUDA_SUCCESS)
+			result = clear_array(session, &level, scratch, size, real);
+	}
+	return result;
+}
+
 /*
  * Writes the session's own bytes over all of it, whatever they are, on a stream
  * that waits for none of the client's work.
  */
-static CUresult array_clear(struct session *session, struct array *array, uint32_t n_levels)
+static CUresult array_clear(struct session *session, const struct array *array, uint32_t n_levels)
 {
-	struct array level = *array;
+	struct array first = *array;
 	uint64_t scratch = 0, size = 0, bytes;
+	CUresult result = array_size(&first, 0, &bytes), waited;
 	CUstream real;
-	CUresult result = array_size(&level, 0, &bytes);
 
 	if (result == CUDA_SUCCESS) {
-		size = MAX(MIN(bytes, CLEAR_MAX), level.width);
+		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
 		result = arena_alloc(&array->place->arena, size, &scratch);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cuda.cuStreamCreateWithPriority(&real, CU_STREAM_NON_BLOCKING, 0);
 	if (result == CUDA_SUCCESS) {
-		/* The driver may have made fewer levels than it was asked for. */
-		for (uint32_t i = 0; i < n_levels && result == CUDA_SUCCESS &&
-				     array_size(&level, i, &bytes) == CUDA_SUCCESS;
-			i++)
-			result = clear_array(session, &level, scratch, size, real);
-		if (wait_for(session, real) != CUDA_SUCCESS)
-			result = CUDA_ERROR_UNKNOWN;
+		result = clear_levels(session, array, n_levels, scratch, size, real);
+		waited = wait_for(session, real);
+		result = result == CUDA_SUCCESS ? waited : result;
 		cuda.cuStreamDestroy_v2(real);
 	}
 	session->has_spare = true;
