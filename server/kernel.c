@@ -45,21 +45,27 @@ static CUresult read_limits(
 }
 
 /* The first `n_max' parameters, and how many bytes all of those take. */
-static uint32_t read_params(struct kernel *kernel, struct param_layout *params, uint32_t n_max)
+static CUresult read_params(
+	struct kernel *kernel, struct param_layout *params, uint32_t n_max, uint32_t *ret_n)
 {
 	uint32_t n;
 
 	for (n = 0; n < n_max; n++) {
 		size_t offset = 0, size = 0;
+		CUresult result = cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size);
 
-		if (cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size) != CUDA_SUCCESS)
+		/* There are no more. After any other failure there may be. */
+		if (result == CUDA_ERROR_INVALID_VALUE)
 			break;
+		if (result != CUDA_SUCCESS)
+			return result;
 		if (params)
 			params[n] = (struct param_layout){(uint16_t)offset, (uint16_t)size};
 		kernel->param_bytes = MAX(kernel->param_bytes, (uint32_t)(offset + size));
 	}
 	kernel->is_measured = true;
-	return n;
+	*ret_n = n;
+	return CUDA_SUCCESS;
 }
 
 static CUresult find(struct session *session, struct kernel *kernel, const struct place *place)
@@ -75,7 +81,11 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 		return result;
 	}
 	if (!kernel->is_measured) {
-		read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX);
+		uint32_t n;
+
+		result = read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX, &n);
+		if (result != CUDA_SUCCESS)
+			return result;
 		kernel->prints = image_prints(kernel->library->deferred.image);
 	}
 	found->function = function;
@@ -178,7 +188,9 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 		result = kernel_find(session, kernel, place, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_n_params = read_params(kernel, params, n_params_max);
+	result = read_params(kernel, params, n_params_max, ret_n_params);
+	if (result != CUDA_SUCCESS)
+		return result;
 	*ret_param_bytes = kernel->param_bytes;
 	*ret_prints = kernel->prints;
 	return CUDA_SUCCESS;
