@@ -20,7 +20,8 @@ from harness import contains, equal, wait_for
 from test_kill import holds, settle
 
 # Of each kind of object one at least, and short.
-PROGRAMS = ("process1", "driver", "symbols", "kernels", "events", "memory_ops", "jit", "registered")
+PROGRAMS = ("process1", "driver", "symbols", "kernels", "events", "memory_ops", "jit", "registered",
+            "surface")
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 

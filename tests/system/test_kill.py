@@ -92,6 +92,24 @@ def test_kill_pinned():
         service.run_ok("pinned")
 
 
+def test_kill_arrays():
+    """Arrays and surfaces, too, at whatever moment: the driver destroys them when nobody works."""
+    with mps.Service() as service:
+        service.run_ok("surface")
+        server = service.server()
+        before = settle(service, server)
+        for i in range(8):
+            client = service.popen("surface", "--seconds", "60")
+            time.sleep(0.05 * i)
+            client.kill()
+            client.wait(20)
+            client.stdout.close()
+            client.stderr.close()
+            service.started.remove(client)
+        same(before, settle(service, server))
+        service.run_ok("surface")
+
+
 def test_kill_200():
     with mps.Service() as service:
         check(service, KILLS)
