@@ -188,3 +188,17 @@ CUresult local_cuPointerGetAttributes(
 	}
 	return CUDA_SUCCESS;
 }
+
+/* Nothing changes by it: a synchronous copy or fill of ours has ended when it returns. */
+CUresult local_cuPointerSetAttribute(
+	const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct memory_range range;
+
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	return range.kind == MEMORY_POOLED || range.kind == MEMORY_MAPPED ? CUDA_ERROR_NOT_SUPPORTED
+									  : CUDA_SUCCESS;
+}

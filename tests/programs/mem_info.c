@@ -110,6 +110,29 @@ static void in_stream_order(CUdevice device)
 	CHECK(cuStreamDestroy(stream));
 }
 
+static void attributes(void)
+{
+	CUdeviceptr ptr, base;
+	size_t size;
+	int on = 1;
+
+	CHECK(cuMemAlloc(&ptr, 3 * MIB + 5));
+	CHECK(cuMemGetAddressRange(&base, &size, ptr + MIB));
+	if (base != ptr || size < 3 * MIB + 5) {
+		printf(NAME ": the range of a pointer is %llx, %zu\n", (unsigned long long)base,
+			size);
+		exit(1);
+	}
+	CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, ptr));
+	expect(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr),
+		CUDA_ERROR_INVALID_VALUE, "setting a type", __LINE__);
+	CHECK(cuMemFree(ptr));
+	expect(cuMemFree(ptr), CUDA_ERROR_INVALID_VALUE, "a second free", __LINE__);
+	expect(cuMemFree(ptr + MIB), CUDA_ERROR_INVALID_VALUE, "a free in the middle", __LINE__);
+	expect(cuMemGetAddressRange(&base, &size, ptr), CUDA_ERROR_NOT_FOUND,
+		"the range of what is free", __LINE__);
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -125,6 +148,7 @@ int main(void)
 	many(device);
 	in_stream_order(device);
 	most(device);
+	attributes();
 	expect(cuMemAlloc(&ptr, 0), CUDA_ERROR_INVALID_VALUE, "an allocation of nothing", __LINE__);
 	expect(cuMemAlloc(&ptr, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY,
 		"an allocation that cannot fit", __LINE__);
