@@ -43,7 +43,7 @@ unit_test_client_context := client/context.c client/current.c client/primary.c \
 unit_test_trace := client/trace.c client/log.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx*.c) server/fatbin.c
-$(foreach t,test_ptx test_ptx_exec test_ptx_load,$(eval unit_$(t) := $(PTX)))
+$(foreach t,test_ptx test_ptx_exec test_ptx_load test_ptx_texture,$(eval unit_$(t) := $(PTX)))
 unit_test_fatbin := server/fatbin.c
 
 define unit_test

@@ -222,6 +222,10 @@ static void translate_tex(struct ptx_tr *tr)
 {
 	bool has_level = ptx_tr_take(tr, "level");
 
+	if (ptx_tr_take(tr, "grad")) {
+		ptx_tr_refuse(tr);
+		return;
+	}
 	translate_sample(tr, exec_tex, has_level, has_level ? 3 : 2);
 }
 
