@@ -22,6 +22,7 @@
 enum {
 	KINDS = 4, /* of memory: device, in stream order, pinned, managed */
 	WORDS = 256,
+	ROWS = 100, /* of an array */
 	HELD_MIB = 3
 };
 
@@ -63,6 +64,36 @@ static void *get(int kind, size_t size)
 	return data;
 }
 
+static cudaArray_t array_new(void)
+{
+	cudaChannelFormatDesc format = cudaCreateChannelDesc<unsigned>();
+	cudaArray_t array;
+
+	CHECK(cudaMallocArray(&array, &format, WORDS, ROWS));
+	return array;
+}
+
+static void plant_array(const unsigned *words)
+{
+	cudaArray_t array = array_new();
+
+	for (int y = 0; y < ROWS; y++)
+		CHECK(cudaMemcpy2DToArray(array, 0, y, words, WORDS * sizeof(unsigned),
+			WORDS * sizeof(unsigned), 1, cudaMemcpyHostToDevice));
+}
+
+static void look_at_array(void)
+{
+	static unsigned words[ROWS][WORDS];
+
+	CHECK(cudaMemcpy2DFromArray(words, sizeof(words[0]), array_new(), 0, 0, sizeof(words[0]),
+		ROWS, cudaMemcpyDeviceToHost));
+	for (int y = 0; y < ROWS; y++)
+		for (int x = 0; x < WORDS; x++)
+			if (words[y][x] == PATTERN)
+				fail("an array that is new has what another left");
+}
+
 static void plant(void)
 {
 	static unsigned words[WORDS];
@@ -77,6 +108,7 @@ static void plant(void)
 				CHECK(cudaMemcpyAsync(data + at / sizeof(unsigned), words,
 					sizeof(words), cudaMemcpyDefault, 0));
 		}
+	plant_array(words);
 	CHECK(cudaMemcpyToSymbol(zeros, words, sizeof(words)));
 	CHECK(cudaMemcpyToSymbol(table, words, sizeof(words)));
 	add_to_all<<<1, WORDS>>>(1);
@@ -95,6 +127,7 @@ static void look(void)
 					fail("memory that is new has what another left");
 		}
 	free(copy);
+	look_at_array();
 	CHECK(cudaMemcpyFromSymbol(words, zeros, sizeof(words)));
 	for (int i = 0; i < WORDS; i++)
 		if (words[i])

@@ -2,8 +2,8 @@
 /*
  * Arrays and mipmapped arrays: made, described, freed.
  *
- * Runs in any thread, under the driver's lock. A new array holds somebody
- * else's bytes, as a GPU's may.
+ * Runs in any thread, under the driver's lock. A new array holds what another
+ * left, as a GPU's may.
  */
 
 #include "array.h"
@@ -15,12 +15,13 @@
 #include <string.h>
 
 #define ARRAY_ALIGN 512
-#define LEFTOVERS 0xcd
 #define FLAGS                                                                                      \
 	(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |                 \
 		CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |                         \
 		CUDA_ARRAY3D_COLOR_ATTACHMENT)
 
+/* The first word of the array that was freed last fills the next one. */
+static uint32_t leftover = 0xcdcdcdcd;
 static struct array *arrays;
 static struct mipmap *mipmaps;
 
@@ -63,6 +64,7 @@ static void array_free(struct array *array)
 	device_refund(array->context->device, array->size);
 	stat_add(STAT_ARRAYS, -1);
 	object_remove(&array->object);
+	memcpy(&leftover, array->bytes, sizeof(leftover));
 	free(array->bytes);
 	free(array);
 }
@@ -82,7 +84,8 @@ static CUresult array_alloc(struct array *array)
 		device_refund(array->context->device, array->size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	memset(array->bytes, LEFTOVERS, array->size);
+	for (size_t at = 0; at < array->size; at += sizeof(leftover))
+		memcpy(array->bytes + at, &leftover, sizeof(leftover));
 	return CUDA_SUCCESS;
 }
 
