@@ -88,9 +88,9 @@ static CUresult event_wait_shared(const struct event *event)
 
 static CUresult event_end(struct event *event)
 {
-	capture_forget_event(event);
 	CUresult result = send_event_destroy(slab_id(&events, event));
 
+	capture_forget_event(event);
 	pthread_mutex_destroy(&event->lock);
 	slab_give(&events, event);
 	return result;

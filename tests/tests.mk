@@ -37,6 +37,7 @@ unit_test_client_visible := client/visible.c
 unit_test_client_mirror := client/mirror.c client/slab.c
 unit_test_client_heap := client/heap.c
 unit_test_client_image := client/image.c
+unit_test_client_parts := client/parts.c
 unit_test_client_staging := client/staging.c client/timeline.c
 unit_test_client_context := client/context.c client/current.c client/primary.c \
 	client/context_calls.c client/storage.c client/log.c

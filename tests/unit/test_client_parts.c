@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Nodes of graphs divided for the server: nothing is left out, nothing crosses
+ * the end of a piece of pinned memory, and memory that the GPU does not reach
+ * goes by way of memory that it does.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../client/parts.h"
+#include "layout.h"
+
+#define DEVICE_ADDRESS 0x200000000000ull
+
+static struct task line_task(uint64_t dst, uint64_t src, uint64_t size)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+
+	task.copy.box = (struct box){
+		.dst = {.address = dst, .pitch = size, .rows = 1, .is_ours = true},
+		.src = {.address = src, .pitch = size, .rows = 1, .is_ours = true},
+		.width = size,
+		.height = 1,
+		.depth = 1,
+	};
+	return task;
+}
+
+static void test_line_is_cut_at_pieces(void **state)
+{
+	const uint64_t size = 3 * HOST_PIECE, src = HOST_SPACE + HOST_PIECE - 100;
+	struct task task = line_task(DEVICE_ADDRESS, src, size);
+	struct parts parts;
+	uint64_t at = 0;
+
+	(void)state;
+	assert_int_equal(parts_bounce_size(&task), 0);
+	assert_int_equal(parts_make(&task, 0, 0, &parts), CUDA_SUCCESS);
+	assert_int_equal(parts.n, 4);
+	for (uint32_t i = 0; i < parts.n; i++) {
+		const struct box *box = &parts.list[i].copy;
+
+		assert_int_equal(parts.list[i].kind, PART_COPY);
+		assert_int_equal(box->src.address, src + at);
+		assert_int_equal(box->dst.address, DEVICE_ADDRESS + at);
+		assert_int_equal(box->src.address / HOST_PIECE,
+			(box->src.address + box->width - 1) / HOST_PIECE);
+		at += box->width;
+	}
+	assert_int_equal(at, size);
+	parts_fini(&parts);
+}
+
+static void test_nothing_to_copy(void **state)
+{
+	struct task task = line_task(DEVICE_ADDRESS, DEVICE_ADDRESS, 0);
+	struct parts parts;
+
+	(void)state;
+	assert_int_equal(parts_make(&task, 0, 0, &parts), CUDA_SUCCESS);
+	assert_int_equal(parts.n, 1);
+	assert_int_equal(parts.list[0].kind, PART_EMPTY);
+	parts_fini(&parts);
+}
+
+static void test_fill_is_cut_at_elements(void **state)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	struct parts parts;
+	uint64_t count = 0;
+
+	(void)state;
+	task.fill = (struct fill){
+		.dst = HOST_SPACE + HOST_PIECE - 8, .width = 4, .count = 10, .rows = 1};
+	assert_int_equal(parts_make(&task, 0, 0, &parts), CUDA_SUCCESS);
+	assert_int_equal(parts.n, 2);
+	assert_int_equal(parts.list[0].fill.count, 2);
+	for (uint32_t i = 0; i < parts.n; i++)
+		count += parts.list[i].fill.count;
+	assert_int_equal(count, 10);
+	parts_fini(&parts);
+}
+
+enum {
+	WIDTH = 24,
+	HEIGHT = 7,
+	DEPTH = 3,
+	PITCH = 32,
+	ROWS = 9,
+	BOUNCE_BYTES = 5 * WIDTH
+};
+
+/* The program's memory, and what stands for the GPU's and for the bounce memory. */
+static uint8_t program[PITCH * ROWS * DEPTH], device[PITCH * ROWS * DEPTH], bounce[BOUNCE_BYTES];
+
+static struct task box_task(bool is_up)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	struct box_end host = {.address = (uintptr_t)program, .pitch = PITCH, .rows = ROWS};
+	struct box_end gpu = {
+		.address = (uintptr_t)device, .pitch = PITCH, .rows = ROWS, .is_ours = true};
+
+	task.copy.box = (struct box){
+		.dst = is_up ? gpu : host,
+		.src = is_up ? host : gpu,
+		.width = WIDTH,
+		.height = HEIGHT,
+		.depth = DEPTH,
+	};
+	return task;
+}
+
+/* What the GPU would do. */
+static void copy(const struct box *box)
+{
+	for (uint64_t row = 0; row < box->height; row++)
+		memcpy((void *)(uintptr_t)(box->dst.address + row * box->dst.pitch),
+			(const void *)(uintptr_t)(box->src.address + row * box->src.pitch),
+			box->width);
+}
+
+static void move_all(const struct task *task, uint64_t bounce_size)
+{
+	struct parts parts;
+
+	assert_int_equal(parts_make(task, (uintptr_t)bounce, bounce_size, &parts), CUDA_SUCCESS);
+	assert_int_equal(parts.n % 2, 0);
+	for (uint32_t i = 0; i < parts.n; i++)
+		if (parts.list[i].kind == PART_CALL)
+			chunk_move(&task->copy.box, &parts.list[i].chunk);
+		else
+			copy(&parts.list[i].copy);
+	parts_fini(&parts);
+}
+
+static void check_moved(const uint8_t *to, const uint8_t *from)
+{
+	for (unsigned z = 0; z < DEPTH; z++)
+		for (unsigned y = 0; y < HEIGHT; y++)
+			assert_memory_equal(
+				to + (z * ROWS + y) * PITCH, from + (z * ROWS + y) * PITCH, WIDTH);
+	/* Nothing between the rows and behind them. */
+	for (unsigned z = 0; z < DEPTH; z++)
+		for (unsigned y = 0; y < ROWS; y++)
+			for (unsigned x = y < HEIGHT ? WIDTH : 0; x < PITCH; x++)
+				assert_int_equal(to[(z * ROWS + y) * PITCH + x], 0);
+}
+
+/* In every size of the bounce memory, also one that holds no row. */
+static void test_boxes_go_both_ways(void **state)
+{
+	(void)state;
+	for (uint64_t size = 1; size <= BOUNCE_BYTES; size++) {
+		struct task up = box_task(true), down = box_task(false);
+
+		assert_int_equal(parts_bounce_size(&up), WIDTH * HEIGHT * DEPTH);
+		for (unsigned i = 0; i < sizeof(program); i++)
+			program[i] = (uint8_t)(i * 3 + size);
+		memset(device, 0, sizeof(device));
+		move_all(&up, size);
+		check_moved(device, program);
+		memset(program, 0, sizeof(program));
+		move_all(&down, size);
+		check_moved(program, device);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_line_is_cut_at_pieces),
+		cmocka_unit_test(test_nothing_to_copy),
+		cmocka_unit_test(test_fill_is_cut_at_elements),
+		cmocka_unit_test(test_boxes_go_both_ways),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
