@@ -73,6 +73,20 @@ static bool event_is_done(struct event *event)
 	return !stream || timeline_reached(stream, mark);
 }
 
+/* The mark of a graph's record comes when all of the launch is done, its node may be long before.
+ */
+static bool event_is_asked_for(struct event *event)
+{
+	return event_is_shared(event) ||
+	       (__atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) && !event_is_done(event));
+}
+
+/* Of a graph's record the driver knows. */
+static bool event_may_be_done(struct event *event)
+{
+	return __atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) || event_is_done(event);
+}
+
 /* The driver is asked, now and then: nobody here sees its words. */
 static CUresult event_wait_shared(const struct event *event)
 {
@@ -175,8 +189,10 @@ static CUresult event_record(struct event *event, struct stream *stream)
 	capture_forget_event(event);
 	pthread_mutex_lock(&event->lock);
 	result = timeline_record(stream, slab_id(&events, event), &event->mark);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		event->stream = stream;
+		__atomic_store_n(&event->is_by_graph, false, __ATOMIC_RELEASE);
+	}
 	pthread_mutex_unlock(&event->lock);
 	/* Whoever is told of the record by other ways must find it made. */
 	if (result == CUDA_SUCCESS && event_is_shared(event))
@@ -191,6 +207,7 @@ void event_recorded(struct event *event, uint64_t serial, struct stream *stream,
 	pthread_mutex_lock(&event->lock);
 	event->stream = stream;
 	event->mark = mark;
+	__atomic_store_n(&event->is_by_graph, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&event->lock);
 }
 
@@ -232,7 +249,7 @@ CUresult local_cuEventQuery(CUevent hEvent)
 		result = capture_check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (event_is_shared(event))
+	if (event_is_asked_for(event))
 		result = send_ipc_event_query(slab_id(&events, event));
 	else if (!event_is_done(event))
 		result = CUDA_ERROR_NOT_READY;
@@ -251,7 +268,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream = event_place(event, &mark);
-	if (event_is_shared(event))
+	if (event_is_asked_for(event))
 		result = event_wait_shared(event);
 	else if (stream)
 		result = timeline_wait(stream, mark);
@@ -275,7 +292,7 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || !event_place(start, &mark) ||
 		!event_place(end, &mark))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!event_is_done(start) || !event_is_done(end))
+	if (!event_may_be_done(start) || !event_may_be_done(end))
 		return CUDA_ERROR_NOT_READY;
 	return send_event_elapsed(slab_id(&events, start), slab_id(&events, end), pMilliseconds);
 }

@@ -20,6 +20,7 @@ struct event {
 	pthread_mutex_t lock;           /* of what follows */
 	struct stream *stream;          /* NULL: never recorded */
 	uint64_t mark;
+	bool is_by_graph; /* atomic: a graph recorded it, somewhere before that mark */
 };
 
 extern struct slab events;

@@ -162,6 +162,46 @@ static void captured(void)
 	CHECK(cuGraphDestroy(graph));
 }
 
+static volatile unsigned may_go;
+
+static void wait_for_leave(void *arg)
+{
+	(void)arg;
+	while (!may_go)
+		usleep(100);
+}
+
+/* An event in the midst of a graph is done while the rest of it still stands. */
+static void event_before_call(void)
+{
+	CUgraphNode node, record = NULL;
+	CUgraphExec exec = NULL;
+	CUgraph graph = NULL;
+	CUevent event = NULL;
+
+	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	CHECK(cuGraphCreate(&graph, 0));
+	node = mad_add(graph, NULL, data, 1, 1);
+	CHECK(cuGraphAddEventRecordNode(&record, graph, &node, 1, event));
+	call_add(graph, record, wait_for_leave, NULL);
+	CHECK(cuGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < 3; i++) {
+		may_go = 0;
+		CHECK(cuGraphLaunch(exec, stream));
+		CHECK(cuEventSynchronize(event));
+		CHECK(cuEventQuery(event));
+		EXPECT(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+		may_go = 1;
+		CHECK(cuStreamSynchronize(stream));
+		CHECK(cuEventQuery(event));
+	}
+	CHECK(cuEventRecord(event, stream));
+	CHECK(cuEventSynchronize(event));
+	CHECK(cuGraphExecDestroy(exec));
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuEventDestroy(event));
+}
+
 static void stand_still(void *arg)
 {
 	(void)arg;
@@ -208,6 +248,7 @@ int main(int argc, char **argv)
 		in_a_row();
 		side_by_side();
 		captured();
+		event_before_call();
 	}
 	return finish();
 }

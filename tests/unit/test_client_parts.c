@@ -154,11 +154,13 @@ static void check_moved(const uint8_t *to, const uint8_t *from)
 /* In every size of the bounce memory, also one that holds no row. */
 static void test_boxes_go_both_ways(void **state)
 {
+	const uint64_t bytes = (uint64_t)WIDTH * HEIGHT * DEPTH;
+
 	(void)state;
 	for (uint64_t size = 1; size <= BOUNCE_BYTES; size++) {
 		struct task up = box_task(true), down = box_task(false);
 
-		assert_int_equal(parts_bounce_size(&up), WIDTH * HEIGHT * DEPTH);
+		assert_int_equal(parts_bounce_size(&up), bytes);
 		for (unsigned i = 0; i < sizeof(program); i++)
 			program[i] = (uint8_t)(i * 3 + size);
 		memset(device, 0, sizeof(device));
