@@ -3,9 +3,9 @@
 /*
  * Separate compilation: this file's kernels call functions and use variables
  * of another file (parts/separate_part.cu), which calls back; both have a
- * static function of one name, and a kernel each. The default architecture is
- * older than the GPU, so it is the driver that links.
- * Builds with: -rdc=true tests/programs/parts/separate_part.cu
+ * static function of one name, a template's of another, and a kernel each. The default architecture
+ * is older than the GPU, so it is the driver that links. Builds with: -rdc=true
+ * tests/programs/parts/separate_part.cu
  */
 
 #define NAME "separate"
@@ -29,7 +29,8 @@ static __global__ void run(int *out)
 {
 	int i = threadIdx.x;
 
-	out[i] = own(i) + part_step(i) + part_table[i % PART_TABLE] + part_apply(called_back, i);
+	out[i] = own(i) + part_step(i) + part_table[i % PART_TABLE] + part_apply(called_back, i) +
+		 both<3>(i);
 }
 
 int main(void)
@@ -47,7 +48,7 @@ int main(void)
 		 */
 		int want = (i + 1) + (i - 5 + 2 * (i + 1)) + table[i % PART_TABLE] + 2 * (i + 1);
 
-		want = want * 10 + (i - 5);
+		want = (want + 6 * i) * 10 + (i - 5);
 		if (got[i] != want)
 			FAIL("element %d is %d, not %d", i, got[i], want);
 	}
@@ -57,7 +58,7 @@ int main(void)
 	CHECK(cudaMemcpyToSymbol(part_table, table, sizeof(table)));
 	run<<<1, PART_COUNT>>>(data);
 	CHECK(cudaMemcpy(got, data, sizeof(got), cudaMemcpyDeviceToHost));
-	if (got[5] != 6 + (0 + 12) - 7 + 12)
+	if (got[5] != 6 + (0 + 12) - 7 + 12 + 30)
 		FAIL("with another table element 5 is %d", got[5]);
 	CHECK(cudaFree(data));
 	printf(NAME ": ok\n");

@@ -14,6 +14,12 @@ extern __device__ int part_step(int x);
 extern __device__ int part_apply(int (*f)(int), int x);
 extern __device__ int called_back(int x);
 
+/* Each file has one, and the linker keeps one of them. */
+template <int FACTOR> __device__ __noinline__ int both(int x)
+{
+	return x * FACTOR;
+}
+
 /* Launches the other file's kernel. */
 void part_launch(int *data);
 
