@@ -21,7 +21,7 @@ from test_kill import holds, settle
 
 # Of each kind of object one at least, and short.
 PROGRAMS = ("process1", "driver", "symbols", "kernels", "events", "memory_ops", "jit", "registered",
-            "surface")
+            "surface", "pool_attributes")
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 
