@@ -130,8 +130,8 @@ static void boxes(void)
 			in[i] = (unsigned char)(i * 7 + round);
 		memset(out, 0, sizeof(out));
 		run(exec);
-		for (unsigned z = 0; z < DEPTH; z++)
-			for (unsigned y = 1; y <= HEIGHT; y++)
+		for (size_t z = 0; z < DEPTH; z++)
+			for (size_t y = 1; y <= HEIGHT; y++)
 				REQUIRE(!memcmp(out + (z * ROWS + y) * PITCH,
 					in + (z * ROWS + y) * PITCH + 3, WIDTH));
 		REQUIRE(out[PITCH + WIDTH] == 0);

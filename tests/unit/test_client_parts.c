@@ -140,14 +140,14 @@ static void move_all(const struct task *task, uint64_t bounce_size)
 
 static void check_moved(const uint8_t *to, const uint8_t *from)
 {
-	for (unsigned z = 0; z < DEPTH; z++)
-		for (unsigned y = 0; y < HEIGHT; y++)
+	for (size_t z = 0; z < DEPTH; z++)
+		for (size_t y = 0; y < HEIGHT; y++)
 			assert_memory_equal(
 				to + (z * ROWS + y) * PITCH, from + (z * ROWS + y) * PITCH, WIDTH);
 	/* Nothing between the rows and behind them. */
-	for (unsigned z = 0; z < DEPTH; z++)
-		for (unsigned y = 0; y < ROWS; y++)
-			for (unsigned x = y < HEIGHT ? WIDTH : 0; x < PITCH; x++)
+	for (size_t z = 0; z < DEPTH; z++)
+		for (size_t y = 0; y < ROWS; y++)
+			for (size_t x = y < HEIGHT ? WIDTH : 0; x < PITCH; x++)
 				assert_int_equal(to[(z * ROWS + y) * PITCH + x], 0);
 }
 
@@ -161,7 +161,7 @@ static void test_boxes_go_both_ways(void **state)
 		struct task up = box_task(true), down = box_task(false);
 
 		assert_int_equal(parts_bounce_size(&up), bytes);
-		for (unsigned i = 0; i < sizeof(program); i++)
+		for (size_t i = 0; i < sizeof(program); i++)
 			program[i] = (uint8_t)(i * 3 + size);
 		memset(device, 0, sizeof(device));
 		move_all(&up, size);
