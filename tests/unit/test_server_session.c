@@ -201,86 +201,6 @@ static void test_launches(void **state)
 	assert_int_equal(fake_calls.launches, 2);
 }
 
-/* So many launches that the worker finds together; the i-th has bytes of `first + i'. */
-static CUresult launch_run(uint32_t stream, unsigned n, unsigned first)
-{
-	static const uint32_t one[3] = {1, 1, 1};
-	uint8_t params[FAKE_PARAM_BYTES];
-
-	for (unsigned i = 0; i < n; i++) {
-		memset(params, (int)(first + i), sizeof(params));
-		send_launch(stream, 1, one, one, 0, params, sizeof(params));
-	}
-	return settle();
-}
-
-static void test_trains(void **state)
-{
-	(void)state;
-	load(1, 1);
-	/* Lengths are worth a graph from their fourth time on: 7 is 4, 2 and 1. */
-	for (unsigned round = 0; round < 5; round++) {
-		assert_int_equal(launch_run(0, 7, round), CUDA_SUCCESS);
-		assert_int_equal(fake_calls.last_param_sum, (round + 6) * FAKE_PARAM_BYTES);
-		assert_int_equal(fake_calls.launches, 7 * (round + 1));
-		assert_int_equal(fake_calls.graph_launches, round < 3 ? 0 : 2 * (round - 2));
-	}
-	assert_int_equal(fake_counts.execs, 2);
-	/* The longest leaves as soon as it is full. */
-	for (unsigned round = 0; round < 4; round++)
-		assert_int_equal(launch_run(0, 33, 0), CUDA_SUCCESS);
-	assert_int_equal(fake_calls.launches, 35 + 4 * 33);
-	assert_int_equal(fake_calls.graph_launches, 5);
-	send_library_unload(1);
-	assert_int_equal(settle(), CUDA_SUCCESS);
-	assert_int_equal(fake_counts.execs, 0);
-	assert_int_equal(fake_counts.graphs, 0);
-}
-
-static void test_train_refused(void **state)
-{
-	(void)state;
-	load(1, 1);
-	for (unsigned round = 0; round < 4; round++)
-		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
-	assert_int_equal(fake_calls.graph_launches, 1);
-	/* The driver takes no node of it, but each launch by itself. */
-	fake_switches.fail_next = CUDA_ERROR_INVALID_VALUE;
-	assert_int_equal(launch_run(0, 2, 3), CUDA_SUCCESS);
-	assert_int_equal(fake_calls.last_param_sum, 4 * FAKE_PARAM_BYTES);
-	assert_int_equal(fake_calls.graph_launches, 1);
-	assert_int_equal(fake_calls.launches, 10);
-	/* One that fails by itself is a late error, and the others run. */
-	fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	assert_int_equal(launch_run(0, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-}
-
-static void test_train_order(void **state)
-{
-	static const uint32_t one[3] = {1, 1, 1};
-	uint8_t params[FAKE_PARAM_BYTES] = {0};
-	uint64_t a = alloc(MIB);
-
-	(void)state;
-	load(1, 1);
-	send_stream_create(STREAM_A, 0, CU_STREAM_NON_BLOCKING, 0);
-	for (unsigned round = 0; round < 8; round++) {
-		/* Another stream and other work stand between: three runs of two, none of six. */
-		for (unsigned i = 0; i < 6; i++) {
-			send_launch(
-				i / 2 == 1 ? STREAM_A : 0, 1, one, one, 0, params, sizeof(params));
-			if (i == 4)
-				send_fill(0, a, 1, 4, 16, 0, 1);
-		}
-		assert_int_equal(settle(), CUDA_SUCCESS);
-	}
-	assert_int_equal(fake_calls.launches, 48);
-	/* In the last run the fill parts the two. */
-	assert_int_equal(fake_calls.graph_launches, 5 + 5);
-	send_stream_destroy(STREAM_A);
-	assert_int_equal(settle(), CUDA_SUCCESS);
-}
-
 static void test_launches_with(void **state)
 {
 	static const uint32_t none[3], one[3] = {1, 1, 1}, two[3] = {2, 1, 1}, many[3] = {2, 2, 5};
@@ -699,9 +619,6 @@ int main(void)
 		QUIET(test_fills),
 		QUIET(test_boxes),
 		QUIET(test_launches),
-		QUIET(test_trains),
-		QUIET(test_train_refused),
-		QUIET(test_train_order),
 		QUIET(test_launches_with),
 		QUIET(test_options),
 		QUIET(test_libraries),
