@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "compat.h"
 #include "client.h"
 #include "recording.h"
 
@@ -24,11 +25,11 @@ CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
 	CUgraphEdgeData *more_data;
 	CUgraphNode *more;
 
-	more = reallocarray(point->tips, n_room, sizeof(CUgraphNode));
+	more = array_resize(point->tips, n_room, sizeof(CUgraphNode));
 	if (!more)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	point->tips = more;
-	more_data = reallocarray(point->data, n_room, sizeof(*more_data));
+	more_data = array_resize(point->data, n_room, sizeof(*more_data));
 	if (!more_data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	point->data = more_data;

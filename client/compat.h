@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #if defined(__x86_64__)
 #define COMPAT_VERSION "GLIBC_2.2.5"
@@ -38,5 +39,13 @@ COMPAT_WEAK(pthread_create)
 COMPAT_WEAK(pthread_detach)
 COMPAT_WEAK(pthread_key_create)
 COMPAT_WEAK(pthread_setspecific)
+
+/* reallocarray(), which glibc 2.17 has not. NULL: no memory, and `array' is as it was. */
+static inline void *array_resize(void *array, size_t n, size_t size)
+{
+	size_t bytes;
+
+	return __builtin_mul_overflow(n, size, &bytes) ? NULL : realloc(array, bytes);
+}
 
 #endif

@@ -10,6 +10,7 @@
  * its end.
  */
 
+#include "compat.h"
 #include "event.h"
 #include "exec.h"
 #include "host.h"
@@ -69,7 +70,7 @@ static CUresult bounce_new(struct exec *exec, const struct graph_node *node, uin
 {
 	struct memory_range range = {.size = size, .kind = BOUNCE_KIND, .context = exec->context};
 	struct exec_bounce *grown =
-		reallocarray(exec->bounces, exec->n_bounces + 1, sizeof(*grown));
+		array_resize(exec->bounces, exec->n_bounces + 1, sizeof(*grown));
 	CUresult result;
 
 	if (!grown)
@@ -158,7 +159,7 @@ static CUresult send_call(
 	if (exec->n_calls == exec->n_calls_room) {
 		uint32_t n_room = MAX(2 * exec->n_calls_room, 4u);
 
-		call = reallocarray(exec->calls, n_room, sizeof(*call));
+		call = array_resize(exec->calls, n_room, sizeof(*call));
 		if (!call)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		exec->calls = call;

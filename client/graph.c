@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "compat.h"
 #include "graph.h"
 #include "wire.h"
 
@@ -144,11 +145,11 @@ CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgra
 	for (uint32_t i = 0; i < node->n_before; i++)
 		if (edge_is(&node->before[i], on, data))
 			return CUDA_ERROR_INVALID_VALUE;
-	before = reallocarray(node->before, node->n_before + 1, sizeof(*before));
+	before = array_resize(node->before, node->n_before + 1, sizeof(*before));
 	if (!before)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	node->before = before;
-	after = reallocarray(on->after, on->n_after + 1, sizeof(struct graph_node *));
+	after = array_resize(on->after, on->n_after + 1, sizeof(struct graph_node *));
 	if (!after)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	on->after = after;

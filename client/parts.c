@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "compat.h"
 #include "layout.h"
 #include "parts.h"
 
@@ -27,7 +28,7 @@ static CUresult add(struct parts *parts, const struct part *part)
 
 	if (parts->n == parts->n_room) {
 		parts->n_room = MAX(2 * parts->n_room, 4u);
-		grown = reallocarray(parts->list, parts->n_room, sizeof(*grown));
+		grown = array_resize(parts->list, parts->n_room, sizeof(*grown));
 		if (!grown)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		parts->list = grown;

@@ -9,6 +9,7 @@
  * not be called: the lock of graphs may be held.
  */
 
+#include "compat.h"
 #include "callback.h"
 #include "client.h"
 #include "graph.h"
@@ -78,7 +79,7 @@ static CUresult add(struct graph *graph, struct user_object *object, unsigned co
 	while (i < graph->n_references && graph->references[i].object != object)
 		i++;
 	if (i == graph->n_references) {
-		grown = reallocarray(graph->references, i + 1, sizeof(*grown));
+		grown = array_resize(graph->references, i + 1, sizeof(*grown));
 		if (!grown)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		graph->references = grown;
