@@ -49,7 +49,7 @@ struct server {
 	uv_timer_t timer;
 	struct peer *in_flight; /* clients.c: not owned; a client on its way, or NULL */
 	uint64_t in_flight_id;
-	uint64_t in_flight_ms; /* since when, by the loop's clock */
+	uint64_t in_flight_ms;   /* since when, by the loop's clock */
 	uv_timer_t settle_timer; /* looks whether it has arrived */
 	uint64_t settle_ms;
 	unsigned n_handles;

@@ -312,7 +312,7 @@ static void try_levels(void)
 		if (said.Width != width || said.Height != height)
 			fail("a level's size", i);
 		for (size_t k = 0; k < width * height; k++)
-			from[k] = (float)(k + 1000 * i);
+			from[k] = (float)k + 1000.0f * (float)i;
 		copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 		copy.srcHost = from;
 		copy.srcPitch = copy.dstPitch = copy.WidthInBytes = width * sizeof(float);

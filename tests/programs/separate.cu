@@ -3,9 +3,10 @@
 /*
  * Separate compilation: this file's kernels call functions and use variables
  * of another file (parts/separate_part.cu), which calls back; both have a
- * static function of one name, a template's of another, and a kernel each. The default architecture
- * is older than the GPU, so it is the driver that links. Builds with: -rdc=true
- * tests/programs/parts/separate_part.cu
+ * static function of one name, a template's of another, and a kernel each. The
+ * default architecture is older than the GPU, so it is the driver that links.
+ *
+ * Builds with: -rdc=true tests/programs/parts/separate_part.cu
  */
 
 #define NAME "separate"
