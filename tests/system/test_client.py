@@ -190,9 +190,12 @@ def test_two_users():
         other = {"user": 12345, "group": 12345, "extra_groups": []}
         mine = service.popen("process1", "--seconds", "3")
         theirs = service.popen("process2", "--seconds", "3", **other)
-        wait_for("two servers", lambda: len(service.servers()) == 2)
-        owners = {os.stat("/proc/%d" % pid).st_uid: pid for pid in service.servers()}
-        equal(set(owners), {0, 12345})
+
+        def owners_now():
+            return {os.stat("/proc/%d" % pid).st_uid: pid for pid in service.servers()}
+        # A server is listed a moment before it has become its user.
+        wait_for("two servers of two users", lambda: set(owners_now()) == {0, 12345})
+        owners = owners_now()
         with open("/proc/%d/status" % owners[12345], encoding="utf-8") as file:
             status = file.read()
         assert re.search(r"^Uid:\s+12345\s+12345\s+12345\s+12345$", status, re.M), status
