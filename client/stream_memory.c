@@ -41,8 +41,13 @@ static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, struct c
 	struct memory_range range = {.context = context};
 	CUresult result;
 
-	if (!ptr || size == 0)
+	if (!ptr)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* Unlike cuMemAlloc(), nothing may be asked for. */
+	if (size == 0) {
+		*ptr = 0;
+		return CUDA_SUCCESS;
+	}
 	if (!pool)
 		pool = pool_current(context->device, context->ordinal);
 	if (!pool)
@@ -85,7 +90,7 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	struct stream *stream = NULL;
 	CUresult result = enter(hStream, &context, &stream);
 
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	if (!memory_remove(
 		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))

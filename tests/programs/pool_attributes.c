@@ -195,7 +195,7 @@ static void refused(CUmemoryPool initial, CUmemoryPool pool, CUstream stream)
 	REFUSE(cuMemPoolGetAttribute(pool, (CUmemPool_attribute)999, &value));
 	REFUSE(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, NULL));
 	REFUSE(cuMemPoolCreate(NULL, NULL));
-	REFUSE(cuMemAllocFromPoolAsync(&ptr, 0, pool, stream));
+	CHECK(cuMemAllocFromPoolAsync(&ptr, 0, pool, stream));
 	REFUSE(cuMemAllocAsync(NULL, 1, stream));
 	expect(cuMemAllocFromPoolAsync(&ptr, (size_t)1 << 50, pool, stream),
 		CUDA_ERROR_OUT_OF_MEMORY, "an allocation that cannot fit", __LINE__);
