@@ -328,23 +328,6 @@ static CUresult launch(CUgraphExec handle, struct stream *stream)
 	return exec->records ? note_events(exec, stream) : CUDA_SUCCESS;
 }
 
-/* In a capture it is a child graph of what it does now. */
-static CUresult launch_captured(CUgraphExec handle, struct stream *stream)
-{
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
-	const struct exec *exec;
-
-	graphs_lock();
-	exec = exec_find(handle);
-	if (exec)
-		result = graph_clone(exec->image, &task.child);
-	if (result == CUDA_SUCCESS)
-		graph_set_private(task.child, false);
-	graphs_unlock(NULL);
-	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
-}
-
 CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
 	struct stream *stream = NULL;
@@ -356,8 +339,9 @@ CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 		result = stream_resolve(context, hStream, &stream);
 	if (result == CUDA_SUCCESS)
 		result = capture_look(stream, &captures);
+	/* The driver does not make it a child graph. */
 	if (unlikely(captures))
-		return launch_captured(hGraphExec, stream);
+		return capture_forbid(stream);
 	return result == CUDA_SUCCESS ? launch(hGraphExec, stream) : result;
 }
 

@@ -7,6 +7,7 @@
  * graph follow one another, whatever their streams.
  */
 
+#include "capture.h"
 #include "context.h"
 #include "event.h"
 #include "graph.h"
@@ -308,9 +309,9 @@ static CUresult step_submit(const struct step *step, struct stream *stream)
 
 	if (step->is_disabled || step->work.kind == WORK_NONE)
 		return CUDA_SUCCESS;
-	if (step->work.kind == WORK_WAIT_EVENT && !stream->capture)
+	if (step->work.kind == WORK_WAIT_EVENT)
 		return event_await(step->work.event, stream);
-	if (step->work.kind == WORK_RECORD_EVENT && !stream->capture)
+	if (step->work.kind == WORK_RECORD_EVENT)
 		return event_record(step->work.event, stream);
 	result = work_dup(&step->work, &work);
 	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
@@ -324,12 +325,14 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream &&
-		!stream->capture)
+	/* As driver 580: a graph is not launched into a capture. */
+	if (result == CUDA_SUCCESS && stream->capture)
+		return capture_forbid(stream);
+	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream)
 		result = stream_depend(stream, exec->last_stream, exec->last_ticket);
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
 		result = step_submit(&exec->steps[i], stream);
-	if (result != CUDA_SUCCESS || stream->capture)
+	if (result != CUDA_SUCCESS)
 		return result;
 	stream_unref(exec->last_stream);
 	exec->last_stream = stream_ref(stream);
