@@ -86,6 +86,7 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 		result = read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX, &n);
 		if (result != CUDA_SUCCESS)
 			return result;
+		kernel->n_params = n;
 		kernel->prints = image_prints(kernel->library->deferred.image);
 	}
 	found->function = function;
@@ -189,6 +190,14 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = read_params(kernel, params, n_params_max, ret_n_params);
+	/*
+	 * The end of the list is told by an error that might be another: a kernel with too few
+	 * parameters would write where they point to, at nothing, and end everybody.
+	 */
+	if (result == CUDA_SUCCESS && *ret_n_params != kernel->n_params) {
+		kernel->n_params = *ret_n_params;
+		result = CUDA_ERROR_INVALID_VALUE;
+	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_param_bytes = kernel->param_bytes;

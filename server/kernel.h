@@ -27,7 +27,7 @@ struct kernel {
 	uint32_t id;
 	bool prints;      /* it can print; as is_measured */
 	bool is_measured; /* param_bytes is known, as for every kernel that kernel_find() found */
-	uint32_t param_bytes;
+	uint32_t param_bytes, n_params;
 	CUkernel real;
 	struct kernel_place places[]; /* by GPU */
 };
