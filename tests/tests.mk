@@ -112,8 +112,16 @@ $(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
 		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)
 
+# Programs have nothing of ours in them: a sanitized build takes the plain one's.
 .PHONY: examples
+ifeq ($(SAN),)
 examples: $(EXAMPLES)
+else
+examples:
+	@$(MAKE) --no-print-directory SAN= BUILD=build examples
+	@mkdir -p $(BUILD)/bin
+	ln -sfn ../../build/bin/examples $(BUILD)/bin/examples
+endif
 
 .PHONY: gpu-examples
 gpu-examples: examples $(call example,$(GPU_ONLY))
@@ -137,7 +145,7 @@ demo: setup
 check: setup
 	@echo "Building in $(BUILD) ..."
 	@$(MAKE) --no-print-directory -s $(JOBS) everything
-	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run $(TESTS)
+	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --jobs 2 $(TESTS)
 
 # Everything at random, for as long as one likes.
 SOAK_SECONDS ?= 3600

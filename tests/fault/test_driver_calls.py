@@ -4,7 +4,7 @@
 """The nth call of the driver fails, for every n of a whole program's run.
 
 The program gets an error or does not notice; the server lives, has nothing
-left of it, and serves the next.
+left of it, and serves the next. MPS_TEST_LONG=1: with more programs.
 """
 
 import itertools
@@ -19,9 +19,11 @@ import mps
 from harness import contains, equal, wait_for
 from test_kill import holds, settle
 
-# Of each kind of object one at least, and short.
-PROGRAMS = ("process1", "driver", "symbols", "kernels", "events", "memory_ops", "jit", "registered",
-            "surface", "pool_attributes")
+# Of each kind of object one at least, and short; a few of them where nobody asks for all.
+PROGRAMS = ("memory_ops", "jit", "pool_attributes")
+IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
+if IS_LONG:
+    PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered", "surface")
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 
@@ -72,7 +74,7 @@ def test_each_call_is_out_of_memory():
 
 
 def test_each_call_is_invalid():
-    for name in ("memory_ops", "symbols"):
+    for name in ("symbols", "memory_ops") if IS_LONG else ("symbols",):
         sweep(name, INVALID_VALUE)
 
 
@@ -112,11 +114,13 @@ def breaks(what, arg, moments):
             service.switch.set(n, what, arg)
             code, text = ends(service, "events", "call %d" % n)
             about = "call %d, %s: " % (n, service.switch.name())
-            assert code == 1 or not service.switch.name(), about + text
+            # What is made when the program has gone is none of its business.
+            assert code == 1 or service.switch.name() in ("", "cuLibraryUnload"), about + text
             service.switch.set(0)
             service.run_ok("process2")
             assert service.server() != server, about + "the server goes on"
-            yield text
+            if code == 1:
+                yield text
 
 
 def test_gpu_faults_at_any_call():
