@@ -10,6 +10,7 @@ then still lives is found by its environment, ended by its PID, and counts as
 a failure. So does a line of a sanitizer in any log.
 """
 
+import collections
 import glob
 import mmap
 import os
@@ -297,7 +298,9 @@ class Service:
         return [int(pid) for pid in text.split()]
 
     def stats(self, server):
-        """The software GPU's live objects in that server."""
+        """The software GPU's live objects in that server; none before it has begun."""
+        if not os.path.exists(self.stats_path.replace("%p", str(server))):
+            return collections.Counter()
         with open(self.stats_path.replace("%p", str(server)), encoding="utf-8") as file:
             return {name: int(value) for name, value in (line.split() for line in file if line.strip(" \0\n"))}
 

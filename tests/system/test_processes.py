@@ -64,7 +64,7 @@ def test_stopped_while_it_arrives():
 
 
 def test_calls_at_exit():
-    """Handlers of exit(), destructors and threads that outlive main() may call CUDA."""
+    """Handlers of exit(), destructors and threads may call CUDA until the process is gone."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
