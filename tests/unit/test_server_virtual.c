@@ -201,6 +201,9 @@ static void test_regions(void **state)
 	unsigned n = 0;
 
 	(void)state;
+	/* Where ThreadSanitizer leaves little room, regions have to be smaller than that. */
+	if (DEVICE_SPACE_END - DEVICE_SPACE < 16ull << 40)
+		skip();
 	while (send_address_region(1ull << 40, &address, &size) == CUDA_SUCCESS)
 		n++;
 	assert_int_equal(n, 7);
