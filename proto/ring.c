@@ -75,6 +75,9 @@ static void sender_place(
 	for (unsigned i = 0; i < n_parts; i++) {
 		uint32_t padded = ALIGN_UP(parts[i].size, MESSAGE_ALIGN);
 
+		/* An empty tail may have no address. */
+		if (padded == 0)
+			continue;
 		sender_write(sender, at, parts[i].data, parts[i].size);
 		sender_write(sender, at + parts[i].size, zeros, padded - parts[i].size);
 		at += padded;
