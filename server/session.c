@@ -122,7 +122,7 @@ void session_clean_up(struct session *session)
 	atomic_store(&session->is_ending, true);
 	is_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
 	gates_fini(session, is_lost);
-	text_fini(session);
+	text_fini(session, is_lost);
 	waiters_fini(session, is_lost);
 	graphs_free(session, is_lost);
 	streams_free(session, is_lost);

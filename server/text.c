@@ -199,10 +199,13 @@ void text_flush(struct session *session)
 		(uint32_t)(text->n_bytes - before));
 }
 
-void text_fini(struct session *session)
+void text_fini(struct session *session, bool is_lost)
 {
 	struct text *text = &session->text;
 
+	/* What the driver still keeps would be taken for the next printer's. */
+	if (text->is_printer && !is_lost)
+		make_driver_write(session);
 	pthread_mutex_lock(&lock);
 	/* Its own, if nobody else prints, and dropped with it. */
 	if (text->is_printer)

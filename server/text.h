@@ -36,7 +36,7 @@ void text_begin(struct session *session);
 /* Brings what the GPU keeps of the session's kernels that have ended. */
 void text_flush(struct session *session);
 
-/* The session goes; what nobody took goes with it. */
-void text_fini(struct session *session);
+/* The session goes, its work has ended; what nobody took goes with it. */
+void text_fini(struct session *session, bool is_lost);
 
 #endif

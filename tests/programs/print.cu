@@ -4,12 +4,14 @@
  * What kernels print is on standard output when the program has synchronised,
  * by whatever means: all of it, none twice, between what the host printed
  * before and after. `--rounds N' says it again and again, so that several at
- * once would notice a line of another.
+ * once would notice a line of another. `--leave' is killed after kernels have
+ * printed, before anything has synchronised: its text is nobody's.
  */
 
 #define NAME "print"
 #include "program.h"
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -98,13 +100,41 @@ static bool is_right(const char *text, bool has_copy)
 	       !strcmp(text + want - 6, "after\n");
 }
 
+static __global__ void say_and_tell(volatile int *word)
+{
+	printf("left behind\n");
+	*word = 1;
+}
+
+static void CUDART_CB nothing(void *)
+{
+}
+
+/* Behind a host function, so that the service looks whether all has ended and waits for nothing. */
+static int leave(void)
+{
+	volatile int *word;
+
+	CHECK(cudaMallocHost(&word, sizeof(*word)));
+	*word = 0;
+	CHECK(cudaLaunchHostFunc(0, nothing, NULL));
+	say_and_tell<<<1, 1>>>(word);
+	CHECK(cudaGetLastError());
+	while (!*word)
+		usleep(1000);
+	return raise(SIGKILL);
+}
+
 int main(int argc, char **argv)
 {
 	void (*const ways[])(void) = {by_device, by_stream, by_event, by_copy};
-	struct options options = options_read(argc, argv);
+	const bool leaves = argc == 2 && !strcmp(argv[1], "--leave");
+	struct options options = options_read(leaves ? 1 : argc, argv);
 	static char text[TEXT_MAX];
 	bool right = true;
 
+	if (leaves)
+		return leave();
 	tag = (int)getpid();
 	CHECK(cudaMalloc(&device, sizeof(int)));
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

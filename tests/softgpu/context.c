@@ -12,6 +12,7 @@
 
 #include "capture.h"
 #include "event.h"
+#include "launch.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -452,10 +453,14 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 /* A program may not wait for a stream that it is capturing; the driver itself may. */
 static CUresult synchronize(struct context *context)
 {
+	CUresult result;
+
 	for (struct stream *stream = context->streams; stream; stream = stream->next)
 		if (stream->capture)
 			return capture_forbid(stream);
-	return context_wait(context);
+	result = context_wait(context);
+	print_flush();
+	return result;
 }
 
 CUresult cuCtxSynchronize(void)

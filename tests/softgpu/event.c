@@ -10,6 +10,7 @@
 
 #include "capture.h"
 #include "context.h"
+#include "launch.h"
 #include "stream.h"
 
 #include <time.h>
@@ -213,7 +214,10 @@ CUresult cuEventSynchronize(CUevent hEvent)
 		return result;
 	if (event->captured)
 		return capture_forbid_event(event);
-	return event->stream ? stream_wait(event->stream, event->ticket) : CUDA_SUCCESS;
+	if (event->stream)
+		result = stream_wait(event->stream, event->ticket);
+	print_flush();
+	return result;
 }
 
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)

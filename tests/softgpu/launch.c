@@ -19,11 +19,28 @@
 
 #define BLOCK_THREADS_MAX 1024
 
+/* As the driver does, which keeps what kernels print until somebody synchronises. */
+static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
+static char printed[1 << 20];
+static size_t n_printed;
+
 static void print(void *user, const char *text, size_t len)
 {
 	(void)user;
-	fwrite(text, 1, len, stdout);
+	pthread_mutex_lock(&print_lock);
+	len = MIN(len, sizeof(printed) - n_printed);
+	memcpy(printed + n_printed, text, len);
+	n_printed += len;
+	pthread_mutex_unlock(&print_lock);
+}
+
+void print_flush(void)
+{
+	pthread_mutex_lock(&print_lock);
+	fwrite(printed, 1, n_printed, stdout);
 	fflush(stdout);
+	n_printed = 0;
+	pthread_mutex_unlock(&print_lock);
 }
 
 static CUresult fault_result(const struct ptx_fault *fault)

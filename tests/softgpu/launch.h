@@ -34,4 +34,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 CUresult launch_occupancy(
 	CUfunction function, uint32_t block_size, size_t dynamic, int *ret_blocks);
 
+/* Writes what kernels have printed to standard output: where a program synchronises. */
+void print_flush(void);
+
 #endif

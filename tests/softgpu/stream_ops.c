@@ -7,6 +7,7 @@
  */
 
 #include "context.h"
+#include "launch.h"
 #include "stream.h"
 
 #include <string.h>
@@ -35,6 +36,8 @@ static CUresult synchronize(CUstream handle)
 
 	if (result == CUDA_SUCCESS)
 		result = stream_check_sync(stream);
+	if (result == CUDA_SUCCESS && stream_is_idle(stream))
+		print_flush();
 	if (result != CUDA_SUCCESS || stream_is_idle(stream))
 		return result;
 	if (stream_is_null(stream)) {
@@ -43,7 +46,9 @@ static CUresult synchronize(CUstream handle)
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
-	return stream_wait(stream, stream->submitted);
+	result = stream_wait(stream, stream->submitted);
+	print_flush();
+	return result;
 }
 
 ENTER_STREAM(cuStreamSynchronize, (CUstream stream), synchronize(stream))

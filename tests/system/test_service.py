@@ -5,6 +5,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -56,6 +57,8 @@ def test_text_of_kernels_is_told_apart():
             victim.kill()
             service.run_ok("print")
             service.finish(victim)
+        equal(service.run("print", "--leave"), (-signal.SIGKILL, "", ""))
+        service.run_ok("print")
 
 
 def ask(service, how):
