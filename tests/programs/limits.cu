@@ -84,6 +84,7 @@ static void check_stack(void)
 	}
 	CHECK(cudaMalloc(&device, sizeof(got)));
 	recurse<<<1, 32>>>(device);
+	CHECK(cudaGetLastError());
 	CHECK(cudaMemcpy(got, device, sizeof(got), cudaMemcpyDeviceToHost));
 	for (unsigned i = 0; i < 32; i++)
 		if (got[i] != descend_here(DEPTH, i)) {
@@ -102,6 +103,7 @@ static void check_heap(void)
 	CHECK(cudaMalloc(&n_right, sizeof(*n_right)));
 	CHECK(cudaMemset(n_right, 0, sizeof(*n_right)));
 	take<<<BLOCKS, 1>>>(blocks);
+	CHECK(cudaGetLastError());
 	give<<<BLOCKS, 1>>>(blocks, n_right);
 	CHECK(cudaMemcpy(&got, n_right, sizeof(got), cudaMemcpyDeviceToHost));
 	if (got != BLOCKS) {
