@@ -27,6 +27,9 @@ struct device {
 	int priority_least, priority_greatest;
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
 	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
+	uint64_t stack_refused;         /* the driver had no room for it, at that time; 0 */
+	int64_t stack_refused_s;
+	CUresult stack_refusal;
 };
 
 /* Calls cuInit() and reads every fact. Its result is that of cuInit(), which clients are told. */

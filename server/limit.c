@@ -5,6 +5,9 @@
  * device heap, the buffer of printf. They are everybody's, so they only ever
  * rise, to what the most demanding client has asked for. A worker.
  *
+ * To change the stack the driver waits for everybody's kernels, so it rises to
+ * powers of two, of which there are few, however small the steps of clients are.
+ *
  * Invariant: what a client was told to have is there before its next launch.
  */
 
@@ -19,7 +22,11 @@
 /* To change the stack the driver waits for all kernels: how long before for those of gates. */
 #define STANDING_WAIT_MS 5000
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of every device's `raised' */
+/* A stack that the driver had no room for is not asked for again, nor a larger one, so long. */
+#define REFUSED_S 10
+
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* of every device's `raised', `stack_refused' */
 
 /* Beside a stream that waits for its client's word that could be for ever. */
 static bool wait_for_standing(struct session *session)
@@ -34,34 +41,78 @@ static bool wait_for_standing(struct session *session)
 	return true;
 }
 
-/* Under the lock, which may be held as long as kernels run: only others who raise wait for it. */
-static CUresult raise_limit(
+static const char *limit_name(CUlimit limit)
+{
+	return limit == CU_LIMIT_STACK_SIZE         ? "the stack of a thread"
+	       : limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "the heap"
+						    : "the buffer of printf";
+}
+
+static CUresult set_limit(
 	struct session *session, struct device *device, CUlimit limit, uint64_t value)
 {
 	size_t now = 0;
-	CUresult result;
+	CUresult result = cuda.cuCtxSetLimit(limit, value);
 
-	if (limit == CU_LIMIT_STACK_SIZE && !wait_for_standing(session)) {
-		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes: not while "
-			 "streams of others wait for their clients",
-			SESSION_NAME_ARGS(session), (unsigned long long)value);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	result = cuda.cuCtxSetLimit(limit, value);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxGetLimit(&now, limit);
 	if (result != CUDA_SUCCESS)
 		return result;
 	device->raised[limit] = MAX(now, value);
 	log_line("Client " SESSION_NAME " raised %s of device %u to %llu bytes, for everybody",
-		SESSION_NAME_ARGS(session),
-		limit == CU_LIMIT_STACK_SIZE         ? "the stack of a thread"
-		: limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "the heap"
-						     : "the buffer of printf",
-		device->ordinal, (unsigned long long)now);
+		SESSION_NAME_ARGS(session), limit_name(limit), device->ordinal,
+		(unsigned long long)now);
 	return CUDA_SUCCESS;
 }
 
+/* Wraps to 0 above the largest there is. */
+static uint64_t power_above(uint64_t value)
+{
+	uint64_t power = 1;
+
+	while (power && power < value)
+		power <<= 1;
+	return power;
+}
+
+static int64_t now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec;
+}
+
+/*
+ * Where there is no room for twice as much there may be for what was asked. But then a client
+ * could go on in small steps, or fail for ever: so whatever was refused is left alone for a while.
+ */
+static CUresult raise_stack(struct session *session, struct device *device, uint64_t value)
+{
+	uint64_t power = power_above(value);
+	CUresult result;
+
+	if (device->stack_refused && (!power || power >= device->stack_refused) &&
+		now_s() - device->stack_refused_s < REFUSED_S)
+		return device->stack_refusal;
+	if (!wait_for_standing(session)) {
+		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes: not while "
+			 "streams of others wait for their clients",
+			SESSION_NAME_ARGS(session), (unsigned long long)value);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	result = set_limit(session, device, CU_LIMIT_STACK_SIZE, power ? power : value);
+	if (result == CUDA_SUCCESS || result_is_fault(result))
+		return result;
+	device->stack_refused = power ? power : value;
+	device->stack_refusal = result;
+	if (power && power != value)
+		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, value);
+	device->stack_refused_s = now_s();
+	return result;
+}
+
+/* The lock may be held as long as kernels run: only others who raise wait for it. */
 CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limit, uint64_t value)
 {
 	struct device *device;
@@ -73,7 +124,9 @@ CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limi
 	device = place->device;
 	pthread_mutex_lock(&lock);
 	if (value > MAX(device->limits[limit], device->raised[limit]))
-		result = raise_limit(session, device, (CUlimit)limit, value);
+		result = limit == CU_LIMIT_STACK_SIZE
+				 ? raise_stack(session, device, value)
+				 : set_limit(session, device, (CUlimit)limit, value);
 	pthread_mutex_unlock(&lock);
 	return result;
 }

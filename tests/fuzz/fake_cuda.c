@@ -204,10 +204,25 @@ static CUresult set_current(CUcontext context)
 	return CUDA_SUCCESS;
 }
 
+static size_t limits[CU_LIMIT_MAX];
+
 static CUresult get_limit(size_t *value, CUlimit limit)
 {
-	*value = 1024;
-	return limit < CU_LIMIT_MAX ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	*value = limits[limit] ? limits[limit] : 1024;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_limit(CUlimit limit, size_t value)
+{
+	BEGIN();
+	fake_calls.limits_set++;
+	if (limit == CU_LIMIT_STACK_SIZE && fake_switches.stack_max &&
+		value > fake_switches.stack_max)
+		return CUDA_ERROR_INVALID_VALUE;
+	limits[limit] = value;
+	return CUDA_SUCCESS;
 }
 
 static CUresult priorities(int *least, int *greatest)
@@ -231,6 +246,7 @@ static void set_device_calls(void)
 	cuda.cuDevicePrimaryCtxSetFlags_v2 = set_flags;
 	cuda.cuCtxSetCurrent = set_current;
 	cuda.cuCtxGetLimit = get_limit;
+	cuda.cuCtxSetLimit = set_limit;
 	cuda.cuCtxGetStreamPriorityRange = priorities;
 }
 

@@ -28,11 +28,13 @@ struct fake_switches {
 	uint64_t memory;    /* bytes that cuMemCreate() may give; FAKE_MEMORY at first */
 	uint64_t blocked;   /* an address that cuMemAddressReserve() gives to nobody */
 	unsigned fail_next; /* CUresult of the next call that can fail; 0: none */
+	uint64_t stack_max; /* the largest stack of a thread; 0: any */
 };
 
 /* What was asked for, since the start. */
 struct fake_calls {
-	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations;
+	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
+		limits_set;
 	uint32_t last_param_sum; /* of the bytes of the last kernel's parameters */
 };
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Limits that clients raise, in small steps too, over the counting driver. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../../server/device.h"
+#include "../fuzz/session_harness.h"
+#include "../fuzz/fake_cuda.h"
+#include "send.h"
+
+#define KIB ((uint64_t)1 << 10)
+
+static int open_session(void **state)
+{
+	uint64_t heap, heap_size, granularity, limits[16];
+	int32_t least, greatest;
+
+	(void)state;
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	harness_open(false);
+	return send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) ==
+			       CUDA_SUCCESS
+		       ? 0
+		       : -1;
+}
+
+static int close_session(void **state)
+{
+	(void)state;
+	harness_close();
+	return 0;
+}
+
+static CUresult raise_stack(uint64_t value)
+{
+	return send_limit_raise(0, CU_LIMIT_STACK_SIZE, value);
+}
+
+static uint64_t stack(void)
+{
+	size_t value = 0;
+
+	assert_int_equal(cuda.cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	return value;
+}
+
+/* Before the others: what is raised stays. */
+static void test_small_steps(void **state)
+{
+	unsigned before = fake_calls.limits_set;
+
+	(void)state;
+	for (uint64_t value = KIB; value <= 64 * KIB; value += 16) {
+		assert_int_equal(raise_stack(value), CUDA_SUCCESS);
+		assert_true(stack() >= value && stack() < 2 * value);
+	}
+	assert_int_equal(fake_calls.limits_set - before, 6);
+	assert_int_equal(raise_stack(1), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 6);
+}
+
+/* Where there is no room for twice as much there is for what was asked; but not for steps. */
+static void test_little_room(void **state)
+{
+	unsigned before = fake_calls.limits_set;
+
+	(void)state;
+	fake_switches.stack_max = 100 * KIB;
+	assert_int_equal(raise_stack(90 * KIB), CUDA_SUCCESS);
+	assert_int_equal(stack(), 90 * KIB);
+	assert_int_equal(fake_calls.limits_set - before, 2);
+	for (uint64_t value = 90 * KIB; value <= 100 * KIB; value += 16)
+		assert_int_equal(raise_stack(value),
+			value == 90 * KIB ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake_calls.limits_set - before, 2);
+	assert_int_equal(stack(), 90 * KIB);
+
+	/* After a while one may ask again. */
+	device_get(0)->stack_refused_s -= 10;
+	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake_calls.limits_set - before, 3);
+	device_get(0)->stack_refused_s -= 10;
+	fake_switches.stack_max = 0;
+	assert_int_equal(raise_stack(100 * KIB), CUDA_SUCCESS);
+	assert_int_equal(stack(), 128 * KIB);
+	assert_int_equal(fake_calls.limits_set - before, 4);
+}
+
+/* The others hold up nobody, and are memory: as they were asked for. */
+static void test_heap(void **state)
+{
+	size_t now = 0;
+
+	(void)state;
+	assert_int_equal(
+		send_limit_raise(0, CU_LIMIT_MALLOC_HEAP_SIZE, 100000 * KIB), CUDA_SUCCESS);
+	assert_int_equal(cuda.cuCtxGetLimit(&now, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+	assert_int_equal(now, 100000 * KIB);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_small_steps, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_little_room, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_heap, open_session, close_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
