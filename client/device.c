@@ -12,6 +12,7 @@
 
 #include "context.h"
 #include "device.h"
+#include "eager.h"
 #include "send.h"
 #include "stream.h"
 #include "visible.h"
@@ -74,6 +75,7 @@ CUresult devices_init(void)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	eager_init();
 	for (unsigned i = 0; i < page->n_devices; i++)
 		memcpy(uuids[i], page->device[i].uuid, sizeof(uuids[i]));
 	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), (const uint8_t(*)[16])uuids,

@@ -250,9 +250,12 @@ CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function
 CUresult local_cuFuncLoad(CUfunction function)
 {
 	struct context *context;
+	struct kernel *kernel;
 	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return kernel_find_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	kernel = kernel_find_function(function);
+	/* Asking for its parameters makes the server's driver load it. */
+	return kernel ? kernel_measure(kernel) : CUDA_ERROR_INVALID_HANDLE;
 }

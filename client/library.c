@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "eager.h"
 #include "image.h"
 #include "image_send.h"
 #include "library.h"
@@ -115,6 +116,11 @@ CUresult library_load(const void *image, struct context *context, const struct j
 	result = image_send(joined ? joined : data, size, send_load, &(struct load){library, jit});
 	if (result != CUDA_SUCCESS) {
 		slab_give(&libraries, library);
+		return result;
+	}
+	result = eager_load(library);
+	if (result != CUDA_SUCCESS) {
+		library_unload(library);
 		return result;
 	}
 	*ret_library = library;

@@ -78,6 +78,12 @@ static inline CUresult kernel_measure(struct kernel *kernel)
 /* How many kernels there are in it. */
 CUresult library_count(struct library *library, unsigned *ret_count);
 
+/* Calls `visit' with the names of its first `n_max' kernels in the driver's order, until an error.
+ */
+CUresult library_each(struct library *library, unsigned n_max,
+	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg),
+	void *arg, unsigned *ret_n);
+
 /* Its first `n_max' kernels in the driver's order; a library with fewer fills fewer. */
 CUresult library_list(
 	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n);

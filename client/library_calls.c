@@ -9,6 +9,7 @@
  */
 
 #include "client.h"
+#include "eager.h"
 #include "image_file.h"
 #include "library.h"
 
@@ -24,8 +25,9 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 	void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
 	void **libraryOptionValues, unsigned int numLibraryOptions)
 {
+	/* Who wants code at once wants to know at once what is wrong with it, as of a module. */
+	struct jit jit = {.is_module = eager_is_wanted()};
 	struct library *loaded = NULL;
-	struct jit jit = {0};
 	CUresult result;
 
 	if (!library || !code || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
@@ -37,7 +39,8 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 	if (result == CUDA_SUCCESS)
 		result = jit_read(&jit, jitOptions, jitOptionsValues, numJitOptions);
 	if (result == CUDA_SUCCESS)
-		result = library_load(code, NULL, numJitOptions ? &jit : NULL, &loaded);
+		result = library_load(
+			code, NULL, numJitOptions || jit.is_module ? &jit : NULL, &loaded);
 	if (result == CUDA_SUCCESS)
 		*library = (CUlibrary)loaded;
 	return result;
@@ -205,11 +208,10 @@ CUresult local_cuModuleGetGlobal_v2(
 	return get_global(dptr, bytes, hmod, name);
 }
 
-/* The server's driver loads a function at its first use, as ours says here. */
 CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	*mode = CU_MODULE_LAZY_LOADING;
+	*mode = eager_is_wanted() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
 }

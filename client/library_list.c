@@ -15,49 +15,64 @@
 
 #define NAMES_BYTES 12288
 
-/* The kernels of some names, a NUL behind each; not more than `n_max'. */
-static CUresult find_names(struct library *library, const char *names, uint32_t size,
-	unsigned n_max, struct kernel **kernels, unsigned *ret_n)
+struct listing {
+	struct library *library;
+	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg);
+	void *arg;
+	unsigned n, n_max;
+};
+
+/* Some names, a NUL behind each. */
+static CUresult visit_names(struct listing *listing, const char *names, uint32_t size)
 {
 	const char *end = names + size;
-	unsigned n = 0;
 
 	if (size == 0 || end[-1] != 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	for (; names < end && n < n_max; names += strlen(names) + 1) {
-		CUresult result = library_kernel(library, names, &kernels[n]);
+	for (; names < end && listing->n < listing->n_max; names += strlen(names) + 1) {
+		CUresult result = listing->visit(listing->library, names, listing->n, listing->arg);
 
 		if (result != CUDA_SUCCESS)
 			return result;
-		n++;
+		listing->n++;
 	}
-	*ret_n = n;
 	return CUDA_SUCCESS;
+}
+
+CUresult library_each(struct library *library, unsigned n_max,
+	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg),
+	void *arg, unsigned *ret_n)
+{
+	struct listing listing = {library, visit, arg, 0, n_max};
+	_cleanup_free_ uint8_t *names = malloc(NAMES_BYTES);
+	uint32_t count = 0, size = 0;
+
+	if (!names)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	do {
+		CUresult result = send_library_names(
+			library_id(library), listing.n, &count, names, NAMES_BYTES, &size);
+
+		if (result == CUDA_SUCCESS && listing.n < count)
+			result = visit_names(&listing, (const char *)names, size);
+		if (result != CUDA_SUCCESS)
+			return result;
+	} while (listing.n < MIN(count, n_max));
+	*ret_n = listing.n;
+	return CUDA_SUCCESS;
+}
+
+static CUresult note_kernel(struct library *library, const char *name, unsigned i, void *arg)
+{
+	struct kernel **kernels = arg;
+
+	return library_kernel(library, name, &kernels[i]);
 }
 
 CUresult library_list(
 	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n)
 {
-	_cleanup_free_ uint8_t *names = malloc(NAMES_BYTES);
-	uint32_t count = 0, size = 0;
-	unsigned n = 0;
-
-	if (!names)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	do {
-		unsigned n_found = 0;
-		CUresult result = send_library_names(
-			library_id(library), n, &count, names, NAMES_BYTES, &size);
-
-		if (result == CUDA_SUCCESS && n < count)
-			result = find_names(library, (const char *)names, size, n_max - n,
-				kernels + n, &n_found);
-		if (result != CUDA_SUCCESS)
-			return result;
-		n += n_found;
-	} while (n < MIN(count, n_max));
-	*ret_n = n;
-	return CUDA_SUCCESS;
+	return library_each(library, n_max, note_kernel, kernels, ret_n);
 }
 
 CUresult library_count(struct library *library, unsigned *ret_count)
