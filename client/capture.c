@@ -12,6 +12,7 @@
 
 #include "compat.h"
 #include "client.h"
+#include "graph_memory.h"
 #include "recording.h"
 
 uint32_t captures_running;
@@ -166,30 +167,60 @@ CUresult capture_look_wait_close(struct stream *stream, struct event *event, boo
 	return *ret_captures ? CUDA_SUCCESS : result;
 }
 
-CUresult capture_task(struct stream *stream, struct task *task)
+/* Under the lock. Takes `task', on failure too. */
+static CUresult add_task(struct stream *stream, struct task *task)
 {
-	struct capture_point *point;
-	struct graph_node *node = NULL;
+	struct capture_point *point = stream->capture;
+	struct graph_node *node;
 	CUresult result;
 
-	GRAPHS_LOCKED;
-	point = stream->capture;
 	if (!point || point->recording->is_invalid) {
 		task_fini(task);
 		return point ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_ILLEGAL_STATE;
 	}
-	result = node_new(point->recording->graph, task, &node);
-	for (size_t i = 0; i < point->n_tips && result == CUDA_SUCCESS; i++)
-		result = node_depend(node, (struct graph_node *)point->tips[i], &point->data[i]);
-	if (result != CUDA_SUCCESS) {
-		if (node)
-			node_free(node);
+	result = node_add(
+		point->recording->graph, task, point->tips, point->data, point->n_tips, &node);
+	if (result != CUDA_SUCCESS)
 		return result;
-	}
 	point->tips[0] = (CUgraphNode)node; /* there is always room for one */
 	point->data[0] = (CUgraphEdgeData){0};
 	point->n_tips = 1;
 	return CUDA_SUCCESS;
+}
+
+CUresult capture_task(struct stream *stream, struct task *task)
+{
+	GRAPHS_LOCKED;
+	return add_task(stream, task);
+}
+
+CUresult capture_alloc(
+	struct stream *stream, CUdevice ordinal, uint64_t size, uint64_t *ret_address)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = size};
+	struct task task;
+	CUresult result;
+
+	params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	params.poolProps.location.id = ordinal;
+	GRAPHS_LOCKED;
+	result = task_memory_alloc(&params, &task);
+	if (result == CUDA_SUCCESS)
+		result = add_task(stream, &task);
+	if (result == CUDA_SUCCESS)
+		*ret_address = graph_memory_address(task.memory);
+	return result;
+}
+
+CUresult capture_free(struct stream *stream, uint64_t address)
+{
+	struct task task;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	result = task_memory_free(address, &task);
+	return result == CUDA_SUCCESS ? add_task(stream, &task) : result;
 }
 
 CUresult capture_kernel(struct stream *stream, const struct launch *launch, struct kernel *kernel,

@@ -51,6 +51,9 @@ CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_
 CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *given);
 CUresult capture_fill(struct stream *stream, const struct fill *fill);
 CUresult capture_memory_ops(struct stream *stream, const struct memory_op *ops, uint32_t n_ops);
+CUresult capture_alloc(
+	struct stream *stream, CUdevice ordinal, uint64_t size, uint64_t *ret_address);
+CUresult capture_free(struct stream *stream, uint64_t address);
 CUresult capture_host(struct stream *stream, CUhostFn function, void *data);
 
 /* Takes `task', on failure too. */

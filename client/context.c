@@ -11,6 +11,7 @@
 #include "context.h"
 #include "event.h"
 #include "exec.h"
+#include "graph_memory.h"
 #include "library.h"
 #include "memory.h"
 #include "stream.h"
@@ -70,6 +71,7 @@ void context_end(struct context *context)
 	}
 	__atomic_store_n(&context->is_active, 0, __ATOMIC_RELEASE);
 	execs_end_context(context);
+	graph_memories_end_context(context);
 	modules_end_context(context);
 	events_end_context(context);
 	textures_end_context(context);

@@ -149,6 +149,28 @@ CUresult event_open(struct context *context, const uint64_t token[2], CUevent *r
 	return CUDA_SUCCESS;
 }
 
+CUresult event_between(struct stream *first, struct stream *second)
+{
+	struct event *event = event_new(first->context, CU_EVENT_DISABLE_TIMING);
+	uint64_t mark;
+	CUresult result;
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_event_create(slab_id(&events, event), event->flags);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&events, event);
+		return result;
+	}
+	result = timeline_record(first, slab_id(&events, event), &mark);
+	if (result == CUDA_SUCCESS)
+		result = send_event_wait(stream_id(second), slab_id(&events, event));
+	if (result == CUDA_SUCCESS)
+		stream_issued(second);
+	(void)event_end(event);
+	return result;
+}
+
 CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	struct context *context;

@@ -34,6 +34,9 @@ void event_recorded(struct event *event, uint64_t serial, struct stream *stream,
 /* An event of another process, of that token. */
 CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle);
 
+/* Has work to come on `second' wait for what `first' has now. */
+CUresult event_between(struct stream *first, struct stream *second);
+
 /* Ends the events of a context that goes. */
 void events_end_context(struct context *context);
 

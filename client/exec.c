@@ -63,6 +63,18 @@ struct graph_node *exec_node(const struct exec *exec, CUgraphNode handle)
 		       : NULL;
 }
 
+bool exec_is_of(uint64_t graph, const struct exec *but)
+{
+	for (unsigned i = 0; i < execs.n_ever; i++) {
+		const struct exec *exec =
+			exec_find((CUgraphExec)(execs.base + i * sizeof(struct exec)));
+
+		if (exec && exec != but && exec->source == graph)
+			return true;
+	}
+	return false;
+}
+
 static int compare_names(const void *a, const void *b)
 {
 	const struct exec_name *one = a, *other = b;
@@ -98,6 +110,7 @@ static void exec_free(struct exec *exec)
 	for (uint32_t i = 0; i < exec->n_bounces; i++)
 		if (memory_remove(exec->bounces[i].allocated, MEMORY_KIND(MEMORY_PINNED), &range))
 			(void)send_host_free(exec->bounces[i].allocated);
+	graph_launch_fini(&exec->memory);
 	graph_free(exec->image);
 	free(exec->names);
 	free(exec->calls);
@@ -127,6 +140,12 @@ static void reap(void)
 			link = &exec->next;
 		}
 	}
+}
+
+void execs_reap(void)
+{
+	GRAPHS_LOCKED;
+	reap();
 }
 
 static void exec_end(struct exec *exec)
@@ -168,6 +187,8 @@ static CUresult make(struct exec *exec, const struct graph *graph, CUgraphNode *
 	graph_set_private(exec->image, true);
 	result = name_nodes(exec);
 	if (result == CUDA_SUCCESS)
+		result = graph_launch_of(exec->image, &exec->memory);
+	if (result == CUDA_SUCCESS)
 		result = exec_send(exec, &error);
 	if (result != CUDA_SUCCESS) {
 		*ret_error = original_of(graph, error);
@@ -194,10 +215,14 @@ static CUresult instantiate(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		return refuse("cuGraphInstantiate", "graphs cannot be launched by kernels");
+	/* There is one place for what it allocates. */
+	if (graph->is_moved || (graph->has_memory && exec_is_of(graph->unique, NULL)))
+		return CUDA_ERROR_INVALID_VALUE;
 	exec = slab_take(&execs);
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	exec->context = context;
+	exec->source = graph->unique;
 	exec->flags = flags;
 	result = make(exec, graph, ret_error);
 	if (result != CUDA_SUCCESS) {
@@ -320,11 +345,15 @@ static CUresult launch(CUgraphExec handle, struct stream *stream)
 	exec = exec_find(handle);
 	if (!exec || stream->device != exec->context->device->index)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = post(exec, stream);
+	result = graph_launch_check(&exec->memory, stream,
+		exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+	if (result == CUDA_SUCCESS)
+		result = post(exec, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	timeline_note(stream, &exec->mark);
 	exec->stream = stream;
+	graph_launch_done(&exec->memory, stream, exec->mark);
 	return exec->records ? note_events(exec, stream) : CUDA_SUCCESS;
 }
 

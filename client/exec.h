@@ -7,7 +7,7 @@
  * in the server by number. Under the lock of all graphs.
  */
 
-#include "graph.h"
+#include "graph_memory.h"
 #include "parts.h"
 
 /* A part of a node that this process does; the GPU asks for it by a number. */
@@ -39,7 +39,9 @@ struct exec {
 	cuuint64_t flags;
 	struct exec_name *names; /* rising */
 	size_t n_names;
-	bool records; /* events */
+	bool records;               /* events */
+	uint64_t source;            /* struct graph::unique of what it is made from */
+	struct graph_launch memory; /* what a launch allocates and frees */
 	struct exec_call *calls;
 	uint32_t n_calls, n_calls_room;
 	struct exec_bounce *bounces;
@@ -56,6 +58,12 @@ uint32_t exec_id(const struct exec *exec);
 
 /* What a node of the graph that it was made from is in it; NULL: nothing. */
 struct graph_node *exec_node(const struct exec *exec, CUgraphNode handle);
+
+/* Whether one is made from that graph; NULL is fine as the one that does not count. */
+bool exec_is_of(uint64_t graph, const struct exec *but);
+
+/* Gives back what is left of destroyed ones that have ended. Takes the lock. */
+void execs_reap(void);
 
 /* Ends those of a context that goes. */
 void execs_end_context(const struct context *context);

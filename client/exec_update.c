@@ -80,7 +80,8 @@ static CUresult set(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!node || node->task.type != type || !can_be(&node->task, task, true)) {
+	if (!node || node->task.type != type || task_is_memory(task) ||
+		!can_be(&node->task, task, true)) {
 		task_fini(task);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -338,6 +339,9 @@ static bool task_is(const struct task *one, const struct task *other)
 	switch (one->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return kernel_is(&one->kernel, &other->kernel);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return one->memory == other->memory;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		return true;
@@ -374,9 +378,25 @@ static CUresult send_changes(struct update *update, struct exec *exec, const str
 	return result;
 }
 
+/* What its nodes allocate now is another graph's, also where not all have been changed. */
+static CUresult take_memory(
+	struct exec *exec, struct graph *image, const struct graph *graph, CUresult result)
+{
+	struct graph_launch launch;
+	CUresult noted;
+
+	image->has_memory = true;
+	if (image == exec->image)
+		exec->source = graph->unique;
+	noted = graph_launch_of(exec->image, &launch);
+	graph_launch_fini(&exec->memory);
+	exec->memory = launch;
+	return result == CUDA_SUCCESS ? noted : result;
+}
+
 /* The new graph's nodes and those of the image, or of a child of it. */
-static CUresult update_all(struct update *update, struct exec *exec, const struct graph *image,
-	const struct graph *graph)
+static CUresult update_all(
+	struct update *update, struct exec *exec, struct graph *image, const struct graph *graph)
 {
 	CUresult result;
 
@@ -384,6 +404,8 @@ static CUresult update_all(struct update *update, struct exec *exec, const struc
 	if (!graphs_match(update, image, graph))
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	result = send_changes(update, exec, image, graph);
+	if (graph->has_memory || image->has_memory)
+		result = take_memory(exec, image, graph, result);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	update->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
@@ -403,7 +425,8 @@ CUresult local_cuGraphExecUpdate_v2(
 	GRAPHS_LOCKED;
 	exec = exec_find(hGraphExec);
 	graph = graph_find(hGraph);
-	if (exec && graph)
+	if (exec && graph && !graph->is_moved &&
+		!(graph->has_memory && exec_is_of(graph->unique, exec)))
 		result = update_all(&update, exec, exec->image, graph);
 	*resultInfo = (CUgraphExecUpdateResultInfo){
 		.result = update.result,
@@ -440,7 +463,7 @@ CUresult local_cuGraphExecChildGraphNodeSetParams(
 	exec = exec_find(hGraphExec);
 	graph = graph_find(childGraph);
 	node = exec ? exec_node(exec, hNode) : NULL;
-	if (!graph || !node || node->task.type != CU_GRAPH_NODE_TYPE_GRAPH)
+	if (!graph || !node || node->task.type != CU_GRAPH_NODE_TYPE_GRAPH || graph->has_memory)
 		return CUDA_ERROR_INVALID_VALUE;
 	return update_all(&update, exec, node->task.child, graph) == CUDA_SUCCESS
 		       ? CUDA_SUCCESS

@@ -12,6 +12,7 @@
 
 #include "compat.h"
 #include "graph.h"
+#include "graph_memory.h"
 #include "wire.h"
 
 static struct slab graphs = {
@@ -60,6 +61,7 @@ CUresult graph_new(struct graph **ret_graph)
 
 	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	graph->unique = ++last_unique;
 	*ret_graph = graph;
 	return CUDA_SUCCESS;
 }
@@ -206,6 +208,29 @@ void node_free(struct graph_node *node)
 	node_drop(node);
 }
 
+CUresult node_add(struct graph *graph, struct task *task, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node)
+{
+	struct graph_node *node = NULL;
+	CUresult result = node_new(graph, task, &node);
+
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		struct graph_node *on = node_find(dependencies[i]);
+
+		result = on ? node_depend(node, on, data ? &data[i] : NULL)
+			    : CUDA_ERROR_INVALID_VALUE;
+	}
+	if (result == CUDA_SUCCESS)
+		result = node_settle_memory(node);
+	if (result != CUDA_SUCCESS) {
+		if (node)
+			node_free(node);
+		return result;
+	}
+	*ret_node = node;
+	return CUDA_SUCCESS;
+}
+
 /* In a table by the originals' numbers, which rise. */
 static struct graph_node *find_among(struct graph_node *const *clones, size_t n, uint64_t original)
 {
@@ -270,6 +295,7 @@ CUresult graph_clone(const struct graph *graph, struct graph **ret_clone)
 	if (result != CUDA_SUCCESS)
 		return result;
 	clone->is_private = graph->is_private;
+	clone->has_memory = graph->has_memory;
 	result = clone_into(graph, clone);
 	if (result != CUDA_SUCCESS) {
 		graph_free(clone);
@@ -277,6 +303,17 @@ CUresult graph_clone(const struct graph *graph, struct graph **ret_clone)
 	}
 	*ret_clone = clone;
 	return CUDA_SUCCESS;
+}
+
+void graph_move(struct graph *graph, struct graph_node *to)
+{
+	graph_free(to->task.child);
+	to->task.child = graph;
+	graph->parent = to;
+	graph->is_moved = true;
+	for (struct graph *outer = to->graph; outer && graph->has_memory;
+		outer = outer->parent ? outer->parent->graph : NULL)
+		outer->has_memory = true;
 }
 
 struct graph_node *graph_find_clone(const struct graph *graph, uint64_t original)

@@ -26,6 +26,7 @@ struct graph_node {
 	struct graph *graph; /* not owned */
 	struct graph_node *next, *previous;
 	uint64_t unique;           /* never given twice; rises with the order of making */
+	uint64_t walked;           /* number of the last walk that came by */
 	uint64_t original;         /* of the node that it is a clone of; 0: of none */
 	struct edge *before;       /* what it waits for; owned, as the next */
 	struct graph_node **after; /* what waits for it */
@@ -44,8 +45,11 @@ struct user_reference {
 
 struct graph {
 	struct slab_head slab;
+	uint64_t unique;           /* never given twice, to a node neither */
 	struct graph_node *parent; /* whose child it is; NULL: nobody's */
 	bool is_private;           /* of an executable graph: no handle for the program */
+	bool is_moved;             /* a child that was not copied */
+	bool has_memory;           /* nodes that allocate or free, it or a child of it */
 	struct graph_node *first, *last;
 	size_t n_nodes;
 	struct user_reference *references; /* owned */
@@ -66,6 +70,9 @@ struct graph_node *node_find(CUgraphNode handle);
 CUresult graph_new(struct graph **ret_graph);
 void graph_free(struct graph *graph); /* NULL is fine */
 
+/* Makes a graph of nobody's the child of a node that has another, which goes. */
+void graph_move(struct graph *graph, struct graph_node *to);
+
 /* Copies nodes, edges and children; each clone knows its original. */
 CUresult graph_clone(const struct graph *graph, struct graph **ret_clone);
 
@@ -77,6 +84,10 @@ struct graph_node *graph_next(const struct graph *graph, struct graph_node *node
 
 /* Whether the program can have handles of it, its children, and their nodes. */
 void graph_set_private(struct graph *graph, bool is_private);
+
+/* A node with its edges. Takes `task', on failure too. */
+CUresult node_add(struct graph *graph, struct task *task, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node);
 
 /* Takes `task', on failure too. */
 CUresult node_new(struct graph *graph, struct task *task, struct graph_node **ret_node);

@@ -48,6 +48,8 @@ CUresult local_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	graph = graph_find(originalGraph);
 	if (!phGraphClone || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph->has_memory)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	result = graph_clone(graph, &clone);
 	if (result == CUDA_SUCCESS)
 		*phGraphClone = (CUgraph)clone;
@@ -81,6 +83,9 @@ CUresult local_cuGraphDestroyNode(CUgraphNode hNode)
 	node = node_find(hNode);
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* What it allocates was laid out by its nodes and edges. */
+	if (node->graph->has_memory)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	node_free(node);
 	return CUDA_SUCCESS;
 }
@@ -292,6 +297,8 @@ CUresult local_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *f
 	GRAPHS_LOCKED;
 	if (!edges_are_of(graph_find(hGraph), from, to, numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (numDependencies > 0 && graph_find(hGraph)->has_memory)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < numDependencies; i++)
 		are_there = node_undepend((struct graph_node *)to[i],
 				    (const struct graph_node *)from[i],

@@ -30,6 +30,10 @@ static const char *type_name(CUgraphNodeType type)
 		return "EVENT_RECORD";
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return "BATCH_MEM_OP";
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return "MEM_ALLOC";
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return "MEM_FREE";
 	default:
 		return "EMPTY";
 	}

@@ -11,14 +11,14 @@
 
 #include "client.h"
 #include "event.h"
-#include "graph.h"
+#include "exec.h"
 
 /* Takes `task' if there is one; `result' is that of its making. */
-static CUresult node_add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, CUresult result, struct task *task)
 {
 	struct graph *graph = graph_find(handle);
-	struct graph_node *node = NULL;
+	struct graph_node *node;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -26,20 +26,10 @@ static CUresult node_add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNod
 		task_fini(task);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	result = node_new(graph, task, &node);
-	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct graph_node *on = node_find(dependencies[i]);
-
-		result = on ? node_depend(node, on, data ? &data[i] : NULL)
-			    : CUDA_ERROR_INVALID_VALUE;
-	}
-	if (result != CUDA_SUCCESS) {
-		if (node)
-			node_free(node);
-		return result;
-	}
-	*ret_node = (CUgraphNode)node;
-	return CUDA_SUCCESS;
+	result = node_add(graph, task, dependencies, data, n, &node);
+	if (result == CUDA_SUCCESS)
+		*ret_node = (CUgraphNode)node;
+	return result;
 }
 
 static struct graph_node *find(CUgraphNode handle, CUgraphNodeType type)
@@ -56,7 +46,8 @@ static CUresult set(CUgraphNode handle, CUgraphNodeType type, CUresult result, s
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!node) {
+	/* What is allocated where is settled when the node is added. */
+	if (!node || task_is_memory(task)) {
 		task_fini(task);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -81,7 +72,7 @@ CUresult local_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct task task;
 
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_kernel(nodeParams, &task), &task);
 }
 
@@ -197,7 +188,7 @@ CUresult local_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_copy(copyParams, &task), &task);
 }
 
@@ -229,7 +220,7 @@ CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_fill(memsetParams, &task), &task);
 }
 
@@ -270,7 +261,7 @@ CUresult local_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct task task;
 
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_host(nodeParams, &task), &task);
 }
 
@@ -301,7 +292,7 @@ CUresult local_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph
 	struct task task;
 
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_memory_ops(nodeParams, &task), &task);
 }
 
@@ -337,8 +328,7 @@ CUresult local_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
 
 	GRAPHS_LOCKED;
-	return node_add(
-		phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &task);
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &task);
 }
 
 CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -347,7 +337,7 @@ CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGrap
 	struct task task;
 
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &task), &task);
 }
 
@@ -357,7 +347,7 @@ CUresult local_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct task task;
 
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &task), &task);
 }
 
@@ -401,6 +391,56 @@ CUresult local_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
 	return set_event(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 
+CUresult local_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	result = add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_memory_alloc(nodeParams, &task), &task);
+	if (result == CUDA_SUCCESS)
+		nodeParams->dptr = graph_memory_address(task.memory);
+	return result;
+}
+
+CUresult local_cuGraphMemAllocNodeGetParams(
+	CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+	if (!node || !params_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params_out = node->task.memory->params;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_memory_free(dptr, &task), &task);
+}
+
+CUresult local_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE);
+	if (!node || !dptr_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*dptr_out = graph_memory_address(node->task.memory);
+	return CUDA_SUCCESS;
+}
+
 CUresult local_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
 {
@@ -411,7 +451,7 @@ CUresult local_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph
 	if (hGraph == childGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	params.graph.graph = childGraph;
-	return node_add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		task_any(&params, &task), &task);
 }
 
@@ -427,15 +467,51 @@ CUresult local_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph
 	return CUDA_SUCCESS;
 }
 
+static bool is_within(const struct graph *graph, const struct graph *outer)
+{
+	while (graph && graph != outer)
+		graph = graph->parent ? graph->parent->graph : NULL;
+	return graph;
+}
+
+/* The graph itself becomes a child, where the node could be added. */
+static CUresult add_moved(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, CUgraph child_handle)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	struct graph *child = graph_find(child_handle);
+	CUresult result;
+
+	if (!child || child->parent || is_within(graph_find(handle), child) ||
+		(child->has_memory && exec_is_of(child->unique, NULL)))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_new(&task.child);
+	if (result == CUDA_SUCCESS)
+		result = add(ret_node, handle, dependencies, data, n, result, &task);
+	if (result == CUDA_SUCCESS)
+		graph_move(child, (struct graph_node *)*ret_node);
+	return result;
+}
+
 CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
 	struct task task;
+	CUresult result;
 
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
 	GRAPHS_LOCKED;
-	return node_add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+	if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		nodeParams->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+		return add_moved(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+			nodeParams->graph.graph);
+	result = add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
 		task_any(nodeParams, &task), &task);
+	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		nodeParams->alloc.dptr = graph_memory_address(task.memory);
+	return result;
 }
 
 CUresult local_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,

@@ -11,6 +11,7 @@
 
 #include "capture.h"
 #include "client.h"
+#include "graph_memory.h"
 #include "ipc.h"
 #include "log.h"
 #include "memory.h"
@@ -173,7 +174,8 @@ static bool memory_take(
 	pthread_mutex_lock(&mirror_lock);
 	while (!is_found && (range = mirror_next(&mirror, *at))) {
 		*at = range->address + 1;
-		is_found = context ? range->context == context && range->kind != MEMORY_VARIABLE
+		is_found = context ? range->context == context && range->kind != MEMORY_VARIABLE &&
+					     range->kind != MEMORY_GRAPH
 				   : range->owner == owner;
 		if (!is_found)
 			continue;
@@ -281,6 +283,8 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 	result = streams_wait_device(range.context->device->index);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (range.kind == MEMORY_GRAPH)
+		return graph_memory_free(address, NULL);
 	if (!memory_remove(address, kinds, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = give_back(&range);
@@ -297,7 +301,7 @@ CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |
-					 MEMORY_KIND(MEMORY_MANAGED));
+					 MEMORY_KIND(MEMORY_MANAGED) | MEMORY_KIND(MEMORY_GRAPH));
 }
 
 CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)

@@ -14,6 +14,7 @@ struct stream;
 enum memory_kind {
 	MEMORY_ALLOCATED,  /* cuMemAlloc(): the program frees it */
 	MEMORY_POOLED,     /* cuMemAllocAsync(): the same, in the order of a stream if it likes */
+	MEMORY_GRAPH,      /* a graph's node allocates it: stays as long as the node */
 	MEMORY_VARIABLE,   /* of a library: goes with it */
 	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory at one address with the GPU's */
 	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
@@ -30,7 +31,7 @@ struct memory_range {
 	uint64_t address;
 	uint64_t size;
 	struct context *context;
-	const void *owner; /* the library of a variable; not owned */
+	const void *owner; /* the library of a variable, a graph's slot; not owned */
 	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
 	struct piece *piece;
 	struct allocation *allocation; /* of a mapping; not owned */

@@ -29,6 +29,11 @@ static bool has_host_pointer(const struct memory_range *range)
 	return is_host(range) || range->kind == MEMORY_MANAGED;
 }
 
+static bool is_of_pool(const struct memory_range *range)
+{
+	return range->kind == MEMORY_POOLED || range->kind == MEMORY_GRAPH;
+}
+
 static CUdevice ordinal_of(const struct memory_range *range)
 {
 	if (range->kind == MEMORY_MAPPED)
@@ -80,7 +85,7 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		/* What is mapped, or comes from a pool, belongs to no context. */
-		*ret_value = range->kind == MEMORY_POOLED ? 0 : (uintptr_t)range->context;
+		*ret_value = is_of_pool(range) ? 0 : (uintptr_t)range->context;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*ret_value = range->kind == MEMORY_REGISTERED ? 0 : ptr;
@@ -199,6 +204,6 @@ CUresult local_cuPointerSetAttribute(
 		return link_check(&server);
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	return range.kind == MEMORY_POOLED || range.kind == MEMORY_MAPPED ? CUDA_ERROR_NOT_SUPPORTED
-									  : CUDA_SUCCESS;
+	return is_of_pool(&range) || range.kind == MEMORY_MAPPED ? CUDA_ERROR_NOT_SUPPORTED
+								 : CUDA_SUCCESS;
 }

@@ -23,7 +23,7 @@
 uint32_t pools_unsettled; /* atomic: some pool has more than it is to hold */
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pool *pools, *plain[DEVICES_MAX], *defaults[DEVICES_MAX];
+static struct pool *pools, *plain[DEVICES_MAX], *defaults[DEVICES_MAX], *of_graphs[DEVICES_MAX];
 static struct slab pool_slab = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.object_size = sizeof(struct pool),
@@ -40,6 +40,9 @@ static struct pool *new_locked(struct device *device, CUdevice ordinal, enum poo
 	pool->device = device;
 	pool->ordinal = ordinal;
 	pool->threshold = kind == POOL_PLAIN ? PLAIN_KEPT : 0;
+	/* The next launch wants as much again; the program trims it. */
+	if (kind == POOL_GRAPH)
+		pool->threshold = UINT64_MAX;
 	for (unsigned i = 0; i < POOL_REUSES; i++)
 		pool->reuse[i] = 1;
 	heap_init(&pool->heap);
@@ -83,11 +86,16 @@ struct pool *pool_default(struct device *device, CUdevice ordinal)
 	return pool_once(&defaults[device->index], device, ordinal, POOL_DEFAULT);
 }
 
+struct pool *pool_graph(struct device *device, CUdevice ordinal)
+{
+	return pool_once(&of_graphs[device->index], device, ordinal, POOL_GRAPH);
+}
+
 struct pool *pool_find(CUmemoryPool handle)
 {
 	struct pool *pool = slab_find(&pool_slab, handle);
 
-	if (!pool || pool->kind == POOL_PLAIN ||
+	if (!pool || pool->kind == POOL_PLAIN || pool->kind == POOL_GRAPH ||
 		__atomic_load_n(&pool->is_destroyed, __ATOMIC_RELAXED))
 		return NULL;
 	return pool;
@@ -275,6 +283,11 @@ void pool_free(struct pool *pool, struct piece *piece, struct stream *stream)
 
 	if (stream)
 		timeline_cover(stream, &mark);
+	pool_free_at(pool, piece, stream, mark);
+}
+
+void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t mark)
+{
 	pthread_mutex_lock(&pool_lock);
 	pool->used -= piece->size;
 	heap_give(&pool->heap, piece, stream, mark);

@@ -20,6 +20,7 @@ enum pool_kind {
 	POOL_PLAIN,   /* of cuMemAlloc() */
 	POOL_DEFAULT, /* of a device */
 	POOL_CREATED,
+	POOL_GRAPH, /* of what graphs allocate on a device */
 };
 
 struct pool {
@@ -44,6 +45,7 @@ struct pool_size {
 /* The pools that each device has. NULL: no memory. */
 struct pool *pool_plain(struct device *device, CUdevice ordinal);
 struct pool *pool_default(struct device *device, CUdevice ordinal);
+struct pool *pool_graph(struct device *device, CUdevice ordinal);
 
 /* NULL: no memory. */
 struct pool *pool_new(struct device *device, CUdevice ordinal, enum pool_kind kind);
@@ -63,6 +65,9 @@ CUresult pool_alloc(
 
 /* Free when what is on `stream' now is done; NULL: now. */
 void pool_free(struct pool *pool, struct piece *piece, struct stream *stream);
+
+/* Free when the stream has come to that mark; NULL: now. */
+void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t mark);
 
 /* Gives back what is free until `size_kept' bytes are left; never fewer. */
 void pool_trim(struct pool *pool, uint64_t size_kept);

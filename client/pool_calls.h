@@ -12,4 +12,7 @@
  */
 struct pool *pool_current(struct device *device, CUdevice ordinal);
 
+/* Of what a graph's node allocates, as it is described. */
+CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **ret_pool);
+
 #endif

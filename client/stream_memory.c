@@ -11,36 +11,36 @@
 
 #include "capture.h"
 #include "client.h"
+#include "graph_memory.h"
 #include "ipc.h"
 #include "memory.h"
 #include "pool.h"
 #include "pool_calls.h"
-#include "route.h"
 #include "stream.h"
 
-static CUresult enter(CUstream handle, struct context **ret_context, struct stream **ret_stream)
+static CUresult enter(CUstream handle, struct context **ret_context, struct stream **ret_stream,
+	bool *ret_captures)
 {
 	CUresult result = context_enter(ret_context);
-	bool captures = false;
 
+	*ret_captures = false;
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(*ret_context, handle, ret_stream);
 	if (result == CUDA_SUCCESS)
-		result = capture_look(*ret_stream, &captures);
-	if (unlikely(captures)) {
-		(void)capture_forbid(*ret_stream);
-		return refuse("cuMemAllocAsync", "graphs cannot allocate memory yet");
-	}
+		result = capture_look(*ret_stream, ret_captures);
 	return result;
 }
 
 /* `pool' NULL: the current one of the stream's device. */
-static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, struct context *context,
-	struct stream *stream)
+static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
 {
-	struct memory_range range = {.context = context};
-	CUresult result;
+	struct memory_range range = {0};
+	struct stream *stream = NULL;
+	bool captures;
+	CUresult result = enter(handle, &range.context, &stream, &captures);
 
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (!ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Unlike cuMemAlloc(), nothing may be asked for. */
@@ -49,12 +49,17 @@ static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, struct c
 		return CUDA_SUCCESS;
 	}
 	if (!pool)
-		pool = pool_current(context->device, context->ordinal);
+		pool = pool_current(range.context->device, range.context->ordinal);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = device_open(pool->device);
-	if (result == CUDA_SUCCESS)
-		result = memory_alloc(pool, size, MEMORY_POOLED, stream, &range);
+	/* Only what the pool is of is the graph's. */
+	if (unlikely(captures)) {
+		result = capture_alloc(stream, pool->ordinal, size, &range.address);
+	} else {
+		result = device_open(pool->device);
+		if (result == CUDA_SUCCESS)
+			result = memory_alloc(pool, size, MEMORY_POOLED, stream, &range);
+	}
 	if (result == CUDA_SUCCESS)
 		*ptr = range.address;
 	return result;
@@ -62,11 +67,7 @@ static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, struct c
 
 CUresult local_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	struct context *context;
-	struct stream *stream = NULL;
-	CUresult result = enter(hStream, &context, &stream);
-
-	return result == CUDA_SUCCESS ? alloc(dptr, bytesize, NULL, context, stream) : result;
+	return alloc(dptr, bytesize, NULL, hStream);
 }
 
 CUresult local_cuMemAllocFromPoolAsync(
@@ -74,12 +75,11 @@ CUresult local_cuMemAllocFromPoolAsync(
 {
 	struct pool *found = pool_find(pool);
 	struct context *context;
-	struct stream *stream = NULL;
-	CUresult result = enter(hStream, &context, &stream);
+	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return found ? alloc(dptr, bytesize, found, context, stream) : CUDA_ERROR_INVALID_VALUE;
+	return found ? alloc(dptr, bytesize, found, hStream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Takes what cuMemAlloc() gave as well. */
@@ -88,13 +88,16 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	struct memory_range range;
 	struct context *context;
 	struct stream *stream = NULL;
-	CUresult result = enter(hStream, &context, &stream);
+	bool captures;
+	CUresult result = enter(hStream, &context, &stream, &captures);
 
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
+	if (unlikely(captures))
+		return capture_free(stream, dptr);
 	if (!memory_remove(
 		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))
-		return CUDA_ERROR_INVALID_VALUE;
+		return graph_memory_free(dptr, stream);
 	if (unlikely(range.kind == MEMORY_ALLOCATED && (range.flags & MEMORY_EXPORTED))) {
 		result = streams_wait_device(range.context->device->index);
 		if (result != CUDA_SUCCESS || !ipc_may_free(&range))

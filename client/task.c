@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "event.h"
-#include "graph.h"
+#include "graph_memory.h"
 #include "memory.h"
 #include "task.h"
 #include "wire.h"
@@ -38,6 +38,10 @@ void task_fini(struct task *task)
 		break;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		graph_free(task->child);
+		break;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		graph_memory_unref(task->memory);
 		break;
 	default:
 		break;
@@ -183,6 +187,8 @@ CUresult task_dup(const struct task *from, struct task *ret_task)
 	} else if (from->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 		ret_task->child = NULL;
 		result = graph_clone(from->child, &ret_task->child);
+	} else if (task_is_memory(from)) {
+		graph_memory_ref(from->memory);
 	}
 	if (result != CUDA_SUCCESS)
 		task_fini(ret_task);

@@ -13,6 +13,7 @@
 
 struct event;
 struct graph;
+struct graph_memory;
 
 struct task_kernel {
 	struct kernel *kernel;
@@ -55,9 +56,16 @@ struct task {
 		struct task_host host;
 		struct task_memory_ops memory_ops;
 		struct task_event event;
-		struct graph *child; /* owned */
+		struct graph *child;         /* owned */
+		struct graph_memory *memory; /* a reference: allocated, or freed */
 	};
 };
+
+static inline bool task_is_memory(const struct task *task)
+{
+	return task->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	       task->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
 
 void task_fini(struct task *task);
 CUresult task_dup(const struct task *from, struct task *ret_task);
@@ -76,6 +84,8 @@ CUresult task_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task)
 CUresult task_host(const CUDA_HOST_NODE_PARAMS *params, struct task *ret_task);
 CUresult task_memory_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct task *ret_task);
 CUresult task_event(CUgraphNodeType type, CUevent event, struct task *ret_task);
+CUresult task_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct task *ret_task);
+CUresult task_memory_free(CUdeviceptr address, struct task *ret_task);
 
 /* Any of those, an empty one, or a child graph. */
 CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task);

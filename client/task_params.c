@@ -12,8 +12,9 @@
 
 #include "client.h"
 #include "event.h"
-#include "graph.h"
+#include "graph_memory.h"
 #include "memory_op.h"
+#include "pool_calls.h"
 #include "route.h"
 
 /* Room for what the kernel needs; more than the driver's limit no kernel has. */
@@ -138,12 +139,37 @@ CUresult task_event(CUgraphNodeType type, CUevent handle, struct task *ret_task)
 	return CUDA_SUCCESS;
 }
 
+CUresult task_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct task *ret_task)
+{
+	struct context *context;
+	struct pool *pool;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!params || params->bytesize == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = pool_of_graph(params, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	return graph_memory_new(context, pool, params, &ret_task->memory);
+}
+
+CUresult task_memory_free(CUdeviceptr address, struct task *ret_task)
+{
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
+	return graph_memory_at(address, &ret_task->memory);
+}
+
 static CUresult task_child(CUgraph handle, struct task *ret_task)
 {
 	const struct graph *graph = graph_find(handle);
 
 	if (!graph)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph->has_memory)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_GRAPH};
 	return graph_clone(graph, &ret_task->child);
 }
@@ -151,9 +177,6 @@ static CUresult task_child(CUgraph handle, struct task *ret_task)
 static CUresult refuse_type(CUgraphNodeType type)
 {
 	switch (type) {
-	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return refuse("cuGraphAddNode", "graphs cannot allocate memory yet");
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return refuse("cuGraphAddNode", "conditional nodes are not served yet");
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
@@ -169,6 +192,7 @@ CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task)
 	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
 	CUDA_KERNEL_NODE_PARAMS_v2 kernel;
 	CUDA_MEMSET_NODE_PARAMS fill;
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc;
 	CUDA_HOST_NODE_PARAMS host;
 
 	if (!params)
@@ -198,6 +222,11 @@ CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task)
 		ops = (CUDA_BATCH_MEM_OP_NODE_PARAMS){params->memOp.ctx, params->memOp.count,
 			params->memOp.paramArray, params->memOp.flags};
 		return task_memory_ops(&ops, ret_task);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		memcpy(&alloc, &params->alloc, sizeof(alloc));
+		return task_memory_alloc(&alloc, ret_task);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return task_memory_free(params->free.dptr, ret_task);
 	default:
 		return refuse_type(params->type);
 	}

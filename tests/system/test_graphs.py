@@ -5,6 +5,7 @@
 
 import os
 import random
+import re
 import signal
 import time
 
@@ -52,6 +53,15 @@ def check_recovers(stop):
             print("    gone after %.2f s" % (time.monotonic() - began))
         equal(service.servers(), [server], "the server was replaced")
         same(before, settle(service, server))
+
+
+def test_memory_of_graphs():
+    """Other streams wait for what was freed; what a graph frees it may allocate again."""
+    with mps.Service() as service:
+        service.run_ok("graph_memory", "unordered")
+        out, _ = service.run_ok("graph_memory", "footprint")
+        used, all_of_it = map(int, re.search(r"(\d+) of (\d+) bytes", out).groups())
+        assert 0 < used < all_of_it / 20, out
 
 
 def test_killed_in_a_host_node():

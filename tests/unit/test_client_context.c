@@ -69,6 +69,11 @@ void execs_end_context(const struct context *context)
 	assert_int_equal(context->is_active, 0);
 }
 
+void graph_memories_end_context(const struct context *context)
+{
+	assert_int_equal(context->is_active, 0);
+}
+
 CUresult capture_check_device(unsigned device)
 {
 	(void)device;
