@@ -12,6 +12,7 @@
 #include "capture.h"
 #include "client.h"
 #include "memory.h"
+#include "registered.h"
 #include "route.h"
 
 static bool end_place(struct box_end *end, const struct box *box, uint64_t base, uint64_t x,
@@ -67,6 +68,7 @@ static CUresult end_classify(const struct box *box, struct box_end *end, CUmemor
 		return CUDA_SUCCESS;
 	if (!end->address || !box_extent(box, end, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
+	end->address = registered_translate(end->address, bytes);
 	end->is_ours = memory_find(end->address, &range);
 	if (!end->is_ours)
 		return type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

@@ -199,7 +199,8 @@ static bool is_host(uint64_t address)
 {
 	struct memory_range range;
 
-	return !memory_find(address, &range) || range.kind == MEMORY_PINNED;
+	return !memory_find(address, &range) || range.kind == MEMORY_PINNED ||
+	       range.kind == MEMORY_ALIAS;
 }
 
 static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
@@ -252,7 +253,8 @@ static bool is_pinned(uint64_t address)
 {
 	struct memory_range range;
 
-	return memory_find(address, &range) && range.kind == MEMORY_PINNED;
+	return memory_find(address, &range) &&
+	       (range.kind == MEMORY_PINNED || range.kind == MEMORY_ALIAS);
 }
 
 /*
@@ -339,6 +341,16 @@ static CUresult on_host(void *dst, const void *src, size_t size, CUstream handle
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 
+/* Where this process has a byte that may have been named by its alias. */
+static void *here(CUdeviceptr address)
+{
+	struct memory_range range;
+
+	if (memory_find(address, &range) && range.kind == MEMORY_ALIAS)
+		address = range.other + (address - range.address);
+	return (void *)(uintptr_t)address;
+}
+
 /* The direction is in the addresses. */
 static CUresult anywhere(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
 {
@@ -351,31 +363,46 @@ static CUresult anywhere(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream
 		return to_device(dst, (const void *)(uintptr_t)src, size, handle);
 	if (src_is_ours && !is_host(src))
 		return from_device((void *)(uintptr_t)dst, src, size, handle);
-	return on_host((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, size, handle);
+	return on_host(here(dst), here(src), size, handle);
+}
+
+/* Registered bytes by the name that the GPU has for them; any others by theirs. */
+static CUdeviceptr seen(CUdeviceptr address, size_t size)
+{
+	return registered_translate(address, size);
+}
+
+static void *seen_host(const void *host, size_t size)
+{
+	return (void *)(uintptr_t)registered_translate((uintptr_t)host, size);
 }
 
 CUresult local_cuMemcpyHtoD_v2(
 	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream implicit)
 {
-	return to_device_now(dstDevice, srcHost, ByteCount, implicit);
+	return to_device_now(
+		seen(dstDevice, ByteCount), seen_host(srcHost, ByteCount), ByteCount, implicit);
 }
 
 CUresult local_cuMemcpyHtoDAsync_v2(
 	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
-	return to_device(dstDevice, srcHost, ByteCount, hStream);
+	return to_device(
+		seen(dstDevice, ByteCount), seen_host(srcHost, ByteCount), ByteCount, hStream);
 }
 
 CUresult local_cuMemcpyDtoH_v2(
 	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
 {
-	return from_device_now(dstHost, srcDevice, ByteCount, implicit);
+	return from_device_now(
+		seen_host(dstHost, ByteCount), seen(srcDevice, ByteCount), ByteCount, implicit);
 }
 
 CUresult local_cuMemcpyDtoHAsync_v2(
 	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return from_device(dstHost, srcDevice, ByteCount, hStream);
+	return from_device(
+		seen_host(dstHost, ByteCount), seen(srcDevice, ByteCount), ByteCount, hStream);
 }
 
 CUresult local_cuMemcpyDtoD_v2(
@@ -383,28 +410,31 @@ CUresult local_cuMemcpyDtoD_v2(
 {
 	CUresult result = enter_now(implicit);
 
-	return result == CUDA_SUCCESS ? on_device(dstDevice, srcDevice, ByteCount, implicit)
+	return result == CUDA_SUCCESS ? on_device(seen(dstDevice, ByteCount),
+						seen(srcDevice, ByteCount), ByteCount, implicit)
 				      : result;
 }
 
 CUresult local_cuMemcpyDtoDAsync_v2(
 	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return on_device(dstDevice, srcDevice, ByteCount, hStream);
+	return on_device(
+		seen(dstDevice, ByteCount), seen(srcDevice, ByteCount), ByteCount, hStream);
 }
 
 CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream implicit)
 {
-	bool is_within = !is_host(dst) && !is_host(src);
+	CUdeviceptr to = seen(dst, ByteCount), from = seen(src, ByteCount);
+	bool is_within = !is_host(to) && !is_host(from);
 	CUresult result = enter_now(implicit);
 
 	if (result == CUDA_SUCCESS)
-		result = anywhere(dst, src, ByteCount, implicit);
+		result = anywhere(to, from, ByteCount, implicit);
 	/* Natively a copy within the device does not wait. */
-	return is_within ? result : settle(result, is_host(dst) ? dst : src, ByteCount, implicit);
+	return is_within ? result : settle(result, is_host(to) ? to : from, ByteCount, implicit);
 }
 
 CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
-	return anywhere(dst, src, ByteCount, hStream);
+	return anywhere(seen(dst, ByteCount), seen(src, ByteCount), ByteCount, hStream);
 }

@@ -11,6 +11,7 @@
 #include "client.h"
 #include "fill.h"
 #include "memory.h"
+#include "registered.h"
 #include "send.h"
 #include "stream.h"
 
@@ -48,6 +49,7 @@ static CUresult fill_post(struct fill fill, CUstream handle)
 		result = stream_resolve(context, handle, &stream);
 	if (result != CUDA_SUCCESS || fill.count == 0 || fill.rows == 0)
 		return result;
+	fill.dst = registered_translate(fill.dst, 1);
 	result = fill_check(&fill);
 	if (result == CUDA_SUCCESS)
 		result = capture_look(stream, &captures);

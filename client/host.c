@@ -180,12 +180,15 @@ CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
 		return result;
 	if (!pdptr || !p || Flags != 0 || !find_host(p, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == MEMORY_REGISTERED) {
+	if (range.kind == MEMORY_REGISTERED && range.other == 0) {
 		log_refused("cuMemHostGetDevicePointer",
-			"the GPU cannot reach memory that the program has registered");
+			"registered memory is copied, and kernels do not reach it, unless it is a "
+			"shared mapping of a file in memory (memfd_create, shm_open) that the "
+			"program can open for writing; cuMemHostAlloc gives memory that they "
+			"reach");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	*pdptr = (uintptr_t)p;
+	*pdptr = registered_translate((uintptr_t)p, 1);
 	return CUDA_SUCCESS;
 }
 

@@ -199,6 +199,8 @@ static CUresult give_back(const struct memory_range *range)
 {
 	if (range->kind == MEMORY_IPC)
 		return ipc_close_range(range);
+	if (range->kind == MEMORY_ALIAS)
+		return send_host_alias_end(range->address);
 	if (!range->pool)
 		return send_host_free(range->address);
 	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range))

@@ -21,6 +21,7 @@ enum memory_kind {
 	MEMORY_MAPPED,     /* cuMemMap(): of no context */
 	MEMORY_IPC,        /* cuIpcOpenMemHandle(): another process's */
 	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
+	MEMORY_ALIAS,      /* the same, where the GPU reaches it */
 };
 
 struct allocation;
@@ -35,6 +36,7 @@ struct memory_range {
 	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
 	struct piece *piece;
 	struct allocation *allocation; /* of a mapping; not owned */
+	uint64_t other; /* of registered memory its alias, and of that where it is; 0: none */
 	enum memory_kind kind;
 	unsigned flags; /* of its making, where it had some; of a mapping the access */
 	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */

@@ -21,7 +21,8 @@ static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
 /* Managed memory counts as the device's. */
 static bool is_host(const struct memory_range *range)
 {
-	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED;
+	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ||
+	       range->kind == MEMORY_ALIAS;
 }
 
 static bool has_host_pointer(const struct memory_range *range)
@@ -32,6 +33,12 @@ static bool has_host_pointer(const struct memory_range *range)
 static bool is_of_pool(const struct memory_range *range)
 {
 	return range->kind == MEMORY_POOLED || range->kind == MEMORY_GRAPH;
+}
+
+/* Of registered memory: the other address of the same byte; 0: it has none. */
+static uint64_t other_of(const struct memory_range *range, CUdeviceptr ptr)
+{
+	return range->other ? range->other + (ptr - range->address) : 0;
 }
 
 static CUdevice ordinal_of(const struct memory_range *range)
@@ -53,7 +60,7 @@ static bool value_int(
 		*ret_value = (unsigned)ordinal_of(range);
 		return true;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		*ret_value = range->kind != MEMORY_REGISTERED;
+		*ret_value = range->kind != MEMORY_REGISTERED || range->other != 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		*ret_value = !is_host(range);
@@ -88,7 +95,7 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 		*ret_value = is_of_pool(range) ? 0 : (uintptr_t)range->context;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		*ret_value = range->kind == MEMORY_REGISTERED ? 0 : ptr;
+		*ret_value = range->kind == MEMORY_REGISTERED ? other_of(range, ptr) : ptr;
 		return true;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -124,7 +131,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
 		return CUDA_SUCCESS;
 	}
 	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && has_host_pointer(range))
-		wide = ptr;
+		wide = range->kind == MEMORY_ALIAS ? other_of(range, ptr) : ptr;
 	else if (!value_wide(range, ptr, attribute, &wide))
 		return CUDA_ERROR_INVALID_VALUE;
 	*(uint64_t *)data = wide;

@@ -27,7 +27,7 @@ enum frame_type {
 	FRAME_CLIENT_HERE,  /* server to daemon: one it has, told to a new daemon */
 	FRAME_CLIENT_GONE,  /* server to daemon */
 	FRAME_SHUTDOWN,     /* daemon to server */
-	FRAME_MEMORY,       /* server to client, with the descriptor of pinned memory */
+	FRAME_MEMORY,       /* with the descriptor of memory */
 	FRAME_TYPE_MAX = FRAME_MEMORY,
 };
 

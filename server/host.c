@@ -10,13 +10,13 @@
 
 #include <sys/mman.h>
 
+#include "alias.h"
 #include "arena.h"
 #include "bits.h"
 #include "host.h"
 #include "session.h"
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
-#define UNITS_MAX 256          /* of one session: 1 TiB, so that none takes the whole space */
 /* Pinned and unused beyond this goes back before more is pinned. */
 #define SPARE_MAX (64ull << 20)
 /* A client that takes no frames is none. */
@@ -150,6 +150,15 @@ static bool region_tell(struct session *session, struct host_region *region)
 	return r == 0;
 }
 
+uint64_t host_units(const struct session *session)
+{
+	uint64_t n_units = 0;
+
+	for (struct host_region *region = session->host_regions; region; region = region->next)
+		n_units += region->arena.n_units;
+	return n_units;
+}
+
 CUresult do_host_region(struct session *session, uint64_t size, uint64_t after,
 	uint64_t *ret_address, uint64_t *ret_region_size)
 {
@@ -157,9 +166,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after,
 	struct host_region *region;
 	CUresult result;
 
-	for (region = session->host_regions; region; region = region->next)
-		n_units += region->arena.n_units;
-	if (n_units > UNITS_MAX)
+	if (n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = region_new(session, ALIGN_UP(size, SPACE_UNIT), after, &region);
 	if (result != CUDA_SUCCESS)
@@ -254,8 +261,7 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint64_t *ret_add
 	return CUDA_SUCCESS;
 }
 
-/* Whether the client has made the pages present: else they would be charged to us. */
-static bool is_present(uint64_t address, uint64_t size)
+bool host_is_present(uint64_t address, uint64_t size)
 {
 	unsigned char present[HOST_PIECE / 4096];
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -274,7 +280,7 @@ static CUresult pin_piece(struct host_region *region, uint64_t at, uint64_t end)
 
 	if (bit_get(region->pinned, page_of(region, at)))
 		return CUDA_SUCCESS;
-	if (!is_present(at, end - at))
+	if (!host_is_present(at, end - at))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuMemHostRegister_v2((void *)(uintptr_t)at, end - at,
 		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -319,19 +325,11 @@ CUresult do_host_free(struct session *session, uint64_t address)
 	return result;
 }
 
-/* The driver wants some context current. */
-static void enter_any(struct session *session)
-{
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i] && place_enter(session, session->places[i]) == CUDA_SUCCESS)
-			return;
-}
-
 void host_trim(struct session *session)
 {
 	session->has_host_spare = false;
 	if (session->host_regions)
-		enter_any(session);
+		place_enter_any(session);
 	for (struct host_region *region = session->host_regions; region; region = region->next)
 		arena_trim(&region->arena);
 }
@@ -339,7 +337,7 @@ void host_trim(struct session *session)
 void host_fini(struct session *session, bool is_lost)
 {
 	if (session->host_regions && !is_lost)
-		enter_any(session);
+		place_enter_any(session);
 	while (session->host_regions) {
 		struct host_region *region = session->host_regions;
 

@@ -19,6 +19,16 @@ bool host_has(const struct session *session, uint64_t address, uint64_t size);
 /* Bytes from `address' that one copy may take of `size'; any address. */
 uint64_t host_cut(uint64_t address, uint64_t size);
 
+/* Whether the client has made these pages present: else they would be charged to us. Whole pages,
+ * HOST_PIECE at most. */
+bool host_is_present(uint64_t address, uint64_t size);
+
+/* Units of the host space that one session may have: 1 TiB, so that none takes all of it. */
+#define HOST_UNITS_MAX 256
+
+/* Those that its regions have. */
+uint64_t host_units(const struct session *session);
+
 /* Gives back what nobody uses. No work of the session may be on a GPU. */
 void host_trim(struct session *session);
 

@@ -10,6 +10,7 @@
 
 #include <time.h>
 
+#include "alias.h"
 #include "deferred.h"
 #include "host.h"
 #include "memory.h"
@@ -29,7 +30,8 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 
 	if (likely(owner.session == session->id)) {
 		if (owner.device == OWNER_HOST)
-			return host_has(session, address, size);
+			return host_has(session, address, size) ||
+			       alias_has(session, address, size);
 		if (owner.device == OWNER_RESERVED)
 			return virtual_has(session, address, size);
 		place = place_get(session, owner.device);

@@ -31,6 +31,13 @@ CUresult place_enter(struct session *session, struct place *place)
 	return result;
 }
 
+void place_enter_any(struct session *session)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i] && place_enter(session, session->places[i]) == CUDA_SUCCESS)
+			return;
+}
+
 CUresult place_get_entered(struct session *session, uint32_t device, struct place **ret_place)
 {
 	*ret_place = place_get(session, device);

@@ -30,6 +30,9 @@ struct place *place_get(struct session *session, uint32_t device);
 /* Makes the GPU's context the worker's, unless it is already. */
 CUresult place_enter(struct session *session, struct place *place);
 
+/* Some context, where the driver wants one and no matter which. */
+void place_enter_any(struct session *session);
+
 /* Both: CUDA_ERROR_INVALID_CONTEXT if the session has not opened the GPU. */
 CUresult place_get_entered(struct session *session, uint32_t device, struct place **ret_place);
 

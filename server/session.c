@@ -133,6 +133,7 @@ void session_clean_up(struct session *session)
 	libraries_free(session);
 	staging_unpin(session, is_lost);
 	host_fini(session, is_lost);
+	aliases_fini(session, is_lost);
 	virtual_fini(session, is_lost);
 	ipc_end(session, is_lost);
 	for (unsigned i = 0; i < DEVICES_MAX; i++)

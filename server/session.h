@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "alias.h"
 #include "frame.h"
 #include "bounds.h"
 #include "gate.h"
@@ -72,6 +73,7 @@ struct session {
 	uint64_t n_freed; /* counts memory and variables that the client may touch no more */
 	struct ranges variables;
 	struct host_region *host_regions;
+	struct aliases aliases;
 	struct region *regions; /* reserved addresses */
 	struct opened *opened;  /* memory of others */
 	bool has_host_spare;    /* pinned memory that host_trim() would give back */

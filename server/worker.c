@@ -10,6 +10,7 @@
 
 #include <time.h>
 
+#include "alias.h"
 #include "deferred.h"
 #include "fault.h"
 #include "host.h"
@@ -134,7 +135,8 @@ static void tell_busy(struct session *session, bool is_busy)
 static void rest(struct session *session, int *nap_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
-		!session->owes_marks && session->n_going == 0 && session->n_closing == 0) {
+		!session->owes_marks && session->n_going == 0 && session->n_closing == 0 &&
+		!session->aliases.going) {
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}
@@ -144,6 +146,7 @@ static void rest(struct session *session, int *nap_ms)
 	*nap_ms = MIN(2 * *nap_ms, NAP_MAX_MS);
 	if (fault_get() == CUDA_SUCCESS) {
 		virtual_poll(session);
+		aliases_poll(session);
 		ipc_poll(session);
 	}
 	if (fault_get() == CUDA_SUCCESS && streams_poll(session)) {

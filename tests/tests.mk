@@ -24,6 +24,7 @@ unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
 unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
 unit_test_server_host := $(unit_test_server_session)
 unit_test_server_limit := $(unit_test_server_session)
+unit_test_server_alias := $(unit_test_server_session)
 unit_test_server_ipc := $(unit_test_server_session)
 unit_test_server_virtual := $(unit_test_server_session)
 unit_test_server_array := $(unit_test_server_session)
@@ -39,6 +40,8 @@ unit_test_client_visible := client/visible.c
 unit_test_client_mirror := client/mirror.c client/slab.c
 unit_test_client_heap := client/heap.c
 unit_test_client_image := client/image.c
+unit_test_client_mapping := client/mapping.c
+unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_parts := client/parts.c
 unit_test_client_staging := client/staging.c client/timeline.c
 unit_test_client_context := client/context.c client/current.c client/primary.c \

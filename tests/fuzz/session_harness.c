@@ -138,9 +138,9 @@ void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail)
 	shm_store32((__shm uint32_t *)(uintptr_t)&control->tail, tail);
 }
 
-void harness_send_memory(uint64_t address, int fd)
+void harness_send_memory(uint64_t address, uint64_t size, int fd)
 {
-	struct frame_memory frame = {.address = address};
+	struct frame_memory frame = {.address = address, .size = size};
 
 	frame_init(&frame, FRAME_MEMORY, 1);
 	must(frame_send(harness.client, &frame, &fd, PATIENCE_MS) == 0, "no room for a frame");

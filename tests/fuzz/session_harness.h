@@ -39,8 +39,8 @@ void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail);
 /* Sends an image as a client does before library_load. `data' ends in a NUL for PTX. */
 void harness_send_image(const void *data, size_t size);
 
-/* The same with a descriptor, for allocation_import; the caller keeps it. */
-void harness_send_memory(uint64_t address, int fd);
+/* The same with a descriptor, for allocation_import and host_alias; the caller keeps it. */
+void harness_send_memory(uint64_t address, uint64_t size, int fd);
 
 /* The descriptor that came with a FRAME_MEMORY; the caller owns it. */
 int harness_read_memory(uint64_t address, uint64_t size);

@@ -1,24 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a GPU answers with a fault is here a page fault of this process: memory
- * that went away, or became read-only, after it was looked up.
+ * that went away, or became read-only, after it was looked up. But a page of
+ * registered memory that its file has lost is pinned, and stays for the GPU;
+ * here as one without its bytes.
  *
  * The handler acts only on a thread that is inside guard_run(); every other
  * signal goes where it went before.
  */
 
+#include "memory.h"
 #include "work.h"
 
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 static _Thread_local sigjmp_buf *guard;
 static struct sigaction before[2];
+
+/* Nobody has the lock of the ranges while he is at the memory itself. */
+static bool page_keep(uintptr_t address)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *start = (void *)(address & ~(page - 1));
+
+	return range_is_registered(address) &&
+	       mmap(start, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		       -1, 0) == start;
+}
 
 static void on_fault(int signo, siginfo_t *info, void *ucontext)
 {
 	const struct sigaction *old = &before[signo == SIGBUS];
 
+	if (guard && signo == SIGBUS && page_keep((uintptr_t)info->si_addr))
+		return;
 	if (guard)
 		siglongjmp(*guard, 1);
 	if (old->sa_flags & SA_SIGINFO) {

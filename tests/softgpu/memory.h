@@ -52,6 +52,9 @@ bool range_overlaps(uint64_t start, uint64_t end);
 /* Whether the host cannot look there, so that it does not matter to it when it changes. */
 bool range_is_hidden(uint64_t address);
 
+/* Whether it is the program's own memory, registered. Any thread, without the lock. */
+bool range_is_registered(uint64_t address);
+
 /*
  * Whether the GPU can reach all of [address, address + size): one range, or
  * mapped ones without a gap. Needs no lock, takes range.c's.

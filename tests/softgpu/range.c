@@ -124,6 +124,18 @@ bool range_is_hidden(uint64_t address)
 	       range->kind != RANGE_MANAGED;
 }
 
+bool range_is_registered(uint64_t address)
+{
+	const struct range *range;
+	bool is_registered;
+
+	pthread_rwlock_rdlock(&lock);
+	range = range_find(address);
+	is_registered = range && range->kind == RANGE_REGISTERED;
+	pthread_rwlock_unlock(&lock);
+	return is_registered;
+}
+
 static bool reaches(uint64_t address, uint64_t end)
 {
 	for (size_t place = place_of(address); place < n_ranges; place++) {

@@ -60,6 +60,10 @@ def test_kill_allocations():
     killed("alloc_patterns", "--rounds", "3")
 
 
+def test_kill_shared_mappings():
+    killed("registered_shared")
+
+
 def test_kill_ipc():
     killed("ipc_memory")
     killed("ipc_event")

@@ -180,7 +180,7 @@ static void test_descriptors(void **state)
 	assert_int_equal(send_allocation_export(1), CUDA_SUCCESS);
 	fd = harness_read_memory(1, 2 * UNIT);
 	assert_true(fd >= 0);
-	harness_send_memory(5, fd);
+	harness_send_memory(5, 0, fd);
 	assert_int_equal(send_allocation_import(5, &device), CUDA_SUCCESS);
 	assert_int_equal(device, 0);
 	assert_int_equal(send_allocation_map(5, base, 2 * UNIT), CUDA_SUCCESS);
@@ -188,10 +188,10 @@ static void test_descriptors(void **state)
 	assert_true(has(base, 2 * UNIT));
 	close(fd);
 	/* What is no memory of the driver's. */
-	harness_send_memory(6, STDERR_FILENO);
+	harness_send_memory(6, 0, STDERR_FILENO);
 	assert_int_equal(send_allocation_import(6, &device), CUDA_ERROR_INVALID_VALUE);
 	/* Of another message than the one that comes. */
-	harness_send_memory(6, STDERR_FILENO);
+	harness_send_memory(6, 0, STDERR_FILENO);
 	assert_int_equal(send_allocation_import(7, &device), CUDA_ERROR_MPS_RPC_FAILURE);
 }
 

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Mappings and their files, by what the kernel tells in /proc/self. Any thread
+ * of the application.
+ *
+ * Invariant: no descriptor of a file that the program has open is ever opened
+ * and closed here, as with any of them its record locks on that file would go.
+ */
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include "mapping.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Pages looked at by one call, where there is no such advice. */
+#define READ_PAGES 512u
+
+/* A line of /proc/self/maps. */
+struct area {
+	uint64_t start, end, offset, filesystem, inode;
+	bool is_usable; /* shared, for reading and writing */
+	const char *path;
+};
+
+static void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+static void closedirp(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* By hand: newer headers turn strtoull() into a symbol that older systems have not. */
+static uint64_t read_number(const char **at, unsigned base)
+{
+	uint64_t value = 0;
+
+	for (; isxdigit((unsigned char)**at); (*at)++) {
+		unsigned digit =
+			isdigit((unsigned char)**at) ? **at - '0' : (**at | 0x20) - 'a' + 10;
+
+		value = value * base + digit;
+	}
+	return value;
+}
+
+/* Whether `c' comes next, and then goes beyond it. */
+static bool skip(const char **at, char c)
+{
+	bool is_there = **at == c;
+
+	*at += is_there;
+	return is_there;
+}
+
+/* start-end rwxs offset major:minor inode  path */
+static bool area_parse(const char *line, struct area *ret_area)
+{
+	unsigned major_number;
+	const char *flags;
+
+	ret_area->start = read_number(&line, 16);
+	if (!skip(&line, '-'))
+		return false;
+	ret_area->end = read_number(&line, 16);
+	flags = line + 1;
+	if (!skip(&line, ' ') || strnlen(flags, 5) < 5)
+		return false;
+	ret_area->is_usable = flags[0] == 'r' && flags[1] == 'w' && flags[3] == 's';
+	line = flags + 4;
+	if (!skip(&line, ' '))
+		return false;
+	ret_area->offset = read_number(&line, 16);
+	if (!skip(&line, ' '))
+		return false;
+	major_number = (unsigned)read_number(&line, 16);
+	if (!skip(&line, ':'))
+		return false;
+	ret_area->filesystem = makedev(major_number, (unsigned)read_number(&line, 16));
+	if (!skip(&line, ' '))
+		return false;
+	ret_area->inode = read_number(&line, 10);
+	ret_area->path = line + strspn(line, " ");
+	return true;
+}
+
+/* Whether `next' goes on where `area' ends, in memory and in the file. */
+static bool follows(const struct area *area, const struct area *next)
+{
+	return next->is_usable && next->start == area->end &&
+	       next->filesystem == area->filesystem && next->inode == area->inode &&
+	       next->offset == area->offset + (area->end - area->start);
+}
+
+/* The area of `address', grown by those that follow it until `size' bytes are in it. */
+static int find_area(
+	uint64_t address, uint64_t size, struct area *ret_area, char ret_path[PATH_MAX])
+{
+	_cleanup_(fclosep) FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_free_ char *line = NULL;
+	struct area area, whole = {0};
+	size_t n_room = 0;
+	ssize_t n;
+
+	while (maps && (n = getline(&line, &n_room, maps)) > 0) {
+		line[n - 1] = 0;
+		if (!area_parse(line, &area) || area.end <= address)
+			continue;
+		if (whole.end == 0) {
+			if (area.start > address || !area.is_usable)
+				return -EINVAL;
+			whole = area;
+			snprintf(ret_path, PATH_MAX, "%s", area.path);
+			whole.path = ret_path;
+		} else if (follows(&whole, &area)) {
+			whole.end = area.end;
+		} else {
+			return -EINVAL;
+		}
+		if (whole.end - address >= size) {
+			*ret_area = whole;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* By number: fstat() is a symbol only in newer libraries. */
+static bool is_file(int fd, const struct area *area)
+{
+	struct stat file;
+
+	return syscall(SYS_fstat, fd, &file) == 0 && S_ISREG(file.st_mode) &&
+	       file.st_dev == area->filesystem && file.st_ino == area->inode;
+}
+
+static bool is_in_memory(int fd)
+{
+	struct statfs space;
+
+	return fstatfs(fd, &space) == 0 &&
+	       (space.f_type == TMPFS_MAGIC || space.f_type == HUGETLBFS_MAGIC);
+}
+
+/* A descriptor of the program's own. -ENOENT: there is none; -EACCES: none for writing. */
+static int find_descriptor(const struct area *area)
+{
+	_cleanup_(closedirp) DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int r = -ENOENT;
+
+	while (dir && (entry = readdir(dir))) {
+		const char *name = entry->d_name;
+		int fd = (int)read_number(&name, 10);
+
+		if (*name || fd == dirfd(dir) || !is_file(fd, area))
+			continue;
+		if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+			return fd;
+		r = -EACCES;
+	}
+	return r;
+}
+
+/* No descriptor leads to it: so it has no record locks, and may be opened. */
+static int open_path(const struct area *area)
+{
+	_cleanup_close_ int named = open(area->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char link[32];
+	int fd;
+
+	/* First a look that opens nothing: it may be a device by now. */
+	if (named < 0 || !is_file(named, area))
+		return -ENOENT;
+	if (!is_in_memory(named))
+		return -ENOTSUP;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", named);
+	fd = open(link, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -EACCES : fd;
+}
+
+int mapping_open(uint64_t address, uint64_t size, struct mapping *ret_mapping)
+{
+	char path[PATH_MAX];
+	struct area area;
+	int r;
+
+	*ret_mapping = (struct mapping){.fd = -EBADF};
+	r = find_area(address, size, &area, path);
+	if (r < 0)
+		return r;
+	r = find_descriptor(&area);
+	if (r == -ENOENT) {
+		r = open_path(&area);
+		ret_mapping->is_owned = r >= 0;
+	} else if (r >= 0 && !is_in_memory(r)) {
+		r = -ENOTSUP;
+	}
+	if (r < 0)
+		return r;
+	ret_mapping->fd = r;
+	ret_mapping->filesystem = area.filesystem;
+	ret_mapping->inode = area.inode;
+	ret_mapping->offset = area.offset + (address - area.start);
+	return 0;
+}
+
+void mapping_close(struct mapping *mapping)
+{
+	if (mapping->is_owned)
+		closep(&mapping->fd);
+	*mapping = (struct mapping){.fd = -EBADF};
+}
+
+/* A kernel before 5.14: it reads a byte of each page for us, and there is no signal if it can't. */
+static int read_each(uint64_t start, uint64_t end, uint64_t page)
+{
+	struct iovec theirs[READ_PAGES];
+	uint8_t bytes[READ_PAGES];
+	struct iovec ours = {.iov_base = bytes};
+
+	for (uint64_t at = start; at < end;) {
+		unsigned n = 0;
+
+		for (; at < end && n < READ_PAGES; at += page)
+			theirs[n++] = (struct iovec){(void *)(uintptr_t)at, 1};
+		ours.iov_len = n;
+		if (process_vm_readv(getpid(), &ours, 1, theirs, n, 0) != (ssize_t)n)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+int mapping_populate(uint64_t address, uint64_t size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = address & ~(page - 1), end = ALIGN_UP(address + size, page);
+
+	if (madvise((void *)(uintptr_t)start, end - start, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	return errno == EINVAL ? read_each(start, end, page) : -errno;
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Aliases and the runs of units they lie in. A worker.
+ *
+ * Invariant: all addresses of a run are taken; a slot that is not NULL is its
+ * alias's, whose pages are pinned. No byte of it is ever looked at here: the
+ * file may be cut short at any time, after which the GPU still has the pages,
+ * but this process has not.
+ */
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "alias.h"
+#include "fence.h"
+#include "host.h"
+#include "receive.h"
+#include "session.h"
+
+/* An alias begins at such a multiple, and at one of its file's pages. */
+#define SLOT_SHIFT 21
+#define SLOT (1ull << SLOT_SHIFT)
+/* Each is a mapping of this process, which the kernel counts: 65 530 by default, for all. */
+#define ALIASES_MAX 1024
+/* Tries of other units when the addresses are in use. */
+#define RUN_TRIES 16
+#define PAGE_MAX (1ull << 30)
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+struct alias {
+	struct alias *next_going;
+	struct alias_run *run;
+	uint64_t address;     /* as the client knows it: in the first page */
+	uint64_t start, span; /* whole pages of the file */
+	struct fence fence;   /* of one that is going */
+	bool is_going;
+};
+
+struct alias_run {
+	struct alias_run *next;
+	uint64_t base, size;
+	uint32_t unit, n_units;
+	uint32_t n_aliases;
+	struct alias *slots[];
+};
+
+static struct alias *alias_at(const struct session *session, uint64_t address)
+{
+	for (struct alias_run *run = session->aliases.runs; run; run = run->next)
+		if (range_ok(address - run->base, 1, run->size))
+			return run->slots[(address - run->base) >> SLOT_SHIFT];
+	return NULL;
+}
+
+bool alias_has(const struct session *session, uint64_t address, uint64_t size)
+{
+	const struct alias *alias = alias_at(session, address);
+
+	return alias && !alias->is_going && size > 0 &&
+	       range_ok(address - alias->start, size, alias->span);
+}
+
+uint64_t alias_units(const struct session *session)
+{
+	uint64_t n_units = 0;
+
+	for (const struct alias_run *run = session->aliases.runs; run; run = run->next)
+		n_units += run->n_units;
+	return n_units;
+}
+
+/* Nothing lies there, and nothing comes there by itself. */
+static bool reserve(uint64_t address, uint64_t size, int how)
+{
+	void *wanted = (void *)(uintptr_t)address;
+	void *map = mmap(
+		wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, -1, 0);
+
+	if (map != MAP_FAILED && map != wanted)
+		munmap(map, size);
+	return map == wanted;
+}
+
+static void run_free(struct alias_run *run)
+{
+	munmap((void *)(uintptr_t)run->base, run->size);
+	owner_give_back(run->unit, run->n_units);
+	free(run);
+}
+
+static void run_remove(struct session *session, struct alias_run *run)
+{
+	struct alias_run **link = &session->aliases.runs;
+
+	while (*link != run)
+		link = &(*link)->next;
+	*link = run->next;
+	run_free(run);
+}
+
+static bool run_claim(const struct session *session, struct alias_run *run)
+{
+	const struct owner owner = {session->id, OWNER_HOST};
+	uint32_t from = 0;
+
+	for (int i = 0; i < RUN_TRIES; i++) {
+		int unit = owner_take(owner, from, run->n_units);
+
+		if (unit < 0)
+			return false;
+		run->unit = (uint32_t)unit;
+		run->base = owner_address(run->unit);
+		if (reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
+			return true;
+		owner_give_back(run->unit, run->n_units);
+		from = run->unit + run->n_units;
+	}
+	return false;
+}
+
+static struct alias_run *run_new(struct session *session, uint64_t size)
+{
+	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
+	struct alias_run *run;
+
+	if (n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
+		return NULL;
+	size = n_units << SPACE_UNIT_SHIFT;
+	run = calloc(1, sizeof(*run) + (size >> SLOT_SHIFT) * sizeof(struct alias *));
+	if (!run)
+		return NULL;
+	run->n_units = (uint32_t)n_units;
+	run->size = size;
+	if (!run_claim(session, run)) {
+		free(run);
+		return NULL;
+	}
+	run->next = session->aliases.runs;
+	session->aliases.runs = run;
+	return run;
+}
+
+static uint64_t count_slots(uint64_t size)
+{
+	return ALIGN_UP(size, SLOT) >> SLOT_SHIFT;
+}
+
+static void set_slots(const struct alias *alias, struct alias *value)
+{
+	uint64_t at = (alias->start - alias->run->base) >> SLOT_SHIFT;
+	uint64_t end = at + count_slots(alias->span);
+
+	do
+		alias->run->slots[at] = value;
+	while (++at < end);
+}
+
+/* Where `size' bytes are free in the run; 0: nowhere. */
+static uint64_t run_room(const struct alias_run *run, uint64_t size, uint64_t align)
+{
+	uint64_t n = count_slots(size), step = MAX(align, SLOT) >> SLOT_SHIFT;
+	uint64_t n_slots = run->size >> SLOT_SHIFT, i;
+
+	for (uint64_t first = 0; first + n <= n_slots; first = ALIGN_UP(first + i + 1, step)) {
+		for (i = 0; i < n && !run->slots[first + i];)
+			i++;
+		if (i == n)
+			return run->base + (first << SLOT_SHIFT);
+	}
+	return 0;
+}
+
+/* Gives the alias addresses for its span. */
+static bool alias_place(struct session *session, struct alias *alias, uint64_t align)
+{
+	struct alias_run *run = session->aliases.runs;
+
+	for (; run && alias->start == 0; run = run->next) {
+		alias->start = run_room(run, alias->span, align);
+		alias->run = run;
+	}
+	if (alias->start == 0) {
+		alias->run = run_new(session, alias->span);
+		if (!alias->run)
+			return false;
+		alias->start = alias->run->base;
+	}
+	set_slots(alias, alias);
+	alias->run->n_aliases++;
+	session->aliases.n++;
+	return true;
+}
+
+static void unpin(const struct alias *alias, uint64_t end)
+{
+	for (uint64_t at = alias->start; at < end; at += host_cut(at, end - at))
+		cuda.cuMemHostUnregister((void *)(uintptr_t)at);
+}
+
+/* Its pages are not pinned any more. */
+static void alias_free(struct session *session, struct alias *alias)
+{
+	if (!reserve(alias->start, alias->span, MAP_FIXED))
+		munmap((void *)(uintptr_t)alias->start, alias->span);
+	set_slots(alias, NULL);
+	session->aliases.n--;
+	if (--alias->run->n_aliases == 0)
+		run_remove(session, alias->run);
+	free(alias);
+}
+
+static CUresult pin(struct session *session, const struct alias *alias)
+{
+	uint64_t end = alias->start + alias->span, size;
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t at = alias->start; at < end; at += size) {
+		size = host_cut(at, end - at);
+		/* Everybody's calls stand still meanwhile: not for one who has gone. */
+		if (atomic_load(&session->is_ending) || !host_is_present(at, size))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+		else
+			result = cuda.cuMemHostRegister_v2((void *)(uintptr_t)at, size,
+				CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+		if (result != CUDA_SUCCESS) {
+			unpin(alias, at);
+			break;
+		}
+	}
+	return result;
+}
+
+/*
+ * Of memory alone, as only such files have seals, also those that cannot be
+ * sealed: no page of theirs waits for a disk or for another process. The first
+ * call is one that asks no file system.
+ */
+static CUresult check_file(
+	int fd, uint64_t filesystem, uint64_t inode, uint64_t end, uint64_t *ret_page)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct statfs space;
+	struct stat file;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &file) < 0 || fstatfs(fd, &space) < 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (space.f_type == HUGETLBFS_MAGIC)
+		page = (uint64_t)space.f_bsize;
+	if (page == 0 || (page & (page - 1)) || page > PAGE_MAX)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (file.st_dev != filesystem || file.st_ino != inode || file.st_size <= 0 ||
+		end > ALIGN_UP((uint64_t)file.st_size, page))
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_page = page;
+	return CUDA_SUCCESS;
+}
+
+/* Takes the alias, and gives it back on failure. */
+static CUresult alias_map(struct session *session, struct alias *alias, int fd, uint64_t offset,
+	uint64_t page, uint64_t *ret_address)
+{
+	void *map;
+	CUresult result;
+
+	if (!alias_place(session, alias, page)) {
+		free(alias);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	alias->address = alias->start + offset % page;
+	map = mmap((void *)(uintptr_t)alias->start, alias->span, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(offset - offset % page));
+	result = map == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : pin(session, alias);
+	if (result != CUDA_SUCCESS)
+		alias_free(session, alias);
+	else
+		*ret_address = alias->address;
+	return result;
+}
+
+static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint64_t size,
+	uint64_t page, uint64_t *ret_address)
+{
+	struct alias *alias;
+
+	if (session->aliases.n >= ALIASES_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	alias = calloc(1, sizeof(*alias));
+	if (!alias)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	alias->span = ALIGN_UP(offset % page + size, page);
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its slots have it */
+	return alias_map(session, alias, fd, offset, page, ret_address);
+}
+
+CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesystem,
+	uint64_t inode, uint64_t offset, uint64_t size, uint64_t *ret_address)
+{
+	struct frame_memory frame = {.address = offset, .size = size};
+	_cleanup_close_ int fd = -EBADF;
+	struct place *place;
+	uint64_t page = 0;
+	CUresult result;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	if (receive_descriptor(session, &frame, &fd) < 0) {
+		session_drop(session);
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	aliases_poll(session);
+	result = check_file(fd, filesystem, inode, offset + size, &page);
+	if (result == CUDA_SUCCESS)
+		result = place_get_entered(session, device, &place);
+	if (result == CUDA_SUCCESS)
+		result = alias_new(session, fd, offset, size, page, ret_address);
+	return result;
+}
+
+CUresult do_host_alias_end(struct session *session, uint64_t address)
+{
+	struct alias *alias = alias_at(session, address);
+	CUresult result;
+
+	if (!alias || alias->is_going || alias->address != address)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = fence_init(&alias->fence, session);
+	if (result != CUDA_SUCCESS)
+		return result;
+	alias->is_going = true;
+	alias->next_going = session->aliases.going;
+	session->aliases.going = alias;
+	session->n_freed++;
+	aliases_poll(session);
+	return CUDA_SUCCESS;
+}
+
+void aliases_poll(struct session *session)
+{
+	struct alias **link = &session->aliases.going, *alias;
+
+	if (likely(!*link))
+		return;
+	place_enter_any(session);
+	while ((alias = *link)) {
+		if (!fence_is_passed(&alias->fence)) {
+			link = &alias->next_going;
+			continue;
+		}
+		*link = alias->next_going;
+		unpin(alias, alias->start + alias->span);
+		alias_free(session, alias);
+	}
+}
+
+/* The run and all that lies in it. */
+static void run_end(struct alias_run *run, bool is_lost)
+{
+	uint64_t i = 0;
+
+	while (i < count_slots(run->size)) {
+		struct alias *alias = run->slots[i];
+
+		i += alias ? count_slots(alias->span) : 1;
+		if (!alias)
+			continue;
+		if (!is_lost)
+			unpin(alias, alias->start + alias->span);
+		fence_fini(&alias->fence, is_lost);
+		free(alias);
+	}
+	run_free(run);
+}
+
+void aliases_fini(struct session *session, bool is_lost)
+{
+	if (session->aliases.runs && !is_lost)
+		place_enter_any(session);
+	while (session->aliases.runs) {
+		struct alias_run *run = session->aliases.runs;
+
+		session->aliases.runs = run->next;
+		run_end(run, is_lost);
+	}
+	session->aliases = (struct aliases){0};
+}
