@@ -57,7 +57,8 @@ static void begin(void)
 
 static void tell(int sock, const void *data, size_t size)
 {
-	check(write(sock, data, size) == (ssize_t)size, "the other process has gone", size);
+	check(send(sock, data, size, MSG_NOSIGNAL) == (ssize_t)size, "the other process has gone",
+		size);
 }
 
 static void hear(int sock, void *data, size_t size)
