@@ -26,12 +26,12 @@ struct array *session_array(struct session *session, uint32_t id)
 	return object_get(&session->arrays, id);
 }
 
-/* The deferred thread, or a worker whose array nobody has seen. */
+/* The deferred thread. */
 static void array_done(struct deferred *deferred)
 {
 	struct array *array = container_of(deferred, struct array, deferred);
 
-	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(array->context) == CUDA_SUCCESS) {
+	if (fault_get() == CUDA_SUCCESS) {
 		if (array->mipmap)
 			cuda.cuMipmappedArrayDestroy(array->mipmap);
 		else if (array->real)
@@ -74,7 +74,7 @@ static CUresult array_new(
 	array->id = id;
 	array->refs = 1;
 	array->place = place;
-	array->context = place->device->context;
+	array->deferred.context = place->device->context;
 	array->deferred.on_done = array_done;
 	r = object_put(&session->arrays, id, array);
 	if (r < 0) {

@@ -17,7 +17,6 @@ struct array {
 	struct deferred deferred;
 	uint32_t id;
 	struct place *place; /* not owned */
-	CUcontext context;   /* not owned: the GPU's */
 	CUarray real;        /* NULL: mipmapped */
 	CUmipmappedArray mipmap;
 	struct array *parent; /* of a level: holds a reference, and the driver's array */
@@ -30,7 +29,6 @@ struct array {
 struct texture {
 	struct deferred deferred;
 	uint32_t id;
-	CUcontext context;
 	bool is_surface;
 	uint64_t real;
 };

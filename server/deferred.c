@@ -26,6 +26,9 @@
 #define DEFERRED_PACED 8192
 #define PACE_NS 5000000
 
+/* Where the driver is short of something it has that again soon, or never. */
+#define REFUSALS_MAX 3
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
@@ -48,26 +51,48 @@ static bool has_to_wait(bool has_time)
 	       (has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0);
 }
 
+/* False: not now, but once more. */
+static bool make_call(struct deferred *one)
+{
+	if (fault_get() == CUDA_SUCCESS && one->context &&
+		cuda.cuCtxSetCurrent(one->context) != CUDA_SUCCESS &&
+		++one->n_refusals < REFUSALS_MAX)
+		return false;
+	if (one->library && fault_get() == CUDA_SUCCESS)
+		cuda.cuLibraryUnload(one->library);
+	image_unref(one->image);
+	one->on_done(one);
+	return true;
+}
+
+/* Under the lock. */
+static void append(struct deferred *one)
+{
+	one->next = NULL;
+	*deferred.last = one;
+	deferred.last = &one->next;
+	deferred.n++;
+}
+
 /* Under the lock, which it gives away meanwhile. */
 static void make_calls(void)
 {
 	while (deferred.list) {
 		struct deferred *one = deferred.list;
-
 		bool is_pressed = deferred.is_ending || deferred.n > DEFERRED_PACED;
+		bool is_made;
 
 		deferred.list = one->next;
 		if (!deferred.list)
 			deferred.last = &deferred.list;
 		deferred.n--;
 		pthread_mutex_unlock(&deferred.lock);
-		if (one->library && fault_get() == CUDA_SUCCESS)
-			cuda.cuLibraryUnload(one->library);
-		image_unref(one->image);
-		one->on_done(one);
+		is_made = make_call(one);
 		if (atomic_load(&n_busy) > 0 && !is_pressed)
 			nanosleep(&(struct timespec){.tv_nsec = PACE_NS}, NULL);
 		pthread_mutex_lock(&deferred.lock);
+		if (!is_made)
+			append(one);
 		if (!deferred.is_ending && has_to_wait(deferred.n <= DEFERRED_MAX))
 			return;
 	}
@@ -128,10 +153,7 @@ void deferred_stop(void)
 void deferred_add(struct deferred *one)
 {
 	pthread_mutex_lock(&deferred.lock);
-	one->next = NULL;
-	*deferred.last = one;
-	deferred.last = &one->next;
-	deferred.n++;
+	append(one);
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }

@@ -15,6 +15,8 @@
 /* Embedded in what it unloads, so that keeping it needs no memory. */
 struct deferred {
 	struct deferred *next;
+	CUcontext context;   /* is current for on_done, if the driver can; NULL: any */
+	unsigned n_refusals; /* of the driver, to make it current */
 	CUlibrary library;   /* NULL: the calls are on_done's */
 	struct image *image; /* owned: the driver may read it until then */
 	void (*on_done)(struct deferred *deferred);

@@ -17,12 +17,12 @@ struct texture *session_texture(struct session *session, uint32_t id)
 	return object_get(&session->textures, id);
 }
 
-/* The deferred thread, or a worker whose object nobody has seen. */
+/* The deferred thread. */
 static void texture_done(struct deferred *deferred)
 {
 	struct texture *texture = container_of(deferred, struct texture, deferred);
 
-	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(texture->context) == CUDA_SUCCESS) {
+	if (fault_get() == CUDA_SUCCESS) {
 		if (texture->is_surface)
 			cuda.cuSurfObjectDestroy(texture->real);
 		else
@@ -58,7 +58,7 @@ static CUresult texture_new(
 	if (!texture)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	texture->id = id;
-	texture->context = place->device->context;
+	texture->deferred.context = place->device->context;
 	texture->deferred.on_done = texture_done;
 	r = object_put(&session->textures, id, texture);
 	if (r < 0) {
