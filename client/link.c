@@ -340,6 +340,17 @@ int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *re
 	return r;
 }
 
+/* Until it is told so, the server launches nothing that may need what has failed. */
+static void tell_taken(struct link *link)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
+	shm_store32(&link->control->errors_taken,
+		__atomic_load_n(&link->late_errors, __ATOMIC_RELAXED));
+	pthread_mutex_unlock(&lock);
+}
+
 CUresult link_late_error(struct link *link)
 {
 	uint64_t word = shm_load64(&link->page->error);
@@ -349,5 +360,6 @@ CUresult link_late_error(struct link *link)
 		return CUDA_SUCCESS;
 	if (__atomic_exchange_n(&link->late_errors, count, __ATOMIC_RELAXED) == count)
 		return CUDA_SUCCESS;
+	tell_taken(link);
 	return (CUresult)(uint32_t)word;
 }

@@ -62,8 +62,9 @@ struct reply_head {
 
 /* Client writes, server reads. */
 struct ring_control {
-	uint32_t tail; /* free-running count of bytes placed; futex word of the worker */
-	uint8_t pad0[60];
+	uint32_t tail;         /* free-running count of bytes placed; futex word of the worker */
+	uint32_t errors_taken; /* the count of page.error that the program has been told */
+	uint8_t pad0[56];
 	uint32_t waiting[REPLY_SLOTS]; /* 1: somebody sleeps on that slot */
 	uint8_t pad1[4096 - 64 - 4 * REPLY_SLOTS];
 	/* Whole pages, pinned at their first use: the GPU waits for these words. */

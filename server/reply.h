@@ -13,4 +13,16 @@ void reply_complete(struct session *session, const struct message_head *msg);
 /* A result that no call waits for, of work that was asked for. Worker. */
 void reply_late(struct session *session, CUresult result);
 
+/*
+ * A late error that the program does not know of yet. What it launches meanwhile may
+ * need what has failed, and a kernel that works on garbage may end everybody: natively
+ * the program would have known. CUDA_SUCCESS: there is none. Worker.
+ */
+CUresult reply_look_untold(struct session *session);
+
+_hot_ static inline CUresult reply_untold(struct session *session)
+{
+	return likely(session->untold == CUDA_SUCCESS) ? CUDA_SUCCESS : reply_look_untold(session);
+}
+
 #endif

@@ -51,6 +51,7 @@ struct session {
 	struct reply reply;
 	struct frame_reader images;
 	uint32_t n_late_errors;
+	CUresult untold;     /* the last late error, until the client has taken it */
 	uint32_t n_refusals; /* images and kernels that the driver would not have */
 	bool is_busy;        /* counted by the deferred calls */
 	bool owes_marks;     /* some stream's owed_mark is set */

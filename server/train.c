@@ -184,8 +184,13 @@ void train_stores_free(struct session *session)
 static void leave_one_by_one(
 	struct session *session, const struct car *cars, unsigned n, CUstream real)
 {
-	for (unsigned i = 0; i < n; i++)
-		reply_late(session, fault_note(session, car_launch(&cars[i], real)));
+	for (unsigned i = 0; i < n; i++) {
+		CUresult result = reply_untold(session);
+
+		if (result == CUDA_SUCCESS)
+			result = fault_note(session, car_launch(&cars[i], real));
+		reply_late(session, result);
+	}
 }
 
 /* The longest chain that `n' launches fill. */
@@ -206,7 +211,7 @@ _hot_ void train_leave(struct session *session)
 		const struct car *cars = &train->cars[done];
 		CUresult result = chain_run(&store->chains[index], cars, length, train->real);
 
-		/* Whatever is wrong with one of them, it says by itself, and the others run. */
+		/* Whatever is wrong with one of them, it says by itself; those before it run. */
 		if (result != CUDA_SUCCESS)
 			leave_one_by_one(session, cars, length, train->real);
 		done += length;

@@ -45,14 +45,22 @@ static void log_malformed(const struct session *session, const char *op, const c
 		SESSION_NAME_ARGS(session), (int)session->uid, op, why);
 }
 
+static bool is_launch(uint32_t op)
+{
+	return op == OP_LAUNCH || op == OP_LAUNCH_WITH || op == OP_GRAPH_LAUNCH ||
+	       op == OP_GRAPH_LAUNCH_CALLS;
+}
+
 /* Execute: `reply' is the result. */
 static int execute(struct session *session, const struct message_head *msg)
 {
 	const char *why = "";
-	CUresult fault = fault_get();
+	CUresult failed = fault_get();
 
-	if (unlikely(fault != CUDA_SUCCESS)) {
-		session->reply.result = (uint32_t)fault;
+	if (failed == CUDA_SUCCESS && is_launch(msg->op))
+		failed = reply_untold(session);
+	if (unlikely(failed != CUDA_SUCCESS)) {
+		session->reply.result = (uint32_t)failed;
 		session->reply.size = 0;
 		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
 	}

@@ -228,6 +228,9 @@ CUresult harness_late_error(void)
 	if ((uint32_t)(error >> 32) == harness.late_errors)
 		return CUDA_SUCCESS;
 	harness.late_errors = (uint32_t)(error >> 32);
+	shm_store32((__shm uint32_t *)(uintptr_t) &
+			    ((struct ring_control *)harness.session->ring)->errors_taken,
+		harness.late_errors);
 	return (CUresult)(uint32_t)error;
 }
 

@@ -98,9 +98,51 @@ static void test_train_refused(void **state)
 	assert_int_equal(fake_calls.last_param_sum, 4 * FAKE_PARAM_BYTES);
 	assert_int_equal(fake_calls.graph_launches, 1);
 	assert_int_equal(fake_calls.launches, 10);
-	/* One that fails by itself is a late error, and the others run. */
+	/* One that fails by itself is a late error. */
 	fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	assert_int_equal(launch_run(0, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+static void launch(unsigned n)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	uint8_t params[FAKE_PARAM_BYTES] = {0};
+
+	for (unsigned i = 0; i < n; i++)
+		send_launch(0, 1, one, one, 0, params, sizeof(params));
+	harness_serve();
+}
+
+/* What was launched before the program knew may need what has failed, and end everybody. */
+static void test_after_a_failure(void **state)
+{
+	uint64_t a = 0;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, MIB, &a), CUDA_SUCCESS);
+	assert_int_equal(launch_run(0, 1, 0), CUDA_SUCCESS);
+	for (unsigned n = 1; n < 6; n++) {
+		unsigned launches = fake_calls.launches, fills = fake_calls.fills;
+
+		fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+		launch(1);
+		launch(n);
+		assert_int_equal(fake_calls.launches, launches);
+		send_fill(0, a, 1, 4, 16, 0, 1);
+		launch(n);
+		assert_int_equal(fake_calls.launches, launches);
+		assert_int_equal(fake_calls.fills, fills + 1);
+		assert_int_equal(harness_late_error(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+		assert_int_equal(harness_late_error(), CUDA_SUCCESS);
+		assert_int_equal(launch_run(0, n, 0), CUDA_SUCCESS);
+		assert_int_equal(fake_calls.launches, launches + n);
+	}
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	send_fill(0, a, 1, 4, 16, 0, 1);
+	launch(1);
+	assert_int_equal(fake_calls.launches, 16);
+	assert_int_equal(settle(), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(launch_run(0, 1, 0), CUDA_SUCCESS);
 }
 
 static void test_train_order(void **state)
@@ -136,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_trains),
 		TEST(test_train_refused),
+		TEST(test_after_a_failure),
 		TEST(test_train_order),
 	};
 
