@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Programs of other versions of CUDA's runtime than the one that is installed.
+
+NVIDIA's wheels of runtimes lie in $MPS_RUNTIMES, a folder each by version, as
+`tests/setup --all' puts them into build/runtimes. One program in C
+(tests/runtimes/runtime.c) is built against the headers of each, and with
+each of its libraries: the shared one, and the static one where there is one.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import tempfile
+
+import harness
+import mps
+from harness import Skip, equal
+
+PARTS = os.path.join(harness.ROOT, "tests", "runtimes")
+FOLDER = os.path.abspath(os.environ.get("MPS_RUNTIMES", os.path.join(
+    harness.ROOT, "build", "runtimes")))
+LIBRARIES = ("libcudart.so.*", "libcudart_static.a")
+
+
+def runtimes():
+    """(version, include folder, library) of each that is there."""
+    found = []
+    for version in sorted(os.listdir(FOLDER) if os.path.isdir(FOLDER) else ()):
+        for home in glob.glob(os.path.join(FOLDER, version, "nvidia", "*")):
+            for name in LIBRARIES:
+                found += [(version, home + "/include", library)
+                          for library in sorted(glob.glob(home + "/lib/" + name))]
+    if not found:
+        raise Skip("no runtimes in %s: tests/setup --all fetches some" % FOLDER)
+    return found
+
+
+def cuda():
+    done = subprocess.run([harness.ROOT + "/tests/setup", "--cuda"], capture_output=True,
+                          text=True, check=True)
+    return os.path.join(harness.ROOT, done.stdout.strip())
+
+
+def compile_kernels(folder):
+    path = os.path.join(folder, "kernels.fatbin")
+    subprocess.run([cuda() + "/bin/nvcc", "-fatbin", "-arch=compute_75", "-o", path,
+                    os.path.join(PARTS, "kernels.cu")], check=True)
+    return path
+
+
+def build(path, kernels, runtime, *flags):
+    """What a runtime's headers lack is the compiler's, of whatever version."""
+    _, include, library = runtime
+    subprocess.run(
+        [os.environ.get("CC", "gcc"), "-std=gnu17", "-Wall", "-Werror", "-O1",
+         '-DKERNELS="%s"' % kernels, *flags, "-isystem", include,
+         "-isystem", cuda() + "/include", "-o", path, os.path.join(PARTS, "runtime.c"), library,
+         "-Wl,-rpath," + os.path.dirname(library), "-lpthread", "-ldl", "-lrt"], check=True)
+
+
+def run_everywhere(*flags, **env):
+    """Builds it with each runtime, and runs that as a client; nothing is refused."""
+    found = runtimes()
+    with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
+        os.chmod(folder, 0o755)
+        kernels = compile_kernels(folder)
+        wrong = []
+        for number, runtime in enumerate(found):
+            path, trace = (os.path.join(folder, "%s%d" % (name, number))
+                           for name in ("program", "trace"))
+            build(path, kernels, runtime, *flags)
+            done = service.run(path, env=dict(env, MPS_CLIENT_TRACE=trace))
+            with open(trace, encoding="utf-8") as file:
+                refused = re.findall(r"(\w+)\(.*CUDA_ERROR_NOT_SUPPORTED", file.read())
+            if done != (0, "runtime: ok\n", "") or refused:
+                wrong.append((runtime[0], os.path.basename(runtime[2]), done, refused))
+        equal(wrong, [])
+
+
+def test_runtimes():
+    run_everywhere()
+
+
+def test_streams_of_threads():
+    """The default stream is each thread's own: the runtime asks for other symbols."""
+    run_everywhere("-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1")
+
+
+def test_eager():
+    """Images are loaded at the first call, and again after a reset."""
+    run_everywhere(CUDA_MODULE_LOADING="EAGER")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
