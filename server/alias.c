@@ -6,7 +6,7 @@
  * Invariant: all addresses of a run are taken; a slot that is not NULL is its
  * alias's, whose pages are pinned. No byte of it is ever looked at here: the
  * file may be cut short at any time, after which the GPU still has the pages,
- * but this process has not.
+ * but this process has not (shield.c is for the driver's own threads).
  */
 
 #include <fcntl.h>

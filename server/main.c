@@ -23,6 +23,7 @@
 #include "identity.h"
 #include "log.h"
 #include "server.h"
+#include "shield.h"
 #include "text.h"
 
 /* A pool for each worker would keep what its client left behind: sixteen and more of them. */
@@ -86,6 +87,7 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	shield_init();
 	log_init();
 	if (identity_take(uid, gid) < 0)
 		return 1;

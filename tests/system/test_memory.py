@@ -64,6 +64,19 @@ def test_kill_shared_mappings():
     killed("registered_shared")
 
 
+def test_files_cut_short():
+    """While the GPU is at them; a neighbour goes on, and killed at any moment it leaves nothing."""
+    with mps.Service() as service:
+        neighbour = service.popen("process1", "--seconds", "2")
+        several = [service.popen("registered_cut", "--rounds", "5") for _ in range(2)]
+        for process in several:
+            equal(service.finish(process)[:2], (0, "registered_cut: ok\n"))
+        server = service.server()
+        equal(service.finish(neighbour)[:2], (0, "process1: ok\n"))
+        equal(service.servers(), [server])
+    killed("registered_cut")
+
+
 def test_kill_ipc():
     killed("ipc_memory")
     killed("ipc_event")

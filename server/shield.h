@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHIELD_H
+#define SHIELD_H
+
+/*
+ * A file that a client has registered may be cut short while it is mapped
+ * here. The GPU has its pages, which are pinned; a thread of this process that
+ * looked there, and the driver has some, would get a SIGBUS.
+ */
+
+/* It finds zeros instead. Once, before there are threads. */
+void shield_init(void);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A look at what a client has cut off its file: zeros in the host space, the end elsewhere. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "../../server/shield.h"
+#include "layout.h"
+
+#define PAGE 4096ul
+#define BYTES (4 * PAGE)
+
+static int file_new(void)
+{
+	int fd = memfd_create("shield", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)BYTES), 0);
+	return fd;
+}
+
+static volatile uint8_t *map(int fd, uint64_t address)
+{
+	void *p = mmap((void *)(uintptr_t)address, BYTES, PROT_READ | PROT_WRITE,
+		MAP_SHARED | (address ? MAP_FIXED_NOREPLACE : 0), fd, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static void test_cut(void **state)
+{
+	int fd = file_new();
+	volatile uint8_t *p = map(fd, HOST_SPACE + SPACE_UNIT);
+
+	(void)state;
+	shield_init(); /* cmocka has a handler of its own around each test */
+	for (size_t i = 0; i < BYTES; i++)
+		p[i] = 7;
+	assert_int_equal(ftruncate(fd, (off_t)(2 * PAGE)), 0);
+	assert_int_equal(p[3 * PAGE + 5], 0);
+	p[3 * PAGE + 5] = 1;
+	assert_int_equal(p[3 * PAGE + 5], 1);
+	assert_int_equal(p[2 * PAGE], 0);
+	assert_int_equal(p[2 * PAGE - 1], 7);
+	/* What was covered stays so, whatever becomes of the file. */
+	assert_int_equal(ftruncate(fd, (off_t)BYTES), 0);
+	assert_int_equal(p[3 * PAGE + 5], 1);
+	munmap((void *)p, BYTES);
+	close(fd);
+}
+
+static void test_elsewhere(void **state)
+{
+	int fd = file_new(), status = 0;
+	volatile uint8_t *p = map(fd, 0);
+	pid_t child;
+
+	(void)state;
+	shield_init();
+	assert_int_equal(ftruncate(fd, 0), 0);
+	child = fork();
+	if (child == 0) {
+		p[0] = 1;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+	munmap((void *)p, BYTES);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_elsewhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
