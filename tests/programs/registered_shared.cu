@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -350,6 +351,7 @@ int main(int argc, char **argv)
 	double until = now_s() + options.seconds;
 	long round = 0;
 
+	signal(SIGPIPE, SIG_IGN); /* the other process may have ended */
 	two_processes();
 	do {
 		beside_a_thread();
