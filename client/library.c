@@ -13,6 +13,7 @@
 #include "image.h"
 #include "image_send.h"
 #include "library.h"
+#include "managed.h"
 #include "memory.h"
 #include "send.h"
 
@@ -113,6 +114,7 @@ CUresult library_load(const void *image, struct context *context, const struct j
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&library->lock, NULL);
 	library->context = context;
+	library->is_refused = false;
 	result = image_send(joined ? joined : data, size, send_load, &(struct load){library, jit});
 	if (result != CUDA_SUCCESS) {
 		slab_give(&libraries, library);
@@ -229,6 +231,8 @@ CUresult library_kernel(struct library *library, const char *name, struct kernel
 	CUresult result = CUDA_SUCCESS;
 	struct kernel *kernel;
 
+	if (unlikely(__atomic_load_n(&library->is_refused, __ATOMIC_RELAXED)))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	pthread_mutex_lock(&library->lock);
 	kernel = library->kernels;
 	while (kernel && strcmp(kernel->name, name) != 0)
@@ -250,6 +254,8 @@ CUresult library_global(
 	if (result == CUDA_SUCCESS)
 		result = send_library_global(
 			library_id(library), context->device->index, name, &address, &size);
+	if (result == CUDA_ERROR_NOT_SUPPORTED)
+		managed_refused(name);
 	if (result == CUDA_SUCCESS)
 		result = memory_add_variable(context, library, address, size);
 	if (result != CUDA_SUCCESS)

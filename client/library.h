@@ -38,6 +38,8 @@ struct library {
 	struct context *context; /* of a module; NULL: a library of the process */
 	pthread_mutex_t lock;    /* of the list of kernels */
 	struct kernel *kernels;
+	uint32_t is_refused; /* atomic: it has variables of __managed__, so its kernels would go
+				wrong */
 };
 
 /* NULL: the handle names none. */

@@ -158,6 +158,16 @@ void libraries_free(struct session *session)
 	}
 }
 
+/* One of __managed__ its program would look at, where there is nothing in its process. */
+static bool is_managed(CUdeviceptr address)
+{
+	unsigned value = 0;
+
+	return cuda.cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
+		       CUDA_SUCCESS &&
+	       value;
+}
+
 /* The driver says of a variable where it is; from then on the client may touch it. */
 CUresult do_library_global(struct session *session, struct library *library, uint32_t device,
 	const char *name, uint64_t *ret_address, uint64_t *ret_size)
@@ -169,6 +179,8 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
+	if (result == CUDA_SUCCESS && is_managed(address))
+		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (ranges_add(&session->variables, address, size, library) < 0)

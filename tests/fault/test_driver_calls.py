@@ -23,7 +23,8 @@ from test_kill import holds, settle
 PROGRAMS = ("memory_ops", "jit", "pool_attributes")
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
 if IS_LONG:
-    PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered", "surface")
+    PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered",
+                 "registered_shared", "surface")
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 

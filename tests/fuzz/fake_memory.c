@@ -168,6 +168,13 @@ static CUresult host_unregister(void *ptr)
 	return CUDA_SUCCESS;
 }
 
+static CUresult pointer_attribute(void *ret, CUpointer_attribute attribute, CUdeviceptr address)
+{
+	must(attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED && address != 0, "an attribute");
+	*(unsigned *)ret = 0;
+	return CUDA_SUCCESS;
+}
+
 static CUresult host_device_pointer(CUdeviceptr *ret, void *ptr, unsigned flags)
 {
 	(void)flags;
@@ -336,6 +343,7 @@ void fake_memory_start(void)
 	cuda.cuMemGetAllocationPropertiesFromHandle = properties;
 	cuda.cuMemHostRegister_v2 = host_register;
 	cuda.cuMemHostUnregister = host_unregister;
+	cuda.cuPointerGetAttribute = pointer_attribute;
 	cuda.cuMemHostGetDevicePointer_v2 = host_device_pointer;
 	cuda.cuMemcpyHtoDAsync_v2 = copy_in;
 	cuda.cuMemcpyDtoHAsync_v2 = copy_out;

@@ -60,6 +60,18 @@ def test_kill_allocations():
     killed("alloc_patterns", "--rounds", "3")
 
 
+def test_managed_variables():
+    """Refused with a word, before a kernel meets a pointer that is none."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        code, out, err = service.run("managed_variable")
+        equal((code, out), (1, "managed_variable: cudaErrorNotSupported\n"), err)
+        assert "counter is a variable of __managed__" in err, err
+        service.run_ok("process1")
+        equal(service.servers(), [server])
+
+
 def test_kill_shared_mappings():
     killed("registered_shared")
 
