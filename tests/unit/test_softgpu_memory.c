@@ -165,6 +165,7 @@ static void registration_child(void)
 	OK(CU(cuMemcpyHtoDAsync)(p, host, 4 * page, NULL));
 	/* Two registrations side by side are no memory in one piece. */
 	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuMemcpyHtoDAsync)(p, host + page, 4 * page, NULL));
+	OK(CU(cuCtxSynchronize)()); /* its pages are about to go */
 	OK(CU(cuMemHostUnregister)(host));
 	OK(CU(cuMemHostUnregister)(host + 4 * page));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuMemHostGetDevicePointer)(&device, host, 0));
