@@ -65,7 +65,10 @@ $(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
 
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
-fuzz_src = tests/fuzz/fuzz_$(1).c $(unit_test_server_session)
+fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_session))
+# What others are linked with.
+fuzz_of_frame := proto/frame.c
+fuzz_of_words := daemon/lines.c daemon/words.c
 
 define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
@@ -74,7 +77,7 @@ $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fu
 $(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard server/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-Iserver -Iclient -o $$@ $$(filter %.c,$$^) -llz4 -lzstd -ldl
+		-Iserver -Iclient -Idaemon -o $$@ $$(filter %.c,$$^) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 UNIT += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)

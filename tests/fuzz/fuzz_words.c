@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fuzzer: text on the control socket, in pieces: lines, made safe to print,
+ * their words, and the numbers among them.
+ */
+
+#include <string.h>
+
+#include "../../daemon/lines.h"
+#include "../../daemon/words.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void on_line(void *arg, const char *line)
+{
+	char copy[LINE_MAX_SIZE + 1];
+	struct words words;
+	uint64_t number;
+	size_t length = strlen(line);
+
+	(void)arg;
+	must(length > 0 && length <= LINE_MAX_SIZE);
+	for (size_t i = 0; i < length; i++)
+		must((unsigned char)line[i] >= ' ' && line[i] != 0x7f);
+	memcpy(copy, line, length + 1);
+	words_split(&words, copy);
+	for (size_t i = 0; i < MIN(words.n, (size_t)WORDS_MAX); i++) {
+		must(words.word[i] >= copy && words.word[i] < copy + length);
+		must(words.word[i][0] && !strchr(words.word[i], ' '));
+		if (parse_number(words.word[i], 1000, &number) == 0)
+			must(number <= 1000);
+		parse_number(words.word[i], UINT64_MAX, &number);
+	}
+}
+
+/* The first byte says how long the pieces are. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct lines lines = {0};
+	size_t piece = size > 0 ? data[0] + 1u : 1;
+
+	for (size_t at = 1; at < size; at += piece)
+		lines_feed(&lines, (const char *)data + at, MIN(piece, size - at), on_line, NULL);
+	lines_end(&lines, on_line, NULL);
+	return 0;
+}
