@@ -65,10 +65,32 @@ static CUresult make_primaries(const unsigned *chosen, unsigned n)
 	return CUDA_SUCCESS;
 }
 
+/* The server's numbers of those that the program wants to see, in its order. */
+static unsigned choose(const struct page *page, unsigned ret_chosen[DEVICES_MAX])
+{
+	struct visible_gpu gpus[DEVICES_MAX];
+	unsigned n;
+
+	for (unsigned i = 0; i < page->n_devices; i++) {
+		const struct device_facts *facts = &page->device[i];
+
+		memcpy(gpus[i].uuid, facts->uuid, sizeof(gpus[i].uuid));
+		memcpy(gpus[i].part_uuid, facts->uuid_v2, sizeof(gpus[i].part_uuid));
+		gpus[i].place[0] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
+		gpus[i].place[1] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID];
+		gpus[i].place[2] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID];
+		gpus[i].index = i;
+	}
+	visible_order(getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);
+	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, ret_chosen);
+	for (unsigned i = 0; i < n; i++)
+		ret_chosen[i] = gpus[ret_chosen[i]].index;
+	return n;
+}
+
 CUresult devices_init(void)
 {
 	const struct page *page = facts_page();
-	uint8_t uuids[DEVICES_MAX][16];
 	unsigned chosen[DEVICES_MAX];
 	CUresult result = (CUresult)page->init_result;
 	unsigned n;
@@ -76,10 +98,7 @@ CUresult devices_init(void)
 	if (result != CUDA_SUCCESS)
 		return result;
 	eager_init();
-	for (unsigned i = 0; i < page->n_devices; i++)
-		memcpy(uuids[i], page->device[i].uuid, sizeof(uuids[i]));
-	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), (const uint8_t(*)[16])uuids,
-		page->n_devices, chosen);
+	n = choose(page, chosen);
 	if (n == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	pthread_mutex_lock(&devices_lock);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads CUDA_VISIBLE_DEVICES. Pure: knows no device but those it is given.
+ * Reads CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. Any thread.
+ *
+ * Invariant: knows no device but those it is given.
  */
 
 #include <string.h>
@@ -41,14 +43,20 @@ static bool uuid_begins(const uint8_t uuid[16], const char *text, size_t length)
 	return true;
 }
 
-/* The one GPU whose UUID begins so; `n_gpus' if it is none or several. */
-static unsigned find_uuid(
-	const char *text, size_t length, const uint8_t (*uuids)[16], unsigned n_gpus)
+/* The one GPU, or the one part of a GPU, whose UUID begins so; `n_gpus' if it is none or several.
+ */
+static unsigned find_uuid(const char *text, size_t length, const struct visible_gpu *gpus,
+	unsigned n_gpus, bool is_part)
 {
 	unsigned found = n_gpus;
 
 	for (unsigned i = 0; i < n_gpus; i++) {
-		if (!uuid_begins(uuids[i], text, length))
+		const struct visible_gpu *gpu = &gpus[i];
+
+		/* A whole GPU has one UUID under both names. */
+		if (is_part && !memcmp(gpu->uuid, gpu->part_uuid, sizeof(gpu->uuid)))
+			continue;
+		if (!uuid_begins(is_part ? gpu->part_uuid : gpu->uuid, text, length))
 			continue;
 		if (found != n_gpus)
 			return n_gpus;
@@ -57,15 +65,17 @@ static unsigned find_uuid(
 	return found;
 }
 
+/* As strtoul() reads it, which the driver seems to use: "1gpu" is 1, "+1" too. */
 static unsigned find_ordinal(const char *text, size_t length, unsigned n_gpus)
 {
 	unsigned ordinal = 0;
+	size_t i = 0;
 
-	if (length == 0)
+	if (length > 0 && text[0] == '+')
+		i++;
+	if (i == length || text[i] < '0' || text[i] > '9')
 		return n_gpus;
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return n_gpus;
+	for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
 		ordinal = ordinal * 10 + (unsigned)(text[i] - '0');
 		if (ordinal >= n_gpus)
 			return n_gpus;
@@ -74,7 +84,7 @@ static unsigned find_ordinal(const char *text, size_t length, unsigned n_gpus)
 }
 
 static unsigned find_gpu(
-	const char *entry, size_t length, const uint8_t (*uuids)[16], unsigned n_gpus)
+	const char *entry, size_t length, const struct visible_gpu *gpus, unsigned n_gpus)
 {
 	while (length > 0 && entry[0] == ' ') {
 		entry++;
@@ -83,11 +93,35 @@ static unsigned find_gpu(
 	while (length > 0 && entry[length - 1] == ' ')
 		length--;
 	if (length > 4 && !strncmp(entry, "GPU-", 4))
-		return find_uuid(entry + 4, length - 4, uuids, n_gpus);
+		return find_uuid(entry + 4, length - 4, gpus, n_gpus, false);
+	if (length > 4 && !strncmp(entry, "MIG-", 4))
+		return find_uuid(entry + 4, length - 4, gpus, n_gpus, true);
 	return find_ordinal(entry, length, n_gpus);
 }
 
-unsigned visible_parse(const char *value, const uint8_t (*uuids)[16], unsigned n_gpus,
+static bool is_before(const struct visible_gpu *a, const struct visible_gpu *b)
+{
+	for (unsigned i = 0; i < 3; i++)
+		if (a->place[i] != b->place[i])
+			return a->place[i] < b->place[i];
+	return false;
+}
+
+void visible_order(const char *value, struct visible_gpu *gpus, unsigned n_gpus)
+{
+	if (!value || strcmp(value, "PCI_BUS_ID") != 0)
+		return;
+	for (unsigned i = 1; i < n_gpus; i++) {
+		struct visible_gpu gpu = gpus[i];
+		unsigned at = i;
+
+		for (; at > 0 && is_before(&gpu, &gpus[at - 1]); at--)
+			gpus[at] = gpus[at - 1];
+		gpus[at] = gpu;
+	}
+}
+
+unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsigned n_gpus,
 	unsigned ret_chosen[DEVICES_MAX])
 {
 	bool is_chosen[DEVICES_MAX] = {false};
@@ -100,10 +134,12 @@ unsigned visible_parse(const char *value, const uint8_t (*uuids)[16], unsigned n
 	}
 	for (;;) {
 		size_t length = strcspn(value, ",");
-		unsigned gpu = find_gpu(value, length, uuids, n_gpus);
+		unsigned gpu = find_gpu(value, length, gpus, n_gpus);
 
-		if (gpu == n_gpus || is_chosen[gpu])
+		if (gpu == n_gpus)
 			return n;
+		if (is_chosen[gpu])
+			return 0;
 		is_chosen[gpu] = true;
 		ret_chosen[n++] = gpu;
 		if (!value[length])

@@ -4,18 +4,32 @@
 
 /*
  * CUDA_VISIBLE_DEVICES: a list of ordinals, UUIDs or beginnings of UUIDs. What
- * comes after the first entry that names no GPU is not seen.
+ * comes after the first entry that names no GPU is not seen; a GPU that is
+ * named twice leaves none. CUDA_DEVICE_ORDER says what the ordinals count.
  */
 
 #include <stdint.h>
 
 #include "layout.h"
 
+struct visible_gpu {
+	uint8_t uuid[16];      /* GPU-... */
+	uint8_t part_uuid[16]; /* MIG-..., if it is but a part of a GPU; else the same */
+	int32_t place[3];      /* domain, bus, device */
+	unsigned index;        /* whatever the caller calls it */
+};
+
 /*
- * Writes the numbers of the chosen GPUs of `n_gpus' in the order of the list
- * and returns how many. `value' NULL: all of them.
+ * Puts the GPUs, which come in the driver's own order, into that in which the program
+ * counts them: by their place on the bus if `value' is PCI_BUS_ID.
  */
-unsigned visible_parse(const char *value, const uint8_t (*uuids)[16], unsigned n_gpus,
+void visible_order(const char *value, struct visible_gpu *gpus, unsigned n_gpus);
+
+/*
+ * Writes which of the `n_gpus' are chosen, in the order of the list, and returns
+ * how many. `value' NULL: all of them.
+ */
+unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsigned n_gpus,
 	unsigned ret_chosen[DEVICES_MAX]);
 
 #endif

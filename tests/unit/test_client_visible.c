@@ -2,7 +2,7 @@
 
 /*
  * CUDA_VISIBLE_DEVICES: ordinals, UUIDs, beginnings of UUIDs, and where a list
- * stops.
+ * stops; CUDA_DEVICE_ORDER: what ordinals count.
  */
 
 #include <setjmp.h>
@@ -14,17 +14,41 @@
 
 #include "../../client/visible.h"
 
-static const uint8_t uuids[3][16] = {
-	{0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7, 8},
-	{0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7, 9},
-	{0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0, 0, 0, 0, 0, 0, 0, 0},
+static const struct visible_gpu gpus[4] = {
+	{
+		.uuid = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7, 8},
+		.part_uuid = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7,
+			8},
+		.place = {0, 9, 0},
+		.index = 0,
+	},
+	{
+		.uuid = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7, 9},
+		.part_uuid = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7,
+			9},
+		.place = {0, 2, 1},
+		.index = 1,
+	},
+	{
+		.uuid = {0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89},
+		.part_uuid = {0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89},
+		.place = {0, 2, 0},
+		.index = 2,
+	},
+	/* A part of a GPU. */
+	{
+		.uuid = {0xcc},
+		.part_uuid = {0xdd},
+		.place = {-1, 0, 0},
+		.index = 3,
+	},
 };
 
 static const struct {
 	const char *value;
 	const char *chosen;
 } cases[] = {
-	{NULL, "0 1 2 "},
+	{NULL, "0 1 2 3 "},
 	{"", ""},
 	{"0", "0 "},
 	{"2,0", "2 0 "},
@@ -32,8 +56,16 @@ static const struct {
 	{"0,7,1", "0 "},
 	{"0,-1,1", "0 "},
 	{"-1", ""},
-	{"0,0", "0 "},
-	{"1x", ""},
+	{"0,0", ""},
+	{"0,2,0", ""},
+	{"0,7,0", "0 "},
+	{"2,GPU-abcdef01", ""},
+	{"1x", "1 "},
+	{"1gpu2,2ampere", "1 2 "},
+	{"+1,2", "1 2 "},
+	{"+", ""},
+	{"x1", ""},
+	{" ", ""},
 	{"99999999999999999999", ""},
 	{"0,", "0 "},
 	{",0", ""},
@@ -47,6 +79,13 @@ static const struct {
 	{"GPU-", ""},
 	{"GPU-xyz,0", ""},
 	{"MIG-1", ""},
+	{"MIG-abcdef01", ""},
+	{"MIG-dd", "3 "},
+	{"MIG-dd000000-0000-0000-0000-000000000000,0", "3 0 "},
+	{"MIG-cc", ""},
+	{"MIG-GPU-cc000000-0000-0000-0000-000000000000/1/0", ""},
+	{"GPU-cc", "3 "},
+	{"GPU-dd", ""},
 };
 
 static void test_lists(void **state)
@@ -56,7 +95,7 @@ static void test_lists(void **state)
 		unsigned chosen[DEVICES_MAX], n;
 		char text[64] = "";
 
-		n = visible_parse(cases[i].value, uuids, ARRAY_SIZE(uuids), chosen);
+		n = visible_parse(cases[i].value, gpus, ARRAY_SIZE(gpus), chosen);
 		for (unsigned k = 0; k < n; k++)
 			snprintf(
 				text + strlen(text), sizeof(text) - strlen(text), "%u ", chosen[k]);
@@ -64,10 +103,33 @@ static void test_lists(void **state)
 	}
 }
 
+static void check_order(const char *value, const unsigned expected[4])
+{
+	struct visible_gpu sorted[4];
+
+	memcpy(sorted, gpus, sizeof(sorted));
+	visible_order(value, sorted, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(sorted[i].index, expected[i]);
+}
+
+static void test_order(void **state)
+{
+	static const unsigned as_it_is[] = {0, 1, 2, 3}, by_place[] = {3, 2, 1, 0};
+
+	(void)state;
+	check_order(NULL, as_it_is);
+	check_order("", as_it_is);
+	check_order("FASTEST_FIRST", as_it_is);
+	check_order("PCI_BUS_ID", by_place);
+	visible_order("PCI_BUS_ID", NULL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_order),
 	};
 
 	return cmocka_run_group_tests_name("client_visible", tests, NULL, NULL);
