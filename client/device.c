@@ -13,6 +13,7 @@
 #include "context.h"
 #include "device.h"
 #include "eager.h"
+#include "launch.h"
 #include "send.h"
 #include "stream.h"
 #include "visible.h"
@@ -98,6 +99,7 @@ CUresult devices_init(void)
 	if (result != CUDA_SUCCESS)
 		return result;
 	eager_init();
+	launch_init();
 	n = choose(page, chosen);
 	if (n == 0)
 		return CUDA_ERROR_NO_DEVICE;

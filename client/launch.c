@@ -4,14 +4,17 @@
  * Launching kernels: checks, then one message. Any thread of the application.
  *
  * Invariant: what the driver would refuse at the call is refused here, with
- * its result; no memory is allocated and nothing waits but for room in the ring.
+ * its result; no memory is allocated and nothing waits but for room in the ring,
+ * unless the program wants its launches to.
  */
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "capture.h"
 #include "client.h"
 #include "launch.h"
+#include "link.h"
 #include "occupancy.h"
 #include "route.h"
 #include "send.h"
@@ -24,6 +27,15 @@
 /* Blocks in a cluster that every GPU has, and that any may have if the kernel allows more. */
 #define CLUSTER_PORTABLE 8
 #define CLUSTER_LARGEST 16
+
+static bool is_blocking; /* atomic */
+
+void launch_init(void)
+{
+	const char *value = getenv("CUDA_LAUNCH_BLOCKING");
+
+	__atomic_store_n(&is_blocking, value && atoi(value) != 0, __ATOMIC_RELAXED);
+}
 
 static bool shape_fits(
 	const uint32_t shape[3], const int32_t *attribute, CUdevice_attribute x_attribute)
@@ -197,6 +209,14 @@ static CUresult launch_send(const struct launch *launch, const struct stream *st
 		wishes->priority, params, kernel->param_bytes);
 }
 
+/* CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel is over, and its error told. */
+static __attribute__((cold, noinline)) CUresult launch_wait(struct stream *stream)
+{
+	CUresult result = stream_wait(stream);
+
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
 /* Everything but the room for the parameters. */
 static inline CUresult launch_by(const struct launch *launch, struct context *context,
 	struct kernel *kernel, void **kernelParams, void **extra, uint8_t *params)
@@ -222,6 +242,8 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 		stream_issued(stream);
 	if (unlikely(kernel->prints))
 		text_expect();
+	if (unlikely(__atomic_load_n(&is_blocking, __ATOMIC_RELAXED)) && result == CUDA_SUCCESS)
+		result = launch_wait(stream);
 	return result;
 }
 

@@ -33,6 +33,9 @@ struct launch {
 	struct launch_wishes wishes;
 };
 
+/* Reads CUDA_LAUNCH_BLOCKING, as the driver does in its cuInit(). */
+void launch_init(void);
+
 CUresult launch_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device);
 
