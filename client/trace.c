@@ -25,7 +25,7 @@
 #define STRING_SHOWN 80
 
 /* Room kept for the result. */
-#define END_ROOM 96
+#define END_ROOM 160
 
 uint32_t trace_state;
 
@@ -34,6 +34,7 @@ static struct {
 	int fd;
 	pid_t pid; /* whose file `fd' is */
 	uint64_t start_ns;
+	bool is_json;
 } state = {.fd = -EBADF};
 
 static uint64_t now_ns(void)
@@ -65,6 +66,29 @@ static bool expand_path(const char *from, char *path, size_t size)
 	return n > 0;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n_text = strlen(text), n_end = strlen(end);
+
+	return n_text >= n_end && strcmp(text + n_text - n_end, end) == 0;
+}
+
+/* Who makes the file begins its array; those of viewers need no end. */
+static int open_append(const char *path, bool is_json)
+{
+	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
+	int fd = is_json ? open(path, flags | O_EXCL, 0666) : -1;
+
+	if (fd < 0)
+		return open(path, flags, 0666);
+	if (write(fd, "[\n", 2) != 2) {
+		close(fd);
+		errno = EIO;
+		return -1;
+	}
+	return fd;
+}
+
 static int open_file(const char *variable)
 {
 	char path[4096];
@@ -74,7 +98,8 @@ static int open_file(const char *variable)
 		log_warn("MPS_CLIENT_TRACE is longer than a path: nothing is traced");
 		return -ENAMETOOLONG;
 	}
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+	state.is_json = ends_with(path, ".json");
+	fd = open_append(path, state.is_json);
 	if (fd < 0) {
 		int r = -errno;
 
@@ -131,50 +156,88 @@ static bool is_traced(const struct trace *trace)
 	return trace->n_text > 0;
 }
 
-/* Adds to the line; what does not fit is cut. */
+/* Adds to the line. What does not fit is cut; of JSON, left out with all that follows. */
 _printf_(2, 3) static void add(struct trace *trace, const char *format, ...)
 {
 	size_t room = sizeof(trace->text) - END_ROOM - trace->n_text;
 	va_list args;
 	int n;
 
+	if (trace->is_full)
+		return;
 	va_start(args, format);
 	n = vsnprintf(trace->text + trace->n_text, room, format, args);
 	va_end(args);
 	if (n > 0)
 		trace->n_text += MIN((uint32_t)n, (uint32_t)room - 1);
+	trace->is_full = n > 0 && (size_t)n >= room;
 }
 
 static void add_name(struct trace *trace, const char *name)
 {
-	add(trace, "%s%s=", trace->n_args++ > 0 ? ", " : "", name);
+	if (state.is_json)
+		add(trace, "%s\"%s\":", trace->n_args++ > 0 ? "," : "", name);
+	else
+		add(trace, "%s%s=", trace->n_args++ > 0 ? ", " : "", name);
+}
+
+/* An argument of JSON is there as a whole or not at all. */
+static void end_argument(struct trace *trace, uint32_t start)
+{
+	if (state.is_json && trace->is_full)
+		trace->n_text = start;
+}
+
+_printf_(3, 4) static void add_argument(
+	struct trace *trace, const char *name, const char *format, ...)
+{
+	uint32_t start = trace->n_text;
+	char value[64];
+	va_list args;
+
+	if (!is_traced(trace) || trace->is_full)
+		return;
+	va_start(args, format);
+	vsnprintf(value, sizeof(value), format, args);
+	va_end(args);
+	add_name(trace, name);
+	add(trace, "%s", value);
+	end_argument(trace, start);
+}
+
+static void add_head(struct trace *trace, const char *call)
+{
+	uint64_t since_ns = now_ns() - state.start_ns;
+	long thread = syscall(SYS_gettid);
+
+	if (state.is_json)
+		add(trace, "{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%ld,\"args\":{", call,
+			(int)getpid(), thread);
+	else
+		add(trace, "%llu.%06llu %ld %s(", (unsigned long long)(since_ns / 1000000000u),
+			(unsigned long long)(since_ns % 1000000000u / 1000), thread, call);
 }
 
 void trace_begin(struct trace *trace, const char *call)
 {
 	int saved = errno;
-	uint64_t since_ns;
 
 	trace->n_text = 0;
 	trace->n_args = 0;
+	trace->is_full = 0;
 	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_UNDECIDED)
 		decide();
 	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_ON) {
 		follow_fork();
-		since_ns = now_ns() - state.start_ns;
-		add(trace, "%llu.%06llu %ld %s(", (unsigned long long)(since_ns / 1000000000u),
-			(unsigned long long)(since_ns % 1000000000u / 1000), syscall(SYS_gettid),
-			call);
+		add_head(trace, call);
 	}
 	errno = saved;
 }
 
 void trace_hex(struct trace *trace, const char *name, uint64_t value)
 {
-	if (!is_traced(trace))
-		return;
-	add_name(trace, name);
-	add(trace, "0x%llx", (unsigned long long)value);
+	add_argument(
+		trace, name, state.is_json ? "\"0x%llx\"" : "0x%llx", (unsigned long long)value);
 }
 
 void trace_pointer(struct trace *trace, const char *name, const void *value)
@@ -184,52 +247,59 @@ void trace_pointer(struct trace *trace, const char *name, const void *value)
 
 void trace_signed(struct trace *trace, const char *name, int64_t value)
 {
-	if (!is_traced(trace))
-		return;
-	add_name(trace, name);
-	add(trace, "%lld", (long long)value);
+	add_argument(trace, name, "%lld", (long long)value);
 }
 
 void trace_unsigned(struct trace *trace, const char *name, uint64_t value)
 {
-	if (!is_traced(trace))
-		return;
-	add_name(trace, name);
-	add(trace, "%llu", (unsigned long long)value);
+	add_argument(trace, name, "%llu", (unsigned long long)value);
 }
 
 void trace_float(struct trace *trace, const char *name, double value)
 {
-	if (!is_traced(trace))
-		return;
-	add_name(trace, name);
-	add(trace, "%g", value);
+	/* JSON has no infinity. */
+	add_argument(trace, name, state.is_json ? "\"%g\"" : "%g", value);
 }
 
 void trace_opaque(struct trace *trace, const char *name)
 {
-	if (!is_traced(trace))
-		return;
-	add_name(trace, name);
-	add(trace, "{...}");
+	add_argument(trace, name, state.is_json ? "\"{...}\"" : "{...}");
+}
+
+/* What JSON cannot hold as it is; its strings are UTF-8, those of programs anything. */
+static bool is_odd(unsigned char c)
+{
+	return c < ' ' || c == 0x7f || c == '"' || c == '\\' || (state.is_json && c > 0x7f);
+}
+
+static void add_string(struct trace *trace, const char *value)
+{
+	size_t shown = strnlen(value, STRING_SHOWN + 1);
+
+	add(trace, "\"");
+	for (unsigned i = 0; i < MIN(shown, STRING_SHOWN); i++) {
+		unsigned char c = (unsigned char)value[i];
+
+		if (is_odd(c))
+			add(trace, state.is_json ? "\\u%04x" : "\\x%02x", c);
+		else
+			add(trace, "%c", c);
+	}
+	add(trace, shown <= STRING_SHOWN ? "\"" : state.is_json ? "...\"" : "\"...");
 }
 
 void trace_string(struct trace *trace, const char *name, const char *value)
 {
-	if (!is_traced(trace))
+	uint32_t start = trace->n_text;
+
+	if (!is_traced(trace) || trace->is_full)
 		return;
 	add_name(trace, name);
-	if (!value) {
-		add(trace, "NULL");
-		return;
-	}
-	add(trace, "\"");
-	for (unsigned i = 0; value[i] && i < STRING_SHOWN; i++) {
-		unsigned char c = (unsigned char)value[i];
-
-		add(trace, c < ' ' || c == 0x7f || c == '"' || c == '\\' ? "\\x%02x" : "%c", c);
-	}
-	add(trace, strnlen(value, STRING_SHOWN + 1) > STRING_SHOWN ? "\"..." : "\"");
+	if (value)
+		add_string(trace, value);
+	else
+		add(trace, state.is_json ? "null" : "NULL");
+	end_argument(trace, start);
 }
 
 void trace_start(struct trace *trace)
@@ -247,17 +317,32 @@ static void write_line(const struct trace *trace)
 	while (n < 0 && errno == EINTR);
 }
 
+/* Times of an event are of one clock in all processes. */
+static int format_event_end(
+	const struct trace *trace, char *end, const char *result, uint64_t took_ns)
+{
+	return snprintf(end, END_ROOM,
+		"%s\"result\":\"%s\"},\"ts\":%llu.%03llu,\"dur\":%llu.%03llu},\n",
+		trace->n_args > 0 ? "," : "", result, (unsigned long long)trace->start_ns / 1000,
+		(unsigned long long)trace->start_ns % 1000, (unsigned long long)took_ns / 1000,
+		(unsigned long long)took_ns % 1000);
+}
+
 static void add_end(struct trace *trace, uint64_t took_ns)
 {
 	const char *name = cuda_result_name((uint32_t)trace->result);
 	char *end = trace->text + trace->n_text;
-	unsigned long long us = took_ns / 1000, ns = took_ns % 1000;
+	char number[16];
 	int n;
 
-	if (name)
-		n = snprintf(end, END_ROOM, ") = %s %llu.%03llu\n", name, us, ns);
+	snprintf(number, sizeof(number), "%d", (int)trace->result);
+	if (!name)
+		name = number;
+	if (state.is_json)
+		n = format_event_end(trace, end, name, took_ns);
 	else
-		n = snprintf(end, END_ROOM, ") = %d %llu.%03llu\n", (int)trace->result, us, ns);
+		n = snprintf(end, END_ROOM, ") = %s %llu.%03llu\n", name,
+			(unsigned long long)took_ns / 1000, (unsigned long long)took_ns % 1000);
 	if (n > 0)
 		trace->n_text += MIN((uint32_t)n, END_ROOM - 1);
 }

@@ -8,8 +8,9 @@
  *   SECONDS THREAD CALL(NAME=VALUE, …) = RESULT MICROSECONDS
  *
  * SECONDS count from the first traced call of the process. `%p' in FILE is the
- * process id. Any thread; a line is one write(). The stubs (build/gen/stubs.c)
- * are the only users.
+ * process id. Where FILE ends in .json, a line is an event as Chrome's and Perfetto's
+ * viewers read them, in an array without an end. Any thread; a line is one write().
+ * The stubs (build/gen/stubs.c) are the only users.
  */
 
 #include "api.h"
@@ -37,6 +38,7 @@ struct trace {
 	uint64_t start_ns;
 	uint32_t n_text;
 	uint32_t n_args;
+	uint32_t is_full; /* what follows is left out */
 	char text[TRACE_LINE_MAX];
 };
 

@@ -3,6 +3,7 @@
 # time limit: 300 s
 """The client library in a program: how it decides, what it says, what it leaves alone."""
 
+import json
 import os
 import re
 import socket
@@ -164,6 +165,29 @@ def test_trace():
             assert shape.match(line), line
         for call in ("cuInit", "cuLaunchKernel", "cuMemcpyDtoH", "cuMemFree"):
             assert [line for line in lines if call in line], "no %s in the trace" % call
+
+
+def test_trace_for_viewers():
+    """Two programs write events of one clock into one file, which a viewer's parser reads."""
+    with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
+        path = folder + "/trace.json"
+        both = [service.popen(name, env={"MPS_CLIENT_TRACE": path})
+                for name in ("threads", "graph_capture")]
+        for process in both:
+            equal(service.finish(process)[0], 0)
+        with open(path, encoding="ascii") as file:
+            text = file.read()
+        assert text.endswith("},\n"), text[-200:]
+        events = json.loads(text[:-2] + "]")
+        equal({event["pid"] for event in events}, {process.pid for process in both})
+        for event in events:
+            equal(event["ph"], "X")
+            assert event["ts"] > 0 and event["dur"] >= 0, event
+            contains(event["args"]["result"], "CUDA_")
+        names = {event["name"] for event in events}
+        assert {"cuInit", "cuLaunchKernel", "cuGraphLaunch"} <= names, names
+        first = min(event["ts"] for event in events)
+        assert max(event["ts"] for event in events) - first < 120e6, "clocks differ"
 
 
 def test_fork_and_exec():

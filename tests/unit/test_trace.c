@@ -179,6 +179,39 @@ static void test_long(void)
 	EXPECT(end && strchr(end, '\n') == text + strlen(text) - 1);
 }
 
+/* An event a line, its strings all ASCII; the last argument that fits is a whole one. */
+static void test_json(void)
+{
+	static const char event[] =
+		"{\"name\":\"cuOne\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"args\":"
+		"{\"pointer\":\"0x1234abcd\",\"null\":\"0x0\",\"address\":\"0x200000000200\","
+		"\"signed\":-5,\"size\":1099511627776,\"factor\":\"1.5\",\"box\":\"{...}\","
+		"\"name\":\"a\\u0022b\\u005cc\\u000ad\\u00ff\",\"none\":null,"
+		"\"result\":\"CUDA_SUCCESS\"},\"ts\":";
+	double at = -1, took = -1;
+	char expected[1024];
+	pid_t pid;
+	size_t n;
+
+	EXPECT(in_child(path_of("two.json"), body_two_calls, &pid) == 0);
+	EXPECT(read_lines(path_of("two.json")) == 4);
+	n = (size_t)snprintf(expected, sizeof(expected), event, (int)pid, (int)pid);
+	EXPECT(!strncmp(text, "[\n", 2));
+	EXPECT(!strncmp(text + 2, expected, n));
+	EXPECT(sscanf(text + 2 + n, "%lf,\"dur\":%lf},\n", &at, &took) == 2);
+	EXPECT(at > 0 && took >= 0 && took < 1e6);
+	EXPECT(strstr(text, "\"result\":\"12345\"},"));
+	/* Another run adds to it, and does not begin it again. */
+	EXPECT(in_child(path_of("two.json"), body_two_calls, NULL) == 0);
+	EXPECT(read_lines(path_of("two.json")) == 7);
+	EXPECT(!strstr(text + 1, "["));
+
+	EXPECT(in_child(path_of("long.json"), body_long, NULL) == 0);
+	EXPECT(read_lines(path_of("long.json")) == 2);
+	EXPECT(strlen(text) <= 2 + TRACE_LINE_MAX);
+	EXPECT(strstr(text, "xxx...\",\"result\":\"CUDA_ERROR_ILLEGAL_ADDRESS\"},\"ts\":"));
+}
+
 static void body_fork(void)
 {
 	int status;
@@ -258,6 +291,7 @@ int main(void)
 		{"off", test_off},
 		{"no file", test_no_file},
 		{"long", test_long},
+		{"json", test_json},
 		{"fork", test_fork},
 		{"threads", test_threads},
 	};
