@@ -167,17 +167,20 @@ soak: setup
 # make the machine's libcuda.so.1 point at ours
 
 LIBDIR := $(DESTDIR)$(PREFIX)/lib/mps
+MANDIR := $(DESTDIR)$(PREFIX)/share/man
 
 .PHONY: install
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
-		$(DESTDIR)$(PREFIX)/share/doc/mps
+		$(DESTDIR)$(PREFIX)/share/doc/mps $(MANDIR)/man1 $(MANDIR)/man8
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(LIBRARY) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
 	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
-	install -m 644 README.md LICENSE docs/* $(DESTDIR)$(PREFIX)/share/doc/mps
+	install -m 644 README.md LICENSE $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps
+	install -m 644 $(wildcard docs/man/*.1) $(MANDIR)/man1
+	install -m 644 $(wildcard docs/man/*.8) $(MANDIR)/man8
 
 # ---- lint
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is built and installed, as files: names, versions, needs, places."""
 
+import glob
 import os
 import re
 import shutil
@@ -128,11 +129,30 @@ def test_install():
 
 def check_installed(prefix):
     for name in ("bin/mps-control", "bin/mps-server", "bin/mps-run", "lib/mps/libmpsclient.so",
-                 "share/doc/mps/README.md", "lib/systemd/system/mps-control.service"):
+                 "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
+                 "share/man/man8/mps-server.8", "lib/systemd/system/mps-control.service"):
         assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
     equal(os.readlink(prefix + "/lib/mps/libcuda.so.1"), "libmpsclient.so")
     with open(prefix + "/lib/systemd/system/mps-control.service", encoding="utf-8") as file:
         assert "@" not in file.read().replace("@system-service", ""), "unreplaced words"
+
+
+def test_man_pages():
+    """groff finds nothing to complain about, and each command and option of the daemon is told."""
+    groff = mps.need_program("groff")
+    pages = sorted(glob.glob(harness.ROOT + "/docs/man/*"))
+    equal([os.path.basename(page) for page in pages],
+          ["mps-control.1", "mps-run.1", "mps-server.8"])
+    for page in pages:
+        done = subprocess.run([groff, "-man", "-ww", "-z", page], capture_output=True, text=True,
+                              check=True)
+        equal(done.stderr, "", page)
+    with open(pages[0], encoding="ascii") as file:
+        text = file.read().replace("\\", "")
+    usage = output(mps.CONTROL, "-h")
+    for word in re.findall(r"^  (\w+|-\w), ?|^  (\w+)", usage, re.M) + re.findall(
+            r"()(C?U?D?A?_?MPS_\w+)", usage):
+        contains(text, word[0] or word[1])
 
 
 def test_installed_service_runs():
