@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Every symbol of the driver, as cuda.h and its neighbours have them: served, or refused on purpose.
+
+What a client is told is seen by a Python that is one, and calls by ctypes.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import harness
+import mps
+from harness import equal
+
+GEN = os.path.join(harness.BUILD, "gen")
+NOT_SUPPORTED = 801
+ROW = re.compile(r"^\| (cu[A-Z]\w+) \| (.+) \|$", re.M)
+
+# What a client runs; `call' takes any arguments, and integers are as wide as pointers.
+CLIENT = """
+import ctypes, json, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+def call(name, *arguments):
+    return getattr(cuda, name)(*arguments)
+def must(name, *arguments):
+    result = call(name, *arguments)
+    assert result == 0, (name, result)
+zeros = [ctypes.c_void_p(0)] * 16
+"""
+
+
+def ask(service, body, *args, env=None):
+    """Runs `body' in a client; what it printed, as JSON."""
+    code, out, err = service.run(sys.executable, "-c", CLIENT + body, *args, env=env)
+    equal(code, 0, out + err)
+    return json.loads(out)
+
+
+def coverage():
+    """(symbols served, symbols there are, {symbol: how}) of build/gen/coverage.md."""
+    with open(os.path.join(GEN, "coverage.md"), encoding="utf-8") as file:
+        text = file.read()
+    n_served, n = re.match(r"(\d+) of (\d+) symbols served\n", text).groups()
+    return int(n_served), int(n), dict(ROW.findall(text))
+
+
+def is_refused(how):
+    return how == "not yet" or how.startswith("refused: ")
+
+
+def declared():
+    """Symbols that the headers declare, old versions too."""
+    cuda = subprocess.run([harness.ROOT + "/tests/setup", "--cuda"], capture_output=True,
+                          text=True, check=True).stdout.strip()
+    text = subprocess.run(
+        ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL",
+         "-I" + os.path.join(harness.ROOT, cuda, "include"), "-include", "cuda.h",
+         "-include", "cudaProfiler.h", "-x", "c", "/dev/null"],
+        capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"\bCUresult\s+(cu[A-Z]\w+)\s*\(", text))
+
+
+def test_coverage():
+    n_served, n, symbols = coverage()
+    equal(n, 637)
+    missing = declared() - set(symbols)
+    equal(missing, set(), "cuda.h has these as well")
+    # The other 34 are GL's, EGL's and VDPAU's, which cuda.h does not declare.
+    refused = {name for name, how in symbols.items() if is_refused(how)}
+    foreign = {name for name in refused if re.match(r"cu(GL|EGL|VDPAU|Graphics(GL|EGL|VDPAU))", name)
+               or name == "cuGraphicsResourceGetMappedEglFrame"}
+    equal(len(symbols) - n, len(foreign), foreign)
+    equal(len(symbols) - len(refused), n_served)
+
+
+def test_refused_calls():
+    """Whatever is not served says so: before anything else, whatever its arguments."""
+    refused = sorted(name for name, how in coverage()[2].items() if is_refused(how))
+    with mps.Service() as service:
+        answers = ask(service, """
+must("cuInit", 0)
+print(json.dumps({name: call(name, *zeros) for name in json.loads(sys.argv[1])}))
+""", json.dumps(refused), env={"MPS_CLIENT_LOG": "error"})
+        equal({name: code for name, code in answers.items() if code != NOT_SUPPORTED}, {})
+        equal(len(answers), len(refused))
+        service.run_ok("process1")
+
+
+def test_empty_slots():
+    """Slots of the private tables that have nothing to do say that it is done."""
+    with mps.Service() as service:
+        answers = ask(service, """
+def slot(table, n, arguments):
+    words, uuid = ctypes.POINTER(ctypes.c_void_p)(), bytes.fromhex(table)
+    must("cuGetExportTable", ctypes.byref(words), uuid)
+    return ctypes.CFUNCTYPE(ctypes.c_int)(words[n])(*arguments)
+print(json.dumps([slot("6bd5fb6c5bf4e74a8987d93912fd9df9", 7, [0]),
+                  slot("6bd5fb6c5bf4e74a8987d93912fd9df9", 12, []),
+                  slot("263e88607cd2614392f6bbd5006dfa7e", 3, [])]))
+""")
+        equal(answers, [0, 0, 0])
+
+
+BUSES = """
+must("cuInit", 0)
+def attribute(which, device):
+    value = ctypes.c_int()
+    must("cuDeviceGetAttribute", ctypes.byref(value), which, device)
+    return value.value
+count = ctypes.c_int()
+must("cuDeviceGetCount", ctypes.byref(count))
+print(json.dumps([attribute(33, device) for device in range(count.value)]))
+"""
+
+
+def test_devices():
+    """A client's own variables choose among the server's GPUs, and order them."""
+    with mps.Service({"SOFTGPU_DEVICES": "4"}) as service:
+        def buses(**env):
+            return ask(service, BUSES, env=env)
+        everything = buses()
+        equal(len(everything), 4)
+        equal(buses(CUDA_VISIBLE_DEVICES="2,0"), [everything[2], everything[0]])
+        equal(buses(CUDA_VISIBLE_DEVICES="3,9,1"), [everything[3]])
+        equal(buses(CUDA_DEVICE_ORDER="PCI_BUS_ID"), sorted(everything))
+        equal(buses(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES="3"),
+              [sorted(everything)[3]])
+        for nothing in ("", "-1", "1,1"):
+            equal(ask(service, 'print(call("cuInit", 0))',
+                      env={"CUDA_VISIBLE_DEVICES": nothing}), 100)
+
+
+def test_launch_blocking():
+    """The error of a kernel comes from its own launch."""
+    with mps.Service() as service:
+        service.run_ok("launch_blocking", "fault")
+        service.run_ok("process1")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
