@@ -4,7 +4,8 @@
 """The nth call of the driver fails, for every n of a whole program's run.
 
 The program gets an error or does not notice; the server lives, has nothing
-left of it, and serves the next. MPS_TEST_LONG=1: with more programs.
+left of it, and serves the next. Of a long program a few calls are taken, from
+the first on by chance; MPS_TEST_LONG=1: more of them, and more programs.
 """
 
 import itertools
@@ -19,12 +20,18 @@ import mps
 from harness import contains, equal, wait_for
 from test_kill import holds, settle
 
-# Of each kind of object one at least, and short; a few of them where nobody asks for all.
-PROGRAMS = ("memory_ops", "jit", "pool_attributes")
+# Of each kind of object one at least, and short.
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
+PROGRAMS = ("memory_ops", "jit", "pool_attributes", "link", "ipc_memory", "graph_clone",
+            "virtual_memory", "arrays")
 if IS_LONG:
     PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered",
-                 "registered_shared", "surface")
+                 "registered_shared", "surface", "graph_nodes", "graph_update", "graph_host",
+                 "capture_errors", "ipc_event", "stream_alloc", "managed", "separate", "boxes",
+                 "texture_linear", "texture_layered_mip", "clusters")
+# As many calls of a program fail; where it makes more, as many of them.
+CALLS_MAX = 60 if IS_LONG else 20
+DICE = random.Random(int(os.environ.get("MPS_TEST_SEED", 5)))
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 
@@ -52,9 +59,15 @@ def sweep(name, result):
             service.run_ok(name)
         server = service.server()
         before = settle(service, server)
-        failures = 0
-        for n in itertools.count(1):
+        service.switch.set(1 << 40)
+        service.run_ok(name)
+        calls = service.switch.seen()
+        settle(service, server)
+        step = max(1, calls // CALLS_MAX)
+        failures = tries = 0
+        for n in itertools.count(1 + DICE.randrange(step), step):
             service.switch.set(n, mps.Switch.RESULT, result)
+            tries += 1
             code, text = ends(service, name, "call %d" % n)
             call = service.switch.name()
             service.switch.set(0)
@@ -65,8 +78,9 @@ def sweep(name, result):
             equal(service.servers(), [server], about + ": the server ended: " + text)
             is_as_before(service, server, before, about)
         service.run_ok(name)
-        print("    %s: %d calls with error %d, %d were told" % (name, n - 1, result, failures))
-        assert n > 20 and failures > 5, "the switch does nothing"
+        print("    %s: %d of %d calls with error %d, %d were told"
+              % (name, tries, calls, result, failures))
+        assert tries > 10 and failures > 5, "the switch does nothing"
 
 
 def test_each_call_is_out_of_memory():
@@ -75,7 +89,7 @@ def test_each_call_is_out_of_memory():
 
 
 def test_each_call_is_invalid():
-    for name in ("symbols", "memory_ops") if IS_LONG else ("symbols",):
+    for name in ("symbols", "memory_ops", "graph_clone") if IS_LONG else ("symbols",):
         sweep(name, INVALID_VALUE)
 
 
