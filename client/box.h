@@ -27,9 +27,6 @@ struct box {
 /* The driver's description, checked; where there is nothing to copy, a size is 0. */
 CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box);
 
-/* For graphs, whose nodes copy linear memory only: CUDA_ERROR_NOT_SUPPORTED, and told. */
-CUresult box_check_linear(const struct box *box);
-
 /* Bytes from an end's first to its last; false: more than there are addresses. */
 bool box_extent(const struct box *box, const struct box_end *end, uint64_t *ret_bytes);
 

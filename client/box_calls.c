@@ -13,7 +13,6 @@
 #include "client.h"
 #include "memory.h"
 #include "registered.h"
-#include "route.h"
 
 static bool end_place(struct box_end *end, const struct box *box, uint64_t base, uint64_t x,
 	uint64_t y, uint64_t z)
@@ -127,13 +126,6 @@ CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 	result = end_classify(ret_box, &ret_box->dst, copy->dstMemoryType);
 	return result == CUDA_SUCCESS ? end_classify(ret_box, &ret_box->src, copy->srcMemoryType)
 				      : result;
-}
-
-CUresult box_check_linear(const struct box *box)
-{
-	if (box->dst.array || box->src.array)
-		return refuse("a copy in a graph", "copies of arrays are not served in graphs");
-	return CUDA_SUCCESS;
 }
 
 /* Nobody waits for what stays on the GPU. */

@@ -243,10 +243,7 @@ CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_
 CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *given)
 {
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
-	CUresult result = box_check_linear(box);
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	task.copy.box = *box;
 	task.copy.given = *given;
 	return capture_task(stream, &task);

@@ -128,17 +128,37 @@ static CUresult send_task(uint32_t graph, uint32_t number, const struct task *ta
 	}
 }
 
+static CUresult send_copy_of_array(uint32_t graph, uint32_t number, const struct box *box,
+	const struct box_end *in, const struct box_end *line, bool is_out)
+{
+	return send_graph_copy_array(graph, number, array_id(in->array), is_out, in->x, in->y,
+		in->z, line->address, line->pitch, line->rows, box->width, box->height, box->depth);
+}
+
+static CUresult send_copy(uint32_t graph, uint32_t number, const struct box *box)
+{
+	const struct box_end *dst = &box->dst, *src = &box->src;
+
+	if (dst->array && src->array)
+		return send_graph_copy_arrays(graph, number, array_id(dst->array),
+			array_id(src->array), dst->x, dst->y, dst->z, src->x, src->y, src->z,
+			box->width, box->height, box->depth);
+	if (dst->array)
+		return send_copy_of_array(graph, number, box, dst, src, false);
+	if (src->array)
+		return send_copy_of_array(graph, number, box, src, dst, true);
+	return send_graph_copy(graph, number, dst->address, src->address, dst->pitch, src->pitch,
+		dst->rows, src->rows, box->width, box->height, box->depth);
+}
+
 static CUresult send_part(
 	uint32_t graph, uint32_t number, const struct task *task, const struct part *part)
 {
-	const struct box *box = &part->copy;
 	const struct fill *fill = &part->fill;
 
 	switch (part->kind) {
 	case PART_COPY:
-		return send_graph_copy(graph, number, box->dst.address, box->src.address,
-			box->dst.pitch, box->src.pitch, box->dst.rows, box->src.rows, box->width,
-			box->height, box->depth);
+		return send_copy(graph, number, &part->copy);
 	case PART_FILL:
 		return send_graph_fill(graph, number, fill->dst, fill->value, fill->width,
 			fill->count, fill->pitch, fill->rows);

@@ -31,7 +31,8 @@ static bool copy_can_be(const struct task *old, const struct task *task, bool is
 {
 	const struct box *one = &old->copy.box, *other = &task->copy.box;
 
-	if (one->dst.is_ours != other->dst.is_ours || one->src.is_ours != other->src.is_ours)
+	if (one->dst.is_ours != other->dst.is_ours || one->src.is_ours != other->src.is_ours ||
+		!one->dst.array != !other->dst.array || !one->src.array != !other->src.array)
 		return false;
 	if (is_one_node)
 		return is_line(one) && is_line(other);

@@ -55,6 +55,11 @@ static bool is_line(const struct box *box)
 	return box->height == 1 && box->depth == 1;
 }
 
+static bool has_array(const struct box *box)
+{
+	return box->dst.array || box->src.array;
+}
+
 uint64_t parts_bounce_size(const struct task *task)
 {
 	const struct box *box = &task->copy.box;
@@ -114,7 +119,13 @@ static CUresult make_chunk(const struct box *box, const struct chunk *chunk, str
 	CUresult result;
 
 	call.chunk = *chunk;
-	device.address = address_of(box, &device, chunk->x, chunk->row);
+	if (device.array) {
+		device.x += chunk->x;
+		device.y += chunk->row % box->height;
+		device.z += chunk->row / box->height;
+	} else {
+		device.address = address_of(box, &device, chunk->x, chunk->row);
+	}
 	if (box->dst.is_ours) {
 		result = add(parts, &call);
 		return result == CUDA_SUCCESS
@@ -157,7 +168,7 @@ static CUresult make_copy(
 		whole.kind = PART_EMPTY;
 		return add(parts, &whole);
 	}
-	if (box->dst.is_ours && box->src.is_ours && is_line(box))
+	if (box->dst.is_ours && box->src.is_ours && is_line(box) && !has_array(box))
 		return make_line(box, parts);
 	if (box->dst.is_ours || box->src.is_ours) {
 		if (box->dst.is_ours != box->src.is_ours)

@@ -71,8 +71,7 @@ CUresult task_copy(const CUDA_MEMCPY3D *params, struct task *ret_task)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 	ret_task->copy.given = *params;
-	result = box_read(params, &ret_task->copy.box);
-	return result == CUDA_SUCCESS ? box_check_linear(&ret_task->copy.box) : result;
+	return box_read(params, &ret_task->copy.box);
 }
 
 CUresult task_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task)

@@ -40,7 +40,13 @@ static void array_done(struct deferred *deferred)
 	free(array);
 }
 
-static void array_unref(struct array *array)
+struct array *array_ref(struct array *array)
+{
+	array->refs++;
+	return array;
+}
+
+void array_unref(struct array *array)
 {
 	while (array && --array->refs == 0) {
 		struct array *parent = array->parent;

@@ -20,7 +20,7 @@ struct array {
 	CUarray real;        /* NULL: mipmapped */
 	CUmipmappedArray mipmap;
 	struct array *parent; /* of a level: holds a reference, and the driver's array */
-	uint32_t refs;        /* the id's, and its levels' */
+	uint32_t refs;        /* the id's, its levels', and graphs' */
 	uint64_t width;       /* bytes of a row */
 	uint64_t height, depth;
 };
@@ -32,6 +32,10 @@ struct texture {
 	bool is_surface;
 	uint64_t real;
 };
+
+/* Kept though its id has gone, until it is no more. */
+struct array *array_ref(struct array *array);
+void array_unref(struct array *array); /* NULL is fine */
 
 /* All of them; the driver's are destroyed later. */
 void arrays_free(struct session *session);

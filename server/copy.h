@@ -10,6 +10,7 @@
 #include "box.h"
 #include "driver.h"
 
+struct array;
 struct session;
 
 /* An end of a copy: pinned memory and staging are the host's. */
@@ -37,6 +38,14 @@ struct box_end {
 
 /* Whether all bytes of an end in linear memory are the session's. */
 bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size);
+
+/* The end of a box in an array; false: it leaves the array, or it is a mipmapped one. */
+bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
+	const struct box_size *size, struct box_end *ret_end);
+
+/* As the driver has it. */
+CUDA_MEMCPY3D box_describe(
+	const struct box_end *dst, const struct box_end *src, const struct box_size *size);
 
 /* As few copies as the ends of registrations allow. Both ends have been checked. */
 CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,

@@ -12,8 +12,7 @@
 #include "session.h"
 #include "staging.h"
 
-/* False: it leaves the array, or it is a mipmapped one. */
-static bool end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
+bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
 	const struct box_size *size, struct box_end *ret_end)
 {
 	*ret_end = (struct box_end){.array = array->real, .x = x, .y = y, .z = z};
@@ -38,7 +37,7 @@ CUresult do_copy_array(struct session *session, struct stream *stream, struct ar
 	CUstream real;
 	CUresult result;
 
-	if (!end_in(array, x, y, z, &size, &end) || !box_end_ok(session, &line, &size))
+	if (!box_end_in(array, x, y, z, &size, &end) || !box_end_ok(session, &line, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	return result == CUDA_SUCCESS ? copy_either(session, &end, &line, is_out, &size, real)
@@ -54,8 +53,8 @@ CUresult do_copy_arrays(struct session *session, struct stream *stream, struct a
 	CUstream real;
 	CUresult result;
 
-	if (!end_in(dst, dst_x, dst_y, dst_z, &size, &to) ||
-		!end_in(src, src_x, src_y, src_z, &size, &from))
+	if (!box_end_in(dst, dst_x, dst_y, dst_z, &size, &to) ||
+		!box_end_in(src, src_x, src_y, src_z, &size, &from))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	return result == CUDA_SUCCESS ? copy_box(session, to, from, &size, real) : result;
@@ -71,7 +70,7 @@ CUresult do_copy_array_rows(struct session *session, struct stream *stream, stru
 	CUstream real;
 	CUresult result;
 
-	if (!end_in(array, x, y, z, &size, &end))
+	if (!box_end_in(array, x, y, z, &size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)

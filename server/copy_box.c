@@ -52,10 +52,10 @@ static CUmemorytype type_of(const struct box_end *end, const struct box_end *oth
 	return is_host(end, other) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-static CUresult copy_slices(const struct box_end *dst, const struct box_end *src,
-	const struct box_size *size, CUstream real)
+CUDA_MEMCPY3D box_describe(
+	const struct box_end *dst, const struct box_end *src, const struct box_size *size)
 {
-	const CUDA_MEMCPY3D copy = {
+	return (CUDA_MEMCPY3D){
 		.dstMemoryType = type_of(dst, src),
 		.dstXInBytes = dst->x,
 		.dstY = dst->y,
@@ -78,6 +78,12 @@ static CUresult copy_slices(const struct box_end *dst, const struct box_end *src
 		.Height = size->height,
 		.Depth = size->depth,
 	};
+}
+
+static CUresult copy_slices(const struct box_end *dst, const struct box_end *src,
+	const struct box_size *size, CUstream real)
+{
+	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
 
 	return cuda.cuMemcpy3DAsync_v2(&copy, real);
 }

@@ -10,6 +10,7 @@
 
 #include "driver.h"
 
+struct array;
 struct event;
 struct library;
 struct memory_op;
@@ -25,6 +26,7 @@ struct graph_node {
 	CUgraphNodeType type;
 	uint32_t given;             /* of a kernel node: its attributes stay as they are */
 	struct graph_span spans[2]; /* what it copies or fills; size 0: nothing */
+	struct array *arrays[2];    /* that it copies, kept; NULL: none */
 	struct library *library;    /* of its kernel, kept loaded; NULL: none */
 	struct event *event;        /* kept; NULL: none */
 	struct memory_op *ops;      /* owned; NULL: none */

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "array.h"
 #include "box.h"
 #include "copy.h"
 #include "event.h"
@@ -23,6 +24,8 @@
 
 void graph_node_fini(struct graph_node *node, bool is_lost)
 {
+	for (unsigned i = 0; i < ARRAY_SIZE(node->arrays); i++)
+		array_unref(node->arrays[i]);
 	if (node->library)
 		library_unuse(node->library);
 	if (node->event)
@@ -236,21 +239,46 @@ static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUD
 	return cuda.cuGraphAddMemcpyNode(&node->real, graph->model, NULL, 0, copy, context);
 }
 
-/* All of it has device pointers; the host's are for copies between the two. */
-static CUmemorytype type_of(uint64_t end, uint64_t other)
+/* The whole end in one registration, of which the driver's copies may not leave. */
+static bool span_of(struct session *session, const struct box_end *end, const struct box_size *size,
+	struct graph_span *ret_span)
 {
-	return end_of(end).is_host && !end_of(other).is_host ? CU_MEMORYTYPE_HOST
-							     : CU_MEMORYTYPE_DEVICE;
+	ret_span->address = end->at.address;
+	return box_extent(end->pitch, end->rows, size, &ret_span->size) &&
+	       memory_check(session, ret_span->address, ret_span->size) &&
+	       host_cut(ret_span->address, ret_span->size) == ret_span->size;
 }
 
-/* The whole end in one registration, of which the driver's copies may not leave. */
-static bool span_of(struct session *session, uint64_t address, uint64_t pitch, uint64_t n_rows,
-	const struct box_size *size, struct graph_span *ret_span)
+static struct box_end line_end(
+	uint64_t address, uint64_t pitch, uint64_t rows, const struct box_size *size)
 {
-	ret_span->address = address;
-	return box_extent(pitch, n_rows, size, &ret_span->size) &&
-	       memory_check(session, address, ret_span->size) &&
-	       host_cut(address, ret_span->size) == ret_span->size;
+	return (struct box_end){
+		.at = end_of(address),
+		.pitch = size->height > 1 || size->depth > 1 ? pitch : size->width,
+		.rows = size->depth > 1 ? rows : size->height,
+	};
+}
+
+/* Ends in arrays are checked. `arrays': of dst and src, NULL where there is none. */
+static CUresult copy_node(struct session *session, struct graph *graph, uint32_t number,
+	const struct box_end *dst, const struct box_end *src, const struct box_size *size,
+	struct array *const arrays[2])
+{
+	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
+	struct graph_node node;
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY, &node);
+
+	if (result == CUDA_SUCCESS &&
+		((!dst->array && !span_of(session, dst, size, &node.spans[0])) ||
+			(!src->array && !span_of(session, src, size, &node.spans[1]))))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = copy_put(graph, &node, &copy);
+	for (unsigned i = 0; i < ARRAY_SIZE(node.arrays); i++)
+		if (result == CUDA_SUCCESS && arrays[i])
+			node.arrays[i] = array_ref(arrays[i]);
+	put(session, graph, number, &node, result);
+	return CUDA_SUCCESS;
 }
 
 CUresult do_graph_copy(struct session *session, struct graph *graph, uint32_t number, uint64_t dst,
@@ -258,32 +286,52 @@ CUresult do_graph_copy(struct session *session, struct graph *graph, uint32_t nu
 	uint64_t width, uint64_t height, uint64_t depth)
 {
 	const struct box_size size = {width, height, depth};
-	const CUDA_MEMCPY3D copy = {
-		.dstMemoryType = type_of(dst, src),
-		.dstHost = (void *)(uintptr_t)dst,
-		.dstDevice = dst,
-		.dstPitch = height > 1 || depth > 1 ? dst_pitch : width,
-		.dstHeight = depth > 1 ? dst_rows : height,
-		.srcMemoryType = type_of(src, dst),
-		.srcHost = (const void *)(uintptr_t)src,
-		.srcDevice = src,
-		.srcPitch = height > 1 || depth > 1 ? src_pitch : width,
-		.srcHeight = depth > 1 ? src_rows : height,
-		.WidthInBytes = width,
-		.Height = height,
-		.Depth = depth,
-	};
-	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY, &node);
+	const struct box_end to = line_end(dst, dst_pitch, dst_rows, &size);
+	const struct box_end from = line_end(src, src_pitch, src_rows, &size);
 
-	if (result == CUDA_SUCCESS &&
-		(!span_of(session, dst, dst_pitch, dst_rows, &size, &node.spans[0]) ||
-			!span_of(session, src, src_pitch, src_rows, &size, &node.spans[1])))
-		result = CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = copy_put(graph, &node, &copy);
-	put(session, graph, number, &node, result);
+	return copy_node(
+		session, graph, number, &to, &from, &size, (struct array *const[2]){NULL, NULL});
+}
+
+/* What cannot be at all is a node gone wrong. */
+static CUresult refuse_node(struct session *session, struct graph *graph, uint32_t number)
+{
+	struct graph_node node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+
+	put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
 	return CUDA_SUCCESS;
+}
+
+CUresult do_graph_copy_array(struct session *session, struct graph *graph, uint32_t number,
+	struct array *array, uint32_t is_out, uint64_t x, uint64_t y, uint64_t z, uint64_t address,
+	uint64_t pitch, uint64_t rows, uint64_t width, uint64_t height, uint64_t depth)
+{
+	const struct box_size size = {width, height, depth};
+	const struct box_end line = line_end(address, pitch, rows, &size);
+	struct box_end end;
+
+	if (!box_end_in(array, x, y, z, &size, &end))
+		return refuse_node(session, graph, number);
+	if (is_out)
+		return copy_node(session, graph, number, &line, &end, &size,
+			(struct array *const[2]){NULL, array});
+	return copy_node(
+		session, graph, number, &end, &line, &size, (struct array *const[2]){array, NULL});
+}
+
+CUresult do_graph_copy_arrays(struct session *session, struct graph *graph, uint32_t number,
+	struct array *dst, struct array *src, uint64_t dst_x, uint64_t dst_y, uint64_t dst_z,
+	uint64_t src_x, uint64_t src_y, uint64_t src_z, uint64_t width, uint64_t height,
+	uint64_t depth)
+{
+	const struct box_size size = {width, height, depth};
+	struct box_end to, from;
+
+	if (!box_end_in(dst, dst_x, dst_y, dst_z, &size, &to) ||
+		!box_end_in(src, src_x, src_y, src_z, &size, &from))
+		return refuse_node(session, graph, number);
+	return copy_node(
+		session, graph, number, &to, &from, &size, (struct array *const[2]){dst, src});
 }
 
 static CUresult fill_put(

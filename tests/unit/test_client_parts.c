@@ -172,6 +172,41 @@ static void test_boxes_go_both_ways(void **state)
 	}
 }
 
+/* Each chunk has its own place in the array, and no row is left out. */
+static void test_array_goes_by_chunks(void **state)
+{
+	struct task task = line_task(HOST_SPACE, 0x1000, 100);
+	struct box *box = &task.copy.box;
+	struct parts parts;
+	uint64_t rows = 0;
+
+	(void)state;
+	box->dst.array = (struct array *)&task;
+	box->dst.x = 4;
+	box->dst.y = 5;
+	box->dst.z = 6;
+	box->src.is_ours = false;
+	box->src.rows = box->height = 10;
+	box->depth = 3;
+	assert_int_equal(parts_bounce_size(&task), 3000);
+	assert_int_equal(parts_make(&task, HOST_SPACE, 420, &parts), CUDA_SUCCESS);
+	for (uint32_t i = 0; i < parts.n; i += 2) {
+		const struct box *copy = &parts.list[i + 1].copy;
+
+		assert_int_equal(parts.list[i].kind, PART_CALL);
+		assert_int_equal(parts.list[i + 1].kind, PART_COPY);
+		assert_ptr_equal(copy->dst.array, box->dst.array);
+		assert_int_equal(copy->src.address, HOST_SPACE);
+		assert_int_equal(copy->dst.x, 4);
+		assert_int_equal(copy->dst.y, 5 + rows % 10);
+		assert_int_equal(copy->dst.z, 6 + rows / 10);
+		assert_true(copy->dst.y + copy->height <= 15);
+		rows += copy->height;
+	}
+	assert_int_equal(rows, 30);
+	parts_fini(&parts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +214,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_to_copy),
 		cmocka_unit_test(test_fill_is_cut_at_elements),
 		cmocka_unit_test(test_boxes_go_both_ways),
+		cmocka_unit_test(test_array_goes_by_chunks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
