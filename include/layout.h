@@ -86,7 +86,7 @@ struct device_facts {
 };
 
 /* Of struct page, from the timeline on: what the GPU writes. */
-#define PAGE_WORDS_BYTES (sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS]))
+#define PAGE_WORDS_BYTES (sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS + 8]))
 
 /* Server writes, client reads. Words that change have a cache line each. */
 struct page {
@@ -112,6 +112,7 @@ struct page {
 	uint64_t asked[STREAMS_MAX];       /* also by the GPU: the host function to be run */
 	uint64_t passed[STREAMS_MAX];      /* and what it waited for last; the server's business */
 	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function is to be run */
+	uint64_t evade[8]; /* copied onto itself, to move a stream: see server/standing.h */
 	union {
 		struct reply_head head;
 		uint8_t bytes[REPLY_MAX];

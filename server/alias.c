@@ -20,6 +20,7 @@
 #include "host.h"
 #include "receive.h"
 #include "session.h"
+#include "standing.h"
 
 /* An alias begins at such a multiple, and at one of its file's pages. */
 #define SLOT_SHIFT 21
@@ -198,10 +199,10 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 	return true;
 }
 
-static void unpin(const struct alias *alias, uint64_t end)
+static void unpin(struct session *session, const struct alias *alias, uint64_t end)
 {
 	for (uint64_t at = alias->start; at < end; at += host_cut(at, end - at))
-		cuda.cuMemHostUnregister((void *)(uintptr_t)at);
+		standing_unpin(session, (void *)(uintptr_t)at);
 }
 
 /* Its pages are not pinned any more. */
@@ -230,7 +231,7 @@ static CUresult pin(struct session *session, const struct alias *alias)
 			result = cuda.cuMemHostRegister_v2((void *)(uintptr_t)at, size,
 				CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 		if (result != CUDA_SUCCESS) {
-			unpin(alias, at);
+			unpin(session, alias, at);
 			break;
 		}
 	}
@@ -353,13 +354,13 @@ void aliases_poll(struct session *session)
 			continue;
 		}
 		*link = alias->next_going;
-		unpin(alias, alias->start + alias->span);
+		unpin(session, alias, alias->start + alias->span);
 		alias_free(session, alias);
 	}
 }
 
 /* The run and all that lies in it. */
-static void run_end(struct alias_run *run, bool is_lost)
+static void run_end(struct session *session, struct alias_run *run, bool is_lost)
 {
 	uint64_t i = 0;
 
@@ -370,7 +371,7 @@ static void run_end(struct alias_run *run, bool is_lost)
 		if (!alias)
 			continue;
 		if (!is_lost)
-			unpin(alias, alias->start + alias->span);
+			unpin(session, alias, alias->start + alias->span);
 		fence_fini(&alias->fence, is_lost);
 		free(alias);
 	}
@@ -385,7 +386,7 @@ void aliases_fini(struct session *session, bool is_lost)
 		struct alias_run *run = session->aliases.runs;
 
 		session->aliases.runs = run->next;
-		run_end(run, is_lost);
+		run_end(session, run, is_lost);
 	}
 	session->aliases = (struct aliases){0};
 }

@@ -14,6 +14,7 @@
 #include "deferred.h"
 #include "fault.h"
 #include "thread.h"
+#include "standing.h"
 
 /* With more than these waiting, or for longer, they are made beside running work. */
 #define DEFERRED_MAX 256
@@ -58,10 +59,12 @@ static bool make_call(struct deferred *one)
 		cuda.cuCtxSetCurrent(one->context) != CUDA_SUCCESS &&
 		++one->n_refusals < REFUSALS_MAX)
 		return false;
+	standing_call_begin(NULL);
 	if (one->library && fault_get() == CUDA_SUCCESS)
 		cuda.cuLibraryUnload(one->library);
 	image_unref(one->image);
 	one->on_done(one);
+	standing_call_end();
 	return true;
 }
 

@@ -222,6 +222,13 @@ static void raise_heap(struct device *device)
 		device->raised[CU_LIMIT_MALLOC_HEAP_SIZE] = HEAP_SIZE;
 }
 
+/* While nobody has kernels on the GPU that this would wait for. */
+static void make_scratch(struct device *device)
+{
+	if (cuda.cuMemAlloc_v2(&device->scratch, sizeof(uint64_t[2])) != CUDA_SUCCESS)
+		device->scratch = 0;
+}
+
 /* With the new context current: what every session will be told. */
 static CUresult read_context_facts(struct device *device)
 {
@@ -267,6 +274,7 @@ static CUresult make_context(struct device *device)
 		result = read_context_facts(device);
 	if (result == CUDA_SUCCESS)
 		raise_heap(device);
+	make_scratch(device);
 	if (result != CUDA_SUCCESS) {
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		return result;

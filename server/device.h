@@ -25,6 +25,7 @@ struct device {
 	CUcontext context; /* NULL: not made yet */
 	uint64_t granularity;
 	int priority_least, priority_greatest;
+	CUdeviceptr scratch;            /* two words that nobody reads (standing.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
 	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
 	uint64_t stack_refused;         /* the driver had no room for it, at that time; 0 */

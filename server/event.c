@@ -11,6 +11,7 @@
 #include "event.h"
 #include "ipc.h"
 #include "session.h"
+#include "standing.h"
 
 struct event *session_event(struct session *session, uint32_t id)
 {
@@ -102,12 +103,13 @@ CUresult do_event_record(
 
 CUresult do_event_wait(struct session *session, struct stream *stream, struct event *event)
 {
+	bool may_stand = event->shared ? standing_any() : standing_has(session);
 	CUstream real;
 	CUresult result = stream_begin(session, stream, &real);
 
 	if (result != CUDA_SUCCESS || !event->real)
 		return result;
-	return cuda.cuStreamWaitEvent(real, event->real, CU_EVENT_WAIT_DEFAULT);
+	return stream_wait_event(session, stream, event->real, may_stand);
 }
 
 CUresult do_event_elapsed(

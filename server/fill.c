@@ -83,7 +83,7 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 
 	if (size == 0 || dst % width != 0 || !memory_check(session, dst, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_begin(session, stream, &real);
+	result = stream_begin_light(session, stream, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (host_cut(dst, size) < size)

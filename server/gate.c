@@ -13,6 +13,7 @@
 #include "deferred.h"
 #include "graph.h"
 #include "session.h"
+#include "standing.h"
 #include "wire.h"
 
 #define WAIT_KIND 3u /* of the flags of a wait: GEQ, EQ, AND, NOR */
@@ -52,7 +53,7 @@ static CUresult done_pin(struct session *session)
 	result = cuda.cuMemHostGetDevicePointer_v2(&session->gates.done, done, 0);
 	if (result != CUDA_SUCCESS) {
 		session->gates.done = 0;
-		cuda.cuMemHostUnregister(done);
+		standing_unpin(session, done);
 	}
 	return result;
 }
@@ -66,32 +67,6 @@ static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
 					  }};
 }
 
-/*
- * The watch comes between the two, so that a client that sleeps hears of it;
- * nothing of what follows on the stream runs before the client's word.
- */
-static CUresult ask_and_wait(struct session *session, struct stream *stream, uint64_t ticket)
-{
-	CUdeviceptr asked = page_word(session, offsetof(struct page, asked), stream->id);
-	CUstream real;
-	CUresult result = stream_begin(session, stream, &real);
-
-	if (result == CUDA_SUCCESS)
-		result = done_pin(session);
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuStreamWriteValue64_v2(
-			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
-	if (result != CUDA_SUCCESS)
-		return result;
-	gates_note_closed(session);
-	result = waiters_watch_call(session, stream->place->device, real);
-	if (result_is_fault(result))
-		return result;
-	return cuda.cuStreamWaitValue64_v2(real,
-		session->gates.done + stream->id * sizeof(uint64_t), ticket,
-		CU_STREAM_WAIT_VALUE_GEQ);
-}
-
 static CUstreamBatchMemOpParams wait_op(CUdeviceptr address, uint64_t value)
 {
 	return (CUstreamBatchMemOpParams){.waitValue = {
@@ -100,6 +75,23 @@ static CUstreamBatchMemOpParams wait_op(CUdeviceptr address, uint64_t value)
 						  .value64 = value,
 						  .flags = CU_STREAM_WAIT_VALUE_GEQ,
 					  }};
+}
+
+/* The watch comes behind it, so that a client that sleeps hears of it. */
+static CUresult ask(struct session *session, struct stream *stream, uint64_t ticket)
+{
+	CUdeviceptr asked = page_word(session, offsetof(struct page, asked), stream->id);
+	CUstream real;
+	CUresult result = stream_begin(session, stream, &real);
+
+	standing_evade_write(session, stream);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuStreamWriteValue64_v2(
+			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = waiters_watch_call(session, stream->place->device, real);
+	return result_is_fault(result) ? result : CUDA_SUCCESS;
 }
 
 /* What the client asks for goes before its answer does: never are both words those of a new ask. */
@@ -119,13 +111,44 @@ CUresult gates_graph_call(
 	return result;
 }
 
+bool gates_begin_wait(struct session *session, struct stream *stream)
+{
+	bool is_new = !standing_stands(session, stream);
+
+	gates_note_closed(session);
+	if (!standing_take(session, stream, session->gates.last_serial + 1))
+		return false;
+	standing_place(session, stream, is_new);
+	return true;
+}
+
+void gates_end_wait(struct session *session, struct stream *stream, CUstream real)
+{
+	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
+	CUresult result = cuda.cuStreamWriteValue64_v2(
+		real, passed, ++session->gates.last_serial, CU_STREAM_WRITE_VALUE_DEFAULT);
+
+	standing_placed();
+	if (result != CUDA_SUCCESS)
+		standing_forget(session, stream);
+}
+
+/*
+ * The GPU waits for no host function: loading code would wait for it too, with
+ * the driver's lock held, and who is stopped in one would stop everybody. So
+ * what comes for the stream waits here, and all of its client's behind it.
+ */
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
-	CUresult result = ask_and_wait(session, stream, ticket);
+	CUresult result = ask(session, stream, ticket);
 
+	if (unlikely(result_is_fault(result)))
+		return result;
 	/* Out of its order is better than never: it may be what frees something. */
-	if (unlikely(result != CUDA_SUCCESS) && !result_is_fault(result))
+	if (unlikely(result != CUDA_SUCCESS))
 		shm_store64((__shm uint64_t *)(uintptr_t)&session->page->asked[stream->id], ticket);
+	stream->held = ticket;
+	gates_note_closed(session);
 	return result;
 }
 
@@ -297,18 +320,13 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	return result;
 }
 
-CUresult do_memory_ops(
-	struct session *session, struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
+static CUresult put_all(struct session *session, struct stream *stream, const struct memory_op *ops,
+	uint32_t n_ops, CUstream real)
 {
 	CUstreamBatchMemOpParams params[2 * WIRE_MEMORY_OPS_MAX];
 	uint32_t n_params = 0, n;
-	CUstream real;
-	CUresult result = make_room(session, n_ops);
+	CUresult result = convert_all(session, stream, ops, n_ops, params, &n_params);
 
-	if (result == CUDA_SUCCESS)
-		result = convert_all(session, stream, ops, n_ops, params, &n_params);
-	if (result == CUDA_SUCCESS)
-		result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS && n_params > n_ops)
 		gates_note_closed(session);
 	for (uint32_t i = 0; i < n_params && result == CUDA_SUCCESS; i += n) {
@@ -318,12 +336,46 @@ CUresult do_memory_ops(
 	return result;
 }
 
+static CUresult put_waits(struct session *session, struct stream *stream,
+	const struct memory_op *ops, uint32_t n_ops, uint32_t n_waits, CUstream real)
+{
+	bool is_new = !standing_stands(session, stream);
+	CUresult result;
+
+	if (!standing_take(session, stream, session->gates.last_serial + n_waits))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	standing_place(session, stream, is_new);
+	result = put_all(session, stream, ops, n_ops, real);
+	standing_placed();
+	if (unlikely(result != CUDA_SUCCESS))
+		standing_forget(session, stream);
+	return result;
+}
+
+CUresult do_memory_ops(
+	struct session *session, struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
+{
+	uint32_t n_waits = 0;
+	CUstream real;
+	CUresult result = make_room(session, n_ops);
+
+	for (uint32_t i = 0; i < n_ops; i++)
+		n_waits += memory_op_is_wait(&ops[i]);
+	if (result == CUDA_SUCCESS)
+		result = stream_begin(session, stream, &real);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (n_waits > 0)
+		return put_waits(session, stream, ops, n_ops, n_waits, real);
+	standing_evade_write(session, stream);
+	return put_all(session, stream, ops, n_ops, real);
+}
+
 static CUresult get_key(struct session *session, struct place *place, CUstream *ret_key)
 {
 	CUstream *key = &session->gates.keys[place->device->ordinal];
 	CUresult result = place_enter(session, place);
 
-	/* In a hardware queue where nothing of ours stands. */
 	if (result == CUDA_SUCCESS && !*key)
 		result = cuda.cuStreamCreateWithPriority(
 			key, CU_STREAM_NON_BLOCKING, place->device->priority_greatest);
@@ -337,6 +389,7 @@ static void open_one(struct session *session, const struct gate *gate)
 
 	if (get_key(session, gate->place, &key) != CUDA_SUCCESS)
 		return;
+	standing_evade_real(session, gate->place->device, key);
 	if (gate->is_64)
 		cuda.cuStreamWriteValue64_v2(key, gate->address, gate->value, 0);
 	else
@@ -386,12 +439,9 @@ void gates_open(struct session *session)
 	uint32_t n_before;
 
 	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
-	if (gates->done) {
-		for (uint32_t i = 0; i < STREAMS_MAX; i++)
-			shm_store64(
-				(__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
-		open_graph_calls(session);
-	}
+	for (uint32_t i = 0; i < STREAMS_MAX; i++)
+		shm_store64((__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
+	open_graph_calls(session);
 	open_graph_words(session);
 	n_before = gates->n;
 	prune(session);
@@ -412,6 +462,7 @@ void gates_fini(struct session *session, bool is_lost)
 	struct gates *gates = &session->gates;
 
 	gates_are_passed(session);
+	standing_forget_all(session);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		if (!gates->keys[i] || is_lost)
 			continue;
@@ -420,7 +471,7 @@ void gates_fini(struct session *session, bool is_lost)
 		cuda.cuStreamDestroy_v2(gates->keys[i]);
 	}
 	if (gates->done && !is_lost)
-		cuda.cuMemHostUnregister(control->done);
+		standing_unpin(session, control->done);
 	free(gates->list);
 	*gates = (struct gates){0};
 }

@@ -14,8 +14,9 @@
 #include "driver.h"
 
 struct memory_op;
-struct session;
 struct place;
+struct session;
+struct stream;
 
 /* Waits for device memory that a session may have ahead of it. */
 #define GATES_MAX (1u << 16)
@@ -41,6 +42,13 @@ struct gates {
 
 /* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
 void gates_open(struct session *session);
+
+/*
+ * Around a graph with waits, or a wait for a stream that may stand still: as of
+ * any other wait, standing.c has to know when it was passed. False: the session ends.
+ */
+bool gates_begin_wait(struct session *session, struct stream *stream);
+void gates_end_wait(struct session *session, struct stream *stream, CUstream real);
 
 /* A stream may stand still from now on until the client does something. */
 void gates_note_closed(struct session *session);

@@ -224,22 +224,26 @@ static CUresult begin(
 	graph->result = CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
 		result = check_spans(session, graph);
-	return result == CUDA_SUCCESS ? stream_begin(session, stream, ret_real) : result;
+	return result == CUDA_SUCCESS ? stream_begin_light(session, stream, ret_real) : result;
 }
 
 CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
 {
+	const bool stands = graph->has_calls || graph->n_waits > 0;
 	CUstream real;
 	CUresult result = begin(session, stream, graph, &real);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (graph->has_calls || graph->n_waits > 0)
-		gates_note_closed(session);
+	if (stands && !gates_begin_wait(session, stream))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
 	if (graph->prints)
 		text_begin(session);
 	graph->last = real;
-	return cuda.cuGraphLaunch(graph->real, real);
+	result = cuda.cuGraphLaunch(graph->real, real);
+	if (stands)
+		gates_end_wait(session, stream, real);
+	return result;
 }
 
 CUresult do_graph_launch_calls(struct session *session, struct stream *stream, struct graph *graph)

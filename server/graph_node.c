@@ -188,6 +188,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 	int32_t priority, const void *params, uint32_t params_size)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
+	void *pointers[WIRE_PARAMS_COUNT_MAX];
 	size_t size = 0;
 	void *extra[] = {
 		CU_LAUNCH_PARAM_BUFFER_POINTER,
@@ -211,12 +212,18 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 		size = kernel->param_bytes;
 	if (params_size < size)
 		result = CUDA_ERROR_INVALID_VALUE;
+	/* The driver makes none cooperative that has them in one piece. */
+	if (result == CUDA_SUCCESS && (given & GIVEN_COOPERATIVE))
+		result = kernel_point(kernel, params, pointers);
 	if (result == CUDA_SUCCESS) {
 		unsigned n =
 			launch_attributes(attributes, given, cluster, cluster_policy, priority);
 
 		wanted.func = found->function;
-		wanted.extra = size > 0 ? extra : NULL;
+		if (given & GIVEN_COOPERATIVE)
+			wanted.kernelParams = pointers;
+		else
+			wanted.extra = size > 0 ? extra : NULL;
 		result = kernel_put(graph, &node, &wanted, given, attributes, n);
 		node.library = kernel->library;
 		library_use(node.library);

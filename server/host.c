@@ -15,6 +15,7 @@
 #include "bits.h"
 #include "host.h"
 #include "session.h"
+#include "standing.h"
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
 /* Pinned and unused beyond this goes back before more is pinned. */
@@ -26,6 +27,7 @@ _Static_assert(HOST_PIECE % HOST_PAGE == 0, "whole pages");
 
 struct host_region {
 	struct host_region *next;
+	struct session *session; /* not owned */
 	struct arena arena;
 	uint64_t *pinned; /* a bit a page */
 	int fd;           /* until the client has it */
@@ -87,7 +89,7 @@ static void unback(
 		next = piece_end(at, end);
 		if (!bit_get(region->pinned, page_of(region, at)))
 			continue;
-		cuda.cuMemHostUnregister((void *)(uintptr_t)at);
+		standing_unpin(region->session, (void *)(uintptr_t)at);
 		set_pinned(region, at, next, false);
 	}
 	/* A hole in the memory: its pages are free, whoever has it mapped. */
@@ -123,6 +125,7 @@ static CUresult region_new(
 
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	region->session = session;
 	region->fd = -EBADF;
 	if (after > HOST_SPACE && after < HOST_SPACE_END)
 		from = owner_unit(after);

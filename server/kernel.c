@@ -11,6 +11,7 @@
 #include "kernel.h"
 #include "library.h"
 #include "session.h"
+#include "standing.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 
@@ -72,8 +73,11 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 {
 	struct kernel_place *found = &kernel->places[place->device->ordinal];
 	CUfunction function = NULL;
-	CUresult result = cuda.cuKernelGetFunction(&function, kernel->real);
+	CUresult result;
 
+	standing_call_begin(session);
+	result = cuda.cuKernelGetFunction(&function, kernel->real);
+	standing_call_end();
 	if (result == CUDA_SUCCESS)
 		result = read_limits(kernel, place, found);
 	if (result != CUDA_SUCCESS) {
@@ -105,6 +109,19 @@ CUresult kernel_find(struct session *session, struct kernel *kernel, const struc
 			return result;
 	}
 	*ret_found = found;
+	return CUDA_SUCCESS;
+}
+
+CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers)
+{
+	for (uint32_t i = 0; i < kernel->n_params; i++) {
+		size_t offset = 0, size = 0;
+		CUresult result = cuda.cuKernelGetParamInfo(kernel->real, i, &offset, &size);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		pointers[i] = (char *)(uintptr_t)params + offset;
+	}
 	return CUDA_SUCCESS;
 }
 

@@ -36,4 +36,10 @@ struct kernel {
 CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
 	const struct kernel_place **ret_found);
 
+/*
+ * Where each parameter lies in `params', for what takes them one by one. There
+ * are kernel->n_params of either; the kernel was found before.
+ */
+CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers);
+
 #endif

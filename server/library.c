@@ -13,6 +13,7 @@
 #include "log.h"
 #include "receive.h"
 #include "session.h"
+#include "standing.h"
 
 /* Each may be a mapping of ours, and a process has 65 530 of those. */
 #define LIBRARIES_MAX 16384
@@ -177,8 +178,11 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	size_t size = 0;
 	CUresult result = place_get_entered(session, device, &place);
 
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
+	if (result != CUDA_SUCCESS)
+		return result;
+	standing_call_begin(session);
+	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
+	standing_call_end();
 	if (result == CUDA_SUCCESS && is_managed(address))
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)

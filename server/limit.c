@@ -18,6 +18,7 @@
 #include "log.h"
 #include "place.h"
 #include "session.h"
+#include "standing.h"
 
 /* To change the stack the driver waits for all kernels: how long before for those of gates. */
 #define STANDING_WAIT_MS 5000
@@ -52,8 +53,11 @@ static CUresult set_limit(
 	struct session *session, struct device *device, CUlimit limit, uint64_t value)
 {
 	size_t now = 0;
-	CUresult result = cuda.cuCtxSetLimit(limit, value);
+	CUresult result;
 
+	standing_call_begin(session);
+	result = cuda.cuCtxSetLimit(limit, value);
+	standing_call_end();
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxGetLimit(&now, limit);
 	if (result != CUDA_SUCCESS)

@@ -169,7 +169,8 @@ static void check_overdue(struct server *server, const struct peer *peer)
 {
 	struct frame_server_state frame = {0};
 
-	if (uv_now(&server->loop) - peer->ending_ms < (uint64_t)server->grace_ms)
+	if (uv_now(&server->loop) - peer->ending_ms < (uint64_t)server->grace_ms ||
+		atomic_load(&peer->session->waits_for_others))
 		return;
 	log_line("Client " SESSION_NAME " has left %d ms ago and its work still occupies the "
 		 "GPU (MPS_GRACE_MS): the server ends and is replaced",

@@ -8,6 +8,7 @@
  */
 
 #include "session.h"
+#include "standing.h"
 #include "staging.h"
 
 CUresult timeline_pin(struct session *session)
@@ -24,7 +25,7 @@ CUresult timeline_pin(struct session *session)
 	result = cuda.cuMemHostGetDevicePointer_v2(&session->timeline, timeline, 0);
 	if (result != CUDA_SUCCESS) {
 		session->timeline = 0;
-		cuda.cuMemHostUnregister(timeline);
+		standing_unpin(session, timeline);
 	}
 	return result;
 }
@@ -48,9 +49,9 @@ CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, 
 void staging_unpin(struct session *session, bool is_lost)
 {
 	if (session->is_staging_pinned && !is_lost)
-		cuda.cuMemHostUnregister(session->staging);
+		standing_unpin(session, session->staging);
 	if (session->timeline && !is_lost)
-		cuda.cuMemHostUnregister(session->page->timeline);
+		standing_unpin(session, session->page->timeline);
 	session->is_staging_pinned = false;
 	session->timeline = 0;
 }

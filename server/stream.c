@@ -20,6 +20,7 @@
 #include "graph.h"
 #include "progress.h"
 #include "session.h"
+#include "standing.h"
 #include "stream.h"
 
 /* Destroyed streams with work left: looked at every so many, waited for beyond the second. */
@@ -29,6 +30,10 @@
 /* Between two looks at streams that wait for the client. */
 #define GATES_NAP_MIN_NS 100000
 #define GATES_NAP_MAX_NS 5000000
+
+/* And at a host function that the worker waits for. */
+#define HELD_NAP_MIN_NS 20000
+#define HELD_NAP_MAX_NS 1000000
 
 void stream_init_null(struct stream *stream, struct place *place)
 {
@@ -51,18 +56,69 @@ struct stream *session_stream(struct session *session, uint32_t id)
 	return place ? &place->null : NULL;
 }
 
-/* Orders all later work on `real' behind what `before' has now. `event' is made at need. */
-static CUresult join(CUstream real, CUstream before, CUevent *event)
+static bool held_is_over(const struct session *session, struct stream *stream)
+{
+	struct ring_control *control = session->ring;
+
+	if (stream->held &&
+		shm_load64((__shm uint64_t *)(uintptr_t)&control->done[stream->id]) >= stream->held)
+		stream->held = 0;
+	return stream->held == 0;
+}
+
+/*
+ * A host function for which the GPU does not wait. It ends without any of the
+ * client's later work, or CUDA would not allow it; so its messages may wait.
+ */
+static void wait_for_held(const struct session *session, struct stream *stream)
+{
+	long nap_ns = HELD_NAP_MIN_NS;
+
+	while (!held_is_over(session, stream) && !atomic_load(&session->is_ending) &&
+		fault_get() == CUDA_SUCCESS) {
+		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+		nap_ns = MIN(2 * nap_ns, HELD_NAP_MAX_NS);
+	}
+}
+
+CUresult stream_wait_event(
+	struct session *session, struct stream *stream, CUevent event, bool may_stand)
+{
+	CUresult result;
+
+	if (unlikely(may_stand) && !gates_begin_wait(session, stream))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	if (!may_stand)
+		standing_evade(session, stream);
+	result = cuda.cuStreamWaitEvent(stream->real, event, CU_EVENT_WAIT_DEFAULT);
+	if (unlikely(may_stand))
+		gates_end_wait(session, stream, stream->real);
+	return result;
+}
+
+/* Orders all later work on `stream' behind what `before' has now. `event' is made at need. */
+static CUresult join(
+	struct session *session, struct stream *stream, struct stream *before, CUevent *event)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	if (unlikely(before->held))
+		wait_for_held(session, before);
+	standing_evade(session, before);
 	if (!*event)
 		result = cuda.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
 	if (result == CUDA_SUCCESS)
-		result = cuda.cuEventRecord(*event, before);
+		result = cuda.cuEventRecord(*event, before->real);
 	if (result == CUDA_SUCCESS)
-		result = cuda.cuStreamWaitEvent(real, *event, 0);
+		result = stream_wait_event(session, stream, *event, standing_has(session));
 	return result;
+}
+
+static CUresult wait_for_old(struct session *session, struct stream *old)
+{
+	if (unlikely(old->held))
+		wait_for_held(session, old);
+	return cuda.cuStreamSynchronize(old->real);
 }
 
 /*
@@ -77,9 +133,9 @@ static CUresult join_dying(struct session *session, struct stream *stream)
 		if (!old->is_dying || old->id != stream->id || result != CUDA_SUCCESS)
 			continue;
 		if (old->place == stream->place)
-			result = join(stream->real, old->real, &old->event);
+			result = join(session, stream, old, &old->event);
 		else
-			result = cuda.cuStreamSynchronize(old->real);
+			result = wait_for_old(session, old);
 	}
 	return result;
 }
@@ -102,11 +158,11 @@ static CUresult make_real(struct session *session, struct stream *stream)
 }
 
 /* The NULL stream waits for the blocking ones. */
-static CUresult join_blocking(struct place *place)
+static CUresult join_blocking(struct session *session, struct place *place)
 {
 	while (place->unjoined) {
 		struct stream *stream = place->unjoined;
-		CUresult result = join(place->null.real, stream->real, &stream->event);
+		CUresult result = join(session, &place->null, stream, &stream->event);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -117,14 +173,15 @@ static CUresult join_blocking(struct place *place)
 }
 
 /* A blocking stream waits for the NULL stream, whose event serves them all. */
-static CUresult join_null(struct place *place, struct stream *stream)
+static CUresult join_null(struct session *session, struct place *place, struct stream *stream)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	if (place->null_event_serial == place->null_serial)
-		result = cuda.cuStreamWaitEvent(stream->real, place->null_event, 0);
+		result = stream_wait_event(
+			session, stream, place->null_event, standing_has(session));
 	else
-		result = join(stream->real, place->null.real, &place->null_event);
+		result = join(session, stream, &place->null, &place->null_event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	place->null_event_serial = place->null_serial;
@@ -142,6 +199,8 @@ static CUresult enter(struct session *session, struct stream *stream)
 		result = make_real(session, stream);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
+	if (unlikely(stream->held))
+		wait_for_held(session, stream);
 	if (!stream->is_busy) {
 		stream->is_busy = true;
 		stream->next_busy = session->busy;
@@ -156,7 +215,9 @@ CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstr
 	CUresult result = enter(session, stream);
 
 	if (result == CUDA_SUCCESS && stream->is_null && stream->place->unjoined)
-		result = join_blocking(stream->place);
+		result = join_blocking(session, stream->place);
+	if (result == CUDA_SUCCESS)
+		standing_evade_write(session, stream);
 	*ret_real = stream->real;
 	return result;
 }
@@ -171,7 +232,7 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 	*ret_real = stream->real;
 	if (stream->is_null) {
 		place->null_serial++;
-		return place->unjoined ? join_blocking(place) : CUDA_SUCCESS;
+		return place->unjoined ? join_blocking(session, place) : CUDA_SUCCESS;
 	}
 	if (!stream->is_blocking)
 		return CUDA_SUCCESS;
@@ -181,8 +242,17 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 		place->unjoined = stream;
 	}
 	if (unlikely(stream->seen_serial != place->null_serial))
-		return join_null(place, stream);
+		return join_null(session, place, stream);
 	return CUDA_SUCCESS;
+}
+
+CUresult stream_begin_light(struct session *session, struct stream *stream, CUstream *ret_real)
+{
+	CUresult result = stream_begin(session, stream, ret_real);
+
+	if (result == CUDA_SUCCESS)
+		standing_evade(session, stream);
+	return result;
 }
 
 bool stream_is_idle(const struct session *session, const struct stream *stream)
@@ -240,9 +310,9 @@ bool streams_poll(struct session *session)
 
 	while (*link) {
 		struct stream *stream = *link;
-		CUresult result = fault_note(session, cuda.cuStreamQuery(stream->real));
 
-		if (result != CUDA_SUCCESS) {
+		if (!held_is_over(session, stream) ||
+			fault_note(session, cuda.cuStreamQuery(stream->real)) != CUDA_SUCCESS) {
 			link = &stream->next_busy;
 			continue;
 		}

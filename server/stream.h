@@ -29,6 +29,7 @@ struct stream {
 	struct stream *next_busy, *next_unjoined;
 	uint64_t seen_serial;       /* of place::null_serial */
 	uint64_t owed_mark;         /* that the GPU will not write; 0: none */
+	uint64_t held;              /* a host function's ticket: what comes waits for it; 0: none */
 	CUevent event;              /* for joins; NULL until the first */
 	struct train_store *trains; /* NULL until they are worth it */
 };
@@ -42,8 +43,18 @@ void stream_init_null(struct stream *stream, struct place *place);
  */
 CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real);
 
+/* The same before what the driver looks for no queue for: see standing.h. */
+CUresult stream_begin_light(struct session *session, struct stream *stream, CUstream *ret_real);
+
 /* Before a mark or an event: the same, but nobody need wait for it. */
 CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstream *ret_real);
+
+/*
+ * Makes the begun stream wait for an event, which may be behind something that
+ * stands still (standing.h): it is one that does, until it has passed.
+ */
+CUresult stream_wait_event(
+	struct session *session, struct stream *stream, CUevent event, bool may_stand);
 
 /* Whether nothing was put on it since it was last seen idle, nor has to be waited for. */
 bool stream_is_idle(const struct session *session, const struct stream *stream);

@@ -275,25 +275,27 @@ static CUresult write_value_32(
 	return CUDA_SUCCESS;
 }
 
-static CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
+/* For a word of the client's own memory, or for one of the server's, of 64 bits. */
+static void wait_for_word(const CUstreamBatchMemOpParams *op, uint64_t size)
 {
-	BEGIN();
-	(void)value;
-	must(stream != NULL && flags == CU_STREAM_WAIT_VALUE_GEQ, "an odd wait");
-	must_have(&registered, address, 8, "a wait for pageable memory");
+	uint64_t end;
+
+	must(op->waitValue.flags <= CU_STREAM_WAIT_VALUE_NOR, "an odd wait");
+	if (size == 8 && table_has_byte(&registered, op->waitValue.address, &end))
+		must(op->waitValue.address + 8 <= end, "a wait for pageable memory");
+	else
+		must_be_device(op->waitValue.address, size);
 	fake_calls.waits++;
-	return CUDA_SUCCESS;
 }
 
 static void memory_op(const CUstreamBatchMemOpParams *op)
 {
 	switch (op->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		wait_for_word(op, 4);
+		return;
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-		must(op->waitValue.flags <= CU_STREAM_WAIT_VALUE_NOR, "an odd wait");
-		must_be_device(op->waitValue.address,
-			op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ? 8 : 4);
-		fake_calls.waits++;
+		wait_for_word(op, 8);
 		return;
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
 		write_word(op->writeValue.address, op->writeValue.value, 4);
@@ -396,7 +398,6 @@ void fake_work_start(void)
 	cuda.cuStreamQuery = stream_query;
 	cuda.cuStreamWriteValue64_v2 = write_value;
 	cuda.cuStreamWriteValue32_v2 = write_value_32;
-	cuda.cuStreamWaitValue64_v2 = wait_value;
 	cuda.cuStreamBatchMemOp_v2 = batch_memory_ops;
 	cuda.cuStreamWaitEvent = stream_wait_event;
 	cuda.cuEventCreate = event_create;

@@ -4,6 +4,8 @@
  * What cuMemGetInfo() says: that of the device's memory so much is free, less
  * when something was allocated, as much as before when it was freed; and that
  * what it says is free can be had, what is not cannot.
+ *
+ * Runs: alone
  */
 
 #include <cuda.h>

@@ -313,7 +313,8 @@ static void try_questions(void)
 	if (said_format.x != 32 || said_format.y != 0 || said_format.f != format.f ||
 		extent.width != WIDTH || extent.height != HEIGHT || flags != 0)
 		fail("an array's facts", 0, 0, (double)extent.width, WIDTH);
-	desc.addressMode[1] = cudaAddressModeBorder;
+	/* The colour of a border that there is not may be anything. */
+	desc.addressMode[0] = desc.addressMode[1] = desc.addressMode[2] = cudaAddressModeBorder;
 	desc.borderColor[2] = 3;
 	texture = texture_on(array, &desc);
 	CHECK(cudaGetTextureObjectResourceDesc(&said_resource, texture));

@@ -38,6 +38,8 @@ CUresult cuGraphKernelNodeSetAttribute(
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (attr) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		if (value->cooperative && node->work.kernel.has_buffer)
+			return CUDA_ERROR_INVALID_VALUE;
 		node->work.kernel.is_cooperative = value->cooperative != 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:

@@ -21,6 +21,7 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 {
 	struct context *context = context_current();
 	struct launch launch;
+	CUresult result;
 
 	if (!params || (!params->func && !params->kern))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -34,7 +35,10 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 		.shared_dynamic = params->sharedMemBytes,
 		.params = params->kernelParams,
 		.extra = params->extra};
-	return launch_work(&launch, context, ret_work);
+	result = launch_work(&launch, context, ret_work);
+	if (result == CUDA_SUCCESS)
+		ret_work->kernel.has_buffer = params->extra != NULL;
+	return result;
 }
 
 static CUDA_KERNEL_NODE_PARAMS_v2 kernel_params_widen(const CUDA_KERNEL_NODE_PARAMS_v1 *params)

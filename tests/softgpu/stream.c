@@ -12,6 +12,7 @@
 
 #include "capture.h"
 #include "context.h"
+#include "queue.h"
 
 #include <signal.h>
 
@@ -33,6 +34,7 @@ struct stream *stream_new(struct context *context, unsigned flags, int priority)
 	stream->flags = flags;
 	stream->priority = MIN(MAX(priority, STREAM_PRIORITY_GREATEST), 0);
 	stream->id = ++driver.last_id;
+	stream->queue = queue_home(stream);
 	stream->tail = &stream->head;
 	pthread_cond_init(&stream->wake, NULL);
 	stream->next = context->streams;
@@ -200,7 +202,10 @@ static CUresult op_depend_default(struct op *op, struct stream *stream)
 static CUresult op_submit(struct stream *stream, struct op *op)
 {
 	CUresult result = op_depend_default(op, stream);
+	struct dependency before;
 
+	if (result == CUDA_SUCCESS && queue_put(stream, &op->work, &before))
+		result = op_depend(op, before.stream, before.ticket);
 	if (result == CUDA_SUCCESS && !stream->has_thread && stream_start(stream) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
@@ -209,6 +214,7 @@ static CUresult op_submit(struct stream *stream, struct op *op)
 	}
 	op->ticket = ++last_ticket;
 	stream->submitted = op->ticket;
+	queue_note(stream, &op->work, op->ticket);
 	*stream->tail = op;
 	stream->tail = &op->next;
 	pthread_cond_signal(&stream->wake);

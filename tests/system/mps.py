@@ -57,7 +57,9 @@ def programs(*kinds):
 
 
 # Programs that end by themselves, and with the words `NAME: ok'.
-PROGRAMS = programs(EVERYWHERE)
+PROGRAMS = programs(EVERYWHERE, "alone")
+# ... of them, those that measure what is everybody's, so that a second one is noticed.
+ALONE = programs("alone")
 # ... that use what the software GPU has not: NVIDIA's libraries, whose kernels are not PTX.
 GPU_PROGRAMS = programs("on a GPU")
 

@@ -31,22 +31,40 @@ def end(process):
     process.stderr.close()
 
 
+def check_beside(service, how):
+    """Neighbours beside it. Loading code would wait for streams that wait for words, with everybody:
+    who has to is held up alone, until they have gone."""
+    if how == "call":
+        for name in ("process1", "process2", "callbacks", "memory_ops"):
+            service.run_ok(name, timeout=20)
+        return []
+    service.run_ok("memory_ops", timeout=20)
+    late = [service.popen("process1"), service.popen("events")]
+    time.sleep(0.5)
+    equal([process.poll() for process in late], [None, None], "they load code beside it")
+    return late
+
+
 def check_recovers(how, stop):
-    """Neighbours work beside it as ever; when it is killed nothing of it is left."""
+    """Neighbours work beside it; when it is killed nothing of it is left."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
         end(stuck(service, how))
         before = settle(service, server)
         for _ in range(3):
+            running = service.popen("process1", "--seconds", "4")
+            time.sleep(0.5)
             process = stuck(service, how)
             if stop:
                 process.send_signal(signal.SIGSTOP)
-            for name in ("process1", "process2", "callbacks", "memory_ops"):
-                service.run_ok(name, timeout=20)
+            late = check_beside(service, how)
+            equal(service.finish(running, 20)[:2], (0, "process1: ok\n"))
             equal(process.poll(), None)
             began = time.monotonic()
             end(process)
+            for other in late:
+                equal(service.finish(other, 20)[0], 0)
             wait_for("it to be gone", lambda: not service.clients(server), 5)
             print("    gone after %.2f s" % (time.monotonic() - began))
         equal(service.servers(), [server], "the server was replaced")
@@ -63,6 +81,31 @@ def test_stopped_in_a_callback():
 
 def test_killed_with_streams_that_wait():
     check_recovers("word", False)
+
+
+def test_many_stand_still():
+    """More streams wait than the GPU has queues: those of others get on, and those that waited too.
+
+    The software GPU has 32 queues for a server, as the real one, and lets work
+    stand behind what a stranger waits for where the real one does.
+    """
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        running = [service.popen(name, "--seconds", "5") for name in ("process1", "stream_overlap")]
+        time.sleep(1)
+        waiting = [stuck(service, how) for how in 3 * ("word", "call")]
+        waiting[1].send_signal(signal.SIGSTOP)
+        several = [service.popen("memory_ops") for _ in range(8)]
+        for process in several:
+            equal(service.finish(process, 30)[:2], (0, "memory_ops: ok\n"))
+        for process in running:
+            equal(service.finish(process, 30)[0], 0)
+        for process in waiting:
+            equal(process.poll(), None)
+            end(process)
+        wait_for("all to be gone", lambda: not service.clients(server), 8)
+        equal(service.servers(), [server], "the server was replaced")
 
 
 def test_killed_at_any_moment():

@@ -41,14 +41,17 @@ def check_recovers(stop):
         end(service, stuck(service))
         before = settle(service, server)
         for _ in range(3):
+            running = service.popen("process1", "--seconds", "3")
+            time.sleep(0.5)
             process = stuck(service)
             if stop:
                 process.send_signal(signal.SIGSTOP)
-            for name in ("process1", "graph_capture", "graph_update"):
-                service.run_ok(name)
+            equal(service.finish(running, 20)[0], 0)
             equal(process.poll(), None)
             began = time.monotonic()
+            late = service.popen("graph_update")
             end(service, process)
+            equal(service.finish(late, 20)[0], 0)
             wait_for("it to be gone", lambda: not service.clients(server), 8)
             print("    gone after %.2f s" % (time.monotonic() - began))
         equal(service.servers(), [server], "the server was replaced")

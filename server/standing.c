@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams that stand still, of all sessions. Workers.
+ *
+ * Invariant: every wait for a client on a GPU is behind an entry that was taken
+ * before it, and stays until the GPU has passed it; each session is in the list
+ * only while its page is there.
+ */
+
+#include <pthread.h>
+#include <time.h>
+
+#include "fault.h"
+#include "log.h"
+#include "session.h"
+#include "standing.h"
+
+#define ROOM 16u         /* in all: with 20, kernels begin to meet them */
+#define ROOM_LARGE 10u   /* for sessions that have their own share already */
+#define SESSION_MAX 8u   /* as many as a process has queues natively, if it asks for nothing */
+#define SESSION_SHARE 2u /* held for a session with a word: two streams that take turns */
+#define NAP_MIN_NS 20000
+#define NAP_MAX_NS 2000000
+#define FIRST_NS 100000000
+#define SAY_AFTER_NS 1000000000
+
+struct entry {
+	const struct session *session;
+	uint32_t stream;
+	uint64_t serial;
+};
+
+atomic_uint standing_n;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before the other */
+static unsigned n_calls, n_wanted; /* that wait for everything; under the lock */
+static struct entry entries[ROOM]; /* standing_n of them; under the lock */
+
+static bool is_passed(const struct entry *entry)
+{
+	const uint64_t *passed = &entry->session->page->passed[entry->stream];
+
+	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= entry->serial;
+}
+
+/* Forgets what was passed. Under the lock, as what follows. */
+static void sweep(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < standing_n; i++)
+		if (!is_passed(&entries[i]))
+			entries[n++] = entries[i];
+	atomic_store(&standing_n, n);
+}
+
+static struct entry *find(const struct session *session, const struct stream *stream)
+{
+	for (unsigned i = 0; i < standing_n; i++)
+		if (entries[i].session == session && entries[i].stream == stream->id)
+			return &entries[i];
+	return NULL;
+}
+
+static unsigned count_of(const struct session *session)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < standing_n; i++)
+		n += entries[i].session == session;
+	return n;
+}
+
+/* With what those have that may want it any time. */
+static unsigned count_others(const struct session *session)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < standing_n; i++) {
+		bool is_first = entries[i].session != session;
+
+		for (unsigned k = 0; k < i; k++)
+			is_first = is_first && entries[k].session != entries[i].session;
+		if (is_first)
+			n += MAX(count_of(entries[i].session), SESSION_SHARE);
+	}
+	return n;
+}
+
+/* What those that stand wait for may be behind another wait of the same client. */
+static bool has_room(const struct session *session)
+{
+	unsigned n = 1 + count_of(session);
+
+	if (n_calls > 0 || (n_wanted > 0 && n == 1) || n > SESSION_MAX)
+		return false;
+	return count_others(session) + MAX(n, SESSION_SHARE) <=
+	       (n <= SESSION_SHARE ? ROOM : ROOM_LARGE);
+}
+
+static bool try_take(const struct session *session, const struct stream *stream, uint64_t serial)
+{
+	struct entry *entry;
+	bool taken = true;
+
+	pthread_mutex_lock(&lock);
+	sweep();
+	entry = find(session, stream);
+	if (entry) {
+		entry->serial = serial;
+	} else if (has_room(session)) {
+		entries[standing_n] = (struct entry){session, stream->id, serial};
+		atomic_fetch_add(&standing_n, 1);
+	} else {
+		taken = false;
+	}
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+struct nap {
+	long ns;
+	uint64_t total_ns;
+	bool is_said;
+};
+
+static void nap(struct nap *nap, const struct session *session, const char *why)
+{
+	nanosleep(&(struct timespec){.tv_nsec = nap->ns}, NULL);
+	nap->total_ns += (uint64_t)nap->ns;
+	nap->ns = MIN(2 * nap->ns, NAP_MAX_NS);
+	if (nap->total_ns < SAY_AFTER_NS || nap->is_said || !session)
+		return;
+	log_line("Client " SESSION_NAME " is held up: %s", SESSION_NAME_ARGS(session), why);
+	nap->is_said = true;
+}
+
+bool standing_take(struct session *session, struct stream *stream, uint64_t serial)
+{
+	struct nap rest = {.ns = NAP_MIN_NS};
+
+	while (!try_take(session, stream, serial)) {
+		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
+			return false;
+		nap(&rest, session, "streams of other clients wait for words of theirs");
+	}
+	return true;
+}
+
+/* Two that were moved at once might come to lie in one queue. */
+void standing_place(const struct session *session, const struct stream *stream, bool is_new)
+{
+	CUdeviceptr scratch = stream->place->device->scratch;
+
+	(void)session;
+	pthread_mutex_lock(&placing);
+	if (is_new && scratch)
+		cuda.cuMemcpyDtoDAsync_v2(
+			scratch, scratch + sizeof(uint64_t), sizeof(uint64_t), stream->real);
+}
+
+void standing_placed(void)
+{
+	pthread_mutex_unlock(&placing);
+}
+
+/* Whether the call may be made now; then nobody begins to stand. */
+static bool try_call(void)
+{
+	sweep();
+	if (standing_n > 0)
+		return false;
+	n_calls++;
+	return true;
+}
+
+static void say_waits(struct session *session, bool waits)
+{
+	if (session)
+		atomic_store(&session->waits_for_others, waits);
+}
+
+/* For a moment nobody else begins to stand, so that its turn comes. */
+void standing_call_begin(struct session *session)
+{
+	struct nap rest = {.ns = NAP_MIN_NS};
+	bool is_first = true;
+
+	pthread_mutex_lock(&lock);
+	n_wanted++;
+	while (!try_call() && fault_get() == CUDA_SUCCESS) {
+		pthread_mutex_unlock(&lock);
+		say_waits(session, true);
+		nap(&rest, session, "it has to wait for a client whose stream waits for a word");
+		pthread_mutex_lock(&lock);
+		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
+		is_first = is_first && rest.total_ns < FIRST_NS;
+	}
+	n_wanted -= is_first;
+	pthread_mutex_unlock(&lock);
+	say_waits(session, false);
+}
+
+void standing_call_end(void)
+{
+	pthread_mutex_lock(&lock);
+	n_calls -= n_calls > 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void standing_forget(const struct session *session, const struct stream *stream)
+{
+	struct entry *entry;
+
+	pthread_mutex_lock(&lock);
+	entry = find(session, stream);
+	if (entry)
+		entry->serial = 0;
+	sweep();
+	pthread_mutex_unlock(&lock);
+}
+
+void standing_forget_all(const struct session *session)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < standing_n; i++)
+		if (entries[i].session == session)
+			entries[i].serial = 0;
+	sweep();
+	pthread_mutex_unlock(&lock);
+}
+
+void standing_unpin(struct session *session, void *memory)
+{
+	standing_call_begin(session);
+	cuda.cuMemHostUnregister(memory);
+	standing_call_end();
+}
+
+bool standing_has(const struct session *session)
+{
+	unsigned n;
+
+	if (likely(!standing_any()))
+		return false;
+	pthread_mutex_lock(&lock);
+	sweep();
+	n = count_of(session);
+	pthread_mutex_unlock(&lock);
+	return n > 0;
+}
+
+bool standing_stands(const struct session *session, const struct stream *stream)
+{
+	bool stands;
+
+	if (likely(!standing_any()))
+		return false;
+	pthread_mutex_lock(&lock);
+	sweep();
+	stands = find(session, stream) != NULL;
+	pthread_mutex_unlock(&lock);
+	return stands;
+}
+
+/* Whether the stream had better move. */
+static bool has_to_evade(const struct session *session, const struct stream *stream)
+{
+	return standing_any() && !standing_stands(session, stream) && standing_any() &&
+	       stream->place->device->scratch;
+}
+
+/* What the copies bring is read by nobody. */
+void standing_evade_real(struct session *session, const struct device *device, CUstream real)
+{
+	if (standing_any() && device->scratch && session->timeline)
+		cuda.cuMemcpyDtoHAsync_v2(session->page->evade, device->scratch,
+			sizeof(session->page->evade[0]), real);
+}
+
+void standing_evade_write(struct session *session, const struct stream *stream)
+{
+	if (unlikely(has_to_evade(session, stream)))
+		standing_evade_real(session, stream->place->device, stream->real);
+}
+
+void standing_evade(const struct session *session, const struct stream *stream)
+{
+	CUdeviceptr scratch = stream->place->device->scratch;
+
+	if (unlikely(has_to_evade(session, stream)))
+		cuda.cuMemcpyDtoDAsync_v2(
+			scratch, scratch + sizeof(uint64_t), sizeof(uint64_t), stream->real);
+}
