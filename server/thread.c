@@ -3,7 +3,7 @@
 /*
  * Starting threads. Any thread.
  *
- * Invariant: no thread but the loop's takes a signal.
+ * Invariant: no thread but the loop's takes a signal, except what it has done itself.
  */
 
 #include <signal.h>
@@ -16,6 +16,8 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), 
 	int r;
 
 	sigfillset(&all);
+	/* Blocked, a page that a client has cut off its file would end the server: see shield.c. */
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(ret_thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

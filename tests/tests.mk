@@ -19,7 +19,7 @@ unit_test_shm := proto/shm.c
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
 	server/identity.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c link.c)
 unit_test_server_tables := server/bits.c server/object.c server/owner.c server/ranges.c
-unit_test_server_shield := server/shield.c
+unit_test_server_shield := server/shield.c server/thread.c
 unit_test_server_image := server/image.c proto/shm.c
 unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
 unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "../../server/shield.h"
+#include "../../server/thread.h"
 #include "layout.h"
 
 #define PAGE 4096ul
@@ -59,6 +60,29 @@ static void test_cut(void **state)
 	close(fd);
 }
 
+static void *look(void *p)
+{
+	return (void *)(uintptr_t) * (volatile uint8_t *)p;
+}
+
+/* Workers take no signals, but this one. */
+static void test_in_a_worker(void **state)
+{
+	int fd = file_new();
+	volatile uint8_t *p = map(fd, HOST_SPACE + SPACE_UNIT);
+	pthread_t thread;
+	void *seen;
+
+	(void)state;
+	shield_init();
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(thread_start(&thread, "look", look, (void *)p), 0);
+	assert_int_equal(pthread_join(thread, &seen), 0);
+	assert_null(seen);
+	munmap((void *)p, BYTES);
+	close(fd);
+}
+
 static void test_elsewhere(void **state)
 {
 	int fd = file_new(), status = 0;
@@ -83,6 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_in_a_worker),
 		cmocka_unit_test(test_elsewhere),
 	};
 
