@@ -120,8 +120,9 @@ CUresult library_load(const void *image, struct context *context, const struct j
 		slab_give(&libraries, library);
 		return result;
 	}
+	/* What is wrong with a library's code is told at its use, by the driver too. */
 	result = eager_load(library);
-	if (result != CUDA_SUCCESS) {
+	if (result != CUDA_SUCCESS && context) {
 		library_unload(library);
 		return result;
 	}

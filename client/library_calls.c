@@ -25,8 +25,7 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 	void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
 	void **libraryOptionValues, unsigned int numLibraryOptions)
 {
-	/* Who wants code at once wants to know at once what is wrong with it, as of a module. */
-	struct jit jit = {.is_module = eager_is_wanted()};
+	struct jit jit = {0};
 	struct library *loaded = NULL;
 	CUresult result;
 
@@ -39,8 +38,7 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 	if (result == CUDA_SUCCESS)
 		result = jit_read(&jit, jitOptions, jitOptionsValues, numJitOptions);
 	if (result == CUDA_SUCCESS)
-		result = library_load(
-			code, NULL, numJitOptions || jit.is_module ? &jit : NULL, &loaded);
+		result = library_load(code, NULL, numJitOptions ? &jit : NULL, &loaded);
 	if (result == CUDA_SUCCESS)
 		*library = (CUlibrary)loaded;
 	return result;
