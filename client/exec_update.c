@@ -379,34 +379,20 @@ static CUresult send_changes(struct update *update, struct exec *exec, const str
 	return result;
 }
 
-/* What its nodes allocate now is another graph's, also where not all have been changed. */
-static CUresult take_memory(
-	struct exec *exec, struct graph *image, const struct graph *graph, CUresult result)
-{
-	struct graph_launch launch;
-	CUresult noted;
-
-	image->has_memory = true;
-	if (image == exec->image)
-		exec->source = graph->unique;
-	noted = graph_launch_of(exec->image, &launch);
-	graph_launch_fini(&exec->memory);
-	exec->memory = launch;
-	return result == CUDA_SUCCESS ? noted : result;
-}
-
 /* The new graph's nodes and those of the image, or of a child of it. */
 static CUresult update_all(
 	struct update *update, struct exec *exec, struct graph *image, const struct graph *graph)
 {
 	CUresult result;
 
-	*update = (struct update){.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+	*update = (struct update){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
+	/* Memory stays where it was allocated, as the driver has it. */
+	if (graph->has_memory || image->has_memory)
+		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	update->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 	if (!graphs_match(update, image, graph))
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	result = send_changes(update, exec, image, graph);
-	if (graph->has_memory || image->has_memory)
-		result = take_memory(exec, image, graph, result);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	update->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
