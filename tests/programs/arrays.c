@@ -5,6 +5,8 @@
  * and device memory and other arrays, in one, two and three dimensions, layers
  * and levels; what lies beside a box stays; what an array says of itself; what
  * the driver refuses.
+ *
+ * Runs: alone
  */
 
 #include <cuda.h>
