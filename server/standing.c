@@ -16,9 +16,9 @@
 #include "session.h"
 #include "standing.h"
 
-#define ROOM 16u         /* in all: with 20, kernels begin to meet them */
-#define ROOM_LARGE 10u   /* for sessions that have their own share already */
-#define SESSION_MAX 8u   /* as many as a process has queues natively, if it asks for nothing */
+#define ROOM 8u       /* in all: at 12 some work meets them now and then, at 20 kernels do */
+#define ROOM_LARGE 6u /* of a session beyond its share, with all others */
+#define SESSION_MAX 6u
 #define SESSION_SHARE 2u /* held for a session with a word: two streams that take turns */
 #define NAP_MIN_NS 20000
 #define NAP_MAX_NS 2000000

@@ -16,7 +16,7 @@
  * to the host goes where such copies go, of which there are fewer queues: right
  * for a write, but a wait there holds up others' copies at once.
  *
- * So no more than 16 wait at a time, and while any does, what the driver would
+ * So no more than 8 wait at a time, and while any does, what the driver would
  * not look for a queue for goes behind such a copy. Who has to wait for a turn
  * holds up its own client alone.
  *

@@ -84,7 +84,7 @@ def test_killed_with_streams_that_wait():
 
 
 def test_many_stand_still():
-    """More streams wait than the GPU has queues: those of others get on, and those that waited too.
+    """Clients whose streams stand still for good: those of others get on, and wait for words too.
 
     The software GPU has 32 queues for a server, as the real one, and lets work
     stand behind what a stranger waits for where the real one does.
@@ -94,7 +94,7 @@ def test_many_stand_still():
         server = service.server()
         running = [service.popen(name, "--seconds", "5") for name in ("process1", "stream_overlap")]
         time.sleep(1)
-        waiting = [stuck(service, how) for how in 3 * ("word", "call")]
+        waiting = [stuck(service, how) for how in ("word", "call", "call", "call")]
         waiting[1].send_signal(signal.SIGSTOP)
         several = [service.popen("memory_ops") for _ in range(8)]
         for process in several:
