@@ -55,16 +55,19 @@ static bool has_to_wait(bool has_time)
 /* False: not now, but once more. */
 static bool make_call(struct deferred *one)
 {
+	bool may;
+
 	if (fault_get() == CUDA_SUCCESS && one->context &&
 		cuda.cuCtxSetCurrent(one->context) != CUDA_SUCCESS &&
 		++one->n_refusals < REFUSALS_MAX)
 		return false;
-	standing_call_begin(NULL);
+	may = standing_call_begin(NULL);
 	if (one->library && fault_get() == CUDA_SUCCESS)
 		cuda.cuLibraryUnload(one->library);
 	image_unref(one->image);
 	one->on_done(one);
-	standing_call_end();
+	if (may)
+		standing_call_end();
 	return true;
 }
 

@@ -75,7 +75,8 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 	CUfunction function = NULL;
 	CUresult result;
 
-	standing_call_begin(session);
+	if (!standing_call_begin(session))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelGetFunction(&function, kernel->real);
 	standing_call_end();
 	if (result == CUDA_SUCCESS)

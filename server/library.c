@@ -180,7 +180,8 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	standing_call_begin(session);
+	if (!standing_call_begin(session))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
 	standing_call_end();
 	if (result == CUDA_SUCCESS && is_managed(address))

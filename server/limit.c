@@ -55,7 +55,8 @@ static CUresult set_limit(
 	size_t now = 0;
 	CUresult result;
 
-	standing_call_begin(session);
+	if (!standing_call_begin(session))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuCtxSetLimit(limit, value);
 	standing_call_end();
 	if (result == CUDA_SUCCESS)

@@ -182,15 +182,22 @@ static void say_waits(struct session *session, bool waits)
 		atomic_store(&session->waits_for_others, waits);
 }
 
+/* It may wait for itself; when it ends, only what opens its streams afterwards helps. */
+static bool waits_for_nothing(const struct session *session)
+{
+	return fault_get() != CUDA_SUCCESS ||
+	       (session && atomic_load(&session->is_ending) && count_of(session) > 0);
+}
+
 /* For a moment nobody else begins to stand, so that its turn comes. */
-void standing_call_begin(struct session *session)
+bool standing_call_begin(struct session *session)
 {
 	struct nap rest = {.ns = NAP_MIN_NS};
-	bool is_first = true;
+	bool is_first = true, may;
 
 	pthread_mutex_lock(&lock);
 	n_wanted++;
-	while (!try_call() && fault_get() == CUDA_SUCCESS) {
+	while (!(may = try_call()) && !waits_for_nothing(session)) {
 		pthread_mutex_unlock(&lock);
 		say_waits(session, true);
 		nap(&rest, session, "it has to wait for a client whose stream waits for a word");
@@ -201,12 +208,13 @@ void standing_call_begin(struct session *session)
 	n_wanted -= is_first;
 	pthread_mutex_unlock(&lock);
 	say_waits(session, false);
+	return may;
 }
 
 void standing_call_end(void)
 {
 	pthread_mutex_lock(&lock);
-	n_calls -= n_calls > 0;
+	n_calls--;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -234,9 +242,11 @@ void standing_forget_all(const struct session *session)
 
 void standing_unpin(struct session *session, void *memory)
 {
-	standing_call_begin(session);
+	bool may = standing_call_begin(session);
+
 	cuda.cuMemHostUnregister(memory);
-	standing_call_end();
+	if (may)
+		standing_call_end();
 }
 
 bool standing_has(const struct session *session)

@@ -57,9 +57,10 @@ void standing_placed(void);
 bool standing_stands(const struct session *session, const struct stream *stream);
 
 /*
- * Around a driver call that waits for everything. NULL: no session's.
+ * Around a driver call that waits for everything. False: it is not to be made, as
+ * the session ends and stands still itself, or all is lost. NULL: no session's.
  */
-void standing_call_begin(struct session *session);
+bool standing_call_begin(struct session *session);
 void standing_call_end(void);
 
 /* Such a call: unpins memory that was registered. */

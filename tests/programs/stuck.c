@@ -3,8 +3,10 @@
 /*
  * Stands still until it is killed, with the GPU waiting for it: `stuck call' in
  * a host function, `stuck word' with streams that wait for words which nobody
- * writes. `stuck slow' is in a host function for two seconds, then ends well;
- * `stuck idle' waits with its host functions done. Says `stuck: running' when it has come so far.
+ * writes, `stuck load' with one such stream beside a kernel that has to be
+ * loaded. `stuck slow' is in a host function for two seconds, then ends well;
+ * `stuck idle' waits with its host functions done. Says `stuck: running' when it
+ * has come so far.
  *
  * Runs: for a test of its own
  */
@@ -23,6 +25,14 @@ enum {
 	EACH = 20,
 	SLOW_S = 2
 };
+
+static const char image[] = ".version 7.0\n"
+			    ".target sm_75\n"
+			    ".address_size 64\n"
+			    ".visible .entry nothing()\n"
+			    "{\n"
+			    "	ret;\n"
+			    "}\n";
 
 static void check(CUresult result, const char *what, int line)
 {
@@ -70,6 +80,19 @@ static void wait_for_words(CUdeviceptr words, const CUstream *streams)
 	say_running();
 }
 
+/* The driver loads no code beside a stream that waits, nor does the service. */
+static void load(CUdeviceptr words, const CUstream *streams)
+{
+	CUmodule module;
+	CUfunction function;
+
+	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
+	say_running();
+	CHECK(cuModuleLoadData(&module, image));
+	CHECK(cuModuleGetFunction(&function, module, "nothing"));
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, streams[1], NULL, NULL));
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -88,6 +111,8 @@ int main(int argc, char **argv)
 		CHECK(cuStreamCreate(&streams[s], CU_STREAM_NON_BLOCKING));
 	if (!strcmp(how, "word"))
 		wait_for_words(words, streams);
+	else if (!strcmp(how, "load"))
+		load(words, streams);
 	else
 		CHECK(cuLaunchHostFunc(streams[0], call, (void *)how));
 	for (unsigned s = 0; s < STREAMS; s++)

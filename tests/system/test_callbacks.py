@@ -83,6 +83,19 @@ def test_killed_with_streams_that_wait():
     check_recovers("word", False)
 
 
+def test_killed_as_it_waits_for_itself():
+    """A client that can load no code beside a stream of its own; killed, it leaves nothing."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        process = stuck(service, "load")
+        time.sleep(0.3)
+        end(process)
+        wait_for("it to be gone", lambda: not service.clients(server), 5)
+        service.run_ok("process1")
+        equal(service.servers(), [server], "the server was replaced")
+
+
 def test_many_stand_still():
     """Clients whose streams stand still for good: those of others get on, and wait for words too.
 

@@ -191,7 +191,7 @@ def test_prohibited():
 
 
 def test_out_of_memory():
-    with mps.Service({"SOFTGPU_MEMORY_MIB": "2"}) as service:
+    with mps.Service({"SOFTGPU_MEMORY_MIB": "4"}) as service:
         fails(service, 2)
         service.run_ok("matmul")
 
