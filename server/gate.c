@@ -118,7 +118,7 @@ bool gates_begin_wait(struct session *session, struct stream *stream)
 	gates_note_closed(session);
 	if (!standing_take(session, stream, session->gates.last_serial + 1))
 		return false;
-	standing_place(session, stream, is_new);
+	standing_place(stream, is_new);
 	return true;
 }
 
@@ -344,7 +344,7 @@ static CUresult put_waits(struct session *session, struct stream *stream,
 
 	if (!standing_take(session, stream, session->gates.last_serial + n_waits))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	standing_place(session, stream, is_new);
+	standing_place(stream, is_new);
 	result = put_all(session, stream, ops, n_ops, real);
 	standing_placed();
 	if (unlikely(result != CUDA_SUCCESS))

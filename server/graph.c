@@ -235,10 +235,10 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (stands && !gates_begin_wait(session, stream))
-		return CUDA_ERROR_MPS_RPC_FAILURE;
 	if (graph->prints)
 		text_begin(session);
+	if (stands && !gates_begin_wait(session, stream))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;
 	result = cuda.cuGraphLaunch(graph->real, real);
 	if (stands)

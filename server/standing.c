@@ -150,11 +150,10 @@ bool standing_take(struct session *session, struct stream *stream, uint64_t seri
 }
 
 /* Two that were moved at once might come to lie in one queue. */
-void standing_place(const struct session *session, const struct stream *stream, bool is_new)
+void standing_place(const struct stream *stream, bool is_new)
 {
 	CUdeviceptr scratch = stream->place->device->scratch;
 
-	(void)session;
 	pthread_mutex_lock(&placing);
 	if (is_new && scratch)
 		cuda.cuMemcpyDtoDAsync_v2(

@@ -47,10 +47,11 @@ static inline bool standing_any(void)
 /*
  * Before the stream waits: naps until it may. It is said to stand still until
  * the GPU has written `serial' to its page->passed. False: the session ends, or
- * all is lost. What waits is put on the stream between _place and _placed.
+ * all is lost. What waits is put on the stream between _place and _placed, which
+ * hold up all others that want to do so: nothing that naps comes between.
  */
 bool standing_take(struct session *session, struct stream *stream, uint64_t serial);
-void standing_place(const struct session *session, const struct stream *stream, bool is_new);
+void standing_place(const struct stream *stream, bool is_new);
 void standing_placed(void);
 
 /* Whether that stream stands still, as far as we know. */
