@@ -43,7 +43,7 @@ struct kernel_work {
 	uint32_t shared_dynamic; /* bytes */
 	bool is_cooperative;
 	bool has_buffer; /* its parameters came as one: a node of it cannot be made cooperative */
-	void *params; /* packed */
+	void *params;    /* packed */
 	size_t params_size;
 };
 
