@@ -102,17 +102,22 @@ $(BREAK): tests/fault/break.c
 
 # ---- example programs: unmodified CUDA, nvcc's default flags, static runtime. A line of
 # the opening comment says what differs: `Runs: on a GPU' (uses NVIDIA's libraries, which need
-# not be installed; built by `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS'
+# not be installed; built by `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS';
+# with `Needs: Open MPI' it is built where that is installed (MPI: what nvcc needs for it)
 
+MPICC := $(shell command -v mpicc)
+MPI := $(if $(MPICC),$(shell $(MPICC) --showme:incdirs | sed 's/[^ ][^ ]*/-I&/g') \
+	$(shell $(MPICC) --showme:libdirs | sed 's/[^ ][^ ]*/-L&/g') -lmpi)
+MPI_ONLY := $(shell grep -ls '^ \* Needs: Open MPI' tests/programs/*.cu)
 GPU_ONLY := $(shell grep -ls '^ \* Runs: on a GPU' tests/programs/*.c*)
 example = $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(patsubst \
 	tests/programs/%.c,$(BUILD)/bin/examples/%,$(1)))
-EXAMPLES := $(call example,$(filter-out $(GPU_ONLY),$(wildcard tests/programs/*.cu tests/programs/*.c)))
+EXAMPLES := $(call example,$(filter-out $(GPU_ONLY) $(if $(MPI),,$(MPI_ONLY)),$(wildcard tests/programs/*.cu tests/programs/*.c)))
 built_with = $(shell sed -n 's/^ \* Builds with: //p' $(1))
 
 $(BUILD)/bin/examples/%: tests/programs/%.cu tests/programs/program.h $(wildcard tests/programs/parts/*)
 	@mkdir -p $(@D)
-	$(NVCC) -o $@ $< $(call built_with,$<)
+	$(NVCC) -o $@ $< $(call built_with,$<) $(if $(filter $<,$(MPI_ONLY)),$(MPI))
 
 # Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
 $(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1

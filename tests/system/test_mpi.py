@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Ranks of an Open MPI program are clients of one server.
+
+tests/programs/halo.cu checks every bit by itself, and that the ranks' kernels run
+beside each other's: natively they would wait for each other's turns.
+"""
+
+import os
+import re
+import signal
+import time
+
+import harness
+import mps
+from harness import Skip, contains, equal, wait_for
+from test_kill import same, settle
+
+RANKS = 4
+
+
+def start(service, *args, ranks=RANKS):
+    """mpirun is no client: its ranks are. Nothing leaves the machine, nor shared memory."""
+    mpirun = mps.need_program("mpirun")
+    if not os.path.exists(mps.program_path("halo")):
+        raise Skip("halo is not built: Open MPI came later; make examples")
+    env = service.client_env(TMPDIR=service.folder, OMPI_MCA_rmaps_base_oversubscribe="1")
+    preload = env.pop("LD_PRELOAD")
+    words = [mpirun, "-n", str(ranks), "--oversubscribe", "--timeout", str(60 * mps.SLOW)]
+    if os.geteuid() == 0:
+        words.append("--allow-run-as-root")
+    for name, value in (("pml", "ob1"), ("btl", "self,vader"), ("plm", "isolated"),
+                        ("oob_tcp_if_include", "lo")):
+        words += ["--mca", name, value]
+    words += ["-x", "LD_PRELOAD=" + preload, mps.program("halo"), *args]
+    return service.popen(words[0], *words[1:], preload=False, env=dict(env, LD_PRELOAD=None))
+
+
+def finish(service, process):
+    code, out, err = service.finish(process, 90)
+    equal(code, 0, out + err)
+    contains(out, "halo: ok\n", err)
+    return {k: float(v) for k, v in re.findall(r"^(\w+)=([\d.]+)$", out, re.M)}
+
+
+def test_halo():
+    """Four ranks, one server, one GPU."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        finish(service, start(service))
+        before = settle(service, server)
+        process = start(service)
+        most = 0
+        while process.poll() is None:
+            most = max(most, len(service.clients(server)))
+            time.sleep(0.01)
+        equal(finish(service, process)["ranks"], RANKS)
+        equal(most, RANKS)
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
+def test_two_jobs():
+    with mps.Service() as service:
+        several = [start(service) for _ in range(2)]
+        for process in several:
+            finish(service, process)
+        equal(len(service.servers()), 1)
+
+
+def test_killed():
+    """A rank that is killed in the middle takes its job along, and leaves nothing in the server."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        finish(service, start(service))
+        before = settle(service, server)
+        for i in range(3):
+            process = start(service, "64", "50", "2000")
+            wait_for("all ranks", lambda: len(service.clients(server)) == RANKS, 30 * mps.SLOW)
+            time.sleep(0.1 * i)
+            os.kill(service.clients(server)[i], signal.SIGKILL)
+            code, _, err = service.finish(process, 60)
+            assert code != 0, err
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+        finish(service, start(service))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
