@@ -8,40 +8,16 @@ beside each other's: natively they would wait for each other's turns.
 """
 
 import os
-import re
 import signal
 import time
 
 import harness
 import mps
-from harness import Skip, contains, equal, wait_for
+from harness import equal, wait_for
+from mpi import finish, start
 from test_kill import same, settle
 
 RANKS = 4
-
-
-def start(service, *args, ranks=RANKS):
-    """mpirun is no client: its ranks are. Nothing leaves the machine, nor shared memory."""
-    mpirun = mps.need_program("mpirun")
-    if not os.path.exists(mps.program_path("halo")):
-        raise Skip("halo is not built: Open MPI came later; make examples")
-    env = service.client_env(TMPDIR=service.folder, OMPI_MCA_rmaps_base_oversubscribe="1")
-    preload = env.pop("LD_PRELOAD")
-    words = [mpirun, "-n", str(ranks), "--oversubscribe", "--timeout", str(60 * mps.SLOW)]
-    if os.geteuid() == 0:
-        words.append("--allow-run-as-root")
-    for name, value in (("pml", "ob1"), ("btl", "self,vader"), ("plm", "isolated"),
-                        ("oob_tcp_if_include", "lo")):
-        words += ["--mca", name, value]
-    words += ["-x", "LD_PRELOAD=" + preload, mps.program("halo"), *args]
-    return service.popen(words[0], *words[1:], preload=False, env=dict(env, LD_PRELOAD=None))
-
-
-def finish(service, process):
-    code, out, err = service.finish(process, 90)
-    equal(code, 0, out + err)
-    contains(out, "halo: ok\n", err)
-    return {k: float(v) for k, v in re.findall(r"^(\w+)=([\d.]+)$", out, re.M)}
 
 
 def test_halo():
