@@ -84,7 +84,7 @@ static unsigned choose(const struct page *page, unsigned ret_chosen[DEVICES_MAX]
 	}
 	visible_order(getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);
 	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, ret_chosen);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; n != VISIBLE_TWICE && i < n; i++)
 		ret_chosen[i] = gpus[ret_chosen[i]].index;
 	return n;
 }
@@ -101,6 +101,8 @@ CUresult devices_init(void)
 	eager_init();
 	launch_init();
 	n = choose(page, chosen);
+	if (n == VISIBLE_TWICE)
+		return CUDA_ERROR_INVALID_DEVICE;
 	if (n == 0)
 		return CUDA_ERROR_NO_DEVICE;
 	pthread_mutex_lock(&devices_lock);

@@ -65,13 +65,15 @@ static unsigned find_uuid(const char *text, size_t length, const struct visible_
 	return found;
 }
 
-/* As strtoul() reads it, which the driver seems to use: "1gpu" is 1, "+1" too. */
+/* As strtoul() reads it, which the driver seems to use: "1gpu" is 1, " +1" too. */
 static unsigned find_ordinal(const char *text, size_t length, unsigned n_gpus)
 {
 	unsigned ordinal = 0;
 	size_t i = 0;
 
-	if (length > 0 && text[0] == '+')
+	while (i < length && text[i] == ' ')
+		i++;
+	if (i < length && text[i] == '+')
 		i++;
 	if (i == length || text[i] < '0' || text[i] > '9')
 		return n_gpus;
@@ -86,10 +88,6 @@ static unsigned find_ordinal(const char *text, size_t length, unsigned n_gpus)
 static unsigned find_gpu(
 	const char *entry, size_t length, const struct visible_gpu *gpus, unsigned n_gpus)
 {
-	while (length > 0 && entry[0] == ' ') {
-		entry++;
-		length--;
-	}
 	while (length > 0 && entry[length - 1] == ' ')
 		length--;
 	if (length > 4 && !strncmp(entry, "GPU-", 4))
@@ -139,7 +137,7 @@ unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsign
 		if (gpu == n_gpus)
 			return n;
 		if (is_chosen[gpu])
-			return 0;
+			return VISIBLE_TWICE;
 		is_chosen[gpu] = true;
 		ret_chosen[n++] = gpu;
 		if (!value[length])

@@ -4,13 +4,15 @@
 
 /*
  * CUDA_VISIBLE_DEVICES: a list of ordinals, UUIDs or beginnings of UUIDs. What
- * comes after the first entry that names no GPU is not seen; a GPU that is
- * named twice leaves none. CUDA_DEVICE_ORDER says what the ordinals count.
+ * comes after the first entry that names no GPU is not seen; no GPU may be named
+ * twice. CUDA_DEVICE_ORDER says what the ordinals count.
  */
 
 #include <stdint.h>
 
 #include "layout.h"
+
+#define VISIBLE_TWICE UINT32_MAX
 
 struct visible_gpu {
 	uint8_t uuid[16];      /* GPU-... */
@@ -27,7 +29,7 @@ void visible_order(const char *value, struct visible_gpu *gpus, unsigned n_gpus)
 
 /*
  * Writes which of the `n_gpus' are chosen, in the order of the list, and returns
- * how many. `value' NULL: all of them.
+ * how many, or VISIBLE_TWICE. `value' NULL: all of them.
  */
 unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsigned n_gpus,
 	unsigned ret_chosen[DEVICES_MAX]);

@@ -129,9 +129,9 @@ def test_devices():
         equal(buses(CUDA_DEVICE_ORDER="PCI_BUS_ID"), sorted(everything))
         equal(buses(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES="3"),
               [sorted(everything)[3]])
-        for nothing in ("", "-1", "1,1"):
+        for chosen, result in (("", 100), ("-1", 100), ("1,1", 101)):
             equal(ask(service, 'print(call("cuInit", 0))',
-                      env={"CUDA_VISIBLE_DEVICES": nothing}), 100)
+                      env={"CUDA_VISIBLE_DEVICES": chosen}), result)
 
 
 def test_launch_blocking():

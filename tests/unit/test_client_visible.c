@@ -56,14 +56,17 @@ static const struct {
 	{"0,7,1", "0 "},
 	{"0,-1,1", "0 "},
 	{"-1", ""},
-	{"0,0", ""},
-	{"0,2,0", ""},
+	{"0,0", "twice"},
+	{"0,2,0", "twice"},
 	{"0,7,0", "0 "},
-	{"2,GPU-abcdef01", ""},
+	{"2,GPU-abcdef01", "twice"},
 	{"1x", "1 "},
 	{"1gpu2,2ampere", "1 2 "},
 	{"+1,2", "1 2 "},
 	{"+", ""},
+	{" +1,2", "1 2 "},
+	{" GPU-a", ""},
+	{"0, GPU-a", "0 "},
 	{"x1", ""},
 	{" ", ""},
 	{"99999999999999999999", ""},
@@ -96,7 +99,9 @@ static void test_lists(void **state)
 		char text[64] = "";
 
 		n = visible_parse(cases[i].value, gpus, ARRAY_SIZE(gpus), chosen);
-		for (unsigned k = 0; k < n; k++)
+		if (n == VISIBLE_TWICE)
+			snprintf(text, sizeof(text), "twice");
+		for (unsigned k = 0; n != VISIBLE_TWICE && k < n; k++)
 			snprintf(
 				text + strlen(text), sizeof(text) - strlen(text), "%u ", chosen[k]);
 		assert_string_equal(text, cases[i].chosen);
