@@ -182,49 +182,60 @@ static CUresult kernel_check(struct session *session, const struct graph *graph,
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Of a node that is made, as the driver has them. */
+struct kernel_params {
+	CUDA_KERNEL_NODE_PARAMS_v2 node;
+	size_t size;
+	void *extra[5];
+	void *pointers[WIRE_PARAMS_COUNT_MAX];
+};
+
+/* In one piece, but one by one for cooperative kernels, of which the driver makes no other node. */
+static CUresult kernel_point_all(struct kernel_params *all, const struct kernel *kernel,
+	bool is_cooperative, const void *params, uint32_t params_size)
+{
+	all->size = kernel->param_bytes;
+	if (params_size < all->size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_cooperative) {
+		all->node.kernelParams = all->pointers;
+		return kernel_point(kernel, params, all->pointers);
+	}
+	all->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+	all->extra[1] = (void *)(uintptr_t)params;
+	all->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+	all->extra[3] = &all->size;
+	all->extra[4] = CU_LAUNCH_PARAM_END;
+	all->node.extra = all->size > 0 ? all->extra : NULL;
+	return CUDA_SUCCESS;
+}
+
 CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t number,
 	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
 	uint32_t shared_bytes, uint32_t given, const uint32_t cluster[3], uint32_t cluster_policy,
 	int32_t priority, const void *params, uint32_t params_size)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
-	void *pointers[WIRE_PARAMS_COUNT_MAX];
-	size_t size = 0;
-	void *extra[] = {
-		CU_LAUNCH_PARAM_BUFFER_POINTER,
-		(void *)(uintptr_t)params,
-		CU_LAUNCH_PARAM_BUFFER_SIZE,
-		&size,
-		CU_LAUNCH_PARAM_END,
-	};
-	CUDA_KERNEL_NODE_PARAMS_v2 wanted = {NULL, grid[0], grid[1], grid[2], block[0], block[1],
-		block[2], shared_bytes, NULL, NULL, NULL, NULL};
+	struct kernel_params all;
 	const struct kernel_place *found;
 	struct graph_node node;
 	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, &node);
 
+	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, grid[0], grid[1], grid[2], block[0], block[1],
+		block[2], shared_bytes, NULL, NULL, NULL, NULL};
 	if (result == CUDA_SUCCESS && (given & GIVEN_CLUSTER) && !launch_cluster_ok(grid, cluster))
 		result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	if (result == CUDA_SUCCESS)
 		result = kernel_check(session, graph, kernel, grid, block, shared_bytes, &found);
-	/* Known since the kernel was found. */
 	if (result == CUDA_SUCCESS)
-		size = kernel->param_bytes;
-	if (params_size < size)
-		result = CUDA_ERROR_INVALID_VALUE;
-	/* The driver makes none cooperative that has them in one piece. */
-	if (result == CUDA_SUCCESS && (given & GIVEN_COOPERATIVE))
-		result = kernel_point(kernel, params, pointers);
+		result = kernel_point_all(
+			&all, kernel, given & GIVEN_COOPERATIVE, params, params_size);
 	if (result == CUDA_SUCCESS) {
 		unsigned n =
 			launch_attributes(attributes, given, cluster, cluster_policy, priority);
 
-		wanted.func = found->function;
-		if (given & GIVEN_COOPERATIVE)
-			wanted.kernelParams = pointers;
-		else
-			wanted.extra = size > 0 ? extra : NULL;
-		result = kernel_put(graph, &node, &wanted, given, attributes, n);
+		all.node.func = found->function;
+		result = kernel_put(graph, &node, &all.node, given, attributes, n);
 		node.library = kernel->library;
 		library_use(node.library);
 		graph->prints = graph->prints || kernel->prints;
