@@ -67,7 +67,7 @@ struct ring_control {
 	uint8_t pad0[56];
 	uint32_t waiting[REPLY_SLOTS]; /* 1: somebody sleeps on that slot */
 	uint8_t pad1[4096 - 64 - 4 * REPLY_SLOTS];
-	/* Whole pages, pinned at their first use: the GPU waits for these words. */
+	/* Whole pages, pinned when the GPU first has to wait for one of these words. */
 	uint64_t done[STREAMS_MAX]; /* the last host function of each stream that has returned */
 	uint64_t graph_done[GRAPH_CALLS]; /* not 0: that of a host node has; the GPU writes 0 */
 };
@@ -112,7 +112,7 @@ struct page {
 	uint64_t asked[STREAMS_MAX];       /* also by the GPU: the host function to be run */
 	uint64_t passed[STREAMS_MAX];      /* and what it waited for last; the server's business */
 	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function is to be run */
-	uint64_t evade[8]; /* copied onto itself, to move a stream: see server/standing.h */
+	uint64_t evade[8]; /* a target of copies that nobody reads: see server/standing.h */
 	union {
 		struct reply_head head;
 		uint8_t bytes[REPLY_MAX];

@@ -40,19 +40,14 @@ static struct {
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
 static atomic_uint n_busy;
-static atomic_uint n_standing; /* sessions of which a stream may wait for its client */
 
-/*
- * Beside running work they wait for it, and hold up everybody so long; beside
- * a stream that waits for a client's word that may be for ever. Under the lock.
- */
+/* Beside running work they wait for it, and hold up everybody so long. Under the lock. */
 static bool has_to_wait(bool has_time)
 {
-	return atomic_load(&n_standing) > 0 ||
-	       (has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0);
+	return has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0;
 }
 
-/* False: not now, but once more. */
+/* False: not now, but once more. Beside a stream that stands still it would be for ever. */
 static bool make_call(struct deferred *one)
 {
 	bool may;
@@ -61,7 +56,7 @@ static bool make_call(struct deferred *one)
 		cuda.cuCtxSetCurrent(one->context) != CUDA_SUCCESS &&
 		++one->n_refusals < REFUSALS_MAX)
 		return false;
-	may = standing_call_begin(NULL);
+	may = standing_call_begin(NULL, 0);
 	if (one->library && fault_get() == CUDA_SUCCESS)
 		cuda.cuLibraryUnload(one->library);
 	image_unref(one->image);
@@ -172,31 +167,16 @@ void deferred_press(void)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
-static void count(atomic_uint *n, bool is_one_more)
+void deferred_busy(bool is_busy)
 {
-	if (is_one_more) {
-		atomic_fetch_add(n, 1);
+	if (is_busy) {
+		atomic_fetch_add(&n_busy, 1);
 		return;
 	}
-	if (atomic_fetch_sub(n, 1) > 1)
+	if (atomic_fetch_sub(&n_busy, 1) > 1)
 		return;
 	pthread_mutex_lock(&deferred.lock);
 	if (deferred.list)
 		pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
-}
-
-void deferred_busy(bool is_busy)
-{
-	count(&n_busy, is_busy);
-}
-
-bool deferred_has_standing(void)
-{
-	return atomic_load(&n_standing) > 0;
-}
-
-void deferred_stand_back(bool may_stand)
-{
-	count(&n_standing, may_stand);
 }

@@ -37,10 +37,4 @@ void deferred_press(void);
 /* A session has work on a GPU from now on, or no more. */
 void deferred_busy(bool is_busy);
 
-/* A stream of a session may wait for its client from now on, perhaps for ever, or no more. */
-void deferred_stand_back(bool may_stand);
-
-/* Whether any does. */
-bool deferred_has_standing(void);
-
 #endif

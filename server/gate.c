@@ -5,12 +5,11 @@
  * for. A worker.
  *
  * Invariant: every wait on the GPU for something of a client's is either in the
- * list, with a value that ends it, or for a word of ring_control->done, whose
- * tickets TICKET_MAX ends. A client that lives can close its gates again while
+ * list, with a value that ends it, or for a word of ring_control->done or
+ * ->graph_done, whose tickets TICKET_MAX ends. A client that lives can close its gates again while
  * we open them; then it counts as one whose kernels run on.
  */
 
-#include "deferred.h"
 #include "graph.h"
 #include "session.h"
 #include "standing.h"
@@ -26,15 +25,11 @@ static CUdeviceptr page_word(const struct session *session, size_t offset, uint3
 
 void gates_note_closed(struct session *session)
 {
-	if (!session->gates.may_be_closed)
-		deferred_stand_back(true);
 	session->gates.may_be_closed = true;
 }
 
 void gates_are_passed(struct session *session)
 {
-	if (session->gates.may_be_closed)
-		deferred_stand_back(false);
 	session->gates.may_be_closed = false;
 	session->gates.n = 0;
 }
@@ -134,9 +129,9 @@ void gates_end_wait(struct session *session, struct stream *stream, CUstream rea
 }
 
 /*
- * The GPU waits for no host function: loading code would wait for it too, with
- * the driver's lock held, and who is stopped in one would stop everybody. So
- * what comes for the stream waits here, and all of its client's behind it.
+ * The GPU does not wait for it: loading code would wait for it too, with the
+ * driver's lock held, and who is stopped in one would stop everybody. So what
+ * comes for the stream is held back (hold.h).
  */
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
@@ -149,6 +144,22 @@ CUresult do_host_call(struct session *session, struct stream *stream, uint64_t t
 		shm_store64((__shm uint64_t *)(uintptr_t)&session->page->asked[stream->id], ticket);
 	stream->held = ticket;
 	gates_note_closed(session);
+	return result;
+}
+
+/* Not a gate of the list: gates_open() ends all that wait for words of the ring's. */
+CUresult gates_wait_for_call(struct session *session, struct stream *stream, uint64_t ticket)
+{
+	CUresult result = done_pin(session);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!gates_begin_wait(session, stream))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = cuda.cuStreamWaitValue64_v2(stream->real,
+		session->gates.done + stream->id * sizeof(uint64_t), ticket,
+		CU_STREAM_WAIT_VALUE_GEQ);
+	gates_end_wait(session, stream, stream->real);
 	return result;
 }
 

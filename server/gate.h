@@ -3,11 +3,11 @@
 #define GATE_H
 
 /*
- * Gates: where a stream on the GPU waits for a word. Host functions wait for
- * one that the client writes when the function has returned, stream memory
- * operations for one in the client's device memory. Either may come never; so
- * what is waited for is remembered, and opened when the session ends. The
- * session's worker only.
+ * Gates: where a stream on the GPU waits for a word: for one of the client's
+ * device memory in a stream memory operation, for one of the ring's that says
+ * that a host function of a graph has returned, or of a stream that could not be
+ * held (hold.h). Either may come never; so what is waited for is remembered, and
+ * opened when the session ends. The session's worker only.
  */
 
 #include "bounds.h"
@@ -35,7 +35,7 @@ struct gates {
 	uint32_t n, n_max;
 	uint64_t last_serial;
 	uint64_t n_opened;          /* gates that were passed while we opened */
-	bool may_be_closed;         /* told to the deferred calls: a stream may stand still */
+	bool may_be_closed;         /* a stream may stand still, or be held */
 	CUdeviceptr done;           /* of ring_control->done, for the GPU; 0: not pinned */
 	CUstream keys[DEVICES_MAX]; /* the streams that open gates; NULL: not made */
 };
@@ -49,6 +49,9 @@ void gates_open(struct session *session);
  */
 bool gates_begin_wait(struct session *session, struct stream *stream);
 void gates_end_wait(struct session *session, struct stream *stream, CUstream real);
+
+/* The GPU waits for the stream's host function of that ticket. */
+CUresult gates_wait_for_call(struct session *session, struct stream *stream, uint64_t ticket);
 
 /* A stream may stand still from now on until the client does something. */
 void gates_note_closed(struct session *session);

@@ -75,7 +75,7 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 	CUfunction function = NULL;
 	CUresult result;
 
-	if (!standing_call_begin(session))
+	if (!standing_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelGetFunction(&function, kernel->real);
 	standing_call_end();

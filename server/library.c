@@ -180,7 +180,7 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!standing_call_begin(session))
+	if (!standing_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
 	standing_call_end();

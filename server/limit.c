@@ -13,14 +13,13 @@
 
 #include <time.h>
 
-#include "deferred.h"
 #include "device.h"
 #include "log.h"
 #include "place.h"
 #include "session.h"
 #include "standing.h"
 
-/* To change the stack the driver waits for all kernels: how long before for those of gates. */
+/* How long the stack waits for streams that wait for words: who asks has the lock so long. */
 #define STANDING_WAIT_MS 5000
 
 /* A stack that the driver had no room for is not asked for again, nor a larger one, so long. */
@@ -28,19 +27,6 @@
 
 static pthread_mutex_t lock =
 	PTHREAD_MUTEX_INITIALIZER; /* of every device's `raised', `stack_refused' */
-
-/* Beside a stream that waits for its client's word that could be for ever. */
-static bool wait_for_standing(struct session *session)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-
-	for (unsigned i = 0; deferred_has_standing(); i++) {
-		if (i >= STANDING_WAIT_MS || atomic_load(&session->is_ending))
-			return false;
-		nanosleep(&nap, NULL);
-	}
-	return true;
-}
 
 static const char *limit_name(CUlimit limit)
 {
@@ -55,10 +41,7 @@ static CUresult set_limit(
 	size_t now = 0;
 	CUresult result;
 
-	if (!standing_call_begin(session))
-		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuCtxSetLimit(limit, value);
-	standing_call_end();
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxGetLimit(&now, limit);
 	if (result != CUDA_SUCCESS)
@@ -92,6 +75,22 @@ static int64_t now_s(void)
  * Where there is no room for twice as much there may be for what was asked. But then a client
  * could go on in small steps, or fail for ever: so whatever was refused is left alone for a while.
  */
+static CUresult set_stack(struct session *session, struct device *device, uint64_t value)
+{
+	uint64_t power = power_above(value);
+	CUresult result = set_limit(session, device, CU_LIMIT_STACK_SIZE, power ? power : value);
+
+	if (result == CUDA_SUCCESS || result_is_fault(result))
+		return result;
+	device->stack_refused = power ? power : value;
+	device->stack_refusal = result;
+	if (power && power != value)
+		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, value);
+	device->stack_refused_s = now_s();
+	return result;
+}
+
+/* The driver waits for all that is on the GPU, however long. */
 static CUresult raise_stack(struct session *session, struct device *device, uint64_t value)
 {
 	uint64_t power = power_above(value);
@@ -100,20 +99,14 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 	if (device->stack_refused && (!power || power >= device->stack_refused) &&
 		now_s() - device->stack_refused_s < REFUSED_S)
 		return device->stack_refusal;
-	if (!wait_for_standing(session)) {
+	if (!standing_call_begin(session, STANDING_WAIT_MS)) {
 		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes: not while "
 			 "streams of others wait for their clients",
 			SESSION_NAME_ARGS(session), (unsigned long long)value);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	result = set_limit(session, device, CU_LIMIT_STACK_SIZE, power ? power : value);
-	if (result == CUDA_SUCCESS || result_is_fault(result))
-		return result;
-	device->stack_refused = power ? power : value;
-	device->stack_refusal = result;
-	if (power && power != value)
-		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, value);
-	device->stack_refused_s = now_s();
+	result = set_stack(session, device, value);
+	standing_call_end();
 	return result;
 }
 

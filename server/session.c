@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "deferred.h"
 #include "array.h"
 #include "event.h"
 #include "fault.h"
@@ -104,6 +105,13 @@ void session_end(struct session *session)
 void session_set_fault(struct session *session, CUresult fault)
 {
 	shm_store32((__shm uint32_t *)(uintptr_t)&session->page->fault, (uint32_t)fault);
+}
+
+void session_tell_busy(struct session *session, bool is_busy)
+{
+	if (session->is_busy != is_busy)
+		deferred_busy(is_busy);
+	session->is_busy = is_busy;
 }
 
 void session_drop(struct session *session)

@@ -105,6 +105,9 @@ void session_end(struct session *session);
 /* Any thread: every call of the client returns `fault' from now on. */
 void session_set_fault(struct session *session, CUresult fault);
 
+/* The worker: the deferred calls must know who has work on a GPU. */
+void session_tell_busy(struct session *session, bool is_busy);
+
 /* "{PID: 12, Context ID: 3}" for log lines. */
 #define SESSION_NAME "{PID: %d, Context ID: %u}"
 #define SESSION_NAME_ARGS(session) (int)(session)->pid, (session)->id

@@ -188,15 +188,20 @@ static bool waits_for_nothing(const struct session *session)
 	       (session && atomic_load(&session->is_ending) && count_of(session) > 0);
 }
 
+static bool is_over(const struct nap *nap, unsigned most_ms)
+{
+	return most_ms > 0 && nap->total_ns >= most_ms * UINT64_C(1000000);
+}
+
 /* For a moment nobody else begins to stand, so that its turn comes. */
-bool standing_call_begin(struct session *session)
+bool standing_call_begin(struct session *session, unsigned most_ms)
 {
 	struct nap rest = {.ns = NAP_MIN_NS};
 	bool is_first = true, may;
 
 	pthread_mutex_lock(&lock);
 	n_wanted++;
-	while (!(may = try_call()) && !waits_for_nothing(session)) {
+	while (!(may = try_call()) && !waits_for_nothing(session) && !is_over(&rest, most_ms)) {
 		pthread_mutex_unlock(&lock);
 		say_waits(session, true);
 		nap(&rest, session, "it has to wait for a client whose stream waits for a word");
@@ -241,7 +246,7 @@ void standing_forget_all(const struct session *session)
 
 void standing_unpin(struct session *session, void *memory)
 {
-	bool may = standing_call_begin(session);
+	bool may = standing_call_begin(session, 0);
 
 	cuda.cuMemHostUnregister(memory);
 	if (may)

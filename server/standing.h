@@ -59,9 +59,10 @@ bool standing_stands(const struct session *session, const struct stream *stream)
 
 /*
  * Around a driver call that waits for everything. False: it is not to be made, as
- * the session ends and stands still itself, or all is lost. NULL: no session's.
+ * the session ends and stands still itself, or all is lost, or its turn has not
+ * come in `most_ms' (0: it may take for ever). NULL: no session's.
  */
-bool standing_call_begin(struct session *session);
+bool standing_call_begin(struct session *session, unsigned most_ms);
 void standing_call_end(void);
 
 /* Such a call: unpins memory that was registered. */

@@ -18,6 +18,7 @@
 
 #include "fault.h"
 #include "graph.h"
+#include "hold.h"
 #include "progress.h"
 #include "session.h"
 #include "standing.h"
@@ -30,10 +31,6 @@
 /* Between two looks at streams that wait for the client. */
 #define GATES_NAP_MIN_NS 100000
 #define GATES_NAP_MAX_NS 5000000
-
-/* And at a host function that the worker waits for. */
-#define HELD_NAP_MIN_NS 20000
-#define HELD_NAP_MAX_NS 1000000
 
 void stream_init_null(struct stream *stream, struct place *place)
 {
@@ -54,31 +51,6 @@ struct stream *session_stream(struct session *session, uint32_t id)
 		return session->streams[id];
 	place = place_get(session, id);
 	return place ? &place->null : NULL;
-}
-
-static bool held_is_over(const struct session *session, struct stream *stream)
-{
-	struct ring_control *control = session->ring;
-
-	if (stream->held &&
-		shm_load64((__shm uint64_t *)(uintptr_t)&control->done[stream->id]) >= stream->held)
-		stream->held = 0;
-	return stream->held == 0;
-}
-
-/*
- * A host function for which the GPU does not wait. It ends without any of the
- * client's later work, or CUDA would not allow it; so its messages may wait.
- */
-static void wait_for_held(const struct session *session, struct stream *stream)
-{
-	long nap_ns = HELD_NAP_MIN_NS;
-
-	while (!held_is_over(session, stream) && !atomic_load(&session->is_ending) &&
-		fault_get() == CUDA_SUCCESS) {
-		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
-		nap_ns = MIN(2 * nap_ns, HELD_NAP_MAX_NS);
-	}
 }
 
 CUresult stream_wait_event(
@@ -103,7 +75,7 @@ static CUresult join(
 	CUresult result = CUDA_SUCCESS;
 
 	if (unlikely(before->held))
-		wait_for_held(session, before);
+		hold_wait(session, before, true);
 	standing_evade(session, before);
 	if (!*event)
 		result = cuda.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
@@ -114,10 +86,11 @@ static CUresult join(
 	return result;
 }
 
+/* In the driver: where the worker would have to open gates, it must not be. */
 static CUresult wait_for_old(struct session *session, struct stream *old)
 {
 	if (unlikely(old->held))
-		wait_for_held(session, old);
+		hold_wait(session, old, false);
 	return cuda.cuStreamSynchronize(old->real);
 }
 
@@ -200,7 +173,7 @@ static CUresult enter(struct session *session, struct stream *stream)
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(stream->held))
-		wait_for_held(session, stream);
+		hold_wait(session, stream, true);
 	if (!stream->is_busy) {
 		stream->is_busy = true;
 		stream->next_busy = session->busy;
@@ -311,7 +284,7 @@ bool streams_poll(struct session *session)
 	while (*link) {
 		struct stream *stream = *link;
 
-		if (!held_is_over(session, stream) ||
+		if (!hold_is_over(session, stream) ||
 			fault_note(session, cuda.cuStreamQuery(stream->real)) != CUDA_SUCCESS) {
 			link = &stream->next_busy;
 			continue;
@@ -327,6 +300,14 @@ bool streams_poll(struct session *session)
 		progress_settle_all(session);
 	atomic_store_explicit(&session->has_work, session->busy != NULL, memory_order_relaxed);
 	return !session->busy;
+}
+
+bool streams_are_at_work(const struct session *session)
+{
+	for (const struct stream *stream = session->busy; stream; stream = stream->next_busy)
+		if (cuda.cuStreamQuery(stream->real) != CUDA_SUCCESS)
+			return true;
+	return false;
 }
 
 /* Not in the driver: it may stand still until the client does something, or has gone. */

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "alias.h"
-#include "deferred.h"
 #include "fault.h"
 #include "host.h"
 #include "ipc.h"
@@ -128,14 +127,6 @@ static bool spin(struct session *session)
 	return false;
 }
 
-/* The deferred calls must know who has work on a GPU. */
-static void tell_busy(struct session *session, bool is_busy)
-{
-	if (session->is_busy != is_busy)
-		deferred_busy(is_busy);
-	session->is_busy = is_busy;
-}
-
 /*
  * Nothing to do: looks after what the session left behind, and sleeps. Until
  * its last work has ended that takes a look now and then.
@@ -157,14 +148,16 @@ static void rest(struct session *session, int *nap_ms)
 		aliases_poll(session);
 		ipc_poll(session);
 	}
-	if (fault_get() == CUDA_SUCCESS && streams_poll(session)) {
+	if (fault_get() != CUDA_SUCCESS)
+		return;
+	if (streams_poll(session)) {
 		text_flush(session);
 		places_trim(session);
 		/* Pinning costs everybody: only who has long been idle gives it back. */
 		if (*nap_ms == NAP_MAX_MS)
 			host_trim(session);
-		tell_busy(session, false);
 	}
+	session_tell_busy(session, streams_are_at_work(session));
 }
 
 static void serve_until_end(struct session *session)
@@ -183,7 +176,7 @@ static void serve_until_end(struct session *session)
 		if (r > 0) {
 			nap_ms = NAP_MIN_MS;
 			if (session->busy)
-				tell_busy(session, true);
+				session_tell_busy(session, true);
 		} else if (!spin(session)) {
 			rest(session, &nap_ms);
 		}
@@ -199,7 +192,7 @@ void *worker_run(void *arg)
 	while (!atomic_load(&session->is_ending))
 		ring_sleep(&session->receiver, NAP_MAX_MS);
 	session_clean_up(session);
-	tell_busy(session, false);
+	session_tell_busy(session, false);
 	atomic_store(&session->is_done, true);
 	session->on_news(session->on_news_arg);
 	return NULL;

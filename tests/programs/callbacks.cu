@@ -3,17 +3,19 @@
 /*
  * Host functions and callbacks: run in the order of their stream, held by what
  * came before and holding what comes after, on every kind of stream; CUDA may
- * not be called from inside.
+ * not be called from inside, but a lock be taken which another holds as it calls.
  */
 
 #define NAME "callbacks"
 #include "program.h"
+#include <mutex>
 #include <unistd.h>
 
 enum {
 	STREAMS = 4,
 	MANY = 400, /* a stream */
-	SLOW_US = 30000
+	SLOW_US = 30000,
+	LARGE = 48 << 20
 };
 
 static __global__ void store(int *where, int value)
@@ -209,10 +211,40 @@ static void callbacks_are_told(void)
 	CHECK(cudaStreamDestroy(stream));
 }
 
+static void take_and_give_back(void *data)
+{
+	std::mutex *lock = (std::mutex *)data;
+
+	lock->lock();
+	lock->unlock();
+}
+
+/* It may want a lock that a thread holds around calls of CUDA, as an interpreter's is. */
+static void locks_may_be_shared(void)
+{
+	std::mutex lock;
+	int *word, *large;
+
+	CHECK(cudaMalloc(&word, sizeof(int)));
+	lock.lock();
+	CHECK(cudaLaunchHostFunc(cudaStreamPerThread, take_and_give_back, &lock));
+	store<<<1, 1, 0, cudaStreamPerThread>>>(word, 7);
+	CHECK(cudaGetLastError());
+	CHECK(cudaHostAlloc(&large, LARGE, cudaHostAllocDefault));
+	lock.unlock();
+	if (read_word(word, cudaStreamPerThread) != 7)
+		fail("what came behind a lock was not done");
+	CHECK(cudaFreeHost(large));
+	CHECK(cudaFree(word));
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = options_read(argc, argv);
-	double until = now_s() + options.seconds;
+	double until;
+
+	locks_may_be_shared();
+	until = now_s() + options.seconds;
 
 	for (long round = 0; round < options.rounds || now_s() < until; round++) {
 		many_in_order();

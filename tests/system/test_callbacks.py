@@ -121,6 +121,19 @@ def test_many_stand_still():
         equal(service.servers(), [server], "the server was replaced")
 
 
+def test_unloads_beside_a_callback():
+    """Who is stopped in a host function keeps nobody's code in the server."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        process = stuck(service, "call")
+        process.send_signal(signal.SIGSTOP)
+        service.run_ok("disturb", "load", timeout=20)
+        wait_for("its code to be gone", lambda: service.stats(server)["libraries"] == 0, 10)
+        equal(process.poll(), None)
+        end(process)
+
+
 def test_killed_at_any_moment():
     with mps.Service() as service:
         service.run_ok("process1")

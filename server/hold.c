@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Held streams. A worker.
+ *
+ * Invariant: what was put on the GPU for a stream came before its host function
+ * that has not returned, or is behind a wait there for that function's end.
+ */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "hold.h"
+#include "session.h"
+
+#define NAP_MIN_NS 20000
+#define NAP_MAX_NS 1000000
+
+/* So long a host function may be at work before those who wait for answers matter. */
+#define PATIENCE_NS 1000000000
+
+bool hold_is_over(const struct session *session, struct stream *stream)
+{
+	struct ring_control *control = session->ring;
+
+	if (stream->held &&
+		shm_load64((__shm uint64_t *)(uintptr_t)&control->done[stream->id]) >= stream->held)
+		stream->held = 0;
+	return stream->held == 0;
+}
+
+/* For an answer, or for room in the ring. */
+static bool somebody_waits(const struct session *session)
+{
+	const struct ring_receiver *receiver = &session->receiver;
+
+	if (shm_load32(&receiver->control->tail) - receiver->head > RING_SIZE / 2)
+		return true;
+	for (unsigned slot = 0; slot < REPLY_SLOTS; slot++)
+		if (shm_load32(&receiver->control->waiting[slot]))
+			return true;
+	return false;
+}
+
+/* What comes behind the name, which may have any letters. False too where nobody can say. */
+static bool is_stopped(pid_t pid)
+{
+	_cleanup_close_ int fd = -EBADF;
+	char path[64], text[256];
+	const char *end;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	text[MAX(n, 0)] = 0;
+	end = strrchr(text, ')');
+	return end && (!strncmp(end, ") T", 3) || !strncmp(end, ") t", 3));
+}
+
+void hold_wait(struct session *session, struct stream *stream, bool may_stand)
+{
+	long nap_ns = NAP_MIN_NS;
+	uint64_t total_ns = 0;
+
+	while (!hold_is_over(session, stream) && !atomic_load(&session->is_ending) &&
+		fault_get() == CUDA_SUCCESS) {
+		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+		total_ns += (uint64_t)nap_ns;
+		nap_ns = MIN(2 * nap_ns, NAP_MAX_NS);
+		if (total_ns < PATIENCE_NS)
+			continue;
+		total_ns = 0;
+		session_tell_busy(session, streams_are_at_work(session));
+		if (!may_stand || !somebody_waits(session) || is_stopped(session->pid))
+			continue;
+		if (gates_wait_for_call(session, stream, stream->held) == CUDA_SUCCESS)
+			stream->held = 0;
+	}
+}
