@@ -4,15 +4,19 @@
  * Managed memory: pinned memory under another name, which never moves. Any
  * thread of the application.
  *
- * Invariant: advice is checked as the driver does and changes nothing.
+ * Invariant: each allocation has its advice (advice.h), which changes nothing but
+ * what is answered about it.
  */
 
+#include "advice.h"
 #include "client.h"
 #include "host.h"
 #include "library.h"
 #include "log.h"
 #include "managed.h"
 #include "stream.h"
+
+static pthread_mutex_t advice_lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define ATTACH_FLAGS (CU_MEM_ATTACH_GLOBAL | CU_MEM_ATTACH_HOST | CU_MEM_ATTACH_SINGLE)
 
@@ -57,99 +61,71 @@ CUresult local_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned in
 	if (!dptr || bytesize == 0 ||
 		(flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
+	range.advised = advised_new(bytesize);
+	if (!range.advised)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = host_new(&range);
-	if (result == CUDA_SUCCESS)
-		*dptr = range.address;
-	return result;
-}
-
-static CUresult check(CUdeviceptr dptr, size_t count)
-{
-	struct memory_range range;
-
-	if (count == 0 || !memory_find(dptr, &range) || range.kind != MEMORY_MANAGED ||
-		!range_ok(dptr - range.address, count, range.size))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS) {
+		advised_free(range.advised);
+		return result;
+	}
+	*dptr = range.address;
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_device(CUdevice device)
+void managed_forget(const struct memory_range *range)
 {
-	return device == CU_DEVICE_CPU || device_get(device) ? CUDA_SUCCESS
-							     : CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&advice_lock);
+	advised_free(range->advised);
+	pthread_mutex_unlock(&advice_lock);
 }
 
-static CUresult check_location(CUmemLocation location)
+/* Under the lock: the advice of all of it, and where in that. NULL: it is not managed. */
+static struct advised *find_advised(CUdeviceptr ptr, size_t size, uint64_t *ret_offset)
 {
-	switch (location.type) {
-	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return device_get(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-	case CU_MEM_LOCATION_TYPE_HOST:
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
+	struct memory_range range;
+
+	if (size == 0 || !memory_find(ptr, &range) || range.kind != MEMORY_MANAGED ||
+		!range_ok(ptr - range.address, size, range.size))
+		return NULL;
+	*ret_offset = ptr - range.address;
+	return range.advised;
 }
 
-static bool names_no_place(CUmem_advise advice)
+CUresult managed_check(CUdeviceptr ptr, size_t size)
 {
-	return advice == CU_MEM_ADVISE_SET_READ_MOSTLY ||
-	       advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
-	       advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
+	struct advice advice;
+
+	return managed_advice(ptr, size, &advice);
 }
 
-/* `placed' is what is to be said of the place that the advice names. */
-static CUresult advise(CUdeviceptr ptr, size_t count, CUmem_advise advice, CUresult placed)
+CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation place)
 {
-	struct context *context;
-	CUresult result = context_enter(&context);
+	struct advised *advised;
+	uint64_t offset;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (placed != CUDA_SUCCESS && !names_no_place(advice))
-		return placed;
-	return check(ptr, count);
+	pthread_mutex_lock(&advice_lock);
+	advised = find_advised(ptr, size, &offset);
+	if (advised)
+		result = advised_change(advised, offset, size, what, place) < 0
+				 ? CUDA_ERROR_OUT_OF_MEMORY
+				 : CUDA_SUCCESS;
+	pthread_mutex_unlock(&advice_lock);
+	return result;
 }
 
-CUresult local_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
+CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_advice)
 {
-	return advise(devPtr, count, advice, check_device(device));
-}
+	const struct advised *advised;
+	uint64_t offset;
 
-CUresult local_cuMemAdvise_v2(
-	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
-{
-	return advise(devPtr, count, advice, check_location(location));
-}
-
-static CUresult prefetch(CUdeviceptr ptr, size_t count, CUresult placed, CUstream handle)
-{
-	struct context *context;
-	struct stream *stream;
-	CUresult result = context_enter(&context);
-
-	if (result == CUDA_SUCCESS)
-		result = placed;
-	if (result == CUDA_SUCCESS)
-		result = check(ptr, count);
-	return result == CUDA_SUCCESS ? stream_resolve(context, handle, &stream) : result;
-}
-
-CUresult local_cuMemPrefetchAsync(
-	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
-{
-	return prefetch(devPtr, count, check_device(dstDevice), hStream);
-}
-
-CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
-	unsigned int flags, CUstream hStream)
-{
-	return prefetch(devPtr, count, flags ? CUDA_ERROR_INVALID_VALUE : check_location(location),
-		hStream);
+	pthread_mutex_lock(&advice_lock);
+	advised = find_advised(ptr, size, &offset);
+	if (advised)
+		*ret_advice = advised_common(advised, offset, size);
+	pthread_mutex_unlock(&advice_lock);
+	return advised ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuStreamAttachMemAsync(
@@ -165,5 +141,5 @@ CUresult local_cuStreamAttachMemAsync(
 		return result;
 	if (flags == 0 || (flags & (flags - 1)) || (flags & ~(unsigned)ATTACH_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
-	return check(dptr, length > 0 ? length : 1);
+	return managed_check(dptr, length > 0 ? length : 1);
 }

@@ -14,6 +14,7 @@
 #include "graph_memory.h"
 #include "ipc.h"
 #include "log.h"
+#include "managed.h"
 #include "memory.h"
 #include "mirror.h"
 #include "pool.h"
@@ -201,6 +202,8 @@ static CUresult give_back(const struct memory_range *range)
 		return ipc_close_range(range);
 	if (range->kind == MEMORY_ALIAS)
 		return send_host_alias_end(range->address);
+	if (range->kind == MEMORY_MANAGED)
+		managed_forget(range);
 	if (!range->pool)
 		return send_host_free(range->address);
 	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range))

@@ -24,6 +24,7 @@ enum memory_kind {
 	MEMORY_ALIAS,      /* the same, where the GPU reaches it */
 };
 
+struct advised;
 struct allocation;
 struct piece;
 struct pool;
@@ -36,6 +37,7 @@ struct memory_range {
 	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
 	struct piece *piece;
 	struct allocation *allocation; /* of a mapping; not owned */
+	struct advised *advised;       /* of managed memory */
 	uint64_t other; /* of registered memory its alias, and of that where it is; 0: none */
 	enum memory_kind kind;
 	unsigned flags; /* of its making, where it had some; of a mapping the access */
