@@ -12,6 +12,7 @@
 
 #include "capture.h"
 #include "client.h"
+#include "copy.h"
 #include "memory.h"
 #include "registered.h"
 #include "send.h"
@@ -437,4 +438,38 @@ CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUst
 CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
 	return anywhere(seen(dst, ByteCount), seen(src, ByteCount), ByteCount, hStream);
+}
+
+bool copy_is_pageable(CUdeviceptr address)
+{
+	struct memory_range range;
+
+	return !memory_find(registered_translate(address, 1), &range);
+}
+
+/* Whether an end is whole, if it is ours at all. */
+static bool is_whole(CUdeviceptr address, size_t size)
+{
+	CUdeviceptr at = seen(address, size);
+	struct memory_range range;
+
+	return address && (!memory_find(at, &range) || memory_contains(at, size));
+}
+
+CUresult copy_check(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	return size == 0 || (is_whole(dst, size) && is_whole(src, size)) ? CUDA_SUCCESS
+									 : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream *stream)
+{
+	CUdeviceptr to = seen(dst, size), from = seen(src, size);
+	CUresult result;
+
+	/* Pinned bytes are copied as if they were not: by way of staging, now. */
+	if (is_pinned(from) && !is_host(to))
+		return copy_staged(stream, to, here(from), size, true);
+	result = local_cuMemcpyAsync(dst, src, size, (CUstream)stream);
+	return result == CUDA_SUCCESS && !copy_is_pageable(src) ? stream_wait(stream) : result;
 }

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Batches of copies in three dimensions, with arrays too. Any thread of the
+ * application.
+ *
+ * Invariant: a batch is looked at whole before any of it is done.
+ */
+
+#include "batch.h"
+#include "box.h"
+#include "client.h"
+#include "copy.h"
+
+/* One end as the other calls have it. */
+struct end {
+	CUmemorytype type;
+	CUarray array;
+	CUdeviceptr address;
+	size_t x, y, z, pitch, rows;
+};
+
+/* Bytes of an element: those of the arrays, else one. 0: of two arrays that differ. */
+static size_t element_of(const CUDA_MEMCPY3D_BATCH_OP *op)
+{
+	const CUmemcpy3DOperand *ends[] = {&op->src, &op->dst};
+	size_t element = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		const struct array *array = NULL;
+		struct array_size size;
+
+		if (ends[i]->type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
+			array = array_find(ends[i]->op.array.array);
+		if (!array)
+			continue; /* box_read() refuses what should be one */
+		array_size(array, &size);
+		if (element != 0 && element != size.element)
+			return 0;
+		element = size.element;
+	}
+	return element ? element : 1;
+}
+
+static bool end_read(const CUmemcpy3DOperand *operand, const CUextent3D *extent, size_t element,
+	struct end *ret_end)
+{
+	switch (operand->type) {
+	case CU_MEMCPY_OPERAND_TYPE_ARRAY:
+		*ret_end = (struct end){
+			.type = CU_MEMORYTYPE_ARRAY,
+			.array = operand->op.array.array,
+			.y = operand->op.array.offset.y,
+			.z = operand->op.array.offset.z,
+		};
+		return !__builtin_mul_overflow(operand->op.array.offset.x, element, &ret_end->x);
+	case CU_MEMCPY_OPERAND_TYPE_POINTER:
+		*ret_end = (struct end){
+			.type = CU_MEMORYTYPE_UNIFIED,
+			.address = operand->op.ptr.ptr,
+			.rows = operand->op.ptr.layerHeight,
+		};
+		/* 0: without gaps. */
+		return (operand->op.ptr.rowLength == 0 ||
+			       operand->op.ptr.rowLength >= extent->width) &&
+		       (ret_end->rows == 0 || ret_end->rows >= extent->height) &&
+		       !__builtin_mul_overflow(operand->op.ptr.rowLength, element, &ret_end->pitch);
+	default:
+		return false;
+	}
+}
+
+static CUresult copy_read(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *ret_copy)
+{
+	const CUextent3D *extent = &op->extent;
+	size_t element = element_of(op), width;
+	struct end src, dst;
+
+	if (element == 0 || !batch_order_is_known(op->srcAccessOrder, op->flags) ||
+		extent->width == 0 || extent->height == 0 || extent->depth == 0 ||
+		!end_read(&op->src, extent, element, &src) ||
+		!end_read(&op->dst, extent, element, &dst) ||
+		__builtin_mul_overflow(extent->width, element, &width))
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_copy = (CUDA_MEMCPY3D){
+		.srcXInBytes = src.x,
+		.srcY = src.y,
+		.srcZ = src.z,
+		.srcMemoryType = src.type,
+		.srcDevice = src.address,
+		.srcArray = src.array,
+		.srcPitch = src.pitch,
+		.srcHeight = src.rows,
+		.dstXInBytes = dst.x,
+		.dstY = dst.y,
+		.dstZ = dst.z,
+		.dstMemoryType = dst.type,
+		.dstDevice = dst.address,
+		.dstArray = dst.array,
+		.dstPitch = dst.pitch,
+		.dstHeight = dst.rows,
+		.WidthInBytes = width,
+		.Height = extent->height,
+		.Depth = extent->depth,
+	};
+	return CUDA_SUCCESS;
+}
+
+static bool is_pageable(const CUDA_MEMCPY3D_BATCH_OP *op)
+{
+	return op->src.type == CU_MEMCPY_OPERAND_TYPE_POINTER &&
+	       copy_is_pageable(op->src.op.ptr.ptr);
+}
+
+/* `ret_waits': as for batches of linear memory. */
+static CUresult batch_check(
+	const CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, bool *ret_waits, size_t *ret_failed)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	*ret_waits = false;
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		CUDA_MEMCPY3D copy;
+		struct box box;
+
+		*ret_failed = i;
+		result = copy_read(&ops[i], &copy);
+		if (result == CUDA_SUCCESS)
+			result = box_read(&copy, &box);
+		*ret_waits |= ops[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+			      is_pageable(&ops[i]);
+	}
+	return result;
+}
+
+/* Bytes of the program's own have been read when box_copy() returns, others are waited for. */
+static CUresult copy_one(const CUDA_MEMCPY3D_BATCH_OP *op, struct stream *stream, bool captures)
+{
+	CUDA_MEMCPY3D copy;
+	CUresult result = copy_read(op, &copy);
+
+	if (result == CUDA_SUCCESS)
+		result = box_copy(&copy, (CUstream)stream, false);
+	if (result != CUDA_SUCCESS || captures || is_pageable(op) ||
+		op->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
+		return result;
+	return stream_wait(stream);
+}
+
+static CUresult batch_copy(CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, unsigned long long flags,
+	CUstream handle, size_t *ret_failed)
+{
+	bool captures = false, waits;
+	struct stream *stream;
+	CUresult result = batch_enter(handle, &stream, &captures);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ops || n == 0 || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = batch_check(ops, n, &waits, ret_failed);
+	if (result == CUDA_SUCCESS && waits && !captures)
+		result = stream_wait(stream);
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		*ret_failed = i;
+		result = copy_one(&ops[i], stream, captures);
+	}
+	return result;
+}
+
+CUresult local_cuMemcpy3DBatchAsync_v2(
+	size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream)
+{
+	size_t failed;
+
+	return batch_copy(opList, numOps, flags, hStream, &failed);
+}
+
+/* Until CUDA 13 it told which copy was wrong; the largest number: none in particular. */
+CUresult local_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
+	unsigned long long flags, CUstream hStream)
+{
+	size_t failed = SIZE_MAX;
+	CUresult result = batch_copy(opList, numOps, flags, hStream, &failed);
+
+	if (failIdx && result != CUDA_SUCCESS)
+		*failIdx = failed;
+	return result;
+}
