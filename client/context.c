@@ -9,6 +9,7 @@
 
 #include "array.h"
 #include "context.h"
+#include "coredump.h"
 #include "event.h"
 #include "exec.h"
 #include "graph_memory.h"
@@ -73,11 +74,13 @@ void context_end(struct context *context)
 	execs_end_context(context);
 	graph_memories_end_context(context);
 	modules_end_context(context);
+	streams_hold_new(context, NULL);
 	events_end_context(context);
 	textures_end_context(context);
 	arrays_end_context(context);
 	memory_end_context(context);
 	streams_end_context(context);
+	coredump_end_context(context);
 	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)
 		context->limits[i] = 0;
 }

@@ -15,6 +15,9 @@
 
 #define CONTEXT_LIMITS 16
 
+struct coredump;
+struct event;
+
 struct context {
 	struct context *next; /* of all contexts; set before it can be found */
 	struct device *device;
@@ -27,6 +30,9 @@ struct context {
 	unsigned long long id;         /* cuCtxGetId() */
 	size_t limits[CONTEXT_LIMITS]; /* set by cuCtxSetLimit(); 0: as the device has it */
 	CUfunc_cache cache_config;
+	unsigned n_attached;       /* cuCtxAttach(); under its lock */
+	struct event *held_by;     /* what new streams wait for; under the lock of stream.c */
+	struct coredump *coredump; /* NULL: as the process has it */
 	struct storage storage;
 };
 

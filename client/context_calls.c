@@ -62,6 +62,60 @@ CUresult local_cuCtxCreate_v4(
 	return local_cuCtxCreate_v2(pctx, flags, dev);
 }
 
+CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
+{
+	if (!pi || (unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*pi = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pExecAffinity || (unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}
+
+/* As CUDA 2 shared a context among the parts of a program. */
+CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&context->lock);
+	context->n_attached++;
+	pthread_mutex_unlock(&context->lock);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxDetach(CUcontext ctx)
+{
+	struct context *context = context_find(ctx);
+	bool is_last;
+
+	if (!context || context != context_current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	pthread_mutex_lock(&context->lock);
+	is_last = context->n_attached == 0;
+	if (!is_last)
+		context->n_attached--;
+	pthread_mutex_unlock(&context->lock);
+	return is_last ? local_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
+}
+
 CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 {
 	struct context *context = context_find(ctx);

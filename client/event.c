@@ -65,7 +65,7 @@ static bool event_is_shared(const struct event *event)
 	return event->flags & CU_EVENT_INTERPROCESS;
 }
 
-static bool event_is_done(struct event *event)
+bool event_is_done(struct event *event)
 {
 	uint64_t mark;
 	struct stream *stream = event_place(event, &mark);
@@ -100,7 +100,7 @@ static CUresult event_wait_shared(const struct event *event)
 	return result;
 }
 
-static CUresult event_end(struct event *event)
+CUresult event_end(struct event *event)
 {
 	CUresult result = send_event_destroy(slab_id(&events, event));
 
@@ -149,19 +149,29 @@ CUresult event_open(struct context *context, const uint64_t token[2], CUevent *r
 	return CUDA_SUCCESS;
 }
 
-CUresult event_between(struct stream *first, struct stream *second)
+CUresult event_make(struct context *context, struct event **ret_event)
 {
-	struct event *event = event_new(first->context, CU_EVENT_DISABLE_TIMING);
-	uint64_t mark;
+	struct event *event = event_new(context, CU_EVENT_DISABLE_TIMING);
 	CUresult result;
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = send_event_create(slab_id(&events, event), event->flags);
-	if (result != CUDA_SUCCESS) {
+	if (result == CUDA_SUCCESS)
+		*ret_event = event;
+	else
 		slab_give(&events, event);
+	return result;
+}
+
+CUresult event_between(struct stream *first, struct stream *second)
+{
+	struct event *event;
+	uint64_t mark;
+	CUresult result = event_make(first->context, &event);
+
+	if (result != CUDA_SUCCESS)
 		return result;
-	}
 	result = timeline_record(first, slab_id(&events, event), &mark);
 	if (result == CUDA_SUCCESS)
 		result = send_event_wait(stream_id(second), slab_id(&events, event));
@@ -204,7 +214,7 @@ CUresult local_cuEventDestroy_v2(CUevent hEvent)
 	return result == CUDA_SUCCESS ? event_end(event) : result;
 }
 
-static CUresult event_record(struct event *event, struct stream *stream)
+CUresult event_record(struct event *event, struct stream *stream)
 {
 	CUresult result;
 
@@ -320,12 +330,25 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 }
 
 /* Needs no message where the wait is over, or is the stream's own order. */
+CUresult event_hold(struct event *event, struct stream *stream)
+{
+	uint64_t mark;
+	CUresult result;
+
+	if (!event_is_shared(event) &&
+		(event_place(event, &mark) == stream || event_is_done(event)))
+		return CUDA_SUCCESS;
+	result = send_event_wait(stream_id(stream), slab_id(&events, event));
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
 CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
 	struct stream *stream = NULL;
 	struct event *event = NULL;
 	bool captures = false;
-	uint64_t mark;
 	CUresult result = enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
@@ -337,13 +360,5 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 	result = capture_look_wait(stream, event, &captures);
 	if (unlikely(captures))
 		return capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!event_is_shared(event) &&
-		(event_place(event, &mark) == stream || event_is_done(event)))
-		return CUDA_SUCCESS;
-	result = send_event_wait(stream_id(stream), slab_id(&events, event));
-	if (result == CUDA_SUCCESS)
-		stream_issued(stream);
-	return result;
+	return result == CUDA_SUCCESS ? event_hold(event, stream) : result;
 }

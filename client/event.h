@@ -34,6 +34,23 @@ void event_recorded(struct event *event, uint64_t serial, struct stream *stream,
 /* An event of another process, of that token. */
 CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle);
 
+static inline uint32_t event_id(const struct event *event)
+{
+	return slab_id(&events, event);
+}
+
+/* An event of our own, without time. */
+CUresult event_make(struct context *context, struct event **ret_event);
+CUresult event_end(struct event *event);
+
+CUresult event_record(struct event *event, struct stream *stream);
+
+/* Of one that no other process knows: whether what was recorded is done. */
+bool event_is_done(struct event *event);
+
+/* Has work to come on the stream wait for it; no message where there is nothing to wait for. */
+CUresult event_hold(struct event *event, struct stream *stream);
+
 /* Has work to come on `second' wait for what `first' has now. */
 CUresult event_between(struct stream *first, struct stream *second);
 

@@ -134,6 +134,8 @@ static void kernel_free(struct kernel *kernel)
 {
 	free(kernel->name);
 	free(kernel->params);
+	legacy_launch_free(kernel->legacy);
+	kernel->legacy = NULL;
 	kernel->name = NULL;
 	kernel->params = NULL;
 	slab_give(&kernels, kernel);

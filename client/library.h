@@ -19,6 +19,10 @@
 /* Where in a struct kernel its CUfunction points. */
 #define FUNCTION_OFFSET 8
 
+/* What calls of CUDA 3 have set of a function. */
+struct legacy_launch;
+void legacy_launch_free(struct legacy_launch *legacy);
+
 struct kernel {
 	_Alignas(2 * FUNCTION_OFFSET) struct slab_head slab;
 	struct library *library;
@@ -29,8 +33,9 @@ struct kernel {
 	uint32_t param_bytes;
 	uint32_t n_params;
 	uint32_t prints;
-	struct param_layout *params; /* atomic: NULL before */
-	uint64_t occupancy;          /* atomic: what occupancy_blocks() learned last */
+	struct param_layout *params;  /* atomic: NULL before */
+	uint64_t occupancy;           /* atomic: what occupancy_blocks() learned last */
+	struct legacy_launch *legacy; /* atomic: NULL before the first such call */
 };
 
 struct library {

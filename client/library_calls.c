@@ -9,6 +9,7 @@
  */
 
 #include "client.h"
+#include "route.h"
 #include "eager.h"
 #include "image_file.h"
 #include "library.h"
@@ -212,4 +213,24 @@ CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 		return CUDA_ERROR_INVALID_VALUE;
 	*mode = eager_is_wanted() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
+}
+
+/* Where host and GPU share pointers to functions; no GPU that is served says so. */
+CUresult local_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+	if (!fptr || !symbol)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!library_find(library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	for (unsigned i = 0; i < device_count(); i++) {
+		int is_unified = 0;
+
+		if (device_attribute(device_get((CUdevice)i),
+			    CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
+			    &is_unified) == CUDA_SUCCESS &&
+			is_unified)
+			return refuse("cuLibraryGetUnifiedFunction",
+				"functions of the server's driver are not this process's");
+	}
+	return CUDA_ERROR_NOT_FOUND;
 }

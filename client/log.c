@@ -4,7 +4,7 @@
  * Log lines of the client library. Any thread of the application.
  *
  * Invariant: the variable is read and the file opened once a process, at the
- * first line, and nothing here takes a lock that a fork could leave taken.
+ * first line, and nothing is locked that a fork could leave so for long (logs.h).
  */
 
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "logs.h"
 
 #define LINE_BYTES 2560
 #define REFUSED_MAX 1024
@@ -85,12 +86,15 @@ void log_line(enum log_level level, const char *format, ...)
 
 	if (state == 0)
 		state = log_open();
-	if (level <= (enum log_level)(state & 0xff)) {
+	if (level <= (enum log_level)(state & 0xff) || level <= LOG_WARN) {
 		va_start(args, format);
 		vsnprintf(text, sizeof(text), format, args);
 		va_end(args);
-		line_write((int)(state >> 8), level, text);
 	}
+	if (level <= (enum log_level)(state & 0xff))
+		line_write((int)(state >> 8), level, text);
+	if (level <= LOG_WARN)
+		logs_add(level, text);
 	errno = saved;
 }
 

@@ -16,6 +16,7 @@
 #include "fork.h"
 #include "link.h"
 #include "log.h"
+#include "logs.h"
 #include "real.h"
 #include "route.h"
 
@@ -99,6 +100,7 @@ CUresult route_error(void)
 void route_forked(void)
 {
 	decide_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	logs_forked();
 	if (route_state.route != ROUTE_MPS)
 		return;
 	link_forget(&server);

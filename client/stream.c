@@ -13,6 +13,7 @@
 #include "client.h"
 #include "bounds.h"
 #include "capture.h"
+#include "event.h"
 #include "link.h"
 #include "pool.h"
 #include "route.h"
@@ -99,7 +100,33 @@ static struct stream *place_take(void)
 	return NULL;
 }
 
-static CUresult stream_new(
+/* Under the lock. What the context waits for, its new streams wait for too. */
+static CUresult wait_for_context(struct context *context, struct stream *stream)
+{
+	CUresult result;
+
+	if (likely(!context->held_by))
+		return CUDA_SUCCESS;
+	if (event_is_done(context->held_by)) {
+		(void)event_end(TAKE_PTR(context->held_by));
+		return CUDA_SUCCESS;
+	}
+	result = send_event_wait(stream_id(stream), event_id(context->held_by));
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+void streams_hold_new(struct context *context, struct event *event)
+{
+	pthread_mutex_lock(&table_lock);
+	if (context->held_by)
+		(void)event_end(context->held_by);
+	context->held_by = event;
+	pthread_mutex_unlock(&table_lock);
+}
+
+CUresult stream_new(
 	struct context *context, bool is_blocking, int priority, struct stream **ret_stream)
 {
 	const struct device *device = context->device;
@@ -113,15 +140,17 @@ static CUresult stream_new(
 			 : send_stream_create(stream_id(stream), device->index,
 				   is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
 				   priority);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		stream_setup(stream, context, is_blocking, priority);
+		result = wait_for_context(context, stream);
+	}
 	pthread_mutex_unlock(&table_lock);
 	*ret_stream = stream;
 	return result;
 }
 
 /* What was posted on it still runs; its last mark tells when that is done. */
-static CUresult stream_end(struct stream *stream)
+CUresult stream_end(struct stream *stream)
 {
 	uint32_t used = STREAM_USED;
 	uint64_t mark;
@@ -133,8 +162,8 @@ static CUresult stream_end(struct stream *stream)
 	capture_abandon(stream);
 	result = timeline_mark(stream, &mark);
 	__atomic_store_n(&stream->state, STREAM_DYING, __ATOMIC_RELEASE);
-	stream_reap(stream);
 	pthread_mutex_lock(&table_lock);
+	stream_reap(stream);
 	next_place = MIN(next_place, stream_id(stream)); /* low places keep the table short */
 	pthread_mutex_unlock(&table_lock);
 	return result;
@@ -288,6 +317,32 @@ bool stream_is_used(const struct stream *stream)
 unsigned streams_ever(void)
 {
 	return __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+}
+
+static bool is_of_context(struct stream *stream, const struct context *context, bool busy_only)
+{
+	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+
+	if (stream_id(stream) < DEVICES_MAX)
+		return stream_id(stream) == context->device->index &&
+		       (!busy_only || is_busy(stream));
+	if (state != STREAM_USED && !(busy_only && state == STREAM_DYING))
+		return false;
+	return __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context &&
+	       (!busy_only || is_busy(stream));
+}
+
+CUresult streams_each(const struct context *context, bool busy_only,
+	CUresult (*visit)(struct stream *stream, void *arg), void *arg)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&table_lock);
+	for (unsigned i = 0; i < n_places && result == CUDA_SUCCESS; i++)
+		if (is_of_context(&streams[i], context, busy_only))
+			result = visit(&streams[i], arg);
+	pthread_mutex_unlock(&table_lock);
+	return result;
 }
 
 CUresult streams_wait_device(unsigned device)

@@ -16,6 +16,7 @@
 #include "layout.h"
 
 struct capture_point;
+struct event;
 
 enum stream_state {
 	STREAM_FREE,
@@ -58,6 +59,22 @@ void stream_open_null(struct context *context, unsigned device);
  * (made at a thread's first use), or one of cuStreamCreate().
  */
 CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream);
+
+/* A stream of our own, or of the program's, and its end; what was posted on it still runs. */
+CUresult stream_new(
+	struct context *context, bool is_blocking, int priority, struct stream **ret_stream);
+CUresult stream_end(struct stream *stream);
+
+/*
+ * Calls `visit' with the streams of a context, its device's NULL stream among
+ * them, until an error; `busy_only': those that may have work, also after their
+ * end. No stream comes or goes meanwhile.
+ */
+CUresult streams_each(const struct context *context, bool busy_only,
+	CUresult (*visit)(struct stream *stream, void *arg), void *arg);
+
+/* From the next on, the streams that are made in the context wait for the event, which it takes. */
+void streams_hold_new(struct context *context, struct event *event);
 
 /* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
 CUresult stream_wait(struct stream *stream);

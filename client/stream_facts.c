@@ -63,6 +63,15 @@ CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 	return result;
 }
 
+CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+	CUresult result = local_cuStreamGetCtx(hStream, pCtx);
+
+	if (result == CUDA_SUCCESS && pGreenCtx)
+		*pGreenCtx = NULL;
+	return result;
+}
+
 CUresult local_cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
 	struct stream *stream;

@@ -47,8 +47,8 @@ unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_parts := client/parts.c
 unit_test_client_staging := client/staging.c client/timeline.c
 unit_test_client_context := client/context.c client/current.c client/primary.c \
-	client/context_calls.c client/storage.c client/log.c
-unit_test_trace := client/trace.c client/log.c $(GEN)/wire.c
+	client/context_calls.c client/storage.c client/log.c client/logs.c client/coredump.c
+unit_test_trace := client/trace.c client/log.c client/logs.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx*.c) server/fatbin.c
 $(foreach t,test_ptx test_ptx_exec test_ptx_load test_ptx_texture,$(eval unit_$(t) := $(PTX)))

@@ -90,6 +90,54 @@ print(json.dumps({name: call(name, *zeros) for name in json.loads(sys.argv[1])})
         service.run_ok("process1")
 
 
+LOGS = """
+words = []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+def hear(_, level, message, length):
+    words.append([level, ctypes.string_at(message, length).decode()])
+def dump(iterator, room):
+    buffer, size = ctypes.create_string_buffer(b"x" * 65536), ctypes.c_size_t(room)
+    result = call("cuLogsDumpToMemory", iterator, buffer, ctypes.byref(size), 0)
+    assert len(buffer.value) == size.value < room
+    return [result, buffer.value.decode()]
+must("cuInit", 0)
+handle, start, number = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
+must("cuLogsRegisterCallback", hear, None, ctypes.byref(handle))
+must("cuLogsCurrent", ctypes.byref(start), 0)
+number.value = start.value
+call("cuGLInit")
+call("cuVDPAUGetDevice", 0, 0, 0)
+said = {"heard": words[:], "all": dump(None, 65536), "none": dump(None, 20),
+        "new": dump(ctypes.byref(start), 65536), "rest": dump(ctypes.byref(start), 65536)}
+must("cuLogsDumpToFile", ctypes.byref(number), sys.argv[1].encode(), 0)
+must("cuLogsUnregisterCallback", handle)
+assert call("cuLogsUnregisterCallback", handle) == 1
+call("cuEGLStreamConsumerConnect", 0, 0)
+said["heard after"], said["short"] = len(words), dump(None, 160)
+print(json.dumps(said))
+"""
+
+
+def test_logs():
+    """The client's errors and warnings are the program's to read, whatever goes to its log."""
+    with mps.Service() as service:
+        path = os.path.join(service.folder, "words")
+        said = ask(service, LOGS, path, env={"MPS_CLIENT_LOG": "error"})
+        gl, vdpau = ("%s: pictures cannot leave their process" % name
+                     for name in ("cuGLInit", "cuVDPAUGetDevice"))
+        both = "[warning] %s\n[warning] %s\n" % (gl, vdpau)
+        equal(said["heard"], [[1, gl], [1, vdpau]])
+        equal(said["heard after"], 2)
+        equal(said["all"], [0, both])
+        equal(said["new"], [0, both])
+        equal(said["rest"], [0, ""])
+        equal(said["none"], [1, ""])
+        equal(said["short"], [0, "[2 earlier messages are missing]\n[warning] "
+                                 "cuEGLStreamConsumerConnect: pictures cannot leave their process\n"])
+        with open(path, encoding="utf-8") as file:
+            equal(file.read(), both)
+
+
 def test_empty_slots():
     """Slots of the private tables that have nothing to do say that it is done."""
     with mps.Service() as service:

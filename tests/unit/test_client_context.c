@@ -48,6 +48,12 @@ CUresult streams_wait_device(unsigned device)
 	return CUDA_SUCCESS;
 }
 
+void streams_hold_new(struct context *context, struct event *event)
+{
+	assert_int_equal(context->is_active, 0);
+	assert_null(event);
+}
+
 void streams_end_context(struct context *context)
 {
 	assert_int_equal(context->is_active, 0);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * cuLogs*: the library's own errors and warnings stand where the driver's would.
+ * Any thread of the application; before cuInit() too.
+ *
+ * Invariant: the lines that are kept are numbered without gaps, the newest last,
+ * and have LOGS_BYTES together at most.
+ */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "logs.h"
+
+/* As the driver has it. */
+#define LOGS_BYTES 25600u
+
+/* Lines that are kept; who listens. */
+#define LINES_MAX 128u
+#define LISTENERS_MAX 16u
+
+/* Says that lines are missing. */
+#define NOTICE_BYTES 64u
+
+struct listener {
+	CUlogsCallback callback;
+	void *data;
+	uint64_t number; /* its handle; 0: none */
+};
+
+static pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
+static char *lines[LINES_MAX]; /* line n at n % LINES_MAX, with its newline */
+static unsigned first, next;   /* numbers of the oldest that is kept, and of the next */
+static size_t n_bytes;
+static struct listener listeners[LISTENERS_MAX];
+static uint64_t last_listener;
+
+void logs_forked(void)
+{
+	logs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* Under the lock. */
+static void forget_first(void)
+{
+	char **line = &lines[first++ % LINES_MAX];
+
+	n_bytes -= strlen(*line);
+	free(*line);
+	*line = NULL;
+}
+
+/* Under the lock. */
+static void keep(enum log_level level, const char *text)
+{
+	char *line;
+	int n = asprintf(&line, "[%s] %s\n", level == LOG_ERROR ? "error" : "warning", text);
+
+	if (n < 0)
+		return;
+	if (next - first == LINES_MAX)
+		forget_first();
+	lines[next++ % LINES_MAX] = line;
+	n_bytes += (size_t)n;
+	while (n_bytes > LOGS_BYTES)
+		forget_first();
+}
+
+/* They are called without the lock: they may log, or end. */
+void logs_add(enum log_level level, const char *text)
+{
+	struct listener told[LISTENERS_MAX];
+	CUlogLevel its_level = level == LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING;
+
+	pthread_mutex_lock(&logs_lock);
+	keep(level, text);
+	memcpy(told, listeners, sizeof(told));
+	pthread_mutex_unlock(&logs_lock);
+	for (unsigned i = 0; i < LISTENERS_MAX; i++)
+		if (told[i].number)
+			told[i].callback(told[i].data, its_level, (char *)text, strlen(text));
+}
+
+CUresult local_cuLogsRegisterCallback(
+	CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out)
+{
+	struct listener *free_place = NULL;
+	uint64_t number = 0;
+
+	if (!callbackFunc)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&logs_lock);
+	for (unsigned i = 0; i < LISTENERS_MAX && !free_place; i++)
+		if (!listeners[i].number)
+			free_place = &listeners[i];
+	if (free_place) {
+		number = ++last_listener;
+		*free_place = (struct listener){callbackFunc, userData, number};
+	}
+	pthread_mutex_unlock(&logs_lock);
+	if (!free_place)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (callback_out)
+		*callback_out = (CUlogsCallbackHandle)(uintptr_t)number; /* NOLINT: a number */
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
+{
+	bool is_there = false;
+
+	pthread_mutex_lock(&logs_lock);
+	for (unsigned i = 0; i < LISTENERS_MAX && callback; i++)
+		if (listeners[i].number == (uintptr_t)callback) {
+			listeners[i].number = 0;
+			is_there = true;
+		}
+	pthread_mutex_unlock(&logs_lock);
+	return is_there ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
+{
+	if (!iterator_out || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&logs_lock);
+	*iterator_out = next;
+	pthread_mutex_unlock(&logs_lock);
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Under the lock. As many of the newest lines from number `from' on as have room,
+ * behind a word about those that have not, or are gone. The bytes that it takes,
+ * without a NUL; 0: none has room, or there is none.
+ */
+static size_t gather(unsigned from, char *buffer, size_t room)
+{
+	unsigned n_wanted = next - from, n = MIN(n_wanted, next - first);
+	size_t size = 0, all = 0;
+	int notice = 0;
+
+	for (unsigned i = next - n; i != next; i++)
+		all += strlen(lines[i % LINES_MAX]);
+	if (n < n_wanted || all > room) {
+		room -= MIN(room, NOTICE_BYTES);
+		while (n > 0 && all > room)
+			all -= strlen(lines[(next - n--) % LINES_MAX]);
+		if (n == 0)
+			return 0;
+		notice = snprintf(
+			buffer, NOTICE_BYTES, "[%u earlier messages are missing]\n", n_wanted - n);
+	}
+	size = (size_t)notice;
+	for (unsigned i = next - n; i != next; i++) {
+		size_t length = strlen(lines[i % LINES_MAX]);
+
+		memcpy(buffer + size, lines[i % LINES_MAX], length);
+		size += length;
+	}
+	return size;
+}
+
+/* Lines from *iterator on, which moves behind them. CUDA_ERROR_INVALID_VALUE: there is no room. */
+static CUresult take(CUlogIterator *iterator, char *buffer, size_t *size)
+{
+	bool is_any;
+
+	pthread_mutex_lock(&logs_lock);
+	if (iterator && *iterator > next)
+		*iterator = next; /* none of ours */
+	is_any = iterator ? *iterator != next : next != 0;
+	*size = is_any ? gather(iterator ? *iterator : 0, buffer, *size) : 0;
+	if (iterator && (*size > 0 || !is_any))
+		*iterator = next;
+	pthread_mutex_unlock(&logs_lock);
+	return is_any && *size == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult local_cuLogsDumpToMemory(
+	CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags)
+{
+	size_t room;
+	CUresult result;
+
+	if (!buffer || !size || *size == 0 || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	room = *size - 1;
+	result = take(iterator, buffer, &room);
+	buffer[room] = '\0';
+	*size = room;
+	return result;
+}
+
+static bool write_all(int fd, const char *bytes, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = write(fd, bytes, size);
+
+		if (n < 0)
+			return false;
+		bytes += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+CUresult local_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags)
+{
+	_cleanup_close_ int fd = -EBADF;
+	char bytes[LOGS_BYTES + NOTICE_BYTES];
+	size_t size = sizeof(bytes);
+
+	if (!pathToFile || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	fd = open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	if (fd < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	(void)take(iterator, bytes, &size);
+	return write_all(fd, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a program asks of its driver about itself: settings of core dumps, for
+ * the process and for a context; the driver's log; contexts that are attached
+ * to; notifications; execution affinity.
+ * Builds with: -Wno-deprecated-declarations
+ */
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME "diagnostics"
+#define CHECK(call) check((call), #call, __LINE__)
+
+static void check(CUresult result, const char *what, int line)
+{
+	const char *name = "?";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorName(result, &name);
+	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
+	exit(1);
+}
+
+static void expect(int is_so, const char *what)
+{
+	if (is_so)
+		return;
+	printf(NAME ": not so: %s\n", what);
+	exit(1);
+}
+
+static bool ask(CUcoredumpSettings which, bool is_global)
+{
+	size_t size = sizeof(bool);
+	bool value = false;
+
+	CHECK(is_global ? cuCoredumpGetAttributeGlobal(which, &value, &size)
+			: cuCoredumpGetAttribute(which, &value, &size));
+	return value;
+}
+
+static void core_dumps(void)
+{
+	char file[1024] = "", wanted[] = "/tmp/diagnostics.core";
+	size_t size = 0, one = sizeof(bool);
+	bool no = false;
+
+	CHECK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_ENABLE_ON_EXCEPTION, NULL, &size));
+	expect(size == sizeof(bool), "a bool has its size");
+	expect(!ask(CU_COREDUMP_ENABLE_ON_EXCEPTION, true), "nothing is dumped by default");
+	expect(!ask(CU_COREDUMP_ENABLE_ON_EXCEPTION, false), "nor of a context");
+	expect(ask(CU_COREDUMP_TRIGGER_HOST, false), "the host would be");
+	CHECK(cuCoredumpSetAttribute(CU_COREDUMP_TRIGGER_HOST, &no, &one));
+	expect(!ask(CU_COREDUMP_TRIGGER_HOST, false), "a context has its own");
+	expect(ask(CU_COREDUMP_TRIGGER_HOST, true), "and the process has not changed");
+	size = sizeof(wanted);
+	CHECK(cuCoredumpSetAttribute(CU_COREDUMP_FILE, wanted, &size));
+	size = sizeof(file);
+	CHECK(cuCoredumpGetAttribute(CU_COREDUMP_FILE, file, &size));
+	expect(!strcmp(file, wanted), "a file's name is kept");
+	expect(cuCoredumpGetAttribute((CUcoredumpSettings)99, &no, &one) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"an attribute is known");
+	expect(cuCoredumpGetAttribute(CU_COREDUMP_LIGHTWEIGHT, &no, NULL) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"a size is needed");
+}
+
+static void CUDA_CB on_log(void *data, CUlogLevel level, char *message, size_t length)
+{
+	(void)level;
+	(void)message;
+	*(size_t *)data += length;
+}
+
+static void logs(void)
+{
+	CUlogsCallbackHandle handle = NULL;
+	CUlogIterator iterator = 0;
+	size_t heard = 0, size;
+	char text[4096];
+
+	CHECK(cuLogsRegisterCallback(on_log, &heard, &handle));
+	CHECK(cuLogsCurrent(&iterator, 0));
+	size = sizeof(text);
+	CHECK(cuLogsDumpToMemory(&iterator, text, &size, 0));
+	expect(size == 0 && text[0] == '\0', "nothing was logged since just now");
+	CHECK(cuLogsUnregisterCallback(handle));
+	expect(cuLogsCurrent(NULL, 0) == CUDA_ERROR_INVALID_VALUE, "an iterator is needed");
+	expect(cuLogsRegisterCallback(NULL, NULL, &handle) == CUDA_ERROR_INVALID_VALUE,
+		"a callback is needed");
+}
+
+static void attached(CUdevice device)
+{
+	CUcontext context = NULL, again = NULL, current = NULL;
+
+	CHECK(cuCtxCreate(&context, NULL, 0, device));
+	CHECK(cuCtxAttach(&again, 0));
+	expect(again == context, "it is the current context");
+	expect(cuCtxAttach(&again, 1) == CUDA_ERROR_INVALID_VALUE, "there are no flags");
+	CHECK(cuCtxDetach(context));
+	CHECK(cuCtxSynchronize());
+	CHECK(cuCtxDetach(context));
+	CHECK(cuCtxGetCurrent(&current));
+	expect(current != context, "the last one ends it");
+}
+
+int main(void)
+{
+	CUdevice device = 0;
+	CUcontext context = NULL;
+
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&device, 0));
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+	core_dumps();
+	logs();
+	attached(device);
+	CHECK(cuDevicePrimaryCtxRelease(device));
+	printf(NAME ": ok\n");
+	return 0;
+}
