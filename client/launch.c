@@ -350,7 +350,7 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-		return refuse("cuLaunchKernelEx", "launch events are not served yet");
+		return refuse("cuLaunchKernelEx", "events stand between kernels here, not within");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
