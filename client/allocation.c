@@ -132,7 +132,7 @@ static CUresult check_prop(
 }
 
 static struct allocation *allocation_new(
-	struct device *device, CUdevice ordinal, uint64_t size, CUmemAllocationHandleType types)
+	uint32_t device, CUdevice ordinal, uint64_t size, CUmemAllocationHandleType types)
 {
 	struct allocation *allocation = slab_take(&allocations);
 
@@ -156,7 +156,8 @@ CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		return result;
 	if (!handle || !device || flags != 0 || size == 0 || size % device->granularity != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	allocation = allocation_new(device, prop->location.id, size, prop->requestedHandleTypes);
+	allocation =
+		allocation_new(device->index, prop->location.id, size, prop->requestedHandleTypes);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = send_allocation_create(allocation_id(allocation), device->index, size,
@@ -257,15 +258,12 @@ static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_inde
 	return result;
 }
 
-/* The GPU of the server's, if this process sees it. */
-static struct device *device_of_index(uint32_t index, CUdevice *ret_ordinal)
+static CUdevice ordinal_of(uint32_t index)
 {
 	for (unsigned i = 0; i < device_count(); i++)
-		if (device_get((CUdevice)i)->index == index) {
-			*ret_ordinal = (CUdevice)i;
-			return device_get((CUdevice)i);
-		}
-	return NULL;
+		if (device_get((CUdevice)i)->index == index)
+			return (CUdevice)i;
+	return CU_DEVICE_INVALID;
 }
 
 CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
@@ -281,7 +279,8 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		fcntl(fd, F_GETFD) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	allocation = allocation_new(NULL, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	allocation =
+		allocation_new(0, CU_DEVICE_INVALID, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = import(allocation, fd, &index);
@@ -289,11 +288,8 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 		slab_give(&allocations, allocation);
 		return result;
 	}
+	allocation->device = index;
+	allocation->ordinal = ordinal_of(index);
 	*handle = allocation_retain(allocation);
-	allocation->device = device_of_index(index, &allocation->ordinal);
-	if (!allocation->device) {
-		(void)local_cuMemRelease(*handle);
-		return CUDA_ERROR_INVALID_DEVICE;
-	}
 	return CUDA_SUCCESS;
 }

@@ -12,9 +12,9 @@
 
 struct allocation {
 	struct slab_head slab;
-	struct device *device;
-	CUdevice ordinal;
-	uint64_t size; /* 0: imported, only the driver knows */
+	uint32_t device;  /* the server's number of it */
+	CUdevice ordinal; /* CU_DEVICE_INVALID: this process does not see it */
+	uint64_t size;    /* 0: imported, only the driver knows */
 	CUmemAllocationHandleType types;
 	/* Under the allocations' lock: it goes when both are 0. */
 	uint32_t n_handles, n_mappings;

@@ -282,7 +282,7 @@ CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdevic
 	CUresult result = contexts_check(dstContext, srcContext);
 
 	return result == CUDA_SUCCESS
-		       ? local_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, implicit)
+		       ? local_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, implicit)
 		       : result;
 }
 

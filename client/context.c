@@ -62,6 +62,16 @@ CUresult context_named(CUcontext handle, struct context **ret_context)
 	return CUDA_SUCCESS;
 }
 
+static void peers_end_context(struct context *context)
+{
+	struct context *other = __atomic_load_n(&contexts, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&context->peers, 0, __ATOMIC_RELAXED);
+	for (; other; other = other->next)
+		__atomic_fetch_and(
+			&other->peers, ~(1ull << context->device->index), __ATOMIC_RELAXED);
+}
+
 void context_end(struct context *context)
 {
 	/* What it finds wrong, the calls that follow find too. */
@@ -83,4 +93,5 @@ void context_end(struct context *context)
 	coredump_end_context(context);
 	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)
 		context->limits[i] = 0;
+	peers_end_context(context);
 }

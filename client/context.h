@@ -27,6 +27,7 @@ struct context {
 	unsigned n_retained; /* of a primary; under its lock */
 	pthread_mutex_t lock;
 	unsigned flags;
+	uint64_t peers;                /* atomic: a bit for each device whose memory it may touch */
 	unsigned long long id;         /* cuCtxGetId() */
 	size_t limits[CONTEXT_LIMITS]; /* set by cuCtxSetLimit(); 0: as the device has it */
 	CUfunc_cache cache_config;

@@ -10,10 +10,12 @@
 
 #include <string.h>
 
+#include "allocation.h"
 #include "capture.h"
 #include "client.h"
 #include "copy.h"
 #include "memory.h"
+#include "pool.h"
 #include "registered.h"
 #include "send.h"
 #include "staging.h"
@@ -222,6 +224,40 @@ static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstrea
 	return copy_device(stream, dst, src, size);
 }
 
+/* The GPU that the memory is of; false: of none. */
+static bool device_of(CUdeviceptr address, unsigned *ret_device)
+{
+	struct memory_range range;
+
+	if (is_host(address) || !memory_find(address, &range))
+		return false;
+	if (range.kind == MEMORY_MAPPED)
+		*ret_device = range.allocation->device;
+	else
+		*ret_device = range.pool ? range.pool->device->index : range.context->device->index;
+	return true;
+}
+
+/* A copy that names no stream. Between two GPUs it waits for all work of both, which waits for it.
+ */
+static CUresult on_device_now(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
+{
+	struct stream *stream;
+	unsigned to, from;
+	CUresult result;
+
+	if (!device_of(dst, &to) || !device_of(src, &from) || to == from)
+		return on_device(dst, src, size, handle);
+	result = streams_wait_device(to);
+	if (result == CUDA_SUCCESS)
+		result = streams_wait_device(from);
+	if (result == CUDA_SUCCESS)
+		result = on_device(dst, src, size, handle);
+	if (result == CUDA_SUCCESS)
+		result = enter(handle, &stream);
+	return result == CUDA_SUCCESS ? stream_wait(stream) : result;
+}
+
 /* The driver takes a device address on the host's side too. */
 static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstream handle)
 {
@@ -411,7 +447,7 @@ CUresult local_cuMemcpyDtoD_v2(
 {
 	CUresult result = enter_now(implicit);
 
-	return result == CUDA_SUCCESS ? on_device(seen(dstDevice, ByteCount),
+	return result == CUDA_SUCCESS ? on_device_now(seen(dstDevice, ByteCount),
 						seen(srcDevice, ByteCount), ByteCount, implicit)
 				      : result;
 }
@@ -430,7 +466,8 @@ CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUst
 	CUresult result = enter_now(implicit);
 
 	if (result == CUDA_SUCCESS)
-		result = anywhere(to, from, ByteCount, implicit);
+		result = is_within ? on_device_now(to, from, ByteCount, implicit)
+				   : anywhere(to, from, ByteCount, implicit);
 	/* Natively a copy within the device does not wait. */
 	return is_within ? result : settle(result, is_host(to) ? to : from, ByteCount, implicit);
 }

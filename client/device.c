@@ -127,6 +127,21 @@ const struct device_facts *device_facts(const struct device *device)
 	return &facts_page()->device[device->index];
 }
 
+const struct peer_facts *device_peer_facts(const struct device *device, const struct device *other)
+{
+	return &facts_page()->peer[device->index][other->index];
+}
+
+bool device_reaches_index(const struct device *device, uint32_t other)
+{
+	return device->index == other || facts_page()->peer[device->index][other].can_access;
+}
+
+bool device_reaches(const struct device *device, const struct device *other)
+{
+	return device_reaches_index(device, other->index);
+}
+
 CUresult device_attribute(const struct device *device, unsigned attribute, int *ret_value)
 {
 	const struct device_facts *facts = device_facts(device);

@@ -35,6 +35,13 @@ struct device *device_get(CUdevice ordinal);
 /* What the server told of it; never changes. */
 const struct device_facts *device_facts(const struct device *device);
 
+/* What it can do with the memory of the other. */
+const struct peer_facts *device_peer_facts(const struct device *device, const struct device *other);
+bool device_reaches(const struct device *device, const struct device *other);
+
+/* The other by the server's number: this process may not see it. */
+bool device_reaches_index(const struct device *device, uint32_t other);
+
 /* CUresult of asking, as the driver answered the server. */
 CUresult device_attribute(const struct device *device, unsigned attribute, int *ret_value);
 

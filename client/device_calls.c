@@ -222,25 +222,3 @@ CUresult local_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 	};
 	return CUDA_SUCCESS;
 }
-
-CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
-{
-	if (!canAccessPeer)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device_get(dev) || !device_get(peerDev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	*canAccessPeer = 0;
-	return CUDA_SUCCESS;
-}
-
-CUresult local_cuDeviceGetP2PAttribute(
-	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
-{
-	if (!value || attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-		attrib > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!device_get(srcDevice) || !device_get(dstDevice) || srcDevice == dstDevice)
-		return CUDA_ERROR_INVALID_DEVICE;
-	*value = 0;
-	return CUDA_SUCCESS;
-}

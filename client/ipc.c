@@ -138,14 +138,16 @@ static CUresult open_new(
 {
 	struct memory_range range = {.context = context, .kind = MEMORY_IPC};
 	struct opened *opened = calloc(1, sizeof(*opened));
-	uint32_t device;
+	uint32_t device = 0;
 	CUresult result;
 
 	if (!opened)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = send_ipc_memory_open(ticket->token, &range.address, &range.size, &device);
 	if (result == CUDA_SUCCESS) {
-		result = memory_add(&range);
+		result = device_reaches_index(context->device, device)
+				 ? memory_add(&range)
+				 : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 		if (result != CUDA_SUCCESS)
 			(void)send_ipc_memory_close(range.address);
 	}

@@ -52,7 +52,7 @@ bool memory_contains(uint64_t address, uint64_t size)
 		uint64_t span;
 
 		range = mirror_find(&mirror, address);
-		if (!range || (range->kind == MEMORY_MAPPED && range->flags == 0))
+		if (!range || (range->kind == MEMORY_MAPPED && range->readers == 0))
 			break;
 		span = range->address + range->size - address;
 		if (span < rest && range->kind != MEMORY_MAPPED)
@@ -91,8 +91,14 @@ bool memory_set_exported(uint64_t address)
 	return is_there;
 }
 
-void memory_set_access(uint64_t address, uint64_t size, unsigned flags)
+static void set_bit(uint64_t *bits, uint64_t bit, bool is_set)
 {
+	*bits = is_set ? *bits | bit : *bits & ~bit;
+}
+
+void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAccess_flags flags)
+{
+	uint64_t bit = 1ull << device;
 	struct memory_range *range;
 
 	pthread_mutex_lock(&mirror_lock);
@@ -100,9 +106,19 @@ void memory_set_access(uint64_t address, uint64_t size, unsigned flags)
 		range = (struct memory_range *)mirror_find(&mirror, at);
 		if (!range)
 			break;
-		range->flags = flags;
+		set_bit(&range->readers, bit, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+		set_bit(&range->writers, bit, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
 	pthread_mutex_unlock(&mirror_lock);
+}
+
+CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device)
+{
+	uint64_t bit = 1ull << device;
+
+	if (range->writers & bit)
+		return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return range->readers & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
 bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range)

@@ -40,8 +40,9 @@ struct memory_range {
 	struct advised *advised;       /* of managed memory */
 	uint64_t other; /* of registered memory its alias, and of that where it is; 0: none */
 	enum memory_kind kind;
-	unsigned flags; /* of its making, where it had some; of a mapping the access */
-	uint64_t id;    /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
+	unsigned flags;            /* of its making, where it had some */
+	uint64_t readers, writers; /* of a mapping: a bit for each device */
+	uint64_t id;               /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
 };
 
 /* In the flags of allocated memory: another process may have it open. */
@@ -59,8 +60,11 @@ bool memory_overlaps(uint64_t address, uint64_t size);
 /* Sets MEMORY_EXPORTED; false: no allocated memory begins there. */
 bool memory_set_exported(uint64_t address);
 
-/* Of the mappings that begin there. */
-void memory_set_access(uint64_t address, uint64_t size, unsigned flags);
+/* What a device may do with the mappings that begin there. */
+void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAccess_flags flags);
+
+/* The same of one mapping, as the driver tells it. */
+CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device);
 
 /* The same for memory of one of the kinds that begins at `address'. */
 bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range);

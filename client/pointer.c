@@ -48,6 +48,16 @@ static CUdevice ordinal_of(const struct memory_range *range)
 	return range->pool ? range->pool->ordinal : range->context->ordinal;
 }
 
+/* What the device of the current context may do there; the values are those of CUmemAccess_flags.
+ */
+static unsigned access_of(const struct memory_range *range)
+{
+	if (range->kind != MEMORY_MAPPED)
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	return memory_get_access(range,
+		context_current ? context_current->device->index : range->allocation->device);
+}
+
 /* Attributes whose value is an int or unsigned. */
 static bool value_int(
 	const struct memory_range *range, CUpointer_attribute attribute, unsigned *ret_value)
@@ -76,9 +86,7 @@ static bool value_int(
 		*ret_value = 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*ret_value = range->kind == MEMORY_MAPPED
-				     ? range->flags
-				     : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		*ret_value = access_of(range);
 		return true;
 	default:
 		return false;

@@ -35,6 +35,7 @@ struct pool {
 	bool is_destroyed; /* stays until the last piece is back */
 	uint64_t used, used_high, size_high;
 	uint64_t threshold;
+	uint64_t admitted;      /* atomic: a bit for each other device that may touch it */
 	int reuse[POOL_REUSES]; /* what the program has set; ours needs no leave */
 };
 

@@ -279,12 +279,15 @@ CUresult local_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 	}
 }
 
-/* Its own device has all access to a pool, for good, and others have none. */
+/* Its own device has all access to a pool, for good; others as the program says, where they can. */
 static CUresult check_access(const struct pool *pool, const CUmemAccessDesc *access)
 {
+	struct device *device;
+
 	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!device_get(access->location.id))
+	device = device_get(access->location.id);
+	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
 		access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
@@ -293,8 +296,21 @@ static CUresult check_access(const struct pool *pool, const CUmemAccessDesc *acc
 		return access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 			       ? CUDA_SUCCESS
 			       : CUDA_ERROR_INVALID_VALUE;
-	return access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? CUDA_SUCCESS
-							      : CUDA_ERROR_INVALID_DEVICE;
+	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return CUDA_SUCCESS;
+	/* From then on the server maps what is the program's for that device too. */
+	return device_reaches(device, pool->device) ? device_open(device)
+						    : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static void set_access(struct pool *pool, const CUmemAccessDesc *access)
+{
+	uint64_t bit = 1ull << device_get(access->location.id)->index;
+
+	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		__atomic_fetch_and(&pool->admitted, ~bit, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_or(&pool->admitted, bit, __ATOMIC_RELAXED);
 }
 
 CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
@@ -306,12 +322,15 @@ CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = check_access(found, &map[i]);
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		set_access(found, &map[i]);
 	return result;
 }
 
 CUresult local_cuMemPoolGetAccess(
 	CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
 {
+	const struct device *device;
 	struct pool *found;
 	CUresult result = enter(memPool, &found);
 
@@ -319,10 +338,13 @@ CUresult local_cuMemPoolGetAccess(
 		return result;
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!device_get(location->id))
+	device = device_get(location->id);
+	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	*flags = location->id == found->ordinal ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-						: CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = device == found->device || (__atomic_load_n(&found->admitted, __ATOMIC_RELAXED) &
+						    1ull << device->index)
+			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
 }
 

@@ -183,12 +183,17 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	return result;
 }
 
-/* Whether [address, address + size) is whole mappings; a bit for each device they lie on. */
-static bool is_mapped(uint64_t address, uint64_t size, uint64_t *ret_devices)
+struct mapped {
+	uint64_t owners; /* devices that it lies on */
+	uint64_t users;  /* devices that may touch it */
+};
+
+/* Whether [address, address + size) is whole mappings; a bit for each device. */
+static bool is_mapped(uint64_t address, uint64_t size, struct mapped *ret_mapped)
 {
 	uint64_t at = address, end = address + size;
 
-	*ret_devices = 0;
+	*ret_mapped = (struct mapped){0};
 	if (size == 0 || end < address)
 		return false;
 	while (at < end) {
@@ -197,7 +202,8 @@ static bool is_mapped(uint64_t address, uint64_t size, uint64_t *ret_devices)
 		if (!memory_find_start(at, MEMORY_KIND(MEMORY_MAPPED), &range) ||
 			range.size > end - at)
 			return false;
-		*ret_devices |= 1ull << range.allocation->device->index;
+		ret_mapped->owners |= 1ull << range.allocation->device;
+		ret_mapped->users |= range.readers;
 		at += range.size;
 	}
 	return true;
@@ -219,10 +225,11 @@ static CUresult wait_devices(uint64_t devices)
 static CUresult unmap(uint64_t address, uint64_t size)
 {
 	struct memory_range range;
-	uint64_t devices, at = address;
+	uint64_t at = address;
+	struct mapped mapped;
 	CUresult result;
 
-	if (!is_mapped(address, size, &devices))
+	if (!is_mapped(address, size, &mapped))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = send_allocation_unmap(address, size);
 	while (result == CUDA_SUCCESS && at < address + size &&
@@ -235,14 +242,14 @@ static CUresult unmap(uint64_t address, uint64_t size)
 
 CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
-	uint64_t devices;
+	struct mapped mapped;
 	CUresult result = link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (size > WIRE_RESERVE_MAX || !is_mapped(ptr, size, &devices))
+	if (size > WIRE_RESERVE_MAX || !is_mapped(ptr, size, &mapped))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = wait_devices(devices);
+	result = wait_devices(mapped.owners | mapped.users);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&space_lock);
@@ -251,9 +258,10 @@ CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	return result;
 }
 
-static CUresult check_access(const CUmemAccessDesc *desc, uint64_t devices)
+/* The device is there, reaches memory of those that are named by bits, and has a context. */
+static CUresult check_access(const CUmemAccessDesc *desc, uint64_t owners)
 {
-	const struct device *device;
+	struct device *device;
 
 	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 		(desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
@@ -261,31 +269,35 @@ static CUresult check_access(const CUmemAccessDesc *desc, uint64_t devices)
 			desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
 		return CUDA_ERROR_INVALID_VALUE;
 	device = device_get(desc->location.id);
-	/* No device reaches another's memory, as cuDeviceCanAccessPeer() says. */
-	return device && devices == 1ull << device->index ? CUDA_SUCCESS
-							  : CUDA_ERROR_INVALID_DEVICE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (; owners; owners &= owners - 1)
+		if (!device_reaches_index(device, (uint32_t)__builtin_ctzll(owners)))
+			return CUDA_ERROR_INVALID_DEVICE;
+	return device_open(device);
 }
 
 CUresult local_cuMemSetAccess(
 	CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	CUresult result = link_check(&server);
-	uint64_t devices;
+	struct mapped mapped;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&space_lock);
-	if (!is_mapped(ptr, size, &devices))
+	if (!is_mapped(ptr, size, &mapped))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = check_access(&desc[i], devices);
+		result = check_access(&desc[i], mapped.owners);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-		result = send_allocation_access(
-			ptr, size, device_get(desc[i].location.id)->index, (uint32_t)desc[i].flags);
+		const struct device *device = device_get(desc[i].location.id);
+
+		result = send_allocation_access(ptr, size, device->index, (uint32_t)desc[i].flags);
 		if (result == CUDA_SUCCESS)
-			memory_set_access(ptr, size, (unsigned)desc[i].flags);
+			memory_set_access(ptr, size, device->index, desc[i].flags);
 	}
 	pthread_mutex_unlock(&space_lock);
 	return result;
@@ -306,7 +318,7 @@ CUresult local_cuMemGetAccess(
 	device = device_get(location->id);
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	*flags = device == range.allocation->device ? range.flags : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = memory_get_access(&range, device->index);
 	return CUDA_SUCCESS;
 }
 

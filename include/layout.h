@@ -88,6 +88,14 @@ struct device_facts {
 /* Of struct page, from the timeline on: what the GPU writes. */
 #define PAGE_WORDS_BYTES (sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS + 8]))
 
+/* What one GPU can do with the memory of another. */
+struct peer_facts {
+	int32_t can_access;   /* cuDeviceCanAccessPeer */
+	int32_t attribute[7]; /* cuDeviceGetP2PAttribute, by CUdevice_P2PAttribute */
+};
+
+#define PEER_ATTRIBUTES ARRAY_SIZE(((struct peer_facts *)0)->attribute)
+
 /* Server writes, client reads. Words that change have a cache line each. */
 struct page {
 	uint32_t head; /* free-running count of bytes taken out of the ring */
@@ -118,6 +126,8 @@ struct page {
 		uint8_t bytes[REPLY_MAX];
 	} reply[REPLY_SLOTS];
 	struct device_facts device[DEVICES_MAX];
+	struct peer_facts peer[DEVICES_MAX]
+			      [DEVICES_MAX]; /* of the first with the second's memory */
 };
 
 _Static_assert(offsetof(struct ring_control, done) == 4096, "pinned by itself");

@@ -126,14 +126,46 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
 	chunk_free(chunk);
 }
 
+CUresult chunk_admit(uint64_t address, uint64_t size, const struct device *device)
+{
+	const CUmemAccessDesc access = {
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle},
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+
+	return cuda.cuMemSetAccess(address, size, &access, 1);
+}
+
+/* For its own GPU, and the others. */
+static CUresult admit_all(const struct arena *arena, uint64_t address, uint64_t size)
+{
+	CUresult result = chunk_admit(address, size, arena->device);
+
+	for (uint64_t others = arena->others; others && result == CUDA_SUCCESS;
+		others &= others - 1)
+		result = chunk_admit(address, size, device_get((uint32_t)__builtin_ctzll(others)));
+	return result;
+}
+
+CUresult arena_admit(struct arena *arena, const struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < arena->n_pages && result == CUDA_SUCCESS; i++) {
+		const struct chunk *chunk = arena->chunk_of[i];
+
+		if (chunk && page_of(arena, chunk->address) == i)
+			result = chunk_admit(chunk->address, chunk->size, device);
+	}
+	if (result == CUDA_SUCCESS)
+		arena->others |= 1ull << device->ordinal;
+	return result;
+}
+
 static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size,
 	CUmemGenericAllocationHandle *ret_handle)
 {
 	const CUmemAllocationProp prop = device_memory(arena->device);
-	const CUmemAccessDesc access = {
-		.location = prop.location,
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
 	CUmemGenericAllocationHandle handle;
 	CUresult result = cuda.cuMemCreate(&handle, size, &prop, 0);
 
@@ -141,7 +173,7 @@ static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size
 		return result;
 	result = cuda.cuMemMap(address, size, 0, handle, 0);
 	if (result == CUDA_SUCCESS) {
-		result = cuda.cuMemSetAccess(address, size, &access, 1);
+		result = admit_all(arena, address, size);
 		if (result != CUDA_SUCCESS)
 			cuda.cuMemUnmap(address, size);
 	}

@@ -35,6 +35,7 @@ struct arena_backing {
 struct arena {
 	const struct arena_backing *backing;
 	struct device *device; /* not owned; NULL: of the host space */
+	uint64_t others;       /* a bit for each GPU besides that reaches all of it */
 	uint64_t base, size;   /* the reservation */
 	uint32_t unit, n_units;
 	uint64_t page; /* bytes: granularity of chunks */
@@ -74,6 +75,12 @@ CUresult arena_free(struct arena *arena, uint64_t address);
 
 /* Gives the spare chunks back. No work of the session may be on the GPU. */
 void arena_trim(struct arena *arena);
+
+/* Work of `device' may touch all of it from now on. */
+CUresult arena_admit(struct arena *arena, const struct device *device);
+
+/* Work of `device' may touch a chunk of whatever arena. */
+CUresult chunk_admit(uint64_t address, uint64_t size, const struct device *device);
 
 /* Its session has ended: gives back what no other has open. Only arena_fini() may follow. */
 void arena_end_unshared(struct arena *arena);

@@ -9,7 +9,9 @@
  */
 
 #include "copy.h"
+#include "device.h"
 #include "host.h"
+#include "owner.h"
 #include "session.h"
 #include "staging.h"
 
@@ -23,11 +25,34 @@ struct end end_of_piece(const void *piece)
 	return (struct end){(uintptr_t)piece, true};
 }
 
+/* The GPU whose arenas hold the address; NULL: none, or what programs map by themselves. */
+static const struct device *device_of(uint64_t address)
+{
+	const struct owner owner = owner_of(address);
+
+	return owner.session ? device_get(owner.device) : NULL;
+}
+
+/* Between GPUs that don't reach each other's memory, which is mapped for each of them alone. */
+static bool is_far(const struct device *dst, const struct device *src)
+{
+	return dst && src && !(device_reaches(dst, src) && device_reaches(src, dst));
+}
+
+static CUresult copy_on_gpu(uint64_t dst, uint64_t src, uint64_t size, CUstream real)
+{
+	const struct device *to = device_of(dst), *from = device_of(src);
+
+	return is_far(to, from)
+		       ? cuda.cuMemcpyPeerAsync(dst, to->context, src, from->context, size, real)
+		       : cuda.cuMemcpyDtoDAsync_v2(dst, src, size, real);
+}
+
 static CUresult copy_piece(struct end dst, struct end src, uint64_t size, CUstream real)
 {
 	/* All of it has device pointers, the same ones; as host to host it would wait here. */
 	if (dst.is_host == src.is_host)
-		return cuda.cuMemcpyDtoDAsync_v2(dst.address, src.address, size, real);
+		return copy_on_gpu(dst.address, src.address, size, real);
 	if (dst.is_host)
 		return cuda.cuMemcpyDtoHAsync_v2(
 			(void *)(uintptr_t)dst.address, src.address, size, real);

@@ -16,6 +16,7 @@
 #include "users.h"
 
 static struct device devices[DEVICES_MAX];
+static struct peer_facts peers[DEVICES_MAX][DEVICES_MAX];
 static uint32_t n_devices;
 static CUresult init_result;
 
@@ -77,6 +78,34 @@ static CUresult read_facts(struct device *device)
 	return result;
 }
 
+static CUresult read_peer(struct peer_facts *facts, CUdevice device, CUdevice other)
+{
+	int can_access = 0;
+	CUresult result = cuda.cuDeviceCanAccessPeer(&can_access, device, other);
+
+	for (int i = 1; i < (int)PEER_ATTRIBUTES && !is_shortage(result); i++) {
+		int value = 0;
+
+		result = cuda.cuDeviceGetP2PAttribute(
+			&value, (CUdevice_P2PAttribute)i, device, other);
+		facts->attribute[i] = value;
+	}
+	facts->can_access = can_access;
+	return is_shortage(result) ? result : CUDA_SUCCESS;
+}
+
+static CUresult read_peers(void)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < n_devices; i++)
+		for (uint32_t k = 0; k < n_devices && result == CUDA_SUCCESS; k++)
+			if (i != k)
+				result = read_peer(
+					&peers[i][k], devices[i].handle, devices[k].handle);
+	return result;
+}
+
 static CUresult init(void)
 {
 	CUresult result = driver_init();
@@ -95,7 +124,7 @@ static CUresult init(void)
 			return result;
 		n_devices = i + 1;
 	}
-	return CUDA_SUCCESS;
+	return read_peers();
 }
 
 CUresult devices_init(void)
@@ -147,6 +176,14 @@ void devices_tell(struct page *page)
 	page->page_bytes = sizeof(*page);
 	for (uint32_t i = 0; i < n_devices; i++)
 		page->device[i] = devices[i].facts;
+	for (uint32_t i = 0; i < n_devices; i++)
+		for (uint32_t k = 0; k < n_devices; k++)
+			page->peer[i][k] = peers[i][k];
+}
+
+bool device_reaches(const struct device *device, const struct device *other)
+{
+	return device == other || peers[device->ordinal][other->ordinal].can_access;
 }
 
 static const char *compute_mode_name(const struct device *device)

@@ -44,6 +44,9 @@ uint32_t devices_count(void);
 /* NULL for an ordinal that is not there. */
 struct device *device_get(uint32_t ordinal);
 
+/* Whether work of `device' may touch memory of `other' where it is mapped for it. */
+bool device_reaches(const struct device *device, const struct device *other);
+
 /* Makes the context if there is none yet (130 ms), and makes it current on this thread. */
 CUresult device_enter(struct device *device);
 

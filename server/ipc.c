@@ -35,6 +35,7 @@ struct share {
 	uint32_t n_opens; /* sessions that have it */
 	uint32_t device;
 	uint64_t address, size;
+	uint64_t chunk, chunk_size; /* that it lies in */
 };
 
 /* A share that a session has open, or has closed before work that still runs. */
@@ -187,14 +188,20 @@ static struct share *share_of(uint32_t owner, uint64_t address)
 	return share;
 }
 
-static CUresult share_new(struct session *session, uint64_t address, uint64_t size)
+static CUresult share_new(
+	struct session *session, const struct place *place, uint64_t address, uint64_t size)
 {
 	struct share *share = calloc(1, sizeof(*share));
 
 	if (!share)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*share = (struct share){.owner = session->id, .address = address, .size = size};
-	share->device = owner_of(address).device;
+	share->device = place->device->ordinal;
+	if (!arena_chunk(&place->arena, address, &share->chunk, &share->chunk_size) ||
+		!range_ok(address - share->chunk, size, share->chunk_size)) {
+		free(share);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	if (!token_make(&share->token)) {
 		free(share);
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -223,7 +230,7 @@ CUresult do_ipc_memory_export(
 	if (!share && session->n_shares >= SHARES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!share)
-		result = share_new(session, address, size);
+		result = share_new(session, place, address, size);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);
@@ -267,8 +274,6 @@ static CUresult share_open(
 		share = share->next;
 	if (share && share->owner == session->id)
 		result = CUDA_ERROR_INVALID_CONTEXT;
-	else if (share && !place_get(session, share->device))
-		result = CUDA_ERROR_INVALID_DEVICE;
 	else if (share) {
 		share->n_opens++;
 		atomic_fetch_add(&n_open, 1);
@@ -288,6 +293,38 @@ static struct opened *find_opened(const struct session *session, uint64_t addres
 	return opened;
 }
 
+/* While the share is open, its chunk stays where it is. */
+static CUresult share_admit(const struct share *share, const struct device *device)
+{
+	const struct device *own = device_get(share->device);
+
+	return device != own && device_reaches(device, own)
+		       ? chunk_admit(share->chunk, share->chunk_size, device)
+		       : CUDA_SUCCESS;
+}
+
+CUresult ipc_admit(const struct session *session, const struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (const struct opened *opened = session->opened; opened && result == CUDA_SUCCESS;
+		opened = opened->next)
+		result = share_admit(opened->share, device);
+	return result;
+}
+
+/* For all GPUs that the session uses, among them that of the memory. */
+static CUresult share_prepare(struct session *session, const struct share *share)
+{
+	struct place *place;
+	CUresult result = place_open(session, share->device, &place);
+
+	for (unsigned i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++)
+		if (session->places[i])
+			result = share_admit(share, session->places[i]->device);
+	return result;
+}
+
 CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], uint64_t *ret_address,
 	uint64_t *ret_size, uint32_t *ret_device)
 {
@@ -298,10 +335,10 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 	if (result != CUDA_SUCCESS)
 		return result;
 	opened = calloc(1, sizeof(*opened));
-	if (!opened)
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (find_opened(session, share->address) ||
-		 ranges_add(&session->variables, share->address, share->size, share) < 0)
+	result = opened ? share_prepare(session, share) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS &&
+		(find_opened(session, share->address) ||
+			ranges_add(&session->variables, share->address, share->size, share) < 0))
 		result = CUDA_ERROR_MAP_FAILED;
 	if (result != CUDA_SUCCESS) {
 		share_close(session, share);
@@ -462,10 +499,11 @@ CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t 
 {
 	struct shared_event *shared = shared_event_ref(token);
 	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	struct place *place = NULL;
 	struct event *event;
 
-	if (result == CUDA_SUCCESS && !place_get(session, shared->device))
-		result = CUDA_ERROR_INVALID_DEVICE;
+	if (result == CUDA_SUCCESS)
+		result = place_open(session, shared->device, &place);
 	if (result == CUDA_SUCCESS)
 		result = do_event_create(session, id, CU_EVENT_DISABLE_TIMING);
 	if (result != CUDA_SUCCESS) {
@@ -476,7 +514,7 @@ CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t 
 	event = session_event(session, id);
 	event->shared = shared;
 	event->real = shared->real;
-	event->place = place_get(session, shared->device);
+	event->place = place;
 	return CUDA_SUCCESS;
 }
 

@@ -16,6 +16,9 @@ struct event;
 /* Whether another session has some of these bytes open. Any thread. */
 bool ipc_is_open(uint64_t address, uint64_t size);
 
+/* Work of `device' may touch what the session has open of others. */
+CUresult ipc_admit(const struct session *session, const struct device *device);
+
 /* Lets go of what was closed before work that is done now. */
 void ipc_poll(struct session *session);
 

@@ -56,6 +56,25 @@ static void log_arrival(struct session *session, const struct device *device)
 	session->on_news(session->on_news_arg);
 }
 
+/*
+ * The GPUs of a session reach each other's memory where they can, whether or not the
+ * program has asked for it: copies by whatever stream are then as they are without us.
+ */
+static CUresult admit_others(struct session *session, struct place *place)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++) {
+		struct place *other = session->places[i];
+
+		if (other && device_reaches(other->device, place->device))
+			result = arena_admit(&place->arena, other->device);
+		if (result == CUDA_SUCCESS && other && device_reaches(place->device, other->device))
+			result = arena_admit(&other->arena, place->device);
+	}
+	return result == CUDA_SUCCESS ? ipc_admit(session, place->device) : result;
+}
+
 static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
 {
 	_cleanup_free_ struct place *place = calloc(1, sizeof(*place));
@@ -73,8 +92,29 @@ static CUresult place_new(struct session *session, struct device *device, struct
 		result = arena_init(&place->arena, device, session->id);
 	if (result != CUDA_SUCCESS)
 		return result;
+	result = admit_others(session, place);
+	if (result != CUDA_SUCCESS) {
+		arena_fini(&place->arena, false);
+		return result;
+	}
 	session->current = place;
 	*ret_place = TAKE_PTR(place);
+	return CUDA_SUCCESS;
+}
+
+CUresult place_open(struct session *session, uint32_t device, struct place **ret_place)
+{
+	struct device *gpu = device_get(device);
+	CUresult result;
+
+	*ret_place = place_get(session, device);
+	if (*ret_place)
+		return CUDA_SUCCESS;
+	result = gpu ? place_new(session, gpu, ret_place) : CUDA_ERROR_INVALID_DEVICE;
+	if (result != CUDA_SUCCESS)
+		return result;
+	session->places[device] = *ret_place;
+	log_arrival(session, gpu);
 	return CUDA_SUCCESS;
 }
 
@@ -82,17 +122,11 @@ CUresult do_device_open(struct session *session, uint32_t device, uint64_t *ret_
 	uint64_t *ret_heap_size, uint64_t *ret_granularity, int32_t *ret_priority_least,
 	int32_t *ret_priority_greatest, uint64_t limits[16])
 {
-	struct place *place = place_get(session, device);
+	struct place *place;
+	CUresult result = place_open(session, device, &place);
 
-	if (!place) {
-		struct device *gpu = device_get(device);
-		CUresult result = gpu ? place_new(session, gpu, &place) : CUDA_ERROR_INVALID_DEVICE;
-
-		if (result != CUDA_SUCCESS)
-			return result;
-		session->places[device] = place;
-		log_arrival(session, gpu);
-	}
+	if (result != CUDA_SUCCESS)
+		return result;
 	*ret_heap = place->arena.base;
 	*ret_heap_size = place->arena.size;
 	*ret_granularity = place->device->granularity;

@@ -27,6 +27,9 @@ struct place {
 /* The session's place on that GPU, NULL if it has not opened it. */
 struct place *place_get(struct session *session, uint32_t device);
 
+/* The same, which is opened at need. */
+CUresult place_open(struct session *session, uint32_t device, struct place **ret_place);
+
 /* Makes the GPU's context the worker's, unless it is already. */
 CUresult place_enter(struct session *session, struct place *place);
 

@@ -64,6 +64,7 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 	struct ptx_launch launch = {.shared_dynamic = kernel->shared_dynamic,
 		.params = kernel->params,
 		.lookup = range_lookup,
+		.user = stream->context->device,
 		.texture = texture_lookup,
 		.n_sms = DEVICE_SMS,
 		.cancelled = &stream->cancelled,

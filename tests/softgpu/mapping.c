@@ -17,9 +17,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define ACCESS_BITS 2
-#define ACCESS_MASK 3U
-
 struct reservation {
 	struct reservation *next;
 	uint64_t start, size;

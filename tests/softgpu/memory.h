@@ -16,6 +16,10 @@
 struct context;
 struct allocation;
 
+/* ACCESS_BITS for each device, by its number in the driver. */
+#define ACCESS_BITS 2
+#define ACCESS_MASK 3U
+
 enum range_kind {
 	RANGE_DEVICE,     /* cuMemAlloc */
 	RANGE_MODULE,     /* variables of a module */
@@ -61,7 +65,7 @@ bool range_is_registered(uint64_t address);
  */
 bool range_reaches(uint64_t address, uint64_t size);
 
-/* ptx_lookup_fn; `user' is not used. */
+/* ptx_lookup_fn; `user' is the kernel's device. */
 bool range_lookup(void *user, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 
 /* memory.c */

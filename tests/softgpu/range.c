@@ -164,15 +164,22 @@ bool range_reaches(uint64_t address, uint64_t size)
 	return is_reached;
 }
 
+/* What is mapped is for the devices that cuMemSetAccess() has named, if it is a device's. */
+static bool range_admits(const struct range *range, const struct device *device)
+{
+	unsigned shift = (unsigned)(device - driver.devices) * ACCESS_BITS;
+
+	return range->kind != RANGE_MAPPED || !range->device || range->flags >> shift & ACCESS_MASK;
+}
+
 bool range_lookup(void *user, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
 {
 	const struct range *range;
 	bool is_found;
 
-	(void)user;
 	pthread_rwlock_rdlock(&lock);
 	range = range_find(address);
-	is_found = range && range->is_accessible;
+	is_found = range && range->is_accessible && range_admits(range, user);
 	if (is_found) {
 		*ret_start = range->start;
 		*ret_end = range->end;

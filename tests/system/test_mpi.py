@@ -38,6 +38,12 @@ def test_halo():
         same(before, settle(service, server))
 
 
+def test_halo_on_two_gpus():
+    """Every other rank on the second one: neighbours reach each other's memory."""
+    with mps.Service({"SOFTGPU_DEVICES": "2"}) as service:
+        finish(service, start(service))
+
+
 def test_two_jobs():
     with mps.Service() as service:
         several = [start(service) for _ in range(2)]

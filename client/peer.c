@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * GPUs that reach each other's memory. Any thread of the application.
+ *
+ * Invariant: the server maps what a program has on one of its GPUs for its others
+ * too, where the hardware can: what is enabled and disabled here is what is told.
+ */
+
+#include "client.h"
+#include "context.h"
+#include "device.h"
+
+CUresult local_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+	const struct device *device = device_get(dev), *peer = device_get(peerDev);
+
+	if (!canAccessPeer)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device || !peer)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*canAccessPeer = device != peer && device_reaches(device, peer);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceGetP2PAttribute(
+	int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+{
+	const struct device *device = device_get(srcDevice), *peer = device_get(dstDevice);
+
+	if (!value || attrib < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+		attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device || !peer || device == peer)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*value = device_peer_facts(device, peer)->attribute[attrib];
+	/* Arrays are mapped for their own GPU alone. */
+	if (attrib == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
+		*value = 0;
+	return CUDA_SUCCESS;
+}
+
+/* The current context, and the other, which is alive. */
+static CUresult enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
+{
+	CUresult result = context_enter(ret_context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_peer = context_find(handle);
+	if (!*ret_peer || *ret_peer == *ret_context ||
+		!__atomic_load_n(&(*ret_peer)->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
+{
+	struct context *context, *peer;
+	CUresult result = enter(peerContext, &context, &peer);
+	uint64_t bit;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context->device == peer->device || !device_reaches(context->device, peer->device))
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	bit = 1ull << peer->device->index;
+	return __atomic_fetch_or(&context->peers, bit, __ATOMIC_RELAXED) & bit
+		       ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+		       : CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxDisablePeerAccess(CUcontext peerContext)
+{
+	struct context *context, *peer;
+	CUresult result = enter(peerContext, &context, &peer);
+	uint64_t bit;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	bit = 1ull << peer->device->index;
+	return __atomic_fetch_and(&context->peers, ~bit, __ATOMIC_RELAXED) & bit
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""Several GPUs: of one client, and of clients that share memory."""
+
+import random
+import time
+
+import harness
+import mps
+from harness import equal
+from test_kill import same, settle
+
+TWO = {"SOFTGPU_DEVICES": "2"}
+
+
+def test_peers():
+    """Also where the client has them in another order, and beside clients of one GPU each."""
+    with mps.Service(TWO) as service:
+        service.run_ok("peers")
+        server = service.server()
+        before = settle(service, server)
+        several = [service.popen("peers", env={"CUDA_VISIBLE_DEVICES": which})
+                   for which in ("0,1", "1,0", "0,1", "1,0")]
+        several += [service.popen("process1", env={"CUDA_VISIBLE_DEVICES": which})
+                    for which in "01"]
+        for process in several:
+            code, out, err = service.finish(process)
+            equal(code, 0, out + err)
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
+def test_one_gpu():
+    """Who sees one is told so, whatever the server has."""
+    with mps.Service(TWO) as service:
+        equal(service.run("peers", env={"CUDA_VISIBLE_DEVICES": "1"})[:2],
+              (1, "peers: this takes two GPUs\n"))
+
+
+def test_killed():
+    with mps.Service(TWO) as service:
+        service.run_ok("peers")
+        server = service.server()
+        before = settle(service, server)
+        for i in range(10):
+            client = service.popen("peers")
+            time.sleep(random.random() * 0.05 * i)
+            client.kill()
+            client.communicate(timeout=20)
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
