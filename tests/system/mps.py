@@ -100,6 +100,22 @@ def command_line(pid):
         return ""
 
 
+def processes_with(variable, value):
+    """Living processes, but this, in whose environment the variable has that value."""
+    found = []
+    mark = b"%s=%s\0" % (variable.encode(), value.encode())
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open("/proc/%s/environ" % name, "rb") as file:
+                if mark in file.read() and is_alive(int(name)):
+                    found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
 def open_files(pid):
     """What the process has open: the targets of its descriptors."""
     found = []
@@ -252,18 +268,7 @@ class Service:
 
     def processes(self):
         """Living processes that carry our pipe directory in their environment."""
-        found = []
-        mark = b"CUDA_MPS_PIPE_DIRECTORY=" + self.pipe.encode() + b"\0"
-        for name in os.listdir("/proc"):
-            if not name.isdigit() or int(name) == os.getpid():
-                continue
-            try:
-                with open("/proc/%s/environ" % name, "rb") as file:
-                    if mark in file.read() and is_alive(int(name)):
-                        found.append(int(name))
-            except OSError:
-                pass
-        return found
+        return processes_with("CUDA_MPS_PIPE_DIRECTORY", self.pipe)
 
     def end_everything(self):
         for process in self.started + ([self.daemon] if self.daemon else []):

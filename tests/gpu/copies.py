@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of a program of tests/frameworks, at the same time, watched, and ended in any case.
+
+What a program wants is in its opening comment, a line each:
+
+    Mode NAME: VARIABLE=VALUE...    runs so, too; without such lines it runs once, plainly
+    Copies: N                       at once; otherwise two
+    GPU memory: N GiB               of a copy at most; otherwise 10
+    Limit: N s                      for copies at the same time; otherwise 150
+    --seconds                       (anywhere) is an argument that says how long it works
+"""
+
+import collections
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import mps
+
+FOLDER = os.path.join(mps.ROOT, "tests", "frameworks")
+MARK = "FRAMEWORK_RUN"
+# What each copy makes anew, so that a client compiles as the native run before it did.
+CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
+
+Program = collections.namedtuple("Program", "name path env copies gib limit takes_seconds")
+Ended = collections.namedtuple("Ended", "code out err seconds")
+
+
+def programs():
+    """All that there are, each in all its modes."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(FOLDER, "*.py"))):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if 'if __name__ == "__main__"' not in text:
+            continue
+        about = text.split('"""')[1]
+        number = {key: int(n) for key, n in re.findall(
+            r"^(Copies|GPU memory|Limit): (\d+)(?: GiB| s)?$", about, re.M)}
+        modes = re.findall(r"^Mode (\w+):(.*)$", about, re.M) or [("", "")]
+        for mode, settings in modes:
+            name = os.path.splitext(os.path.basename(path))[0]
+            found.append(Program(
+                name + (" " + mode if mode else ""), path,
+                dict(setting.split("=", 1) for setting in settings.split()),
+                number.get("Copies", 2), number.get("GPU memory", 10), number.get("Limit", 150),
+                "--seconds" in text))
+    return found
+
+
+class Copies:
+    """Processes of one program in an environment; each has a session and a folder of its own."""
+
+    def __init__(self, program, env, count, seconds=None):
+        self.program = program
+        self.folder = tempfile.mkdtemp(prefix="mps-copies-")
+        self.processes, self.ends = [], {}
+        args = ["--seconds", str(seconds)] if program.takes_seconds and seconds else []
+        self.began = time.monotonic()
+        for i in range(count):
+            mine = os.path.join(self.folder, str(i))
+            os.mkdir(mine)
+            settings = dict(env, **program.env, **{name: mine for name in CACHES})
+            settings.update({MARK: self.folder, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": mine})
+            with open(mine + "/out", "wb") as out, open(mine + "/err", "wb") as err:
+                self.processes.append(subprocess.Popen(
+                    [sys.executable, program.path, *args], env=settings, stdin=subprocess.DEVNULL,
+                    stdout=out, stderr=err, start_new_session=True))
+
+    def tree(self):
+        """PIDs of the copies and of all that they have started."""
+        return mps.processes_with(MARK, self.folder)
+
+    def running(self):
+        """Whether one still runs; notes when each has ended."""
+        for i, process in enumerate(self.processes):
+            if i not in self.ends and process.poll() is not None:
+                self.ends[i] = time.monotonic() - self.began
+        return len(self.ends) < len(self.processes)
+
+    def wait(self, stop, limit, watch=None):
+        """Until all have ended, the limit is reached, or `stop' is set; then ends what is left."""
+        late = False
+        while self.running() and not stop.is_set():
+            if time.monotonic() - self.began > limit:
+                late = True
+                break
+            if watch:
+                watch.look(self)
+            stop.wait(0.1)
+        self.end()
+        return [Ended(
+            "none after %d s" % limit if late and i not in self.ends else process.returncode,
+            self.read(i, "out"), self.read(i, "err"), self.ends.get(i, limit))
+            for i, process in enumerate(self.processes)]
+
+    def read(self, i, name):
+        with open("%s/%d/%s" % (self.folder, i, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def end(self, number=signal.SIGKILL):
+        """Ends all of them, and theirs."""
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, number)
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        for pid in self.tree():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def remove(self):
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def mapped(pid, name):
+    """The files with that in their name which the process has mapped."""
+    try:
+        with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as file:
+            return {line.split(None, 5)[5].strip() for line in file
+                    if name in line and line.count(" ") >= 5 and "/" in line}
+    except OSError:
+        return set()
+
+
+def nvidia_smi(query):
+    """The lines of its answer; none where it is not there."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    done = subprocess.run(["nvidia-smi", "--query-" + query, "--format=csv,noheader,nounits"],
+                          capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def compute_apps():
+    """What nvidia-smi says has a context: {PID: MiB}."""
+    found = {}
+    for line in nvidia_smi("compute-apps=pid,used_memory"):
+        pid, _, mib = line.partition(", ")
+        if pid.isdigit():
+            found[int(pid)] = int(mib) if mib.isdigit() else 0
+    return found
+
+
+def open_devices(pid):
+    """What shows that a process uses the driver itself, but for what NVML opens: that is nothing to
+    compute with, so never nvidia-uvm."""
+    devices = {path for path in mps.open_files(pid) if path.startswith("/dev/nvidia")}
+    if devices and mapped(pid, "libnvidia-ml.so"):
+        devices = {path for path in devices if "uvm" in path}
+    return devices
+
+
+class Watch:
+    """Looks at clients while they run: no device open, no context; and what the server needs."""
+
+    def __init__(self, service):
+        self.service, self.server = service, None
+        self.wrong, self.notes, self.memory = set(), set(), []
+        self.n_looks = self.n_listed = 0
+        self.next_look = self.next_question = 0
+
+    def look(self, copies):
+        now = time.monotonic()
+        if now < self.next_look:
+            return
+        tree = copies.tree()
+        self.n_looks += 1
+        for pid in tree:
+            for path in open_devices(pid):
+                self.wrong.add("%s has %s open" % (mps.command_line(pid)[:80], path))
+            for path in mapped(pid, "libcuda.so.") - {mps.LIBRARY}:
+                self.notes.add("maps %s" % path)
+        if not self.server or not mps.is_alive(self.server):
+            self.server = (self.service.servers() or [None])[-1]
+        if self.server:
+            self.memory.append((now, mps.memory_kib(self.server)))
+        if now >= self.next_question:
+            apps = compute_apps()
+            self.n_listed += self.server in apps
+            for pid in set(tree) & set(apps):
+                self.wrong.add("nvidia-smi lists %s" % mps.command_line(pid)[:80])
+            self.next_question = time.monotonic() + 3
+        self.next_look = time.monotonic() + 0.5
+
+    def growth_kib(self, seconds):
+        """By how much the server's memory has grown in the last so many seconds."""
+        last = [kib for when, kib in self.memory if when > self.memory[-1][0] - seconds]
+        return last[-1] - last[0] if last else 0
+
+
+class Budget:
+    """Lets as many in as the GPU has memory for."""
+
+    def __init__(self, gib):
+        self.gib, self.used = gib, 0
+        self.changed = threading.Condition()
+
+    def take(self, gib):
+        with self.changed:
+            self.changed.wait_for(lambda: self.used == 0 or self.used + gib <= self.gib)
+            self.used += gib
+
+    def give(self, gib):
+        with self.changed:
+            self.used -= gib
+            self.changed.notify_all()
+
+
+def gpu_gib():
+    """The memory of the GPU that programs may share: nine tenths."""
+    said = nvidia_smi("gpu=memory.total")
+    return int(said[0]) * 0.9 / 1024 if said else 64
