@@ -4,6 +4,7 @@ of a loader, work in the queue of the GPU, and functions that use it at exit.
 """
 
 import atexit
+import os
 import sys
 
 import torch
@@ -20,14 +21,22 @@ class Last:
         self.event = torch.cuda.Event()
         self.event.record()
 
-    def __del__(self):
-        self.event.synchronize()
+    def __del__(self, leave=os._exit):
+        try:
+            self.event.synchronize()
+        except Exception:  # which Python would only mention
+            leave(3)
 
 
 def at_exit():
     """Tensors work until the very end."""
-    if float((HELD[0] + 1).sum()) != 3000:
-        print("wrong at exit", file=sys.stderr)
+    try:
+        right = float((HELD[0] + 1).sum()) == 3000
+    except Exception as error:  # which Python would only mention
+        print(error, file=sys.stderr, flush=True)
+        right = False
+    if not right:
+        os._exit(2)
 
 
 def main():
