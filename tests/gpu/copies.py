@@ -6,7 +6,7 @@ What a program wants is in its opening comment, a line each:
     Mode NAME: VARIABLE=VALUE...    runs so, too; without such lines it runs once, plainly
     Copies: N                       at once; otherwise two
     GPU memory: N GiB               of a copy at most; otherwise 10
-    Limit: N s                      for copies at the same time; otherwise 150
+    Limit: N s                      for copies at the same time; otherwise 100
     --seconds                       (anywhere) is an argument that says how long it works
 """
 
@@ -50,7 +50,7 @@ def programs():
             found.append(Program(
                 name + (" " + mode if mode else ""), path,
                 dict(setting.split("=", 1) for setting in settings.split()),
-                number.get("Copies", 2), number.get("GPU memory", 10), number.get("Limit", 150),
+                number.get("Copies", 2), number.get("GPU memory", 10), number.get("Limit", 100),
                 "--seconds" in text))
     return found
 

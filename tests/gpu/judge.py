@@ -7,6 +7,7 @@ crowded GPU makes different (algorithms chosen by their time), is known from the
 
 import concurrent.futures
 import re
+import sys
 import threading
 
 import compare
@@ -146,6 +147,9 @@ class Judge:
         except Exception as error:  # the other programs still tell something
             result = 0, 0, {}, [], ["%s: %s" % (type(error).__name__, str(error)[:3000])], []
         with self.telling:
+            if self.stop.is_set():
+                row(program.name, "not done", "told to end", False)
+                return False
             if isinstance(result, str):
                 row(program.name, "skipped", result[:60])
                 return True
@@ -160,6 +164,7 @@ class Judge:
             shown = wrong if any(count) else wrong + said
             for line in shown[:SHOWN]:
                 print("      ! " + line)
+            sys.stdout.flush()
             if wrong:
                 keep("frameworks.txt", "\n".join(["==== " + program.name] + wrong + said), "a")
             return not wrong
