@@ -258,12 +258,13 @@ static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_inde
 	return result;
 }
 
+/* What a GPU is called here. One that the program does not see goes by the name of that at work. */
 static CUdevice ordinal_of(uint32_t index)
 {
 	for (unsigned i = 0; i < device_count(); i++)
 		if (device_get((CUdevice)i)->index == index)
 			return (CUdevice)i;
-	return CU_DEVICE_INVALID;
+	return context_current ? context_current->ordinal : 0;
 }
 
 CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
@@ -279,8 +280,7 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		fcntl(fd, F_GETFD) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	allocation =
-		allocation_new(0, CU_DEVICE_INVALID, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	allocation = allocation_new(0, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = import(allocation, fd, &index);

@@ -13,7 +13,7 @@
 struct allocation {
 	struct slab_head slab;
 	uint32_t device;  /* the server's number of it */
-	CUdevice ordinal; /* CU_DEVICE_INVALID: this process does not see it */
+	CUdevice ordinal; /* what the program calls it */
 	uint64_t size;    /* 0: imported, only the driver knows */
 	CUmemAllocationHandleType types;
 	/* Under the allocations' lock: it goes when both are 0. */

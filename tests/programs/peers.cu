@@ -12,7 +12,7 @@
 #define NAME "peers"
 #include "program.h"
 
-#include <cuda.h>
+#include "parts/entry.h"
 
 enum {
 	WORDS = 1 << 14,
@@ -168,26 +168,6 @@ static void run_pool(void)
 	access.flags = cudaMemAccessFlagsProtNone;
 	CHECK(cudaMemPoolSetAccess(pool, &access, 1));
 }
-
-static void *entry(const char *name)
-{
-	cudaDriverEntryPointQueryResult found;
-	void *function = NULL;
-
-	CHECK(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found));
-	if (!function || found != cudaDriverEntryPointSuccess)
-		FAIL("there is no %s", name);
-	return function;
-}
-
-static void expect_driver(CUresult got, CUresult want, int line)
-{
-	if (got != want)
-		FAIL("line %d: driver: %d instead of %d", line, got, want);
-}
-
-#define DRIVER(want, name, ...)                                                                    \
-	expect_driver(((decltype(&name))entry(#name))(__VA_ARGS__), (want), __LINE__)
 
 static void check_access(CUdeviceptr address, int device, unsigned long long want, int line)
 {

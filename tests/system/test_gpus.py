@@ -31,6 +31,22 @@ def test_peers():
         same(before, settle(service, server))
 
 
+def test_two_processes():
+    """A GPU each: memory and events of the one are used by the other, which may not even see it."""
+    with mps.Service(TWO) as service:
+        for _ in range(2):
+            service.run_ok("peer_process")
+            service.run_ok("peer_process", "alone")
+        server = service.server()
+        before = settle(service, server)
+        several = [service.popen("peer_process", *args) for args in ((), ("alone",)) * 2]
+        for process in several:
+            code, out, err = service.finish(process)
+            equal((code, out), (0, "peer_process: ok\n"), err)
+        equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
 def test_one_gpu():
     """Who sees one is told so, whatever the server has."""
     with mps.Service(TWO) as service:
@@ -38,18 +54,25 @@ def test_one_gpu():
               (1, "peers: this takes two GPUs\n"))
 
 
-def test_killed():
+def killed(name):
+    """At many moments; the server has all of it back."""
     with mps.Service(TWO) as service:
-        service.run_ok("peers")
+        service.run_ok(name)
         server = service.server()
         before = settle(service, server)
         for i in range(10):
-            client = service.popen("peers")
+            client = service.popen(name)
             time.sleep(random.random() * 0.05 * i)
             client.kill()
             client.communicate(timeout=20)
         equal(service.servers(), [server])
         same(before, settle(service, server))
+        service.run_ok(name)
+
+
+def test_killed():
+    killed("peers")
+    killed("peer_process")
 
 
 if __name__ == "__main__":

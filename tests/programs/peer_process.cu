@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Two processes with a GPU each: a child forked before any use of CUDA opens what
+ * its parent has on the other GPU, by descriptor and by handle, and works there;
+ * events of the one are waited for on the other. With the argument `alone' each
+ * process sees no GPU but its own.
+ *
+ * Runs: for a test of its own
+ */
+
+#define NAME "peer_process"
+#include "program.h"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "parts/entry.h"
+
+enum {
+	MAPPED = 2 << 20,
+	WORDS = 1 << 14,
+	SIZE = WORDS * sizeof(unsigned),
+	THREADS = 128,
+	TURNS = 6
+};
+
+struct ticket {
+	cudaIpcMemHandle_t memory;
+	cudaIpcEventHandle_t event;
+};
+
+static int device; /* ours, as we number it */
+
+static __global__ void add_late(unsigned *data, unsigned value, long ticks)
+{
+	unsigned i = blockIdx.x * THREADS + threadIdx.x;
+
+	for (long start = clock64(); clock64() - start < ticks;)
+		;
+	data[i] += value + i;
+}
+
+static void tell(int sock, const void *data, size_t size)
+{
+	if (write(sock, data, size) != (ssize_t)size)
+		FAIL("the other process has gone");
+}
+
+static void hear(int sock, void *data, size_t size)
+{
+	if (recv(sock, data, size, MSG_WAITALL) != (ssize_t)size)
+		FAIL("the other process says nothing");
+}
+
+static void tell_word(int sock)
+{
+	tell(sock, "", 1);
+}
+
+static void hear_word(int sock)
+{
+	char word;
+
+	hear(sock, &word, 1);
+}
+
+static void tell_descriptor(int sock, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {};
+	struct iovec vector = {(void *)"", 1};
+	struct msghdr message = {};
+
+	message.msg_iov = &vector;
+	message.msg_iovlen = 1;
+	message.msg_control = &control;
+	message.msg_controllen = sizeof(control);
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	if (sendmsg(sock, &message, 0) != 1)
+		FAIL("the other process takes no descriptor");
+}
+
+static int hear_descriptor(int sock)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {};
+	char word;
+	struct iovec vector = {&word, 1};
+	struct msghdr message = {};
+	int fd;
+
+	message.msg_iov = &vector;
+	message.msg_iovlen = 1;
+	message.msg_control = &control;
+	message.msg_controllen = sizeof(control);
+	if (recvmsg(sock, &message, 0) != 1 || control.head.cmsg_type != SCM_RIGHTS)
+		FAIL("the other process gives no descriptor");
+	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+	return fd;
+}
+
+static void check(const unsigned *data, unsigned value, unsigned step, int line)
+{
+	static unsigned host[WORDS];
+
+	CHECK(cudaMemcpy(host, data, SIZE, cudaMemcpyDeviceToHost));
+	for (unsigned i = 0; i < WORDS; i++)
+		if (host[i] != value + step * i)
+			FAIL("line %d: word %u is %u instead of %u", line, i, host[i],
+				value + step * i);
+}
+
+static CUmemAllocationProp make_prop(void)
+{
+	CUmemAllocationProp prop = {};
+
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	prop.location.id = device;
+	return prop;
+}
+
+/* Addresses for it, where our own GPU may work. */
+static unsigned *map(CUmemGenericAllocationHandle handle)
+{
+	CUmemAccessDesc access = {};
+	CUdeviceptr address = 0;
+
+	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access.location.id = device;
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	DRIVER(CUDA_SUCCESS, cuMemAddressReserve, &address, MAPPED, 0, 0, 0);
+	DRIVER(CUDA_SUCCESS, cuMemMap, address, MAPPED, 0, handle, 0);
+	DRIVER(CUDA_SUCCESS, cuMemSetAccess, address, MAPPED, &access, 1);
+	return (unsigned *)address;
+}
+
+static void unmap(unsigned *data, CUmemGenericAllocationHandle handle)
+{
+	DRIVER(CUDA_SUCCESS, cuMemUnmap, (CUdeviceptr)data, MAPPED);
+	DRIVER(CUDA_SUCCESS, cuMemRelease, handle);
+	DRIVER(CUDA_SUCCESS, cuMemAddressFree, (CUdeviceptr)data, MAPPED);
+}
+
+static void parent_run_mapped(int sock)
+{
+	CUmemAllocationProp prop = make_prop();
+	CUmemGenericAllocationHandle handle;
+	unsigned *data;
+	int fd = -1;
+
+	DRIVER(CUDA_SUCCESS, cuMemCreate, &handle, MAPPED, &prop, 0);
+	data = map(handle);
+	CHECK(cudaMemset(data, 0, SIZE));
+	CHECK(cudaDeviceSynchronize());
+	DRIVER(CUDA_SUCCESS, cuMemExportToShareableHandle, &fd, handle,
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	tell_descriptor(sock, fd);
+	close(fd);
+	hear_word(sock);
+	check(data, 5, 1, __LINE__);
+	unmap(data, handle);
+	tell_word(sock);
+}
+
+static void child_run_mapped(int sock)
+{
+	CUmemGenericAllocationHandle handle;
+	int fd = hear_descriptor(sock);
+	unsigned *data;
+
+	DRIVER(CUDA_SUCCESS, cuMemImportFromShareableHandle, &handle, (void *)(intptr_t)fd,
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	close(fd);
+	data = map(handle);
+	add_late<<<WORDS / THREADS, THREADS>>>(data, 5, 0);
+	CHECK(cudaDeviceSynchronize());
+	tell_word(sock);
+	hear_word(sock);
+	/* The parent has let go of it: the bytes stay. */
+	check(data, 5, 1, __LINE__);
+	unmap(data, handle);
+}
+
+/* Both add to the parent's memory, in turns that events alone give: each records its own. */
+static void take_turns(int sock, unsigned *data, cudaEvent_t own, cudaEvent_t other, bool is_first)
+{
+	cudaStream_t stream;
+
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		if (turn % 2 == !is_first) {
+			add_late<<<WORDS / THREADS, THREADS, 0, stream>>>(data, turn, 20000);
+			CHECK(cudaEventRecord(own, stream));
+			tell_word(sock);
+		} else {
+			hear_word(sock);
+			CHECK(cudaStreamWaitEvent(stream, other, 0));
+		}
+	}
+	CHECK(cudaStreamSynchronize(stream));
+	CHECK(cudaStreamDestroy(stream));
+}
+
+static void parent_run_handles(int sock)
+{
+	cudaEvent_t event, other;
+	struct ticket ticket, theirs;
+	unsigned *data;
+
+	CHECK(cudaMalloc(&data, SIZE));
+	CHECK(cudaMemset(data, 0, SIZE));
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+	CHECK(cudaIpcGetMemHandle(&ticket.memory, data));
+	CHECK(cudaIpcGetEventHandle(&ticket.event, event));
+	tell(sock, &ticket, sizeof(ticket));
+	hear(sock, &theirs, sizeof(theirs));
+	CHECK(cudaIpcOpenEventHandle(&other, theirs.event));
+	take_turns(sock, data, event, other, true);
+	hear_word(sock);
+	check(data, TURNS * (TURNS - 1) / 2, TURNS, __LINE__);
+	CHECK(cudaEventDestroy(other));
+	CHECK(cudaEventDestroy(event));
+	CHECK(cudaFree(data));
+}
+
+static void child_run_handles(int sock)
+{
+	cudaEvent_t event, other;
+	struct ticket ticket, ours = {};
+	unsigned *data;
+
+	hear(sock, &ticket, sizeof(ticket));
+	CHECK(cudaIpcOpenMemHandle((void **)&data, ticket.memory, cudaIpcMemLazyEnablePeerAccess));
+	CHECK(cudaIpcOpenEventHandle(&other, ticket.event));
+	CHECK(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+	CHECK(cudaIpcGetEventHandle(&ours.event, event));
+	tell(sock, &ours, sizeof(ours));
+	take_turns(sock, data, event, other, false);
+	check(data, TURNS * (TURNS - 1) / 2, TURNS, __LINE__);
+	CHECK(cudaIpcCloseMemHandle(data));
+	CHECK(cudaEventDestroy(other));
+	CHECK(cudaEventDestroy(event));
+	tell_word(sock);
+}
+
+static void choose(bool is_alone, int number)
+{
+	if (is_alone)
+		setenv("CUDA_VISIBLE_DEVICES", number ? "1" : "0", 1);
+	device = is_alone ? 0 : number;
+	CHECK(cudaSetDevice(device));
+}
+
+int main(int argc, char **argv)
+{
+	bool is_alone = argc > 1 && !strcmp(argv[1], "alone");
+	int ends[2], status = 0;
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0)
+		return 1;
+	child = fork();
+	close(ends[child != 0]);
+	if (child == 0) {
+		choose(is_alone, 1);
+		child_run_mapped(ends[1]);
+		child_run_handles(ends[1]);
+		exit(0);
+	}
+	choose(is_alone, 0);
+	parent_run_mapped(ends[0]);
+	parent_run_handles(ends[0]);
+	waitpid(child, &status, 0);
+	if (status != 0)
+		FAIL("the child's end: %d", status);
+	printf(NAME ": ok\n");
+	return 0;
+}
