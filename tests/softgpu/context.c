@@ -155,13 +155,17 @@ CUresult context_wait(struct context *context)
 	return streams_wait(context);
 }
 
+/* Meanwhile nobody can call the driver: the real one has its own lock then. */
 CUresult device_wait(const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	driver.is_held = true;
 	for (struct context *context = driver.contexts; context; context = context->next)
 		if (context->device == device && context->is_active && result == CUDA_SUCCESS)
 			result = streams_wait(context);
+	driver.is_held = false;
+	pthread_cond_broadcast(&driver.progress);
 	return result;
 }
 

@@ -29,6 +29,7 @@ struct context {
 	unsigned flags;
 	uint64_t id;
 	size_t limits[CU_LIMIT_MAX];
+	size_t local_most; /* bytes a thread of what was launched: memory for it is there */
 	CUfunc_cache cache_config;
 	struct stream *streams; /* with work or a handle, the NULL stream among them */
 	struct stream *null_stream;

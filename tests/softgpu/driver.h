@@ -79,6 +79,7 @@ struct driver {
 	pthread_mutex_t lock;
 	pthread_cond_t progress; /* some stream got further, or faulted */
 	bool is_initialized;
+	bool is_held;   /* one call waits for everything, the others for it */
 	CUresult fault; /* sticky: what every later call says */
 	CUcomputemode compute_mode;
 	uint32_t launch_us, copy_us;

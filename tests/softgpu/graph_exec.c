@@ -161,6 +161,9 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
 	object_remove(&exec->object);
+	/* The real driver does not always, but may. */
+	if (exec->last_stream)
+		device_wait(exec->last_stream->context->device);
 	steps_free(exec->steps, exec->n_steps);
 	user_refs_drop(&exec->user_refs);
 	stream_unref(exec->last_stream);

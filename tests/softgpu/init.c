@@ -46,6 +46,8 @@ CUresult call_enter(const char *name, enum call_needs needs)
 	CUresult result;
 
 	pthread_mutex_lock(&driver.lock);
+	while (driver.is_held && needs != CALL_ANYTIME && !is_forbidden)
+		pthread_cond_wait(&driver.progress, &driver.lock);
 	if (!has_switch) {
 		has_switch = true;
 		fault_init();

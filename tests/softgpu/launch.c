@@ -224,6 +224,22 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	return CUDA_SUCCESS;
 }
 
+/* As the real driver, which makes room in the memory of all kernels when none runs. */
+static CUresult local_make_room(const struct launch *launch, struct context *context)
+{
+	struct function *function;
+	CUresult result = function_get(launch->function, context, &function);
+	size_t local;
+
+	if (result != CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	local = ptx_kernel_info(function->kernel)->local_size;
+	if (local <= MAX(context->limits[CU_LIMIT_STACK_SIZE], context->local_most))
+		return CUDA_SUCCESS;
+	context->local_most = local;
+	return device_wait(context->device);
+}
+
 static CUresult launch_push(const struct launch *launch, CUstream handle)
 {
 	struct stream *stream;
@@ -232,6 +248,8 @@ static CUresult launch_push(const struct launch *launch, CUstream handle)
 
 	if (!launch->function)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS)
+		result = local_make_room(launch, stream->context);
 	if (result == CUDA_SUCCESS)
 		result = launch_work(launch, stream->context, &work);
 	if (result != CUDA_SUCCESS)
