@@ -25,6 +25,7 @@
  * unloads in a row bring a neighbour's p99 from 13 to 70 us, 5 ms apart nothing.
  */
 #define DEFERRED_PACED 8192
+#define DEFERRED_FULL 65536
 #define PACE_NS 5000000
 
 /* Where the driver is short of something it has that again soon, or never. */
@@ -34,7 +35,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
 	struct deferred *list, **last;
-	unsigned n;
+	atomic_uint n; /* changed under the lock */
 	bool is_started, is_ending, is_pressed;
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
@@ -157,6 +158,11 @@ void deferred_add(struct deferred *one)
 	append(one);
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
+}
+
+bool deferred_is_full(void)
+{
+	return atomic_load_explicit(&deferred.n, memory_order_relaxed) >= DEFERRED_FULL;
 }
 
 void deferred_press(void)

@@ -5,7 +5,7 @@
 /*
  * Driver calls that wait for everybody's kernels and hold up everybody
  * meanwhile, kept until no session has work on a GPU: cuLibraryUnload,
- * cuArrayDestroy. One thread for the whole server makes them, in the order in
+ * cuArrayDestroy, cuGraphExecDestroy. One thread for the whole server makes them, in the order in
  * which they came.
  */
 
@@ -30,6 +30,9 @@ void deferred_stop(void);
 
 /* Takes it: on_done frees it, on the deferred thread. */
 void deferred_add(struct deferred *deferred);
+
+/* So many wait that who makes new ones had better stop. */
+bool deferred_is_full(void);
 
 /* What waits may be memory that somebody needs: the calls are made beside running work. */
 void deferred_press(void);

@@ -10,6 +10,7 @@
 
 #include "event.h"
 #include "graph.h"
+#include "graph_end.h"
 #include "session.h"
 #include "wire.h"
 
@@ -26,10 +27,8 @@ static void graph_free(struct session *session, struct graph *graph, bool is_los
 		graph->previous->next = graph->next;
 	else
 		session->graph_list = graph->next;
-	if (graph->real && !is_lost)
-		cuda.cuGraphExecDestroy(graph->real);
-	if (graph->model && !is_lost)
-		cuda.cuGraphDestroy(graph->model);
+	graph_end(graph->ending, graph->real, graph->model, graph->place->device->context,
+		is_lost);
 	if (graph->end && !is_lost)
 		cuda.cuEventDestroy_v2(graph->end);
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
@@ -101,9 +100,12 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 	graph = calloc(1, sizeof(*graph));
 	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (object_put(&session->graphs, id, graph) < 0) {
+	graph->ending = graph_end_new();
+	if (!graph->ending || object_put(&session->graphs, id, graph) < 0) {
+		result = graph->ending ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+		free(graph->ending);
 		free(graph);
-		return CUDA_ERROR_INVALID_VALUE;
+		return result;
 	}
 	graph->id = id;
 	graph->place = place;

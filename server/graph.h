@@ -36,9 +36,10 @@ struct graph_node {
 struct graph {
 	struct graph *next, *previous; /* session::graph_list */
 	uint32_t id;
-	struct place *place; /* not owned */
-	CUgraph model;       /* its nodes name those of `real' */
-	CUgraphExec real;    /* NULL: not made yet */
+	struct place *place;      /* not owned */
+	CUgraph model;            /* its nodes name those of `real' */
+	CUgraphExec real;         /* NULL: not made yet */
+	struct graph_end *ending; /* owned */
 	struct graph_node *nodes;
 	uint32_t n_nodes, n_room;
 	CUresult result; /* the first thing that went wrong since it was last asked for */

@@ -8,6 +8,7 @@
  * change of an attribute.
  */
 
+#include "limit.h"
 #include "kernel.h"
 #include "library.h"
 #include "session.h"
@@ -24,7 +25,7 @@ struct kernel *session_kernel(struct session *session, uint32_t id)
 static CUresult read_limits(
 	const struct kernel *kernel, const struct place *place, struct kernel_place *found)
 {
-	int threads = 0, shared = 0, clustered = 0, width = 0;
+	int threads = 0, shared = 0, clustered = 0, width = 0, local = 0;
 	CUresult result = cuda.cuKernelGetAttribute(&threads,
 		CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->real, place->device->handle);
 
@@ -39,6 +40,10 @@ static CUresult read_limits(
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuKernelGetAttribute(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
 			kernel->real, place->device->handle);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuKernelGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+			kernel->real, place->device->handle);
+	found->local_bytes = (uint32_t)MAX(local, 0);
 	found->is_clustered = clustered != 0 || width != 0;
 	found->threads_max = (uint32_t)MAX(threads, 0);
 	found->dynamic_shared_max = (uint32_t)MAX(shared, 0);
@@ -111,6 +116,22 @@ CUresult kernel_find(struct session *session, struct kernel *kernel, const struc
 	}
 	*ret_found = found;
 	return CUDA_SUCCESS;
+}
+
+CUresult kernel_ready(struct session *session, struct kernel *kernel, const struct place *place,
+	const struct kernel_place **ret_found)
+{
+	struct kernel_place *found = &kernel->places[place->device->ordinal];
+	CUresult result;
+
+	*ret_found = found;
+	if (likely(found->is_ready))
+		return CUDA_SUCCESS;
+	result = kernel_find(session, kernel, place, ret_found);
+	if (result == CUDA_SUCCESS)
+		result = limit_cover_local(session, place->device, found->local_bytes);
+	found->is_ready = result == CUDA_SUCCESS;
+	return result;
 }
 
 CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers)

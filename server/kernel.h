@@ -19,6 +19,8 @@ struct kernel_place {
 	bool is_clustered;    /* by itself, without an attribute of the launch */
 	uint32_t threads_max; /* a block */
 	uint32_t dynamic_shared_max;
+	uint32_t local_bytes; /* a thread */
+	bool is_ready;        /* kernel_ready() was successful */
 };
 
 struct kernel {
@@ -34,6 +36,10 @@ struct kernel {
 
 /* The kernel on a GPU whose context is current; the driver may have to load it. */
 CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
+	const struct kernel_place **ret_found);
+
+/* The same before a launch, for which the GPU may need more local memory. */
+CUresult kernel_ready(struct session *session, struct kernel *kernel, const struct place *place,
 	const struct kernel_place **ret_found);
 
 /*

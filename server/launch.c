@@ -49,7 +49,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		train_leave(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, stream->place, &found);
+		result = kernel_ready(session, kernel, stream->place, &found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(params_size < kernel->param_bytes) ||
@@ -120,7 +120,7 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 	CUresult result = stream_begin(session, stream, &config->hStream);
 
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, stream->place, ret_found);
+		result = kernel_ready(session, kernel, stream->place, ret_found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return launch_shape_ok(&stream->place->device->facts, *ret_found, grid, block,

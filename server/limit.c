@@ -5,6 +5,9 @@
  * device heap, the buffer of printf. They are everybody's, so they only ever
  * rise, to what the most demanding client has asked for. A worker.
  *
+ * Local memory of kernels that is no stack is had in the same way: a stack of
+ * that size is room enough (measured on an H200, driver 580).
+ *
  * To change the stack the driver waits for everybody's kernels, so it rises to
  * powers of two, of which there are few, however small the steps of clients are.
  *
@@ -14,6 +17,7 @@
 #include <time.h>
 
 #include "device.h"
+#include "limit.h"
 #include "log.h"
 #include "place.h"
 #include "session.h"
@@ -106,6 +110,42 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	result = set_stack(session, device, value);
+	standing_call_end();
+	return result;
+}
+
+/* In steps of an eighth: what a kernel has need not be doubled, nor be had in every size. */
+static uint64_t step_above(uint64_t value)
+{
+	uint64_t step = MAX(power_above(value) / 16, 16u);
+
+	return (value + step - 1) / step * step;
+}
+
+/* Under the lock, and while nobody stands. */
+static CUresult cover(struct session *session, struct device *device, uint64_t bytes)
+{
+	CUresult result;
+
+	if (bytes <= MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]))
+		return CUDA_SUCCESS;
+	result = set_limit(session, device, CU_LIMIT_STACK_SIZE, step_above(bytes));
+	if (result == CUDA_SUCCESS || result_is_fault(result))
+		return result;
+	return set_limit(session, device, CU_LIMIT_STACK_SIZE, bytes);
+}
+
+CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
+{
+	CUresult result;
+
+	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
+		return CUDA_SUCCESS;
+	if (!standing_call_begin(session, 0))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	pthread_mutex_lock(&lock);
+	result = cover(session, device, bytes);
+	pthread_mutex_unlock(&lock);
 	standing_call_end();
 	return result;
 }

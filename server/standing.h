@@ -20,9 +20,11 @@
  * not look for a queue for goes behind such a copy. Who has to wait for a turn
  * holds up its own client alone.
  *
- * Loading code, unpinning memory and raising the stack wait for all that is on
- * the GPU with the driver's lock held: beside a stream that stands still nobody
- * could write the word it waits for. They are made while none stands.
+ * Loading and unloading code, unpinning memory, raising the stack, the first
+ * launch of a kernel with more local memory than any before, the end of arrays
+ * and, sometimes, of graphs wait for all that is on the GPU with the driver's
+ * lock held: beside a stream that stands still nobody could write the word it
+ * waits for. They are made while none stands.
  *
  * Any worker, for the session it serves.
  */

@@ -11,6 +11,7 @@
  * before the graph is launched; so nothing of an earlier run can run again.
  */
 
+#include "graph_end.h"
 #include "fault.h"
 #include "reply.h"
 #include "session.h"
@@ -31,6 +32,7 @@ _Static_assert(LENGTH(LENGTHS - 1) == TRAIN_CARS_MAX, "the longest");
 struct chain {
 	CUgraph graph;
 	CUgraphExec exec; /* NULL: not made yet */
+	struct graph_end *ending;
 	CUgraphNode nodes[TRAIN_CARS_MAX];
 	unsigned n_wanted;
 };
@@ -84,19 +86,23 @@ static CUDA_KERNEL_NODE_PARAMS node_params(const struct car *car, struct car_par
 
 /* ---- chains */
 
-static void chain_fini(struct chain *chain, bool is_lost)
+static void chain_fini(struct chain *chain, const struct place *place, bool is_lost)
 {
-	if (!is_lost && chain->exec)
-		cuda.cuGraphExecDestroy(chain->exec);
-	if (!is_lost && chain->graph)
-		cuda.cuGraphDestroy(chain->graph);
+	if (chain->ending)
+		graph_end(
+			chain->ending, chain->exec, chain->graph, place->device->context, is_lost);
 	*chain = (struct chain){0};
 }
 
-static CUresult chain_make(struct chain *chain, const struct car *cars, unsigned n)
+static CUresult chain_make(
+	struct chain *chain, const struct place *place, const struct car *cars, unsigned n)
 {
-	CUresult result = cuda.cuGraphCreate(&chain->graph, 0);
+	CUresult result;
 
+	chain->ending = graph_end_new();
+	if (!chain->ending)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuGraphCreate(&chain->graph, 0);
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct car_params room;
 		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
@@ -107,7 +113,7 @@ static CUresult chain_make(struct chain *chain, const struct car *cars, unsigned
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuGraphInstantiateWithFlags(&chain->exec, chain->graph, 0);
 	if (result != CUDA_SUCCESS)
-		chain_fini(chain, result_is_fault(result));
+		chain_fini(chain, place, result_is_fault(result));
 	return result;
 }
 
@@ -126,14 +132,16 @@ static CUresult chain_set(struct chain *chain, const struct car *cars, unsigned 
 }
 
 /* CUDA_ERROR_NOT_READY: no graph of this length yet. After any error nothing was launched. */
-static CUresult chain_run(struct chain *chain, const struct car *cars, unsigned n, CUstream real)
+static CUresult chain_run(
+	struct chain *chain, const struct stream *stream, const struct car *cars, unsigned n)
 {
 	CUresult result;
 
 	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
 		return CUDA_ERROR_NOT_READY;
-	result = chain->exec ? chain_set(chain, cars, n) : chain_make(chain, cars, n);
-	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, real) : result;
+	result =
+		chain->exec ? chain_set(chain, cars, n) : chain_make(chain, stream->place, cars, n);
+	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, stream->real) : result;
 }
 
 /* ---- a stream's */
@@ -169,7 +177,7 @@ void train_store_free(struct stream *stream, bool is_lost)
 	store->session->n_train_stores--;
 	stream->trains = NULL;
 	for (unsigned i = 0; i < LENGTHS; i++)
-		chain_fini(&store->chains[i], is_lost);
+		chain_fini(&store->chains[i], stream->place, is_lost);
 	free(store);
 }
 
@@ -209,7 +217,7 @@ _hot_ void train_leave(struct session *session)
 	while (store && n - done > 1) {
 		unsigned index = length_index(n - done), length = LENGTH(index);
 		const struct car *cars = &train->cars[done];
-		CUresult result = chain_run(&store->chains[index], cars, length, train->real);
+		CUresult result = chain_run(&store->chains[index], train->stream, cars, length);
 
 		/* Whatever is wrong with one of them, it says by itself; those before it run. */
 		if (result != CUDA_SUCCESS)

@@ -230,11 +230,11 @@ static void locks_may_be_shared(void)
 	CHECK(cudaLaunchHostFunc(cudaStreamPerThread, take_and_give_back, &lock));
 	store<<<1, 1, 0, cudaStreamPerThread>>>(word, 7);
 	CHECK(cudaGetLastError());
-	CHECK(cudaHostAlloc(&large, LARGE, cudaHostAllocDefault));
+	CHECK(cudaMalloc(&large, LARGE));
 	lock.unlock();
 	if (read_word(word, cudaStreamPerThread) != 7)
 		fail("what came behind a lock was not done");
-	CHECK(cudaFreeHost(large));
+	CHECK(cudaFree(large));
 	CHECK(cudaFree(word));
 }
 

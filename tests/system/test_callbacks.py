@@ -121,6 +121,23 @@ def test_many_stand_still():
         equal(service.servers(), [server], "the server was replaced")
 
 
+def test_calls_that_wait_for_everything():
+    """Beside a stream that stands still the driver is not asked for them, or nobody could call it."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        late = service.popen("local_memory", "slowly")
+        equal(late.stdout.readline(), "local_memory: loaded\n")
+        running = [service.popen(name, "--seconds", "3") for name in ("process1", "graph_capture")]
+        time.sleep(0.5)
+        process = stuck(service, "word")
+        for other in running:
+            equal(service.finish(other, 20)[0], 0)
+        time.sleep(1)
+        equal(late.poll(), None, "a kernel with much memory of its own was launched beside it")
+        end(process)
+        equal(service.finish(late, 20)[:2], (0, "local_memory: ok\n"))
+
+
 def test_unloads_beside_a_callback():
     """Who is stopped in a host function keeps nobody's code in the server."""
     with mps.Service() as service:
