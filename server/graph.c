@@ -27,8 +27,7 @@ static void graph_free(struct session *session, struct graph *graph, bool is_los
 		graph->previous->next = graph->next;
 	else
 		session->graph_list = graph->next;
-	graph_end(graph->ending, graph->real, graph->model, graph->place->device->context,
-		is_lost);
+	graph_end(graph->ending, graph->real, graph->model, graph->place->device->context, is_lost);
 	if (graph->end && !is_lost)
 		cuda.cuEventDestroy_v2(graph->end);
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
