@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 200 s
+"""What clients cost: images that are equal, and memory between allocations."""
+
+import os
+import re
+import subprocess
+
+import harness
+import mps
+from harness import contains, equal, settled, wait_for
+from test_kill import same, settle
+
+IMAGE_MIB = 8
+TRACE = os.path.join(harness.ROOT, "tests", "traces", "pytorch_training.txt")
+# Of what the trace has live at most: what the server may hold of a GPU for it.
+HELD_MAX = 1.35
+STOPS = 24
+# Free blocks that stay with a program (docs/compat.md).
+KEPT = 32 << 20
+
+
+def start(service, name, *args):
+    """A program that stands still until it reads a line."""
+    process = subprocess.Popen(
+        [mps.program(name), *map(str, args)], env=service.client_env(), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    service.started.append(process)
+    return process
+
+
+def go_on(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+# ---- images
+
+
+def images(server):
+    """Resident KiB of a server's images, and its share of them; not what a driver makes of them."""
+    with open("/proc/%d/smaps" % server, encoding="utf-8") as file:
+        text = file.read()
+    found = re.findall(r"/memfd:mps-image .*\n(?:\w+:.*\n)*?Rss:\s+(\d+) kB\nPss:\s+(\d+)", text)
+    return sum(int(rss) for rss, _ in found), sum(int(pss) for _, pss in found)
+
+
+def load(service, number):
+    process = start(service, "large_image", IMAGE_MIB, number)
+    equal(process.stdout.readline(), "large_image: loaded\n")
+    return process
+
+
+def test_equal_images():
+    """Of six clients, four with one image and two with another: each lies there once."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settle(service, server)
+        equal(images(server), (0, 0))
+        running = [load(service, 1)]
+        one, _ = images(server)
+        assert IMAGE_MIB << 10 <= one < (IMAGE_MIB << 10) + 64, one
+        running += [load(service, 1) for _ in range(3)]
+        # Nobody else has the bytes any more, so that the server's share is all of them.
+        equal(images(server), (one, one))
+        running += [load(service, 2) for _ in range(2)]
+        equal(images(server), (2 * one, 2 * one))
+        # The first that brought an image goes, killed or not: it stays for the others.
+        running.pop(0).kill()
+        for process in running[2:]:
+            go_on(process)
+            contains(process.communicate(timeout=30)[0], "large_image: ok")
+        wait_for("three to be gone", lambda: len(service.clients(server)) == 2, 10)
+        wait_for("the second image to go", lambda: images(server) == (one, one), 10)
+        for process in running[:2]:
+            go_on(process)
+            contains(process.communicate(timeout=30)[0], "large_image: ok")
+        wait_for("the first to go", lambda: images(server) == (0, 0), 10)
+        same(before, settle(service, server))
+
+
+# ---- memory
+
+
+def replay(how):
+    """The trace's most live bytes, and the most that the server held for it; what was left."""
+    with mps.Service({"SOFTGPU_MEMORY_MIB": "2048"}) as service:
+        service.run_ok("process1")
+        server = service.server()
+        before = settled(lambda: service.stats(server)["device_bytes"])
+
+        def held():
+            return service.stats(server)["device_bytes"] - before
+
+        process = start(service, "alloc_trace", TRACE, how, STOPS)
+        live_most = held_most = 0
+        for line in iter(process.stdout.readline, "alloc_trace: ok\n"):
+            contains(line, "live=")
+            live_most = max(live_most, int(line[5:]))
+            left = settled(held, 0.1, 2)
+            held_most = max(held_most, left)
+            go_on(process)
+        equal(process.wait(20), 0)
+        wait_for("all of it to be back", lambda: held() == 0, 10)
+        return live_most, held_most, left
+
+
+def fits(how, live_most):
+    """It runs on a GPU that has no more than that, and the server's own."""
+    mib = int(HELD_MAX * live_most) >> 20
+    with mps.Service({"SOFTGPU_MEMORY_MIB": str(mib)}) as service:
+        service.run_ok("alloc_trace", TRACE, how)
+
+
+def test_trace_plain():
+    """Every tensor of a training is a cuMemAlloc() of its own, as without a caching allocator."""
+    live, held, left = replay("plain")
+    assert held <= HELD_MAX * live, (held, live)
+    assert left <= KEPT, left
+    fits("plain", live)
+
+
+def test_trace_in_a_stream():
+    """The same by cuMemAllocAsync()."""
+    live, held, left = replay("async")
+    assert held <= HELD_MAX * live, (held, live)
+    equal(left, 0)
+    fits("async", live)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
