@@ -107,8 +107,10 @@ $(BREAK): tests/fault/break.c
 # with `Needs: Open MPI' it is built where that is installed (MPI: what nvcc needs for it)
 
 MPICC := $(shell command -v mpicc)
-MPI := $(if $(MPICC),$(shell $(MPICC) --showme:incdirs | sed 's/[^ ][^ ]*/-I&/g') \
-	$(shell $(MPICC) --showme:libdirs | sed 's/[^ ][^ ]*/-L&/g') -lmpi)
+MPI_DIRS := $(if $(MPICC),$(shell $(MPICC) --showme:incdirs 2>/dev/null))
+# The compiler's wrapper may be there without the headers.
+MPI := $(if $(wildcard $(MPI_DIRS:%=%/mpi.h)),$(MPI_DIRS:%=-I%) \
+	$(patsubst %,-L%,$(shell $(MPICC) --showme:libdirs)) -lmpi)
 MPI_ONLY := $(shell grep -ls '^ \* Needs: Open MPI' tests/programs/*.cu)
 GPU_ONLY := $(shell grep -ls '^ \* Runs: on a GPU' tests/programs/*.c*)
 example = $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(patsubst \

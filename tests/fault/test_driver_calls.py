@@ -53,8 +53,8 @@ def is_as_before(service, server, before, about):
                                                       if now[k] != before[k]})) from None
 
 
-def sweep(name, result):
-    with mps.Service() as service:
+def sweep(name, result, settings=None):
+    with mps.Service(settings) as service:
         for _ in range(2):
             service.run_ok(name)
         server = service.server()
@@ -91,6 +91,11 @@ def test_each_call_is_out_of_memory():
 def test_each_call_is_invalid():
     for name in ("symbols", "memory_ops", "graph_clone") if IS_LONG else ("symbols",):
         sweep(name, INVALID_VALUE)
+
+
+def test_each_call_between_gpus():
+    for name in ("peers", "peer_process"):
+        sweep(name, OUT_OF_MEMORY, {"SOFTGPU_DEVICES": "2"})
 
 
 def test_each_call_of_a_first_client():
