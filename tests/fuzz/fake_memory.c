@@ -114,6 +114,7 @@ static CUresult set_access(
 	(void)desc;
 	must(count == 1, "odd access");
 	must_have(&mapped, address, size, "access to what is not mapped");
+	fake_calls.accesses_set++;
 	return CUDA_SUCCESS;
 }
 

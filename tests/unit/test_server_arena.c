@@ -73,6 +73,26 @@ static void test_small_pieces_share_a_chunk(void **state)
 	assert_int_equal(arena_free(&arena, b), CUDA_SUCCESS);
 }
 
+/* To what is there, used or spare, and to what comes later. */
+static void test_other_gpus_are_admitted(void **state)
+{
+	uint64_t small = alloc(1), large = alloc(5 * MIB);
+
+	(void)state;
+	assert_int_equal(arena_free(&arena, large), CUDA_SUCCESS);
+	fake_calls.accesses_set = 0;
+	assert_int_equal(arena_admit(&arena, device_get(0)), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.accesses_set, 2);
+	assert_int_equal(alloc(5 * MIB), large);
+	assert_int_equal(fake_calls.accesses_set, 2);
+	/* For its own GPU, and the other. */
+	alloc(7 * MIB);
+	assert_int_equal(fake_calls.accesses_set, 4);
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(arena_admit(&arena, device_get(0)), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(arena_free(&arena, small), CUDA_SUCCESS);
+}
+
 static void test_only_starts_are_freed(void **state)
 {
 	uint64_t a = alloc(2048), b = alloc(512), large = alloc(5 * MIB);
@@ -204,6 +224,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_arena, close_arena)
 	const struct CMUnitTest tests[] = {
 		TEST(test_small_pieces_share_a_chunk),
+		TEST(test_other_gpus_are_admitted),
 		TEST(test_only_starts_are_freed),
 		TEST(test_freed_memory_is_out_of_reach),
 		TEST(test_neighbouring_chunks_are_one_range),
