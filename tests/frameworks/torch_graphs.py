@@ -61,7 +61,7 @@ def a_step():
         y.copy_(kinds[i % 20])
         graph.replay()
         losses.append(loss.clone())
-    assert losses[-1] < losses[0] / 2, losses
+    assert sum(losses[-20:]) < sum(losses[:20]), losses
     record("losses of a captured step", losses)
     record("its weights", net[4].weight)
 

@@ -70,6 +70,7 @@ def statistics():
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()
+    reserved = torch.cuda.memory_reserved()
     held = [torch.empty(n << 20, dtype=torch.uint8, device="cuda") for n in (1, 3, 30, 300)]
     during = torch.cuda.memory_stats()
     grown = during["allocated_bytes.all.current"] - before["allocated_bytes.all.current"]
@@ -83,7 +84,7 @@ def statistics():
     assert after["allocated_bytes.all.peak"] == during["allocated_bytes.all.current"]
     torch.cuda.empty_cache()
     torch.cuda.synchronize()
-    assert torch.cuda.memory_reserved() < 250 << 20, "the cache was not emptied"
+    assert torch.cuda.memory_reserved() <= reserved, "the cache was not emptied"
     record("bytes allocated", grown)
     assert torch.cuda.memory_summary() and free >= 0
     if not os.environ.get("PYTORCH_CUDA_ALLOC_CONF"):

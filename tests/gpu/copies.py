@@ -11,6 +11,7 @@ What a program wants is in its opening comment, a line each:
 """
 
 import collections
+import functools
 import glob
 import os
 import re
@@ -156,13 +157,33 @@ def compute_apps():
     return found
 
 
+NVML = """
+import ctypes, os
+nvml, device = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
+nvml.nvmlInit_v2()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))
+nvml.nvmlDeviceGetName(device, ctypes.create_string_buffer(96), 96)
+for name in os.listdir("/proc/self/fd"):
+    try:
+        print(os.readlink("/proc/self/fd/" + name))
+    except OSError:
+        pass
+"""
+
+
+@functools.cache
+def opened_by_nvml():
+    """What NVML opens in a process that has no CUDA at all."""
+    said = subprocess.run([sys.executable, "-c", NVML], env=mps.clean_environment(True),
+                          capture_output=True, text=True, timeout=60, check=False).stdout
+    return {path for path in said.split() if path.startswith("/dev/nvidia")}
+
+
 def open_devices(pid):
-    """What shows that a process uses the driver itself, but for what NVML opens: that is nothing to
-    compute with, so never nvidia-uvm."""
+    """What shows that a process uses the driver itself; what NVML opens does not. Whether it has a
+    context nvidia-smi says."""
     devices = {path for path in mps.open_files(pid) if path.startswith("/dev/nvidia")}
-    if devices and mapped(pid, "libnvidia-ml.so"):
-        devices = {path for path in devices if "uvm" in path}
-    return devices
+    return devices - opened_by_nvml() if devices and mapped(pid, "libnvidia-ml.so") else devices
 
 
 class Watch:
