@@ -226,6 +226,9 @@ static void locks_may_be_shared(void)
 	int *word, *large;
 
 	CHECK(cudaMalloc(&word, sizeof(int)));
+	/* Its code must be there: to load some, the driver waits for all streams. */
+	store<<<1, 1, 0, cudaStreamPerThread>>>(word, 0);
+	CHECK(cudaStreamSynchronize(cudaStreamPerThread));
 	lock.lock();
 	CHECK(cudaLaunchHostFunc(cudaStreamPerThread, take_and_give_back, &lock));
 	store<<<1, 1, 0, cudaStreamPerThread>>>(word, 7);
