@@ -100,7 +100,42 @@ static bool has_room(const struct session *session)
 	       (n <= SESSION_SHARE ? ROOM : ROOM_LARGE);
 }
 
-static bool try_take(const struct session *session, const struct stream *stream, uint64_t serial)
+struct nap {
+	long ns;
+	uint64_t total_ns;
+	bool is_said;
+	pid_t pid; /* for whose stream, and session */
+	uint32_t id;
+};
+
+/* Under the lock: the oldest of another, or of its own. */
+static void note_for_whom(struct nap *nap, const struct session *session)
+{
+	const struct session *whom = session;
+
+	for (unsigned i = 0; i < standing_n && whom == session; i++)
+		whom = entries[i].session;
+	if (whom) {
+		nap->pid = whom->pid;
+		nap->id = whom->id;
+	}
+}
+
+static void nap(struct nap *nap, const struct session *session)
+{
+	nanosleep(&(struct timespec){.tv_nsec = nap->ns}, NULL);
+	nap->total_ns += (uint64_t)nap->ns;
+	nap->ns = MIN(2 * nap->ns, NAP_MAX_NS);
+	if (nap->total_ns < SAY_AFTER_NS || nap->is_said || !session)
+		return;
+	log_line("Client " SESSION_NAME " is held up by client " SESSION_NAME
+		 ", a stream of which waits for a word",
+		SESSION_NAME_ARGS(session), (int)nap->pid, nap->id);
+	nap->is_said = true;
+}
+
+static bool try_take(const struct session *session, const struct stream *stream, uint64_t serial,
+	struct nap *rest)
 {
 	struct entry *entry;
 	bool taken = true;
@@ -114,37 +149,21 @@ static bool try_take(const struct session *session, const struct stream *stream,
 		entries[standing_n] = (struct entry){session, stream->id, serial};
 		atomic_fetch_add(&standing_n, 1);
 	} else {
+		note_for_whom(rest, session);
 		taken = false;
 	}
 	pthread_mutex_unlock(&lock);
 	return taken;
 }
 
-struct nap {
-	long ns;
-	uint64_t total_ns;
-	bool is_said;
-};
-
-static void nap(struct nap *nap, const struct session *session, const char *why)
-{
-	nanosleep(&(struct timespec){.tv_nsec = nap->ns}, NULL);
-	nap->total_ns += (uint64_t)nap->ns;
-	nap->ns = MIN(2 * nap->ns, NAP_MAX_NS);
-	if (nap->total_ns < SAY_AFTER_NS || nap->is_said || !session)
-		return;
-	log_line("Client " SESSION_NAME " is held up: %s", SESSION_NAME_ARGS(session), why);
-	nap->is_said = true;
-}
-
 bool standing_take(struct session *session, struct stream *stream, uint64_t serial)
 {
 	struct nap rest = {.ns = NAP_MIN_NS};
 
-	while (!try_take(session, stream, serial)) {
+	while (!try_take(session, stream, serial, &rest)) {
 		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
 			return false;
-		nap(&rest, session, "streams of other clients wait for words of theirs");
+		nap(&rest, session);
 	}
 	return true;
 }
@@ -202,9 +221,10 @@ bool standing_call_begin(struct session *session, unsigned most_ms)
 	pthread_mutex_lock(&lock);
 	n_wanted++;
 	while (!(may = try_call()) && !waits_for_nothing(session) && !is_over(&rest, most_ms)) {
+		note_for_whom(&rest, session);
 		pthread_mutex_unlock(&lock);
 		say_waits(session, true);
-		nap(&rest, session, "it has to wait for a client whose stream waits for a word");
+		nap(&rest, session);
 		pthread_mutex_lock(&lock);
 		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
 		is_first = is_first && rest.total_ns < FIRST_NS;

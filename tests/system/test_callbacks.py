@@ -134,6 +134,7 @@ def test_calls_that_wait_for_everything():
             equal(service.finish(other, 20)[0], 0)
         time.sleep(1)
         equal(late.poll(), None, "a kernel with much memory of its own was launched beside it")
+        contains(service.server_log(), "is held up by client {PID: %d," % process.pid)
         end(process)
         equal(service.finish(late, 20)[:2], (0, "local_memory: ok\n"))
 
