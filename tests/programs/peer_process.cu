@@ -44,7 +44,7 @@ static __global__ void add_late(unsigned *data, unsigned value, long ticks)
 
 static void tell(int sock, const void *data, size_t size)
 {
-	if (write(sock, data, size) != (ssize_t)size)
+	if (send(sock, data, size, MSG_NOSIGNAL) != (ssize_t)size)
 		FAIL("the other process has gone");
 }
 
@@ -83,7 +83,7 @@ static void tell_descriptor(int sock, int fd)
 	control.head.cmsg_type = SCM_RIGHTS;
 	control.head.cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	if (sendmsg(sock, &message, 0) != 1)
+	if (sendmsg(sock, &message, MSG_NOSIGNAL) != 1)
 		FAIL("the other process takes no descriptor");
 }
 
