@@ -12,10 +12,12 @@ GPU memory: 16 GiB
 
 import os
 
+# XLA tries what is fastest at the moment, and what it chooses decides about the last bits.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_autotune_level=0"
 if os.environ.get("GRAPHS"):
     # Also what is shorter than XLA thinks worth a graph. No loops and branches: those want
     # conditional nodes.
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + (
+    os.environ["XLA_FLAGS"] += (
         " --xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN"
         " --xla_gpu_graph_min_graph_size=1")
 
