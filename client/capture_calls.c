@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "route.h"
 #include "recording.h"
 
 static uint64_t last_id;
@@ -62,6 +63,8 @@ static CUresult begin_check(CUstream handle, CUstreamCaptureMode mode, struct st
 	result = enter(handle, ret_stream);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if ((*ret_stream)->green)
+		return refuse("cuStreamBeginCapture", "kernels of graphs have all SMs here");
 	return stream_id(*ret_stream) < DEVICES_MAX ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 						    : CUDA_SUCCESS;
 }

@@ -13,6 +13,7 @@
 #include "event.h"
 #include "exec.h"
 #include "graph_memory.h"
+#include "green.h"
 #include "library.h"
 #include "memory.h"
 #include "stream.h"
@@ -54,7 +55,7 @@ struct context *context_find(CUcontext handle)
 
 CUresult context_named(CUcontext handle, struct context **ret_context)
 {
-	struct context *context = handle ? context_find(handle) : context_current;
+	struct context *context = handle ? context_find(handle) : context_named_current();
 
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -76,6 +77,7 @@ void context_end(struct context *context)
 {
 	/* What it finds wrong, the calls that follow find too. */
 	(void)streams_wait_device(context->device->index);
+	greens_end_context(context);
 	if (context_push(context) == CUDA_SUCCESS) {
 		storage_end(&context->storage, (CUcontext)context);
 		context_pop();

@@ -17,14 +17,17 @@
 
 struct coredump;
 struct event;
+struct green;
 
 struct context {
 	struct context *next; /* of all contexts; set before it can be found */
 	struct device *device;
 	CUdevice ordinal;
 	bool is_primary;
-	uint32_t is_active;  /* atomic: retained, or created and not destroyed */
-	unsigned n_retained; /* of a primary; under its lock */
+	struct context *home; /* of a green one's: the primary, which owns all; NULL: its own */
+	struct green *green;  /* NULL: it is none's, or of one that has gone */
+	uint32_t is_active;   /* atomic: retained, or created and not destroyed */
+	unsigned n_retained;  /* of a primary; under its lock */
 	pthread_mutex_t lock;
 	unsigned flags;
 	uint64_t peers;                /* atomic: a bit for each device whose memory it may touch */
@@ -39,6 +42,9 @@ struct context {
 
 /* The innermost context of this thread; NULL: none. Outer ones are in current.c. */
 extern _Thread_local struct context *context_current;
+
+/* The green one that it was made current by; NULL: none. Only streams ask. */
+extern _Thread_local struct context *context_green;
 
 /*
  * What a call that works in a context begins with: the current one, if it is
@@ -75,6 +81,12 @@ void context_end(struct context *context);
 /* The calling thread's stack of contexts (current.c). */
 CUresult context_push(struct context *context);
 struct context *context_pop(void);
+
+/* What a program knows as the current one. */
+static inline struct context *context_named_current(void)
+{
+	return context_green ? context_green : context_current;
+}
 bool context_is_bound(void);
 
 #endif

@@ -120,7 +120,7 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 {
 	struct context *context = context_find(ctx);
 
-	if (!context || context->is_primary)
+	if (!context || context->is_primary || context->home)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;

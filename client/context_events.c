@@ -9,6 +9,7 @@
 
 #include "capture.h"
 #include "client.h"
+#include "context_events.h"
 #include "event.h"
 
 /* The context that is named, if it is alive. */
@@ -27,21 +28,24 @@ static CUresult join(struct stream *stream, void *into)
 	return stream == into ? CUDA_SUCCESS : event_between(stream, into);
 }
 
-/* Recorded on a stream of its own, which waits for all others. */
-CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+/* Events and streams of our own have no need of few SMs. */
+static struct context *home_of(struct context *context)
 {
-	struct event *event = slab_find(&events, hEvent);
-	struct context *context;
-	struct stream *all;
-	CUresult result = find_context(hCtx, &context);
+	return context->home ? context->home : context;
+}
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!event || event->context != context)
+/* Recorded on a stream of its own, which waits for all others. */
+CUresult context_record(struct context *context, CUevent handle)
+{
+	struct event *event = slab_find(&events, handle);
+	struct stream *all;
+	CUresult result;
+
+	if (!event || event->context != home_of(context))
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = capture_check_device(context->device->index);
 	if (result == CUDA_SUCCESS)
-		result = stream_new(context, false, 0, &all);
+		result = stream_new(home_of(context), false, 0, &all);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = streams_each(context, true, join, all);
@@ -49,6 +53,14 @@ CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 		result = event_record(event, all);
 	(void)stream_end(all);
 	return result;
+}
+
+CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct context *context;
+	CUresult result = find_context(hCtx, &context);
+
+	return result == CUDA_SUCCESS ? context_record(context, hEvent) : result;
 }
 
 static CUresult hold(struct stream *stream, void *event)
@@ -64,11 +76,12 @@ static CUresult hold_new(struct context *context, struct event *event)
 {
 	struct event *held_by;
 	struct stream *stream;
-	CUresult result = event_make(context, &held_by);
+	CUresult result = event_make(home_of(context), &held_by);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = stream_new(context, false, 0, &stream);
+	result = context->home ? stream_new_green(context, 0, &stream)
+			       : stream_new(context, false, 0, &stream);
 	if (result == CUDA_SUCCESS) {
 		result = event_hold(event, stream);
 		if (result == CUDA_SUCCESS)
@@ -82,14 +95,11 @@ static CUresult hold_new(struct context *context, struct event *event)
 	return result;
 }
 
-CUresult local_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+CUresult context_wait(struct context *context, CUevent handle)
 {
-	struct event *event = slab_find(&events, hEvent);
-	struct context *context;
-	CUresult result = find_context(hCtx, &context);
+	struct event *event = slab_find(&events, handle);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = capture_check_device(context->device->index);
@@ -102,4 +112,12 @@ CUresult local_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 	/* First those to come: what is made meanwhile is held twice at worst. */
 	result = hold_new(context, event);
 	return result == CUDA_SUCCESS ? streams_each(context, false, hold, event) : result;
+}
+
+CUresult local_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct context *context;
+	CUresult result = find_context(hCtx, &context);
+
+	return result == CUDA_SUCCESS ? context_wait(context, hEvent) : result;
 }

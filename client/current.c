@@ -13,10 +13,11 @@
 
 struct outer {
 	struct outer *next;
-	struct context *context;
+	struct context *context, *green;
 };
 
 _Thread_local struct context *context_current;
+_Thread_local struct context *context_green;
 static _Thread_local struct outer *outer_contexts;
 /* Tells a stack whose innermost context is NULL from an empty one. */
 static _Thread_local bool is_bound;
@@ -24,6 +25,13 @@ static _Thread_local bool is_bound;
 bool context_is_bound(void)
 {
 	return is_bound;
+}
+
+static void bind(struct context *context)
+{
+	context_current = context->home ? context->home : context;
+	context_green = context->home ? context : NULL;
+	is_bound = true;
 }
 
 CUresult context_push(struct context *context)
@@ -34,24 +42,24 @@ CUresult context_push(struct context *context)
 		outer = malloc(sizeof(*outer));
 		if (!outer)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		*outer = (struct outer){outer_contexts, context_current};
+		*outer = (struct outer){outer_contexts, context_current, context_green};
 		outer_contexts = outer;
 	}
-	context_current = context;
-	is_bound = true;
+	bind(context);
 	return CUDA_SUCCESS;
 }
 
 struct context *context_pop(void)
 {
 	_cleanup_free_ struct outer *outer = outer_contexts;
-	struct context *popped = context_current;
+	struct context *popped = context_named_current();
 
 	if (outer) {
 		outer_contexts = outer->next;
 		context_current = outer->context;
+		context_green = outer->green;
 	} else {
-		context_current = NULL;
+		context_current = context_green = NULL;
 		is_bound = false;
 	}
 	return popped;
@@ -61,7 +69,7 @@ CUresult local_cuCtxGetCurrent(CUcontext *pctx)
 {
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = (CUcontext)context_current;
+	*pctx = (CUcontext)context_named_current();
 	return CUDA_SUCCESS;
 }
 
@@ -91,8 +99,7 @@ CUresult local_cuCtxSetCurrent(CUcontext ctx)
 	result = find_bindable(ctx, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	context_current = context;
-	is_bound = true;
+	bind(context);
 	return CUDA_SUCCESS;
 }
 

@@ -358,6 +358,8 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = capture_look_wait(stream, event, &captures);
+	if (unlikely(captures) && stream->green)
+		return refuse("cuStreamWaitEvent", "kernels of graphs have all SMs here");
 	if (unlikely(captures))
 		return capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
 	return result == CUDA_SUCCESS ? event_hold(event, stream) : result;

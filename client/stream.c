@@ -14,6 +14,7 @@
 #include "bounds.h"
 #include "capture.h"
 #include "event.h"
+#include "green.h"
 #include "link.h"
 #include "pool.h"
 #include "route.h"
@@ -44,6 +45,7 @@ static void stream_setup(
 	struct stream *stream, struct context *context, bool is_blocking, int priority)
 {
 	__atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
+	__atomic_store_n(&stream->green, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&stream->device, context->device->index, __ATOMIC_RELAXED);
 	__atomic_store_n(&stream->is_blocking, is_blocking, __ATOMIC_RELAXED);
 	stream->priority = priority;
@@ -126,27 +128,45 @@ void streams_hold_new(struct context *context, struct event *event)
 	pthread_mutex_unlock(&table_lock);
 }
 
-CUresult stream_new(
-	struct context *context, bool is_blocking, int priority, struct stream **ret_stream)
+/* `green' NULL: with all SMs. */
+static CUresult make(struct context *context, struct context *green, bool is_blocking, int priority,
+	struct stream **ret_stream)
 {
 	const struct device *device = context->device;
+	unsigned flags = is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
 	struct stream *stream;
 	CUresult result;
 
 	priority = MAX(device->priority_greatest, MIN(priority, device->priority_least));
 	pthread_mutex_lock(&table_lock);
 	stream = place_take();
-	result = !stream ? CUDA_ERROR_OUT_OF_MEMORY
-			 : send_stream_create(stream_id(stream), device->index,
-				   is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
-				   priority);
+	if (!stream)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (green)
+		result = send_green_stream(stream_id(stream), green_id(green->green), priority);
+	else
+		result = send_stream_create(stream_id(stream), device->index, flags, priority);
 	if (result == CUDA_SUCCESS) {
 		stream_setup(stream, context, is_blocking, priority);
+		__atomic_store_n(&stream->green, green, __ATOMIC_RELAXED);
 		result = wait_for_context(context, stream);
+		if (green && result == CUDA_SUCCESS)
+			result = wait_for_context(green, stream);
 	}
 	pthread_mutex_unlock(&table_lock);
 	*ret_stream = stream;
 	return result;
+}
+
+CUresult stream_new(
+	struct context *context, bool is_blocking, int priority, struct stream **ret_stream)
+{
+	return make(context, NULL, is_blocking, priority, ret_stream);
+}
+
+CUresult stream_new_green(struct context *green, int priority, struct stream **ret_stream)
+{
+	return make(green->home, green, false, priority, ret_stream);
 }
 
 /* What was posted on it still runs; its last mark tells when that is done. */
@@ -231,23 +251,36 @@ static CUresult stream_per_thread(struct context *context, struct stream **ret_s
 	return CUDA_SUCCESS;
 }
 
+/* What the NULL stream stands for in a green context. */
+static __attribute__((cold, noinline)) CUresult green_null(struct stream **ret_stream)
+{
+	if (!__atomic_load_n(&context_green->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	*ret_stream = context_green->green->null;
+	return CUDA_SUCCESS;
+}
+
 CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream)
 {
 	uintptr_t at = (uintptr_t)handle - (uintptr_t)streams;
 	struct stream *stream;
+	uint32_t state;
 
 	if (!handle || handle == CU_STREAM_LEGACY) {
 		*ret_stream = &streams[context->device->index];
-		return CUDA_SUCCESS;
+		return likely(!context_green) ? CUDA_SUCCESS : green_null(ret_stream);
 	}
+	/* Threads have none in a green context. */
 	if (handle == CU_STREAM_PER_THREAD)
-		return stream_per_thread(context, ret_stream);
+		return context_green ? CUDA_ERROR_INVALID_HANDLE
+				     : stream_per_thread(context, ret_stream);
 	if (at >= sizeof(streams) || at % sizeof(*stream) != 0)
 		return CUDA_ERROR_INVALID_HANDLE;
 	stream = &streams[at / sizeof(*stream)];
-	if (stream_id(stream) < DEVICES_MAX ||
-		__atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_USED)
-		return CUDA_ERROR_INVALID_HANDLE;
+	state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+	if (stream_id(stream) < DEVICES_MAX || state != STREAM_USED)
+		return state == STREAM_ORPHAN ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+					      : CUDA_ERROR_INVALID_HANDLE;
 	*ret_stream = stream;
 	return CUDA_SUCCESS;
 }
@@ -323,13 +356,32 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 {
 	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
 
+	if (busy_only && !is_busy(stream))
+		return false;
 	if (stream_id(stream) < DEVICES_MAX)
-		return stream_id(stream) == context->device->index &&
-		       (!busy_only || is_busy(stream));
+		return stream_id(stream) == context->device->index && !context->home;
 	if (state != STREAM_USED && !(busy_only && state == STREAM_DYING))
 		return false;
-	return __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context &&
-	       (!busy_only || is_busy(stream));
+	return context->home ? __atomic_load_n(&stream->green, __ATOMIC_RELAXED) == context
+			     : __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context;
+}
+
+void streams_orphan(const struct context *green)
+{
+	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = DEVICES_MAX; i < n; i++) {
+		uint32_t used = STREAM_USED;
+		uint64_t mark;
+
+		if (__atomic_load_n(&streams[i].green, __ATOMIC_RELAXED) != green ||
+			!__atomic_compare_exchange_n(&streams[i].state, &used, STREAM_ORPHAN, false,
+				__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			continue;
+		/* Its place is given to nobody else, so nothing has to be waited for. */
+		(void)timeline_mark(&streams[i], &mark);
+		(void)send_stream_destroy(stream_id(&streams[i]));
+	}
 }
 
 CUresult streams_each(const struct context *context, bool busy_only,
@@ -370,7 +422,10 @@ CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags
 		return result;
 	if (!phStream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = stream_new(context, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
+	if (unlikely(context_green))
+		result = green_stream(context_green, priority, &stream);
+	else
+		result = stream_new(context, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
 	if (result == CUDA_SUCCESS)
 		*phStream = (CUstream)stream;
 	return result;

@@ -23,6 +23,7 @@ enum stream_state {
 	STREAM_USED,
 	STREAM_LEAVING, /* in the hands of who ends it */
 	STREAM_DYING,   /* destroyed by the program, with work left */
+	STREAM_ORPHAN,  /* its green context was destroyed */
 };
 
 struct stream {
@@ -31,6 +32,7 @@ struct stream {
 	uint32_t device;         /* atomic, as the next two: read in passing by who waits */
 	uint32_t is_blocking;    /* takes turns with the NULL stream */
 	struct context *context; /* of its maker; the last one's after its end */
+	struct context *green;   /* whose SMs it has; NULL: all */
 	int priority;
 	uint64_t unique;               /* cuStreamGetId(): never given twice */
 	struct capture_point *capture; /* atomic: what it has captured; NULL: it does not capture */
@@ -65,10 +67,16 @@ CUresult stream_new(
 	struct context *context, bool is_blocking, int priority, struct stream **ret_stream);
 CUresult stream_end(struct stream *stream);
 
+/* The same with the SMs of a green context. */
+CUresult stream_new_green(struct context *green, int priority, struct stream **ret_stream);
+
+/* Those of the program in a green context that goes: nothing can be done with them any more. */
+void streams_orphan(const struct context *green);
+
 /*
- * Calls `visit' with the streams of a context, its device's NULL stream among
- * them, until an error; `busy_only': those that may have work, also after their
- * end. No stream comes or goes meanwhile.
+ * Calls `visit' with the streams of a context, its device's NULL stream and those
+ * of its green contexts among them, until an error; `busy_only': those that may have work, also
+ * after their end. No stream comes or goes meanwhile.
  */
 CUresult streams_each(const struct context *context, bool busy_only,
 	CUresult (*visit)(struct stream *stream, void *arg), void *arg);

@@ -52,23 +52,43 @@ CUresult local_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 	return result;
 }
 
+/* The NULL stream is of whichever context is current. */
+static CUcontext context_of(const struct stream *stream)
+{
+	return (CUcontext)(stream_id(stream) < DEVICES_MAX ? context_current : stream->context);
+}
+
 CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	struct stream *stream;
 	CUresult result = find(hStream, pctx, &stream);
 
 	if (result == CUDA_SUCCESS)
-		*pctx = stream_id(stream) < DEVICES_MAX ? (CUcontext)context_current
-							: (CUcontext)stream->context;
+		*pctx = stream->green ? (CUcontext)stream->green : context_of(stream);
 	return result;
 }
 
 CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
-	CUresult result = local_cuStreamGetCtx(hStream, pCtx);
+	struct stream *stream;
+	CUresult result = find(hStream, pCtx, &stream);
 
-	if (result == CUDA_SUCCESS && pGreenCtx)
-		*pGreenCtx = NULL;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pGreenCtx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pCtx = context_of(stream);
+	*pGreenCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	struct stream *stream;
+	CUresult result = find(hStream, phCtx, &stream);
+
+	if (result == CUDA_SUCCESS)
+		*phCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
 	return result;
 }
 

@@ -60,7 +60,9 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		text_begin(session);
 	car.function = found->function;
 	car.params_size = kernel->param_bytes;
-	if (found->is_clustered || (session->train.n == 0 && !ring_has_next(&session->receiver))) {
+	/* A graph's kernels would have all SMs. */
+	if (found->is_clustered || unlikely(stream->green) ||
+		(session->train.n == 0 && !ring_has_next(&session->receiver))) {
 		train_leave(session);
 		return car_launch(&car, real);
 	}

@@ -15,6 +15,7 @@
 #include "event.h"
 #include "fault.h"
 #include "graph.h"
+#include "green.h"
 #include "host.h"
 #include "ipc.h"
 #include "library.h"
@@ -134,6 +135,7 @@ void session_clean_up(struct session *session)
 	waiters_fini(session, is_lost);
 	graphs_free(session, is_lost);
 	streams_free(session, is_lost);
+	greens_free(session, is_lost);
 	events_free(session, is_lost);
 	textures_free(session);
 	arrays_free(session);
@@ -148,6 +150,7 @@ void session_clean_up(struct session *session)
 		if (session->places[i])
 			place_free(session, session->places[i], is_lost);
 	ranges_fini(&session->variables);
+	object_table_fini(&session->greens);
 	object_table_fini(&session->linkers);
 	object_table_fini(&session->libraries);
 	object_table_fini(&session->kernels);

@@ -65,8 +65,8 @@ struct session {
 	struct stream *streams[STREAMS_MAX];
 	struct stream *busy; /* those that may have work on a GPU, also after their end */
 	uint32_t n_dying;    /* of them, destroyed by the client */
-	struct object_table linkers, libraries, kernels, events, graphs, allocations, arrays,
-		textures;
+	struct object_table greens, linkers, libraries, kernels, events, graphs, allocations,
+		arrays, textures;
 	struct graph *graph_list; /* all, also those that only run on */
 	uint32_t n_graph_nodes;   /* in all of them */
 	uint32_t n_going;         /* mappings of regions that wait for work to end */

@@ -18,6 +18,7 @@
 
 #include "fault.h"
 #include "graph.h"
+#include "green.h"
 #include "hold.h"
 #include "progress.h"
 #include "session.h"
@@ -115,8 +116,11 @@ static CUresult join_dying(struct session *session, struct stream *stream)
 
 static CUresult make_real(struct session *session, struct stream *stream)
 {
-	CUresult result = cuda.cuStreamCreateWithPriority(
-		&stream->real, CU_STREAM_NON_BLOCKING, stream->priority);
+	CUresult result = stream->green
+				  ? cuda.cuGreenCtxStreamCreate(&stream->real, stream->green->real,
+					    CU_STREAM_NON_BLOCKING, stream->priority)
+				  : cuda.cuStreamCreateWithPriority(&stream->real,
+					    CU_STREAM_NON_BLOCKING, stream->priority);
 
 	if (result != CUDA_SUCCESS) {
 		stream->real = NULL;
@@ -260,6 +264,7 @@ static void free_real(struct stream *stream, bool is_lost)
 		cuda.cuStreamDestroy_v2(stream->real);
 	stream->event = NULL;
 	stream->real = NULL;
+	green_unref(TAKE_PTR(stream->green), is_lost);
 }
 
 /* It has come to rest, or the context is lost; it is off the busy list. */

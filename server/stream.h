@@ -14,6 +14,7 @@
 
 struct session;
 struct place;
+struct green;
 struct train_store;
 
 struct stream {
@@ -31,6 +32,7 @@ struct stream {
 	uint64_t owed_mark;         /* that the GPU will not write; 0: none */
 	uint64_t held;              /* a host function's ticket: what comes waits for it; 0: none */
 	CUevent event;              /* for joins; NULL until the first */
+	struct green *green;        /* whose SMs it has, a reference; NULL: all */
 	struct train_store *trains; /* NULL until they are worth it */
 };
 

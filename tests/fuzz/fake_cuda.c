@@ -275,6 +275,7 @@ void fake_cuda_start(void)
 	fake_array_start();
 	fake_work_start();
 	fake_graph_start();
+	fake_green_start();
 	fake_link_start();
 	must(devices_init() == CUDA_SUCCESS, "no device");
 }

@@ -19,7 +19,7 @@
 /* Live objects; all zero again when everything was given back. */
 struct fake_counts {
 	int contexts, streams, events, libraries, reservations, allocations, mappings;
-	int registrations, graphs, execs, arrays, textures, linkers;
+	int registrations, graphs, execs, arrays, textures, linkers, greens;
 };
 
 /* Switches for tests. */

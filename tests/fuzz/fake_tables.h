@@ -63,6 +63,7 @@ uint32_t fake_param_sum(void **extra);
 
 /* The calls of each part. */
 void fake_graph_start(void);
+void fake_green_start(void);
 void fake_link_start(void);
 void fake_memory_start(void);
 void fake_array_start(void);

@@ -89,7 +89,7 @@ static void wait_for_deferred(void)
 	for (int i = 0; i < PATIENCE_MS * 10; i++) {
 		struct fake_counts now = fake_counts_now();
 
-		if (now.libraries + now.arrays + now.textures == 0)
+		if (now.libraries + now.arrays + now.textures + now.greens == 0)
 			return;
 		nap();
 	}

@@ -54,6 +54,8 @@ enum object_kind {
 	OBJECT_ARRAY,
 	OBJECT_MIPMAP,
 	OBJECT_USER,
+	OBJECT_DESC,
+	OBJECT_GREEN,
 };
 
 struct object {

@@ -59,6 +59,16 @@ static CUresult fault_result(const struct ptx_fault *fault)
 	}
 }
 
+static uint32_t sm_list(const struct sm_set *set, uint16_t list[DEVICE_SMS])
+{
+	uint32_t n = 0;
+
+	for (unsigned sm = 0; sm < DEVICE_SMS; sm++)
+		if (sm_set_has(set, sm))
+			list[n++] = (uint16_t)sm;
+	return n;
+}
+
 CUresult kernel_run(const struct kernel_work *kernel, const struct stream *stream)
 {
 	struct ptx_launch launch = {.shared_dynamic = kernel->shared_dynamic,
@@ -67,10 +77,17 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 		.user = stream->context->device,
 		.texture = texture_lookup,
 		.n_sms = DEVICE_SMS,
+		.n_sms_all = DEVICE_SMS,
 		.cancelled = &stream->cancelled,
 		.print = print};
 	struct ptx_fault fault = {.kind = PTX_FAULT_NONE};
+	uint16_t sms[DEVICE_SMS];
 	int r;
+
+	if (stream->is_green) {
+		launch.sms = sms;
+		launch.n_sms = sm_list(&stream->sms, sms);
+	}
 
 	memcpy(launch.grid, kernel->grid, sizeof(launch.grid));
 	memcpy(launch.cluster, kernel->cluster, sizeof(launch.cluster));

@@ -66,7 +66,9 @@ struct ptx_launch {
 	const void *params;      /* packed, kernel_info.param_size bytes */
 	ptx_lookup_fn lookup;
 	void *user;
-	uint32_t n_sms;                 /* for %nsmid and friends */
+	uint32_t n_sms;                 /* that it may run on */
+	uint32_t n_sms_all;             /* %nsmid; 0: those */
+	const uint16_t *sms;            /* their numbers; NULL: from 0 on */
 	const volatile bool *cancelled; /* looked at now and then; may be NULL */
 	void (*print)(void *user, const char *text, size_t len); /* vprintf; may be NULL */
 	uint32_t cluster[3]; /* blocks of a cluster; 0: what the kernel says, else one */

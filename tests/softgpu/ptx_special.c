@@ -133,6 +133,13 @@ static uint64_t read_time(enum uniform kind)
 	}
 }
 
+static uint64_t read_sm(const struct ptx_launch *launch, uint64_t block)
+{
+	uint64_t i = block % MAX(launch->n_sms, 1u);
+
+	return launch->sms ? launch->sms[i] : i;
+}
+
 static uint64_t read_cluster(const struct ptx_warp *warp, enum uniform kind)
 {
 	const struct ptx_block *block = warp->block;
@@ -180,9 +187,10 @@ static uint64_t read_uniform(const struct ptx_warp *warp, enum uniform kind)
 	case UNIFORM_NWARPID:
 		return 64;
 	case UNIFORM_SMID:
-		return warp->block->index % MAX(run->launch->n_sms, 1u);
+		return read_sm(run->launch, warp->block->index);
 	case UNIFORM_NSMID:
-		return MAX(run->launch->n_sms, 1u);
+		return MAX(
+			run->launch->n_sms_all ? run->launch->n_sms_all : run->launch->n_sms, 1u);
 	case UNIFORM_SHARED_TOTAL:
 		return run->shared_size;
 	case UNIFORM_SHARED_DYNAMIC:

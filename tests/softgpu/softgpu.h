@@ -76,6 +76,7 @@ enum softgpu_switch_what {
 	X(ARRAYS, arrays)                                                                          \
 	X(TEXTURES, textures)                                                                      \
 	X(POOLS, pools)                                                                            \
+	X(GREENS, greens)                                                                          \
 	X(GRAPHS, graphs)                                                                          \
 	X(GRAPH_EXECS, graph_execs)                                                                \
 	X(THREADS, threads)                                                                        \

@@ -35,6 +35,16 @@ struct op {
 	struct dependency *dependencies;
 };
 
+/* Some of a device's SMs. */
+struct sm_set {
+	uint64_t words[(DEVICE_SMS + 63) / 64];
+};
+
+static inline bool sm_set_has(const struct sm_set *set, unsigned sm)
+{
+	return set->words[sm / 64] >> (sm % 64) & 1;
+}
+
 struct stream {
 	struct object object;
 	struct stream *next;     /* context::streams */
@@ -43,6 +53,8 @@ struct stream {
 	unsigned flags;
 	int priority;
 	uint64_t id;
+	bool is_green; /* has not all SMs, but those */
+	struct sm_set sms;
 	bool is_per_thread;
 	pthread_t owner; /* of a per-thread default stream */
 	struct op *head;

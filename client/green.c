@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Making and ending green contexts and their streams. Any thread of the
+ * application.
+ *
+ * Invariant: all that is made where a green context is current belongs to its
+ * primary context, but for streams, which end with it.
+ */
+
+#include "client.h"
+#include "context_events.h"
+#include "green.h"
+#include "send.h"
+#include "wire.h"
+
+struct slab greens = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct green),
+	.n_max = WIRE_GREENS_MAX,
+};
+
+static uint64_t last_serial; /* atomic */
+
+struct green *green_find(CUgreenCtx handle)
+{
+	return slab_find(&greens, handle);
+}
+
+struct green *green_find_serial(uint32_t id, uint64_t serial)
+{
+	struct green *green =
+		id < greens.n_ever ? slab_find(&greens, greens.base + id * sizeof(*green)) : NULL;
+
+	return green && green->serial == serial ? green : NULL;
+}
+
+CUresult green_stream(struct context *green, int priority, struct stream **ret_stream)
+{
+	return __atomic_load_n(&green->is_active, __ATOMIC_ACQUIRE)
+		       ? stream_new_green(green, priority, ret_stream)
+		       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* Its work goes on; the server keeps it as long. */
+static void green_end(struct green *green)
+{
+	struct context *context = green->context;
+
+	__atomic_store_n(&context->is_active, 0, __ATOMIC_RELEASE);
+	if (green->null)
+		(void)stream_end(green->null);
+	streams_orphan(context);
+	streams_hold_new(context, NULL);
+	(void)send_green_destroy(green_id(green));
+	slab_give(&greens, green);
+}
+
+void greens_end_context(struct context *context)
+{
+	for (unsigned i = 0; i < greens.n_ever; i++) {
+		struct green *green = slab_find(&greens, greens.base + i * sizeof(*green));
+
+		if (green && green->context && green->context->home == context)
+			green_end(green);
+	}
+}
+
+/* With the server's half made. */
+static CUresult green_fill(struct green *green, struct context *home, CUdevice ordinal)
+{
+	CUresult result;
+
+	green->context = context_new(home->device, ordinal, false);
+	if (!green->context) {
+		(void)send_green_destroy(green_id(green));
+		slab_give(&greens, green);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	green->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+	green->context->home = home;
+	green->context->green = green;
+	__atomic_store_n(&green->context->is_active, 1, __ATOMIC_RELEASE);
+	result = stream_new_green(green->context, 0, &green->null);
+	if (result == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	green->null = NULL;
+	green_end(green);
+	return result;
+}
+
+static CUresult green_new(
+	const struct resource_desc *desc, struct context *home, CUdevice ordinal, CUgreenCtx *ret)
+{
+	struct green *green = slab_take(&greens);
+	CUresult result;
+
+	if (!green)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = resource_desc_create(desc, green_id(green), ordinal);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&greens, green);
+		return result;
+	}
+	result = green_fill(green, home, ordinal);
+	if (result == CUDA_SUCCESS)
+		*ret = (CUgreenCtx)green;
+	return result;
+}
+
+CUresult local_cuGreenCtxCreate(
+	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+{
+	const struct resource_desc *found = resource_desc_find(desc);
+	CUcontext home = NULL;
+	CUresult result;
+
+	if (!phCtx || !found || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = local_cuDevicePrimaryCtxRetain(&home, dev);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = green_new(found, context_find(home), dev, phCtx);
+	if (result != CUDA_SUCCESS)
+		(void)local_cuDevicePrimaryCtxRelease_v2(dev);
+	return result;
+}
+
+CUresult local_cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+	struct green *green = green_find(hCtx);
+	CUdevice device;
+
+	if (!green || !green->context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	device = green->context->ordinal;
+	green_end(green);
+	return local_cuDevicePrimaryCtxRelease_v2(device);
+}
+
+CUresult local_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	const struct green *green = green_find(hCtx);
+
+	if (!pContext)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*pContext = (CUcontext)green->context;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
+{
+	const struct green *green = greenCtx        ? green_find(greenCtx)
+				    : context_green ? context_green->green
+						    : NULL;
+
+	if (!greenCtxId)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*greenCtxId = green->context->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGreenCtxStreamCreate(
+	CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
+{
+	const struct green *green = green_find(greenCtx);
+	struct stream *stream;
+	CUresult result;
+
+	if (!phStream || flags != CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = green_stream(green->context, priority, &stream);
+	if (result == CUDA_SUCCESS)
+		*phStream = (CUstream)stream;
+	return result;
+}
+
+CUresult local_cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)
+{
+	const struct green *green = green_find(hCtx);
+
+	return green ? context_record(green->context, hEvent) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult local_cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent)
+{
+	const struct green *green = green_find(hCtx);
+
+	return green ? context_wait(green->context, hEvent) : CUDA_ERROR_INVALID_CONTEXT;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Green contexts. A worker.
+ *
+ * Invariant: which SMs they have is between the driver and us: a client says how
+ * it was divided, and the driver divides anew. It does so in the same way each
+ * time, so that the parts of one division have nothing in common.
+ */
+
+#include <string.h>
+
+#include "green.h"
+#include "log.h"
+#include "session.h"
+#include "wire.h"
+
+/* What all sessions may have, those included that wait for their end, which from half of it on
+ * do not wait for the GPUs to be idle. */
+#define GREENS_OF_SERVER_MAX 128u
+
+static atomic_uint n_greens;
+
+/* Those that wait for their end, and may be had again meanwhile: a program that makes and ends
+ * one in a loop is not to be the end of it. */
+static pthread_mutex_t ending_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct green *ending;
+
+struct green *session_green(struct session *session, uint32_t id)
+{
+	return object_get(&session->greens, id);
+}
+
+/* A driver before CUDA 12.5 has not all of it. */
+static bool is_supported(void)
+{
+	return cuda.cuDeviceGetDevResource && cuda.cuGreenCtxGetDevResource &&
+	       cuda.cuDevSmResourceSplitByCount && cuda.cuDevResourceGenerateDesc &&
+	       cuda.cuGreenCtxCreate && cuda.cuGreenCtxDestroy && cuda.cuGreenCtxStreamCreate;
+}
+
+struct green *green_ref(struct green *green)
+{
+	green->refs++;
+	return green;
+}
+
+/* On the deferred thread. */
+static void green_end(struct deferred *deferred)
+{
+	struct green *green = (struct green *)deferred;
+	struct green **link = &ending;
+
+	pthread_mutex_lock(&ending_lock);
+	while (*link != green)
+		link = &(*link)->next;
+	*link = green->next;
+	pthread_mutex_unlock(&ending_lock);
+	if (green->real) {
+		cuda.cuGreenCtxDestroy(green->real);
+		atomic_fetch_sub(&n_greens, 1);
+	}
+	free(green);
+}
+
+_Static_assert(sizeof(struct green_key) == sizeof(void *) + 4 * sizeof(uint32_t) +
+						   sizeof(((struct green_key *)0)->parts),
+	"keys are compared byte by byte");
+
+/* NULL: none with the same SMs waits for its end. */
+static CUgreenCtx take_ending(const struct green_key *key)
+{
+	CUgreenCtx real = NULL;
+
+	pthread_mutex_lock(&ending_lock);
+	for (struct green *green = ending; green && !real && key->device; green = green->next)
+		if (memcmp(&green->key, key, sizeof(*key)) == 0)
+			real = TAKE_PTR(green->real);
+	pthread_mutex_unlock(&ending_lock);
+	return real;
+}
+
+_Static_assert(offsetof(struct green, deferred) == 0, "a deferred call is its green context");
+
+void green_unref(struct green *green, bool is_lost)
+{
+	if (!green || --green->refs > 0)
+		return;
+	if (is_lost) {
+		atomic_fetch_sub(&n_greens, 1);
+		free(green);
+		return;
+	}
+	/* It may wait for what runs, and was not measured beside that. */
+	green->deferred = (struct deferred){
+		.context = green->place->device->context,
+		.on_done = green_end,
+	};
+	pthread_mutex_lock(&ending_lock);
+	green->next = ending;
+	ending = green;
+	pthread_mutex_unlock(&ending_lock);
+	deferred_add(&green->deferred);
+}
+
+void greens_free(struct session *session, bool is_lost)
+{
+	for (uint32_t id = 0; id < WIRE_GREENS_MAX; id++)
+		green_unref(object_remove(&session->greens, id), is_lost);
+}
+
+/* The SMs of a GPU that the session has opened, or of a green context of its own. */
+static CUresult resource_of(
+	struct session *session, uint32_t device, uint32_t of, CUdevResource *ret_resource)
+{
+	const struct green *green = of < WIRE_GREENS_MAX ? session_green(session, of) : NULL;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!is_supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (of == WIRE_GREENS_MAX)
+		return cuda.cuDeviceGetDevResource(
+			place->device->handle, ret_resource, CU_DEV_RESOURCE_TYPE_SM);
+	if (!green || green->place != place)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return cuda.cuGreenCtxGetDevResource(green->real, ret_resource, CU_DEV_RESOURCE_TYPE_SM);
+}
+
+static struct sm_group group_of(const CUdevResource *resource)
+{
+	return (struct sm_group){
+		.count = resource->sm.smCount,
+		.part_min = resource->sm.minSmPartitionSize,
+		.alignment = resource->sm.smCoscheduledAlignment,
+	};
+}
+
+static void tell(const CUdevResource *resource, uint32_t ret_sms[3])
+{
+	ret_sms[0] = resource->sm.smCount;
+	ret_sms[1] = resource->sm.minSmPartitionSize;
+	ret_sms[2] = resource->sm.smCoscheduledAlignment;
+}
+
+CUresult do_sm_resource(struct session *session, uint32_t device, uint32_t of, uint32_t sms[3])
+{
+	CUdevResource resource;
+	CUresult result = resource_of(session, device, of, &resource);
+
+	if (result == CUDA_SUCCESS)
+		tell(&resource, sms);
+	return result;
+}
+
+/* A division with room for all its parts; the rest stands behind the groups. */
+struct division {
+	CUdevResource parts[WIRE_SM_GROUPS_MAX + 1];
+	unsigned n_groups;
+};
+
+static CUresult divide(struct session *session, uint32_t device, uint32_t of, uint32_t flags,
+	uint32_t count, struct division *division)
+{
+	CUdevResource *rest = &division->parts[WIRE_SM_GROUPS_MAX];
+	CUdevResource whole;
+	CUresult result = resource_of(session, device, of, &whole);
+
+	*rest = (CUdevResource){0};
+	if (result != CUDA_SUCCESS)
+		return result;
+	return division->n_groups > 0 ? cuda.cuDevSmResourceSplitByCount(division->parts,
+						&division->n_groups, &whole, rest, flags, count)
+				      : cuda.cuDevSmResourceSplitByCount(NULL, &division->n_groups,
+						&whole, NULL, flags, count);
+}
+
+CUresult do_sm_split(struct session *session, uint32_t device, uint32_t of, uint32_t flags,
+	uint32_t count, uint32_t n_groups, uint32_t *ret_n_made, uint32_t rest[3],
+	struct sm_group *groups, uint32_t n_groups_max, uint32_t *ret_n_groups)
+{
+	struct division division = {.n_groups = n_groups};
+	CUresult result = divide(session, device, of, flags, count, &division);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_n_made = division.n_groups;
+	*ret_n_groups = n_groups > 0 ? MIN(division.n_groups, n_groups_max) : 0;
+	for (uint32_t i = 0; i < *ret_n_groups; i++)
+		groups[i] = group_of(&division.parts[i]);
+	tell(&division.parts[WIRE_SM_GROUPS_MAX], rest);
+	return CUDA_SUCCESS;
+}
+
+/* The parts that were asked for, each once, gathered from the front; all of it without parts. */
+static CUresult choose(struct division *division, const uint32_t *parts, uint32_t n_parts,
+	CUdevResource *ret_chosen)
+{
+	bool is_taken[WIRE_SM_GROUPS_MAX + 1] = {false};
+
+	for (uint32_t i = 0; i < n_parts; i++) {
+		uint32_t part = parts[i];
+
+		if (part > WIRE_SM_GROUPS_MAX || is_taken[part] ||
+			(part < WIRE_SM_GROUPS_MAX && part >= division->n_groups) ||
+			division->parts[part].type != CU_DEV_RESOURCE_TYPE_SM)
+			return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+		is_taken[part] = true;
+		ret_chosen[i] = division->parts[part];
+	}
+	return CUDA_SUCCESS;
+}
+
+static void key_fill(struct green_key *key, struct device *device, uint32_t flags, uint32_t count,
+	uint32_t n_groups, const uint32_t *parts, uint32_t n_parts)
+{
+	memset(key, 0, sizeof(*key));
+	key->device = device;
+	key->flags = flags;
+	key->count = count;
+	key->n_groups = n_groups;
+	key->n_parts = n_parts;
+	for (uint32_t i = 0; i < n_parts; i++)
+		key->parts[parts[i] / 64] |= 1ull << (parts[i] % 64);
+}
+
+/* One more; false: there are as many as there may be. */
+static bool count_one(void)
+{
+	unsigned n_now = atomic_fetch_add(&n_greens, 1);
+
+	if (n_now >= GREENS_OF_SERVER_MAX / 2)
+		deferred_press();
+	if (n_now < GREENS_OF_SERVER_MAX)
+		return true;
+	atomic_fetch_sub(&n_greens, 1);
+	return false;
+}
+
+static CUresult make_real(struct green *green, CUdevResource *resources, uint32_t n)
+{
+	CUdevResourceDesc desc;
+	CUresult result;
+
+	green->real = take_ending(&green->key);
+	if (green->real)
+		return CUDA_SUCCESS;
+	if (!count_one())
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuDevResourceGenerateDesc(&desc, resources, n);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuGreenCtxCreate(&green->real, desc, green->place->device->handle,
+			CU_GREEN_CTX_DEFAULT_STREAM);
+	if (result != CUDA_SUCCESS)
+		atomic_fetch_sub(&n_greens, 1);
+	return result;
+}
+
+static CUresult green_new(struct session *session, uint32_t id, const struct green_key *key,
+	struct place *place, CUdevResource *chosen, uint32_t n)
+{
+	struct green *green = calloc(1, sizeof(*green));
+	CUresult result;
+	int r = green ? object_put(&session->greens, id, green) : -ENOMEM;
+
+	if (r < 0) {
+		free(green);
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	}
+	green->key = *key;
+	green->id = id;
+	green->place = place;
+	green->refs = 1;
+	result = make_real(green, chosen, n);
+	if (result != CUDA_SUCCESS) {
+		object_remove(&session->greens, id);
+		free(green);
+	}
+	return result;
+}
+
+CUresult do_green_create(struct session *session, uint32_t id, uint32_t device, uint32_t of,
+	uint32_t flags, uint32_t count, uint32_t n_groups, const uint32_t *parts, uint32_t n_parts)
+{
+	struct division division = {.n_groups = n_groups};
+	CUdevResource chosen[WIRE_SM_GROUPS_MAX + 1];
+	struct green_key key = {.device = NULL};
+	CUresult result;
+
+	if (n_parts == 0) {
+		result = resource_of(session, device, of, chosen);
+	} else if (n_groups == 0) {
+		result = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+	} else {
+		result = divide(session, device, of, flags, count, &division);
+		if (result == CUDA_SUCCESS)
+			result = choose(&division, parts, n_parts, chosen);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (of == WIRE_GREENS_MAX)
+		key_fill(&key, device_get(device), flags, count, n_groups, parts, n_parts);
+	return green_new(session, id, &key, place_get(session, device), chosen, MAX(n_parts, 1u));
+}
+
+CUresult do_green_destroy(struct session *session, struct green *green)
+{
+	object_remove(&session->greens, green->id);
+	green_unref(green, false);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_green_stream(
+	struct session *session, uint32_t id, struct green *green, int32_t priority)
+{
+	CUresult result = do_stream_create(
+		session, id, green->place->device->ordinal, CU_STREAM_NON_BLOCKING, priority);
+
+	if (result == CUDA_SUCCESS)
+		session->streams[id]->green = green_ref(green);
+	return result;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GREEN_H
+#define GREEN_H
+
+/*
+ * Green contexts of a session: some of a GPU's SMs, for the streams that are
+ * made in them. The session's worker only, until one goes to the deferred calls.
+ */
+
+#include "deferred.h"
+#include "wire.h"
+
+struct place;
+struct session;
+
+/* Which SMs: equal ones have the same. */
+struct green_key {
+	struct device *device; /* NULL: not of a whole GPU, so nothing is equal */
+	uint32_t flags, count, n_groups;
+	uint32_t n_parts;
+	uint64_t parts[WIRE_SM_GROUPS_MAX / 64 + 1]; /* a bit each */
+};
+
+struct green {
+	struct deferred deferred;
+	struct green *next; /* among those that wait for their end */
+	struct green_key key;
+	uint32_t id;
+	struct place *place; /* not owned */
+	CUgreenCtx real;     /* NULL: another has taken it */
+	uint32_t refs;       /* the id's and its streams' */
+};
+
+/* Kept though its id has gone, until its last stream has. */
+struct green *green_ref(struct green *green);
+void green_unref(struct green *green, bool is_lost); /* NULL is fine */
+
+/* All of them; the driver's are destroyed later, unless the context is lost. */
+void greens_free(struct session *session, bool is_lost);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Green contexts: a set of a device's SMs, which the kernels of its streams say
+ * that they run on, and are as many of at once.
+ *
+ * Runs in any thread, under the driver's lock. A resource carries its set in the
+ * hidden bytes, as the driver's do.
+ */
+
+#include "context.h"
+#include "stream.h"
+
+#include <string.h>
+
+/* Sizes of parts on devices of compute capability 9.0, and where clusters are done without. */
+#define PART 8u
+#define PART_FINE 2u
+
+struct hidden {
+	int device;
+	uint32_t division; /* 0: a whole */
+	struct sm_set sms;
+};
+
+struct desc {
+	struct object object;
+	int device;
+	struct sm_set sms;
+};
+
+struct green {
+	struct object object;
+	struct context *context; /* not owned */
+	struct sm_set sms;
+};
+
+static uint32_t last_division;
+
+static unsigned count(const struct sm_set *set)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(set->words); i++)
+		n += (unsigned)__builtin_popcountll(set->words[i]);
+	return n;
+}
+
+/* Moves the first `n' SMs of one set to another. */
+static struct sm_set take(struct sm_set *from, unsigned n)
+{
+	struct sm_set taken = {0};
+
+	for (unsigned sm = 0; sm < DEVICE_SMS && n > 0; sm++)
+		if (sm_set_has(from, sm)) {
+			from->words[sm / 64] &= ~(1ull << (sm % 64));
+			taken.words[sm / 64] |= 1ull << (sm % 64);
+			n--;
+		}
+	return taken;
+}
+
+static void resource_write(CUdevResource *resource, int device, uint32_t division,
+	const struct sm_set *sms, unsigned part)
+{
+	const struct hidden hidden = {device, division, *sms};
+
+	memset(resource, 0, sizeof(*resource));
+	if (count(sms) == 0)
+		return;
+	resource->type = CU_DEV_RESOURCE_TYPE_SM;
+	memcpy(resource->_internal_padding, &hidden, sizeof(hidden));
+	resource->sm.smCount = count(sms);
+	resource->sm.minSmPartitionSize = part;
+	resource->sm.smCoscheduledAlignment = part;
+}
+
+static CUresult resource_read(const CUdevResource *resource, struct hidden *ret_hidden)
+{
+	if (resource->type != CU_DEV_RESOURCE_TYPE_SM)
+		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+	memcpy(ret_hidden, resource->_internal_padding, sizeof(*ret_hidden));
+	return CUDA_SUCCESS;
+}
+
+static CUresult check(const void *resource, CUdevResourceType type)
+{
+	if (!resource)
+		return CUDA_ERROR_INVALID_VALUE;
+	return type == CU_DEV_RESOURCE_TYPE_SM ? CUDA_SUCCESS : CUDA_ERROR_INVALID_RESOURCE_TYPE;
+}
+
+CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
+{
+	struct sm_set all = {0};
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = check(resource, type);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device_get(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (unsigned sm = 0; sm < DEVICE_SMS; sm++)
+		all.words[sm / 64] |= 1ull << (sm % 64);
+	resource_write(resource, device, 0, &all, PART);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+	const struct green *green;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	green = object_find(OBJECT_GREEN, hCtx);
+	result = check(resource, type);
+	if (result == CUDA_SUCCESS && !green)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	if (result == CUDA_SUCCESS)
+		resource_write(resource, green->context->device->ordinal, 0, &green->sms, PART);
+	return result;
+}
+
+/* How many groups there can be, each of `*part' SMs at least, made `count_min' or more. */
+static unsigned groups_max(
+	const struct sm_set *sms, unsigned flags, unsigned *count_min, unsigned *part)
+{
+	*part = flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? PART_FINE : PART;
+	*count_min = ALIGN_UP(MAX(*count_min, *part), *part);
+	return count(sms) / *count_min;
+}
+
+CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups,
+	const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags,
+	unsigned int minCount)
+{
+	struct hidden hidden;
+	unsigned n, part;
+	CUresult read;
+
+	ENTER(CALL_ALIVE);
+	if (!nbGroups || !input || (useFlags & ~3u))
+		return CUDA_ERROR_INVALID_VALUE;
+	read = resource_read(input, &hidden);
+	if (read != CUDA_SUCCESS)
+		return read;
+	if (hidden.division != 0)
+		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+	if (minCount > count(&hidden.sms))
+		return CUDA_ERROR_INVALID_VALUE;
+	n = groups_max(&hidden.sms, useFlags, &minCount, &part);
+	*nbGroups = result ? MIN(*nbGroups, n) : n;
+	if (!result)
+		return CUDA_SUCCESS;
+	last_division++;
+	for (unsigned i = 0; i < *nbGroups; i++) {
+		struct sm_set sms = take(&hidden.sms, minCount);
+
+		resource_write(&result[i], hidden.device, last_division, &sms, part);
+	}
+	if (remaining)
+		resource_write(remaining, hidden.device, last_division, &hidden.sms, part);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDevResourceGenerateDesc(
+	CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources)
+{
+	struct desc *made; /* for good: the driver has no call to free one */
+	struct hidden first, hidden;
+	struct sm_set sms = {0};
+
+	ENTER(CALL_ALIVE);
+	if (!phDesc || !resources || nbResources == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < nbResources; i++) {
+		CUresult result = resource_read(&resources[i], &hidden);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		first = i == 0 ? hidden : first;
+		if (i > 0 && (hidden.division == 0 || hidden.division != first.division))
+			return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+		for (unsigned k = 0; k < ARRAY_SIZE(sms.words); k++)
+			sms.words[k] |= hidden.sms.words[k];
+	}
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	made->device = first.device;
+	made->sms = sms;
+	object_add(&made->object, OBJECT_DESC);
+	*phDesc = (CUdevResourceDesc)made;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGreenCtxCreate(
+	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
+{
+	const struct desc *found;
+	struct device *device;
+	struct green *green;
+
+	ENTER(CALL_ALIVE);
+	found = object_find(OBJECT_DESC, desc);
+	device = device_get(dev);
+	if (!phCtx || !found || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device || found->device != device->ordinal || !device->primary->is_active)
+		return CUDA_ERROR_INVALID_DEVICE;
+	green = calloc(1, sizeof(*green));
+	if (!green)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	green->context = device->primary;
+	green->sms = found->sms;
+	object_add(&green->object, OBJECT_GREEN);
+	stat_add(STAT_GREENS, 1);
+	*phCtx = (CUgreenCtx)green;
+	return CUDA_SUCCESS;
+}
+
+/* Waits for what runs in its streams' context, as whoever calls it must expect. */
+CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+	struct green *green;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	green = object_find(OBJECT_GREEN, hCtx);
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	object_remove(&green->object);
+	result = streams_wait(green->context);
+	stat_add(STAT_GREENS, -1);
+	free(green);
+	return result;
+}
+
+CUresult cuGreenCtxStreamCreate(
+	CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
+{
+	const struct green *green;
+	struct stream *stream;
+
+	ENTER(CALL_ALIVE);
+	green = object_find(OBJECT_GREEN, greenCtx);
+	if (!phStream || flags != CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	stream = stream_new(green->context, flags, priority);
+	if (!stream)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	stream->sms = green->sms;
+	stream->is_green = true;
+	object_add(&stream->object, OBJECT_STREAM);
+	stat_add(STAT_STREAMS, 1);
+	*phStream = (CUstream)stream;
+	return CUDA_SUCCESS;
+}
