@@ -12,6 +12,7 @@
 #include "allocation.h"
 #include "client.h"
 #include "frame.h"
+#include "log.h"
 #include "memory.h"
 #include "pool.h"
 #include "route.h"
@@ -122,6 +123,12 @@ static CUresult check_prop(
 	*ret_device = device_get(prop->location.id);
 	if (!*ret_device)
 		return CUDA_ERROR_INVALID_DEVICE;
+	/* Asked for first and done without by PyTorch and NCCL: no machine without NVLink domains
+	 * has it. */
+	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) {
+		log_info("%s: no handles for a fabric of machines", symbol);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return refuse(symbol, "allocations are shared by POSIX descriptors alone");

@@ -182,6 +182,23 @@ def test_devices():
                       env={"CUDA_VISIBLE_DEVICES": chosen}), result)
 
 
+FABRIC = """
+context = ctypes.c_void_p()
+assert not call("cuInit", 0) and not call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+assert not call("cuCtxSetCurrent", context)
+handle = ctypes.c_uint64()
+prop = (ctypes.c_int * 8)(1, 8, 1, 0)
+print(call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(2 << 20), prop, ctypes.c_uint64(0)))
+"""
+
+
+def test_fabric():
+    """PyTorch asks for memory that a fabric can reach first, on any machine: no, and no fuss."""
+    with mps.Service() as service:
+        code, out, err = service.run(sys.executable, "-c", CLIENT + FABRIC)
+        equal((code, out, err), (0, "801\n", ""))
+
+
 def test_launch_blocking():
     """The error of a kernel comes from its own launch."""
     with mps.Service() as service:
