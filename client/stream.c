@@ -6,7 +6,8 @@
  *
  * Invariant: the server hears of a stream's end when the stream's last mark has
  * been seen. Until then it can be waited for like any other, and its place is
- * not given out: an earlier owner's mark, coming late, would set it back.
+ * not given out: an earlier owner's mark, coming late, would set it back. One
+ * whose green context went first keeps its place, for its handle is told apart.
  */
 
 #include "compat.h"
@@ -36,6 +37,7 @@ struct thread_streams {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned n_places = DEVICES_MAX;   /* atomic: those ever used are below */
 static unsigned next_place = DEVICES_MAX; /* where the search for a free one begins */
+static unsigned n_orphans;                /* atomic: changed under the lock */
 static uint64_t last_unique;
 static _Thread_local struct thread_streams *thread_streams;
 static pthread_key_t thread_key;
@@ -72,6 +74,30 @@ static bool stream_reap(struct stream *stream)
 	(void)send_stream_destroy(stream_id(stream));
 	__atomic_store_n(&stream->state, STREAM_FREE, __ATOMIC_RELEASE);
 	return true;
+}
+
+/* Under the lock. Tells the server of those whose green context has gone, and their work too. */
+static void orphans_reap(void)
+{
+	for (unsigned i = DEVICES_MAX; i < n_places && n_orphans > 0; i++) {
+		struct stream *stream = &streams[i];
+
+		if (__atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_ORPHAN ||
+			!timeline_reached(stream, stream->marked))
+			continue;
+		__atomic_store_n(&stream->state, STREAM_BURIED, __ATOMIC_RELEASE);
+		__atomic_sub_fetch(&n_orphans, 1, __ATOMIC_RELAXED);
+		(void)send_stream_destroy(stream_id(stream));
+	}
+}
+
+static void orphans_look(void)
+{
+	if (likely(__atomic_load_n(&n_orphans, __ATOMIC_RELAXED) == 0))
+		return;
+	pthread_mutex_lock(&table_lock);
+	orphans_reap();
+	pthread_mutex_unlock(&table_lock);
 }
 
 static bool place_is_free(struct stream *stream)
@@ -279,8 +305,9 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 	stream = &streams[at / sizeof(*stream)];
 	state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
 	if (stream_id(stream) < DEVICES_MAX || state != STREAM_USED)
-		return state == STREAM_ORPHAN ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-					      : CUDA_ERROR_INVALID_HANDLE;
+		return state == STREAM_ORPHAN || state == STREAM_BURIED
+			       ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+			       : CUDA_ERROR_INVALID_HANDLE;
 	*ret_stream = stream;
 	return CUDA_SUCCESS;
 }
@@ -301,10 +328,12 @@ static CUresult wait_one(struct stream *stream)
 
 static bool is_of_device(const struct stream *stream, unsigned device, bool blocking_only)
 {
+	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+
 	if (stream_id(stream) < DEVICES_MAX)
 		return stream_id(stream) == device;
 	/* One that changes hands meanwhile is waited for in vain at worst. */
-	return __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_FREE &&
+	return state != STREAM_FREE && state != STREAM_BURIED &&
 	       __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device &&
 	       (!blocking_only || __atomic_load_n(&stream->is_blocking, __ATOMIC_RELAXED));
 }
@@ -324,6 +353,7 @@ static CUresult wait_many(unsigned device, bool blocking_only)
 			result = wait_one(&streams[i]);
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
+	orphans_look();
 	pools_synced();
 	text_synced();
 	return result;
@@ -360,7 +390,8 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 		return false;
 	if (stream_id(stream) < DEVICES_MAX)
 		return stream_id(stream) == context->device->index && !context->home;
-	if (state != STREAM_USED && !(busy_only && state == STREAM_DYING))
+	if (state != STREAM_USED &&
+		!(busy_only && (state == STREAM_DYING || state == STREAM_ORPHAN)))
 		return false;
 	return context->home ? __atomic_load_n(&stream->green, __ATOMIC_RELAXED) == context
 			     : __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context;
@@ -368,9 +399,8 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 
 void streams_orphan(const struct context *green)
 {
-	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
-
-	for (unsigned i = DEVICES_MAX; i < n; i++) {
+	pthread_mutex_lock(&table_lock);
+	for (unsigned i = DEVICES_MAX; i < n_places; i++) {
 		uint32_t used = STREAM_USED;
 		uint64_t mark;
 
@@ -378,10 +408,11 @@ void streams_orphan(const struct context *green)
 			!__atomic_compare_exchange_n(&streams[i].state, &used, STREAM_ORPHAN, false,
 				__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			continue;
-		/* Its place is given to nobody else, so nothing has to be waited for. */
+		__atomic_add_fetch(&n_orphans, 1, __ATOMIC_RELAXED);
 		(void)timeline_mark(&streams[i], &mark);
-		(void)send_stream_destroy(stream_id(&streams[i]));
 	}
+	orphans_reap();
+	pthread_mutex_unlock(&table_lock);
 }
 
 CUresult streams_each(const struct context *context, bool busy_only,

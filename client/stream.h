@@ -23,7 +23,8 @@ enum stream_state {
 	STREAM_USED,
 	STREAM_LEAVING, /* in the hands of who ends it */
 	STREAM_DYING,   /* destroyed by the program, with work left */
-	STREAM_ORPHAN,  /* its green context was destroyed */
+	STREAM_ORPHAN,  /* its green context was destroyed, and may have work left */
+	STREAM_BURIED,  /* the same with none, which the server was told */
 };
 
 struct stream {

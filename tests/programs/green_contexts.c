@@ -21,6 +21,7 @@ enum {
 	SMS_MAX = 1024,
 	BLOCKS = 600,
 	WANTED = 16, /* SMs of a part */
+	SLOW = 300000,
 };
 
 /* Each block writes the number of its SM, after a while in which others can begin. */
@@ -303,6 +304,41 @@ static void events(CUdevResource parts[2])
 	CHECK(cuGreenCtxDestroy(b));
 }
 
+/* What a part that is destroyed has begun is the primary context's to wait for. */
+static void left_behind(CUdevResource *part)
+{
+	const uint32_t unwritten = 0xffffffff;
+	CUcontext primary = NULL;
+	CUevent event = NULL;
+
+	CHECK(cuCtxGetCurrent(&primary));
+	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (unsigned i = 0; i < 8; i++) {
+		CUgreenCtx green = make(part, 1);
+		CUstream stream = stream_of(green);
+		unsigned spins = SLOW;
+		void *params[] = {&out[0], &spins};
+		uint32_t word = unwritten;
+
+		CHECK(cuMemsetD32(out[0], unwritten, 1));
+		CHECK(cuCtxSynchronize());
+		CHECK(cuLaunchKernel(where, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+		CHECK(cuGreenCtxDestroy(green));
+		EXPECT(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamQuery(stream));
+		if (i % 2 == 0) {
+			CHECK(cuCtxSynchronize());
+		} else {
+			CHECK(cuCtxRecordEvent(primary, event));
+			CHECK(cuEventSynchronize(event));
+		}
+		EXPECT(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamQuery(stream));
+		CHECK(cuMemcpyDtoH(&word, out[0], sizeof(word)));
+		MUST(word < SMS_MAX);
+	}
+	CHECK(cuCtxSynchronize());
+	CHECK(cuEventDestroy(event));
+}
+
 static void errors(CUdevResource parts[2])
 {
 	CUdevResource all = all_of(NULL), others[2], none, mixed[2];
@@ -353,6 +389,7 @@ int main(void)
 	together(parts);
 	current(&parts[1]);
 	events(parts);
+	left_behind(&parts[0]);
 	errors(parts);
 	for (unsigned i = 0; i < 30; i++)
 		CHECK(cuGreenCtxDestroy(make(&parts[i % 2], 1)));
