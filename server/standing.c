@@ -22,6 +22,7 @@
 #define SESSION_SHARE 2u /* held for a session with a word: two streams that take turns */
 #define NAP_MIN_NS 20000
 #define NAP_MAX_NS 2000000
+#define SPINS 30 /* of some microseconds, before the first nap */
 #define FIRST_NS 100000000
 #define SAY_AFTER_NS 1000000000
 
@@ -240,6 +241,39 @@ void standing_call_end(void)
 	pthread_mutex_lock(&lock);
 	n_calls--;
 	pthread_mutex_unlock(&lock);
+}
+
+static bool is_at_rest(const struct stream *stream)
+{
+	for (unsigned i = 0; i < SPINS; i++)
+		if (cuda.cuStreamQuery(stream->real) != CUDA_ERROR_NOT_READY)
+			return true;
+	return false;
+}
+
+/* Nobody stands; if somebody does, it is noted who. */
+static bool look(struct nap *rest, const struct session *session)
+{
+	bool is_free;
+
+	pthread_mutex_lock(&lock);
+	sweep();
+	is_free = standing_n == 0;
+	note_for_whom(rest, session);
+	pthread_mutex_unlock(&lock);
+	return is_free;
+}
+
+void standing_drain(struct session *session, struct stream *stream)
+{
+	struct nap rest = {.ns = NAP_MIN_NS};
+
+	if (stream->n_beside <= STANDING_BEHIND_MAX && standing_has(session))
+		return;
+	while (!look(&rest, session) && !is_at_rest(stream) && !atomic_load(&session->is_ending) &&
+		fault_get() == CUDA_SUCCESS)
+		nap(&rest, session);
+	stream->n_beside = 0;
 }
 
 void standing_forget(const struct session *session, const struct stream *stream)

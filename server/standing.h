@@ -26,6 +26,10 @@
  * lock held: beside a stream that stands still nobody could write the word it
  * waits for. They are made while none stands.
  *
+ * A queue is some thousand calls deep. When it is full the next call waits, again
+ * with the driver's lock held; so while any stream stands still, no other, nor
+ * itself, gets far ahead of the GPU.
+ *
  * Any worker, for the session it serves.
  */
 
@@ -69,6 +73,20 @@ void standing_call_end(void);
 
 /* Such a call: unpins memory that was registered. */
 void standing_unpin(struct session *session, void *memory);
+
+/*
+ * Calls for a stream since it was last seen at rest, while any stands still; several
+ * streams may share a queue. One that stands may have as much behind it as a program
+ * may expect.
+ */
+#define STANDING_BESIDE_MAX 64u
+#define STANDING_BEHIND_MAX 700u
+
+/*
+ * Beyond the former: until the stream is at rest or none stands still any more. Of a
+ * session that stands itself only beyond the latter. Or until the session ends.
+ */
+void standing_drain(struct session *session, struct stream *stream);
 
 /* It does not wait after all. */
 void standing_forget(const struct session *session, const struct stream *stream);

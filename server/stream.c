@@ -178,6 +178,8 @@ static CUresult enter(struct session *session, struct stream *stream)
 		return result;
 	if (unlikely(stream->held))
 		hold_wait(session, stream, true);
+	if (unlikely(standing_any()) && ++stream->n_beside > STANDING_BESIDE_MAX)
+		standing_drain(session, stream);
 	if (!stream->is_busy) {
 		stream->is_busy = true;
 		stream->next_busy = session->busy;

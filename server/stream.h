@@ -28,10 +28,11 @@ struct stream {
 	bool is_busy;     /* on session::busy */
 	bool is_unjoined; /* on place::unjoined */
 	struct stream *next_busy, *next_unjoined;
-	uint64_t seen_serial;       /* of place::null_serial */
-	uint64_t owed_mark;         /* that the GPU will not write; 0: none */
-	uint64_t held;              /* a host function's ticket: what comes waits for it; 0: none */
-	CUevent event;              /* for joins; NULL until the first */
+	uint64_t seen_serial; /* of place::null_serial */
+	uint64_t owed_mark;   /* that the GPU will not write; 0: none */
+	uint32_t n_beside; /* calls since it was last seen at rest, while any stream stood still */
+	uint64_t held;     /* a host function's ticket: what comes waits for it; 0: none */
+	CUevent event;     /* for joins; NULL until the first */
 	struct green *green;        /* whose SMs it has, a reference; NULL: all */
 	struct train_store *trains; /* NULL until they are worth it */
 };

@@ -4,7 +4,8 @@
  * Stands still until it is killed, with the GPU waiting for it: `stuck call' in
  * a host function, `stuck word' with streams that wait for words which nobody
  * writes, `stuck load' with one such stream beside a kernel that has to be
- * loaded. `stuck slow' is in a host function for two seconds, then ends well;
+ * loaded, `stuck flood' with one that has more behind it than a queue of the GPU
+ * takes. `stuck slow' is in a host function for two seconds, then ends well;
  * `stuck idle' waits with its host functions done. Says `stuck: running' when it
  * has come so far.
  *
@@ -23,6 +24,7 @@
 enum {
 	STREAMS = 8,
 	EACH = 20,
+	FLOOD = 5000,
 	SLOW_S = 2
 };
 
@@ -93,6 +95,15 @@ static void load(CUdeviceptr words, const CUstream *streams)
 	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, streams[1], NULL, NULL));
 }
 
+/* The driver's calls wait when a queue is full, and nobody else can make any. */
+static void flood(CUdeviceptr words, const CUstream *streams)
+{
+	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
+	say_running();
+	for (unsigned i = 0; i < FLOOD; i++)
+		CHECK(cuMemsetD32Async(words + 4, i, 1, streams[0]));
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -113,6 +124,8 @@ int main(int argc, char **argv)
 		wait_for_words(words, streams);
 	else if (!strcmp(how, "load"))
 		load(words, streams);
+	else if (!strcmp(how, "flood"))
+		flood(words, streams);
 	else
 		CHECK(cuLaunchHostFunc(streams[0], call, (void *)how));
 	for (unsigned s = 0; s < STREAMS; s++)

@@ -16,6 +16,8 @@
 
 #include <signal.h>
 
+#define QUEUE_DEPTH 1024
+
 static uint64_t last_ticket;
 
 bool stream_is_null(const struct stream *stream)
@@ -128,6 +130,7 @@ static void *stream_main(void *arg)
 		op_wait_dependencies(stream, op);
 		op_run(stream, op);
 		stream->head = op->next;
+		stream->n_queued--;
 		if (!stream->head)
 			stream->tail = &stream->head;
 		op_free(op);
@@ -217,8 +220,23 @@ static CUresult op_submit(struct stream *stream, struct op *op)
 	queue_note(stream, &op->work, op->ticket);
 	*stream->tail = op;
 	stream->tail = &op->next;
+	stream->n_queued++;
 	pthread_cond_signal(&stream->wake);
 	return CUDA_SUCCESS;
+}
+
+/* As the real driver, which waits for room with its lock held: nobody can call it meanwhile. */
+static void wait_for_room(struct stream *stream)
+{
+	if (stream->n_queued < QUEUE_DEPTH)
+		return;
+	stream_ref(stream);
+	driver.is_held = true;
+	while (stream->n_queued >= QUEUE_DEPTH && !stream_is_dead(stream))
+		pthread_cond_wait(&driver.progress, &driver.lock);
+	driver.is_held = false;
+	pthread_cond_broadcast(&driver.progress);
+	stream_unref(stream);
 }
 
 CUresult stream_submit(struct stream *stream, struct work *work)
@@ -241,6 +259,7 @@ CUresult stream_push(struct stream *stream, struct work *work)
 		work_fini(work);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
+	wait_for_room(stream);
 	return stream_submit(stream, work);
 }
 

@@ -60,7 +60,8 @@ struct stream {
 	struct op *head;
 	struct op **tail;
 	uint64_t submitted; /* ticket of the last work queued */
-	unsigned queue;     /* of the hardware, where its last work went: see queue.h */
+	uint32_t n_queued;
+	unsigned queue; /* of the hardware, where its last work went: see queue.h */
 	pthread_cond_t wake;
 	bool has_thread;
 	bool is_closing;         /* destroyed: the thread ends when the queue is empty */

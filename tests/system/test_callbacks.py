@@ -139,6 +139,22 @@ def test_calls_that_wait_for_everything():
         equal(service.finish(late, 20)[:2], (0, "local_memory: ok\n"))
 
 
+def test_full_queue():
+    """Who puts more behind a wait than the GPU's queue takes waits for it alone."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        running = service.popen("process1", "--seconds", "3")
+        time.sleep(0.5)
+        process = stuck(service, "flood")
+        equal(service.finish(running, 20)[:2], (0, "process1: ok\n"))
+        equal(process.poll(), None)
+        end(process)
+        wait_for("it to be gone", lambda: not service.clients(server), 8)
+        service.run_ok("process1")
+        equal(service.servers(), [server], "the server was replaced")
+
+
 def test_unloads_beside_a_callback():
     """Who is stopped in a host function keeps nobody's code in the server."""
     with mps.Service() as service:
