@@ -40,7 +40,7 @@ struct allocation {
 struct mapping {
 	uint64_t address, size;
 	struct allocation *allocation;
-	uint32_t access; /* CUmemAccess_flags */
+	uint64_t readers; /* the GPUs with access, by their ordinals */
 	bool is_going;
 	struct fence fence; /* of one that is going */
 };
@@ -94,7 +94,7 @@ bool virtual_has(const struct session *session, uint64_t address, uint64_t size)
 		const struct mapping *mapping = &region->mappings[i];
 
 		if (i == region->n || mapping->address > address || mapping->is_going ||
-			mapping->access == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			mapping->readers == 0)
 			return false;
 		address = mapping->address + mapping->size;
 	}
@@ -414,12 +414,16 @@ CUresult do_allocation_access(
 		.flags = (CUmemAccess_flags)flags,
 	};
 	session->n_freed += flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
-	for (uint32_t i = first; i < end && result == CUDA_SUCCESS; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		struct mapping *mapping = &region->mappings[i];
 
 		result = cuda.cuMemSetAccess(mapping->address, mapping->size, &access, 1);
-		if (result == CUDA_SUCCESS)
-			mapping->access = flags;
+		if (result != CUDA_SUCCESS)
+			break;
+		if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			mapping->readers &= ~(1ull << gpu->ordinal);
+		else
+			mapping->readers |= 1ull << gpu->ordinal;
 	}
 	return result;
 }

@@ -215,6 +215,11 @@ static void run_mapped(void)
 	run_fill(1, (unsigned *)both, 70);
 	CHECK(cudaSetDevice(0));
 	check((unsigned *)alone, 70, 1, __LINE__);
+	/* What one has no more the other still has. */
+	access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	DRIVER(CUDA_SUCCESS, cuMemSetAccess, both, size, &access[1], 1);
+	check_access(both, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE, __LINE__);
+	check((unsigned *)both, 70, 1, __LINE__);
 	DRIVER(CUDA_SUCCESS, cuMemUnmap, both, size);
 	DRIVER(CUDA_SUCCESS, cuMemUnmap, alone, size);
 	DRIVER(CUDA_SUCCESS, cuMemRelease, handle);
