@@ -173,12 +173,12 @@ static CUresult kernel_check(struct session *session, const struct graph *graph,
 	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
 	uint32_t shared_bytes, const struct kernel_place **ret_found)
 {
-	CUresult result = kernel_ready(session, kernel, graph->place, ret_found);
+	CUresult result = kernel_find(session, kernel, graph->place, ret_found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	return launch_shape_ok(&graph->place->device->facts, *ret_found, grid, block, shared_bytes)
-		       ? CUDA_SUCCESS
+		       ? kernel_ready(session, kernel, graph->place, *ret_found)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -118,18 +118,11 @@ CUresult kernel_find(struct session *session, struct kernel *kernel, const struc
 	return CUDA_SUCCESS;
 }
 
-CUresult kernel_ready(struct session *session, struct kernel *kernel, const struct place *place,
-	const struct kernel_place **ret_found)
+CUresult kernel_make_room(struct session *session, struct kernel *kernel, const struct place *place)
 {
 	struct kernel_place *found = &kernel->places[place->device->ordinal];
-	CUresult result;
+	CUresult result = limit_cover_local(session, place->device, found->local_bytes);
 
-	*ret_found = found;
-	if (likely(found->is_ready))
-		return CUDA_SUCCESS;
-	result = kernel_find(session, kernel, place, ret_found);
-	if (result == CUDA_SUCCESS)
-		result = limit_cover_local(session, place->device, found->local_bytes);
 	found->is_ready = result == CUDA_SUCCESS;
 	return result;
 }

@@ -20,7 +20,7 @@ struct kernel_place {
 	uint32_t threads_max; /* a block */
 	uint32_t dynamic_shared_max;
 	uint32_t local_bytes; /* a thread */
-	bool is_ready;        /* kernel_ready() was successful */
+	bool is_ready;        /* kernel_make_room() was successful */
 };
 
 struct kernel {
@@ -38,9 +38,15 @@ struct kernel {
 CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
 	const struct kernel_place **ret_found);
 
-/* The same before a launch, for which the GPU may need more local memory. */
-CUresult kernel_ready(struct session *session, struct kernel *kernel, const struct place *place,
-	const struct kernel_place **ret_found);
+/* Has the GPU get local memory for a kernel that was found there, before its first launch. */
+CUresult kernel_make_room(
+	struct session *session, struct kernel *kernel, const struct place *place);
+
+static inline CUresult kernel_ready(struct session *session, struct kernel *kernel,
+	const struct place *place, const struct kernel_place *found)
+{
+	return likely(found->is_ready) ? CUDA_SUCCESS : kernel_make_room(session, kernel, place);
+}
 
 /*
  * Where each parameter lies in `params', for what takes them one by one. There

@@ -49,13 +49,16 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		train_leave(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = kernel_ready(session, kernel, stream->place, &found);
+		result = kernel_find(session, kernel, stream->place, &found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(params_size < kernel->param_bytes) ||
 		unlikely(!launch_shape_ok(
 			&stream->place->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
+	result = kernel_ready(session, kernel, stream->place, found);
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
 	if (unlikely(kernel->prints))
 		text_begin(session);
 	car.function = found->function;
@@ -122,12 +125,12 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 	CUresult result = stream_begin(session, stream, &config->hStream);
 
 	if (result == CUDA_SUCCESS)
-		result = kernel_ready(session, kernel, stream->place, ret_found);
+		result = kernel_find(session, kernel, stream->place, ret_found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return launch_shape_ok(&stream->place->device->facts, *ret_found, grid, block,
 		       config->sharedMemBytes)
-		       ? CUDA_SUCCESS
+		       ? kernel_ready(session, kernel, stream->place, *ret_found)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -94,14 +94,20 @@ static CUresult set_stack(struct session *session, struct device *device, uint64
 	return result;
 }
 
+/* Whether the driver was asked for so much a moment ago, in vain. Under the lock. */
+static bool is_refused(const struct device *device, uint64_t bytes)
+{
+	return device->stack_refused && bytes >= device->stack_refused &&
+	       now_s() - device->stack_refused_s < REFUSED_S;
+}
+
 /* The driver waits for all that is on the GPU, however long. */
 static CUresult raise_stack(struct session *session, struct device *device, uint64_t value)
 {
 	uint64_t power = power_above(value);
 	CUresult result;
 
-	if (device->stack_refused && (!power || power >= device->stack_refused) &&
-		now_s() - device->stack_refused_s < REFUSED_S)
+	if (is_refused(device, power ? power : UINT64_MAX))
 		return device->stack_refusal;
 	if (!standing_call_begin(session, STANDING_WAIT_MS)) {
 		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes: not while "
@@ -122,17 +128,33 @@ static uint64_t step_above(uint64_t value)
 	return (value + step - 1) / step * step;
 }
 
+/* Under the lock. */
+static bool is_covered(const struct device *device, uint64_t bytes)
+{
+	return bytes <=
+	       MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]);
+}
+
 /* Under the lock, and while nobody stands. */
 static CUresult cover(struct session *session, struct device *device, uint64_t bytes)
 {
+	uint64_t most = step_above(bytes);
 	CUresult result;
 
-	if (bytes <= MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]))
+	if (is_covered(device, bytes))
 		return CUDA_SUCCESS;
-	result = set_limit(session, device, CU_LIMIT_STACK_SIZE, step_above(bytes));
-	if (result == CUDA_SUCCESS || result_is_fault(result))
-		return result;
-	return set_limit(session, device, CU_LIMIT_STACK_SIZE, bytes);
+	if (is_refused(device, bytes))
+		return device->stack_refusal;
+	result = is_refused(device, most) ? device->stack_refusal
+					  : set_limit(session, device, CU_LIMIT_STACK_SIZE, most);
+	if (result != CUDA_SUCCESS && !result_is_fault(result))
+		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, bytes);
+	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
+		device->stack_refused = bytes;
+		device->stack_refusal = result;
+		device->stack_refused_s = now_s();
+	}
+	return result;
 }
 
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
@@ -141,6 +163,13 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
 		return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	result = is_covered(device, bytes)   ? CUDA_SUCCESS
+		 : is_refused(device, bytes) ? device->stack_refusal
+					     : CUDA_ERROR_NOT_READY;
+	pthread_mutex_unlock(&lock);
+	if (result != CUDA_ERROR_NOT_READY)
+		return result;
 	if (!standing_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	pthread_mutex_lock(&lock);

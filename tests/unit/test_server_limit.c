@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../../server/device.h"
+#include "../../server/limit.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "send.h"
@@ -93,6 +94,35 @@ static void test_little_room(void **state)
 	assert_int_equal(fake_calls.limits_set - before, 4);
 }
 
+/* What a kernel has of its own is a stack too; what was refused is not asked for at each launch. */
+static void test_local(void **state)
+{
+	struct device *device = device_get(0);
+	struct session *session = harness.session;
+	unsigned before = fake_calls.limits_set;
+	uint32_t had = (uint32_t)stack(), more = had + 1;
+
+	(void)state;
+	assert_int_equal(limit_cover_local(session, device, had), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 0);
+	assert_int_equal(limit_cover_local(session, device, more), CUDA_SUCCESS);
+	assert_true(stack() >= more && stack() < had + had / 4);
+	assert_int_equal(fake_calls.limits_set - before, 1);
+	assert_int_equal(limit_cover_local(session, device, more), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 1);
+
+	fake_switches.stack_max = stack();
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(
+			limit_cover_local(session, device, 4 * more), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(fake_calls.limits_set - before, 3);
+	}
+	fake_switches.stack_max = 0;
+	device->stack_refused_s -= 10;
+	assert_int_equal(limit_cover_local(session, device, 4 * more), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 4);
+}
+
 /* The others hold up nobody, and are memory: as they were asked for. */
 static void test_heap(void **state)
 {
@@ -110,6 +140,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_small_steps, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_little_room, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_local, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_heap, open_session, close_session),
 	};
 
