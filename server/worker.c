@@ -136,6 +136,7 @@ static void rest(struct session *session, int *nap_ms)
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
 		!session->owes_marks && session->n_going == 0 && session->n_closing == 0 &&
 		!session->aliases.going) {
+		session_tell_busy(session, false);
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}

@@ -4,11 +4,12 @@
 """Memory that is mapped, pooled or shared goes back with the last who has it."""
 
 import random
+import sys
 import time
 
 import harness
 import mps
-from harness import equal
+from harness import equal, wait_for
 from test_kill import same, settle
 
 
@@ -92,6 +93,43 @@ def test_files_cut_short():
 def test_kill_ipc():
     killed("ipc_memory")
     killed("ipc_event")
+
+
+SLEEPER = """
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so.1")
+def must(name, *arguments):
+    result = getattr(cuda, name)(*arguments)
+    assert result == 0, (name, result)
+context, handle, at = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_uint64()
+prop, access = (ctypes.c_int * 8)(1, 0, 1, 0), (ctypes.c_int * 3)(1, 0, 3)
+size, zero = ctypes.c_size_t(2 << 20), ctypes.c_uint64(0)
+must("cuInit", 0)
+must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+must("cuCtxSetCurrent", context)
+must("cuMemCreate", ctypes.byref(handle), size, prop, zero)
+must("cuMemAddressReserve", ctypes.byref(at), size, zero, zero, zero)
+must("cuMemMap", at, size, zero, handle, ctypes.c_uint64(0))
+must("cuMemSetAccess", at, size, access, ctypes.c_size_t(1))
+for _ in range(20):
+    must("cuMemsetD8_v2", at, 1, size)
+    must("cuCtxSynchronize")
+must("cuMemUnmap", at, size)
+print("idle", flush=True)
+time.sleep(60)
+"""
+
+
+def test_sleeper():
+    """A program that sleeps after giving back memory keeps nobody's code in the server."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        server = service.server()
+        process = service.popen(sys.executable, "-c", SLEEPER)
+        equal(process.stdout.readline(), "idle\n")
+        service.run_ok("disturb", "load")
+        wait_for("its code to be gone", lambda: service.stats(server)["libraries"] == 0, 10)
+        process.kill()
 
 
 if __name__ == "__main__":
