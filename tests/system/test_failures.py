@@ -48,7 +48,7 @@ def test_server_stopped():
             wait_for("the client", lambda waits=waits: waits.pid in service.clients(server))
             os.kill(server, signal.SIGSTOP)
             service.wait_for_log("Server %d was stopped by signal 19" % server, "control")
-            time.sleep(1)
+            time.sleep(0.5)
             os.kill(server, signal.SIGCONT)
             equal(service.finish(waits)[:2], (0, "process1: ok\n"))
         contains(service.control_log(), "Server %d goes on" % server)
