@@ -24,7 +24,10 @@ static uint64_t last_serial; /* atomic */
 
 struct green *green_find(CUgreenCtx handle)
 {
-	return slab_find(&greens, handle);
+	struct green *green = slab_find(&greens, handle);
+
+	/* None as long as another thread makes it. */
+	return green && __atomic_load_n(&green->context, __ATOMIC_ACQUIRE) ? green : NULL;
 }
 
 struct green *green_find_serial(uint32_t id, uint64_t serial)
@@ -70,17 +73,18 @@ void greens_end_context(struct context *context)
 static CUresult green_fill(struct green *green, struct context *home, CUdevice ordinal)
 {
 	CUresult result;
+	struct context *context = context_new(home->device, ordinal, false);
 
-	green->context = context_new(home->device, ordinal, false);
-	if (!green->context) {
+	if (!context) {
 		(void)send_green_destroy(green_id(green));
 		slab_give(&greens, green);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	green->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
-	green->context->home = home;
-	green->context->green = green;
-	__atomic_store_n(&green->context->is_active, 1, __ATOMIC_RELEASE);
+	context->home = home;
+	context->green = green;
+	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&green->context, context, __ATOMIC_RELEASE);
 	result = stream_new_green(green->context, 0, &green->null);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
@@ -131,7 +135,7 @@ CUresult local_cuGreenCtxDestroy(CUgreenCtx hCtx)
 	struct green *green = green_find(hCtx);
 	CUdevice device;
 
-	if (!green || !green->context)
+	if (!green)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	device = green->context->ordinal;
 	green_end(green);
@@ -152,15 +156,17 @@ CUresult local_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 
 CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 {
-	const struct green *green = greenCtx        ? green_find(greenCtx)
-				    : context_green ? context_green->green
-						    : NULL;
+	const struct green *green = green_find(greenCtx);
+	const struct context *context = green ? green->context : greenCtx ? NULL : context_green;
 
 	if (!greenCtxId)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!green)
+	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	*greenCtxId = green->context->id;
+	/* The place of one that is current and has gone may be another's. */
+	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	*greenCtxId = context->id;
 	return CUDA_SUCCESS;
 }
 

@@ -190,6 +190,11 @@ def test_trace_for_viewers():
         assert max(event["ts"] for event in events) - first < 120e6, "clocks differ"
 
 
+def test_green_contexts_that_end():
+    with mps.Service() as service:
+        service.run_ok("green_ends")
+
+
 def test_fork_and_exec():
     with mps.Service() as service:
         service.run_ok("forker")
