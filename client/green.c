@@ -59,13 +59,19 @@ static void green_end(struct green *green)
 	slab_give(&greens, green);
 }
 
+/* What each of them has retained goes with it: nobody can destroy it any more. */
 void greens_end_context(struct context *context)
 {
 	for (unsigned i = 0; i < greens.n_ever; i++) {
-		struct green *green = slab_find(&greens, greens.base + i * sizeof(*green));
+		struct green *green = green_find((CUgreenCtx)(greens.base + i * sizeof(*green)));
 
-		if (green && green->context && green->context->home == context)
-			green_end(green);
+		if (!green || green->context->home != context)
+			continue;
+		green_end(green);
+		pthread_mutex_lock(&context->lock);
+		if (context->n_retained > 0)
+			context->n_retained--;
+		pthread_mutex_unlock(&context->lock);
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Green contexts that end while they are current: what is still said of them.
+ * Green contexts that end while they are current, and with the primary context:
+ * what is still said of them, and what they still hold.
  * Runs: for a test of its own
  */
 
@@ -69,6 +70,36 @@ static void number_of_none(void)
 	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuGreenCtxGetId(NULL, &id));
 }
 
+static int is_active(void)
+{
+	unsigned flags;
+	int active = -1;
+
+	CHECK(cuDevicePrimaryCtxGetState(device, &flags, &active));
+	return active;
+}
+
+/* A reset ends them, and with them what they have retained. */
+static void reset(void)
+{
+	CUcontext context = NULL;
+	CUgreenCtx greens[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		greens[i] = make();
+	CHECK(cuGreenCtxDestroy(greens[2]));
+	CHECK(cuDevicePrimaryCtxReset(device));
+	MUST(!is_active());
+	for (unsigned i = 0; i < 3; i++)
+		EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuGreenCtxDestroy(greens[i]));
+	/* Ours of main() is left. */
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuDevicePrimaryCtxRelease(device));
+	MUST(is_active());
+	CHECK(cuGreenCtxDestroy(make()));
+	MUST(is_active());
+}
+
 int main(void)
 {
 	CUcontext context = NULL;
@@ -78,7 +109,10 @@ int main(void)
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(cuCtxSetCurrent(context));
 	number_of_none();
+	reset();
 	CHECK(cuDevicePrimaryCtxRelease(device));
+	MUST(!is_active());
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(device));
 	printf(NAME ": ok\n");
 	return 0;
 }
