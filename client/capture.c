@@ -374,7 +374,8 @@ CUresult capture_check_event(struct event *event)
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-CUresult capture_check_device(unsigned device)
+/* NULL as a context: all of the GPU. */
+static CUresult check_all(unsigned device, const struct context *context)
 {
 	CUresult result = CUDA_SUCCESS;
 	unsigned n = streams_ever();
@@ -383,12 +384,26 @@ CUresult capture_check_device(unsigned device)
 		return CUDA_SUCCESS;
 	GRAPHS_LOCKED;
 	for (unsigned i = DEVICES_MAX; i < n; i++) {
-		if (!streams[i].capture || streams[i].device != device)
+		struct stream *stream = &streams[i];
+
+		if (!stream->capture || stream->device != device)
 			continue;
-		streams[i].capture->recording->is_invalid = true;
+		if (context && context != (context->home ? stream->green : stream->context))
+			continue;
+		stream->capture->recording->is_invalid = true;
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	return result;
+}
+
+CUresult capture_check_device(unsigned device)
+{
+	return check_all(device, NULL);
+}
+
+CUresult capture_check_context(const struct context *context)
+{
+	return check_all(context->device->index, context);
 }
 
 static bool is_in_the_way(const struct recording *recording)

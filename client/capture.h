@@ -67,11 +67,12 @@ CUresult capture_forbid(struct stream *stream);
 
 /*
  * Before waiting for a stream or asking how far it is, for an event, or for all
- * of a GPU: what captures has not even begun.
+ * of a GPU or of a context: what captures has not even begun.
  */
 CUresult capture_check_wait(struct stream *stream);
 CUresult capture_check_event(struct event *event);
 CUresult capture_check_device(unsigned device);
+CUresult capture_check_context(const struct context *context);
 
 /* Before what may be unsafe beside a capture, like an allocation. */
 CUresult capture_check_unsafe(void);

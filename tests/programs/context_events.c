@@ -120,6 +120,25 @@ static void held(CUcontext context, CUstream a, CUstream b, uint32_t *words)
 	CHECK(cuStreamDestroy(c));
 }
 
+/* What captures in one context is none of another's business. */
+static void beside_capture(CUcontext context, CUstream stream, CUdevice device)
+{
+	CUcontext other = NULL;
+	CUevent event;
+	CUgraph graph = NULL;
+
+	CHECK(cuCtxCreate(&other, NULL, 0, device));
+	event = event_new();
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuCtxRecordEvent(other, event));
+	CHECK(cuCtxWaitEvent(other, event));
+	CHECK(cuStreamEndCapture(stream, &graph));
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuCtxDestroy(other));
+	CHECK(cuCtxSetCurrent(context));
+}
+
 static void errors(CUcontext context, CUstream stream)
 {
 	CUevent event = event_new();
@@ -160,6 +179,7 @@ int main(void)
 	recorded(context, a, b, memory);
 	for (unsigned i = 0; i < 20; i++)
 		held(context, a, b, pinned + 64);
+	beside_capture(context, a, device);
 	errors(context, a);
 	recorded(context, b, a, memory);
 	CHECK(cuStreamDestroy(a));

@@ -304,6 +304,26 @@ static void events(CUdevResource parts[2])
 	CHECK(cuGreenCtxDestroy(b));
 }
 
+/* What the primary context captures is not a part's. */
+static void beside_capture(CUdevResource *part)
+{
+	CUgreenCtx green = make(part, 1);
+	CUevent event = NULL;
+	CUstream stream = NULL;
+	CUgraph graph = NULL;
+
+	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuGreenCtxRecordEvent(green, event));
+	CHECK(cuGreenCtxWaitEvent(green, event));
+	CHECK(cuStreamEndCapture(stream, &graph));
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuStreamDestroy(stream));
+	CHECK(cuEventDestroy(event));
+	CHECK(cuGreenCtxDestroy(green));
+}
+
 /* What a part that is destroyed has begun is the primary context's to wait for. */
 static void left_behind(CUdevResource *part)
 {
@@ -389,6 +409,7 @@ int main(void)
 	together(parts);
 	current(&parts[1]);
 	events(parts);
+	beside_capture(&parts[0]);
 	left_behind(&parts[0]);
 	errors(parts);
 	for (unsigned i = 0; i < 30; i++)
