@@ -55,6 +55,18 @@ static bool names_no_place(CUmem_advise advice)
 	       advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 }
 
+/* Who accesses memory is a GPU or the host, not a part of its memory. */
+static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
+{
+	if (names_no_place(advice))
+		return CUDA_SUCCESS;
+	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
+		place->type != CU_MEM_LOCATION_TYPE_DEVICE &&
+		place->type != CU_MEM_LOCATION_TYPE_HOST)
+		return CUDA_ERROR_INVALID_VALUE;
+	return check_place(place);
+}
+
 CUresult local_cuMemAdvise_v2(
 	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
 {
@@ -65,8 +77,7 @@ CUresult local_cuMemAdvise_v2(
 		return result;
 	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!names_no_place(advice))
-		result = check_place(&location);
+	result = check_advised(advice, &location);
 	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, advice, location) : result;
 }
 

@@ -164,6 +164,8 @@ static void errors(CUdeviceptr memory, CUdeviceptr plain, CUstream stream)
 {
 	CUmemLocation place = gpu(0);
 	size_t size = PART, first = 1;
+	CUmemLocation nodes[2] = {{.type = CU_MEM_LOCATION_TYPE_HOST_NUMA},
+		{.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}};
 	long long wide;
 	int value;
 
@@ -183,6 +185,18 @@ static void errors(CUdeviceptr memory, CUdeviceptr plain, CUstream stream)
 	expect(cuMemPrefetchBatchAsync(&memory, &size, 1, &place, &first, 1, 1, stream) ==
 			CUDA_ERROR_INVALID_VALUE,
 		"there are no flags");
+	for (unsigned i = 0; i < 2; i++) {
+		expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_ACCESSED_BY, nodes[i]) ==
+				CUDA_ERROR_INVALID_VALUE,
+			"memory of the host accesses nothing");
+		expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_UNSET_ACCESSED_BY, nodes[i]) ==
+				CUDA_ERROR_INVALID_VALUE,
+			"nor does it stop");
+	}
+	CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_ACCESSED_BY, host()));
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, memory, PART) == CU_DEVICE_CPU,
+		"the host accesses it");
+	CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_UNSET_ACCESSED_BY, host()));
 	CHECK(cuStreamSynchronize(stream));
 }
 
