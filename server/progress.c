@@ -61,13 +61,14 @@ void progress_settle_all(struct session *session)
 			progress_settle(session, &session->places[i]->null);
 }
 
-CUresult do_watch(struct session *session, struct stream *stream, uint64_t value)
+CUresult do_watch(struct session *session, uint32_t id, uint64_t value)
 {
-	uint64_t *word = &session->page->timeline[stream->id];
+	struct stream *stream = session_stream(session, id);
+	uint64_t *word = &session->page->timeline[id];
 	CUstream real;
 	CUresult result;
 
-	if (shm_load64((__shm uint64_t *)(uintptr_t)word) >= value ||
+	if (!stream || shm_load64((__shm uint64_t *)(uintptr_t)word) >= value ||
 		stream_is_idle(session, stream)) {
 		shm_wake((__shm uint32_t *)(uintptr_t)word);
 		return CUDA_SUCCESS;
