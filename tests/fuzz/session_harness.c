@@ -83,13 +83,15 @@ void harness_open(bool with_worker)
 	must(!with_worker || session_start(harness.session) == 0, "no worker");
 }
 
-/* Libraries, arrays and textures go when everybody is idle, on a thread of their own. */
+/* Libraries, arrays, textures and graphs go when everybody is idle, on a thread of their own. */
 static void wait_for_deferred(void)
 {
 	for (int i = 0; i < PATIENCE_MS * 10; i++) {
 		struct fake_counts now = fake_counts_now();
 
-		if (now.libraries + now.arrays + now.textures + now.greens == 0)
+		if (now.libraries + now.arrays + now.textures + now.greens + now.execs +
+				now.graphs ==
+			0)
 			return;
 		nap();
 	}
