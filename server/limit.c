@@ -128,25 +128,27 @@ static uint64_t step_above(uint64_t value)
 	return (value + step - 1) / step * step;
 }
 
-/* Under the lock. */
-static bool is_covered(const struct device *device, uint64_t bytes)
+/* What is known without asking the driver; CUDA_ERROR_NOT_READY: nothing. Under the lock. */
+static CUresult known(const struct device *device, uint64_t bytes)
 {
-	return bytes <=
-	       MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]);
+	uint64_t stack =
+		MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]);
+
+	if (bytes <= stack)
+		return CUDA_SUCCESS;
+	return is_refused(device, bytes) ? device->stack_refusal : CUDA_ERROR_NOT_READY;
 }
 
-/* Under the lock, and while nobody stands. */
+/* While nobody stands. Under the lock. */
 static CUresult cover(struct session *session, struct device *device, uint64_t bytes)
 {
 	uint64_t most = step_above(bytes);
-	CUresult result;
+	CUresult result = known(device, bytes);
 
-	if (is_covered(device, bytes))
-		return CUDA_SUCCESS;
-	if (is_refused(device, bytes))
-		return device->stack_refusal;
-	result = is_refused(device, most) ? device->stack_refusal
-					  : set_limit(session, device, CU_LIMIT_STACK_SIZE, most);
+	if (result != CUDA_ERROR_NOT_READY)
+		return result;
+	if (!is_refused(device, most))
+		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, most);
 	if (result != CUDA_SUCCESS && !result_is_fault(result))
 		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, bytes);
 	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
@@ -164,9 +166,7 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
-	result = is_covered(device, bytes)   ? CUDA_SUCCESS
-		 : is_refused(device, bytes) ? device->stack_refusal
-					     : CUDA_ERROR_NOT_READY;
+	result = known(device, bytes);
 	pthread_mutex_unlock(&lock);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
