@@ -56,6 +56,16 @@ def programs(*kinds):
     return tuple(found)
 
 
+def programs_that(pattern):
+    """Names of the example programs whose sources have something like that."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "programs", "*.c*"))):
+        with open(path, encoding="utf-8") as file:
+            if re.search(pattern, file.read()):
+                found.append(os.path.splitext(os.path.basename(path))[0])
+    return tuple(found)
+
+
 # Programs that end by themselves, and with the words `NAME: ok'.
 PROGRAMS = programs(EVERYWHERE, "alone")
 # ... of them, those that measure what is everybody's, so that a second one is noticed.
