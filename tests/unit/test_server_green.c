@@ -10,31 +10,11 @@
 
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
+#include "open_session.h"
 #include "send.h"
 
 #define GPU WIRE_GREENS_MAX
 #define REST WIRE_SM_GROUPS_MAX
-
-static int open_session(void **state)
-{
-	uint64_t heap, heap_size, granularity, limits[16];
-	int32_t least, greatest;
-
-	(void)state;
-	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
-	harness_open(false);
-	return send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) ==
-			       CUDA_SUCCESS
-		       ? 0
-		       : -1;
-}
-
-static int close_session(void **state)
-{
-	(void)state;
-	harness_close();
-	return 0;
-}
 
 static CUresult make(uint32_t green, uint32_t of, const uint32_t *parts, uint32_t n)
 {

@@ -12,30 +12,10 @@
 #include "../../server/limit.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
+#include "open_session.h"
 #include "send.h"
 
 #define KIB ((uint64_t)1 << 10)
-
-static int open_session(void **state)
-{
-	uint64_t heap, heap_size, granularity, limits[16];
-	int32_t least, greatest;
-
-	(void)state;
-	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
-	harness_open(false);
-	return send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) ==
-			       CUDA_SUCCESS
-		       ? 0
-		       : -1;
-}
-
-static int close_session(void **state)
-{
-	(void)state;
-	harness_close();
-	return 0;
-}
 
 static CUresult raise_stack(uint64_t value)
 {
