@@ -119,12 +119,12 @@ example = $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(patsubst \
 EXAMPLES := $(call example,$(filter-out $(GPU_ONLY) $(if $(MPI),,$(MPI_ONLY)),$(wildcard tests/programs/*.cu tests/programs/*.c)))
 built_with = $(shell sed -n 's/^ \* Builds with: //p' $(1))
 
-$(BUILD)/bin/examples/%: tests/programs/%.cu tests/programs/program.h $(wildcard tests/programs/parts/*)
+$(BUILD)/bin/examples/%: tests/programs/%.cu $(wildcard tests/programs/*.h tests/programs/parts/*)
 	@mkdir -p $(@D)
 	$(NVCC) -o $@ $< $(call built_with,$<) $(if $(filter $<,$(MPI_ONLY)),$(MPI))
 
 # Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
-$(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1
+$(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/*.h)
 	@mkdir -p $(@D)
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
 		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)

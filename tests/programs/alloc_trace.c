@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define NAME "alloc_trace"
-#define CHECK(call) check((call), #call, __LINE__)
+#include "driver_program.h"
 
 enum {
 	EVENTS_MAX = 1 << 16
@@ -39,17 +39,6 @@ static struct block blocks[EVENTS_MAX];
 static unsigned n_events, n_blocks;
 static size_t live;
 static CUstream stream; /* NULL: cuMemAlloc() */
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
 
 static void fail(const char *what, unsigned long number)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define NAME "copy_batches"
-#define CHECK(call) check((call), #call, __LINE__)
+#include "driver_program.h"
 
 enum {
 	SIZE = 1 << 20,
@@ -22,25 +22,6 @@ enum {
 	HEIGHT = 17,
 	DEPTH = 5,
 };
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
-
-static void expect(int is_so, const char *what)
-{
-	if (is_so)
-		return;
-	printf(NAME ": not so: %s\n", what);
-	exit(1);
-}
 
 static void fill(uint8_t *bytes, size_t n, unsigned seed)
 {

@@ -14,26 +14,7 @@
 #include <string.h>
 
 #define NAME "diagnostics"
-#define CHECK(call) check((call), #call, __LINE__)
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
-
-static void expect(int is_so, const char *what)
-{
-	if (is_so)
-		return;
-	printf(NAME ": not so: %s\n", what);
-	exit(1);
-}
+#include "driver_program.h"
 
 static bool ask(CUcoredumpSettings which, bool is_global)
 {

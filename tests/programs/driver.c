@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define NAME "driver"
-#define CHECK(call) check((call), #call, __LINE__)
+#include "driver_program.h"
 
 enum {
 	COUNT = 10000
@@ -44,17 +44,6 @@ static const char image[] =
 	"done:\n"
 	"	ret;\n"
 	"}\n";
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
 
 /* Sets data to 0, 1, 2, ..., runs `function' over it and compares. */
 static void run(CUfunction function, CUdeviceptr data, CUstream stream, unsigned add)

@@ -16,18 +16,7 @@
 #include <string.h>
 
 #define NAME "large_image"
-#define CHECK(call) check((call), #call, __LINE__)
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
+#include "driver_program.h"
 
 /* PTX of one kernel behind comments that fill `size' bytes. */
 static char *image_make(size_t size, int number)

@@ -11,29 +11,10 @@
 #include <stdlib.h>
 
 #define NAME "managed_ranges"
-#define CHECK(call) check((call), #call, __LINE__)
+#include "driver_program.h"
 
 /* A part; the driver keeps advice of pages no larger than this. */
 #define PART ((size_t)2 << 20)
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
-
-static void expect(int is_so, const char *what)
-{
-	if (is_so)
-		return;
-	printf(NAME ": not so: %s\n", what);
-	exit(1);
-}
 
 static int ask(CUmem_range_attribute attribute, CUdeviceptr address, size_t size)
 {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define NAME "stuck"
-#define CHECK(call) check((call), #call, __LINE__)
+#include "driver_program.h"
 
 enum {
 	STREAMS = 8,
@@ -35,17 +35,6 @@ static const char image[] = ".version 7.0\n"
 			    "{\n"
 			    "	ret;\n"
 			    "}\n";
-
-static void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
 
 static void say_running(void)
 {

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DRIVER_PROGRAM_H
+#define DRIVER_PROGRAM_H
+
+/*
+ * The checks of programs in the driver's API. Each defines NAME first, which
+ * begins all that it says.
+ */
+
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(call) check((call), #call, __LINE__)
+
+static inline void check(CUresult result, const char *what, int line)
+{
+	const char *name = "?";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorName(result, &name);
+	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
+	exit(1);
+}
+
+static inline void expect(int is_so, const char *what)
+{
+	if (is_so)
+		return;
+	printf(NAME ": not so: %s\n", what);
+	exit(1);
+}
+
+#endif
