@@ -27,8 +27,6 @@
 #define SLOT (1ull << SLOT_SHIFT)
 /* Each is a mapping of this process, which the kernel counts: 65 530 by default, for all. */
 #define ALIASES_MAX 1024
-/* Tries of other units when the addresses are in use. */
-#define RUN_TRIES 16
 #define PAGE_MAX (1ull << 30)
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -111,7 +109,7 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 	const struct owner owner = {session->id, OWNER_HOST};
 	uint32_t from = 0;
 
-	for (int i = 0; i < RUN_TRIES; i++) {
+	for (int i = 0; i < OWNER_TRIES; i++) {
 		int unit = owner_take(owner, from, run->n_units);
 
 		if (unit < 0)
@@ -121,7 +119,7 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 		if (reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
 			return true;
 		owner_give_back(run->unit, run->n_units);
-		from = run->unit + run->n_units;
+		from = owner_step(run->unit, run->n_units, i);
 	}
 	return false;
 }

@@ -9,13 +9,12 @@
 
 #include <string.h>
 
+#include "addresses.h"
 #include "arena.h"
 #include "bits.h"
 #include "ipc.h"
+#include "log.h"
 #include "owner.h"
-
-/* Tries of other units when the wanted addresses are in use by the driver itself. */
-#define RESERVE_TRIES 16
 
 struct chunk {
 	struct chunk *next; /* arena::shared or arena::spare */
@@ -31,25 +30,19 @@ struct chunk {
 
 static CUresult device_claim(struct arena *arena)
 {
-	CUdeviceptr got = 0;
-	CUresult result = cuda.cuMemAddressReserve(&got, arena->size, 0, arena->base, 0);
-
-	if (result != CUDA_SUCCESS || got == arena->base)
-		return result;
-	cuda.cuMemAddressFree(got, arena->size);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return addresses_claim(arena->base, arena->size);
 }
 
 static void device_disclaim(struct arena *arena, bool is_lost)
 {
 	if (!is_lost)
-		cuda.cuMemAddressFree(arena->base, arena->size);
+		addresses_free(arena->base, arena->size);
 }
 
 /* Takes units whose addresses the driver gives us. */
 static CUresult reserve(struct arena *arena, struct owner owner, uint32_t from)
 {
-	for (int i = 0; i < RESERVE_TRIES; i++) {
+	for (int i = 0; i < OWNER_TRIES; i++) {
 		int unit = owner_take(owner, from, arena->n_units);
 		CUresult result;
 
@@ -63,8 +56,10 @@ static CUresult reserve(struct arena *arena, struct owner owner, uint32_t from)
 		owner_give_back(arena->unit, arena->n_units);
 		if (result_is_fault(result))
 			return result;
-		from = arena->unit + arena->n_units;
+		from = owner_step(arena->unit, arena->n_units, i);
 	}
+	log_line("No addresses for %llu MiB in %d attempts", (unsigned long long)arena->size >> 20,
+		OWNER_TRIES);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -126,24 +121,17 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
 	chunk_free(chunk);
 }
 
-CUresult chunk_admit(uint64_t address, uint64_t size, const struct device *device)
-{
-	const CUmemAccessDesc access = {
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device->handle},
-		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-	};
-
-	return cuda.cuMemSetAccess(address, size, &access, 1);
-}
-
 /* For its own GPU, and the others. */
 static CUresult admit_all(const struct arena *arena, uint64_t address, uint64_t size)
 {
-	CUresult result = chunk_admit(address, size, arena->device);
+	CUresult result = addresses_admit(
+		address, size, arena->device->handle, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 	for (uint64_t others = arena->others; others && result == CUDA_SUCCESS;
 		others &= others - 1)
-		result = chunk_admit(address, size, device_get((uint32_t)__builtin_ctzll(others)));
+		result = addresses_admit(address, size,
+			device_get((uint32_t)__builtin_ctzll(others))->handle,
+			CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	return result;
 }
 
@@ -155,7 +143,8 @@ CUresult arena_admit(struct arena *arena, const struct device *device)
 		const struct chunk *chunk = arena->chunk_of[i];
 
 		if (chunk && page_of(arena, chunk->address) == i)
-			result = chunk_admit(chunk->address, chunk->size, device);
+			result = addresses_admit(chunk->address, chunk->size, device->handle,
+				CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
 	if (result == CUDA_SUCCESS)
 		arena->others |= 1ull << device->ordinal;
@@ -171,11 +160,11 @@ static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cuda.cuMemMap(address, size, 0, handle, 0);
+	result = addresses_map(address, size, handle);
 	if (result == CUDA_SUCCESS) {
 		result = admit_all(arena, address, size);
 		if (result != CUDA_SUCCESS)
-			cuda.cuMemUnmap(address, size);
+			addresses_unmap(address, size);
 	}
 	if (result != CUDA_SUCCESS)
 		cuda.cuMemRelease(handle);
@@ -187,7 +176,7 @@ static void device_unback(
 	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
 {
 	(void)arena;
-	cuda.cuMemUnmap(address, size);
+	addresses_unmap(address, size);
 	cuda.cuMemRelease(handle);
 }
 

@@ -79,9 +79,6 @@ void arena_trim(struct arena *arena);
 /* Work of `device' may touch all of it from now on. */
 CUresult arena_admit(struct arena *arena, const struct device *device);
 
-/* Work of `device' may touch a chunk of whatever arena. */
-CUresult chunk_admit(uint64_t address, uint64_t size, const struct device *device);
-
 /* Its session has ended: gives back what no other has open. Only arena_fini() may follow. */
 void arena_end_unshared(struct arena *arena);
 

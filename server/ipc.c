@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "addresses.h"
 #include "event.h"
 #include "fault.h"
 #include "fence.h"
@@ -299,7 +300,8 @@ static CUresult share_admit(const struct share *share, const struct device *devi
 	const struct device *own = device_get(share->device);
 
 	return device != own && device_reaches(device, own)
-		       ? chunk_admit(share->chunk, share->chunk_size, device)
+		       ? addresses_admit(share->chunk, share->chunk_size, device->handle,
+				 CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		       : CUDA_SUCCESS;
 }
 

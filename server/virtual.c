@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "addresses.h"
 #include "fence.h"
+#include "log.h"
 #include "memory.h"
 #include "receive.h"
 #include "session.h"
@@ -20,8 +22,6 @@
 
 /* Of one session: a quarter of the space. */
 #define REGION_UNITS_MAX 2048u
-/* Tries of other units when the addresses are in use by the driver itself. */
-#define RESERVE_TRIES 16
 /* A client takes such a frame at once. */
 #define FRAME_SEND_MS 100
 /* What is queued before an unmapping the client has waited for, but for other threads' work. */
@@ -122,7 +122,7 @@ static void mapping_end(struct session *session, struct region *region, uint32_t
 	struct mapping *mapping = &region->mappings[i];
 
 	if (!is_lost)
-		cuda.cuMemUnmap(mapping->address, mapping->size);
+		addresses_unmap(mapping->address, mapping->size);
 	fence_fini(&mapping->fence, is_lost);
 	session->n_going -= mapping->is_going;
 	allocation_unref(mapping->allocation, is_lost);
@@ -148,7 +148,7 @@ static void region_free(struct session *session, struct region *region, bool is_
 	while (region->n > 0)
 		mapping_end(session, region, region->n - 1, is_lost);
 	if (!is_lost)
-		cuda.cuMemAddressFree(region->base, region->size);
+		addresses_free(region->base, region->size);
 	owner_give_back(region->unit, region->n_units);
 	free(region->mappings);
 	free(region);
@@ -176,25 +176,24 @@ static CUresult region_reserve(struct session *session, struct region *region)
 	const struct owner owner = {session->id, OWNER_RESERVED};
 	uint32_t from = 0;
 
-	for (int i = 0; i < RESERVE_TRIES; i++) {
+	for (int i = 0; i < OWNER_TRIES; i++) {
 		int unit = owner_take(owner, from, region->n_units);
-		CUdeviceptr got = 0;
 		CUresult result;
 
 		if (unit < 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		region->unit = (uint32_t)unit;
 		region->base = owner_address(region->unit);
-		result = cuda.cuMemAddressReserve(&got, region->size, 0, region->base, 0);
-		if (result == CUDA_SUCCESS && got == region->base)
-			return CUDA_SUCCESS;
+		result = addresses_claim(region->base, region->size);
 		if (result == CUDA_SUCCESS)
-			cuda.cuMemAddressFree(got, region->size);
+			return CUDA_SUCCESS;
 		owner_give_back(region->unit, region->n_units);
 		if (result_is_fault(result))
 			return result;
-		from = region->unit + region->n_units;
+		from = owner_step(region->unit, region->n_units, i);
 	}
+	log_line("No addresses for %llu MiB in %d attempts", (unsigned long long)region->size >> 20,
+		OWNER_TRIES);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -351,7 +350,7 @@ CUresult do_allocation_map(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!grow(region))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cuda.cuMemMap(address, size, 0, allocation->handle, 0);
+	result = addresses_map(address, size, allocation->handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	mapping = &region->mappings[i];
@@ -404,20 +403,16 @@ CUresult do_allocation_access(
 	struct region *region = region_find(session, address, size);
 	const struct device *gpu = device_get(device);
 	uint32_t first, end;
-	CUmemAccessDesc access;
 	CUresult result = CUDA_SUCCESS;
 
 	if (!region || !gpu || !find_whole(region, address, size, &first, &end))
 		return CUDA_ERROR_INVALID_VALUE;
-	access = (CUmemAccessDesc){
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu->handle},
-		.flags = (CUmemAccess_flags)flags,
-	};
 	session->n_freed += flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	for (uint32_t i = first; i < end; i++) {
 		struct mapping *mapping = &region->mappings[i];
 
-		result = cuda.cuMemSetAccess(mapping->address, mapping->size, &access, 1);
+		result = addresses_admit(
+			mapping->address, mapping->size, gpu->handle, (CUmemAccess_flags)flags);
 		if (result != CUDA_SUCCESS)
 			break;
 		if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)

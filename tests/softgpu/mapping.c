@@ -16,6 +16,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
+
+/* What giving access takes, where there are several GPUs. */
+#define ACCESS_NS 200000
 
 struct reservation {
 	struct reservation *next;
@@ -503,11 +507,31 @@ static CUresult access_set(struct range *range, const CUmemAccessDesc *desc)
 	return CUDA_SUCCESS;
 }
 
+/*
+ * As on the real one, two at a time contradict each other: the second answers, for a moment, that
+ * it is so already. (There it takes the same memory, and then the first has done nothing either.)
+ */
+static bool is_setting_access;
+
+static void take_a_moment(void)
+{
+	is_setting_access = true;
+	pthread_mutex_unlock(&driver.lock);
+	nanosleep(&(struct timespec){.tv_nsec = ACCESS_NS}, NULL);
+	pthread_mutex_lock(&driver.lock);
+	is_setting_access = false;
+}
+
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
 	CUresult result;
 
 	ENTER(CALL_INIT);
+	if (driver.n_devices > 1) {
+		if (is_setting_access)
+			return CUDA_ERROR_ALREADY_MAPPED;
+		take_a_moment();
+	}
 	if (!desc || count == 0 || !is_mapped(ptr, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {

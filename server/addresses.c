@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include <pthread.h>
+
+#include "addresses.h"
+#include "log.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult tell(const char *what, uint64_t base, uint64_t size, CUresult result)
+{
+	if (result != CUDA_SUCCESS && !result_is_fault(result))
+		log_line("The driver does not %s %#llx to %#llx: %s", what,
+			(unsigned long long)base, (unsigned long long)(base + size),
+			result_name(result));
+	return result;
+}
+
+CUresult addresses_claim(uint64_t base, uint64_t size)
+{
+	CUdeviceptr got = 0;
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = cuda.cuMemAddressReserve(&got, size, 0, base, 0);
+	if (result == CUDA_SUCCESS && got != base) {
+		cuda.cuMemAddressFree(got, size);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&lock);
+	return tell("reserve", base, size, result);
+}
+
+CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = cuda.cuMemMap(base, size, 0, handle, 0);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CUresult addresses_admit(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags)
+{
+	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags};
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = cuda.cuMemSetAccess(base, size, &access, 1);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void addresses_unmap(uint64_t base, uint64_t size)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = cuda.cuMemUnmap(base, size);
+	pthread_mutex_unlock(&lock);
+	(void)tell("unmap", base, size, result);
+}
+
+void addresses_free(uint64_t base, uint64_t size)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = cuda.cuMemAddressFree(base, size);
+	pthread_mutex_unlock(&lock);
+	(void)tell("take back", base, size, result);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ADDRESSES_H
+#define ADDRESSES_H
+
+/*
+ * Addresses of the device space that the driver keeps for us, and what is mapped
+ * there. One at a time: the driver's answers to several threads contradict each
+ * other. Any thread with a GPU's context.
+ */
+
+#include "driver.h"
+
+/*
+ * Exactly these. CUDA_ERROR_OUT_OF_MEMORY: the driver uses some of them itself; or
+ * what it answers.
+ */
+CUresult addresses_claim(uint64_t base, uint64_t size);
+
+/* A whole allocation; nobody may reach it yet. */
+CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle);
+
+/* What that GPU may do there, with all of what is mapped. */
+CUresult addresses_admit(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags);
+
+/* What the driver does not take back is lost to us; server.log says so. */
+void addresses_unmap(uint64_t base, uint64_t size);
+void addresses_free(uint64_t base, uint64_t size);
+
+#endif
