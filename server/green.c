@@ -13,6 +13,7 @@
 #include "green.h"
 #include "log.h"
 #include "session.h"
+#include "standing.h"
 #include "wire.h"
 
 /* What all sessions may have, those included that wait for their end, which from half of it on
@@ -239,7 +240,8 @@ static bool count_one(void)
 	return false;
 }
 
-static CUresult make_real(struct green *green, CUdevResource *resources, uint32_t n)
+static CUresult make_real(
+	struct session *session, struct green *green, CUdevResource *resources, uint32_t n)
 {
 	CUdevResourceDesc desc;
 	CUresult result;
@@ -250,9 +252,14 @@ static CUresult make_real(struct green *green, CUdevResource *resources, uint32_
 	if (!count_one())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuDevResourceGenerateDesc(&desc, resources, n);
-	if (result == CUDA_SUCCESS)
+	/* It waits for all that is on the GPU. */
+	if (result == CUDA_SUCCESS && !standing_call_begin(session, 0))
+		result = CUDA_ERROR_MPS_RPC_FAILURE;
+	else if (result == CUDA_SUCCESS) {
 		result = cuda.cuGreenCtxCreate(&green->real, desc, green->place->device->handle,
 			CU_GREEN_CTX_DEFAULT_STREAM);
+		standing_call_end();
+	}
 	if (result != CUDA_SUCCESS)
 		atomic_fetch_sub(&n_greens, 1);
 	return result;
@@ -273,7 +280,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 	green->id = id;
 	green->place = place;
 	green->refs = 1;
-	result = make_real(green, chosen, n);
+	result = make_real(session, green, chosen, n);
 	if (result != CUDA_SUCCESS) {
 		object_remove(&session->greens, id);
 		free(green);

@@ -21,12 +21,12 @@
  * holds up its own client alone.
  *
  * Loading and unloading code, unpinning memory, raising the stack, the first
- * launch of a kernel with more local memory than any before, the end of arrays
- * and, sometimes, of graphs wait for all that is on the GPU with the driver's
- * lock held: beside a stream that stands still nobody could write the word it
- * waits for. They are made while none stands.
+ * launch of a kernel with more local memory than any before, the making of green
+ * contexts, the end of arrays and, sometimes, of graphs wait for all that is on the GPU with the
+ * driver's lock held: beside a stream that stands still nobody could write the word it waits for.
+ * They are made while none stands.
  *
- * A queue is some thousand calls deep. When it is full the next call waits, again
+ * A queue takes 1 020 calls. When it is full the next call waits, again
  * with the driver's lock held; so while any stream stands still, no other, nor
  * itself, gets far ahead of the GPU.
  *

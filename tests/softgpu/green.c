@@ -194,12 +194,14 @@ CUresult cuDevResourceGenerateDesc(
 	return CUDA_SUCCESS;
 }
 
+/* The real one waits for all that is on the GPU, too. */
 CUresult cuGreenCtxCreate(
 	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
 	const struct desc *found;
 	struct device *device;
 	struct green *green;
+	CUresult result;
 
 	ENTER(CALL_ALIVE);
 	found = object_find(OBJECT_DESC, desc);
@@ -208,6 +210,9 @@ CUresult cuGreenCtxCreate(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device || found->device != device->ordinal || !device->primary->is_active)
 		return CUDA_ERROR_INVALID_DEVICE;
+	result = device_wait(device);
+	if (result != CUDA_SUCCESS)
+		return result;
 	green = calloc(1, sizeof(*green));
 	if (!green)
 		return CUDA_ERROR_OUT_OF_MEMORY;

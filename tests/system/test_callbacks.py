@@ -130,13 +130,16 @@ def test_calls_that_wait_for_everything():
         running = [service.popen(name, "--seconds", "3") for name in ("process1", "graph_capture")]
         time.sleep(0.5)
         process = stuck(service, "word")
+        greens = service.popen("green_ends")
         for other in running:
             equal(service.finish(other, 20)[0], 0)
         time.sleep(1)
         equal(late.poll(), None, "a kernel with much memory of its own was launched beside it")
+        equal(greens.poll(), None, "a green context was made beside it")
         contains(service.server_log(), "is held up by client {PID: %d," % process.pid)
         end(process)
         equal(service.finish(late, 20)[:2], (0, "local_memory: ok\n"))
+        equal(service.finish(greens, 20)[:2], (0, "green_ends: ok\n"))
 
 
 def test_full_queue():
