@@ -7,6 +7,7 @@
  * nobody's business but the memory's.
  */
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -76,9 +77,25 @@ static void append(struct deferred *one)
 	deferred.n++;
 }
 
+/*
+ * Code that is gone leaves holes in the driver's memory of this process: gigabytes, of frameworks.
+ * Who comes while they are given back may have to wait for it. Under the lock, which it gives away
+ * meanwhile.
+ */
+static void give_memory_back(bool has_unloaded)
+{
+	if (!has_unloaded || deferred.is_ending || atomic_load(&n_busy) > 0)
+		return;
+	pthread_mutex_unlock(&deferred.lock);
+	malloc_trim(0);
+	pthread_mutex_lock(&deferred.lock);
+}
+
 /* Under the lock, which it gives away meanwhile. */
 static void make_calls(void)
 {
+	bool has_unloaded = false;
+
 	while (deferred.list) {
 		struct deferred *one = deferred.list;
 		bool is_pressed = deferred.is_ending || deferred.n > DEFERRED_PACED;
@@ -88,6 +105,7 @@ static void make_calls(void)
 		if (!deferred.list)
 			deferred.last = &deferred.list;
 		deferred.n--;
+		has_unloaded |= one->library != NULL;
 		pthread_mutex_unlock(&deferred.lock);
 		is_made = make_call(one);
 		if (atomic_load(&n_busy) > 0 && !is_pressed)
@@ -99,6 +117,7 @@ static void make_calls(void)
 			return;
 	}
 	deferred.is_pressed = false;
+	give_memory_back(has_unloaded);
 }
 
 static void *run(void *arg)

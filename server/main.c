@@ -28,6 +28,11 @@
 
 /* A pool for each worker would keep what its client left behind: sixteen and more of them. */
 #define MALLOC_ARENAS 4
+/*
+ * What is larger goes back to the system when it is freed. By itself the limit rises to 32 MiB
+ * as the driver's copies of code come and go, and the pools keep gigabytes of holes.
+ */
+#define MALLOC_MMAP_BYTES (256 << 10)
 
 /* The driver's own tidying up must end, too. */
 #define EXIT_ALARM_S 10
@@ -85,6 +90,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+	mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
+	mallopt(M_TRIM_THRESHOLD, MALLOC_MMAP_BYTES);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	shield_init();
