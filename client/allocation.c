@@ -104,6 +104,14 @@ CUresult local_cuMemRelease(CUmemGenericAllocationHandle handle)
 	return CUDA_SUCCESS;
 }
 
+static bool is_of_host(const CUmemAllocationProp *prop)
+{
+	return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	       (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
+}
+
 /* Where `prop' wants it, with the device open. */
 static CUresult check_prop(
 	const CUmemAllocationProp *prop, const char *symbol, struct device **ret_device)
@@ -114,9 +122,7 @@ static CUresult check_prop(
 		return result;
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
-		prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-		prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+	if (is_of_host(prop))
 		return refuse(symbol, "allocations of host memory are not served");
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -184,8 +190,16 @@ CUresult local_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAll
 	CUmemAllocationGranularity_flags option)
 {
 	struct device *device = NULL;
-	CUresult result = check_prop(prop, "cuMemGetAllocationGranularity", &device);
+	CUresult result;
 
+	/* Who asks goes on and does without when there is none to be had: NCCL, with an error here,
+	 * does not. */
+	if (is_of_host(prop)) {
+		device = device_get(0);
+		result = device ? device_open(device) : CUDA_ERROR_INVALID_DEVICE;
+	} else {
+		result = check_prop(prop, "cuMemGetAllocationGranularity", &device);
+	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!granularity || !device ||
