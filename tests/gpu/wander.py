@@ -48,11 +48,13 @@ class Wanderer:
             self.copies.end(self.how)
         return True
 
-    def complaint(self):
+    def how_it_ended(self):
+        return self.copies.wait(threading.Event(), 0)[0]
+
+    def complaint(self, ended):
         """What is wrong with its end: nothing, if it was killed."""
-        ended = self.copies.wait(threading.Event(), 0)[0]
         why = failed(ended, self.program)
-        if self.was_killed or missing(ended) or not why:
+        if self.was_killed or not why:
             return None
         return "\n".join(["%s: %s" % (self.program.name, why)] + tail(ended.out, "stdout")
                          + tail(ended.err, "stderr"))
@@ -89,7 +91,11 @@ class Soak:
         for wanderer in [w for w in self.running if w.has_ended()]:
             self.running.remove(wanderer)
             try:
-                complaint = wanderer.complaint()
+                ended = wanderer.how_it_ended()
+                complaint = wanderer.complaint(ended)
+                if missing(ended):  # its framework is not here: no client
+                    self.programs = [p for p in self.programs if p != wanderer.program]
+                    continue
                 if complaint:
                     self.wrong.append(complaint)
                     print("    ! " + complaint, flush=True)
@@ -135,8 +141,8 @@ class Soak:
             self.wrong.append("memory: %s, before %s" % (memory, self.memory_before))
 
     def one_more(self):
-        program = self.dice.choice(self.programs)
-        if not self.fits(program):
+        program = self.dice.choice(self.programs) if self.programs else None
+        if not program or not self.fits(program):
             return
         if self.dice.random() < 0.5:
             self.start(program)
