@@ -48,12 +48,19 @@ CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
 	return CUDA_SUCCESS;
 }
 
+void recording_unref(struct recording *recording)
+{
+	if (--recording->refs > 0)
+		return;
+	free(recording->left);
+	free(recording);
+}
+
 void point_free(struct capture_point *point)
 {
 	if (!point)
 		return;
-	if (--point->recording->refs == 0)
-		free(point->recording);
+	recording_unref(point->recording);
 	free(point->tips);
 	free(point->data);
 	free(point);
@@ -99,9 +106,27 @@ struct graph *recording_end(struct recording *recording)
 	for (unsigned i = DEVICES_MAX; i < n; i++)
 		if (streams[i].capture && streams[i].capture->recording == recording)
 			capture_stop(&streams[i]);
-	if (--recording->refs == 0)
-		free(recording);
+	recording_unref(recording);
 	return graph;
+}
+
+/* The capture goes on without the stream: what it has so far may have been recorded in an event. */
+static void leave(struct stream *stream)
+{
+	const struct capture_point *point = stream->capture;
+	struct recording *recording = point->recording;
+	CUgraphNode *more;
+
+	more = array_resize(
+		recording->left, recording->n_left + point->n_tips + 1, sizeof(CUgraphNode));
+	if (more) {
+		recording->left = more;
+		for (size_t i = 0; i < point->n_tips; i++)
+			more[recording->n_left++] = point->tips[i];
+	} else {
+		recording->is_invalid = true;
+	}
+	capture_stop(stream);
 }
 
 void capture_abandon(struct stream *stream)
@@ -116,11 +141,11 @@ void capture_abandon(struct stream *stream)
 	if (!stream->capture)
 		return;
 	recording = stream->capture->recording;
-	recording->is_invalid = true;
 	if (recording->origin != stream) {
-		capture_stop(stream);
+		leave(stream);
 		return;
 	}
+	recording->is_invalid = true;
 	is_borrowed = recording->is_borrowed;
 	graph = recording_end(recording);
 	if (!is_borrowed)

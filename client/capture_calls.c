@@ -49,8 +49,7 @@ static CUresult begin(struct stream *stream, struct recording *recording, const 
 		capture_start(stream, point);
 	else if (!recording->is_borrowed)
 		graph_free(recording->graph);
-	if (--recording->refs == 0)
-		free(recording);
+	recording_unref(recording);
 	return result;
 }
 
@@ -128,7 +127,18 @@ static bool has_tip(const struct capture_point *point, const struct graph_node *
 	return false;
 }
 
-/* Whether another stream has work that the stream of the end does not wait for. */
+static bool is_joined(const struct capture_point *end, const CUgraphNode *tips, size_t n_tips)
+{
+	for (size_t i = 0; i < n_tips; i++) {
+		const struct graph_node *node = (const struct graph_node *)tips[i];
+
+		if (node->n_after == 0 && !has_tip(end, node))
+			return false;
+	}
+	return true;
+}
+
+/* Whether another stream has, or had, work that the stream of the end does not wait for. */
 static bool is_unjoined(const struct recording *recording, const struct capture_point *end)
 {
 	unsigned n = streams_ever();
@@ -136,16 +146,11 @@ static bool is_unjoined(const struct recording *recording, const struct capture_
 	for (unsigned i = DEVICES_MAX; i < n; i++) {
 		const struct capture_point *point = streams[i].capture;
 
-		if (!point || point->recording != recording || point == end)
-			continue;
-		for (size_t k = 0; k < point->n_tips; k++) {
-			const struct graph_node *node = (const struct graph_node *)point->tips[k];
-
-			if (node->n_after == 0 && !has_tip(end, node))
-				return true;
-		}
+		if (point && point->recording == recording && point != end &&
+			!is_joined(end, point->tips, point->n_tips))
+			return true;
 	}
-	return false;
+	return !is_joined(end, recording->left, recording->n_left);
 }
 
 static CUresult end_check(const struct stream *stream)

@@ -18,7 +18,9 @@ struct recording {
 	bool is_invalid;
 	const struct stream *origin; /* where it began and has to end */
 	CUstreamCaptureMode mode;
-	pthread_t thread; /* that began it */
+	pthread_t thread;  /* that began it */
+	CUgraphNode *left; /* owned: tips of streams that ended; someone may still wait for them */
+	size_t n_left;
 };
 
 /* What a stream's next node will wait for, or an event stands for. */
@@ -43,6 +45,8 @@ void capture_stop(struct stream *stream);
 
 /* Of a NULL stream: the recording of a stream that it would have to wait for; NULL: none. */
 struct recording *recording_blocking(const struct stream *null);
+
+void recording_unref(struct recording *recording);
 
 /* Every stream leaves the recording. Its graph is the caller's. */
 struct graph *recording_end(struct recording *recording);

@@ -3,7 +3,8 @@
 /*
  * Work of streams captured into graphs and replayed: in a row, forked and
  * joined by events, into a graph that is there already, inside another
- * capture; each replay sees what its inputs are then.
+ * capture, with streams that are destroyed meanwhile; each replay sees what
+ * its inputs are then.
  */
 
 #define NAME "graph_capture"
@@ -284,6 +285,86 @@ static void launched_in_capture(void)
 	work_free(&work);
 }
 
+/* How a capture ends one of whose streams was destroyed before. */
+static cudaError_t end_with(
+	const struct work *work, cudaStream_t side, cudaEvent_t join, bool joins, size_t expected)
+{
+	cudaGraph_t graph = NULL;
+	cudaError_t error;
+	size_t n = 0;
+
+	CHECK(cudaStreamDestroy(side));
+	if (joins)
+		CHECK(cudaStreamWaitEvent(work->stream, join, 0));
+	add<<<blocks(), 128, 0, work->stream>>>(work->out, COUNT, 1);
+	CHECK(cudaGetLastError());
+	error = cudaStreamEndCapture(work->stream, &graph);
+	(void)cudaGetLastError();
+	if (error != cudaSuccess)
+		return error;
+	CHECK(cudaGraphGetNodes(graph, NULL, &n));
+	if (n != expected)
+		FAIL("a graph has %zu nodes, not %zu", n, expected);
+	CHECK(cudaGraphDestroy(graph));
+	return cudaSuccess;
+}
+
+static cudaStream_t side_begin(const struct work *work, cudaEvent_t fork)
+{
+	cudaStream_t side;
+
+	CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+	CHECK(cudaStreamBeginCapture(work->stream, cudaStreamCaptureModeGlobal));
+	add<<<blocks(), 128, 0, work->stream>>>(work->out, COUNT, 1);
+	CHECK(cudaEventRecord(fork, work->stream));
+	CHECK(cudaStreamWaitEvent(side, fork, 0));
+	return side;
+}
+
+/* A stream may go whose work the capture has, or gets by an event; not with work of its own. */
+static void destroyed_streams(void)
+{
+	cudaStreamCaptureStatus status;
+	cudaEvent_t fork, join;
+	struct work work;
+	cudaStream_t side, origin;
+
+	work_make(&work);
+	CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+	CHECK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+	side = side_begin(&work, fork);
+	if (end_with(&work, side, join, false, 2) != cudaSuccess)
+		fail("a stream without work invalidated the capture that it left");
+	side = side_begin(&work, fork);
+	add<<<blocks(), 128, 0, side>>>(work.in[0], COUNT, 1);
+	if (end_with(&work, side, join, false, 0) != cudaErrorStreamCaptureUnjoined)
+		fail("work of a destroyed stream was not missed");
+	side = side_begin(&work, fork);
+	add<<<blocks(), 128, 0, side>>>(work.in[0], COUNT, 1);
+	CHECK(cudaEventRecord(join, side));
+	CHECK(cudaStreamWaitEvent(work.stream, join, 0));
+	if (end_with(&work, side, join, false, 3) != cudaSuccess)
+		fail("a stream that had joined again invalidated the capture");
+	side = side_begin(&work, fork);
+	add<<<blocks(), 128, 0, side>>>(work.in[0], COUNT, 1);
+	CHECK(cudaEventRecord(join, side));
+	if (end_with(&work, side, join, true, 3) != cudaSuccess)
+		fail("an event of a destroyed stream could not be joined");
+	/* With the stream that began it a capture is over. */
+	origin = work.stream;
+	side = side_begin(&work, fork);
+	CHECK(cudaStreamDestroy(origin));
+	CHECK(cudaStreamIsCapturing(side, &status));
+	if (status != cudaStreamCaptureStatusNone)
+		fail("a stream captures for one that was destroyed");
+	add<<<blocks(), 128, 0, side>>>(work.in[0], COUNT, 1);
+	CHECK(cudaStreamSynchronize(side));
+	work.stream = side;
+	CHECK(cudaEventDestroy(fork));
+	CHECK(cudaEventDestroy(join));
+	work_free(&work);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = options_read(argc, argv);
@@ -296,6 +377,7 @@ int main(int argc, char **argv)
 		pageable_memory();
 		continued();
 		launched_in_capture();
+		destroyed_streams();
 	}
 	printf(NAME ": ok\n");
 	return 0;

@@ -24,7 +24,9 @@ struct recording {
 	bool is_invalidated;
 	struct stream *origin; /* not owned: its end is the recording's */
 	CUstreamCaptureMode mode;
-	pthread_t thread; /* that began it */
+	pthread_t thread;   /* that began it */
+	struct node **left; /* owned: tips of streams that were destroyed */
+	size_t n_left;
 };
 
 /* Nodes of a recording. */
@@ -43,8 +45,10 @@ static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GL
 
 static void recording_unref(struct recording *recording)
 {
-	if (--recording->refs == 0)
-		free(recording);
+	if (--recording->refs > 0)
+		return;
+	free(recording->left);
+	free(recording);
 }
 
 void capture_point_unref(struct graph_point *point)
@@ -117,6 +121,24 @@ static void recording_discard(struct recording *recording)
 		graph_unref(graph);
 }
 
+/* The capture goes on; what the stream has may have been recorded in an event. */
+static void leave(struct stream *stream)
+{
+	const struct graph_point *point = stream->capture->point;
+	struct recording *recording = point->recording;
+	struct node **grown = realloc(
+		recording->left, (recording->n_left + point->n_tips + 1) * sizeof(struct node *));
+
+	if (grown) {
+		recording->left = grown;
+		for (size_t i = 0; i < point->n_tips; i++)
+			grown[recording->n_left++] = point->tips[i];
+	} else {
+		recording->is_invalidated = true;
+	}
+	capture_stop(stream);
+}
+
 void capture_abandon(struct stream *stream)
 {
 	struct recording *recording;
@@ -124,11 +146,11 @@ void capture_abandon(struct stream *stream)
 	if (!stream->capture)
 		return;
 	recording = stream->capture->point->recording;
-	recording->is_invalidated = true;
 	if (recording->origin != stream) {
-		capture_stop(stream);
+		leave(stream);
 		return;
 	}
+	recording->is_invalidated = true;
 	recording->refs++;
 	recording_discard(recording);
 	recording_unref(recording);
@@ -366,7 +388,15 @@ static bool node_is_joined(const struct node *node, const struct graph_point *en
 	return false;
 }
 
-/* Whether some other stream has work that the origin does not wait for. */
+static bool all_are_joined(struct node *const *tips, size_t n_tips, const struct graph_point *end)
+{
+	for (size_t i = 0; i < n_tips; i++)
+		if (!node_is_joined(tips[i], end))
+			return false;
+	return true;
+}
+
+/* Whether some other stream has, or had, work that the origin does not wait for. */
 static bool recording_is_unjoined(const struct recording *recording, const struct graph_point *end)
 {
 	for (const struct context *context = driver.contexts; context; context = context->next)
@@ -375,13 +405,11 @@ static bool recording_is_unjoined(const struct recording *recording, const struc
 			const struct graph_point *point =
 				stream->capture ? stream->capture->point : NULL;
 
-			if (!point || point->recording != recording || point == end)
-				continue;
-			for (size_t i = 0; i < point->n_tips; i++)
-				if (!node_is_joined(point->tips[i], end))
-					return true;
+			if (point && point->recording == recording && point != end &&
+				!all_are_joined(point->tips, point->n_tips, end))
+				return true;
 		}
-	return false;
+	return !all_are_joined(recording->left, recording->n_left, end);
 }
 
 static CUresult end_check(const struct stream *stream)

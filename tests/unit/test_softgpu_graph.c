@@ -292,6 +292,39 @@ static void capture_errors_child(void)
 }
 CHILD(capture_errors)
 
+/* Streams that end while they take part in a capture, with the results of driver 580. */
+static void capture_left_child(void)
+{
+	CUstream a, b;
+	CUevent event;
+	CUgraph graph;
+	CUdeviceptr p;
+	size_t n;
+
+	context_open();
+	a = stream_new(CU_STREAM_NON_BLOCKING);
+	OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+	OK(CU(cuMemAlloc)(&p, 64));
+	for (int joined = 0; joined < 2; joined++) {
+		b = stream_new(CU_STREAM_NON_BLOCKING);
+		OK(CU(cuStreamBeginCapture)(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+		OK(CU(cuEventRecord)(event, a));
+		OK(CU(cuStreamWaitEvent)(b, event, 0));
+		OK(CU(cuMemsetD32Async)(p, 1, 4, b));
+		OK(CU(cuEventRecord)(event, b));
+		OK(CU(cuStreamDestroy)(b));
+		if (joined)
+			OK(CU(cuStreamWaitEvent)(a, event, 0));
+		OK(CU(cuMemsetD32Async)(p, 1, 4, a));
+		EXPECT(joined ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+			CU(cuStreamEndCapture)(a, &graph));
+	}
+	OK(CU(cuGraphGetNodes)(graph, NULL, &n));
+	CHECK(n == 2);
+	OK(CU(cuGraphDestroy)(graph));
+}
+CHILD(capture_left)
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +333,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(waiting),
 		cmocka_unit_test(capture),
 		cmocka_unit_test(capture_errors),
+		cmocka_unit_test(capture_left),
 	};
 
 	return library_find(argc, argv) ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
