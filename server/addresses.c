@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "addresses.h"
+#include "layout.h"
 #include "log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,17 +17,40 @@ static CUresult tell(const char *what, uint64_t base, uint64_t size, CUresult re
 	return result;
 }
 
+/*
+ * Holes that the driver gives away before it looks at the address that was asked for:
+ * such as it leaves itself, of a few GiB, when kernels get larger stacks.
+ */
+#define HOLES_MAX 64
+
+/* Under the lock. Fills the holes; they are empty again when it is done. */
+static CUresult claim(uint64_t base, uint64_t size)
+{
+	CUdeviceptr holes[HOLES_MAX], got;
+	unsigned n = 0;
+	CUresult result;
+
+	for (;;) {
+		result = cuda.cuMemAddressReserve(&got, size, 0, base, 0);
+		if (result != CUDA_SUCCESS || got == base)
+			break;
+		holes[n++] = got;
+		if (n == HOLES_MAX || (got >= DEVICE_SPACE && got < DEVICE_SPACE_END)) {
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+			break;
+		}
+	}
+	while (n > 0)
+		cuda.cuMemAddressFree(holes[--n], size);
+	return result;
+}
+
 CUresult addresses_claim(uint64_t base, uint64_t size)
 {
-	CUdeviceptr got = 0;
 	CUresult result;
 
 	pthread_mutex_lock(&lock);
-	result = cuda.cuMemAddressReserve(&got, size, 0, base, 0);
-	if (result == CUDA_SUCCESS && got != base) {
-		cuda.cuMemAddressFree(got, size);
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	result = claim(base, size);
 	pthread_mutex_unlock(&lock);
 	return tell("reserve", base, size, result);
 }

@@ -119,7 +119,7 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 		if (reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
 			return true;
 		owner_give_back(run->unit, run->n_units);
-		from = owner_step(run->unit, run->n_units, i);
+		from = run->unit + run->n_units;
 	}
 	return false;
 }

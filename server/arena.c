@@ -56,7 +56,7 @@ static CUresult reserve(struct arena *arena, struct owner owner, uint32_t from)
 		owner_give_back(arena->unit, arena->n_units);
 		if (result_is_fault(result))
 			return result;
-		from = owner_step(arena->unit, arena->n_units, i);
+		from = arena->unit + arena->n_units;
 	}
 	log_line("No addresses for %llu MiB in %d attempts", (unsigned long long)arena->size >> 20,
 		OWNER_TRIES);

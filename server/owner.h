@@ -31,16 +31,8 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units);
 
 void owner_give_back(uint32_t unit, uint32_t n_units);
 
-/*
- * Where the driver, or the machine, uses the addresses of a unit itself, others are
- * tried: so often, and each time farther away, as such uses come together.
- */
+/* Attempts with other units where the driver, or the machine, uses the addresses itself. */
 #define OWNER_TRIES 16
-
-static inline uint32_t owner_step(uint32_t unit, uint32_t n_units, int n_tries)
-{
-	return unit + MAX(n_units, 1u << n_tries);
-}
 
 /* Address of a unit, and the unit of an address of one of the spaces. */
 static inline uint64_t owner_address(uint32_t unit)

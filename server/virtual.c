@@ -190,7 +190,7 @@ static CUresult region_reserve(struct session *session, struct region *region)
 		owner_give_back(region->unit, region->n_units);
 		if (result_is_fault(result))
 			return result;
-		from = owner_step(region->unit, region->n_units, i);
+		from = region->unit + region->n_units;
 	}
 	log_line("No addresses for %llu MiB in %d attempts", (unsigned long long)region->size >> 20,
 		OWNER_TRIES);

@@ -39,7 +39,7 @@ static CUresult reserve(CUdeviceptr *ret, size_t size, size_t alignment, CUdevic
 	BEGIN();
 	(void)alignment;
 	(void)flags;
-	*ret = wanted == fake_switches.blocked ? 0x7000000000ull : wanted;
+	*ret = wanted == fake_switches.blocked ? 0x3f0000000000ull : wanted;
 	table_add(&reserved, *ret, size);
 	fake_counts.reservations++;
 	return CUDA_SUCCESS;

@@ -516,6 +516,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 		result = device_wait(context_current()->device);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (limit == CU_LIMIT_STACK_SIZE)
+		mapping_leave_hole();
 	context_current()->limits[limit] =
 		limit == CU_LIMIT_STACK_SIZE ? ALIGN_UP(value, 16) : value;
 	return CUDA_SUCCESS;

@@ -24,6 +24,7 @@
 struct reservation {
 	struct reservation *next;
 	uint64_t start, size;
+	bool is_of_hole;
 };
 
 struct allocation {
@@ -38,6 +39,10 @@ struct allocation {
 };
 
 static struct reservation *reservations;
+
+/* Addresses that the driver itself has had and needs no more, which it gives away first. */
+#define HOLE_BYTES (8ull << 30)
+static uint64_t hole;
 
 static void *pointer(uint64_t address)
 {
@@ -90,7 +95,16 @@ static void *reserve_anywhere(size_t size, size_t alignment)
 	return pointer(aligned);
 }
 
-static CUresult reservation_new(void *p, size_t size)
+void mapping_leave_hole(void)
+{
+	static bool is_left;
+
+	if (!is_left)
+		hole = HOLE_BYTES;
+	is_left = true;
+}
+
+static CUresult reservation_new(void *p, size_t size, bool is_of_hole)
 {
 	struct reservation *reservation = calloc(1, sizeof(*reservation));
 
@@ -98,6 +112,8 @@ static CUresult reservation_new(void *p, size_t size)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	reservation->start = (uint64_t)(uintptr_t)p;
 	reservation->size = size;
+	reservation->is_of_hole = is_of_hole;
+	hole -= is_of_hole ? size : 0;
 	reservation->next = reservations;
 	reservations = reservation;
 	stat_add(STAT_RESERVATIONS, 1);
@@ -109,6 +125,7 @@ CUresult cuMemAddressReserve(
 	CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
 {
 	void *p = MAP_FAILED;
+	bool is_of_hole;
 	CUresult result;
 
 	ENTER(CALL_INIT);
@@ -117,13 +134,15 @@ CUresult cuMemAddressReserve(
 	if ((alignment & (alignment - 1)) || !is_aligned(addr, GRANULARITY))
 		return CUDA_ERROR_INVALID_VALUE;
 	alignment = MAX(alignment, GRANULARITY);
-	if (addr != 0 && is_aligned(addr, alignment))
+	/* Whatever address was asked for, as the real one. */
+	is_of_hole = size <= hole;
+	if (addr != 0 && is_aligned(addr, alignment) && !is_of_hole)
 		p = reserve_at(addr, size);
 	if (p == MAP_FAILED)
 		p = reserve_anywhere(size, alignment);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = reservation_new(p, size);
+	result = reservation_new(p, size, is_of_hole);
 	if (result != CUDA_SUCCESS) {
 		munmap(p, size);
 		return result;
@@ -145,6 +164,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 		return CUDA_ERROR_INVALID_VALUE;
 	*link = reservation->next;
 	munmap(pointer(ptr), size);
+	hole += reservation->is_of_hole ? size : 0;
 	free(reservation);
 	stat_add(STAT_RESERVATIONS, -1);
 	stat_add(STAT_RESERVED_BYTES, -(int64_t)size);

@@ -84,4 +84,7 @@ void allocation_unref(struct allocation *allocation);
 unsigned allocation_handle_types(const struct allocation *allocation);
 void mapping_unmap(struct range *range);
 
+/* The memory of kernels' stacks has been replaced: where it was, addresses are free. */
+void mapping_leave_hole(void);
+
 #endif

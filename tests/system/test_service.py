@@ -43,6 +43,16 @@ def test_eight_at_once():
             equal((code, out), (0, "matmul: ok\n"), err)
 
 
+def test_addresses_after_larger_stacks():
+    """The driver then has free addresses of its own, and gives those whatever it is asked for."""
+    with mps.Service() as service:
+        service.run_ok("limits")
+        several = [service.popen(name) for name in ("virtual_memory", "virtual_memory", "process1")]
+        for process in several:
+            code, out, err = service.finish(process)
+            equal(code, 0, out + err)
+
+
 def test_text_of_kernels_is_told_apart():
     with mps.Service() as service:
         running = [service.popen("print", "--rounds", "15") for _ in range(4)]
