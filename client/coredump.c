@@ -22,8 +22,8 @@
 
 struct coredump {
 	unsigned given; /* a bit for each attribute that was set */
-	bool is_on_exception, has_host, has_trigger;
-	unsigned flags;
+	bool is_on_exception, has_trigger;
+	unsigned flags; /* TRIGGER_HOST and LIGHTWEIGHT are words for some of them */
 	char file[PATH_BYTES], pipe[PATH_BYTES];
 };
 
@@ -38,7 +38,7 @@ void coredump_end_context(struct context *context)
 	pthread_mutex_unlock(&coredump_lock);
 }
 
-/* Under the lock: what holds where nothing was set. */
+/* Under the lock: what holds where nothing was set. The driver names no file then. */
 static void set_defaults(void)
 {
 	char host[256] = "";
@@ -46,8 +46,7 @@ static void set_defaults(void)
 	if (of_process.given)
 		return;
 	(void)gethostname(host, sizeof(host) - 1);
-	of_process = (struct coredump){.given = ~0u, .has_host = true};
-	snprintf(of_process.file, PATH_BYTES, "core.cuda.%s.%d", host, (int)getpid());
+	of_process = (struct coredump){.given = ~0u};
 	snprintf(of_process.pipe, PATH_BYTES, "corepipe.cuda.%s.%d", host, (int)getpid());
 }
 
@@ -70,11 +69,12 @@ static size_t size_of(CUcoredumpSettings attribute)
 	}
 }
 
-/* Light dumps are those without anything that the flags can leave out. */
 static unsigned bit_of(CUcoredumpSettings attribute)
 {
-	return 1u << (attribute == CU_COREDUMP_LIGHTWEIGHT ? CU_COREDUMP_GENERATION_FLAGS
-							   : attribute);
+	bool is_flag =
+		attribute == CU_COREDUMP_LIGHTWEIGHT || attribute == CU_COREDUMP_TRIGGER_HOST;
+
+	return 1u << (is_flag ? CU_COREDUMP_GENERATION_FLAGS : attribute);
 }
 
 static void copy_text(char *value, size_t size, const char *text)
@@ -93,7 +93,7 @@ static void read_value(
 		*(bool *)value = from->is_on_exception;
 		break;
 	case CU_COREDUMP_TRIGGER_HOST:
-		*(bool *)value = from->has_host;
+		*(bool *)value = !(from->flags & CU_COREDUMP_SKIP_ABORT);
 		break;
 	case CU_COREDUMP_LIGHTWEIGHT:
 		*(bool *)value = (from->flags & CU_COREDUMP_LIGHTWEIGHT_FLAGS) ==
@@ -115,13 +115,16 @@ static void write_value(
 {
 	char *text = attribute == CU_COREDUMP_FILE ? to->file : to->pipe;
 
+	if (!(to->given & (1u << CU_COREDUMP_GENERATION_FLAGS)))
+		to->flags = of_process.flags;
 	to->given |= bit_of(attribute);
 	switch (attribute) {
 	case CU_COREDUMP_ENABLE_ON_EXCEPTION:
 		to->is_on_exception = *(const bool *)value;
 		break;
 	case CU_COREDUMP_TRIGGER_HOST:
-		to->has_host = *(const bool *)value;
+		to->flags &= ~(unsigned)CU_COREDUMP_SKIP_ABORT;
+		to->flags |= *(const bool *)value ? 0 : CU_COREDUMP_SKIP_ABORT;
 		break;
 	case CU_COREDUMP_LIGHTWEIGHT:
 		to->flags &= ~(unsigned)CU_COREDUMP_LIGHTWEIGHT_FLAGS;
@@ -146,7 +149,8 @@ static bool is_text(CUcoredumpSettings attribute)
 }
 
 /* Whether only the size was asked for, or something is wrong; CUDA_ERROR_NOT_READY: neither. */
-static CUresult check(CUcoredumpSettings attribute, const void *value, size_t *size)
+static CUresult check(const struct context *context, CUcoredumpSettings attribute,
+	const void *value, size_t *size)
 {
 	size_t wanted = size_of(attribute);
 
@@ -156,6 +160,10 @@ static CUresult check(CUcoredumpSettings attribute, const void *value, size_t *s
 		*size = wanted;
 		return CUDA_SUCCESS;
 	}
+	/* There is one pipe for all of a process; a context tells no more than its size. */
+	if (context &&
+		(attribute == CU_COREDUMP_PIPE || attribute == CU_COREDUMP_ENABLE_USER_TRIGGER))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (*size == 0 || (!is_text(attribute) && *size != wanted))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_ERROR_NOT_READY;
@@ -164,7 +172,7 @@ static CUresult check(CUcoredumpSettings attribute, const void *value, size_t *s
 static CUresult get(
 	const struct context *context, CUcoredumpSettings attribute, void *value, size_t *size)
 {
-	CUresult result = check(attribute, value, size);
+	CUresult result = check(context, attribute, value, size);
 	const struct coredump *own;
 
 	if (result != CUDA_ERROR_NOT_READY)
@@ -195,14 +203,10 @@ static CUresult set_locked(
 static CUresult set(
 	struct context *context, CUcoredumpSettings attribute, const void *value, size_t *size)
 {
-	CUresult result = check(attribute, value, size);
+	CUresult result = check(context, attribute, value, size);
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
-	/* The driver has one pipe for all of a process. */
-	if (context &&
-		(attribute == CU_COREDUMP_PIPE || attribute == CU_COREDUMP_ENABLE_USER_TRIGGER))
-		return CUDA_ERROR_NOT_PERMITTED;
 	if (attribute == CU_COREDUMP_ENABLE_ON_EXCEPTION && *(const bool *)value)
 		log_refused("core dumps",
 			"a GPU fault is one of the server, which writes none of this process");

@@ -26,17 +26,50 @@ static bool ask(CUcoredumpSettings which, bool is_global)
 	return value;
 }
 
+/* What a context has no word in, and how the newer flags go with the older settings. */
+static void core_dumps_of_context(void)
+{
+	const CUcoredumpSettings process_only[] = {
+		CU_COREDUMP_ENABLE_USER_TRIGGER, CU_COREDUMP_PIPE};
+	unsigned flags = CU_COREDUMP_LIGHTWEIGHT_FLAGS | CU_COREDUMP_SKIP_ABORT;
+	size_t size = sizeof(flags);
+	char bytes[2048] = "";
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t wanted = 0;
+
+		CHECK(cuCoredumpGetAttribute(process_only[i], NULL, &wanted));
+		expect(wanted == (i ? 1024 : sizeof(bool)), "its size is told");
+		expect(cuCoredumpGetAttribute(process_only[i], bytes, &wanted) ==
+				CUDA_ERROR_INVALID_VALUE,
+			"but not what it is");
+		expect(cuCoredumpSetAttribute(process_only[i], bytes, &wanted) ==
+				CUDA_ERROR_INVALID_VALUE,
+			"and it is not set");
+	}
+	CHECK(cuCoredumpSetAttribute(CU_COREDUMP_GENERATION_FLAGS, &flags, &size));
+	expect(ask(CU_COREDUMP_LIGHTWEIGHT, false), "its flags are those of a light dump");
+	expect(!ask(CU_COREDUMP_TRIGGER_HOST, false), "and the host goes on");
+	size = sizeof(bytes);
+	CHECK(cuCoredumpGetAttribute(CU_COREDUMP_FILE, bytes, &size));
+	expect(bytes[0] == '\0', "no file is named until one is");
+	expect(cuCoredumpGetAttribute(CU_COREDUMP_LIGHTWEIGHT, bytes, &size) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"a bool is asked for by its size");
+}
+
 static void core_dumps(void)
 {
 	char file[1024] = "", wanted[] = "/tmp/diagnostics.core";
 	size_t size = 0, one = sizeof(bool);
 	bool no = false;
 
+	core_dumps_of_context();
 	CHECK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_ENABLE_ON_EXCEPTION, NULL, &size));
 	expect(size == sizeof(bool), "a bool has its size");
 	expect(!ask(CU_COREDUMP_ENABLE_ON_EXCEPTION, true), "nothing is dumped by default");
 	expect(!ask(CU_COREDUMP_ENABLE_ON_EXCEPTION, false), "nor of a context");
-	expect(ask(CU_COREDUMP_TRIGGER_HOST, false), "the host would be");
+	expect(ask(CU_COREDUMP_TRIGGER_HOST, true), "the host would be");
 	CHECK(cuCoredumpSetAttribute(CU_COREDUMP_TRIGGER_HOST, &no, &one));
 	expect(!ask(CU_COREDUMP_TRIGGER_HOST, false), "a context has its own");
 	expect(ask(CU_COREDUMP_TRIGGER_HOST, true), "and the process has not changed");
@@ -98,6 +131,7 @@ int main(void)
 	CUdevice device = 0;
 	CUcontext context = NULL;
 
+	expect(!ask(CU_COREDUMP_ENABLE_ON_EXCEPTION, true), "settings are told before cuInit");
 	CHECK(cuInit(0));
 	CHECK(cuDeviceGet(&device, 0));
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
