@@ -71,7 +71,8 @@ static CUresult batch_check(const CUdeviceptr *dsts, const CUdeviceptr *srcs, co
 {
 	*ret_waits = false;
 	for (size_t i = 0; i < count; i++) {
-		CUresult result = copy_check(dsts[i], srcs[i], sizes[i]);
+		CUresult result = sizes[i] > 0 ? copy_check(dsts[i], srcs[i], sizes[i])
+					       : CUDA_ERROR_INVALID_VALUE;
 
 		*ret_failed = i;
 		if (result != CUDA_SUCCESS)
@@ -94,16 +95,19 @@ static CUresult batch_copy(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, 
 	if (!dsts || !srcs || !sizes || count == 0 ||
 		!attributes_are_known(orders.attrs, orders.first, orders.n, count))
 		return CUDA_ERROR_INVALID_VALUE;
+	/* The driver captures none, and the capture goes on. */
+	if (captures)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	result = batch_check(dsts, srcs, sizes, count, orders, &waits, ret_failed);
-	if (result == CUDA_SUCCESS && waits && !captures)
+	if (result == CUDA_SUCCESS && waits)
 		result = stream_wait(stream);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		bool is_early = order_of(&orders, i) == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
 
 		*ret_failed = i;
-		result = is_early && !captures ? copy_early(dsts[i], srcs[i], sizes[i], stream)
-					       : local_cuMemcpyAsync(dsts[i], srcs[i], sizes[i],
-							 (CUstream)stream);
+		result = is_early ? copy_early(dsts[i], srcs[i], sizes[i], stream)
+				  : local_cuMemcpyAsync(
+					    dsts[i], srcs[i], sizes[i], (CUstream)stream);
 	}
 	return result;
 }

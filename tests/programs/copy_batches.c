@@ -187,6 +187,11 @@ static void errors(uint8_t *pinned, CUdeviceptr device, CUstream stream)
 			CUDA_ERROR_INVALID_VALUE,
 		"attributes begin at the first copy");
 	first[0] = 0;
+	sizes[1] = 0;
+	expect(cuMemcpyBatchAsync(dsts, srcs, sizes, 2, attrs, first, 1, stream) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"a copy has a size");
+	sizes[1] = 64;
 	expect(cuMemcpyBatchAsync(dsts, srcs, sizes, 1, attrs, first, 2, stream) ==
 			CUDA_ERROR_INVALID_VALUE,
 		"there are no more attributes than copies");
@@ -206,6 +211,25 @@ static void errors(uint8_t *pinned, CUdeviceptr device, CUstream stream)
 	expect(cuMemcpy3DBatchAsync(1, &op, 0, stream) == CUDA_ERROR_INVALID_VALUE,
 		"a row is as long as the box is wide");
 	CHECK(cuStreamSynchronize(stream));
+}
+
+/* A capture takes no batch, and is none the worse for it. */
+static void captured(uint8_t *pinned, CUdeviceptr device, CUstream stream)
+{
+	CUmemcpyAttributes attrs = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+	CUdeviceptr dsts[2] = {device, device + 64}, srcs[2] = {at(pinned), at(pinned) + 64};
+	size_t sizes[2] = {64, 64}, zero = 0, n = 0;
+	CUgraph graph = NULL;
+
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	expect(cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attrs, &zero, 1, stream) ==
+			CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+		"a batch is not captured");
+	CHECK(cuMemcpyAsync(dsts[0], srcs[0], 64, stream));
+	CHECK(cuStreamEndCapture(stream, &graph));
+	CHECK(cuGraphGetNodes(graph, NULL, &n));
+	expect(n == 1, "the capture went on");
+	CHECK(cuGraphDestroy(graph));
 }
 
 int main(void)
@@ -231,6 +255,7 @@ int main(void)
 	boxes((uint32_t *)plain, (uint32_t *)(plain + SIZE), memory, stream);
 	boxes((uint32_t *)pinned, (uint32_t *)(pinned + SIZE), memory, stream);
 	errors(pinned, memory, stream);
+	captured(pinned, memory, stream);
 	CHECK(cuStreamDestroy(stream));
 	CHECK(cuMemFreeHost(pinned));
 	CHECK(cuMemFree(managed));
