@@ -55,16 +55,22 @@ static bool names_no_place(CUmem_advise advice)
 	       advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 }
 
-/* Who accesses memory is a GPU or the host, not a part of its memory. */
+/* Who accesses memory is a GPU or the host, not a part of its memory; any part is preferred alike.
+ */
 static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
 {
+	CUresult result;
+
 	if (names_no_place(advice))
 		return CUDA_SUCCESS;
 	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
 		place->type != CU_MEM_LOCATION_TYPE_DEVICE &&
 		place->type != CU_MEM_LOCATION_TYPE_HOST)
 		return CUDA_ERROR_INVALID_VALUE;
-	return check_place(place);
+	result = check_place(place);
+	if (result == CUDA_SUCCESS && place->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		*place = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU};
+	return result;
 }
 
 CUresult local_cuMemAdvise_v2(

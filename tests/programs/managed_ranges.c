@@ -173,6 +173,13 @@ static void errors(CUdeviceptr memory, CUdeviceptr plain, CUstream stream)
 		expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_UNSET_ACCESSED_BY, nodes[i]) ==
 				CUDA_ERROR_INVALID_VALUE,
 			"nor does it stop");
+		CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, nodes[i]));
+		expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, memory, PART) ==
+				CU_MEM_LOCATION_TYPE_HOST,
+			"what prefers a part of it prefers the host");
+		expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, memory, PART) ==
+				CU_DEVICE_CPU,
+			"which has one number");
 	}
 	CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_ACCESSED_BY, host()));
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, memory, PART) == CU_DEVICE_CPU,
