@@ -12,10 +12,10 @@
 #include "context_events.h"
 #include "event.h"
 
-/* The context that is named, if it is alive. */
+/* The context that is named, if it is alive; NULL is not the current one here. */
 static CUresult find_context(CUcontext handle, struct context **ret_context)
 {
-	CUresult result = context_named(handle, ret_context);
+	CUresult result = handle ? context_named(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
 
 	if (result == CUDA_SUCCESS &&
 		!__atomic_load_n(&(*ret_context)->is_active, __ATOMIC_ACQUIRE))

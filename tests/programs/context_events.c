@@ -125,6 +125,8 @@ static void errors(CUcontext context, CUstream stream)
 	CUevent event = event_new();
 	CUgraph graph = NULL;
 
+	expect(cuCtxRecordEvent(NULL, event) == CUDA_ERROR_INVALID_CONTEXT, "a context is needed");
+	expect(cuCtxWaitEvent(NULL, event) == CUDA_ERROR_INVALID_CONTEXT, "a context is needed");
 	expect(cuCtxRecordEvent(context, NULL) == CUDA_ERROR_INVALID_HANDLE, "an event is needed");
 	expect(cuCtxWaitEvent(context, NULL) == CUDA_ERROR_INVALID_HANDLE, "an event is needed");
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
