@@ -64,7 +64,8 @@ CUresult local_cuCtxCreate_v4(
 
 CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
 {
-	if (!pi || (unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+	(void)type; /* one that is unknown is as little supported */
+	if (!pi)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -75,13 +76,20 @@ CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, 
 CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	struct context *context;
+	const int32_t *attribute;
 	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pExecAffinity || (unsigned)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+	if (!pExecAffinity)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	attribute = device_facts(context->device)->attribute;
+	pExecAffinity->type = type;
+	pExecAffinity->param.smCount.val =
+		(unsigned)attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	return CUDA_SUCCESS;
 }
 
 /* As CUDA 2 shared a context among the parts of a program. */
@@ -101,6 +109,7 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
+/* A primary context outlives the last one; it goes as it came, by its device. */
 CUresult local_cuCtxDetach(CUcontext ctx)
 {
 	struct context *context = context_find(ctx);
@@ -113,7 +122,7 @@ CUresult local_cuCtxDetach(CUcontext ctx)
 	if (!is_last)
 		context->n_attached--;
 	pthread_mutex_unlock(&context->lock);
-	return is_last ? local_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
+	return is_last && !context->is_primary ? local_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
 }
 
 CUresult local_cuCtxDestroy_v2(CUcontext ctx)

@@ -126,6 +126,40 @@ static void attached(CUdevice device)
 	expect(current != context, "the last one ends it");
 }
 
+/* A primary context is detached from more often than it was attached to, and stays. */
+static void attached_primary(CUcontext context, CUdevice device)
+{
+	CUcontext again = NULL;
+	CUdeviceptr memory = 0;
+
+	CHECK(cuDevicePrimaryCtxRetain(&again, device));
+	CHECK(cuCtxAttach(&again, 0));
+	expect(again == context, "the primary context is the current one");
+	CHECK(cuCtxDetach(context));
+	CHECK(cuCtxDetach(context));
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuMemAlloc(&memory, 64));
+	CHECK(cuMemFree(memory));
+}
+
+static void affinity(CUdevice device)
+{
+	CUexecAffinityParam param;
+	int sms = 0, is_supported = 7;
+
+	CHECK(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+	CHECK(cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_SM_COUNT));
+	expect(param.param.smCount.val == (unsigned)sms, "a context has all SMs");
+	expect(cuCtxGetExecAffinity(&param, (CUexecAffinityType)9) ==
+			CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+		"of another kind it has none");
+	expect(cuCtxGetExecAffinity(NULL, CU_EXEC_AFFINITY_TYPE_SM_COUNT) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"there is room for the answer");
+	CHECK(cuDeviceGetExecAffinitySupport(&is_supported, (CUexecAffinityType)9, device));
+	expect(is_supported == 0, "another kind is not supported");
+}
+
 int main(void)
 {
 	CUdevice device = 0;
@@ -139,6 +173,8 @@ int main(void)
 	core_dumps();
 	logs();
 	attached(device);
+	affinity(device);
+	attached_primary(context, device);
 	CHECK(cuDevicePrimaryCtxRelease(device));
 	printf(NAME ": ok\n");
 	return 0;

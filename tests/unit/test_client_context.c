@@ -36,6 +36,16 @@ struct device *device_get(CUdevice ordinal)
 	return ordinal >= 0 && ordinal < 2 ? &devices[ordinal] : NULL;
 }
 
+const struct device_facts *device_facts(const struct device *device)
+{
+	static const struct device_facts facts = {
+		.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = 132,
+	};
+
+	(void)device;
+	return &facts;
+}
+
 CUresult device_open(struct device *device)
 {
 	device->is_open = 1;
@@ -271,6 +281,30 @@ static void test_limits(void **state)
 	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
 }
 
+/* A primary context has all SMs, and is detached from as often as one likes. */
+static void test_shared(void **state)
+{
+	CUexecAffinityParam param;
+	CUcontext context, again;
+
+	(void)state;
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxSetCurrent(context), CUDA_SUCCESS);
+	assert_int_equal(
+		local_cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_SUCCESS);
+	assert_int_equal(param.param.smCount.val, 132);
+	assert_int_equal(local_cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_MAX),
+		CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	assert_int_equal(local_cuCtxAttach(&again, 0), CUDA_SUCCESS);
+	assert_ptr_equal(again, context);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(local_cuCtxDetach(context), CUDA_SUCCESS);
+	assert_int_equal(
+		local_cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_SUCCESS);
+	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_stack),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_shared),
 	};
 
 	return cmocka_run_group_tests_name("client_context", tests, setup, NULL);
