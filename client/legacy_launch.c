@@ -49,6 +49,8 @@ static CUresult find(CUfunction function, struct legacy_launch **ret_legacy)
 	if (!legacy)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&legacy->lock, NULL);
+	for (unsigned i = 0; i < 3; i++)
+		legacy->block[i] = 1; /* until it is set */
 	*ret_legacy = legacy;
 	/* Another thread may have been first. */
 	if (!__atomic_compare_exchange_n(
@@ -59,6 +61,25 @@ static CUresult find(CUfunction function, struct legacy_launch **ret_legacy)
 	return CUDA_SUCCESS;
 }
 
+/* Of the current context's device: find() has seen that there is one. */
+static int device_limit(CUdevice_attribute attribute)
+{
+	return device_facts(context_current->device)->attribute[attribute];
+}
+
+static bool block_fits(const int block[3])
+{
+	int64_t threads = 1;
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (block[i] <= 0 ||
+			block[i] > device_limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i))
+			return false;
+		threads *= block[i];
+	}
+	return threads <= device_limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+}
+
 CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 {
 	struct legacy_launch *legacy;
@@ -66,7 +87,7 @@ CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (x <= 0 || y <= 0 || z <= 0)
+	if (!block_fits((const int[]){x, y, z}))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&legacy->lock);
 	legacy->block[0] = (unsigned)x;
@@ -83,6 +104,8 @@ CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (bytes > (unsigned)device_limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
+		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&legacy->lock);
 	legacy->shared_bytes = bytes;
 	pthread_mutex_unlock(&legacy->lock);

@@ -69,6 +69,10 @@ static const char image[] = ".version 7.0\n"
 			    "	st.global.u32 [%rd4], %r18;\n"
 			    "END:\n"
 			    "	ret;\n"
+			    "}\n"
+			    ".visible .entry nothing()\n"
+			    "{\n"
+			    "	ret;\n"
 			    "}\n";
 
 static CUdeviceptr out;
@@ -112,7 +116,7 @@ int main(void)
 	CUdevice device = 0;
 	CUcontext context = NULL;
 	CUmodule module = NULL;
-	CUfunction function = NULL;
+	CUfunction function = NULL, nothing = NULL;
 	CUstream stream = NULL;
 
 	CHECK(cuInit(0));
@@ -121,6 +125,7 @@ int main(void)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuModuleLoadData(&module, image));
 	CHECK(cuModuleGetFunction(&function, module, "fill"));
+	CHECK(cuModuleGetFunction(&nothing, module, "nothing"));
 	CHECK(cuMemAlloc(&out, N * sizeof(int)));
 	CHECK(cuMemsetD32(out, 0, N));
 	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -136,7 +141,11 @@ int main(void)
 	CHECK(cuLaunch(function));
 	compare(3.0f, X * Y);
 
+	CHECK(cuLaunch(nothing)); /* of which nothing was said */
+	CHECK(cuCtxSynchronize());
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncSetBlockShape(function, 0, 1, 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncSetBlockShape(function, 4096, 1, 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncSetSharedSize(function, 1u << 30));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchGrid(function, 0, 1));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchGrid(function, -1, 1));
 	CHECK(cuStreamDestroy(stream));
