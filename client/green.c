@@ -121,11 +121,11 @@ static CUresult green_new(
 CUresult local_cuGreenCtxCreate(
 	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
-	const struct resource_desc *found = resource_desc_find(desc);
+	const struct resource_desc *found = desc ? resource_desc_find(desc) : NULL;
 	CUcontext home = NULL;
 	CUresult result;
 
-	if (!phCtx || !found || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+	if (!phCtx || (desc && !found) || flags != CU_GREEN_CTX_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = local_cuDevicePrimaryCtxRetain(&home, dev);
 	if (result != CUDA_SUCCESS)

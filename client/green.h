@@ -42,7 +42,7 @@ void greens_end_context(struct context *context);
 struct resource_desc;
 struct resource_desc *resource_desc_find(CUdevResourceDesc handle);
 
-/* Has the server make it on that GPU. */
+/* Has the server make it on that GPU; NULL: of all SMs. */
 CUresult resource_desc_create(const struct resource_desc *desc, uint32_t green, CUdevice device);
 
 #endif

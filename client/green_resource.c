@@ -38,6 +38,7 @@ _Static_assert(sizeof(struct origin) <= sizeof(((CUdevResource *)0)->_internal_p
 struct resource_desc {
 	struct resource_desc *next;
 	struct origin origin;
+	bool is_mixed; /* of what nothing can be made; the driver notices no sooner either */
 	uint32_t n_parts;
 	uint32_t parts[];
 };
@@ -164,8 +165,9 @@ CUresult local_cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *
 	struct origin whole;
 	CUresult read;
 
-	if (!nbGroups || !input || (useFlags & ~(unsigned)SPLIT_FLAGS) ||
-		(result && *nbGroups == 0))
+	/* The driver has an eye for the flags that it knows. */
+	useFlags &= SPLIT_FLAGS;
+	if (!nbGroups || !input || (result && *nbGroups == 0))
 		return CUDA_ERROR_INVALID_VALUE;
 	read = resource_read(input, &whole);
 	if (read != CUDA_SUCCESS)
@@ -196,6 +198,7 @@ static CUresult desc_new(const struct origin *origins, unsigned n, CUdevResource
 	if (!desc)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	desc->origin = origins[0];
+	desc->is_mixed = !belong_together(origins, n);
 	desc->n_parts = origins[0].division ? n : 0;
 	for (unsigned i = 0; i < n; i++)
 		desc->parts[i] = origins[i].part;
@@ -219,8 +222,6 @@ CUresult local_cuDevResourceGenerateDesc(
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	for (unsigned i = 0; i < nbResources && result == CUDA_SUCCESS; i++)
 		result = resource_read(&resources[i], &origins[i]);
-	if (result == CUDA_SUCCESS && !belong_together(origins, nbResources))
-		result = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	return result == CUDA_SUCCESS ? desc_new(origins, nbResources, phDesc) : result;
 }
 
@@ -238,11 +239,15 @@ struct resource_desc *resource_desc_find(CUdevResourceDesc handle)
 
 CUresult resource_desc_create(const struct resource_desc *desc, uint32_t green, CUdevice device)
 {
-	const struct origin *origin = &desc->origin;
+	const struct origin *origin;
 
+	if (!desc)
+		return send_green_create(
+			green, device_get(device)->index, WIRE_GREENS_MAX, 0, 0, 0, NULL, 0);
+	origin = &desc->origin;
 	if (origin->device != device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (!is_there(origin))
+	if (desc->is_mixed || !is_there(origin))
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	return send_green_create(green, device_get(device)->index, origin->of, origin->flags,
 		origin->count, origin->n_groups, desc->parts, desc->n_parts);

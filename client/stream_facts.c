@@ -71,15 +71,14 @@ CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, pCtx, &stream);
+	CUresult result = find(hStream, &stream, &stream);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!pGreenCtx)
-		return CUDA_ERROR_INVALID_VALUE;
-	*pCtx = context_of(stream);
-	*pGreenCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
-	return CUDA_SUCCESS;
+	/* Either may be of no interest. */
+	if (result == CUDA_SUCCESS && pCtx)
+		*pCtx = context_of(stream);
+	if (result == CUDA_SUCCESS && pGreenCtx)
+		*pGreenCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
+	return result;
 }
 
 CUresult local_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)

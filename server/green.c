@@ -18,7 +18,7 @@
 
 /* What all sessions may have, those included that wait for their end, which from half of it on
  * do not wait for the GPUs to be idle. */
-#define GREENS_OF_SERVER_MAX 128u
+#define GREENS_OF_SERVER_MAX 256u
 
 static atomic_uint n_greens;
 

@@ -363,7 +363,8 @@ static void errors(CUdevResource parts[2])
 {
 	CUdevResource all = all_of(NULL), others[2], none, mixed[2];
 	CUdevResourceDesc desc = NULL;
-	CUgreenCtx green;
+	CUcontext got = NULL, primary = NULL;
+	CUgreenCtx green, found = NULL;
 	CUstream stream;
 	unsigned n = 2;
 
@@ -381,13 +382,28 @@ static void errors(CUdevResource parts[2])
 	CHECK(cuDevSmResourceSplitByCount(others, &n, &all, NULL, 0, WANTED));
 	mixed[0] = parts[0];
 	mixed[1] = others[1];
-	EXPECT(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
-		cuDevResourceGenerateDesc(&desc, mixed, 2));
+	/* What it is good for is another question. */
+	CHECK(cuDevResourceGenerateDesc(&desc, mixed, 2));
+	n = 2;
+	CHECK(cuDevSmResourceSplitByCount(others, &n, &all, NULL, 4, WANTED));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuDevSmResourceSplitByCount(others, &n, &all, NULL, 3, WANTED));
 	CHECK(cuDevResourceGenerateDesc(&desc, parts, 1));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGreenCtxCreate(&green, desc, device, 0));
 	CHECK(cuGreenCtxCreate(&green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
 	EXPECT(CUDA_ERROR_INVALID_VALUE,
 		cuGreenCtxStreamCreate(&stream, green, CU_STREAM_DEFAULT, 0));
+	CHECK(cuGreenCtxDestroy(green));
+	/* Without a description it has all SMs. */
+	CHECK(cuGreenCtxCreate(&green, NULL, device, CU_GREEN_CTX_DEFAULT_STREAM));
+	MUST(all_of(green).sm.smCount == all.sm.smCount);
+	stream = stream_of(green);
+	CHECK(cuStreamGetCtx_v2(stream, NULL, &found));
+	MUST(found == green);
+	CHECK(cuStreamGetCtx_v2(stream, &got, NULL));
+	CHECK(cuCtxGetCurrent(&primary));
+	MUST(got == primary);
+	CHECK(cuStreamDestroy(stream));
 	CHECK(cuGreenCtxDestroy(green));
 }
 

@@ -2,7 +2,8 @@
 
 /*
  * Green contexts that end while they are current, and with the primary context:
- * what is still said of them, and what they still hold.
+ * what is still said of them, and what they still hold; how many there can be at
+ * once, and of what there are none.
  * Runs: for a test of its own
  */
 
@@ -14,6 +15,11 @@
 #define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
 #define EXPECT(result, call) expect((call), (result), #call, __LINE__)
 #define MUST(condition) must((condition), #condition, __LINE__)
+
+/* Of one program at once. */
+enum {
+	MANY = 64
+};
 
 static CUdevice device;
 
@@ -100,6 +106,39 @@ static void reset(void)
 	MUST(is_active());
 }
 
+/* The driver describes what has no meaning, and nobody knows what it would make of it. */
+static void of_nothing(void)
+{
+	CUdevResource all, parts[2], others[2], mixed[2];
+	CUdevResourceDesc desc = NULL;
+	CUgreenCtx green = NULL;
+	unsigned n = 2;
+
+	CHECK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+	CHECK(cuDevSmResourceSplitByCount(parts, &n, &all, NULL, 0, 8));
+	CHECK(cuDevSmResourceSplitByCount(others, &n, &all, NULL, 0, 8));
+	for (unsigned i = 0; i < 3; i++) {
+		mixed[0] = i == 0 ? all : parts[0];
+		mixed[1] = i == 2 ? others[1] : parts[0];
+		CHECK(cuDevResourceGenerateDesc(&desc, mixed, 2));
+		EXPECT(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
+			cuGreenCtxCreate(&green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+	}
+}
+
+static void many(void)
+{
+	CUgreenCtx greens[MANY], more = NULL;
+
+	for (unsigned i = 0; i < MANY; i++)
+		greens[i] = make();
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY,
+		cuGreenCtxCreate(&more, NULL, device, CU_GREEN_CTX_DEFAULT_STREAM));
+	for (unsigned i = 0; i < MANY; i++)
+		CHECK(cuGreenCtxDestroy(greens[i]));
+	CHECK(cuGreenCtxDestroy(make()));
+}
+
 int main(void)
 {
 	CUcontext context = NULL;
@@ -110,6 +149,8 @@ int main(void)
 	CHECK(cuCtxSetCurrent(context));
 	number_of_none();
 	reset();
+	of_nothing();
+	many();
 	CHECK(cuDevicePrimaryCtxRelease(device));
 	MUST(!is_active());
 	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(device));

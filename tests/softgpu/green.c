@@ -59,6 +59,15 @@ static struct sm_set take(struct sm_set *from, unsigned n)
 	return taken;
 }
 
+static struct sm_set all_sms(void)
+{
+	struct sm_set all = {0};
+
+	for (unsigned sm = 0; sm < DEVICE_SMS; sm++)
+		all.words[sm / 64] |= 1ull << (sm % 64);
+	return all;
+}
+
 static void resource_write(CUdevResource *resource, int device, uint32_t division,
 	const struct sm_set *sms, unsigned part)
 {
@@ -91,7 +100,7 @@ static CUresult check(const void *resource, CUdevResourceType type)
 
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
 {
-	struct sm_set all = {0};
+	struct sm_set all = all_sms();
 	CUresult result;
 
 	ENTER(CALL_ALIVE);
@@ -100,8 +109,6 @@ CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevR
 		return result;
 	if (!device_get(device))
 		return CUDA_ERROR_INVALID_DEVICE;
-	for (unsigned sm = 0; sm < DEVICE_SMS; sm++)
-		all.words[sm / 64] |= 1ull << (sm % 64);
 	resource_write(resource, device, 0, &all, PART);
 	return CUDA_SUCCESS;
 }
@@ -121,12 +128,12 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 	return result;
 }
 
-/* How many groups there can be, each of `*part' SMs at least, made `count_min' or more. */
-static unsigned groups_max(
-	const struct sm_set *sms, unsigned flags, unsigned *count_min, unsigned *part)
+/* How many groups there can be, each of `*count_min' SMs, which becomes whole parts. */
+static unsigned groups_max(const struct sm_set *sms, unsigned flags, unsigned *count_min)
 {
-	*part = flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? PART_FINE : PART;
-	*count_min = ALIGN_UP(MAX(*count_min, *part), *part);
+	unsigned part = flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? PART_FINE : PART;
+
+	*count_min = MIN(ALIGN_UP(MAX(*count_min, part), part), count(sms));
 	return count(sms) / *count_min;
 }
 
@@ -135,11 +142,12 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 	unsigned int minCount)
 {
 	struct hidden hidden;
-	unsigned n, part;
+	unsigned n;
 	CUresult read;
 
 	ENTER(CALL_ALIVE);
-	if (!nbGroups || !input || (useFlags & ~3u))
+	/* One flag at most, and others are not looked at. */
+	if (!nbGroups || !input || (useFlags & 3u) == 3u || (result && *nbGroups == 0))
 		return CUDA_ERROR_INVALID_VALUE;
 	read = resource_read(input, &hidden);
 	if (read != CUDA_SUCCESS)
@@ -147,8 +155,8 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 	if (hidden.division != 0)
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	if (minCount > count(&hidden.sms))
-		return CUDA_ERROR_INVALID_VALUE;
-	n = groups_max(&hidden.sms, useFlags, &minCount, &part);
+		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+	n = groups_max(&hidden.sms, useFlags, &minCount);
 	*nbGroups = result ? MIN(*nbGroups, n) : n;
 	if (!result)
 		return CUDA_SUCCESS;
@@ -156,10 +164,10 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 	for (unsigned i = 0; i < *nbGroups; i++) {
 		struct sm_set sms = take(&hidden.sms, minCount);
 
-		resource_write(&result[i], hidden.device, last_division, &sms, part);
+		resource_write(&result[i], hidden.device, last_division, &sms, 0);
 	}
 	if (remaining)
-		resource_write(remaining, hidden.device, last_division, &hidden.sms, part);
+		resource_write(remaining, hidden.device, last_division, &hidden.sms, 0);
 	return CUDA_SUCCESS;
 }
 
@@ -179,8 +187,6 @@ CUresult cuDevResourceGenerateDesc(
 		if (result != CUDA_SUCCESS)
 			return result;
 		first = i == 0 ? hidden : first;
-		if (i > 0 && (hidden.division == 0 || hidden.division != first.division))
-			return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 		for (unsigned k = 0; k < ARRAY_SIZE(sms.words); k++)
 			sms.words[k] |= hidden.sms.words[k];
 	}
@@ -204,11 +210,11 @@ CUresult cuGreenCtxCreate(
 	CUresult result;
 
 	ENTER(CALL_ALIVE);
-	found = object_find(OBJECT_DESC, desc);
+	found = desc ? object_find(OBJECT_DESC, desc) : NULL;
 	device = device_get(dev);
-	if (!phCtx || !found || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+	if (!phCtx || (desc && !found) || flags != CU_GREEN_CTX_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!device || found->device != device->ordinal || !device->primary->is_active)
+	if (!device || (found && found->device != device->ordinal) || !device->primary->is_active)
 		return CUDA_ERROR_INVALID_DEVICE;
 	result = device_wait(device);
 	if (result != CUDA_SUCCESS)
@@ -217,7 +223,7 @@ CUresult cuGreenCtxCreate(
 	if (!green)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	green->context = device->primary;
-	green->sms = found->sms;
+	green->sms = found ? found->sms : all_sms();
 	object_add(&green->object, OBJECT_GREEN);
 	stat_add(STAT_GREENS, 1);
 	*phCtx = (CUgreenCtx)green;
