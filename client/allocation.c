@@ -112,6 +112,14 @@ static bool is_of_host(const CUmemAllocationProp *prop)
 		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
 }
 
+/* Of a GPU that the program does not see, as it is told of what it has imported. */
+static bool is_unseen(const CUmemAllocationProp *prop)
+{
+	return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	       prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	       prop->location.id == CU_DEVICE_INVALID;
+}
+
 /* Where `prop' wants it, with the device open. */
 static CUresult check_prop(
 	const CUmemAllocationProp *prop, const char *symbol, struct device **ret_device)
@@ -194,7 +202,7 @@ CUresult local_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAll
 
 	/* Who asks goes on and does without when there is none to be had: NCCL, with an error here,
 	 * does not. */
-	if (is_of_host(prop)) {
+	if (is_of_host(prop) || is_unseen(prop)) {
 		device = device_get(0);
 		result = device ? device_open(device) : CUDA_ERROR_INVALID_DEVICE;
 	} else {
@@ -214,16 +222,21 @@ CUresult local_cuMemGetAllocationPropertiesFromHandle(
 	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	const struct allocation *allocation = allocation_find(handle);
+	const struct device *device;
+	bool is_seen;
 	CUresult result = link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!prop || !allocation)
 		return CUDA_ERROR_INVALID_VALUE;
+	device = device_get(allocation->ordinal);
+	is_seen = device && device->index == allocation->device;
 	*prop = (CUmemAllocationProp){
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = allocation->types,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, allocation->ordinal},
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE,
+			is_seen ? allocation->ordinal : CU_DEVICE_INVALID},
 	};
 	return CUDA_SUCCESS;
 }

@@ -11,6 +11,7 @@
 #include "box.h"
 #include "capture.h"
 #include "client.h"
+#include "copy.h"
 #include "memory.h"
 #include "registered.h"
 
@@ -281,9 +282,8 @@ CUresult local_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdevic
 {
 	CUresult result = contexts_check(dstContext, srcContext);
 
-	return result == CUDA_SUCCESS
-		       ? local_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, implicit)
-		       : result;
+	return result == CUDA_SUCCESS ? copy_peer(dstDevice, srcDevice, ByteCount, implicit, true)
+				      : result;
 }
 
 CUresult local_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
@@ -291,7 +291,6 @@ CUresult local_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CU
 {
 	CUresult result = contexts_check(dstContext, srcContext);
 
-	return result == CUDA_SUCCESS
-		       ? local_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream)
-		       : result;
+	return result == CUDA_SUCCESS ? copy_peer(dstDevice, srcDevice, ByteCount, hStream, false)
+				      : result;
 }

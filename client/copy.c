@@ -206,22 +206,41 @@ static bool is_host(uint64_t address)
 	       range.kind == MEMORY_ALIAS;
 }
 
+/* Both ends are memory of ours. */
+static CUresult copy_ours(struct stream *stream, CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	bool captures;
+	CUresult result = capture_look(stream, &captures);
+
+	if (unlikely(captures))
+		return capture_copy(stream, dst, src, size);
+	return result == CUDA_SUCCESS ? copy_device(stream, dst, src, size) : result;
+}
+
 static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
 {
 	struct stream *stream;
-	bool captures;
 	CUresult result = enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
-	if (!memory_contains(dst, size) || !memory_contains(src, size))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = capture_look(stream, &captures);
-	if (unlikely(captures))
-		return capture_copy(stream, dst, src, size);
-	if (result != CUDA_SUCCESS)
+	return memory_reaches(stream->device, dst, size) &&
+			       memory_reaches(stream->device, src, size)
+		       ? copy_ours(stream, dst, src, size)
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The stream's GPU need not reach either end. */
+static CUresult between_devices(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
+{
+	struct stream *stream;
+	CUresult result = enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS || size == 0)
 		return result;
-	return copy_device(stream, dst, src, size);
+	return memory_contains(dst, size) && memory_contains(src, size)
+		       ? copy_ours(stream, dst, src, size)
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The GPU that the memory is of; false: of none. */
@@ -240,19 +259,20 @@ static bool device_of(CUdeviceptr address, unsigned *ret_device)
 
 /* A copy that names no stream. Between two GPUs it waits for all work of both, which waits for it.
  */
-static CUresult on_device_now(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
+static CUresult on_device_now(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle,
+	CUresult (*copy)(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle))
 {
 	struct stream *stream;
 	unsigned to, from;
 	CUresult result;
 
 	if (!device_of(dst, &to) || !device_of(src, &from) || to == from)
-		return on_device(dst, src, size, handle);
+		return copy(dst, src, size, handle);
 	result = streams_wait_device(to);
 	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(from);
 	if (result == CUDA_SUCCESS)
-		result = on_device(dst, src, size, handle);
+		result = copy(dst, src, size, handle);
 	if (result == CUDA_SUCCESS)
 		result = enter(handle, &stream);
 	return result == CUDA_SUCCESS ? stream_wait(stream) : result;
@@ -268,7 +288,7 @@ static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstrea
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
-	if (!src || !memory_contains(dst, size))
+	if (!src || !memory_reaches(stream->device, dst, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (memory_find((uintptr_t)src, &range))
 		return on_device(dst, (uintptr_t)src, size, handle);
@@ -333,7 +353,7 @@ static CUresult from_device(void *dst, CUdeviceptr src, size_t size, CUstream ha
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
-	if (!dst || !memory_contains(src, size))
+	if (!dst || !memory_reaches(stream->device, src, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (memory_find((uintptr_t)dst, &range))
 		return on_device((uintptr_t)dst, src, size, handle);
@@ -447,9 +467,10 @@ CUresult local_cuMemcpyDtoD_v2(
 {
 	CUresult result = enter_now(implicit);
 
-	return result == CUDA_SUCCESS ? on_device_now(seen(dstDevice, ByteCount),
-						seen(srcDevice, ByteCount), ByteCount, implicit)
-				      : result;
+	return result == CUDA_SUCCESS
+		       ? on_device_now(seen(dstDevice, ByteCount), seen(srcDevice, ByteCount),
+				 ByteCount, implicit, on_device)
+		       : result;
 }
 
 CUresult local_cuMemcpyDtoDAsync_v2(
@@ -466,7 +487,7 @@ CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUst
 	CUresult result = enter_now(implicit);
 
 	if (result == CUDA_SUCCESS)
-		result = is_within ? on_device_now(to, from, ByteCount, implicit)
+		result = is_within ? on_device_now(to, from, ByteCount, implicit, on_device)
 				   : anywhere(to, from, ByteCount, implicit);
 	/* Natively a copy within the device does not wait. */
 	return is_within ? result : settle(result, is_host(to) ? to : from, ByteCount, implicit);
@@ -475,6 +496,17 @@ CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUst
 CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
 	return anywhere(seen(dst, ByteCount), seen(src, ByteCount), ByteCount, hStream);
+}
+
+CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_waited)
+{
+	CUdeviceptr to = seen(dst, size), from = seen(src, size);
+	CUresult result = is_waited ? enter_now(handle) : CUDA_SUCCESS;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return is_waited ? on_device_now(to, from, size, handle, between_devices)
+			 : between_devices(to, from, size, handle);
 }
 
 bool copy_is_pageable(CUdeviceptr address)

@@ -41,7 +41,8 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 	return range;
 }
 
-bool memory_contains(uint64_t address, uint64_t size)
+/* For one of the devices whose bits are set. */
+static bool contains(uint64_t address, uint64_t size, uint64_t devices)
 {
 	const struct memory_range *range;
 	uint64_t rest = size;
@@ -52,7 +53,7 @@ bool memory_contains(uint64_t address, uint64_t size)
 		uint64_t span;
 
 		range = mirror_find(&mirror, address);
-		if (!range || (range->kind == MEMORY_MAPPED && range->readers == 0))
+		if (!range || (range->kind == MEMORY_MAPPED && !(range->readers & devices)))
 			break;
 		span = range->address + range->size - address;
 		if (span < rest && range->kind != MEMORY_MAPPED)
@@ -63,6 +64,16 @@ bool memory_contains(uint64_t address, uint64_t size)
 	is_whole = rest == 0 && range;
 	pthread_mutex_unlock(&mirror_lock);
 	return is_whole;
+}
+
+bool memory_contains(uint64_t address, uint64_t size)
+{
+	return contains(address, size, UINT64_MAX);
+}
+
+bool memory_reaches(uint32_t device, uint64_t address, uint64_t size)
+{
+	return contains(address, size, 1ull << device);
 }
 
 bool memory_overlaps(uint64_t address, uint64_t size)

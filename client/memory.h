@@ -54,6 +54,9 @@ bool memory_find(uint64_t address, struct memory_range *ret_range);
 /* Whether [address, address + size) lies in one range of ours, or in mappings side by side. */
 bool memory_contains(uint64_t address, uint64_t size);
 
+/* The same of what a GPU may touch: of what is mapped, where it was given access. */
+bool memory_reaches(uint32_t device, uint64_t address, uint64_t size);
+
 /* Whether any of it lies in a range of ours. */
 bool memory_overlaps(uint64_t address, uint64_t size);
 

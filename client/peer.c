@@ -40,7 +40,7 @@ CUresult local_cuDeviceGetP2PAttribute(
 	return CUDA_SUCCESS;
 }
 
-/* The current context, and the other, which is alive. */
+/* The current context, and the other, which is alive; it may be the same. */
 static CUresult enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
 {
 	CUresult result = context_enter(ret_context);
@@ -48,8 +48,7 @@ static CUresult enter(CUcontext handle, struct context **ret_context, struct con
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_peer = context_find(handle);
-	if (!*ret_peer || *ret_peer == *ret_context ||
-		!__atomic_load_n(&(*ret_peer)->is_active, __ATOMIC_ACQUIRE))
+	if (!*ret_peer || !__atomic_load_n(&(*ret_peer)->is_active, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return CUDA_SUCCESS;
 }

@@ -14,6 +14,7 @@
 #include "owner.h"
 #include "session.h"
 #include "staging.h"
+#include "virtual.h"
 
 struct end end_of(uint64_t address)
 {
@@ -103,11 +104,37 @@ CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t sr
 	return copy_line(end_of_piece(piece), end_of(src), size, real);
 }
 
+static const struct device *owner_device(const struct session *session, uint64_t address)
+{
+	const struct device *device = device_of(address);
+
+	return device ? device : virtual_device(session, address);
+}
+
+/* Two GPUs, and what a program maps by itself, which either may have no access to. */
+static bool is_between_mapped(const struct session *session, uint64_t dst, uint64_t src)
+{
+	const struct device *to = owner_device(session, dst), *from = owner_device(session, src);
+
+	return to && from && to != from && !(device_of(dst) && device_of(src));
+}
+
+static CUresult copy_mapped(
+	const struct session *session, uint64_t dst, uint64_t src, uint64_t size, CUstream real)
+{
+	return cuda.cuMemcpyPeerAsync(dst, owner_device(session, dst)->context, src,
+		owner_device(session, src)->context, size, real);
+}
+
 CUresult do_copy_device(
 	struct session *session, struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
 {
 	CUstream real;
 	CUresult result = stream_begin(session, stream, &real);
 
-	return result == CUDA_SUCCESS ? copy_line(end_of(dst), end_of(src), size, real) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	return is_between_mapped(session, dst, src)
+		       ? copy_mapped(session, dst, src, size, real)
+		       : copy_line(end_of(dst), end_of(src), size, real);
 }

@@ -33,6 +33,7 @@ struct allocation {
 	CUmemGenericAllocationHandle handle;
 	uint64_t size;       /* 0: imported, only the driver knows */
 	struct place *place; /* that pays for it; NULL: imported */
+	const struct device *device;
 	uint32_t n_mappings;
 	bool is_released; /* by the client: goes with its last mapping */
 };
@@ -99,6 +100,16 @@ bool virtual_has(const struct session *session, uint64_t address, uint64_t size)
 		address = mapping->address + mapping->size;
 	}
 	return true;
+}
+
+const struct device *virtual_device(const struct session *session, uint64_t address)
+{
+	const struct region *region = region_find(session, address, 1);
+	uint32_t i = region ? mapping_at(region, address) : 0;
+
+	return region && i < region->n && region->mappings[i].address <= address
+		       ? region->mappings[i].allocation->device
+		       : NULL;
 }
 
 static void allocation_free(struct allocation *allocation, bool is_lost)
@@ -265,7 +276,7 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 
 /* Takes the handle, on failure too. */
 static CUresult allocation_add(struct session *session, uint32_t id, uint64_t size,
-	struct place *place, CUmemGenericAllocationHandle handle)
+	const struct device *device, struct place *place, CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation = calloc(1, sizeof(*allocation));
 	int r = allocation ? object_put(&session->allocations, id, allocation) : -ENOMEM;
@@ -275,7 +286,8 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 		cuda.cuMemRelease(handle);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 	}
-	*allocation = (struct allocation){.id = id, .handle = handle, .size = size, .place = place};
+	*allocation = (struct allocation){
+		.id = id, .handle = handle, .size = size, .place = place, .device = device};
 	return CUDA_SUCCESS;
 }
 
@@ -301,7 +313,7 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, i); i++)
 		result = cuda.cuMemCreate(&handle, size, &prop, 0);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, size, place, handle);
+		result = allocation_add(session, id, size, place->device, place, handle);
 	if (result != CUDA_SUCCESS)
 		quota_refund(&place->arena.quota, size);
 	return result;
@@ -476,7 +488,7 @@ CUresult do_allocation_import(struct session *session, uint32_t id, uint32_t *re
 	}
 	result = import(fd, &handle, &device);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, 0, NULL, handle);
+		result = allocation_add(session, id, 0, device, NULL, handle);
 	if (result == CUDA_SUCCESS)
 		*ret_device = device->ordinal;
 	return result;

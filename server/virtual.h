@@ -9,10 +9,14 @@
 
 #include "base.h"
 
+struct device;
 struct session;
 
 /* Whether all these bytes, in a region of the session, are mapped with some access. */
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
+
+/* The GPU whose memory is mapped there; NULL: none is. */
+const struct device *virtual_device(const struct session *session, uint64_t address);
 
 /* Ends the mappings that waited for work which is done now. */
 void virtual_poll(struct session *session);

@@ -173,15 +173,22 @@ static void parent_run_mapped(int sock)
 	tell_word(sock);
 }
 
-static void child_run_mapped(int sock)
+static void child_run_mapped(int sock, bool is_alone)
 {
 	CUmemGenericAllocationHandle handle;
+	CUmemAllocationProp prop = {};
+	size_t unit = 0;
 	int fd = hear_descriptor(sock);
 	unsigned *data;
 
 	DRIVER(CUDA_SUCCESS, cuMemImportFromShareableHandle, &handle, (void *)(intptr_t)fd,
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	close(fd);
+	DRIVER(CUDA_SUCCESS, cuMemGetAllocationPropertiesFromHandle, &prop, handle);
+	if (prop.location.id != (is_alone ? CU_DEVICE_INVALID : 0))
+		FAIL("what is imported lies on GPU %d", prop.location.id);
+	DRIVER(CUDA_SUCCESS, cuMemGetAllocationGranularity, &unit, &prop,
+		CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 	data = map(handle);
 	add_late<<<WORDS / THREADS, THREADS>>>(data, 5, 0);
 	CHECK(cudaDeviceSynchronize());
@@ -275,7 +282,7 @@ int main(int argc, char **argv)
 	close(ends[child != 0]);
 	if (child == 0) {
 		choose(is_alone, 1);
-		child_run_mapped(ends[1]);
+		child_run_mapped(ends[1], is_alone);
 		child_run_handles(ends[1]);
 		exit(0);
 	}

@@ -227,6 +227,52 @@ static void run_mapped(void)
 	DRIVER(CUDA_SUCCESS, cuMemAddressFree, alone, size);
 }
 
+/* What is mapped for its own GPU alone is copied as one GPU's to another's, and not otherwise. */
+static void run_mapped_apart(void)
+{
+	CUmemGenericAllocationHandle handles[2];
+	CUmemAllocationProp prop = {};
+	CUmemAccessDesc access = {};
+	CUdeviceptr at[2] = {};
+	CUcontext contexts[2];
+	size_t size = 2 << 20;
+	cudaStream_t stream;
+	unsigned *pinned;
+
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.location.type = access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	for (int device = 0; device < 2; device++) {
+		CHECK(cudaSetDevice(device));
+		DRIVER(CUDA_SUCCESS, cuCtxGetCurrent, &contexts[device]);
+		prop.location.id = access.location.id = device;
+		DRIVER(CUDA_SUCCESS, cuMemCreate, &handles[device], size, &prop, 0);
+		DRIVER(CUDA_SUCCESS, cuMemAddressReserve, &at[device], size, 0, 0, 0);
+		DRIVER(CUDA_SUCCESS, cuMemMap, at[device], size, 0, handles[device], 0);
+		DRIVER(CUDA_SUCCESS, cuMemSetAccess, at[device], size, &access, 1);
+		run_fill(device, (unsigned *)at[device], 80 + 10 * device);
+		CHECK(cudaDeviceSynchronize());
+	}
+	CHECK(cudaSetDevice(0));
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CHECK(cudaMallocHost((void **)&pinned, SIZE));
+	DRIVER(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync, at[0], at[1], SIZE, (CUstream)stream);
+	DRIVER(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoHAsync, pinned, at[1], SIZE, (CUstream)stream);
+	DRIVER(CUDA_SUCCESS, cuMemcpyPeerAsync, at[0], contexts[0], at[1], contexts[1], SIZE,
+		(CUstream)stream);
+	CHECK(cudaStreamSynchronize(stream));
+	check((unsigned *)at[0], 90, 1, __LINE__);
+	CHECK(cudaFreeHost(pinned));
+	CHECK(cudaStreamDestroy(stream));
+	DRIVER(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cuCtxEnablePeerAccess, contexts[0], 0);
+	DRIVER(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess, contexts[0]);
+	for (int device = 0; device < 2; device++) {
+		DRIVER(CUDA_SUCCESS, cuMemUnmap, at[device], size);
+		DRIVER(CUDA_SUCCESS, cuMemRelease, handles[device]);
+		DRIVER(CUDA_SUCCESS, cuMemAddressFree, at[device], size);
+	}
+}
+
 static void run_peers(unsigned *const data[2])
 {
 	unsigned *later[2];
@@ -241,6 +287,7 @@ static void run_peers(unsigned *const data[2])
 	run_copies(later);
 	run_pool();
 	run_mapped();
+	run_mapped_apart();
 	for (int device = 0; device < 2; device++) {
 		CHECK(cudaSetDevice(device));
 		CHECK(cudaFree(later[device]));

@@ -36,8 +36,9 @@ static bool copy_is_reached(const struct copy_work *copy)
 
 	return box_extent(copy, copy->dst_pitch, copy->dst_slice, &dst) &&
 	       box_extent(copy, copy->src_pitch, copy->src_slice, &src) &&
-	       (!copy->is_dst_device || copy->is_dst_array || range_reaches(copy->dst, dst)) &&
-	       (!copy->is_src_device || copy->is_src_array || range_reaches(copy->src, src));
+	       (!copy->is_dst_device || copy->is_dst_array ||
+		       range_reaches(copy->dst, dst, NULL)) &&
+	       (!copy->is_src_device || copy->is_src_array || range_reaches(copy->src, src, NULL));
 }
 
 CUresult copy_run(const struct copy_work *copy)
@@ -77,7 +78,7 @@ static CUresult end_classify(
 	*ret_device = range != NULL;
 	if (!range)
 		return is_host_allowed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	return range_reaches(address, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return range_reaches(address, size, NULL) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_host)
@@ -151,12 +152,34 @@ enum ends {
 	ENDS_ANY = 3
 };
 
-static CUresult copy_line(CUdeviceptr dst, CUdeviceptr src, size_t size, enum ends ends,
+static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, enum ends ends,
 	CUstream handle, bool is_async)
 {
 	struct copy_work copy = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
 
 	return copy_submit(&copy, handle, is_async, ends & DST_HOST, ends & SRC_HOST);
+}
+
+/* Mapped memory that the device was given no access to. */
+static bool is_barred(CUdeviceptr address, size_t size, const struct device *device)
+{
+	const struct range *range = range_find(address);
+
+	return range && range->kind == RANGE_MAPPED && !range_reaches(address, size, device);
+}
+
+static CUresult copy_line(CUdeviceptr dst, CUdeviceptr src, size_t size, enum ends ends,
+	CUstream handle, bool is_async)
+{
+	struct stream *stream;
+	CUresult result = stream_get(handle, &stream);
+
+	if (result != CUDA_SUCCESS || size == 0)
+		return result;
+	if (is_barred(dst, size, stream->context->device) ||
+		is_barred(src, size, stream->context->device))
+		return CUDA_ERROR_INVALID_VALUE;
+	return copy_between(dst, src, size, ends, handle, is_async);
 }
 
 static CUdeviceptr host(const void *p)
@@ -189,7 +212,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 	if (!dst_context || !src_context || context_get(dst_context, &context) != CUDA_SUCCESS ||
 		context_get(src_context, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return copy_line(dst, src, size, ENDS_DEVICE, handle, is_async);
+	return copy_between(dst, src, size, ENDS_DEVICE, handle, is_async);
 }
 
 ENTER_DEFAULT_STREAM(cuMemcpyPeer,

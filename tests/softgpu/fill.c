@@ -38,7 +38,7 @@ CUresult fill_run(const struct fill_work *fill)
 {
 	if (driver.copy_us > 0)
 		usleep(driver.copy_us);
-	if (!range_reaches(fill->dst, fill_extent(fill)))
+	if (!range_reaches(fill->dst, fill_extent(fill), NULL))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	for (size_t y = 0; y < fill->height; y++)
 		fill_row((void *)(uintptr_t)(fill->dst + y * fill->pitch), fill->value, fill->unit,
@@ -61,7 +61,7 @@ static CUresult fill_check(const struct fill_work *fill, size_t n, struct work *
 		work.kind = WORK_NONE;
 	else if (__builtin_mul_overflow(fill->pitch, fill->height - 1, &extent) ||
 		 __builtin_add_overflow(extent, work.fill.width, &extent) ||
-		 !range_reaches(fill->dst, extent))
+		 !range_reaches(fill->dst, extent, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_work = work;
 	return CUDA_SUCCESS;

@@ -45,7 +45,7 @@ static CUresult wait_run(const CUstreamBatchMemOpParams *op, const struct stream
 	uint64_t word;
 
 	for (;;) {
-		if (!range_reaches(op->waitValue.address, is_64 ? 8 : 4))
+		if (!range_reaches(op->waitValue.address, is_64 ? 8 : 4, NULL))
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
 		word = is_64 ? __atomic_load_n((const uint64_t *)p, __ATOMIC_ACQUIRE)
 			     : __atomic_load_n((const uint32_t *)p, __ATOMIC_ACQUIRE);
@@ -63,7 +63,7 @@ static CUresult write_run(const CUstreamBatchMemOpParams *op)
 	const bool is_64 = op_is_64(op);
 	void *p = (void *)(uintptr_t)op->writeValue.address;
 
-	if (!range_reaches(op->writeValue.address, is_64 ? 8 : 4))
+	if (!range_reaches(op->writeValue.address, is_64 ? 8 : 4, NULL))
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (is_64)
 		__atomic_store_n((uint64_t *)p, op->writeValue.value64, __ATOMIC_RELEASE);
@@ -122,7 +122,7 @@ static CUresult op_check(const CUstreamBatchMemOpParams *op)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	/* Both unions begin with operation and address. */
-	if (op->waitValue.address % size != 0 || !range_reaches(op->waitValue.address, size))
+	if (op->waitValue.address % size != 0 || !range_reaches(op->waitValue.address, size, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

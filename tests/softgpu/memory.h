@@ -60,10 +60,10 @@ bool range_is_hidden(uint64_t address);
 bool range_is_registered(uint64_t address);
 
 /*
- * Whether the GPU can reach all of [address, address + size): one range, or
- * mapped ones without a gap. Needs no lock, takes range.c's.
+ * Whether the device, or any for NULL, can reach all of [address, address + size):
+ * one range, or mapped ones without a gap. Needs no lock, takes range.c's.
  */
-bool range_reaches(uint64_t address, uint64_t size);
+bool range_reaches(uint64_t address, uint64_t size, const struct device *device);
 
 /* ptx_lookup_fn; `user' is the kernel's device. */
 bool range_lookup(void *user, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);

@@ -136,12 +136,22 @@ bool range_is_registered(uint64_t address)
 	return is_registered;
 }
 
-static bool reaches(uint64_t address, uint64_t end)
+/* What is mapped is for the devices that cuMemSetAccess() has named, if it is a device's. */
+static bool range_admits(const struct range *range, const struct device *device)
+{
+	unsigned shift = (unsigned)(device - driver.devices) * ACCESS_BITS;
+
+	return range->kind != RANGE_MAPPED || !range->device || range->flags >> shift & ACCESS_MASK;
+}
+
+/* `device' NULL: any. */
+static bool reaches(uint64_t address, uint64_t end, const struct device *device)
 {
 	for (size_t place = place_of(address); place < n_ranges; place++) {
 		const struct range *range = ranges[place];
 
-		if (range->start > address || !range->is_accessible)
+		if (range->start > address || !range->is_accessible ||
+			(device && !range_admits(range, device)))
 			return false;
 		if (range->end >= end)
 			return true;
@@ -152,24 +162,16 @@ static bool reaches(uint64_t address, uint64_t end)
 	return false;
 }
 
-bool range_reaches(uint64_t address, uint64_t size)
+bool range_reaches(uint64_t address, uint64_t size, const struct device *device)
 {
 	bool is_reached;
 
 	if (size > UINT64_MAX - address)
 		return false;
 	pthread_rwlock_rdlock(&lock);
-	is_reached = reaches(address, address + size);
+	is_reached = reaches(address, address + size, device);
 	pthread_rwlock_unlock(&lock);
 	return is_reached;
-}
-
-/* What is mapped is for the devices that cuMemSetAccess() has named, if it is a device's. */
-static bool range_admits(const struct range *range, const struct device *device)
-{
-	unsigned shift = (unsigned)(device - driver.devices) * ACCESS_BITS;
-
-	return range->kind != RANGE_MAPPED || !range->device || range->flags >> shift & ACCESS_MASK;
 }
 
 bool range_lookup(void *user, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)

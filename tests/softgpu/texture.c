@@ -210,7 +210,7 @@ static CUresult look_at_memory(struct ptx_texture *texture, CUdeviceptr address,
 	if (size == 0 || width == 0 || address % LINEAR_ALIGN != 0 || pitch % PITCH_ALIGN != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((height > 1 && pitch < width * size) ||
-		!range_reaches(address, (height - 1) * pitch + width * size))
+		!range_reaches(address, (height - 1) * pitch + width * size, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
 	format_set(texture, format, n_channels, is_integer);
 	texture->levels[texture->n_levels++] = (struct ptx_level){
