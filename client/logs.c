@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuLogs*: the library's own errors and warnings stand where the driver's would.
+ * cuLogs*: calls that failed, and the library's own errors and warnings, which stand
+ * where the driver's would.
  * Any thread of the application; before cuInit() too.
  *
  * Invariant: the lines that are kept are numbered without gaps, the newest last,
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -21,11 +23,14 @@
 #define LOGS_BYTES 25600u
 
 /* Lines that are kept; who listens. */
-#define LINES_MAX 128u
+#define LINES_MAX 512u
 #define LISTENERS_MAX 16u
 
-/* Says that lines are missing. */
-#define NOTICE_BYTES 64u
+/* Says that lines are missing: that there was no room for them in the driver's words. */
+#define NOTICE_BYTES 128u
+#define NO_ROOM                                                                                    \
+	"The provided buffer is not large enough to hold all messages. "                           \
+	"Some messages will be missing\n"
 
 struct listener {
 	CUlogsCallback callback;
@@ -39,6 +44,7 @@ static unsigned first, next;   /* numbers of the oldest that is kept, and of the
 static size_t n_bytes;
 static struct listener listeners[LISTENERS_MAX];
 static uint64_t last_listener;
+static _Thread_local bool is_telling;
 
 void logs_forked(void)
 {
@@ -55,11 +61,20 @@ static void forget_first(void)
 	*line = NULL;
 }
 
-/* Under the lock. */
+/* Under the lock. As the driver writes them, but in the time of Greenwich: no zone is to be read.
+ */
 static void keep(enum log_level level, const char *text)
 {
+	struct timespec now;
+	unsigned second;
 	char *line;
-	int n = asprintf(&line, "[%s] %s\n", level == LOG_ERROR ? "error" : "warning", text);
+	int n;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	second = (unsigned)(now.tv_sec % (24l * 60 * 60));
+	n = asprintf(&line, "[%02u:%02u:%02u.%03u][%lu][CUDA][%c] %s\n", second / 3600,
+		second / 60 % 60, second % 60, (unsigned)(now.tv_nsec / 1000000), pthread_self(),
+		level == LOG_ERROR ? 'E' : 'W', text);
 
 	if (n < 0)
 		return;
@@ -71,7 +86,7 @@ static void keep(enum log_level level, const char *text)
 		forget_first();
 }
 
-/* They are called without the lock: they may log, or end. */
+/* They are called without the lock: they may end, or log, of which they are not told. */
 void logs_add(enum log_level level, const char *text)
 {
 	struct listener told[LISTENERS_MAX];
@@ -81,9 +96,13 @@ void logs_add(enum log_level level, const char *text)
 	keep(level, text);
 	memcpy(told, listeners, sizeof(told));
 	pthread_mutex_unlock(&logs_lock);
+	if (is_telling)
+		return;
+	is_telling = true;
 	for (unsigned i = 0; i < LISTENERS_MAX; i++)
 		if (told[i].number)
 			told[i].callback(told[i].data, its_level, (char *)text, strlen(text));
+	is_telling = false;
 }
 
 CUresult local_cuLogsRegisterCallback(
@@ -126,7 +145,8 @@ CUresult local_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 
 CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
 {
-	if (!iterator_out || flags != 0)
+	(void)flags; /* the driver takes any */
+	if (!iterator_out)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&logs_lock);
 	*iterator_out = next;
@@ -143,18 +163,21 @@ static size_t gather(unsigned from, char *buffer, size_t room)
 {
 	unsigned n_wanted = next - from, n = MIN(n_wanted, next - first);
 	size_t size = 0, all = 0;
+	bool has_room;
 	int notice = 0;
 
 	for (unsigned i = next - n; i != next; i++)
 		all += strlen(lines[i % LINES_MAX]);
-	if (n < n_wanted || all > room) {
+	has_room = all <= room;
+	if (n < n_wanted || !has_room) {
 		room -= MIN(room, NOTICE_BYTES);
 		while (n > 0 && all > room)
 			all -= strlen(lines[(next - n--) % LINES_MAX]);
 		if (n == 0)
 			return 0;
-		notice = snprintf(
-			buffer, NOTICE_BYTES, "[%u earlier messages are missing]\n", n_wanted - n);
+		notice = has_room ? snprintf(buffer, NOTICE_BYTES,
+					    "[%u earlier messages are missing]\n", n_wanted - n)
+				  : snprintf(buffer, NOTICE_BYTES, NO_ROOM);
 	}
 	size = (size_t)notice;
 	for (unsigned i = next - n; i != next; i++) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client.h"
 #include "compat.h"
 #include "find_cuda.h"
 #include "fork.h"
@@ -106,6 +107,19 @@ void route_forked(void)
 	link_forget(&server);
 	/* A parent that had not initialised CUDA leaves its child free to do so. */
 	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
+}
+
+void route_failed(const char *symbol, CUresult result)
+{
+	const char *name;
+	char text[160];
+
+	/* The real driver has a log of its own. */
+	if (result == CUDA_ERROR_NOT_READY || route_get() == ROUTE_NATIVE ||
+		local_cuGetErrorName(result, &name) != CUDA_SUCCESS)
+		return;
+	snprintf(text, sizeof(text), "Returning %d (%s) from %s", (int)result, name, symbol);
+	logs_add(LOG_ERROR, text);
 }
 
 CUresult refuse(const char *symbol, const char *why)

@@ -48,6 +48,9 @@ CUresult route_error(void);
 /* In a forked child: the parent's server is not the child's. */
 void route_forked(void);
 
+/* What a driver notes in its log of a call that returned an error; that it is not ready is none. */
+__attribute__((cold)) void route_failed(const char *symbol, CUresult result);
+
 /* CUDA_ERROR_NOT_SUPPORTED, told once for each symbol. */
 CUresult refuse(const char *symbol, const char *why);
 

@@ -42,6 +42,7 @@ unit_test_client_visible := client/visible.c
 unit_test_client_mirror := client/mirror.c client/slab.c
 unit_test_client_heap := client/heap.c
 unit_test_client_advice := client/advice.c
+unit_test_client_logs := client/logs.c
 unit_test_client_image := client/image.c
 unit_test_client_mapping := client/mapping.c
 unit_libs_test_client_mapping := -Wl,--wrap=madvise

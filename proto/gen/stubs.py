@@ -146,10 +146,13 @@ def gen_stub(headers, stub):
     if prototype.header not in DECLARED:
         out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ");"))
     out.append(wrapped(f"EXPORT CUresult CUDAAPI {symbol}(", params, ")"))
-    out.append("{\n\tif (unlikely(!trace_is_off()))")
-    out.append(wrapped(f"return traced_{symbol}(", names, ");", 2))
-    out.append(wrapped(f"return enter_{symbol}(", names, ");", 1))
-    out.append("}\n")
+    out.append("{\n\tCUresult returned;\n\n\tif (unlikely(!trace_is_off()))")
+    out.append(wrapped(f"returned = traced_{symbol}(", names, ");", 2))
+    out.append("\telse")
+    out.append(wrapped(f"returned = enter_{symbol}(", names, ");", 2))
+    out.append("\tif (unlikely(returned != CUDA_SUCCESS))")
+    out.append(f'\t\troute_failed("{symbol}", returned);')
+    out.append("\treturn returned;\n}\n")
     return "\n".join(out)
 
 

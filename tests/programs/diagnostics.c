@@ -86,18 +86,22 @@ static void core_dumps(void)
 		"a size is needed");
 }
 
+#define FREED "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemFree_v2"
+
+/* Counts the word about a free that was refused. */
 static void CUDA_CB on_log(void *data, CUlogLevel level, char *message, size_t length)
 {
-	(void)level;
-	(void)message;
-	*(size_t *)data += length;
+	if (level == CU_LOG_LEVEL_ERROR && length == strlen(FREED) &&
+		!memcmp(message, FREED, length))
+		++*(unsigned *)data;
 }
 
 static void logs(void)
 {
 	CUlogsCallbackHandle handle = NULL;
-	CUlogIterator iterator = 0;
-	size_t heard = 0, size;
+	CUlogIterator iterator = 0, again;
+	unsigned heard = 0;
+	size_t size;
 	char text[4096];
 
 	CHECK(cuLogsRegisterCallback(on_log, &heard, &handle));
@@ -105,7 +109,19 @@ static void logs(void)
 	size = sizeof(text);
 	CHECK(cuLogsDumpToMemory(&iterator, text, &size, 0));
 	expect(size == 0 && text[0] == '\0', "nothing was logged since just now");
+	expect(cuMemFree(16) == CUDA_ERROR_INVALID_VALUE, "nothing is freed there");
+	expect(heard == 1, "who listens has heard of it");
+	again = iterator;
+	size = 8;
+	expect(cuLogsDumpToMemory(&again, text, &size, 0) == CUDA_ERROR_INVALID_VALUE,
+		"a line has its length");
+	expect(size == 0, "nothing of it was written");
+	size = sizeof(text);
+	CHECK(cuLogsDumpToMemory(&iterator, text, &size, 0));
+	expect(size == strlen(text) && text[0] == '[', "lines begin with the time");
+	expect(strstr(text, "][CUDA][E] " FREED "\n") != NULL, "and end with what was refused");
 	CHECK(cuLogsUnregisterCallback(handle));
+	CHECK(cuLogsCurrent(&iterator, 1));
 	expect(cuLogsCurrent(NULL, 0) == CUDA_ERROR_INVALID_VALUE, "an iterator is needed");
 	expect(cuLogsRegisterCallback(NULL, NULL, &handle) == CUDA_ERROR_INVALID_VALUE,
 		"a callback is needed");

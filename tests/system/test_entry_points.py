@@ -9,6 +9,7 @@ What a client is told is seen by a Python that is one, and calls by ctypes.
 import json
 import os
 import re
+import re
 import subprocess
 import sys
 
@@ -113,29 +114,44 @@ must("cuLogsDumpToFile", ctypes.byref(number), sys.argv[1].encode(), 0)
 must("cuLogsUnregisterCallback", handle)
 assert call("cuLogsUnregisterCallback", handle) == 1
 call("cuEGLStreamConsumerConnect", 0, 0)
-said["heard after"], said["short"] = len(words), dump(None, 160)
+said["heard after"], said["short"] = len(words), dump(None, 300)
 print(json.dumps(said))
 """
 
 
+def refused(name, code):
+    names = {1: "CUDA_ERROR_INVALID_VALUE", 801: "CUDA_ERROR_NOT_SUPPORTED"}
+    return [0, "Returning %d (%s) from %s" % (code, names[code], name)]
+
+
+def lines(answer):
+    """What the log says, without the times and threads before it."""
+    equal(answer[0], 0)
+    found = re.findall(r"^\[[0-9:.]{12}\]\[[0-9]+\]\[CUDA\]\[([EW])\] (.*)\n", answer[1], re.M)
+    equal(len(found), answer[1].count("\n"))
+    return [[int(level == "W"), word] for level, word in found]
+
+
 def test_logs():
-    """The client's errors and warnings are the program's to read, whatever goes to its log."""
+    """Calls that fail, and the client's errors and warnings, are the program's to read, whatever goes to its log."""
     with mps.Service() as service:
         path = os.path.join(service.folder, "words")
         said = ask(service, LOGS, path, env={"MPS_CLIENT_LOG": "error"})
-        gl, vdpau = ("%s: pictures cannot leave their process" % name
-                     for name in ("cuGLInit", "cuVDPAUGetDevice"))
-        both = "[warning] %s\n[warning] %s\n" % (gl, vdpau)
-        equal(said["heard"], [[1, gl], [1, vdpau]])
-        equal(said["heard after"], 2)
-        equal(said["all"], [0, both])
-        equal(said["new"], [0, both])
+        first = [word for name in ("cuGLInit", "cuVDPAUGetDevice") for word in
+                 ([1, "%s: pictures cannot leave their process" % name], refused(name, 801))]
+        second = [refused("cuLogsDumpToMemory", 1)]
+        equal(said["heard"], first)
+        equal(said["heard after"], 5)
+        equal(lines(said["all"]), first)
+        equal(lines(said["new"]), first + second)
         equal(said["rest"], [0, ""])
         equal(said["none"], [1, ""])
-        equal(said["short"], [0, "[2 earlier messages are missing]\n[warning] "
-                                 "cuEGLStreamConsumerConnect: pictures cannot leave their process\n"])
+        notice, last = said["short"][1].split("\n", 1)
+        equal(notice, "The provided buffer is not large enough to hold all messages. "
+                      "Some messages will be missing")
+        equal(lines([0, last]), [refused("cuEGLStreamConsumerConnect", 801)])
         with open(path, encoding="utf-8") as file:
-            equal(file.read(), both)
+            equal(lines([0, file.read()]), first + second)
 
 
 def test_empty_slots():

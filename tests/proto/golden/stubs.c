@@ -50,9 +50,15 @@ COLD static CUresult traced_cuInit(unsigned int Flags)
 
 EXPORT CUresult CUDAAPI cuInit(unsigned int Flags)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuInit(Flags);
-	return enter_cuInit(Flags);
+		returned = traced_cuInit(Flags);
+	else
+		returned = enter_cuInit(Flags);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuInit", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes)
@@ -85,9 +91,15 @@ COLD static CUresult traced_cuThingCreate_v2(CUthing *pThing, const char *name, 
 
 EXPORT CUresult CUDAAPI cuThingCreate_v2(CUthing *pThing, const char *name, size_t bytes)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingCreate_v2(pThing, name, bytes);
-	return enter_cuThingCreate_v2(pThing, name, bytes);
+		returned = traced_cuThingCreate_v2(pThing, name, bytes);
+	else
+		returned = enter_cuThingCreate_v2(pThing, name, bytes);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingCreate_v2", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingCopy_ptds(CUdeviceptr dst, const void *src, CUbox box, float scale)
@@ -122,9 +134,15 @@ COLD static CUresult traced_cuThingCopy_ptds(
 
 EXPORT CUresult CUDAAPI cuThingCopy_ptds(CUdeviceptr dst, const void *src, CUbox box, float scale)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingCopy_ptds(dst, src, box, scale);
-	return enter_cuThingCopy_ptds(dst, src, box, scale);
+		returned = traced_cuThingCopy_ptds(dst, src, box, scale);
+	else
+		returned = enter_cuThingCopy_ptds(dst, src, box, scale);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingCopy_ptds", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingRun_ptsz(
@@ -162,9 +180,15 @@ COLD static CUresult traced_cuThingRun_ptsz(
 EXPORT CUresult CUDAAPI cuThingRun_ptsz(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingRun_ptsz(thing, kind, fn, args, hStream);
-	return enter_cuThingRun_ptsz(thing, kind, fn, args, hStream);
+		returned = traced_cuThingRun_ptsz(thing, kind, fn, args, hStream);
+	else
+		returned = enter_cuThingRun_ptsz(thing, kind, fn, args, hStream);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingRun_ptsz", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingName(char *name, int len, CUthing thing)
@@ -197,9 +221,15 @@ COLD static CUresult traced_cuThingName(char *name, int len, CUthing thing)
 
 EXPORT CUresult CUDAAPI cuThingName(char *name, int len, CUthing thing)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingName(name, len, thing);
-	return enter_cuThingName(name, len, thing);
+		returned = traced_cuThingName(name, len, thing);
+	else
+		returned = enter_cuThingName(name, len, thing);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingName", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingForgotten(
@@ -235,9 +265,17 @@ COLD static CUresult traced_cuThingForgotten(
 EXPORT CUresult CUDAAPI cuThingForgotten(
 	unsigned int aRatherLongNameOfAnArgument, unsigned int anotherLongName, int last)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingForgotten(aRatherLongNameOfAnArgument, anotherLongName, last);
-	return enter_cuThingForgotten(aRatherLongNameOfAnArgument, anotherLongName, last);
+		returned =
+			traced_cuThingForgotten(aRatherLongNameOfAnArgument, anotherLongName, last);
+	else
+		returned =
+			enter_cuThingForgotten(aRatherLongNameOfAnArgument, anotherLongName, last);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingForgotten", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingCreate(CUthing *pThing, const char *name, size_t bytes)
@@ -270,9 +308,15 @@ COLD static CUresult traced_cuThingCreate(CUthing *pThing, const char *name, siz
 
 EXPORT CUresult CUDAAPI cuThingCreate(CUthing *pThing, const char *name, size_t bytes)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingCreate(pThing, name, bytes);
-	return enter_cuThingCreate(pThing, name, bytes);
+		returned = traced_cuThingCreate(pThing, name, bytes);
+	else
+		returned = enter_cuThingCreate(pThing, name, bytes);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingCreate", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingCopy(CUdeviceptr dst, const void *src, CUbox box, float scale)
@@ -306,9 +350,15 @@ COLD static CUresult traced_cuThingCopy(CUdeviceptr dst, const void *src, CUbox 
 
 EXPORT CUresult CUDAAPI cuThingCopy(CUdeviceptr dst, const void *src, CUbox box, float scale)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingCopy(dst, src, box, scale);
-	return enter_cuThingCopy(dst, src, box, scale);
+		returned = traced_cuThingCopy(dst, src, box, scale);
+	else
+		returned = enter_cuThingCopy(dst, src, box, scale);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingCopy", returned);
+	return returned;
 }
 
 static CUresult enter_cuThingRun(
@@ -346,9 +396,15 @@ COLD static CUresult traced_cuThingRun(
 EXPORT CUresult CUDAAPI cuThingRun(
 	CUthing thing, CUkind kind, CUthingFn fn, void **args, CUstream hStream)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuThingRun(thing, kind, fn, args, hStream);
-	return enter_cuThingRun(thing, kind, fn, args, hStream);
+		returned = traced_cuThingRun(thing, kind, fn, args, hStream);
+	else
+		returned = enter_cuThingRun(thing, kind, fn, args, hStream);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuThingRun", returned);
+	return returned;
 }
 
 static CUresult enter_cuProfilerStart(void)
@@ -378,9 +434,15 @@ COLD static CUresult traced_cuProfilerStart(void)
 
 EXPORT CUresult CUDAAPI cuProfilerStart(void)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuProfilerStart();
-	return enter_cuProfilerStart();
+		returned = traced_cuProfilerStart();
+	else
+		returned = enter_cuProfilerStart();
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuProfilerStart", returned);
+	return returned;
 }
 
 static CUresult enter_cuGLInit(GLuint buffer)
@@ -412,7 +474,13 @@ COLD static CUresult traced_cuGLInit(GLuint buffer)
 EXPORT CUresult CUDAAPI cuGLInit(GLuint buffer);
 EXPORT CUresult CUDAAPI cuGLInit(GLuint buffer)
 {
+	CUresult returned;
+
 	if (unlikely(!trace_is_off()))
-		return traced_cuGLInit(buffer);
-	return enter_cuGLInit(buffer);
+		returned = traced_cuGLInit(buffer);
+	else
+		returned = enter_cuGLInit(buffer);
+	if (unlikely(returned != CUDA_SUCCESS))
+		route_failed("cuGLInit", returned);
+	return returned;
 }
