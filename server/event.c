@@ -85,6 +85,41 @@ CUresult event_make(struct event *event, struct place *place)
 	return result;
 }
 
+/*
+ * Another process's event is of its GPU: there it is recorded, on a stream that waits for this
+ * one.
+ */
+static CUresult record_afar(struct session *session, struct event *event, CUstream real)
+{
+	struct stream *there = &event->place->null;
+	CUstream real_there;
+	CUevent between;
+	CUresult result = cuda.cuEventCreate(&between, CU_EVENT_DISABLE_TIMING);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuEventRecord(between, real);
+	if (result == CUDA_SUCCESS)
+		result = stream_begin_mark(session, there, &real_there);
+	if (result == CUDA_SUCCESS)
+		result = stream_wait_event(session, there, between, standing_has(session));
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuEventRecord(event->real, real_there);
+	cuda.cuEventDestroy_v2(between);
+	return result;
+}
+
+static CUresult record(
+	struct session *session, struct event *event, struct stream *stream, CUstream real)
+{
+	CUresult result;
+
+	if (event->shared && event->place != stream->place)
+		return record_afar(session, event, real);
+	result = event_make(event, stream->place);
+	return result == CUDA_SUCCESS ? cuda.cuEventRecord(event->real, real) : result;
+}
+
 /* The mark comes in any case: somebody may wait for it. */
 CUresult do_event_record(
 	struct session *session, struct event *event, struct stream *stream, uint64_t mark)
@@ -94,9 +129,7 @@ CUresult do_event_record(
 
 	result = stream_begin_mark(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = event_make(event, stream->place);
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuEventRecord(event->real, real);
+		result = record(session, event, stream, real);
 	marked = do_mark(session, stream, mark);
 	return result != CUDA_SUCCESS ? result : marked;
 }

@@ -3,7 +3,7 @@
 /*
  * Two processes with a GPU each: a child forked before any use of CUDA opens what
  * its parent has on the other GPU, by descriptor and by handle, and works there;
- * events of the one are waited for on the other. With the argument `alone' each
+ * events of the one are waited for and recorded on the other. With the argument `alone' each
  * process sees no GPU but its own.
  *
  * Runs: for a test of its own
@@ -237,9 +237,27 @@ static void parent_run_handles(int sock)
 	take_turns(sock, data, event, other, true);
 	hear_word(sock);
 	check(data, TURNS * (TURNS - 1) / 2, TURNS, __LINE__);
+	/* Our own event, which the other has recorded by now. */
+	tell_word(sock);
+	hear_word(sock);
+	CHECK(cudaEventSynchronize(event));
+	check(data, TURNS * (TURNS - 1) / 2 + 100, TURNS + 1, __LINE__);
+	tell_word(sock);
+	hear_word(sock);
 	CHECK(cudaEventDestroy(other));
 	CHECK(cudaEventDestroy(event));
 	CHECK(cudaFree(data));
+}
+
+/* Behind work on our GPU. */
+static void record_theirs(unsigned *data, cudaEvent_t theirs)
+{
+	cudaStream_t stream;
+
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	add_late<<<WORDS / THREADS, THREADS, 0, stream>>>(data, 100, 20000);
+	CHECK(cudaEventRecord(theirs, stream));
+	CHECK(cudaStreamDestroy(stream));
 }
 
 static void child_run_handles(int sock)
@@ -256,6 +274,12 @@ static void child_run_handles(int sock)
 	tell(sock, &ours, sizeof(ours));
 	take_turns(sock, data, event, other, false);
 	check(data, TURNS * (TURNS - 1) / 2, TURNS, __LINE__);
+	tell_word(sock);
+	hear_word(sock);
+	record_theirs(data, other);
+	tell_word(sock);
+	CHECK(cudaEventSynchronize(other));
+	hear_word(sock);
 	CHECK(cudaIpcCloseMemHandle(data));
 	CHECK(cudaEventDestroy(other));
 	CHECK(cudaEventDestroy(event));
