@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "memory.h"
 #include "session.h"
+#include "spare.h"
 #include "texel.h"
 
 /* Written over an array at a time: a row of the widest is no longer. */
@@ -204,12 +205,15 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cuda.cuStreamCreateWithPriority(&real, CU_STREAM_NON_BLOCKING, 0);
+	result = spare_take(session, array->place->device, 0, &real);
 	if (result == CUDA_SUCCESS) {
 		result = clear_levels(session, array, n_levels, scratch, size, real);
 		waited = wait_for(session, real);
 		result = result == CUDA_SUCCESS ? waited : result;
-		cuda.cuStreamDestroy_v2(real);
+		if (waited == CUDA_SUCCESS)
+			spare_give(array->place->device, real, 0);
+		else
+			cuda.cuStreamDestroy_v2(real);
 	}
 	session->has_spare = true;
 	arena_free(&array->place->arena, scratch);

@@ -119,6 +119,7 @@ static CUresult init(void)
 	for (uint32_t i = 0; i < DEVICES_MAX && i < (uint32_t)count; i++) {
 		devices[i] = (struct device){.ordinal = i};
 		pthread_mutex_init(&devices[i].lock, NULL);
+		pthread_mutex_init(&devices[i].spares.lock, NULL);
 		result = read_facts(&devices[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -143,6 +144,8 @@ void devices_fini(void)
 			cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		}
 		device->context = NULL;
+		device->spares.n = 0; /* they went with it */
+		pthread_mutex_destroy(&device->spares.lock);
 		pthread_mutex_destroy(&device->lock);
 	}
 	n_devices = 0;
@@ -312,6 +315,8 @@ static CUresult make_context(struct device *device)
 	if (result == CUDA_SUCCESS)
 		raise_heap(device);
 	make_scratch(device);
+	if (result == CUDA_SUCCESS)
+		spares_fill(&device->spares);
 	if (result != CUDA_SUCCESS) {
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		return result;

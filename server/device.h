@@ -14,6 +14,7 @@
 
 #include "driver.h"
 #include "layout.h"
+#include "spare.h"
 
 #define DEVICE_LIMITS 16 /* CUlimit values a client is told */
 
@@ -25,6 +26,7 @@ struct device {
 	CUcontext context; /* NULL: not made yet */
 	uint64_t granularity;
 	int priority_least, priority_greatest;
+	struct spares spares;
 	CUdeviceptr scratch;            /* two words that nobody reads (standing.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
 	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */

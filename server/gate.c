@@ -12,6 +12,7 @@
 
 #include "graph.h"
 #include "session.h"
+#include "spare.h"
 #include "standing.h"
 #include "wire.h"
 
@@ -388,8 +389,7 @@ static CUresult get_key(struct session *session, struct place *place, CUstream *
 	CUresult result = place_enter(session, place);
 
 	if (result == CUDA_SUCCESS && !*key)
-		result = cuda.cuStreamCreateWithPriority(
-			key, CU_STREAM_NON_BLOCKING, place->device->priority_greatest);
+		result = spare_take_key(place->device, key);
 	*ret_key = *key;
 	return result;
 }
@@ -475,11 +475,13 @@ void gates_fini(struct session *session, bool is_lost)
 	gates_are_passed(session);
 	standing_forget_all(session);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct device *device = device_get(i);
+
 		if (!gates->keys[i] || is_lost)
 			continue;
 		/* A write that was one too many must not come after its memory has gone. */
 		cuda.cuStreamSynchronize(gates->keys[i]);
-		cuda.cuStreamDestroy_v2(gates->keys[i]);
+		spare_give(device, gates->keys[i], device->priority_greatest);
 	}
 	if (gates->done && !is_lost)
 		standing_unpin(session, control->done);

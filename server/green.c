@@ -319,6 +319,19 @@ CUresult do_green_destroy(struct session *session, struct green *green)
 	return CUDA_SUCCESS;
 }
 
+CUresult green_take_stream(
+	struct session *session, struct green *green, int32_t priority, CUstream *ret_real)
+{
+	CUresult result;
+
+	if (!standing_call_begin(session, 0))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = cuda.cuGreenCtxStreamCreate(
+		ret_real, green->real, CU_STREAM_NON_BLOCKING, priority);
+	standing_call_end();
+	return result;
+}
+
 CUresult do_green_stream(
 	struct session *session, uint32_t id, struct green *green, int32_t priority)
 {

@@ -33,6 +33,9 @@ struct green {
 
 /* Kept though its id has gone, until its last stream has. */
 struct green *green_ref(struct green *green);
+/* A stream of the driver's that has its SMs; the caller's. Naps while streams stand still. */
+CUresult green_take_stream(
+	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);
 void green_unref(struct green *green, bool is_lost); /* NULL is fine */
 
 /* All of them; the driver's are destroyed later, unless the context is lost. */

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "place.h"
 #include "session.h"
+#include "spare.h"
 #include "staging.h"
 
 static atomic_uint pressure; /* counts calls of places_press() */
@@ -143,7 +144,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 		if (place->null_event)
 			cuda.cuEventDestroy_v2(place->null_event);
 		if (place->text)
-			cuda.cuStreamDestroy_v2(place->text);
+			spare_give(place->device, place->text, 0);
 	}
 	if (is_lost)
 		arena_fini(&place->arena, true);

@@ -22,6 +22,7 @@
 #include "hold.h"
 #include "progress.h"
 #include "session.h"
+#include "spare.h"
 #include "standing.h"
 #include "stream.h"
 
@@ -116,11 +117,10 @@ static CUresult join_dying(struct session *session, struct stream *stream)
 
 static CUresult make_real(struct session *session, struct stream *stream)
 {
-	CUresult result = stream->green
-				  ? cuda.cuGreenCtxStreamCreate(&stream->real, stream->green->real,
-					    CU_STREAM_NON_BLOCKING, stream->priority)
-				  : cuda.cuStreamCreateWithPriority(&stream->real,
-					    CU_STREAM_NON_BLOCKING, stream->priority);
+	CUresult result = stream->green ? green_take_stream(session, stream->green,
+						  stream->priority, &stream->real)
+					: spare_take(session, stream->place->device,
+						  stream->priority, &stream->real);
 
 	if (result != CUDA_SUCCESS) {
 		stream->real = NULL;
@@ -262,8 +262,10 @@ static void free_real(struct stream *stream, bool is_lost)
 	train_store_free(stream, is_lost);
 	if (!is_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
-	if (!is_lost && stream->real)
+	if (!is_lost && stream->real && stream->green)
 		cuda.cuStreamDestroy_v2(stream->real);
+	else if (!is_lost && stream->real)
+		spare_give(stream->place->device, stream->real, stream->priority);
 	stream->event = NULL;
 	stream->real = NULL;
 	green_unref(TAKE_PTR(stream->green), is_lost);

@@ -20,6 +20,7 @@
 #include "image.h"
 #include "log.h"
 #include "session.h"
+#include "spare.h"
 #include "text.h"
 
 /* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
@@ -172,8 +173,8 @@ static void make_driver_write(struct session *session)
 
 		if (!place || place_enter(session, place) != CUDA_SUCCESS)
 			continue;
-		if (!place->text && cuda.cuStreamCreateWithPriority(&place->text,
-					    CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS)
+		if (!place->text &&
+			spare_take(session, place->device, 0, &place->text) != CUDA_SUCCESS)
 			place->text = NULL;
 		if (place->text)
 			cuda.cuStreamSynchronize(place->text);

@@ -218,6 +218,14 @@ static CUresult stream_create(CUstream *ret, unsigned flags, int priority)
 	return CUDA_SUCCESS;
 }
 
+static CUresult stream_set_attribute(
+	CUstream stream, CUstreamAttrID id, const CUstreamAttrValue *value)
+{
+	BEGIN();
+	must(stream && value && id == CU_LAUNCH_ATTRIBUTE_PRIORITY, "an odd attribute");
+	return CUDA_SUCCESS;
+}
+
 static CUresult stream_destroy(CUstream stream)
 {
 	BEGIN();
@@ -393,6 +401,7 @@ void fake_work_start(void)
 	cuda.cuLaunchKernel = launch;
 	cuda.cuLaunchKernelEx = launch_with;
 	cuda.cuStreamCreateWithPriority = stream_create;
+	cuda.cuStreamSetAttribute = stream_set_attribute;
 	cuda.cuStreamDestroy_v2 = stream_destroy;
 	cuda.cuStreamSynchronize = stream_synchronize;
 	cuda.cuStreamQuery = stream_query;

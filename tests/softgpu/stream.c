@@ -16,7 +16,11 @@
 
 #include <signal.h>
 
+/* Of the first streams of a context the making of each such one waits. */
+#define STREAMS_FIRST 32
+#define STREAMS_SLOW 8
 #define QUEUE_DEPTH 1024
+#define IDLE_NS 50000000
 
 static uint64_t last_ticket;
 
@@ -115,6 +119,22 @@ static void op_run(struct stream *stream, struct op *op)
 		streams_fault(result);
 }
 
+/* False: none has come for a while, and none is there. */
+static bool wait_for_op(struct stream *stream)
+{
+	struct timespec deadline;
+	int r = 0;
+
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_nsec += IDLE_NS;
+	deadline.tv_sec += deadline.tv_nsec / 1000000000;
+	deadline.tv_nsec %= 1000000000;
+	while (!stream->head && !stream->is_closing && r == 0)
+		r = pthread_cond_timedwait(&stream->wake, &driver.lock, &deadline);
+	return stream->head || stream->is_closing;
+}
+
+/* Of a stream that is not used the thread ends; there may be many. */
 static void *stream_main(void *arg)
 {
 	struct stream *stream = arg;
@@ -123,10 +143,14 @@ static void *stream_main(void *arg)
 	pthread_mutex_lock(&driver.lock);
 	while (stream->head || !stream->is_closing) {
 		op = stream->head;
-		if (!op) {
-			pthread_cond_wait(&stream->wake, &driver.lock);
-			continue;
+		if (!op && !wait_for_op(stream)) {
+			stream->has_thread = false;
+			stat_add(STAT_THREADS, -1);
+			pthread_mutex_unlock(&driver.lock);
+			return NULL;
 		}
+		if (!op)
+			continue;
 		op_wait_dependencies(stream, op);
 		op_run(stream, op);
 		stream->head = op->next;
@@ -419,9 +443,16 @@ CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
 	return stream_create(phStream, Flags, 0);
 }
 
+/* Of the real one some wait for all that is on the GPU, nobody knows which. */
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
+	struct context *context;
+
 	ENTER(CALL_CONTEXT);
+	context = context_current();
+	context->n_streams_made++;
+	if (context->n_streams_made <= STREAMS_FIRST && context->n_streams_made % STREAMS_SLOW == 0)
+		(void)device_wait(context->device);
 	return stream_create(phStream, flags, priority);
 }
 
