@@ -207,6 +207,7 @@ static CUresult add_task(struct stream *stream, struct task *task)
 		point->recording->graph, task, point->tips, point->data, point->n_tips, &node);
 	if (result != CUDA_SUCCESS)
 		return result;
+	node->is_captured = true;
 	point->tips[0] = (CUgraphNode)node; /* there is always room for one */
 	point->data[0] = (CUgraphEdgeData){0};
 	point->n_tips = 1;

@@ -127,12 +127,13 @@ static bool has_tip(const struct capture_point *point, const struct graph_node *
 	return false;
 }
 
+/* What the program has made itself, and told a stream to go on from, needs none. */
 static bool is_joined(const struct capture_point *end, const CUgraphNode *tips, size_t n_tips)
 {
 	for (size_t i = 0; i < n_tips; i++) {
 		const struct graph_node *node = (const struct graph_node *)tips[i];
 
-		if (node->n_after == 0 && !has_tip(end, node))
+		if (node->is_captured && node->n_after == 0 && !has_tip(end, node))
 			return false;
 	}
 	return true;

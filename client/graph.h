@@ -32,6 +32,7 @@ struct graph_node {
 	struct graph_node **after; /* what waits for it */
 	uint32_t n_before, n_after;
 	struct task task;
+	bool is_captured; /* made by a stream, which is to be joined */
 	/* Of an executable graph's own copy. */
 	uint32_t first, last; /* numbers of the server's nodes that begin and end it */
 	bool is_disabled;

@@ -365,6 +365,34 @@ static void destroyed_streams(void)
 	work_free(&work);
 }
 
+/* As NCCL does: a stream that goes on from a node which the program has made needs no joining. */
+static void own_nodes(void)
+{
+	cudaStreamCaptureStatus status;
+	cudaGraphNode_t node;
+	cudaGraph_t graph;
+	cudaEvent_t fork;
+	struct work work;
+	cudaStream_t side;
+	size_t n;
+
+	work_make(&work);
+	CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+	side = side_begin(&work, fork);
+	CHECK(cudaStreamGetCaptureInfo(side, &status, NULL, &graph, NULL, NULL, NULL));
+	CHECK(cudaGraphAddEventRecordNode(&node, graph, NULL, 0, fork));
+	CHECK(cudaStreamUpdateCaptureDependencies(
+		side, &node, NULL, 1, cudaStreamSetCaptureDependencies));
+	CHECK(cudaStreamEndCapture(work.stream, &graph));
+	CHECK(cudaGraphGetNodes(graph, NULL, &n));
+	if (n != 2)
+		FAIL("a graph has %zu nodes, not 2", n);
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaStreamDestroy(side));
+	CHECK(cudaEventDestroy(fork));
+	work_free(&work);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = options_read(argc, argv);
@@ -378,6 +406,7 @@ int main(int argc, char **argv)
 		continued();
 		launched_in_capture();
 		destroyed_streams();
+		own_nodes();
 	}
 	printf(NAME ": ok\n");
 	return 0;

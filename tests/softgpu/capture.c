@@ -228,6 +228,7 @@ static CUresult capture_node(struct stream *stream, struct work *work)
 		work, &node);
 	if (result != CUDA_SUCCESS)
 		return result;
+	node->is_captured = true;
 	point->tips[0] = node; /* there is always room for one */
 	point->n_tips = 1;
 	return CUDA_SUCCESS;
@@ -379,7 +380,7 @@ ENTER_STREAM(cuStreamBeginCaptureToGraph,
 
 static bool node_is_joined(const struct node *node, const struct graph_point *end)
 {
-	if (point_has(end, node))
+	if (!node->is_captured || point_has(end, node))
 		return true;
 	for (const struct node *other = node->graph->nodes; other; other = other->next)
 		for (size_t i = 0; i < other->n_dependencies; i++)

@@ -36,6 +36,7 @@ struct node {
 	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
 	uint64_t mark;               /* the last sort that has placed it */
 	int priority;                /* of a kernel node; told to who asks */
+	bool is_captured;            /* by a stream */
 };
 
 struct graph {
