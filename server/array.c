@@ -213,7 +213,7 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 		if (waited == CUDA_SUCCESS)
 			spare_give(array->place->device, real, 0);
 		else
-			cuda.cuStreamDestroy_v2(real);
+			spare_discard(session, array->place->device, real);
 	}
 	session->has_spare = true;
 	arena_free(&array->place->arena, scratch);

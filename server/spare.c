@@ -60,6 +60,18 @@ static CUresult with_priority(struct device *device, struct spare spare, int32_t
 	return result;
 }
 
+void spare_discard(struct session *session, struct device *device, CUstream real)
+{
+	struct spare spare = {0};
+
+	cuda.cuStreamDestroy_v2(real);
+	if (!standing_call_begin(session, 1))
+		return;
+	if (make(0, &spare.real) == CUDA_SUCCESS)
+		give(&device->spares, spare);
+	standing_call_end();
+}
+
 CUresult spare_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real)
 {

@@ -7,8 +7,8 @@
  *
  * To make one may take the driver something that waits for all that is on the
  * GPU, with its lock held: seldom, and in a young server (seen on an H200,
- * driver 580). So they are made ahead, while no stream stands still, and those
- * that sessions leave are kept.
+ * driver 580). So they are made ahead, while no stream stands still, and of those
+ * that sessions leave as many are kept.
  *
  * Any worker with the GPU's context.
  */
@@ -51,5 +51,8 @@ CUresult spare_take_key(struct device *device, CUstream *ret_real);
 
 /* It has come to rest, and has no attribute but this priority. */
 void spare_give(struct device *device, CUstream real, int32_t priority);
+
+/* It may have work: it ends, and another takes its place, if none stands still. */
+void spare_discard(struct session *session, struct device *device, CUstream real);
 
 #endif

@@ -128,7 +128,10 @@ static CUresult make_real(struct session *session, struct stream *stream)
 	}
 	result = join_dying(session, stream);
 	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
-		cuda.cuStreamDestroy_v2(stream->real);
+		if (stream->green)
+			cuda.cuStreamDestroy_v2(stream->real);
+		else
+			spare_discard(session, stream->place->device, stream->real);
 		stream->real = NULL;
 	}
 	return result;
