@@ -56,8 +56,10 @@ def complaints(how, program, copies):
     bad = [copy for copy in copies if failed(copy, program)]
     if not bad:
         return []
+    ours = sorted({line[:300] for copy in bad for line in copy.err.splitlines()
+                   if line.startswith("mps-client")})
     return ["%s, %d of %d: %s" % (how, len(bad), len(copies), failed(bad[0], program))] + tail(
-        bad[0].out, "stdout") + tail(bad[0].err, "stderr")
+        bad[0].out, "stdout") + tail(bad[0].err, "stderr") + ours[:8]
 
 
 class Judge:
