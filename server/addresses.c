@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include <inttypes.h>
 #include <pthread.h>
 
 #include "addresses.h"
@@ -11,9 +12,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUresult tell(const char *what, uint64_t base, uint64_t size, CUresult result)
 {
 	if (result != CUDA_SUCCESS && !result_is_fault(result))
-		log_line("The driver does not %s %#llx to %#llx: %s", what,
-			(unsigned long long)base, (unsigned long long)(base + size),
-			result_name(result));
+		log_line("The driver does not %s %#" PRIx64 " to %#" PRIx64 ": %s", what, base,
+			base + size, result_name(result));
 	return result;
 }
 

@@ -39,7 +39,8 @@ static CUresult reserve(CUdeviceptr *ret, size_t size, size_t alignment, CUdevic
 	BEGIN();
 	(void)alignment;
 	(void)flags;
-	*ret = wanted == fake_switches.blocked ? 0x3f0000000000ull : wanted;
+	*ret = wanted == fake_switches.blocked ? DEVICE_SPACE_END - ALIGN_UP(size, SPACE_UNIT)
+					       : wanted;
 	table_add(&reserved, *ret, size);
 	fake_counts.reservations++;
 	return CUDA_SUCCESS;

@@ -21,7 +21,8 @@ def test_64_at_once():
         service.run_ok("process1")
         server = service.server()
         before = settle(service, server)
-        several = [service.popen("process1", "--seconds", "2") for _ in range(CROWD)]
+        # The first must not be through before the last has come.
+        several = [service.popen("process1", "--seconds", str(2 * mps.SLOW)) for _ in range(CROWD)]
         wait_for("all of them", lambda: len(service.clients(server)) == CROWD, 30 * mps.SLOW)
         for process in several:
             equal(service.finish(process)[:2], (0, "process1: ok\n"))
