@@ -372,6 +372,39 @@ CUresult stream_wait(struct stream *stream)
 	return result;
 }
 
+/*
+ * A mark that is only posted now comes a moment later even where all is done:
+ * the first to ask gives it that moment.
+ */
+static CUresult query_one(struct stream *stream)
+{
+	bool is_new = __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	uint64_t mark;
+	CUresult result = timeline_mark(stream, &mark);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (is_new ? timeline_reached_soon(stream, mark) : timeline_reached(stream, mark))
+		return CUDA_SUCCESS;
+	return CUDA_ERROR_NOT_READY;
+}
+
+static CUresult query_many(unsigned device)
+{
+	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+		if (is_of_device(&streams[i], device, true) && is_busy(&streams[i]))
+			result = query_one(&streams[i]);
+	return result;
+}
+
+CUresult stream_query(struct stream *stream)
+{
+	return stream_id(stream) < DEVICES_MAX ? query_many(stream->device) : query_one(stream);
+}
+
 bool stream_is_used(const struct stream *stream)
 {
 	return __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) == STREAM_USED;
@@ -441,105 +474,4 @@ void streams_end_context(struct context *context)
 		if (__atomic_load_n(&streams[i].context, __ATOMIC_RELAXED) == context &&
 			__atomic_load_n(&streams[i].state, __ATOMIC_ACQUIRE) == STREAM_USED)
 			(void)stream_end(&streams[i]);
-}
-
-CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
-{
-	struct context *context;
-	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!phStream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (unlikely(context_green))
-		result = green_stream(context_green, priority, &stream);
-	else
-		result = stream_new(context, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
-	if (result == CUDA_SUCCESS)
-		*phStream = (CUstream)stream;
-	return result;
-}
-
-CUresult local_cuStreamCreate(CUstream *phStream, unsigned int Flags)
-{
-	return local_cuStreamCreateWithPriority(phStream, Flags, 0);
-}
-
-CUresult local_cuStreamDestroy_v2(CUstream hStream)
-{
-	struct context *context;
-	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
-
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if ((CUstream)stream != hStream)
-		return CUDA_ERROR_INVALID_HANDLE;
-	return stream_end(stream);
-}
-
-CUresult local_cuStreamSynchronize(CUstream hStream)
-{
-	struct context *context;
-	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
-
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
-	if (result == CUDA_SUCCESS)
-		result = capture_check_wait(stream);
-	if (result == CUDA_SUCCESS)
-		result = stream_wait(stream);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
-}
-
-/*
- * A mark that is only posted now comes a moment later even where all is done:
- * the first to ask gives it that moment.
- */
-static CUresult query_one(struct stream *stream)
-{
-	bool is_new = __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
-	uint64_t mark;
-	CUresult result = timeline_mark(stream, &mark);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (is_new ? timeline_reached_soon(stream, mark) : timeline_reached(stream, mark))
-		return CUDA_SUCCESS;
-	return CUDA_ERROR_NOT_READY;
-}
-
-static CUresult query_many(unsigned device)
-{
-	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
-	CUresult result = CUDA_SUCCESS;
-
-	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
-		if (is_of_device(&streams[i], device, true) && is_busy(&streams[i]))
-			result = query_one(&streams[i]);
-	return result;
-}
-
-CUresult local_cuStreamQuery(CUstream hStream)
-{
-	struct context *context;
-	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
-
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
-	if (result == CUDA_SUCCESS)
-		result = capture_check_wait(stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (stream_id(stream) < DEVICES_MAX)
-		result = query_many(stream->device);
-	else
-		result = query_one(stream);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }

@@ -88,6 +88,9 @@ void streams_hold_new(struct context *context, struct event *event);
 /* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
 CUresult stream_wait(struct stream *stream);
 
+/* Whether all that is done: CUDA_ERROR_NOT_READY if not. */
+CUresult stream_query(struct stream *stream);
+
 /* Whether it is a stream in use, which a table that is looked through may hold no more. */
 bool stream_is_used(const struct stream *stream);
 
