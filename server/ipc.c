@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What clients share. Workers, side by side.
+ * Memory that clients share. Workers, side by side.
  *
  * Invariant: a share is on the list while its exporter lives and has not ended
  * it, or somebody has it open; nobody unmaps what is open. The lock is held for
@@ -11,21 +11,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "addresses.h"
-#include "event.h"
 #include "fault.h"
 #include "fence.h"
 #include "ipc.h"
 #include "session.h"
+#include "token.h"
 
 /* Of one session: bounds the list. */
 #define SHARES_MAX 16384u
-
-struct token {
-	uint64_t words[2];
-};
 
 /* Memory that its owner has given a token. */
 struct share {
@@ -53,29 +48,10 @@ struct remains {
 	struct arena arena;
 };
 
-struct shared_event {
-	struct shared_event *next;
-	struct token token;
-	CUevent real;
-	uint32_t device;
-	uint32_t n_refs; /* sessions' events */
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct share *shares;
 static struct remains *all_remains;
-static struct shared_event *shared_events;
 static atomic_uint n_open; /* opens of all shares: mostly none, which is all that most look at */
-
-static bool token_make(struct token *token)
-{
-	return getrandom(token, sizeof(*token), 0) == (ssize_t)sizeof(*token);
-}
-
-static bool token_is(const struct token *token, const uint64_t words[2])
-{
-	return ((token->words[0] ^ words[0]) | (token->words[1] ^ words[1])) == 0;
-}
 
 static bool is_open_locked(uint64_t address, uint64_t size)
 {
@@ -423,110 +399,4 @@ void ipc_end(struct session *session, bool is_lost)
 	session->n_closing = 0;
 	if (session->n_shares > 0)
 		revoke_all(session);
-}
-
-CUresult do_ipc_event_export(
-	struct session *session, struct event *event, uint32_t device, uint64_t ret_token[2])
-{
-	struct shared_event *shared = event->shared;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
-
-	if (result == CUDA_SUCCESS)
-		result = event_make(event, place);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!shared) {
-		shared = calloc(1, sizeof(*shared));
-		if (!shared || !token_make(&shared->token)) {
-			free(shared);
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		}
-		shared->real = event->real;
-		shared->device = device;
-		shared->n_refs = 1;
-		pthread_mutex_lock(&lock);
-		shared->next = shared_events;
-		shared_events = shared;
-		pthread_mutex_unlock(&lock);
-		event->shared = shared;
-	}
-	memcpy(ret_token, shared->token.words, sizeof(shared->token.words));
-	return CUDA_SUCCESS;
-}
-
-/* One reference more; NULL: no such event. */
-static struct shared_event *shared_event_ref(const uint64_t token[2])
-{
-	struct shared_event *shared;
-
-	pthread_mutex_lock(&lock);
-	shared = shared_events;
-	while (shared && !token_is(&shared->token, token))
-		shared = shared->next;
-	if (shared)
-		shared->n_refs++;
-	pthread_mutex_unlock(&lock);
-	return shared;
-}
-
-static void shared_event_unref(struct shared_event *shared, bool is_lost)
-{
-	struct shared_event **link = &shared_events;
-	bool is_last;
-
-	pthread_mutex_lock(&lock);
-	is_last = --shared->n_refs == 0;
-	while (is_last && *link != shared)
-		link = &(*link)->next;
-	if (is_last)
-		*link = shared->next;
-	pthread_mutex_unlock(&lock);
-	if (!is_last)
-		return;
-	if (!is_lost)
-		cuda.cuEventDestroy_v2(shared->real);
-	free(shared);
-}
-
-bool ipc_event_end(struct event *event, bool is_lost)
-{
-	if (!event->shared)
-		return false;
-	shared_event_unref(event->shared, is_lost);
-	return true;
-}
-
-CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t token[2])
-{
-	struct shared_event *shared = shared_event_ref(token);
-	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-	struct place *place = NULL;
-	struct event *event;
-
-	if (result == CUDA_SUCCESS)
-		result = place_open(session, shared->device, &place);
-	if (result == CUDA_SUCCESS)
-		result = do_event_create(session, id, CU_EVENT_DISABLE_TIMING);
-	if (result != CUDA_SUCCESS) {
-		if (shared)
-			shared_event_unref(shared, false);
-		return result;
-	}
-	event = session_event(session, id);
-	event->shared = shared;
-	event->real = shared->real;
-	event->place = place;
-	return CUDA_SUCCESS;
-}
-
-/* An event that others record too has no mark that tells: the driver is asked. */
-CUresult do_ipc_event_query(struct session *session, struct event *event)
-{
-	CUresult result;
-
-	if (!event->real)
-		return CUDA_SUCCESS;
-	result = place_enter(session, event->place);
-	return result == CUDA_SUCCESS ? cuda.cuEventQuery(event->real) : result;
 }
