@@ -14,14 +14,6 @@
 
 static uint64_t last_id;
 
-static CUresult enter(CUstream handle, struct stream **ret_stream)
-{
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	return result == CUDA_SUCCESS ? stream_resolve(context, handle, ret_stream) : result;
-}
-
 static bool nodes_are_of(const struct graph *graph, const CUgraphNode *nodes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -59,7 +51,7 @@ static CUresult begin_check(CUstream handle, CUstreamCaptureMode mode, struct st
 
 	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = enter(handle, ret_stream);
+	result = stream_enter(handle, ret_stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((*ret_stream)->green)
@@ -175,7 +167,7 @@ CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	struct stream *stream;
 	struct graph *graph;
 	bool is_borrowed;
-	CUresult result = enter(hStream, &stream);
+	CUresult result = stream_enter(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -233,7 +225,7 @@ static CUresult answer(CUstream handle, const struct question *question)
 {
 	const struct capture_point *point;
 	struct stream *stream;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -299,7 +291,7 @@ CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNod
 {
 	struct capture_point *replaced;
 	struct stream *stream;
-	CUresult result = enter(hStream, &stream);
+	CUresult result = stream_enter(hStream, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;

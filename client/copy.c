@@ -180,19 +180,11 @@ static CUresult copy_device(struct stream *stream, uint64_t dst, uint64_t src, u
 	return result;
 }
 
-static CUresult enter(CUstream handle, struct stream **ret_stream)
-{
-	struct context *context;
-	CUresult result = context_enter(&context);
-
-	return result == CUDA_SUCCESS ? stream_resolve(context, handle, ret_stream) : result;
-}
-
 /* Before a copy that is waited for: nothing of its kind can be captured. */
 static CUresult enter_now(CUstream handle)
 {
 	struct stream *stream;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	return result == CUDA_SUCCESS ? capture_check_wait(stream) : result;
 }
@@ -220,7 +212,7 @@ static CUresult copy_ours(struct stream *stream, CUdeviceptr dst, CUdeviceptr sr
 static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
 {
 	struct stream *stream;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
@@ -234,7 +226,7 @@ static CUresult on_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstrea
 static CUresult between_devices(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle)
 {
 	struct stream *stream;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
@@ -274,7 +266,7 @@ static CUresult on_device_now(CUdeviceptr dst, CUdeviceptr src, size_t size, CUs
 	if (result == CUDA_SUCCESS)
 		result = copy(dst, src, size, handle);
 	if (result == CUDA_SUCCESS)
-		result = enter(handle, &stream);
+		result = stream_enter(handle, &stream);
 	return result == CUDA_SUCCESS ? stream_wait(stream) : result;
 }
 
@@ -284,7 +276,7 @@ static CUresult to_device(CUdeviceptr dst, const void *src, size_t size, CUstrea
 	struct stream *stream;
 	struct memory_range range;
 	bool captures;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
@@ -324,7 +316,7 @@ static CUresult settle(CUresult result, uint64_t host, size_t size, CUstream han
 	uint64_t mark;
 
 	if (result == CUDA_SUCCESS && size > 0)
-		result = enter(handle, &stream);
+		result = stream_enter(handle, &stream);
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
 	if (size >= BULK_MIN && is_pinned(host) && timeline_mark(stream, &mark) == CUDA_SUCCESS)
@@ -349,7 +341,7 @@ static CUresult from_device(void *dst, CUdeviceptr src, size_t size, CUstream ha
 	struct stream *stream;
 	struct memory_range range;
 	bool captures;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;
@@ -381,7 +373,7 @@ static CUresult on_host(void *dst, const void *src, size_t size, CUstream handle
 {
 	struct stream *stream;
 	bool captures;
-	CUresult result = enter(handle, &stream);
+	CUresult result = stream_enter(handle, &stream);
 
 	if (result != CUDA_SUCCESS || size == 0)
 		return result;

@@ -360,12 +360,9 @@ static CUresult launch(CUgraphExec handle, struct stream *stream)
 CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
 	struct stream *stream = NULL;
-	struct context *context;
 	bool captures = false;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_enter(hStream, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
 	if (result == CUDA_SUCCESS)
 		result = capture_look(stream, &captures);
 	/* The driver does not make it a child graph. */
@@ -377,12 +374,9 @@ CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 CUresult local_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
 	struct stream *stream = NULL;
-	struct context *context;
 	struct exec *exec;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_enter(hStream, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
 	if (result == CUDA_SUCCESS)
 		result = capture_check_wait(stream);
 	if (result != CUDA_SUCCESS)

@@ -312,6 +312,14 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 	return CUDA_SUCCESS;
 }
 
+CUresult stream_enter(CUstream handle, struct stream **ret_stream)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? stream_resolve(context, handle, ret_stream) : result;
+}
+
 static bool is_busy(struct stream *stream)
 {
 	return __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE) ||

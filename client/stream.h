@@ -63,6 +63,9 @@ void stream_open_null(struct context *context, unsigned device);
  */
 CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream);
 
+/* The same in the current context, which is opened at need. */
+CUresult stream_enter(CUstream handle, struct stream **ret_stream);
+
 /* A stream of our own, or of the program's, and its end; what was posted on it still runs. */
 CUresult stream_new(
 	struct context *context, bool is_blocking, int priority, struct stream **ret_stream);

@@ -36,12 +36,9 @@ CUresult local_cuStreamCreate(CUstream *phStream, unsigned int Flags)
 
 CUresult local_cuStreamDestroy_v2(CUstream hStream)
 {
-	struct context *context;
 	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_enter(hStream, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((CUstream)stream != hStream)
@@ -51,12 +48,9 @@ CUresult local_cuStreamDestroy_v2(CUstream hStream)
 
 CUresult local_cuStreamSynchronize(CUstream hStream)
 {
-	struct context *context;
 	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_enter(hStream, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
 	if (result == CUDA_SUCCESS)
 		result = capture_check_wait(stream);
 	if (result == CUDA_SUCCESS)
@@ -66,12 +60,9 @@ CUresult local_cuStreamSynchronize(CUstream hStream)
 
 CUresult local_cuStreamQuery(CUstream hStream)
 {
-	struct context *context;
 	struct stream *stream = NULL;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_enter(hStream, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, hStream, &stream);
 	if (result == CUDA_SUCCESS)
 		result = capture_check_wait(stream);
 	if (result != CUDA_SUCCESS)
