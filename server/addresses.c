@@ -31,7 +31,8 @@ static CUresult claim(uint64_t base, uint64_t size)
 	CUresult result;
 
 	for (;;) {
-		result = cuda.cuMemAddressReserve(&got, size, 0, base, 0);
+		result = tell(
+			"reserve", base, size, cuda.cuMemAddressReserve(&got, size, 0, base, 0));
 		if (result != CUDA_SUCCESS || got == base)
 			break;
 		holes[n++] = got;
@@ -52,7 +53,7 @@ CUresult addresses_claim(uint64_t base, uint64_t size)
 	pthread_mutex_lock(&lock);
 	result = claim(base, size);
 	pthread_mutex_unlock(&lock);
-	return tell("reserve", base, size, result);
+	return result;
 }
 
 CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle)
