@@ -12,6 +12,8 @@
 #include <stdlib.h>
 
 #define CHECK(call) check((call), #call, __LINE__)
+#define EXPECT(result, call) check_is((call), (result), #call, __LINE__)
+#define MUST(condition) must((condition), #condition, __LINE__)
 
 static inline void check(CUresult result, const char *what, int line)
 {
@@ -21,6 +23,22 @@ static inline void check(CUresult result, const char *what, int line)
 		return;
 	cuGetErrorName(result, &name);
 	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
+	exit(1);
+}
+
+static inline void check_is(CUresult result, CUresult wanted, const char *what, int line)
+{
+	if (result == wanted)
+		return;
+	printf(NAME ": line %d: %s: %d, not %d\n", line, what, result, wanted);
+	exit(1);
+}
+
+static inline void must(int is_so, const char *what, int line)
+{
+	if (is_so)
+		return;
+	printf(NAME ": line %d: not so: %s\n", line, what);
 	exit(1);
 }
 

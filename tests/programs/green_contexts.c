@@ -5,17 +5,12 @@
  * that those of two parts never meet; streams, events and contexts of a part.
  */
 
-#include <cuda.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define NAME "green_contexts"
-#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
-#define EXPECT(result, call) expect((call), (result), #call, __LINE__)
-#define MUST(condition) must((condition), #condition, __LINE__)
+#include "driver_program.h"
 
 enum {
 	SMS_MAX = 1024,
@@ -53,22 +48,6 @@ static const char image[] = ".version 7.0\n"
 static CUfunction where;
 static CUdeviceptr out[2];
 static CUdevice device;
-
-static void expect(CUresult result, CUresult wanted, const char *what, int line)
-{
-	if (result == wanted)
-		return;
-	printf(NAME ": line %d: %s: %d, not %d\n", line, what, result, wanted);
-	exit(1);
-}
-
-static void must(int condition, const char *what, int line)
-{
-	if (condition)
-		return;
-	printf(NAME ": line %d: not so: %s\n", line, what);
-	exit(1);
-}
 
 struct sms {
 	uint8_t has[SMS_MAX];

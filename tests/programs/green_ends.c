@@ -7,14 +7,8 @@
  * Runs: for a test of its own
  */
 
-#include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #define NAME "green_ends"
-#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
-#define EXPECT(result, call) expect((call), (result), #call, __LINE__)
-#define MUST(condition) must((condition), #condition, __LINE__)
+#include "driver_program.h"
 
 /* Of one program at once. */
 enum {
@@ -22,22 +16,6 @@ enum {
 };
 
 static CUdevice device;
-
-static void expect(CUresult result, CUresult wanted, const char *what, int line)
-{
-	if (result == wanted)
-		return;
-	printf(NAME ": line %d: %s: %d, not %d\n", line, what, result, wanted);
-	exit(1);
-}
-
-static void must(int condition, const char *what, int line)
-{
-	if (condition)
-		return;
-	printf(NAME ": line %d: not so: %s\n", line, what);
-	exit(1);
-}
 
 /* Of all SMs. */
 static CUgreenCtx make(void)
