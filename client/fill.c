@@ -26,14 +26,20 @@ static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
 	       (fill->rows == 1 || fill->pitch >= row);
 }
 
+/* Whether it has a shape, wherever it lies. */
+static bool fill_shape(struct fill *fill, uint64_t *ret_bytes)
+{
+	if (fill->rows == 1)
+		fill->pitch = 0;
+	return fill->dst % fill->width == 0 && fill->pitch % fill->width == 0 &&
+	       fill_extent(fill, ret_bytes);
+}
+
 CUresult fill_check(struct fill *fill)
 {
 	uint64_t bytes;
 
-	if (fill->rows == 1)
-		fill->pitch = 0;
-	return fill->dst % fill->width == 0 && fill->pitch % fill->width == 0 &&
-			       fill_extent(fill, &bytes) && memory_contains(fill->dst, bytes)
+	return fill_shape(fill, &bytes) && memory_contains(fill->dst, bytes)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }
@@ -43,6 +49,7 @@ static CUresult fill_post(struct fill fill, CUstream handle)
 	struct context *context;
 	struct stream *stream = NULL;
 	bool captures = false;
+	uint64_t bytes;
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
@@ -50,11 +57,15 @@ static CUresult fill_post(struct fill fill, CUstream handle)
 	if (result != CUDA_SUCCESS || fill.count == 0 || fill.rows == 0)
 		return result;
 	fill.dst = registered_translate(fill.dst, 1);
-	result = fill_check(&fill);
-	if (result == CUDA_SUCCESS)
-		result = capture_look(stream, &captures);
+	if (!fill_shape(&fill, &bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look(stream, &captures);
+	/* Whose memory it is, is asked where the graph is made executable: cuDNN tries its
+	 * kernels in captures, with addresses that are nobody's. */
 	if (unlikely(captures))
 		return capture_fill(stream, &fill);
+	if (result == CUDA_SUCCESS && !memory_contains(fill.dst, bytes))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = send_fill(stream_id(stream), fill.dst, fill.value, fill.width, fill.count,

@@ -3,7 +3,8 @@
 /*
  * What a capture does not survive, and with which error: calls that wait or
  * allocate, in each mode and from another thread; work of the default stream;
- * events from outside and of another capture; ends that are not the capture's.
+ * events from outside and of another capture; ends that are not the capture's;
+ * addresses that are nobody's.
  */
 
 #define NAME "capture_errors"
@@ -297,6 +298,29 @@ static void information(void)
 	CHECK(cuGraphDestroy(graph));
 }
 
+/* Memory to be set may be nobody's until the graph is made executable: cuDNN tries so what it has.
+ */
+static void nobodys(void)
+{
+	const CUdeviceptr wild = 0x80;
+	CUgraphExec exec;
+	CUgraph graph;
+	size_t n = 0;
+
+	EXPECT(cuMemsetD8Async(wild, 0, 64, stream), CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cuMemsetD8Async(wild, 0, 1 << 18, stream));
+	CHECK(cuMemsetD2D32Async(wild, 256, 1, 4, 4, stream));
+	CHECK(cuMemsetD8Async(wild, 0, 0, stream));
+	EXPECT(cuMemsetD32Async(wild + 2, 0, 4, stream), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyDtoDAsync(data, wild, 64, stream), CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuStreamEndCapture(stream, &graph));
+	CHECK(cuGraphGetNodes(graph, NULL, &n));
+	REQUIRE(n == 2);
+	EXPECT(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuGraphDestroy(graph));
+}
+
 int main(void)
 {
 	setup();
@@ -307,5 +331,6 @@ int main(void)
 	forks();
 	other_thread();
 	information();
+	nobodys();
 	return finish();
 }

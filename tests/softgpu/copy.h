@@ -21,6 +21,9 @@ CUresult copy_submit_3d(const CUDA_MEMCPY3D *params, CUstream handle, bool is_as
 
 /* For graph nodes. */
 CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work);
+/* Whether all that a fill is to write is there. */
+bool fill_is_in_range(const struct fill_work *fill);
+
 CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work);
 
 #endif

@@ -46,11 +46,19 @@ CUresult fill_run(const struct fill_work *fill)
 	return CUDA_SUCCESS;
 }
 
-/* A fill of `height' rows of `n' units, checked. Nothing to do is WORK_NONE. */
-static CUresult fill_check(const struct fill_work *fill, size_t n, struct work *ret_work)
+bool fill_is_in_range(const struct fill_work *fill)
+{
+	size_t extent;
+
+	return !__builtin_mul_overflow(fill->pitch, fill->height - 1, &extent) &&
+	       !__builtin_add_overflow(extent, fill->width, &extent) &&
+	       range_reaches(fill->dst, extent, NULL);
+}
+
+/* A fill of `height' rows of `n' units, wherever they are. Nothing to do is WORK_NONE. */
+static CUresult fill_shape(const struct fill_work *fill, size_t n, struct work *ret_work)
 {
 	struct work work = {.kind = WORK_FILL, .fill = *fill};
-	size_t extent;
 
 	if (__builtin_mul_overflow(n, (size_t)fill->unit, &work.fill.width) ||
 		fill->dst % fill->unit != 0 ||
@@ -59,12 +67,18 @@ static CUresult fill_check(const struct fill_work *fill, size_t n, struct work *
 		return CUDA_ERROR_INVALID_VALUE;
 	if (n == 0 || fill->height == 0)
 		work.kind = WORK_NONE;
-	else if (__builtin_mul_overflow(fill->pitch, fill->height - 1, &extent) ||
-		 __builtin_add_overflow(extent, work.fill.width, &extent) ||
-		 !range_reaches(fill->dst, extent, NULL))
-		return CUDA_ERROR_INVALID_VALUE;
 	*ret_work = work;
 	return CUDA_SUCCESS;
+}
+
+static CUresult fill_check(const struct fill_work *fill, size_t n, struct work *ret_work)
+{
+	CUresult result = fill_shape(fill, n, ret_work);
+
+	return result == CUDA_SUCCESS && ret_work->kind == WORK_FILL &&
+			       !fill_is_in_range(&ret_work->fill)
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : result;
 }
 
 CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work)
@@ -91,8 +105,10 @@ static CUresult fill_submit(CUdeviceptr dst, size_t pitch, uint32_t value, uint3
 	struct work work;
 	CUresult result = stream_get(handle, &stream);
 
+	/* What is captured is looked at when it is made executable. */
 	if (result == CUDA_SUCCESS)
-		result = fill_check(&fill, n, &work);
+		result =
+			stream->capture ? fill_shape(&fill, n, &work) : fill_check(&fill, n, &work);
 	if (result != CUDA_SUCCESS || work.kind == WORK_NONE)
 		return result;
 	if (!is_async && stream->capture)
