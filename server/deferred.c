@@ -38,6 +38,7 @@ static struct {
 	struct deferred *list, **last;
 	atomic_uint n; /* changed under the lock */
 	bool is_started, is_ending, is_pressed;
+	bool has_holes; /* memory was freed that the system does not have yet */
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
@@ -77,15 +78,19 @@ static void append(struct deferred *one)
 	deferred.n++;
 }
 
-/*
- * Code that is gone leaves holes in the driver's memory of this process: gigabytes, of frameworks.
- * Who comes while they are given back may have to wait for it. Under the lock, which it gives away
- * meanwhile.
- */
-static void give_memory_back(bool has_unloaded)
+/* Who comes while memory is given back may have to wait for it. Under the lock. */
+static bool may_give_memory_back(void)
 {
-	if (!has_unloaded || deferred.is_ending || atomic_load(&n_busy) > 0)
-		return;
+	return deferred.has_holes && !deferred.list && atomic_load(&n_busy) == 0;
+}
+
+/*
+ * Code and graphs that are gone leave holes in the driver's memory of this process: gigabytes,
+ * of frameworks. Under the lock, which it gives away meanwhile.
+ */
+static void give_memory_back(void)
+{
+	deferred.has_holes = false;
 	pthread_mutex_unlock(&deferred.lock);
 	malloc_trim(0);
 	pthread_mutex_lock(&deferred.lock);
@@ -94,8 +99,6 @@ static void give_memory_back(bool has_unloaded)
 /* Under the lock, which it gives away meanwhile. */
 static void make_calls(void)
 {
-	bool has_unloaded = false;
-
 	while (deferred.list) {
 		struct deferred *one = deferred.list;
 		bool is_pressed = deferred.is_ending || deferred.n > DEFERRED_PACED;
@@ -105,7 +108,7 @@ static void make_calls(void)
 		if (!deferred.list)
 			deferred.last = &deferred.list;
 		deferred.n--;
-		has_unloaded |= one->library != NULL;
+		deferred.has_holes = true;
 		pthread_mutex_unlock(&deferred.lock);
 		is_made = make_call(one);
 		if (atomic_load(&n_busy) > 0 && !is_pressed)
@@ -117,27 +120,35 @@ static void make_calls(void)
 			return;
 	}
 	deferred.is_pressed = false;
-	give_memory_back(has_unloaded);
+}
+
+/* Under the lock. Until there is something to do; false: because it has waited for long enough. */
+static bool wait_for_work(void)
+{
+	struct timespec deadline;
+	int r = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	deadline.tv_sec += DEFERRED_MAX_S;
+	while (!deferred.is_ending && r == 0 && !may_give_memory_back() &&
+		(!deferred.list || has_to_wait(deferred.n <= DEFERRED_MAX)))
+		r = deferred.list
+			    ? pthread_cond_timedwait(&deferred.wanted, &deferred.lock, &deadline)
+			    : pthread_cond_wait(&deferred.wanted, &deferred.lock);
+	return r == 0;
 }
 
 static void *run(void *arg)
 {
-	struct timespec deadline;
-
 	(void)arg;
 	pthread_mutex_lock(&deferred.lock);
 	while (!deferred.is_ending) {
-		int r = 0;
+		bool has_time = wait_for_work();
 
-		clock_gettime(CLOCK_MONOTONIC, &deadline);
-		deadline.tv_sec += DEFERRED_MAX_S;
-		while (!deferred.is_ending && r == 0 &&
-			(!deferred.list || has_to_wait(deferred.n <= DEFERRED_MAX)))
-			r = deferred.list ? pthread_cond_timedwait(
-						    &deferred.wanted, &deferred.lock, &deadline)
-					  : pthread_cond_wait(&deferred.wanted, &deferred.lock);
-		if (deferred.is_ending || !has_to_wait(r == 0 && deferred.n <= DEFERRED_MAX))
+		if (deferred.is_ending || !has_to_wait(has_time && deferred.n <= DEFERRED_MAX))
 			make_calls();
+		if (!deferred.is_ending && may_give_memory_back())
+			give_memory_back();
 	}
 	pthread_mutex_unlock(&deferred.lock);
 	return NULL;
@@ -179,6 +190,14 @@ void deferred_add(struct deferred *one)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
+void deferred_note_freed(void)
+{
+	pthread_mutex_lock(&deferred.lock);
+	deferred.has_holes = true;
+	pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+}
+
 bool deferred_is_full(void)
 {
 	return atomic_load_explicit(&deferred.n, memory_order_relaxed) >= DEFERRED_FULL;
@@ -201,7 +220,7 @@ void deferred_busy(bool is_busy)
 	if (atomic_fetch_sub(&n_busy, 1) > 1)
 		return;
 	pthread_mutex_lock(&deferred.lock);
-	if (deferred.list)
+	if (deferred.list || deferred.has_holes)
 		pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }

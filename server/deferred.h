@@ -31,6 +31,9 @@ void deferred_stop(void);
 /* Takes it: on_done frees it, on the deferred thread. */
 void deferred_add(struct deferred *deferred);
 
+/* Much was freed elsewhere: the system has the memory back as soon as no session has work. */
+void deferred_note_freed(void);
+
 /* So many wait that who makes new ones had better stop. */
 bool deferred_is_full(void);
 

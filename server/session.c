@@ -159,4 +159,5 @@ void session_clean_up(struct session *session)
 	object_table_fini(&session->allocations);
 	object_table_fini(&session->arrays);
 	object_table_fini(&session->textures);
+	deferred_note_freed();
 }

@@ -32,6 +32,8 @@ unit_test_server_array := $(unit_test_server_session)
 unit_test_server_linker := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
 unit_test_server_train := $(unit_test_server_session)
+unit_test_server_deferred := $(unit_test_server_session)
+unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
 unit_test_server_alloc := $(unit_test_server_session)
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
 unit_test_procs := $(GEN)/procs.c

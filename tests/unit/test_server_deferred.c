@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* When the memory that driver calls have freed goes back to the system. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "compat.h"
+#include "deferred.h"
+
+#define PATIENCE_MS 5000
+/* A thread that has something to do has begun by then. */
+#define MOMENT_MS 50
+
+static atomic_uint n_trims, n_done;
+
+int __wrap_malloc_trim(size_t pad);
+
+int __wrap_malloc_trim(size_t pad)
+{
+	assert_int_equal(pad, 0);
+	atomic_fetch_add(&n_trims, 1);
+	return 1;
+}
+
+static void on_done(struct deferred *deferred)
+{
+	(void)deferred;
+	atomic_fetch_add(&n_done, 1);
+}
+
+static void nap_ms(long ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static void wait_for(const atomic_uint *count, unsigned wanted)
+{
+	for (unsigned ms = 0; atomic_load(count) < wanted && ms < PATIENCE_MS; ms++)
+		nap_ms(1);
+	assert_int_equal(atomic_load(count), wanted);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	atomic_store(&n_trims, 0);
+	atomic_store(&n_done, 0);
+	return deferred_start();
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	deferred_stop();
+	return 0;
+}
+
+static void test_at_once_where_nobody_works(void **state)
+{
+	struct deferred call = {.on_done = on_done};
+
+	(void)state;
+	deferred_add(&call);
+	wait_for(&n_done, 1);
+	wait_for(&n_trims, 1);
+	deferred_note_freed();
+	wait_for(&n_trims, 2);
+	nap_ms(MOMENT_MS);
+	assert_int_equal(atomic_load(&n_trims), 2);
+}
+
+static void test_calls_beside_work(void **state)
+{
+	struct deferred call = {.on_done = on_done};
+
+	(void)state;
+	deferred_busy(true);
+	deferred_add(&call);
+	deferred_press();
+	wait_for(&n_done, 1);
+	nap_ms(MOMENT_MS);
+	assert_int_equal(atomic_load(&n_trims), 0);
+	deferred_busy(false);
+	wait_for(&n_trims, 1);
+}
+
+static void test_freed_beside_work(void **state)
+{
+	(void)state;
+	deferred_busy(true);
+	deferred_note_freed();
+	nap_ms(MOMENT_MS);
+	assert_int_equal(atomic_load(&n_trims), 0);
+	deferred_busy(false);
+	wait_for(&n_trims, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_at_once_where_nobody_works, start, stop),
+		cmocka_unit_test_setup_teardown(test_calls_beside_work, start, stop),
+		cmocka_unit_test_setup_teardown(test_freed_beside_work, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
