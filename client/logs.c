@@ -46,6 +46,10 @@ static struct listener listeners[LISTENERS_MAX];
 static uint64_t last_listener;
 static _Thread_local bool is_telling;
 
+/* Where CUDA_LOG_FILE wants each line, too; looked up with the first. */
+static bool is_file_known;
+static int file_fd = -EBADF;
+
 void logs_forked(void)
 {
 	logs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -59,6 +63,35 @@ static void forget_first(void)
 	n_bytes -= strlen(*line);
 	free(*line);
 	*line = NULL;
+}
+
+static bool write_all(int fd, const char *bytes, size_t size)
+{
+	while (size > 0) {
+		ssize_t n = write(fd, bytes, size);
+
+		if (n < 0)
+			return false;
+		bytes += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+/* Under the lock. */
+static void open_file(void)
+{
+	const char *name = secure_getenv("CUDA_LOG_FILE");
+
+	is_file_known = true;
+	if (!name || !*name)
+		return;
+	if (!strcmp(name, "stdout"))
+		file_fd = STDOUT_FILENO;
+	else if (!strcmp(name, "stderr"))
+		file_fd = STDERR_FILENO;
+	else
+		file_fd = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
 }
 
 /* Under the lock. As the driver writes them, but in the time of Greenwich: no zone is to be read.
@@ -80,6 +113,10 @@ static void keep(enum log_level level, const char *text)
 		return;
 	if (next - first == LINES_MAX)
 		forget_first();
+	if (!is_file_known)
+		open_file();
+	if (file_fd >= 0)
+		(void)write_all(file_fd, line, (size_t)n); /* nobody is left to be told */
 	lines[next++ % LINES_MAX] = line;
 	n_bytes += (size_t)n;
 	while (n_bytes > LOGS_BYTES)
@@ -218,19 +255,6 @@ CUresult local_cuLogsDumpToMemory(
 	buffer[room] = '\0';
 	*size = room;
 	return result;
-}
-
-static bool write_all(int fd, const char *bytes, size_t size)
-{
-	while (size > 0) {
-		ssize_t n = write(fd, bytes, size);
-
-		if (n < 0)
-			return false;
-		bytes += n;
-		size -= (size_t)n;
-	}
-	return true;
 }
 
 CUresult local_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags)

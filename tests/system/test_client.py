@@ -154,6 +154,23 @@ def test_log():
         assert service.run_ok("process1", env={"MPS_CLIENT_LOG": "debug"})[1]
 
 
+def test_log_file():
+    """CUDA_LOG_FILE gets the driver's own words about calls that failed."""
+    shape = re.compile(r"^\[\d\d:\d\d:\d\d\.\d{3}\]\[\d+\]\[CUDA\]\[E\] ")
+    words = "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemsetD32Async"
+    with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
+        path = os.path.join(folder, "cuda.log")
+        equal(service.run_ok("capture_errors", env={"CUDA_LOG_FILE": path})[1], "")
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        for line in lines:
+            assert shape.match(line), line
+        assert [line for line in lines if line.endswith(words)], lines
+        contains(service.run_ok("capture_errors", env={"CUDA_LOG_FILE": "stderr"})[1], words)
+        # One that cannot be had is no reason to do without the GPU.
+        equal(service.run_ok("capture_errors", env={"CUDA_LOG_FILE": folder})[1], "")
+
+
 def test_trace():
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
         process = service.popen("process1", env={"MPS_CLIENT_TRACE": folder + "/trace.%p"})
