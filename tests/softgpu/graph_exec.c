@@ -59,8 +59,7 @@ static CUresult steps_new(struct graph *graph, struct step **ret_steps, size_t *
 	for (size_t i = 0; i < n; i++) {
 		steps[i].node = nodes[i];
 		steps[i].type = nodes[i]->type;
-		result = nodes[i]->work.kind == WORK_FILL &&
-					 !fill_is_in_range(&nodes[i]->work.fill)
+		result = nodes[i]->work.kind == WORK_FILL && !fill_is_in_range(&nodes[i]->work.fill)
 				 ? CUDA_ERROR_INVALID_VALUE
 				 : work_dup(&nodes[i]->work, &steps[i].work);
 		if (result != CUDA_SUCCESS) {
