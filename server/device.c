@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "green.h"
 #include "log.h"
 #include "users.h"
 
@@ -136,6 +137,7 @@ CUresult devices_init(void)
 
 void devices_fini(void)
 {
+	greens_forget(); /* they go with the contexts */
 	for (uint32_t i = 0; i < n_devices; i++) {
 		struct device *device = &devices[i];
 

@@ -4,7 +4,7 @@
 
 /*
  * Green contexts of a session: some of a GPU's SMs, for the streams that are
- * made in them. The session's worker only, until one goes to the deferred calls.
+ * made in them. The session's worker only, until one is kept for others.
  */
 
 #include "deferred.h"
@@ -15,7 +15,8 @@ struct session;
 
 /* Which SMs: equal ones have the same. */
 struct green_key {
-	struct device *device; /* NULL: not of a whole GPU, so nothing is equal */
+	struct device *device;
+	uint64_t of; /* 0: the whole GPU was divided; else a hash of the key of what was */
 	uint32_t flags, count, n_groups;
 	uint32_t n_parts;
 	uint64_t parts[WIRE_SM_GROUPS_MAX / 64 + 1]; /* a bit each */
@@ -23,12 +24,12 @@ struct green_key {
 
 struct green {
 	struct deferred deferred;
-	struct green *next; /* among those that wait for their end */
+	struct green *next; /* among those that are kept */
 	struct green_key key;
 	uint32_t id;
-	struct place *place; /* not owned */
-	CUgreenCtx real;     /* NULL: another has taken it */
-	uint32_t refs;       /* the id's and its streams' */
+	struct place *place; /* not owned; NULL: it is kept */
+	CUgreenCtx real;
+	uint32_t refs; /* the id's and its streams' */
 };
 
 /* Kept though its id has gone, until its last stream has. */
@@ -38,7 +39,16 @@ CUresult green_take_stream(
 	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);
 void green_unref(struct green *green, bool is_lost); /* NULL is fine */
 
-/* All of them; the driver's are destroyed later, unless the context is lost. */
+/* All of them; the driver's are kept for others, unless the context is lost. */
 void greens_free(struct session *session, bool is_lost);
+
+/* Somebody needs memory: those that nobody has go. Any thread. */
+void greens_press(void);
+
+/* How many are kept for others, that nobody has. */
+unsigned greens_kept(void);
+
+/* They are gone: all contexts are. */
+void greens_forget(void);
 
 #endif

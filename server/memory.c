@@ -12,6 +12,7 @@
 
 #include "alias.h"
 #include "deferred.h"
+#include "green.h"
 #include "host.h"
 #include "memory.h"
 #include "owner.h"
@@ -65,6 +66,7 @@ bool memory_make_room(struct session *session, struct place *place, unsigned rou
 	} else {
 		if (round <= 1) {
 			places_press();
+			greens_press();
 			deferred_press();
 		}
 		nap();

@@ -34,7 +34,7 @@ struct fake_switches {
 /* What was asked for, since the start. */
 struct fake_calls {
 	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
-		limits_set, accesses_set;
+		limits_set, accesses_set, green_creates;
 	uint32_t last_param_sum; /* of the bytes of the last kernel's parameters */
 };
 

@@ -86,6 +86,7 @@ static CUresult create(CUgreenCtx *ret, CUdevResourceDesc desc, CUdevice device,
 	green->sms = (unsigned)(uintptr_t)desc;
 	*ret = (CUgreenCtx)green;
 	fake_counts.greens++;
+	fake_calls.green_creates++;
 	return CUDA_SUCCESS;
 }
 

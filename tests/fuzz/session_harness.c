@@ -12,6 +12,7 @@
 
 #include "../../server/deferred.h"
 #include "../../server/fault.h"
+#include "../../server/green.h"
 #include "../../server/worker.h"
 #include "fake_cuda.h"
 #include "session_harness.h"
@@ -91,7 +92,7 @@ static void wait_for_deferred(void)
 
 		if (now.libraries + now.arrays + now.textures + now.greens + now.execs +
 				now.graphs ==
-			0)
+			(int)greens_kept())
 			return;
 		nap();
 	}
@@ -120,6 +121,7 @@ void harness_close(void)
 	/* The server keeps them. */
 	left.contexts = 0;
 	left.streams -= (int)device_get(0)->spares.n;
+	left.greens -= (int)greens_kept();
 	must(memcmp(&left, &(struct fake_counts){0}, sizeof(left)) == 0,
 		"the session left something in the driver");
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../../server/green.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "open_session.h"
@@ -15,6 +16,12 @@
 
 #define GPU WIRE_GREENS_MAX
 #define REST WIRE_SM_GROUPS_MAX
+
+/* The driver's, without those that the server keeps for others. */
+static int n_had(void)
+{
+	return fake_counts_now().greens - (int)greens_kept();
+}
 
 static CUresult make(uint32_t green, uint32_t of, const uint32_t *parts, uint32_t n)
 {
@@ -60,7 +67,7 @@ static void test_parts(void **state)
 	assert_int_equal(send_green_create(0, 0, GPU, 0, 8, 0, both, 1),
 		CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
 	assert_int_equal(make(0, 1, both, 2), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(fake_counts_now().greens, 0);
+	assert_int_equal(n_had(), 0);
 	assert_int_equal(make(0, GPU, both, 2), CUDA_SUCCESS);
 	assert_int_equal(make(0, GPU, both, 2), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(make(1, GPU, &rest, 1), CUDA_SUCCESS);
@@ -70,7 +77,7 @@ static void test_parts(void **state)
 	assert_int_equal(sms[0], 16);
 	assert_int_equal(send_sm_resource(0, 3, sms), CUDA_SUCCESS);
 	assert_int_equal(sms[0], 8);
-	assert_int_equal(fake_counts_now().greens, 4);
+	assert_int_equal(n_had(), 4);
 	/* The driver may refuse. */
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
 	assert_int_equal(make(4, GPU, both, 2), CUDA_ERROR_OUT_OF_MEMORY);
@@ -97,11 +104,11 @@ static void test_streams(void **state)
 	send_event_record(1, 100, 1);
 	send_green_destroy(0);
 	assert_int_equal(late_error(), CUDA_SUCCESS);
-	assert_int_equal(fake_counts_now().greens, 1);
+	assert_int_equal(n_had(), 1);
 	assert_int_equal(fake_counts_now().streams, streams + 1);
 	/* Its number is free. */
 	assert_int_equal(make(0, GPU, &part, 1), CUDA_SUCCESS);
-	assert_int_equal(fake_counts_now().greens, 2);
+	assert_int_equal(n_had(), 2);
 	send_green_stream(101, 1, 0);
 	assert_int_equal(late_error(), CUDA_ERROR_INVALID_HANDLE);
 	send_green_stream(100, 0, 0);
@@ -112,12 +119,48 @@ static void test_streams(void **state)
 	assert_int_equal(late_error(), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* The driver leaks with each: it is asked for none that another has left. */
+static void test_kept(void **state)
+{
+	const uint32_t first = 0, second = 1;
+	unsigned n_calls;
+	int n_greens;
+
+	(void)state;
+	assert_int_equal(make(0, GPU, &first, 1), CUDA_SUCCESS);
+	assert_int_equal(make(1, GPU, &second, 1), CUDA_SUCCESS);
+	assert_int_equal(make(2, 0, NULL, 0), CUDA_SUCCESS);
+	assert_int_equal(make(3, 1, NULL, 0), CUDA_SUCCESS);
+	n_greens = fake_counts_now().greens;
+	n_calls = fake_calls.green_creates;
+	for (unsigned round = 0; round < 3; round++) {
+		for (uint32_t id = 0; id < 4; id++)
+			send_green_destroy(id);
+		assert_int_equal(make(0, GPU, &first, 1), CUDA_SUCCESS);
+		assert_int_equal(make(1, GPU, &second, 1), CUDA_SUCCESS);
+		assert_int_equal(make(2, 0, NULL, 0), CUDA_SUCCESS);
+		assert_int_equal(make(3, 1, NULL, 0), CUDA_SUCCESS);
+	}
+	assert_int_equal(fake_counts_now().greens, n_greens);
+	assert_int_equal(fake_calls.green_creates, n_calls);
+	/* Twice the same are two. */
+	assert_int_equal(make(4, GPU, &first, 1), CUDA_SUCCESS);
+	assert_int_equal(n_had(), 5);
+	/* They are worth less than what somebody needs. */
+	send_green_destroy(4);
+	assert_int_equal(late_error(), CUDA_SUCCESS);
+	assert_true(greens_kept() > 0);
+	greens_press();
+	assert_int_equal(greens_kept(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_divisions, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_parts, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_streams, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_kept, open_session, close_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
