@@ -10,8 +10,8 @@
 
 #include "stream.h"
 
-/* What the largest piece holds; longer copies take several. */
-#define STAGING_PIECE_MAX (1u << 20)
+/* What the largest piece holds; longer copies take several, each of which is two driver calls. */
+#define STAGING_PIECE_MAX (2u << 20)
 
 struct staging_piece {
 	uint32_t offset; /* in the staging memory */
