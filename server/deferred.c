@@ -211,6 +211,11 @@ void deferred_press(void)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
+unsigned deferred_n_busy(void)
+{
+	return atomic_load_explicit(&n_busy, memory_order_relaxed);
+}
+
 void deferred_busy(bool is_busy)
 {
 	if (is_busy) {

@@ -43,4 +43,7 @@ void deferred_press(void);
 /* A session has work on a GPU from now on, or no more. */
 void deferred_busy(bool is_busy);
 
+/* How many have. Any thread. */
+unsigned deferred_n_busy(void);
+
 #endif

@@ -8,9 +8,12 @@
  * receiver's private memory and stays as it was when it was checked.
  */
 
+#include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "alias.h"
+#include "deferred.h"
 #include "fault.h"
 #include "host.h"
 #include "ipc.h"
@@ -23,6 +26,14 @@
 /* After the last message: the next of a busy client is there sooner than a wake-up. */
 #define SPIN_NS 50000
 #define SPINS_A_LOOK 64
+
+/*
+ * ... of one whose work is on a GPU: it waits, and what it sends then should not wait for a
+ * wake-up, which takes 17 us after 300 (measured by copies of 16 MiB). Only where so many
+ * processors are there for each.
+ */
+#define SPIN_AT_WORK_NS 400000
+#define PROCESSORS_A_SPINNER 4
 
 /* How long a worker sleeps: with work on the GPU to look after (rising), and without. */
 #define NAP_MIN_MS 5
@@ -112,10 +123,24 @@ int worker_serve(struct session *session)
 	return r < 0 ? r : 1;
 }
 
+static uint64_t spin_ns(const struct session *session)
+{
+	static atomic_long n_processors;
+	long n = atomic_load_explicit(&n_processors, memory_order_relaxed);
+
+	if (!session->busy)
+		return SPIN_NS;
+	if (n == 0) {
+		n = MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+		atomic_store_explicit(&n_processors, n, memory_order_relaxed);
+	}
+	return PROCESSORS_A_SPINNER * (long)deferred_n_busy() <= n ? SPIN_AT_WORK_NS : SPIN_NS;
+}
+
 /* Something came while we spun. */
 static bool spin(struct session *session)
 {
-	uint64_t until_ns = now_ns() + SPIN_NS;
+	uint64_t until_ns = now_ns() + spin_ns(session);
 
 	do
 		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
