@@ -16,10 +16,7 @@
 
 #define SPINS_A_LOOK 16
 
-/*
- * The fastest bus there is: no copy takes less. A nap ends late by the timers' slack, 50 us; beside
- * processors that sleep a copy is slower, which of 16 MiB would be a twentieth (measured).
- */
+/* The fastest bus there is: no copy takes less. Who naps for a short one is late. */
 #define BUS_BYTES_A_NS 64u
 #define NAP_EARLY_NS 100000u
 #define NAP_FROM_NS 500000u
@@ -96,6 +93,19 @@ bool timeline_reached(const struct stream *stream, uint64_t mark)
 	return shm_load64(&server.page->timeline[stream_id(stream)]) >= mark;
 }
 
+/* The thread is the program's, and so are its timers, which may end 50 us late to save power. */
+static void nap(uint64_t ns)
+{
+	int slack_ns = prctl(PR_GET_TIMERSLACK);
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+			  .tv_nsec = (long)(ns % 1000000000u)},
+		NULL);
+	if (slack_ns > 0)
+		prctl(PR_SET_TIMERSLACK, slack_ns);
+}
+
 static bool spin(const struct stream *stream, uint64_t mark, uint64_t spin_ns)
 {
 	uint64_t give_up_ns;
@@ -124,21 +134,17 @@ void timeline_expect_copy(const struct stream *stream, uint64_t mark, uint64_t s
 
 	if (expected_ns > NAP_FROM_NS) {
 		nap_ns = expected_ns - NAP_EARLY_NS;
-		nanosleep(&(struct timespec){.tv_sec = (time_t)(nap_ns / 1000000000u),
-				  .tv_nsec = (long)(nap_ns % 1000000000u)},
-			NULL);
+		nap(nap_ns);
 	}
 	spin(stream, mark, CALL_SPIN_NS + expected_ns + expected_ns / 2 - nap_ns);
 }
 
 CUresult timeline_wait_napping(struct stream *stream, uint64_t mark)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
-
 	for (unsigned i = 0; i < NAPS_MAX; i++) {
 		if (spin(stream, mark, i == 0 ? CALL_SPIN_NS : NAP_NS / 4))
 			return link_check(&server);
-		nanosleep(&nap, NULL);
+		nap(NAP_NS);
 	}
 	return timeline_wait(stream, mark);
 }
@@ -147,21 +153,14 @@ CUresult timeline_wait_napping(struct stream *stream, uint64_t mark)
 static bool nap_until_reached(const struct stream *stream, uint64_t mark)
 {
 	uint64_t start_ns = call_now_ns(), waited_ns = 0;
-	/* The thread is the program's: as it had it. */
-	int slack_ns = prctl(PR_GET_TIMERSLACK);
-	bool is_reached;
 
-	prctl(PR_SET_TIMERSLACK, 1);
 	do {
-		uint64_t nap_ns = MIN(MAX(waited_ns / NAP_PART, NAP_LEAST_NS), NAP_MOST_NS);
-
-		nanosleep(&(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
-		is_reached = timeline_reached(stream, mark);
+		nap(MIN(MAX(waited_ns / NAP_PART, NAP_LEAST_NS), NAP_MOST_NS));
+		if (timeline_reached(stream, mark))
+			return true;
 		waited_ns = call_now_ns() - start_ns;
-	} while (!is_reached && waited_ns < NAPPING_NS);
-	if (slack_ns > 0)
-		prctl(PR_SET_TIMERSLACK, slack_ns);
-	return is_reached;
+	} while (waited_ns < NAPPING_NS);
+	return false;
 }
 
 CUresult timeline_wait(struct stream *stream, uint64_t mark)
