@@ -8,9 +8,7 @@
  */
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "context.h"
@@ -28,7 +26,8 @@ struct coredump {
 };
 
 static pthread_mutex_t coredump_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct coredump of_process;
+/* Neither a file nor a pipe is named, as the driver has it. */
+static struct coredump of_process = {.given = ~0u};
 
 void coredump_end_context(struct context *context)
 {
@@ -36,18 +35,6 @@ void coredump_end_context(struct context *context)
 	free(context->coredump);
 	context->coredump = NULL;
 	pthread_mutex_unlock(&coredump_lock);
-}
-
-/* Under the lock: what holds where nothing was set. The driver names no file then. */
-static void set_defaults(void)
-{
-	char host[256] = "";
-
-	if (of_process.given)
-		return;
-	(void)gethostname(host, sizeof(host) - 1);
-	of_process = (struct coredump){.given = ~0u};
-	snprintf(of_process.pipe, PATH_BYTES, "corepipe.cuda.%s.%d", host, (int)getpid());
 }
 
 /* 0: there is no such attribute. */
@@ -79,8 +66,11 @@ static unsigned bit_of(CUcoredumpSettings attribute)
 
 static void copy_text(char *value, size_t size, const char *text)
 {
-	size_t length = MIN(strlen(text), size - 1);
+	size_t length;
 
+	if (size == 0)
+		return; /* the driver writes its NUL all the same */
+	length = MIN(strlen(text), size - 1);
 	memcpy(value, text, length);
 	value[length] = '\0';
 }
@@ -156,17 +146,16 @@ static CUresult check(const struct context *context, CUcoredumpSettings attribut
 
 	if (wanted == 0 || !size)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* There is one pipe for all of a process. */
+	if (context &&
+		(attribute == CU_COREDUMP_PIPE || attribute == CU_COREDUMP_ENABLE_USER_TRIGGER))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!value) {
 		*size = wanted;
 		return CUDA_SUCCESS;
 	}
-	/* There is one pipe for all of a process; a context tells no more than its size. */
-	if (context &&
-		(attribute == CU_COREDUMP_PIPE || attribute == CU_COREDUMP_ENABLE_USER_TRIGGER))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (*size == 0 || (!is_text(attribute) && *size != wanted))
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_ERROR_NOT_READY;
+	return is_text(attribute) || *size == wanted ? CUDA_ERROR_NOT_READY
+						     : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult get(
@@ -178,7 +167,6 @@ static CUresult get(
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
 	pthread_mutex_lock(&coredump_lock);
-	set_defaults();
 	own = context ? context->coredump : NULL;
 	read_value(own && (own->given & bit_of(attribute)) ? own : &of_process, attribute, value,
 		*size);
@@ -207,11 +195,12 @@ static CUresult set(
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
+	if (*size == 0) /* of a text */
+		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == CU_COREDUMP_ENABLE_ON_EXCEPTION && *(const bool *)value)
 		log_refused("core dumps",
 			"a GPU fault is one of the server, which writes none of this process");
 	pthread_mutex_lock(&coredump_lock);
-	set_defaults();
 	result = set_locked(context, attribute, value, *size);
 	pthread_mutex_unlock(&coredump_lock);
 	return result;

@@ -36,13 +36,14 @@ static void core_dumps_of_context(void)
 	char bytes[2048] = "";
 
 	for (size_t i = 0; i < 2; i++) {
-		size_t wanted = 0;
+		size_t wanted = i ? 1024 : sizeof(bool);
 
-		CHECK(cuCoredumpGetAttribute(process_only[i], NULL, &wanted));
-		expect(wanted == (i ? 1024 : sizeof(bool)), "its size is told");
+		expect(cuCoredumpGetAttribute(process_only[i], NULL, &wanted) ==
+				CUDA_ERROR_INVALID_VALUE,
+			"its size is not told");
 		expect(cuCoredumpGetAttribute(process_only[i], bytes, &wanted) ==
 				CUDA_ERROR_INVALID_VALUE,
-			"but not what it is");
+			"nor what it is");
 		expect(cuCoredumpSetAttribute(process_only[i], bytes, &wanted) ==
 				CUDA_ERROR_INVALID_VALUE,
 			"and it is not set");
@@ -53,6 +54,12 @@ static void core_dumps_of_context(void)
 	size = sizeof(bytes);
 	CHECK(cuCoredumpGetAttribute(CU_COREDUMP_FILE, bytes, &size));
 	expect(bytes[0] == '\0', "no file is named until one is");
+	CHECK(cuCoredumpGetAttributeGlobal(CU_COREDUMP_PIPE, bytes, &size));
+	expect(bytes[0] == '\0' && size == sizeof(bytes), "nor a pipe");
+	size = 0;
+	CHECK(cuCoredumpGetAttribute(CU_COREDUMP_FILE, bytes, &size));
+	expect(size == 0, "a text may have no room");
+	size = sizeof(bytes);
 	expect(cuCoredumpGetAttribute(CU_COREDUMP_LIGHTWEIGHT, bytes, &size) ==
 			CUDA_ERROR_INVALID_VALUE,
 		"a bool is asked for by its size");
