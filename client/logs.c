@@ -252,7 +252,9 @@ CUresult local_cuLogsDumpToMemory(
 		return CUDA_ERROR_INVALID_VALUE;
 	room = *size - 1;
 	result = take(iterator, buffer, &room);
-	buffer[room] = '\0';
+	/* Where there is nothing to tell the driver leaves the buffer as it is. */
+	if (room > 0 || result != CUDA_SUCCESS)
+		buffer[room] = '\0';
 	*size = room;
 	return result;
 }

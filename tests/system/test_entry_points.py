@@ -99,8 +99,9 @@ def hear(_, level, message, length):
 def dump(iterator, room):
     buffer, size = ctypes.create_string_buffer(b"x" * 65536), ctypes.c_size_t(room)
     result = call("cuLogsDumpToMemory", iterator, buffer, ctypes.byref(size), 0)
-    assert len(buffer.value) == size.value < room
-    return [result, buffer.value.decode()]
+    assert size.value < room
+    assert buffer.raw[size.value] == (0 if size.value or result else ord("x"))
+    return [result, buffer.raw[:size.value].decode()]
 must("cuInit", 0)
 handle, start, number = ctypes.c_void_p(), ctypes.c_uint(), ctypes.c_uint()
 must("cuLogsRegisterCallback", hear, None, ctypes.byref(handle))

@@ -55,8 +55,10 @@ static void test_format(void **state)
 	assert_true(thread == pthread_self());
 	assert_string_equal(said, "something is wrong");
 	size = sizeof(text);
+	text[0] = 'x';
 	assert_int_equal(local_cuLogsDumpToMemory(&at, text, &size, 0), CUDA_SUCCESS);
 	assert_int_equal(size, 0);
+	assert_int_equal(text[0], 'x');
 }
 
 static void test_room(void **state)
