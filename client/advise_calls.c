@@ -8,19 +8,20 @@
  * that is refused has noted nothing.
  */
 
-#include <sys/syscall.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "managed.h"
 #include "stream.h"
 
-/* The memory of the processor that this thread runs on. */
-static int node_of_thread(void)
+/* A part of the host's memory; the first is there where the kernel tells of none. */
+static bool node_exists(int node)
 {
-	unsigned processor, node = 0;
+	char path[64];
 
-	return syscall(SYS_getcpu, &processor, &node, NULL) == 0 ? (int)node : 0;
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	return node == 0 || access(path, F_OK) == 0;
 }
 
 /* Before CUDA 12.2 a place was a number. */
@@ -39,10 +40,9 @@ static CUresult check_place(CUmemLocation *place)
 		place->id = CU_DEVICE_CPU;
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return CUDA_SUCCESS;
+		return node_exists(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		*place = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, node_of_thread()};
-		return CUDA_SUCCESS;
+		return CUDA_SUCCESS; /* kept as it is, whatever its id */
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -55,7 +55,15 @@ static bool names_no_place(CUmem_advise advice)
 	       advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 }
 
-/* Who accesses memory is a GPU or the host, not a part of its memory; any part is preferred alike.
+static bool is_part_of_host(CUmemLocationType type)
+{
+	return type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+/*
+ * Who accesses memory is a GPU or the host, not a part of its memory. A part may
+ * be preferred, but to the driver none is from then on.
  */
 static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
 {
@@ -63,13 +71,11 @@ static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
 
 	if (names_no_place(advice))
 		return CUDA_SUCCESS;
-	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
-		place->type != CU_MEM_LOCATION_TYPE_DEVICE &&
-		place->type != CU_MEM_LOCATION_TYPE_HOST)
+	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION && is_part_of_host(place->type))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = check_place(place);
-	if (result == CUDA_SUCCESS && place->type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-		*place = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU};
+	if (result == CUDA_SUCCESS && is_part_of_host(place->type))
+		*place = (CUmemLocation){CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
 	return result;
 }
 

@@ -59,7 +59,7 @@ static void advised(CUdeviceptr memory, CUdevice device)
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, memory + PART, 2 * PART) == 1,
 		"two parts are read mostly");
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, memory, 2 * PART) == 0, "not the first");
-	expect(ask(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, memory + 2 * PART, 2 * PART) == 0,
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, memory + 3 * PART, PART) == 0,
 		"not the last");
 	CHECK(cuMemAdvise(memory + 2 * PART, PART, CU_MEM_ADVISE_UNSET_READ_MOSTLY, gpu(device)));
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, memory + PART, 2 * PART) == 0,
@@ -141,12 +141,51 @@ static void discarded(CUdeviceptr memory, CUdevice device, CUstream stream)
 	expect(words[0] == 8 && words[PART / 4 - 1] == 8, "with a prefetch too");
 }
 
+/* A part of the host's memory is a place to prefetch to; whoever prefers one prefers none. */
+static void part_of_host(CUdeviceptr memory, CUstream stream, CUmemLocationType type, int id)
+{
+	CUmemLocation node = {.type = type, .id = id};
+
+	expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_ACCESSED_BY, node) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"memory of the host accesses nothing");
+	expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_UNSET_ACCESSED_BY, node) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"nor does it stop");
+	CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, node));
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, memory, PART) ==
+			CU_MEM_LOCATION_TYPE_INVALID,
+		"what prefers a part of it prefers no kind of place");
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, memory, PART) == CU_DEVICE_INVALID,
+		"which has no number");
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, memory, PART) == CU_DEVICE_INVALID,
+		"and is none");
+	CHECK(cuMemPrefetchAsync(memory, PART, node, 0, stream));
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, memory, PART) == (int)type,
+		"it was prefetched to a part of the host's memory");
+	expect(ask(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID, memory, PART) == id,
+		"to the one that was named");
+}
+
+static void parts_of_host(CUdeviceptr memory, CUstream stream)
+{
+	CUmemLocation none = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = -1};
+
+	part_of_host(memory, stream, CU_MEM_LOCATION_TYPE_HOST_NUMA, 0);
+	expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, none) ==
+			CUDA_ERROR_INVALID_VALUE,
+		"no part is preferred that is not there");
+	expect(cuMemPrefetchAsync(memory, PART, none, 0, stream) == CUDA_ERROR_INVALID_VALUE,
+		"nor prefetched to");
+	/* Where the thread is, is known without a number: any does. */
+	for (int id = -1; id < 2; id++)
+		part_of_host(memory, stream, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, id);
+}
+
 static void errors(CUdeviceptr memory, CUdeviceptr plain, CUstream stream)
 {
 	CUmemLocation place = gpu(0);
 	size_t size = PART, first = 1;
-	CUmemLocation nodes[2] = {{.type = CU_MEM_LOCATION_TYPE_HOST_NUMA},
-		{.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}};
 	long long wide;
 	int value;
 
@@ -166,21 +205,6 @@ static void errors(CUdeviceptr memory, CUdeviceptr plain, CUstream stream)
 	expect(cuMemPrefetchBatchAsync(&memory, &size, 1, &place, &first, 1, 1, stream) ==
 			CUDA_ERROR_INVALID_VALUE,
 		"there are no flags");
-	for (unsigned i = 0; i < 2; i++) {
-		expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_ACCESSED_BY, nodes[i]) ==
-				CUDA_ERROR_INVALID_VALUE,
-			"memory of the host accesses nothing");
-		expect(cuMemAdvise(memory, PART, CU_MEM_ADVISE_UNSET_ACCESSED_BY, nodes[i]) ==
-				CUDA_ERROR_INVALID_VALUE,
-			"nor does it stop");
-		CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, nodes[i]));
-		expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, memory, PART) ==
-				CU_MEM_LOCATION_TYPE_HOST,
-			"what prefers a part of it prefers the host");
-		expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, memory, PART) ==
-				CU_DEVICE_CPU,
-			"which has one number");
-	}
 	CHECK(cuMemAdvise(memory, PART, CU_MEM_ADVISE_SET_ACCESSED_BY, host()));
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, memory, PART) == CU_DEVICE_CPU,
 		"the host accesses it");
@@ -206,6 +230,7 @@ int main(void)
 	advised(memory, device);
 	prefetched(memory, device, stream);
 	discarded(memory, device, stream);
+	parts_of_host(memory, stream);
 	errors(memory, plain, stream);
 	CHECK(cuStreamDestroy(stream));
 	CHECK(cuMemFree(plain));
