@@ -89,7 +89,7 @@ SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/ring.c proto/shm.c prot
 CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	$(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
 SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/tables.c client/storage.c client/integrity.c \
-	client/md2.c client/error.c server/fatbin.c
+	client/md2.c client/error.c client/advice.c server/fatbin.c
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 	@mkdir -p $(@D)

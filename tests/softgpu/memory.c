@@ -9,6 +9,7 @@
 
 #include "memory.h"
 
+#include "advice.h"
 #include "capture.h"
 #include "context.h"
 #include "stream.h"
@@ -67,6 +68,7 @@ void memory_free(struct range *range)
 	if (is_device)
 		device_refund(range->device, range->charged);
 	stat_add(is_device ? STAT_ALLOCATIONS : STAT_HOST_ALLOCATIONS, -1);
+	advised_free(range->advised);
 	range_remove(range->start);
 	munmap(p, size);
 }
@@ -197,51 +199,3 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 		*psize = range->end - range->start;
 	return CUDA_SUCCESS;
 }
-
-/* Advice and prefetching change nothing here, but what they name must be managed. */
-static CUresult managed_check(CUdeviceptr dptr, size_t count)
-{
-	const struct range *range = range_find(dptr);
-
-	if (!range || range->kind != RANGE_MANAGED || count == 0 ||
-		!range_ok(dptr - range->start, count, range->end - range->start))
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
-{
-	ENTER(CALL_CONTEXT);
-	(void)advice;
-	if (device != CU_DEVICE_CPU && !device_get(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	return managed_check(devPtr, count);
-}
-
-CUresult cuMemAdvise_v2(
-	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
-{
-	ENTER(CALL_CONTEXT);
-	(void)advice;
-	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !device_get(location.id))
-		return CUDA_ERROR_INVALID_DEVICE;
-	return managed_check(devPtr, count);
-}
-
-static CUresult prefetch(CUdeviceptr dptr, size_t count, CUstream handle)
-{
-	struct stream *stream;
-	CUresult result = managed_check(dptr, count);
-
-	return result == CUDA_SUCCESS ? stream_get(handle, &stream) : result;
-}
-
-ENTER_STREAM(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream),
-	device != CU_DEVICE_CPU && !device_get(device) ? CUDA_ERROR_INVALID_DEVICE
-						       : prefetch(ptr, count, stream))
-ENTER_STREAM(cuMemPrefetchAsync_v2,
-	(CUdeviceptr ptr, size_t count, CUmemLocation location, unsigned flags, CUstream stream),
-	flags ? CUDA_ERROR_INVALID_VALUE
-	: location.type == CU_MEM_LOCATION_TYPE_DEVICE && !device_get(location.id)
-		? CUDA_ERROR_INVALID_DEVICE
-		: prefetch(ptr, count, stream))

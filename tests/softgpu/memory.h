@@ -15,6 +15,7 @@
 
 struct context;
 struct allocation;
+struct advised;
 
 /* ACCESS_BITS for each device, by its number in the driver. */
 #define ACCESS_BITS 2
@@ -38,6 +39,7 @@ struct range {
 	struct context *context;       /* that made it; NULL: none. Not owned */
 	struct allocation *allocation; /* mapped: owns a reference */
 	CUmemoryPool pool;             /* stream-ordered: not owned */
+	struct advised *advised;       /* managed: owned; NULL: nothing was said */
 	uint64_t id;                   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	size_t charged;                /* bytes of the device's memory */
 	bool is_freeing;               /* cuMemFreeAsync() is on its way */

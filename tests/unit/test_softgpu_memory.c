@@ -211,6 +211,42 @@ static void pointers_child(void)
 }
 CHILD(pointers)
 
+static int told(CUmem_range_attribute attribute, CUdeviceptr p)
+{
+	int value = -77;
+
+	OK(CU(cuMemRangeGetAttribute)(&value, sizeof(value), attribute, p, MIB));
+	return value;
+}
+
+/* Parts of the host are places to prefetch to; who prefers one prefers none. */
+static void managed_child(void)
+{
+	const CUmemLocation first = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0},
+			    none = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 1},
+			    current = {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 1};
+	CUdeviceptr p;
+
+	context_open();
+	OK(CU(cuMemAllocManaged)(&p, 2 * MIB, CU_MEM_ATTACH_GLOBAL));
+	OK(CU(cuMemAdvise)(p, MIB, CU_MEM_ADVISE_SET_READ_MOSTLY, none));
+	CHECK(told(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p) == 1);
+	CHECK(told(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p + MIB) == 0);
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		CU(cuMemAdvise)(p, MIB, CU_MEM_ADVISE_SET_ACCESSED_BY, first));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		CU(cuMemAdvise)(p, MIB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, none));
+	OK(CU(cuMemAdvise)(p, MIB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, first));
+	OK(CU(cuMemAdvise)(p, MIB, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, current));
+	CHECK(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, p) == CU_DEVICE_INVALID);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuMemPrefetchAsync)(p, MIB, none, 0, NULL));
+	OK(CU(cuMemPrefetchAsync)(p, MIB, current, 0, NULL));
+	CHECK(told(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, p) == (int)current.type);
+	CHECK(told(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID, p) == 1);
+	OK(CU(cuMemFree)(p));
+}
+CHILD(managed)
+
 /* A free in a stream is one when the stream gets there; what does not fit waits for it. */
 static void pools_child(void)
 {
@@ -244,6 +280,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(copies),
 		cmocka_unit_test(registration),
 		cmocka_unit_test(pointers),
+		cmocka_unit_test(managed),
 		cmocka_unit_test(pools),
 	};
 
