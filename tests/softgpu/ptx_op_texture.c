@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base.h"
+#include "ptx_memory.h"
 #include "ptx_texture.h"
 #include "ptx_translate.h"
 #include "ptx_warp.h"
@@ -71,6 +72,19 @@ static void give(struct ptx_row *r, const struct ptx_insn *in, unsigned l, union
 		r[in->vector->rows[i]].v[l].u64 = texel.u32[i];
 }
 
+/* A line on memory may be said to be longer than its memory, where reading it is a fault. */
+static bool is_there(struct ptx_warp *warp, unsigned l, const struct ptx_texture *texture,
+	const struct ptx_point *point)
+{
+	uint64_t at = (uint64_t)(uintptr_t)texture->levels[0].bytes;
+	int32_t i = point->texel[0];
+
+	if (!texture->is_memory || !point->is_texel || i < 0 ||
+		(uint32_t)i >= texture->levels[0].size[0])
+		return true;
+	return ptx_at_global(warp, l, at + (uint64_t)i * texture->size, 1, false) != NULL;
+}
+
 PTX_EXEC(exec_tex)
 {
 	PTX_SOURCE(a);
@@ -81,7 +95,7 @@ PTX_EXEC(exec_tex)
 		const struct ptx_texture *texture = find(warp, a[l].u64);
 		struct ptx_point point = point_of(warp, r, in, l);
 
-		if (!texture)
+		if (!texture || !is_there(warp, l, texture, &point))
 			return NULL;
 		give(r, in, l,
 			ptx_texture_sample(

@@ -24,6 +24,7 @@
 #define SURFACE_FIRST 0x5f0000000000ull
 #define LINEAR_ALIGN 512u
 #define PITCH_ALIGN 32u
+#define LINE_MAX_TEXELS (1u << 28)
 
 /* What it was made of, for those who ask. */
 struct origin {
@@ -206,11 +207,13 @@ static CUresult look_at_memory(struct ptx_texture *texture, CUdeviceptr address,
 	bool is_integer)
 {
 	uint32_t size = texel_size(format, n_channels);
+	size_t reach;
 
 	if (size == 0 || width == 0 || address % LINEAR_ALIGN != 0 || pitch % PITCH_ALIGN != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((height > 1 && pitch < width * size) ||
-		!range_reaches(address, (height - 1) * pitch + width * size, NULL))
+	/* How far a line reaches, nobody looks before a kernel does. */
+	reach = texture->is_memory ? 1 : (height - 1) * pitch + width * size;
+	if ((height > 1 && pitch < width * size) || !range_reaches(address, reach, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
 	format_set(texture, format, n_channels, is_integer);
 	texture->levels[texture->n_levels++] = (struct ptx_level){
@@ -225,6 +228,7 @@ static CUresult look_at(struct ptx_texture *texture, const CUDA_RESOURCE_DESC *r
 	const CUDA_RESOURCE_VIEW_DESC *view, bool is_integer)
 {
 	uint32_t size;
+	size_t width;
 
 	switch (resource->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
@@ -234,10 +238,13 @@ static CUresult look_at(struct ptx_texture *texture, const CUDA_RESOURCE_DESC *r
 			view, is_integer);
 	case CU_RESOURCE_TYPE_LINEAR:
 		size = texel_size(resource->res.linear.format, resource->res.linear.numChannels);
+		width = size ? resource->res.linear.sizeInBytes / size : 0;
+		if (width > LINE_MAX_TEXELS)
+			return CUDA_ERROR_INVALID_VALUE;
 		texture->is_memory = true;
 		return look_at_memory(texture, resource->res.linear.devPtr,
-			resource->res.linear.format, resource->res.linear.numChannels,
-			size ? resource->res.linear.sizeInBytes / size : 0, 1, 0, is_integer);
+			resource->res.linear.format, resource->res.linear.numChannels, width, 1, 0,
+			is_integer);
 	case CU_RESOURCE_TYPE_PITCH2D:
 		if (resource->res.pitch2D.height == 0)
 			return CUDA_ERROR_INVALID_VALUE;
@@ -403,6 +410,6 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*maxWidthInElements = (size_t)1 << 28;
+	*maxWidthInElements = LINE_MAX_TEXELS;
 	return CUDA_SUCCESS;
 }
