@@ -174,6 +174,35 @@ static uint64_t extent(uint32_t element, uint64_t width, uint64_t height, uint64
 	return row;
 }
 
+/*
+ * Bytes that a texture without rows may have of `size'; 0: none. The driver does
+ * not look where memory ends, and programs say more than there is: theirs ends
+ * where what the session may name does, with the last whole element, and reads
+ * as zeros from there.
+ */
+static uint64_t line_size(struct session *session, const struct device *device, uint64_t address,
+	uint32_t element, uint64_t size)
+{
+	const int32_t *attribute = device->facts.attribute;
+	uint64_t low = 0, high;
+
+	if (size == 0 || memory_check(session, address, size))
+		return size;
+	high = element > 0 ? size / element : 0;
+	/* Of what was said, as it would have been for the driver. */
+	if (high > (uint64_t)attribute[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH])
+		return 0;
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		if (memory_check(session, address, middle * element))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low * element;
+}
+
 CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device, uint64_t address,
 	uint32_t format, uint32_t n_channels, uint64_t width, uint64_t height, uint64_t pitch,
 	uint64_t size, const struct sampler *samplers, uint32_t n_samplers, uint64_t *ret_value)
@@ -181,13 +210,16 @@ CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
 	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
 	struct place *place = place_get(session, device);
+	uint32_t element = texel_size(format, n_channels);
 
 	(void)n_samplers;
 	if (!place)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (height > 0)
-		size = extent(texel_size(format, n_channels), width, height, pitch);
-	if (size == 0 || !memory_check(session, address, size))
+		size = extent(element, width, height, pitch);
+	else
+		size = line_size(session, place->device, address, element, size);
+	if (size == 0 || (height > 0 && !memory_check(session, address, size)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (height > 0) {
 		resource.resType = CU_RESOURCE_TYPE_PITCH2D;

@@ -169,6 +169,12 @@ static CUresult texture_new(uint64_t *ret)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static void must_be_line(uint64_t address, uint64_t size)
+{
+	must_be_reached(address, size);
+	fake_calls.last_texture_size = size;
+}
+
 static CUresult texture_create(CUtexObject *ret, const CUDA_RESOURCE_DESC *resource,
 	const CUDA_TEXTURE_DESC *sampler, const CUDA_RESOURCE_VIEW_DESC *view)
 {
@@ -180,7 +186,7 @@ static CUresult texture_create(CUtexObject *ret, const CUDA_RESOURCE_DESC *resou
 	else if (resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
 		array_of(resource->res.mipmap.hMipmappedArray, true);
 	else if (resource->resType == CU_RESOURCE_TYPE_LINEAR)
-		must_be_reached(resource->res.linear.devPtr, resource->res.linear.sizeInBytes);
+		must_be_line(resource->res.linear.devPtr, resource->res.linear.sizeInBytes);
 	else
 		must_be_reached(resource->res.pitch2D.devPtr, 1);
 	return texture_new((uint64_t *)ret);

@@ -169,8 +169,8 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
 static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	(void)device;
-	(void)attribute;
-	*value = 1024;
+	*value = attribute == CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH ? FAKE_LINE_MAX
+										 : 1024;
 	return CUDA_SUCCESS;
 }
 

@@ -15,6 +15,7 @@
 #define FAKE_MEMORY (8ull << 30) /* of the one GPU */
 #define FAKE_PARAM_BYTES 24      /* of every kernel: 8, 4, 4 (padding), 8 */
 #define FAKE_GLOBAL_SIZE 256     /* of every library's variable */
+#define FAKE_LINE_MAX (1u << 27) /* elements of a texture on memory without rows */
 
 /* Live objects; all zero again when everything was given back. */
 struct fake_counts {
@@ -35,7 +36,8 @@ struct fake_switches {
 struct fake_calls {
 	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
 		limits_set, accesses_set, green_creates;
-	uint32_t last_param_sum; /* of the bytes of the last kernel's parameters */
+	uint32_t last_param_sum;    /* of the bytes of the last kernel's parameters */
+	uint64_t last_texture_size; /* bytes of the last texture on memory without rows */
 };
 
 extern struct fake_counts fake_counts;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Textures on plain memory: fetched by index, zeros outside; on rows a pitch
- * apart, filtered and clamped; in pinned memory of the host, too. What such
- * memory holds may change between two launches.
+ * Textures on plain memory: fetched by index, zeros outside; said to be longer
+ * than their memory; on rows a pitch apart, filtered and clamped; in pinned
+ * memory of the host, too. What such memory holds may change between two launches.
  */
 
 #define NAME "texture_linear"
@@ -15,6 +15,8 @@
 #define N 10000
 #define WIDTH 50
 #define HEIGHT 30
+/* More than comes with one allocation, whatever is rounded up. */
+#define LONG_BYTES (1u << 30)
 
 static void fail(const char *what, long i)
 {
@@ -109,6 +111,54 @@ static void try_lines(void)
 	CHECK(cudaFree(device_out));
 }
 
+/*
+ * The driver takes a line that is longer than its memory, of which no more than
+ * there is will be read; how to filter, and what lies outside, mean nothing to it.
+ */
+static void try_long_line(float *host, float *device)
+{
+	cudaResourceDesc resource = {}, told = {};
+	cudaTextureDesc desc = {};
+	cudaTextureObject_t texture;
+	static float out[N];
+	float *device_out;
+
+	resource.resType = cudaResourceTypeLinear;
+	resource.res.linear.devPtr = device;
+	resource.res.linear.desc = cudaCreateChannelDesc<float>();
+	resource.res.linear.sizeInBytes = LONG_BYTES;
+	desc.filterMode = cudaFilterModeLinear;
+	desc.addressMode[0] = cudaAddressModeWrap;
+	for (int i = 0; i < N; i++)
+		host[i] = 0.5f * (float)i - 77;
+	if (host != device)
+		CHECK(cudaMemcpy(device, host, N * sizeof(float), cudaMemcpyHostToDevice));
+	CHECK(cudaMalloc(&device_out, sizeof(out)));
+	CHECK(cudaCreateTextureObject(&texture, &resource, &desc, NULL));
+	CHECK(cudaGetTextureObjectResourceDesc(&told, texture));
+	if (told.res.linear.sizeInBytes != LONG_BYTES)
+		fail("the size of a long line", (long)told.res.linear.sizeInBytes);
+	fetch<<<(N + 127) / 128, 128>>>(texture, device_out, N, 0);
+	CHECK(cudaMemcpy(out, device_out, sizeof(out), cudaMemcpyDeviceToHost));
+	if (memcmp(out, host, sizeof(out)) != 0)
+		fail("a long line", 0);
+	CHECK(cudaDestroyTextureObject(texture));
+	CHECK(cudaFree(device_out));
+}
+
+static void try_long_lines(void)
+{
+	float *pageable = (float *)malloc(N * sizeof(float)), *pinned, *device;
+
+	CHECK(cudaMalloc(&device, N * sizeof(float)));
+	CHECK(cudaMallocHost(&pinned, N * sizeof(float)));
+	try_long_line(pageable, device);
+	try_long_line(pinned, pinned);
+	free(pageable);
+	CHECK(cudaFree(device));
+	CHECK(cudaFreeHost(pinned));
+}
+
 static float clamped(const float (*values)[WIDTH], int x, int y)
 {
 	return values[y < HEIGHT ? y : HEIGHT - 1][x < WIDTH ? x : WIDTH - 1];
@@ -168,6 +218,7 @@ int main(int argc, char **argv)
 
 	do {
 		try_lines();
+		try_long_lines();
 		try_rows();
 	} while (++round < options.rounds || now_s() < until);
 	printf(NAME ": ok\n");

@@ -167,12 +167,9 @@ static void test_textures(void **state)
 		send_texture_linear(5, 0, device, FLOAT, 2, 8, 64, 64, 0, &sampler, 1, &value),
 		CUDA_SUCCESS);
 	assert_int_equal(fake_counts_now().textures, 5);
-	/* Others' memory, more than there is, rows half over each other. */
+	/* Others' memory, more rows than there are, rows half over each other. */
 	assert_int_equal(
 		send_texture_linear(6, 0, 4096, FLOAT, 1, 1024, 0, 0, 4096, &sampler, 1, &value),
-		CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(send_texture_linear(
-				 6, 0, device, FLOAT, 1, 1024, 0, 0, 64 * MIB, &sampler, 1, &value),
 		CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_texture_linear(6, 0, device, FLOAT, 1, 1024, 1ull << 60, 4096, 0,
 				 &sampler, 1, &value),
@@ -187,6 +184,83 @@ static void test_textures(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
 }
 
+static CUresult line(uint32_t id, uint64_t address, uint32_t n_channels, uint64_t size)
+{
+	const struct sampler sampler = {.address_modes = 0x010101};
+	uint64_t value;
+
+	fake_calls.last_texture_size = 0;
+	return send_texture_linear(
+		id, 0, address, FLOAT, n_channels, size, 0, 0, size, &sampler, 1, &value);
+}
+
+/* What is said of it may be more than there is: the driver is told of what there is. */
+static void test_line_is_cut(void **state)
+{
+	uint64_t device = 0, end;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, 4 * MIB, &device), CUDA_SUCCESS);
+	end = device + 4 * MIB;
+	assert_int_equal(line(1, device, 1, 4 * MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
+	assert_int_equal(line(2, device, 1, 4 * MIB + 1), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
+	assert_int_equal(line(3, device, 4, 64 * MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
+	/* In whole elements, of which there is one at least. */
+	assert_int_equal(line(4, end - 72, 4, 64 * MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 64);
+	assert_int_equal(line(5, end - 8, 4, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(line(5, end, 1, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(line(5, 4096, 1, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* More than any texture has is refused, however little of it there is. */
+static void test_line_is_too_long(void **state)
+{
+	uint64_t device = 0;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, 4 * MIB, &device), CUDA_SUCCESS);
+	assert_int_equal(line(1, device, 1, 4ull * FAKE_LINE_MAX), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
+	assert_int_equal(line(2, device, 1, 4ull * FAKE_LINE_MAX + 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(line(2, device, 1, UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(line(2, device, 4, 16ull * FAKE_LINE_MAX), CUDA_SUCCESS);
+}
+
+static void map(uint32_t id, uint64_t address, bool has_access)
+{
+	assert_int_equal(send_allocation_create(id, 0, 2 * MIB, 0), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_map(id, address, 2 * MIB), CUDA_SUCCESS);
+	if (has_access)
+		assert_int_equal(send_allocation_access(address, 2 * MIB, 0, 3), CUDA_SUCCESS);
+}
+
+/* As far as mappings follow each other, and there is access to them. */
+static void test_line_on_mappings(void **state)
+{
+	uint64_t base = 0, size;
+
+	(void)state;
+	assert_int_equal(send_address_region(1, &base, &size), CUDA_SUCCESS);
+	map(1, base, true);
+	map(2, base + 2 * MIB, true);
+	map(3, base + 4 * MIB, false);
+	map(4, base + 6 * MIB, true);
+	assert_int_equal(line(1, base, 1, 64 * MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
+	assert_int_equal(line(2, base + 2 * MIB, 1, 64 * MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 2 * MIB);
+	assert_int_equal(line(3, base + 4 * MIB, 1, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(line(3, base + 8 * MIB, 1, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
+	send_allocation_unmap(base + 2 * MIB, 2 * MIB);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(line(3, base, 1, 64 * MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_texture_size, 2 * MIB);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +269,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_copies, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_levels, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_textures, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_line_is_cut, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_line_is_too_long, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_line_on_mappings, open_session, close_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
