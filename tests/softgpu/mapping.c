@@ -217,6 +217,8 @@ static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_
 		return CUDA_ERROR_INVALID_VALUE;
 	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE && !is_fd)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
+		return CUDA_ERROR_INVALID_VALUE;
 	switch (prop->location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*ret_device = device_get(prop->location.id);
@@ -232,13 +234,15 @@ static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_
 	}
 }
 
-/* The name tells a process that imports the descriptor where the memory is. */
-static int allocation_open(const struct device *device, size_t size)
+/* The name tells a process that imports the descriptor where the memory is, and how it is kept. */
+static int allocation_open(
+	const struct device *device, size_t size, const CUmemAllocationProp *prop)
 {
 	_cleanup_close_ int fd = -EBADF;
 	char name[32];
 
-	snprintf(name, sizeof(name), "softgpu-%d", device ? device->ordinal : -1);
+	snprintf(name, sizeof(name), "softgpu-%d-%u", device ? device->ordinal : -1,
+		prop->allocFlags.compressionType);
 	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -ENOMEM;
@@ -282,7 +286,8 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		result = device_charge(device, size);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = allocation_new(allocation_open(device, size), size, device, prop, false, handle);
+	result = allocation_new(
+		allocation_open(device, size, prop), size, device, prop, false, handle);
 	if (result != CUDA_SUCCESS && device)
 		device_refund(device, size);
 	return result;
@@ -365,7 +370,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 }
 
 /* Reads what allocation_open() wrote into the descriptor's name. */
-static bool import_ordinal(int fd, int *ret_ordinal)
+static bool import_name(int fd, int *ret_ordinal, unsigned char *ret_compression)
 {
 	char path[64], name[PATH_MAX];
 	ssize_t len;
@@ -375,7 +380,7 @@ static bool import_ordinal(int fd, int *ret_ordinal)
 	if (len < 0)
 		return false;
 	name[len] = '\0';
-	return sscanf(name, "/memfd:softgpu-%d", ret_ordinal) == 1;
+	return sscanf(name, "/memfd:softgpu-%d-%hhu", ret_ordinal, ret_compression) == 2;
 }
 
 static struct device *device_of_ordinal(int ordinal)
@@ -400,7 +405,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	fd = (int)(intptr_t)osHandle;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!import_ordinal(fd, &ordinal) || fstat(fd, &st) < 0 || st.st_size == 0)
+	if (!import_name(fd, &ordinal, &prop.allocFlags.compressionType) || fstat(fd, &st) < 0 ||
+		st.st_size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	device = device_of_ordinal(ordinal);
 	if (!device)
