@@ -146,9 +146,10 @@ static CUresult check_prop(
 	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return refuse(symbol, "allocations are shared by POSIX descriptors alone");
-	if (prop->allocFlags.compressionType || prop->allocFlags.gpuDirectRDMACapable ||
-		prop->allocFlags.usage)
-		return refuse(symbol, "neither compression nor RDMA nor tile pools are served");
+	if (prop->allocFlags.gpuDirectRDMACapable || prop->allocFlags.usage)
+		return refuse(symbol, "neither RDMA nor tile pools are served");
+	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
+		return CUDA_ERROR_INVALID_VALUE;
 	return device_open(*ret_device);
 }
 
@@ -166,6 +167,13 @@ static struct allocation *allocation_new(
 	return allocation;
 }
 
+static CUresult create(struct allocation *allocation, const CUmemAllocationProp *prop)
+{
+	return send_allocation_create(allocation_id(allocation), allocation->device,
+		allocation->size, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE,
+		prop->allocFlags.compressionType, &allocation->compression);
+}
+
 CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -181,11 +189,9 @@ CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		allocation_new(device->index, prop->location.id, size, prop->requestedHandleTypes);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = send_allocation_create(allocation_id(allocation), device->index, size,
-		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
+	result = create(allocation, prop);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_trim_device(device))
-		result = send_allocation_create(allocation_id(allocation), device->index, size,
-			prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
+		result = create(allocation, prop);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&allocations, allocation);
 		return result;
@@ -237,6 +243,7 @@ CUresult local_cuMemGetAllocationPropertiesFromHandle(
 		.requestedHandleTypes = allocation->types,
 		.location = {CU_MEM_LOCATION_TYPE_DEVICE,
 			is_seen ? allocation->ordinal : CU_DEVICE_INVALID},
+		.allocFlags.compressionType = (unsigned char)allocation->compression,
 	};
 	return CUDA_SUCCESS;
 }
@@ -282,7 +289,8 @@ static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_inde
 	frame_init(&frame, FRAME_MEMORY, 1);
 	pthread_mutex_lock(&server.sending);
 	if (frame_send(server.sock, &frame, &fd, FRAME_SEND_MS) == 0) {
-		result = send_allocation_import(allocation_id(allocation), ret_index);
+		result = send_allocation_import(
+			allocation_id(allocation), ret_index, &allocation->compression);
 	} else {
 		/* Half a frame may be on the connection: nothing more can be said on it. */
 		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);

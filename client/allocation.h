@@ -16,6 +16,7 @@ struct allocation {
 	CUdevice ordinal; /* what the program calls it */
 	uint64_t size;    /* 0: imported, only the driver knows */
 	CUmemAllocationHandleType types;
+	uint32_t compression; /* as the driver has granted it */
 	/* Under the allocations' lock: it goes when both are 0. */
 	uint32_t n_handles, n_mappings;
 };

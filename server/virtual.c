@@ -291,8 +291,18 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 	return CUDA_SUCCESS;
 }
 
+/* What the driver says of one that was just made; on failure the handle is given back. */
+static CUresult ask(CUmemGenericAllocationHandle handle, CUmemAllocationProp *ret_prop)
+{
+	CUresult result = cuda.cuMemGetAllocationPropertiesFromHandle(ret_prop, handle);
+
+	if (result != CUDA_SUCCESS)
+		cuda.cuMemRelease(handle);
+	return result;
+}
+
 CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t device, uint64_t size,
-	uint32_t is_exportable)
+	uint32_t is_exportable, uint32_t compression, uint32_t *ret_granted)
 {
 	CUmemGenericAllocationHandle handle;
 	CUmemAllocationProp prop;
@@ -306,16 +316,21 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	prop = device_memory(place->device);
 	if (!is_exportable)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	prop.allocFlags.compressionType = (unsigned char)compression;
 	if (!quota_charge(&place->arena.quota, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuMemCreate(&handle, size, &prop, 0);
 	for (unsigned i = 0;
 		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, i); i++)
 		result = cuda.cuMemCreate(&handle, size, &prop, 0);
+	if (result == CUDA_SUCCESS && compression)
+		result = ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, size, place->device, place, handle);
 	if (result != CUDA_SUCCESS)
 		quota_refund(&place->arena.quota, size);
+	else
+		*ret_granted = prop.allocFlags.compressionType;
 	return result;
 }
 
@@ -452,7 +467,8 @@ CUresult do_allocation_export(struct session *session, struct allocation *alloca
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
-static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle, struct device **ret_device)
+static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle, struct device **ret_device,
+	uint32_t *ret_compression)
 {
 	CUmemAllocationProp prop = {0};
 	CUresult result = cuda.cuMemImportFromShareableHandle(
@@ -460,25 +476,29 @@ static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle, struct 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cuda.cuMemGetAllocationPropertiesFromHandle(&prop, *ret_handle);
+	result = ask(*ret_handle, &prop);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_compression = prop.allocFlags.compressionType;
 	*ret_device = NULL;
 	for (uint32_t i = 0; i < devices_count(); i++)
 		if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
 			device_get(i)->handle == prop.location.id)
 			*ret_device = device_get(i);
-	if (result == CUDA_SUCCESS && !*ret_device)
-		result = CUDA_ERROR_INVALID_DEVICE;
-	if (result != CUDA_SUCCESS)
-		cuda.cuMemRelease(*ret_handle);
-	return result;
+	if (*ret_device)
+		return CUDA_SUCCESS;
+	cuda.cuMemRelease(*ret_handle);
+	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult do_allocation_import(struct session *session, uint32_t id, uint32_t *ret_device)
+CUresult do_allocation_import(
+	struct session *session, uint32_t id, uint32_t *ret_device, uint32_t *ret_compression)
 {
 	struct frame_memory frame = {.address = id};
 	CUmemGenericAllocationHandle handle;
 	_cleanup_close_ int fd = -EBADF;
 	struct device *device;
+	uint32_t compression;
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
@@ -486,10 +506,12 @@ CUresult do_allocation_import(struct session *session, uint32_t id, uint32_t *re
 		session_drop(session);
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	}
-	result = import(fd, &handle, &device);
+	result = import(fd, &handle, &device, &compression);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, 0, device, NULL, handle);
-	if (result == CUDA_SUCCESS)
-		*ret_device = device->ordinal;
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_device = device->ordinal;
+	*ret_compression = compression;
+	return CUDA_SUCCESS;
 }

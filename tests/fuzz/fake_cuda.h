@@ -30,6 +30,7 @@ struct fake_switches {
 	uint64_t blocked;   /* an address that cuMemAddressReserve() gives to nobody */
 	unsigned fail_next; /* CUresult of the next call that can fail; 0: none */
 	uint64_t stack_max; /* the largest stack of a thread; 0: any */
+	bool is_plain;      /* no memory is compressed, whoever asks */
 };
 
 /* What was asked for, since the start. */

@@ -15,6 +15,7 @@
 #include "fake_tables.h"
 
 static uint64_t allocation_sizes[FAKE_RANGES_MAX];
+static bool is_compressed[FAKE_RANGES_MAX];
 
 static CUresult granularity(
 	size_t *bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags flags)
@@ -58,7 +59,6 @@ static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	BEGIN();
-	(void)prop;
 	(void)flags;
 	must(size % GRANULARITY == 0 && size > 0, "an allocation of an odd size");
 	if (size > fake_switches.memory - used_memory)
@@ -66,6 +66,8 @@ static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
 	for (unsigned i = 0; i < FAKE_RANGES_MAX; i++)
 		if (!allocation_sizes[i]) {
 			allocation_sizes[i] = size;
+			is_compressed[i] =
+				prop && prop->allocFlags.compressionType && !fake_switches.is_plain;
 			used_memory += size;
 			fake_counts.allocations++;
 			*ret = i + 1;
@@ -147,8 +149,12 @@ static CUresult import(CUmemGenericAllocationHandle *ret, void *fd, CUmemAllocat
 static CUresult properties(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	BEGIN();
-	(void)handle;
-	*prop = (CUmemAllocationProp){.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	must(handle > 0 && handle <= FAKE_RANGES_MAX && allocation_sizes[handle - 1],
+		"an allocation that is not there");
+	*prop = (CUmemAllocationProp){
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+		.allocFlags.compressionType = is_compressed[handle - 1],
+	};
 	return CUDA_SUCCESS;
 }
 

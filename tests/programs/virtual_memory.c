@@ -4,8 +4,8 @@
  * Memory that a program maps by itself: a vector that grows in place, as
  * allocators with expandable segments do it, more addresses than the device has
  * memory, mappings that end and come back elsewhere, handles without a mapping
- * and mappings without a handle, an allocation shared by its descriptor, and
- * what is refused.
+ * and mappings without a handle, an allocation shared by its descriptor, one
+ * that may be compressed, and what is refused.
  */
 
 #include <cuda.h>
@@ -142,8 +142,8 @@ static void move(CUstream stream)
 	CHECK(cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(b + chunk)));
 	CHECK(cuMemUnmap(b + chunk, 2 * chunk));
 	CHECK(cuMemGetAllocationPropertiesFromHandle(&found, again));
-	check(found.type == prop.type && found.location.type == prop.location.type &&
-			found.location.id == device &&
+	check(found.type == prop.type && found.allocFlags.compressionType == 0 &&
+			found.location.type == prop.location.type && found.location.id == device &&
 			found.requestedHandleTypes == prop.requestedHandleTypes,
 		"properties", found.requestedHandleTypes);
 	CHECK(cuMemMap(a, 2 * chunk, 0, again, 0));
@@ -218,6 +218,60 @@ static void descriptor(void)
 	CHECK(cuMemAddressFree(b, chunk));
 }
 
+static void check_imported(CUmemGenericAllocationHandle handle, unsigned compression)
+{
+	CUmemGenericAllocationHandle imported;
+	CUmemAllocationProp found;
+	int fd = -1;
+
+	CHECK(cuMemExportToShareableHandle(
+		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(cuMemImportFromShareableHandle(
+		&imported, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	close(fd);
+	CHECK(cuMemGetAllocationPropertiesFromHandle(&found, imported));
+	check(found.allocFlags.compressionType == compression, "compression of what is imported",
+		found.allocFlags.compressionType);
+	CHECK(cuMemRelease(imported));
+}
+
+/* Where the device has it: as much as the driver grants, which it tells; the bytes are right. */
+static void compressible(int is_granted)
+{
+	CUmemAllocationProp wanted = prop, found;
+	CUmemGenericAllocationHandle handle;
+	int is_supported = 0;
+	CUdeviceptr at;
+	size_t unit, size;
+
+	CHECK(cuDeviceGetAttribute(
+		&is_supported, CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED, device));
+	check(is_supported || !is_granted, "compression is not supported", 0);
+	if (!is_supported)
+		return;
+	wanted.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+	if (!is_granted)
+		wanted.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	CHECK(cuMemGetAllocationGranularity(&unit, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+	check(unit > 0, "granularity of what is compressed", unit);
+	size = 2 * (unit > chunk ? unit : chunk);
+	CHECK(cuMemCreate(&handle, size, &wanted, 0));
+	CHECK(cuMemGetAllocationPropertiesFromHandle(&found, handle));
+	check(found.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC ||
+			(!is_granted && found.allocFlags.compressionType == 0),
+		"compression", found.allocFlags.compressionType);
+	if (is_granted)
+		check_imported(handle, found.allocFlags.compressionType);
+	CHECK(cuMemAddressReserve(&at, size, 0, 0, 0));
+	CHECK(cuMemMap(at, size, 0, handle, 0));
+	CHECK(cuMemSetAccess(at, size, &access_all, 1));
+	CHECK(cuMemsetD8(at, 0x5c, size));
+	check_bytes(at, size, 0x5c, "what may be compressed");
+	CHECK(cuMemUnmap(at, size));
+	CHECK(cuMemAddressFree(at, size));
+	CHECK(cuMemRelease(handle));
+}
+
 static void attributes(void)
 {
 	unsigned long long flags = 99;
@@ -273,7 +327,8 @@ static void refused(void)
 	CHECK(cuMemRelease(handle));
 }
 
-int main(void)
+/* --compressed: the driver is known to grant it. */
+int main(int argc, char **argv)
 {
 	CUcontext context;
 	CUstream stream;
@@ -292,6 +347,7 @@ int main(void)
 		descriptor();
 		attributes();
 	}
+	compressible(argc > 1 && strcmp(argv[1], "--compressed") == 0);
 	refused();
 	CHECK(cuStreamDestroy(stream));
 	CHECK(cuDevicePrimaryCtxRelease(device));

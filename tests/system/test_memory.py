@@ -57,6 +57,11 @@ def test_kill_virtual_memory():
     killed("virtual_memory")
 
 
+def test_compressed_memory():
+    with mps.Service() as service:
+        service.run_ok("virtual_memory", "--compressed")
+
+
 def test_kill_allocations():
     killed("alloc_patterns", "--rounds", "3")
 

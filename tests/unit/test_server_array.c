@@ -232,7 +232,9 @@ static void test_line_is_too_long(void **state)
 
 static void map(uint32_t id, uint64_t address, bool has_access)
 {
-	assert_int_equal(send_allocation_create(id, 0, 2 * MIB, 0), CUDA_SUCCESS);
+	uint32_t granted;
+
+	assert_int_equal(send_allocation_create(id, 0, 2 * MIB, 0, 0, &granted), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_map(id, address, 2 * MIB), CUDA_SUCCESS);
 	if (has_access)
 		assert_int_equal(send_allocation_access(address, 2 * MIB, 0, 3), CUDA_SUCCESS);

@@ -61,9 +61,18 @@ static bool has(uint64_t address, uint64_t size)
 	return settle() == CUDA_SUCCESS;
 }
 
+static CUresult create(uint32_t id, uint32_t device, uint64_t size, uint32_t is_exportable)
+{
+	uint32_t granted = 7;
+	CUresult result = send_allocation_create(id, device, size, is_exportable, 0, &granted);
+
+	assert_int_equal(granted, result == CUDA_SUCCESS ? 0 : 7);
+	return result;
+}
+
 static void map(uint32_t id, uint64_t address, uint64_t size)
 {
-	assert_int_equal(send_allocation_create(id, 0, size, 0), CUDA_SUCCESS);
+	assert_int_equal(create(id, 0, size, 0), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_map(id, address, size), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_access(address, size, 0, ALL), CUDA_SUCCESS);
 }
@@ -72,7 +81,7 @@ static void test_access(void **state)
 {
 	(void)state;
 	assert_false(has(base, 1));
-	assert_int_equal(send_allocation_create(1, 0, UNIT, 0), CUDA_SUCCESS);
+	assert_int_equal(create(1, 0, UNIT, 0), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_map(1, base, UNIT), CUDA_SUCCESS);
 	assert_false(has(base, 1));
 	assert_int_equal(send_allocation_access(base, UNIT, 0, ALL), CUDA_SUCCESS);
@@ -96,11 +105,11 @@ static void test_access(void **state)
 static void test_wrong(void **state)
 {
 	(void)state;
-	assert_int_equal(send_allocation_create(1, 0, UNIT + 1, 0), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(send_allocation_create(1, 1, UNIT, 0), CUDA_ERROR_INVALID_CONTEXT);
-	assert_int_equal(send_allocation_create(1, 0, 64 * GIB, 0), CUDA_ERROR_OUT_OF_MEMORY);
-	assert_int_equal(send_allocation_create(1, 0, 2 * UNIT, 0), CUDA_SUCCESS);
-	assert_int_equal(send_allocation_create(1, 0, UNIT, 0), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(create(1, 0, UNIT + 1, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(create(1, 1, UNIT, 0), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(create(1, 0, 64 * GIB, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(create(1, 0, 2 * UNIT, 0), CUDA_SUCCESS);
+	assert_int_equal(create(1, 0, UNIT, 0), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(send_allocation_map(1, base, UNIT), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(
 		send_allocation_map(1, base + 8 * GIB, 2 * UNIT), CUDA_ERROR_INVALID_VALUE);
@@ -144,7 +153,7 @@ static void test_going(void **state)
 	assert_int_equal(fake_counts_now().allocations, 1);
 	send_allocation_unmap(base, UNIT);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(send_allocation_create(2, 0, UNIT, 0), CUDA_SUCCESS);
+	assert_int_equal(create(2, 0, UNIT, 0), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_map(2, base + UNIT, UNIT), CUDA_SUCCESS);
 	assert_int_equal(fake_counts_now().mappings, 2);
 	fake_switches.is_busy = false;
@@ -165,34 +174,59 @@ static void test_room(void **state)
 	map(1, base, UNIT);
 	send_allocation_release(1);
 	fake_switches.memory = UNIT;
-	assert_int_equal(send_allocation_create(2, 0, UNIT, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(create(2, 0, UNIT, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	send_allocation_unmap(base, UNIT);
-	assert_int_equal(send_allocation_create(2, 0, UNIT, 0), CUDA_SUCCESS);
+	assert_int_equal(create(2, 0, UNIT, 0), CUDA_SUCCESS);
 }
 
 static void test_descriptors(void **state)
 {
-	uint32_t device = 7;
+	uint32_t device = 7, compression = 7;
 	int fd;
 
 	(void)state;
-	assert_int_equal(send_allocation_create(1, 0, 2 * UNIT, 1), CUDA_SUCCESS);
+	assert_int_equal(create(1, 0, 2 * UNIT, 1), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_export(1), CUDA_SUCCESS);
 	fd = harness_read_memory(1, 2 * UNIT);
 	assert_true(fd >= 0);
 	harness_send_memory(5, 0, fd);
-	assert_int_equal(send_allocation_import(5, &device), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_import(5, &device, &compression), CUDA_SUCCESS);
 	assert_int_equal(device, 0);
+	assert_int_equal(compression, 0);
 	assert_int_equal(send_allocation_map(5, base, 2 * UNIT), CUDA_SUCCESS);
 	assert_int_equal(send_allocation_access(base, 2 * UNIT, 0, ALL), CUDA_SUCCESS);
 	assert_true(has(base, 2 * UNIT));
 	close(fd);
 	/* What is no memory of the driver's. */
 	harness_send_memory(6, 0, STDERR_FILENO);
-	assert_int_equal(send_allocation_import(6, &device), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		send_allocation_import(6, &device, &compression), CUDA_ERROR_INVALID_VALUE);
 	/* Of another message than the one that comes. */
 	harness_send_memory(6, 0, STDERR_FILENO);
-	assert_int_equal(send_allocation_import(7, &device), CUDA_ERROR_MPS_RPC_FAILURE);
+	assert_int_equal(
+		send_allocation_import(7, &device, &compression), CUDA_ERROR_MPS_RPC_FAILURE);
+}
+
+/* The driver is asked for it, and then what came of it. */
+static void test_compression(void **state)
+{
+	uint32_t granted = 7;
+
+	(void)state;
+	assert_int_equal(send_allocation_create(1, 0, UNIT, 0, 1, &granted), CUDA_SUCCESS);
+	assert_int_equal(granted, 1);
+	fake_switches.is_plain = true;
+	assert_int_equal(send_allocation_create(2, 0, UNIT, 1, 1, &granted), CUDA_SUCCESS);
+	assert_int_equal(granted, 0);
+	fake_switches.is_plain = false;
+	granted = 7;
+	assert_int_equal(
+		send_allocation_create(2, 0, UNIT, 1, 1, &granted), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(granted, 7);
+	assert_int_equal(send_allocation_map(1, base, UNIT), CUDA_SUCCESS);
+	assert_int_equal(send_allocation_access(base, UNIT, 0, ALL), CUDA_SUCCESS);
+	assert_true(has(base, UNIT));
+	assert_int_equal(fake_counts_now().allocations, 2);
 }
 
 static void test_regions(void **state)
@@ -219,6 +253,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_going, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_room, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_descriptors, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_compression, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_regions, open_session, close_session),
 	};
 
