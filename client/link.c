@@ -21,6 +21,7 @@
 #include "link.h"
 #include "log.h"
 #include "spec_hash.h"
+#include "wire.h"
 
 #define CONNECT_RETRY_MS 20
 #define OVERFLOW_UID_DEFAULT 65534
@@ -305,6 +306,19 @@ void link_forget(struct link *link)
 		.reading = PTHREAD_MUTEX_INITIALIZER,
 		.sending = PTHREAD_MUTEX_INITIALIZER,
 	};
+}
+
+CUresult link_fault(uint32_t fault)
+{
+	static uint32_t is_told;
+
+	if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
+		log_error("a kernel of this program, or of another client of its server, failed "
+			  "with %s: every call fails from now on; %s",
+			cuda_result_name(fault),
+			fault == CUDA_ERROR_ASSERT ? "server.log has what the assertion says"
+						   : "server.log names who had work on the GPU");
+	return (CUresult)fault;
 }
 
 bool link_is_alive(void *user)

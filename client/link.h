@@ -52,13 +52,16 @@ bool link_is_alive(void *link);
  */
 int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd);
 
+/* What a GPU fault is to every call; the first is told of it on standard error, too. */
+CUresult link_fault(uint32_t fault);
+
 /* What makes every call fail from now on: a GPU fault, the server's end; else CUDA_SUCCESS. */
 static inline CUresult link_check(const struct link *link)
 {
 	uint32_t fault = shm_load32(&link->page->fault);
 
 	if (unlikely(fault))
-		return (CUresult)fault;
+		return link_fault(fault);
 	if (unlikely(__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED)))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	return CUDA_SUCCESS;

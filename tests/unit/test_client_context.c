@@ -26,6 +26,11 @@
 
 struct link server;
 
+CUresult link_fault(uint32_t fault)
+{
+	return (CUresult)fault;
+}
+
 static struct page page;
 static struct device devices[2];
 static unsigned n_waits, n_frees;

@@ -23,6 +23,11 @@
 #define ROUNDS 400
 
 struct link server;
+
+CUresult link_fault(uint32_t fault)
+{
+	return (CUresult)fault;
+}
 struct stream streams[STREAMS_MAX];
 
 static struct page *page;
