@@ -8,8 +8,9 @@
  */
 
 /*
- * With seven a copy of 256 MiB is 1.7 times as fast, and neighbours' launches late: their p99 is 2.4
- * times that of quiet, with two 1.6 times (measured; the bus and the driver's locks are everybody's).
+ * With seven a copy of 256 MiB is 1.7 times as fast, and neighbours' launches late: their p99
+ * is 2.4 times that of quiet, with two 1.6 times (measured; the bus and the driver's locks are
+ * everybody's).
  */
 #define TEAM_MAX 2u
 
