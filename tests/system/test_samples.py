@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The judge of tests/gpu/samples, and its runs, with programs of ours for samples."""
+
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import harness
+from harness import contains, equal
+
+import mps
+
+SCRIPT = os.path.join(harness.ROOT, "tests", "gpu", "samples")
+
+
+def load():
+    """The script as a module."""
+    loader = importlib.machinery.SourceFileLoader("samples", SCRIPT)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("samples", loader))
+    loader.exec_module(module)
+    return module
+
+
+sys.dont_write_bytecode = True
+samples = load()
+
+
+def verdict(native, client, name="x", log=""):
+    """Of what was said, or of an exit code and that."""
+    both = [samples.Ended(*(one if isinstance(one, tuple) else (0, one)), 1.0) for one in (native, client)]
+    return samples.verdict(name, *both, log)[0]
+
+
+def test_numbers_that_vary():
+    for native, client in (("took 1.25 ms", "took 0.5 ms"), ("7 GB/s at 0x7f00", "12 GB/s at 0x10"),
+                           ("time: 12", "time: 7"), ("a\n\nb", "a\nmps-client[7]: warn: x\nb")):
+        equal(verdict(native, client), True, (native, client))
+    for native, client in (("12 blocks", "13 blocks"), ("passed", "failed"), ("a\nb", "b\na"), ("a", "")):
+        equal(verdict(native, client), False, (native, client))
+    equal(verdict("a", (1, "a")), False)
+    equal(verdict("a", (-11, "a")), False)
+    equal(verdict("a", (None, "a")), False, "a time limit")
+
+
+def test_samples_that_waive_themselves():
+    equal(verdict((2, "two GPUs wanted"), (2, "two GPUs wanted")), None)
+    equal(verdict((2, "two GPUs wanted"), "done"), False)
+    equal(verdict((2, "two GPUs wanted"), (2, "no memory")), False)
+    equal(verdict((None, "a"), (None, "b")), None)
+
+
+def test_known_differences():
+    equal(verdict("a\nb", "b\na", "simpleHyperQ"), True)
+    equal(verdict("FOOTPRINT: 0 bytes", "FOOTPRINT: 64 bytes", "graphMemoryFootprint"), True)
+    equal(verdict("ptxas info : 8\ndone", "done", "ptxjit"), True)
+    equal(verdict("ptxas info : 8\ndone", "ptxas", "ptxjit"), False)
+    refused = (1, "code=801(cudaErrorNotSupported)")
+    equal(verdict("a", refused, "graphConditionalNodes"), True)
+    equal(verdict("a", refused, "simpleCudaGraphs"), False, "another sample")
+    equal(verdict("a", (1, "code=999"), "graphConditionalNodes"), False, "another reason")
+    equal(verdict("a", (-6, refused[1]), "graphConditionalNodes"), False, "another end")
+    text = "x.cu:1: block: [1,0,0] Assertion `i < N` failed."
+    equal(verdict(text + "\ndone", "done", "simpleAssert", "[now] %s\n" % text), True)
+    equal(verdict(text + "\ndone", "done", "simpleAssert"), False, "not in server.log")
+
+
+def run(*programs):
+    """(exit code, what the script printed) with these example programs for samples."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in programs:
+            os.makedirs(os.path.join(folder, "bin", name))
+            shutil.copy(mps.program(name), os.path.join(folder, "bin", name, name))
+        subprocess.run(["tar", "-czf", "samples.tar.gz", "bin"], cwd=folder, check=True)
+        shutil.rmtree(os.path.join(folder, "bin"))
+        limit = str(5 * mps.SLOW)
+        done = subprocess.run([sys.executable, SCRIPT, "run", folder, "--software", "--limit", limit],
+                              capture_output=True, text=True, timeout=150 * mps.SLOW, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_runs():
+    code, said = run("scan", "transpose")
+    equal((code, said.splitlines()[-1]), (0, "2 passed, 0 failed"), said)
+
+
+def test_late_samples_are_ended():
+    code, said = run("scan", "stuck")
+    equal((code, said.splitlines()[-1]), (1, "1 passed, 1 failed"), said)
+    contains(said, "time limit")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
