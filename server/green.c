@@ -108,12 +108,6 @@ static bool evict(void)
 	return true;
 }
 
-void greens_press(void)
-{
-	while (evict())
-		;
-}
-
 unsigned greens_kept(void)
 {
 	unsigned n;

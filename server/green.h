@@ -42,9 +42,6 @@ void green_unref(struct green *green, bool is_lost); /* NULL is fine */
 /* All of them; the driver's are kept for others, unless the context is lost. */
 void greens_free(struct session *session, bool is_lost);
 
-/* Somebody needs memory: those that nobody has go. Any thread. */
-void greens_press(void);
-
 /* How many are kept for others, that nobody has. */
 unsigned greens_kept(void);
 

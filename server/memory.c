@@ -12,7 +12,6 @@
 
 #include "alias.h"
 #include "deferred.h"
-#include "green.h"
 #include "host.h"
 #include "memory.h"
 #include "owner.h"
@@ -66,7 +65,6 @@ bool memory_make_room(struct session *session, struct place *place, unsigned rou
 	} else {
 		if (round <= 1) {
 			places_press();
-			greens_press();
 			deferred_press();
 		}
 		nap();

@@ -146,12 +146,6 @@ static void test_kept(void **state)
 	/* Twice the same are two. */
 	assert_int_equal(make(4, GPU, &first, 1), CUDA_SUCCESS);
 	assert_int_equal(n_had(), 5);
-	/* They are worth less than what somebody needs. */
-	send_green_destroy(4);
-	assert_int_equal(late_error(), CUDA_SUCCESS);
-	assert_true(greens_kept() > 0);
-	greens_press();
-	assert_int_equal(greens_kept(), 0);
 }
 
 int main(void)
