@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * By how much a process grows with each thing of the driver's that it makes and
+ * ends: host and GPU memory, natively. What the driver leaks by itself a server
+ * leaks too, unless it keeps such things and gives them to the next.
+ *
+ *   driver_growth [ROUNDS]
+ *
+ * Prints `NAME host=KIB gpu=KIB' of a round for each.
+ *
+ * Runs: for a test of its own
+ */
+
+#define _GNU_SOURCE
+#define NAME "driver_growth"
+#include "driver_program.h"
+#include <string.h>
+#include <sys/mman.h>
+
+#define MIB ((size_t)1 << 20)
+
+static const char ptx[] = ".version 7.0\n"
+			  ".target sm_75\n"
+			  ".address_size 64\n"
+			  ".visible .entry nothing()\n"
+			  "{\n"
+			  "	ret;\n"
+			  "}\n";
+
+static CUdevice device;
+static CUcontext context;
+static CUstream stream;
+static CUfunction function;
+static void *pages;
+
+static long host_kib(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[256];
+	long kib = 0;
+
+	MUST(file != NULL);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, "RssAnon:", 8))
+			kib = strtol(line + 8, NULL, 10);
+	fclose(file);
+	return kib;
+}
+
+static long gpu_kib(void)
+{
+	size_t available, total;
+
+	CHECK(cuMemGetInfo(&available, &total));
+	return (long)((total - available) >> 10);
+}
+
+static void make_stream(void)
+{
+	CUstream other;
+
+	CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, other, NULL, NULL));
+	CHECK(cuStreamSynchronize(other));
+	CHECK(cuStreamDestroy(other));
+}
+
+static void make_event(void)
+{
+	CUevent event;
+
+	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+	CHECK(cuEventRecord(event, stream));
+	CHECK(cuEventSynchronize(event));
+	CHECK(cuEventDestroy(event));
+}
+
+static void load_library(void)
+{
+	CUlibrary library;
+	CUkernel kernel;
+	CUfunction own;
+
+	CHECK(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	CHECK(cuLibraryGetKernel(&kernel, library, "nothing"));
+	CHECK(cuKernelGetFunction(&own, kernel));
+	CHECK(cuLaunchKernel(own, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuLibraryUnload(library));
+}
+
+static void link_image(void)
+{
+	CUlinkState state;
+	void *image;
+	size_t size;
+
+	CHECK(cuLinkCreate(0, NULL, NULL, &state));
+	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "p", 0, NULL, NULL));
+	CHECK(cuLinkComplete(state, &image, &size));
+	CHECK(cuLinkDestroy(state));
+}
+
+static void allocate(void)
+{
+	CUdeviceptr memory;
+
+	CHECK(cuMemAlloc(&memory, 4 * MIB));
+	CHECK(cuMemFree(memory));
+}
+
+static void map_memory(void)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+	CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr address;
+
+	CHECK(cuMemAddressReserve(&address, 64 * MIB, 0, 0, 0));
+	CHECK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+	CHECK(cuMemMap(address, 64 * MIB, 0, handle, 0));
+	CHECK(cuMemSetAccess(address, 64 * MIB, &access, 1));
+	CHECK(cuMemUnmap(address, 64 * MIB));
+	CHECK(cuMemRelease(handle));
+	CHECK(cuMemAddressFree(address, 64 * MIB));
+}
+
+static void pin(void)
+{
+	CHECK(cuMemHostRegister(pages, 16 * MIB, CU_MEMHOSTREGISTER_DEVICEMAP));
+	CHECK(cuMemHostUnregister(pages));
+}
+
+static void make_graph(void)
+{
+	CUDA_KERNEL_NODE_PARAMS params = {.func = function,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1};
+	CUgraphNode node;
+	CUgraph graph;
+	CUgraphExec exec;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+	CHECK(cuGraphInstantiate(&exec, graph, 0));
+	CHECK(cuGraphLaunch(exec, stream));
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuGraphExecDestroy(exec));
+	CHECK(cuGraphDestroy(graph));
+}
+
+static void make_array(void)
+{
+	const CUDA_ARRAY_DESCRIPTOR shape = {256, 256, CU_AD_FORMAT_FLOAT, 1};
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC sampler = {.filterMode = CU_TR_FILTER_MODE_POINT};
+	CUtexObject texture;
+
+	CHECK(cuArrayCreate(&resource.res.array.hArray, &shape));
+	CHECK(cuTexObjectCreate(&texture, &resource, &sampler, NULL));
+	CHECK(cuTexObjectDestroy(texture));
+	CHECK(cuArrayDestroy(resource.res.array.hArray));
+}
+
+static void make_green(void)
+{
+	CUdevResourceDesc description;
+	CUdevResource all;
+	CUgreenCtx green;
+
+	CHECK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+	CHECK(cuDevResourceGenerateDesc(&description, &all, 1));
+	CHECK(cuGreenCtxCreate(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM));
+	CHECK(cuGreenCtxDestroy(green));
+}
+
+static const struct {
+	const char *name;
+	void (*make)(void);
+} things[] = {
+	{"nothing", NULL},
+	{"stream", make_stream},
+	{"event", make_event},
+	{"library", load_library},
+	{"link", link_image},
+	{"allocation", allocate},
+	{"mapping", map_memory},
+	{"pinned", pin},
+	{"graph", make_graph},
+	{"array", make_array},
+	{"green", make_green},
+};
+
+static void setup(void)
+{
+	CUmodule module;
+
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&device, 0));
+	CHECK(cuDevicePrimaryCtxRetain(&context, device));
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CHECK(cuModuleLoadData(&module, ptx));
+	CHECK(cuModuleGetFunction(&function, module, "nothing"));
+	pages = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	MUST(pages != MAP_FAILED);
+	memset(pages, 1, 16 * MIB);
+}
+
+int main(int argc, char **argv)
+{
+	long rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 200;
+
+	setup();
+	for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++) {
+		long host, gpu;
+
+		/* What is made once is nobody's growth. */
+		for (long round = 0; round < rounds / 4 && things[i].make; round++)
+			things[i].make();
+		host = host_kib();
+		gpu = gpu_kib();
+		for (long round = 0; round < rounds && things[i].make; round++)
+			things[i].make();
+		printf("%s host=%.2f gpu=%.2f\n", things[i].name,
+			(double)(host_kib() - host) / (double)rounds,
+			(double)(gpu_kib() - gpu) / (double)rounds);
+		fflush(stdout);
+	}
+	printf(NAME ": ok\n");
+	return 0;
+}
