@@ -13,12 +13,14 @@
 #include "call.h"
 #include "link.h"
 #include "log.h"
+#include "nap.h"
 
 #define TAILS_MAX 4
 #define ROOM_ROUND_MS 1000
 /* A library that is compiled at its load takes minutes at worst. */
 #define ANSWER_MAX_NS (600ull * 1000000000ull)
 #define SPINS_A_LOOK 16
+#define TURN_NAP_NS 50000u
 
 _Static_assert(REPLY_SLOTS == 64, "a bit each in slots_taken");
 
@@ -50,7 +52,6 @@ static unsigned slot_try(void)
 /* More threads than slots wait: they take turns, and the server answers quickly. */
 static CUresult slot_take(unsigned *ret_slot)
 {
-	const struct timespec nap = {.tv_nsec = 50000};
 	uint64_t give_up_ns = 0;
 	CUresult result;
 
@@ -65,7 +66,7 @@ static CUresult slot_take(unsigned *ret_slot)
 			give_up_ns = call_now_ns() + ANSWER_MAX_NS;
 		else if (call_now_ns() > give_up_ns)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
-		nanosleep(&nap, NULL);
+		nap(TURN_NAP_NS);
 	}
 }
 

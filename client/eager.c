@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "log.h"
+#include "nap.h"
 
 /* After so much loading a pause of the same length: a shorter one costs more than it gives. */
 #define PACE_NS 500000
@@ -47,12 +48,7 @@ struct pace {
 
 static void rest(struct pace *pace)
 {
-	const struct timespec pause = {
-		.tv_sec = pace->busy_ns / 1000000000,
-		.tv_nsec = pace->busy_ns % 1000000000,
-	};
-
-	nanosleep(&pause, NULL);
+	nap((uint64_t)pace->busy_ns);
 	pace->busy_ns = 0;
 }
 

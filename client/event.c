@@ -13,6 +13,7 @@
 
 #include "client.h"
 #include "event.h"
+#include "nap.h"
 #include "pool.h"
 #include "route.h"
 #include "send.h"
@@ -23,8 +24,8 @@
 #include "wire.h"
 
 /* Between two looks at an event that other processes share. */
-#define SHARED_NAP_MIN_NS 10000L
-#define SHARED_NAP_MAX_NS 500000L
+#define SHARED_NAP_MIN_NS 10000u
+#define SHARED_NAP_MAX_NS 500000u
 
 #define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
@@ -90,12 +91,12 @@ static bool event_may_be_done(struct event *event)
 /* The driver is asked, now and then: nobody here sees its words. */
 static CUresult event_wait_shared(const struct event *event)
 {
-	struct timespec nap = {.tv_nsec = SHARED_NAP_MIN_NS};
+	uint64_t nap_ns = SHARED_NAP_MIN_NS;
 	CUresult result;
 
 	while ((result = send_ipc_event_query(slab_id(&events, event))) == CUDA_ERROR_NOT_READY) {
-		nanosleep(&nap, NULL);
-		nap.tv_nsec = MIN(2 * nap.tv_nsec, SHARED_NAP_MAX_NS);
+		nap(nap_ns);
+		nap_ns = MIN(2 * nap_ns, (uint64_t)SHARED_NAP_MAX_NS);
 	}
 	return result;
 }

@@ -12,9 +12,11 @@
 
 #include "call.h"
 #include "link.h"
+#include "nap.h"
 #include "staging.h"
 #include "timeline.h"
 
+#define PIECE_NAP_NS 50000u
 #define BLOCK 4096u
 #define BLOCKS (STAGING_SIZE / BLOCK)
 
@@ -95,14 +97,13 @@ static bool take_run(unsigned n, struct staging_piece *ret_piece)
 /* Waits until one more piece is likely to be free. */
 static CUresult wait_for_piece(struct stream *stream, uint64_t mark)
 {
-	const struct timespec nap = {.tv_nsec = 50000};
 	uint64_t posted;
 	CUresult result = link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!stream) {
-		nanosleep(&nap, NULL);
+		nap(PIECE_NAP_NS);
 		return CUDA_SUCCESS;
 	}
 	/* Nobody may have posted the mark that frees it. */

@@ -7,10 +7,9 @@
  * place in the ring are taken under one lock; so its timeline never falls.
  */
 
-#include <sys/prctl.h>
-
 #include "call.h"
 #include "link.h"
+#include "nap.h"
 #include "send.h"
 #include "timeline.h"
 
@@ -91,19 +90,6 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_ma
 bool timeline_reached(const struct stream *stream, uint64_t mark)
 {
 	return shm_load64(&server.page->timeline[stream_id(stream)]) >= mark;
-}
-
-/* The thread is the program's, and so are its timers, which may end 50 us late to save power. */
-static void nap(uint64_t ns)
-{
-	int slack_ns = prctl(PR_GET_TIMERSLACK);
-
-	prctl(PR_SET_TIMERSLACK, 1);
-	nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
-			  .tv_nsec = (long)(ns % 1000000000u)},
-		NULL);
-	if (slack_ns > 0)
-		prctl(PR_SET_TIMERSLACK, slack_ns);
 }
 
 static bool spin(const struct stream *stream, uint64_t mark, uint64_t spin_ns)

@@ -49,7 +49,7 @@ unit_test_client_image := client/image.c
 unit_test_client_mapping := client/mapping.c
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_parts := client/parts.c
-unit_test_client_staging := client/staging.c client/timeline.c
+unit_test_client_staging := client/staging.c client/timeline.c client/nap.c
 unit_test_client_context := client/context.c client/current.c client/primary.c \
 	client/context_calls.c client/storage.c client/log.c client/logs.c client/coredump.c
 unit_test_trace := client/trace.c client/log.c client/logs.c $(GEN)/wire.c
