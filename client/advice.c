@@ -7,7 +7,9 @@
  * no two neighbours say the same.
  */
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "advice.h"
 #include "compat.h"
@@ -26,6 +28,36 @@ struct advised {
 };
 
 static const CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+
+CUmemLocation advice_place(CUdevice device)
+{
+	return device == CU_DEVICE_CPU ? (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU}
+				       : (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+/* A part of the host's memory; the first is there where the kernel tells of none. */
+static bool node_exists(int node)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	return node == 0 || access(path, F_OK) == 0;
+}
+
+CUresult advice_check_host(CUmemLocation *place)
+{
+	switch (place->type) {
+	case CU_MEM_LOCATION_TYPE_HOST:
+		place->id = CU_DEVICE_CPU;
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return node_exists(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		return CUDA_SUCCESS; /* kept as it is, whatever its id */
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
 
 struct advised *advised_new(uint64_t size)
 {

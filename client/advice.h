@@ -9,6 +9,13 @@
 
 #include "api.h"
 
+/* Before CUDA 12.2 a place was a number: a GPU's, or CU_DEVICE_CPU. */
+CUmemLocation advice_place(CUdevice device);
+
+/* A place that is no GPU's; the host as such has one number. CUDA_ERROR_INVALID_VALUE: there is no
+ * such place. */
+CUresult advice_check_host(CUmemLocation *place);
+
 /* Of each page. A place whose type is CU_MEM_LOCATION_TYPE_INVALID is none. */
 struct advice {
 	CUmemLocation preferred;

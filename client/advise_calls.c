@@ -8,44 +8,15 @@
  * that is refused has noted nothing.
  */
 
-#include <stdio.h>
-#include <unistd.h>
-
 #include "client.h"
 #include "managed.h"
 #include "stream.h"
 
-/* A part of the host's memory; the first is there where the kernel tells of none. */
-static bool node_exists(int node)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
-	return node == 0 || access(path, F_OK) == 0;
-}
-
-/* Before CUDA 12.2 a place was a number. */
-static CUmemLocation place_of(CUdevice device)
-{
-	return device == CU_DEVICE_CPU ? (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU}
-				       : (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
-}
-
 static CUresult check_place(CUmemLocation *place)
 {
-	switch (place->type) {
-	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return device_get(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-	case CU_MEM_LOCATION_TYPE_HOST:
-		place->id = CU_DEVICE_CPU;
-		return CUDA_SUCCESS;
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return node_exists(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		return CUDA_SUCCESS; /* kept as it is, whatever its id */
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
+	if (place->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return advice_check_host(place);
+	return device_get(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 static bool names_no_place(CUmem_advise advice)
@@ -95,7 +66,7 @@ CUresult local_cuMemAdvise_v2(
 
 CUresult local_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
-	return local_cuMemAdvise_v2(devPtr, count, advice, place_of(device));
+	return local_cuMemAdvise_v2(devPtr, count, advice, advice_place(device));
 }
 
 CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
@@ -118,7 +89,7 @@ CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLoca
 CUresult local_cuMemPrefetchAsync(
 	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
-	return local_cuMemPrefetchAsync_v2(devPtr, count, place_of(dstDevice), 0, hStream);
+	return local_cuMemPrefetchAsync_v2(devPtr, count, advice_place(dstDevice), 0, hStream);
 }
 
 /* What is the same for every batch of ranges. */

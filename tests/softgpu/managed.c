@@ -26,29 +26,11 @@ struct places {
 	size_t n;
 };
 
-static CUmemLocation place_of(CUdevice device)
-{
-	return (CUmemLocation){
-		device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
-		device};
-}
-
-/* The host has one part, and one number. */
 static CUresult place_check(CUmemLocation *place)
 {
-	switch (place->type) {
-	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return device_get(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-	case CU_MEM_LOCATION_TYPE_HOST:
-		place->id = CU_DEVICE_CPU;
-		return CUDA_SUCCESS;
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return place->id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
+	if (place->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return advice_check_host(place);
+	return device_get(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 static struct range *managed_find(CUdeviceptr dptr, size_t count)
@@ -98,7 +80,7 @@ static CUresult advise(CUdeviceptr dptr, size_t count, CUmem_advise what, CUmemL
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
 	ENTER(CALL_CONTEXT);
-	return advise(devPtr, count, advice, place_of(device));
+	return advise(devPtr, count, advice, advice_place(device));
 }
 
 CUresult cuMemAdvise_v2(
@@ -121,7 +103,7 @@ static CUresult prefetch(
 }
 
 ENTER_STREAM(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream),
-	prefetch(ptr, count, place_of(device), 0, stream))
+	prefetch(ptr, count, advice_place(device), 0, stream))
 ENTER_STREAM(cuMemPrefetchAsync_v2,
 	(CUdeviceptr ptr, size_t count, CUmemLocation location, unsigned flags, CUstream stream),
 	prefetch(ptr, count, location, flags, stream))
