@@ -21,7 +21,7 @@
 
 /* What one of the threads that help takes at a time. */
 #define SHARE_MIN (256u << 10)
-#define SHARE_MAX (2u << 20)
+#define SHARE_MAX STAGING_PIECE_MAX
 
 struct in_flight {
 	struct staging_piece piece;

@@ -46,14 +46,11 @@ CUresult fill_check(struct fill *fill)
 
 static CUresult fill_post(struct fill fill, CUstream handle)
 {
-	struct context *context;
 	struct stream *stream = NULL;
 	bool captures = false;
 	uint64_t bytes;
-	CUresult result = context_enter(&context);
+	CUresult result = stream_enter(handle, &stream);
 
-	if (result == CUDA_SUCCESS)
-		result = stream_resolve(context, handle, &stream);
 	if (result != CUDA_SUCCESS || fill.count == 0 || fill.rows == 0)
 		return result;
 	fill.dst = registered_translate(fill.dst, 1);
