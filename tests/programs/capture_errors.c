@@ -29,11 +29,11 @@ static void end_lost(CUstream of)
 {
 	CUgraph graph = (CUgraph)&graph;
 
-	REQUIRE(status_of(of) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
-	EXPECT(cuMemsetD32Async(data, 1, COUNT, of), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-	EXPECT(cuStreamEndCapture(of, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-	REQUIRE(graph == NULL);
-	REQUIRE(status_of(of) == CU_STREAM_CAPTURE_STATUS_NONE);
+	MUST(status_of(of) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuMemsetD32Async(data, 1, COUNT, of));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(of, &graph));
+	MUST(graph == NULL);
+	MUST(status_of(of) == CU_STREAM_CAPTURE_STATUS_NONE);
 	/* The stream is as good as before. */
 	store(of);
 	CHECK(cuStreamSynchronize(of));
@@ -47,7 +47,7 @@ static void end_any(CUstream of)
 	(void)cuStreamEndCapture(of, &graph);
 	if (graph)
 		CHECK(cuGraphDestroy(graph));
-	REQUIRE(status_of(of) == CU_STREAM_CAPTURE_STATUS_NONE);
+	MUST(status_of(of) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 static void end_well(CUstream of, size_t n_nodes)
@@ -57,7 +57,7 @@ static void end_well(CUstream of, size_t n_nodes)
 
 	CHECK(cuStreamEndCapture(of, &graph));
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
-	REQUIRE(n == n_nodes);
+	MUST(n == n_nodes);
 	CHECK(cuGraphDestroy(graph));
 }
 
@@ -65,18 +65,18 @@ static void states(void)
 {
 	CUgraph graph = NULL;
 
-	EXPECT(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
-	EXPECT(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
-		CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(CUDA_ERROR_ILLEGAL_STATE, cuStreamEndCapture(stream, &graph));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+		cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	EXPECT(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
-		CUDA_ERROR_ILLEGAL_STATE);
+	EXPECT(CUDA_ERROR_ILLEGAL_STATE,
+		cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	end_any(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	REQUIRE(status_of(stream) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	MUST(status_of(stream) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 	store(stream);
 	end_well(stream, 1);
-	REQUIRE(status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE);
+	MUST(status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 static void waits(void)
@@ -86,19 +86,19 @@ static void waits(void)
 	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
-	EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(stream));
 	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	EXPECT(cuStreamQuery(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamQuery(stream));
 	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
 	CHECK(cuEventRecord(event, stream));
-	EXPECT(cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
+	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventQuery(event));
 	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuEventRecord(event, stream));
-	EXPECT(cuEventSynchronize(event), CUDA_ERROR_CAPTURED_EVENT);
+	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventSynchronize(event));
 	end_lost(stream);
 	/* Recorded outside it is an event like any other. */
 	CHECK(cuEventRecord(event, stream));
@@ -122,7 +122,7 @@ static CUresult allocate_elsewhere(void)
 	CUresult result = CUDA_ERROR_UNKNOWN;
 	pthread_t thread;
 
-	REQUIRE(pthread_create(&thread, NULL, allocate, &result) == 0);
+	MUST(pthread_create(&thread, NULL, allocate, &result) == 0);
 	pthread_join(thread, NULL);
 	return result;
 }
@@ -134,17 +134,17 @@ static void modes(void)
 	CUdeviceptr memory = 0;
 
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	EXPECT(cuMemAlloc(&memory, 4096), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc(&memory, 4096));
 	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	EXPECT(allocate_elsewhere(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, allocate_elsewhere());
 	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	store(stream);
 	CHECK(allocate_elsewhere());
 	end_well(stream, 1);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-	EXPECT(cuMemAlloc(&memory, 4096), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc(&memory, 4096));
 	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
@@ -153,13 +153,13 @@ static void modes(void)
 	CHECK(cuMemFree(memory));
 	/* A thread can take the matter into its own hands. */
 	CHECK(cuThreadExchangeStreamCaptureMode(&mode));
-	REQUIRE(mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+	MUST(mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	store(stream);
 	CHECK(cuMemAlloc(&memory, 4096));
 	end_well(stream, 1);
 	CHECK(cuThreadExchangeStreamCaptureMode(&mode));
-	REQUIRE(mode == CU_STREAM_CAPTURE_MODE_RELAXED);
+	MUST(mode == CU_STREAM_CAPTURE_MODE_RELAXED);
 	CHECK(cuMemFree(memory));
 }
 
@@ -172,9 +172,9 @@ static void default_stream(void)
 	CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 	CHECK(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(blocking);
-	EXPECT(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-	REQUIRE(status_of(blocking) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-	EXPECT(cuMemsetD32Async(data, 2, COUNT, NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamIsCapturing(NULL, &status));
+	MUST(status_of(blocking) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuMemsetD32Async(data, 2, COUNT, NULL));
 	end_lost(blocking);
 	CHECK(cuStreamDestroy(blocking));
 	/* A stream that does not block is not in its way. */
@@ -200,26 +200,26 @@ static void forks(void)
 	CHECK(cuEventRecord(fork, stream));
 	CHECK(cuStreamWaitEvent(side, fork, 0));
 	store(side);
-	EXPECT(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-	REQUIRE(graph == NULL && status_of(side) == CU_STREAM_CAPTURE_STATUS_NONE);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture(stream, &graph));
+	MUST(graph == NULL && status_of(side) == CU_STREAM_CAPTURE_STATUS_NONE);
 	/* The end is where the begin was. */
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuEventRecord(fork, stream));
 	CHECK(cuStreamWaitEvent(side, fork, 0));
-	EXPECT(cuStreamEndCapture(side, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(side, &graph));
 	end_any(stream);
 	/* An event from before the capture. */
 	store(side);
 	CHECK(cuEventRecord(fork, side));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-	EXPECT(cuStreamWaitEvent(stream, fork, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, cuStreamWaitEvent(stream, fork, 0));
 	end_lost(stream);
 	/* Two captures cannot become one. */
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuStreamBeginCapture(side, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(side);
 	CHECK(cuEventRecord(other_fork, side));
-	EXPECT(cuStreamWaitEvent(stream, other_fork, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_MERGE, cuStreamWaitEvent(stream, other_fork, 0));
 	end_any(stream);
 	end_any(side);
 	CHECK(cuEventDestroy(fork));
@@ -245,13 +245,13 @@ static void other_thread(void)
 
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	store(stream);
-	REQUIRE(pthread_create(&thread, NULL, end_elsewhere, &result) == 0);
+	MUST(pthread_create(&thread, NULL, end_elsewhere, &result) == 0);
 	pthread_join(thread, NULL);
-	EXPECT(result, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, result);
 	end_any(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
-	REQUIRE(pthread_create(&thread, NULL, end_elsewhere, &result) == 0);
+	MUST(pthread_create(&thread, NULL, end_elsewhere, &result) == 0);
 	pthread_join(thread, NULL);
 	CHECK(result);
 }
@@ -268,10 +268,10 @@ static void information(void)
 
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuStreamGetCaptureInfo(stream, &status, &id, &graph, &tips, NULL, &n));
-	REQUIRE(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && graph && n == 0);
+	MUST(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && graph && n == 0);
 	store(stream);
 	CHECK(cuStreamGetCaptureInfo(stream, &status, &same, &graph, &tips, NULL, &n));
-	REQUIRE(id == same && n == 1);
+	MUST(id == same && n == 1);
 	first = tips[0];
 	store(stream);
 	/* A node of our own, and both of them before the next. */
@@ -280,20 +280,20 @@ static void information(void)
 		stream, list, NULL, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
 	store(stream);
 	CHECK(cuStreamGetCaptureInfo(stream, &status, &same, &graph, &tips, NULL, &n));
-	REQUIRE(n == 1);
+	MUST(n == 1);
 	n = 4;
 	CHECK(cuGraphNodeGetDependencies(tips[0], list, NULL, &n));
-	REQUIRE(n == 2);
+	MUST(n == 2);
 	CHECK(cuStreamUpdateCaptureDependencies(
 		stream, &first, NULL, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
 	store(stream);
 	CHECK(cuStreamGetCaptureInfo(stream, &status, &same, &graph, &tips, NULL, &n));
 	n = 4;
 	CHECK(cuGraphNodeGetDependencies(tips[0], list, NULL, &n));
-	REQUIRE(n == 1 && list[0] == first);
+	MUST(n == 1 && list[0] == first);
 	n = 0;
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
-	REQUIRE(n == 5);
+	MUST(n == 5);
 	CHECK(cuStreamEndCapture(stream, &graph));
 	CHECK(cuGraphDestroy(graph));
 }
@@ -307,17 +307,17 @@ static void nobodys(void)
 	CUgraph graph;
 	size_t n = 0;
 
-	EXPECT(cuMemsetD8Async(wild, 0, 64, stream), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(wild, 0, 64, stream));
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuMemsetD8Async(wild, 0, 1 << 18, stream));
 	CHECK(cuMemsetD2D32Async(wild, 256, 1, 4, 4, stream));
 	CHECK(cuMemsetD8Async(wild, 0, 0, stream));
-	EXPECT(cuMemsetD32Async(wild + 2, 0, 4, stream), CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuMemcpyDtoDAsync(data, wild, 64, stream), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemsetD32Async(wild + 2, 0, 4, stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoDAsync(data, wild, 64, stream));
 	CHECK(cuStreamEndCapture(stream, &graph));
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
-	REQUIRE(n == 2);
-	EXPECT(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
+	MUST(n == 2);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphInstantiateWithFlags(&exec, graph, 0));
 	CHECK(cuGraphDestroy(graph));
 }
 

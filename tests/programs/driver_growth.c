@@ -20,13 +20,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-static const char ptx[] = ".version 7.0\n"
-			  ".target sm_75\n"
-			  ".address_size 64\n"
-			  ".visible .entry nothing()\n"
-			  "{\n"
-			  "	ret;\n"
-			  "}\n";
+static const char ptx[] = IMAGE_OF_NOTHING;
 
 static CUdevice device;
 static CUcontext context;

@@ -11,6 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* An image with one kernel, `nothing', which has no parameters. */
+#define IMAGE_OF_NOTHING                                                                           \
+	".version 7.0\n"                                                                           \
+	".target sm_75\n"                                                                          \
+	".address_size 64\n"                                                                       \
+	".visible .entry nothing()\n"                                                              \
+	"{\n"                                                                                      \
+	"	ret;\n"                                                                                  \
+	"}\n"
+
 #define CHECK(call) check((call), #call, __LINE__)
 #define EXPECT(result, call) check_is((call), (result), #call, __LINE__)
 #define MUST(condition) must((condition), #condition, __LINE__)

@@ -38,7 +38,7 @@ static void edges(void)
 	for (int i = 0; i < 4; i++)
 		CHECK(cuGraphAddEmptyNode(&nodes[i], graph, NULL, 0));
 	CHECK(cuGraphGetRootNodes(graph, list, &n));
-	REQUIRE(n == 4);
+	MUST(n == 4);
 	from[0] = from[1] = nodes[0];
 	to[0] = from[2] = nodes[1];
 	to[1] = from[3] = nodes[2];
@@ -46,30 +46,30 @@ static void edges(void)
 	CHECK(cuGraphAddDependencies(graph, from, to, NULL, 4));
 	n = 0;
 	CHECK(cuGraphGetEdges(graph, NULL, NULL, NULL, &n));
-	REQUIRE(n == 4);
+	MUST(n == 4);
 	n = 8;
 	CHECK(cuGraphGetEdges(graph, from, to, NULL, &n));
-	REQUIRE(n == 4);
+	MUST(n == 4);
 	n = 8;
 	CHECK(cuGraphGetRootNodes(graph, list, &n));
-	REQUIRE(n == 1 && list[0] == nodes[0]);
+	MUST(n == 1 && list[0] == nodes[0]);
 	n = 8;
 	CHECK(cuGraphNodeGetDependencies(nodes[3], list, NULL, &n));
-	REQUIRE(n == 2 && has(list, 2, nodes[1]) && has(list, 2, nodes[2]));
+	MUST(n == 2 && has(list, 2, nodes[1]) && has(list, 2, nodes[2]));
 	n = 8;
 	CHECK(cuGraphNodeGetDependentNodes(nodes[0], list, NULL, &n));
-	REQUIRE(n == 2 && has(list, 2, nodes[1]) && has(list, 2, nodes[2]));
+	MUST(n == 2 && has(list, 2, nodes[1]) && has(list, 2, nodes[2]));
 	CHECK(cuGraphRemoveDependencies(graph, &nodes[1], &nodes[3], NULL, 1));
 	n = 8;
 	CHECK(cuGraphNodeGetDependencies(nodes[3], list, NULL, &n));
-	REQUIRE(n == 1 && list[0] == nodes[2]);
+	MUST(n == 1 && list[0] == nodes[2]);
 	CHECK(cuGraphDestroyNode(nodes[2]));
 	n = 0;
 	CHECK(cuGraphNodeGetDependencies(nodes[3], NULL, NULL, &n));
-	REQUIRE(n == 0);
+	MUST(n == 0);
 	n = 0;
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
-	REQUIRE(n == 3);
+	MUST(n == 3);
 	CHECK(cuGraphDestroy(graph));
 }
 
@@ -86,11 +86,11 @@ static void clones(void)
 	second = mad_add(graph, first, data, 2, 0);
 	CHECK(cuGraphClone(&clone, graph));
 	CHECK(cuGraphNodeFindInClone(&cloned, second, clone));
-	REQUIRE(cloned != second);
+	MUST(cloned != second);
 	CHECK(cuGraphNodeGetDependencies(cloned, &other, NULL, &n));
-	REQUIRE(n == 1 && other != first);
+	MUST(n == 1 && other != first);
 	CHECK(cuGraphNodeFindInClone(&cloned, first, clone));
-	REQUIRE(cloned == other);
+	MUST(cloned == other);
 	/* Each goes its own way. */
 	CHECK(cuGraphKernelNodeSetParams(cloned, &params));
 	fill_data(data, 0);
@@ -98,7 +98,7 @@ static void clones(void)
 	CHECK_DATA(data, 2, 0);
 	run_once(clone);
 	CHECK_DATA(data, 104, 0);
-	EXPECT(cuGraphNodeFindInClone(&cloned, cloned, clone), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphNodeFindInClone(&cloned, cloned, clone));
 	CHECK(cuGraphDestroy(graph));
 	run_once(clone);
 	CHECK_DATA(data, 308, 0);
@@ -126,7 +126,7 @@ static void children(void)
 	mad_add(inner, NULL, data, 5, 5); /* too late for the copy */
 	CHECK(cuGraphChildGraphNodeGetGraph(middle_node, &found));
 	CHECK(cuGraphGetNodes(found, NULL, &n));
-	REQUIRE(n == 3);
+	MUST(n == 3);
 	fill_data(data, 4);
 	run_once(outer);
 	CHECK_DATA(data, (4 * 2 + 1) * 3 + 1000, 0);
@@ -154,13 +154,13 @@ static void attributes(void)
 	CHECK(cuGraphKernelNodeCopyAttributes(other, one));
 	memset(&value, 0, sizeof(value));
 	CHECK(cuGraphKernelNodeGetAttribute(other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
-	REQUIRE(value.priority == -1);
+	MUST(value.priority == -1);
 	memset(&value, 0, sizeof(value));
 	value.cooperative = 1;
 	CHECK(cuGraphKernelNodeSetAttribute(one, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
 	value.cooperative = 0;
 	CHECK(cuGraphKernelNodeGetAttribute(one, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
-	REQUIRE(value.cooperative == 1);
+	MUST(value.cooperative == 1);
 	fill_data(data, 0);
 	run_once(graph);
 	CHECK_DATA(data, 2, 0);
@@ -178,7 +178,7 @@ static void wait_for_destroyed(int n)
 {
 	for (int i = 0; i < 2000 && n_destroyed != n; i++)
 		usleep(1000);
-	REQUIRE(n_destroyed == n);
+	MUST(n_destroyed == n);
 }
 
 /* The end function may be called from another thread, a little later. */
@@ -200,7 +200,7 @@ static void user_objects(void)
 	CHECK(cuGraphDestroy(graph));
 	CHECK(cuGraphDestroy(clone));
 	run(exec);
-	REQUIRE(n_destroyed == 0);
+	MUST(n_destroyed == 0);
 	CHECK(cuGraphExecDestroy(exec));
 	wait_for_destroyed(1);
 	CHECK(cuUserObjectCreate(
@@ -216,14 +216,14 @@ static void picture(void)
 	CUgraph graph = NULL;
 	FILE *file;
 
-	REQUIRE(fd >= 0);
+	MUST(fd >= 0);
 	close(fd);
 	CHECK(cuGraphCreate(&graph, 0));
 	mad_add(graph, mad_add(graph, NULL, data, 1, 1), data, 1, 1);
 	CHECK(cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE));
 	file = fopen(path, "r");
-	REQUIRE(file && fgets(text, sizeof(text), file));
-	REQUIRE(!strncmp(text, "digraph", 7));
+	MUST(file && fgets(text, sizeof(text), file));
+	MUST(!strncmp(text, "digraph", 7));
 	fclose(file);
 	unlink(path);
 	CHECK(cuGraphDestroy(graph));

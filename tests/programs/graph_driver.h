@@ -7,9 +7,7 @@
  * memory that it works on, and checks. NAME is defined by each program.
  */
 
-#include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "driver_program.h"
 #include <string.h>
 
 enum {
@@ -49,38 +47,8 @@ static const char image[] = ".version 7.0\n"
 			    ".target sm_75\n"
 			    ".address_size 64\n" MAD_ENTRY("mad") MAD_ENTRY("mad_too");
 
-#define CHECK(call) check((call), #call, __LINE__)
-#define EXPECT(call, result) expect((call), (result), #call, __LINE__)
 /* Where the documentation leaves open with what. */
-#define REFUSED(call) require((call) != CUDA_SUCCESS, #call " is refused", __LINE__)
-#define REQUIRE(is_so) require((is_so), #is_so, __LINE__)
-
-static inline void check(CUresult result, const char *what, int line)
-{
-	const char *name = "?";
-
-	if (result == CUDA_SUCCESS)
-		return;
-	cuGetErrorName(result, &name);
-	printf(NAME ": line %d: %s: %s (%d)\n", line, what, name, result);
-	exit(1);
-}
-
-static inline void expect(CUresult result, CUresult expected, const char *what, int line)
-{
-	if (result == expected)
-		return;
-	printf(NAME ": line %d: %s: %d, not %d\n", line, what, result, expected);
-	exit(1);
-}
-
-static inline void require(int is_so, const char *what, int line)
-{
-	if (is_so)
-		return;
-	printf(NAME ": line %d: not so: %s\n", line, what);
-	exit(1);
-}
+#define REFUSED(call) must((call) != CUDA_SUCCESS, #call " is refused", __LINE__)
 
 static CUcontext context;
 static CUmodule module;

@@ -78,9 +78,9 @@ static void in_a_row(void)
 	for (unsigned i = 0; i < REPLAYS; i++)
 		CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuStreamSynchronize(stream));
-	REQUIRE(one.n_calls == REPLAYS);
+	MUST(one.n_calls == REPLAYS);
 	CHECK(cuMemcpyDtoH(host, data, 8));
-	REQUIRE(host[0] == REPLAYS * 101 && host[1] == REPLAYS);
+	MUST(host[0] == REPLAYS * 101 && host[1] == REPLAYS);
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
 	CHECK(cuMemFreeHost(pinned));
@@ -121,7 +121,7 @@ static void side_by_side(void)
 	CHECK(cuCtxSynchronize());
 	for (unsigned g = 0; g < GRAPHS; g++) {
 		for (unsigned b = 0; b <= BRANCHES; b++)
-			REQUIRE(n_calls[g][b] == REPLAYS / 3);
+			MUST(n_calls[g][b] == REPLAYS / 3);
 		CHECK(cuStreamDestroy(streams[g]));
 	}
 }
@@ -152,9 +152,9 @@ static void captured(void)
 		fill_data(data, 0);
 		CHECK(cuGraphLaunch(exec, stream));
 		CHECK(cuEventRecord(event, stream));
-		REQUIRE(cuEventQuery(event) == CUDA_ERROR_NOT_READY || flag);
+		MUST(cuEventQuery(event) == CUDA_ERROR_NOT_READY || flag);
 		CHECK(cuEventSynchronize(event));
-		REQUIRE(flag == 1);
+		MUST(flag == 1);
 		CHECK_DATA(data, 6, 0);
 	}
 	CHECK(cuEventDestroy(event));
@@ -190,7 +190,7 @@ static void event_before_call(void)
 		CHECK(cuGraphLaunch(exec, stream));
 		CHECK(cuEventSynchronize(event));
 		CHECK(cuEventQuery(event));
-		EXPECT(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+		EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
 		may_go = 1;
 		CHECK(cuStreamSynchronize(stream));
 		CHECK(cuEventQuery(event));

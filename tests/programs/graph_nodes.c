@@ -63,18 +63,18 @@ static void kernels_fills_copies(void)
 	copy = line(other, data, BYTES);
 	CHECK(cuGraphAddMemcpyNode(&copy_node, graph, &kernel_node, 1, &copy, context));
 	CHECK(cuGraphMemsetNodeGetParams(fill_node, &fill_got));
-	REQUIRE(fill_got.dst == data && fill_got.value == 11 && fill_got.elementSize == 4 &&
+	MUST(fill_got.dst == data && fill_got.value == 11 && fill_got.elementSize == 4 &&
 		fill_got.width == COUNT && fill_got.height == 1);
 	CHECK(cuGraphKernelNodeGetParams(kernel_node, &kernel_got));
-	REQUIRE(kernel_got.func == mad && kernel_got.blockDimX == 128 &&
+	MUST(kernel_got.func == mad && kernel_got.blockDimX == 128 &&
 		*(unsigned *)kernel_got.kernelParams[2] == 3 &&
 		*(CUdeviceptr *)kernel_got.kernelParams[0] == data);
 	CHECK(cuGraphMemcpyNodeGetParams(copy_node, &copy_got));
-	REQUIRE(copy_got.WidthInBytes == BYTES && copy_got.Height == 1 && copy_got.Depth == 1);
+	MUST(copy_got.WidthInBytes == BYTES && copy_got.Height == 1 && copy_got.Depth == 1);
 	CHECK(cuGraphNodeGetType(copy_node, &type));
-	REQUIRE(type == CU_GRAPH_NODE_TYPE_MEMCPY);
+	MUST(type == CU_GRAPH_NODE_TYPE_MEMCPY);
 	CHECK(cuGraphGetNodes(graph, nodes, &n));
-	REQUIRE(n == 3 && nodes[3] == NULL);
+	MUST(n == 3 && nodes[3] == NULL);
 	exec = make(graph);
 	for (int i = 0; i < 3; i++) {
 		fill_data(other, 0);
@@ -132,9 +132,9 @@ static void boxes(void)
 		run(exec);
 		for (size_t z = 0; z < DEPTH; z++)
 			for (size_t y = 1; y <= HEIGHT; y++)
-				REQUIRE(!memcmp(out + (z * ROWS + y) * PITCH,
+				MUST(!memcmp(out + (z * ROWS + y) * PITCH,
 					in + (z * ROWS + y) * PITCH + 3, WIDTH));
-		REQUIRE(out[PITCH + WIDTH] == 0);
+		MUST(out[PITCH + WIDTH] == 0);
 	}
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
@@ -178,7 +178,7 @@ static void words_and_calls(void)
 	ops.paramArray = waits;
 	CHECK(cuGraphAddBatchMemOpNode(&wait_node, graph, &write_node, 1, &ops));
 	CHECK(cuGraphBatchMemOpNodeGetParams(wait_node, &got));
-	REQUIRE(got.count == 2 && got.paramArray[0].waitValue.address == data &&
+	MUST(got.count == 2 && got.paramArray[0].waitValue.address == data &&
 		got.paramArray[1].writeValue.value == 6);
 	join[0] = wait_node;
 	join[1] = write_node;
@@ -186,16 +186,16 @@ static void words_and_calls(void)
 	call.userData = &n_calls;
 	CHECK(cuGraphAddHostNode(&call_node, graph, join, 2, &call));
 	CHECK(cuGraphHostNodeGetParams(call_node, &call_got));
-	REQUIRE(call_got.fn == count_call && call_got.userData == &n_calls);
+	MUST(call_got.fn == count_call && call_got.userData == &n_calls);
 	CHECK(cuGraphAddEmptyNode(&empty, graph, &call_node, 1));
 	mad_add(graph, empty, data, 1, 1);
 	exec = make(graph);
 	for (int i = 0; i < 4; i++) {
 		fill_data(data, 0);
 		run(exec);
-		REQUIRE(n_calls == i + 1);
+		MUST(n_calls == i + 1);
 		CHECK(cuMemcpyDtoH(host, data, 12));
-		REQUIRE(host[0] == 6 && host[1] == 7 && host[2] == 1);
+		MUST(host[0] == 6 && host[1] == 7 && host[2] == 1);
 	}
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
@@ -221,9 +221,9 @@ static void events(void)
 	kernel_node = mad_add(graph, wait_node, data, 1, 1);
 	CHECK(cuGraphAddEventRecordNode(&record_node, graph, &kernel_node, 1, after));
 	CHECK(cuGraphEventRecordNodeGetEvent(record_node, &got));
-	REQUIRE(got == after);
+	MUST(got == after);
 	CHECK(cuGraphEventWaitNodeGetEvent(wait_node, &got));
-	REQUIRE(got == before);
+	MUST(got == before);
 	exec = make(graph);
 	mad_node(&list, mad);
 	memcpy(args, list.list, sizeof(args));
@@ -244,7 +244,7 @@ static void events(void)
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuEventSynchronize(after));
 	CHECK(cuEventElapsedTime(&ms, before, after));
-	REQUIRE(ms >= 0);
+	MUST(ms >= 0);
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
@@ -305,14 +305,14 @@ static void wrong_arguments(void)
 
 	CHECK(cuGraphCreate(&graph, 0));
 	CHECK(cuGraphCreate(&other, 0));
-	EXPECT(cuGraphCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuGraphCreate(&other, 1), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphCreate(NULL, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphCreate(&other, 1));
 	CHECK(cuGraphAddEmptyNode(&of_other, other, NULL, 0));
-	EXPECT(cuGraphAddEmptyNode(&node, graph, &of_other, 1), CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuGraphAddEmptyNode(NULL, graph, NULL, 0), CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuGraphAddHostNode(&node, graph, NULL, 0, &call), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddEmptyNode(&node, graph, &of_other, 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddEmptyNode(NULL, graph, NULL, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddHostNode(&node, graph, NULL, 0, &call));
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
-	REQUIRE(n == 0);
+	MUST(n == 0);
 	/* A graph of nothing can be launched. */
 	exec = make(graph);
 	run(exec);

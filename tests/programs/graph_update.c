@@ -50,16 +50,16 @@ static void kernel_nodes(void)
 	CHECK_DATA(data, (22 + 1) * 2 + 3, 0);
 	/* The graph itself has not changed. */
 	CHECK(cuGraphKernelNodeGetParams(second, &params));
-	REQUIRE(params.func == mad && *(unsigned *)params.kernelParams[3] == 10);
+	MUST(params.func == mad && *(unsigned *)params.kernelParams[3] == 10);
 	CHECK(cuGraphNodeSetEnabled(exec, second, 0));
 	CHECK(cuGraphNodeGetEnabled(exec, second, &enabled));
-	REQUIRE(enabled == 0);
+	MUST(enabled == 0);
 	fill_data(data, 5);
 	run(exec);
 	CHECK_DATA(data, 6, 0);
 	CHECK(cuGraphNodeSetEnabled(exec, second, 1));
 	CHECK(cuGraphNodeGetEnabled(exec, second, &enabled));
-	REQUIRE(enabled == 1);
+	MUST(enabled == 1);
 	run(exec);
 	CHECK_DATA(data, 17, 0);
 	/* A smaller grid, and more of the same for long. */
@@ -75,9 +75,9 @@ static void kernel_nodes(void)
 	}
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuMemcpyDtoH(host, data, BYTES));
-	REQUIRE(host[0] == 2 * 4950 && host[127] == 2 * 4950 && host[128] == 0);
+	MUST(host[0] == 2 * 4950 && host[127] == 2 * 4950 && host[128] == 0);
 	params.gridDimX = 0;
-	EXPECT(cuGraphExecKernelNodeSetParams(exec, first, &params), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphExecKernelNodeSetParams(exec, first, &params));
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
 }
@@ -122,7 +122,7 @@ static void other_nodes(void)
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuEventSynchronize(other));
 	CHECK(cuStreamSynchronize(stream));
-	REQUIRE(n_first == 2 && n_second == 1);
+	MUST(n_first == 2 && n_second == 1);
 	CHECK_DATA(a, 4, 0);
 	CHECK_DATA(b, 6, 0);
 	REFUSED(cuGraphExecHostNodeSetParams(exec, copy_node, &call));
@@ -172,14 +172,14 @@ static void whole_graphs(void)
 	for (unsigned i = 1; i < 20; i++) {
 		graph = capture_chain(i % 2 ? b : a, i, 5, i);
 		CHECK(cuGraphExecUpdate(exec, graph, &info));
-		REQUIRE(info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS);
+		MUST(info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS);
 		CHECK(cuGraphDestroy(graph));
 		run(exec);
 		CHECK_DATA(i % 2 ? b : a, 6 * i, 0);
 	}
 	graph = capture_chain(a, 1, 6, 1);
-	EXPECT(cuGraphExecUpdate(exec, graph, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-	REQUIRE(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+	EXPECT(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cuGraphExecUpdate(exec, graph, &info));
+	MUST(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
 	CHECK(cuGraphDestroy(graph));
 	/* As many nodes in a row, one of another kind. */
 	graph = capture_chain(a, 1, 4, 1);
@@ -188,13 +188,13 @@ static void whole_graphs(void)
 		CUgraphNode nodes[8], last;
 
 		CHECK(cuGraphGetNodes(graph, NULL, &n));
-		REQUIRE(n == 6);
+		MUST(n == 6);
 		CHECK(cuGraphGetNodes(graph, nodes, &n));
 		last = nodes[5];
 		CHECK(cuGraphAddEmptyNode(&node, graph, &last, 1));
 	}
-	EXPECT(cuGraphExecUpdate(exec, graph, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-	REQUIRE(info.result != CU_GRAPH_EXEC_UPDATE_SUCCESS);
+	EXPECT(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cuGraphExecUpdate(exec, graph, &info));
+	MUST(info.result != CU_GRAPH_EXEC_UPDATE_SUCCESS);
 	CHECK(cuGraphDestroy(graph));
 	/* What was refused has changed nothing. */
 	fill_data(b, 0);
@@ -223,7 +223,7 @@ static void children(void)
 	run(exec);
 	CHECK_DATA(data, 110, 0);
 	CHECK(cuGraphChildGraphNodeGetGraph(child_node, &inside));
-	REQUIRE(inside != child);
+	MUST(inside != child);
 	CHECK(cuGraphCreate(&other, 0));
 	mad_add(other, mad_add(other, NULL, data, 3, 0), data, 1, 7);
 	CHECK(cuGraphExecChildGraphNodeSetParams(exec, child_node, other));

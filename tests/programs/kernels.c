@@ -6,15 +6,10 @@
  * calls take which kind of handle.
  */
 
-#include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NAME "kernels"
-#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
-#define EXPECT(result, call) expect((call), (result), #call, __LINE__)
-#define MUST(condition) must((condition), #condition, __LINE__)
+#include "driver_program.h"
 
 enum {
 	KERNELS = 3
@@ -37,22 +32,6 @@ static const char image[] = ".version 7.0\n"
 			    ".address_size 64\n" ENTRY("first", ".param .u64 out", "11")
 				    ENTRY("second", ".param .u64 out, .param .u32 unused", "22")
 					    ENTRY("third", ".param .u64 out", "33");
-
-static void expect(CUresult result, CUresult wanted, const char *what, int line)
-{
-	if (result == wanted)
-		return;
-	printf(NAME ": line %d: %s: %d, not %d\n", line, what, result, wanted);
-	exit(1);
-}
-
-static void must(int condition, const char *what, int line)
-{
-	if (condition)
-		return;
-	printf(NAME ": line %d: not so: %s\n", line, what);
-	exit(1);
-}
 
 static unsigned stored_by(CUfunction function, CUdeviceptr data)
 {

@@ -6,16 +6,11 @@
  * linked again. Logs say what does not fit; wrong arguments get their errors.
  */
 
-#include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define NAME "link"
-#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
-#define EXPECT(result, call) expect((call), (result), #call, __LINE__)
-#define MUST(condition) must((condition), #condition, __LINE__)
+#include "driver_program.h"
 
 #define HEAD ".version 7.0\n.target sm_75\n.address_size 64\n"
 
@@ -77,22 +72,6 @@ enum {
 	THREADS = 32,
 	LOG = 2048
 };
-
-static void expect(CUresult result, CUresult wanted, const char *what, int line)
-{
-	if (result == wanted)
-		return;
-	printf(NAME ": line %d: %s: %d, not %d\n", line, what, result, wanted);
-	exit(1);
-}
-
-static void must(int condition, const char *what, int line)
-{
-	if (condition)
-		return;
-	printf(NAME ": line %d: not so: %s\n", line, what);
-	exit(1);
-}
 
 static void run_image(const void *image, const char *how)
 {

@@ -28,13 +28,7 @@ enum {
 	SLOW_S = 2
 };
 
-static const char image[] = ".version 7.0\n"
-			    ".target sm_75\n"
-			    ".address_size 64\n"
-			    ".visible .entry nothing()\n"
-			    "{\n"
-			    "	ret;\n"
-			    "}\n";
+static const char image[] = IMAGE_OF_NOTHING;
 
 static void say_running(void)
 {
