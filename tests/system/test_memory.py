@@ -57,6 +57,20 @@ def test_kill_virtual_memory():
     killed("virtual_memory")
 
 
+def test_green_contexts_are_kept():
+    """The driver leaks with each that is made: who comes next has those that were left."""
+    with mps.Service() as service:
+        service.run_ok("green_contexts")
+        server = service.server()
+        settle(service, server)
+        kept = service.stats(server)["greens"]
+        assert kept > 0
+        for _ in range(5):
+            service.run_ok("green_contexts")
+        settle(service, server)
+        equal(service.stats(server)["greens"], kept)
+
+
 def test_compressed_memory():
     with mps.Service() as service:
         service.run_ok("virtual_memory", "--compressed")
