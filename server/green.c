@@ -263,7 +263,7 @@ static CUresult choose(struct division *division, const uint32_t *parts, uint32_
 	return CUDA_SUCCESS;
 }
 
-/* FNV-1a. Who finds two keys of one hash has SMs of his own choice, which he may. */
+/* FNV-1a. Two keys of one hash are mistaken for each other: other SMs, and nothing else. */
 static uint64_t hash_of(const struct green_key *key)
 {
 	const uint8_t *bytes = (const uint8_t *)key;
