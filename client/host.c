@@ -4,7 +4,8 @@
  * Pinned host memory. Any thread of the application.
  *
  * Invariant: memory that the server allocates to us lies in a region that was
- * mapped here at the server's address, where nothing else lay.
+ * mapped here at the server's address, where nothing else lay: so nobody asks
+ * for any while a region is on its way (region_lock).
  */
 
 #include <pthread.h>
@@ -26,6 +27,9 @@
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
+/* From a question for memory to the region, mapped here, that it may turn out to need. */
+static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* Under link::reading, as what it reads from the connection belongs to its own answer. */
 static CUresult region_ask(uint64_t size, uint64_t after, uint64_t *ret_address, uint64_t *ret_size,
 	int *ret_map_error)
@@ -44,6 +48,7 @@ static CUresult region_ask(uint64_t size, uint64_t after, uint64_t *ret_address,
 	return CUDA_SUCCESS;
 }
 
+/* Under region_lock. */
 static CUresult region_new(uint64_t size)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -83,19 +88,30 @@ static bool populate(uint64_t start, uint64_t span)
 	return errno == EINVAL && touch(start, span);
 }
 
+/* In a region that is there, or else in a new one, which no other thread can fill first. */
+static CUresult take(uint64_t size, uint64_t *ret_address, uint64_t *ret_start, uint64_t *ret_span,
+	uint32_t *ret_is_pinned)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&region_lock);
+	result = send_host_alloc(size, ret_address, ret_start, ret_span, ret_is_pinned);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		result = region_new(size);
+		if (result == CUDA_SUCCESS)
+			result = send_host_alloc(
+				size, ret_address, ret_start, ret_span, ret_is_pinned);
+	}
+	pthread_mutex_unlock(&region_lock);
+	return result;
+}
+
 static CUresult pinned_alloc(struct memory_range *range)
 {
 	uint64_t start, span;
 	uint32_t is_pinned;
-	CUresult result;
+	CUresult result = take(range->size, &range->address, &start, &span, &is_pinned);
 
-	result = send_host_alloc(range->size, &range->address, &start, &span, &is_pinned);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-		result = region_new(range->size);
-		if (result == CUDA_SUCCESS)
-			result = send_host_alloc(
-				range->size, &range->address, &start, &span, &is_pinned);
-	}
 	if (result != CUDA_SUCCESS || is_pinned)
 		return result;
 	result = populate(start, span)

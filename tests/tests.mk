@@ -42,6 +42,7 @@ unit_test_client_md2 := client/md2.c
 unit_test_client_storage := client/storage.c
 unit_test_client_visible := client/visible.c
 unit_test_client_mirror := client/mirror.c client/slab.c
+unit_test_client_host := client/host.c
 unit_test_client_heap := client/heap.c
 unit_test_client_advice := client/advice.c
 unit_test_client_logs := client/logs.c
