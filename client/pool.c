@@ -115,14 +115,18 @@ static bool trim_locked(struct pool *pool, uint64_t size_kept)
 	return is_less;
 }
 
-/* cuMemAlloc()'s holds so much that is free, the others in all. */
+/* cuMemAlloc()'s holds at most so much that is free, the others at least so much in all. */
 static void trim_to_threshold(struct pool *pool)
 {
 	uint64_t kept = pool->is_destroyed ? 0 : pool->threshold;
+	uint64_t address, size;
 
-	if (pool->kind == POOL_PLAIN)
-		kept += pool->heap.size - pool->heap.empty_bytes;
-	(void)trim_locked(pool, kept);
+	if (pool->kind != POOL_PLAIN)
+		(void)trim_locked(pool, kept);
+	else
+		while (pool->heap.empty_bytes > kept &&
+			heap_release(&pool->heap, UINT64_MAX, &address, &size))
+			(void)send_memory_free(address);
 }
 
 /* Under the lock: a destroyed pool goes with its last block. */

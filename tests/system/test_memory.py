@@ -114,18 +114,21 @@ def test_kill_ipc():
     killed("ipc_event")
 
 
-SLEEPER = """
+CONTEXT = """
 import ctypes, time
 cuda = ctypes.CDLL("libcuda.so.1")
 def must(name, *arguments):
     result = getattr(cuda, name)(*arguments)
     assert result == 0, (name, result)
 context, handle, at = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_uint64()
-prop, access = (ctypes.c_int * 8)(1, 0, 1, 0), (ctypes.c_int * 3)(1, 0, 3)
-size, zero = ctypes.c_size_t(2 << 20), ctypes.c_uint64(0)
 must("cuInit", 0)
 must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 must("cuCtxSetCurrent", context)
+"""
+
+SLEEPER = CONTEXT + """
+prop, access = (ctypes.c_int * 8)(1, 0, 1, 0), (ctypes.c_int * 3)(1, 0, 3)
+size, zero = ctypes.c_size_t(2 << 20), ctypes.c_uint64(0)
 must("cuMemCreate", ctypes.byref(handle), size, prop, zero)
 must("cuMemAddressReserve", ctypes.byref(at), size, zero, zero, zero)
 must("cuMemMap", at, size, zero, handle, ctypes.c_uint64(0))
@@ -149,6 +152,50 @@ def test_sleeper():
         service.run_ok("disturb", "load")
         wait_for("its code to be gone", lambda: service.stats(server)["libraries"] == 0, 10)
         process.kill()
+
+
+# Frees most of the GPU's memory; then does what is put in at once, and stays.
+KEEPER = CONTEXT + """
+large, stream, wait = ctypes.c_uint64(), ctypes.c_void_p(), cuda.cuStreamWaitValue32_v2
+must("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(64))
+must("cuMemsetD8_v2", at, 0, ctypes.c_size_t(64))
+must("cuStreamCreate", ctypes.byref(stream), 1)
+must("cuMemAlloc_v2", ctypes.byref(large), ctypes.c_size_t(700 << 20))
+must("cuCtxSynchronize")
+free = cuda.cuMemFree_v2
+results = free(large), %s
+assert results == (0, 0), results
+print("kept", flush=True)
+time.sleep(60)
+"""
+
+ASKER = CONTEXT + """
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+must("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+print(free.value >> 20, total.value >> 20)
+"""
+
+
+def is_free_for_others(service):
+    code, out, err = service.run(sys.executable, "-c", ASKER)
+    equal(code, 0, out + err)
+    n_free, total = map(int, out.split())
+    assert n_free <= total, out
+    return n_free > total - 64
+
+
+def kept_by(service, what):
+    keeper = service.popen(sys.executable, "-c", KEEPER % what)
+    equal(keeper.stdout.readline(), "kept\n")
+    return keeper
+
+
+def test_freed_memory_is_everybodys():
+    """A program that frees memory and sleeps has no more of it than compat.md says."""
+    with mps.Service() as service:
+        keeper = kept_by(service, "0")
+        wait_for("its memory", lambda: is_free_for_others(service))
+        keeper.kill()
 
 
 if __name__ == "__main__":
