@@ -20,7 +20,8 @@ struct chunk {
 	struct chunk *next; /* arena::shared or arena::spare */
 	uint64_t address, size;
 	CUmemGenericAllocationHandle handle;
-	bool is_shared, is_spare;
+	bool is_shared;
+	bool is_spare; /* or, of a session that has ended, not open elsewhere */
 	/* Of a shared chunk only: */
 	uint32_t n_slots_used;
 	uint32_t n_slots;
@@ -111,13 +112,38 @@ static void set_pages(struct arena *arena, struct chunk *chunk, bool is_mapped)
 		arena->chunk_of[i] = is_mapped ? chunk : NULL;
 }
 
+static void set_spare(struct arena *arena, struct chunk *chunk, bool is_spare)
+{
+	uint64_t more = is_spare ? chunk->size : -chunk->size;
+
+	if (chunk->is_spare == is_spare)
+		return;
+	chunk->is_spare = is_spare;
+	arena->spare_bytes += more;
+	if (arena->device)
+		atomic_fetch_add(&arena->device->unused, more);
+}
+
+/* Who asks what is free sees it among the unused or with the driver: never in both, nor in none. */
+static void give_back(struct arena *arena, struct chunk *chunk)
+{
+	if (arena->device)
+		pthread_mutex_lock(&arena->device->giving_back);
+	arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
+	set_spare(arena, chunk, false);
+	if (arena->device)
+		pthread_mutex_unlock(&arena->device->giving_back);
+}
+
 /* The chunk is on no list any more. */
 static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
 {
 	set_pages(arena, chunk, false);
 	quota_refund(&arena->quota, chunk->size);
-	if (!is_lost)
-		arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
+	if (is_lost)
+		set_spare(arena, chunk, false);
+	else
+		give_back(arena, chunk);
 	chunk_free(chunk);
 }
 
@@ -204,8 +230,7 @@ static struct chunk *take_spare(struct arena *arena, uint64_t size)
 			continue;
 		*link = chunk->next;
 		chunk->next = NULL;
-		chunk->is_spare = false;
-		arena->spare_bytes -= size;
+		set_spare(arena, chunk, false);
 		return chunk;
 	}
 	return NULL;
@@ -245,11 +270,10 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 
 static void chunk_spare(struct arena *arena, struct chunk *chunk)
 {
-	chunk->is_spare = true;
+	set_spare(arena, chunk, true);
 	chunk->is_shared = false;
 	chunk->next = arena->spare;
 	arena->spare = chunk;
-	arena->spare_bytes += chunk->size;
 }
 
 /* Makes a whole chunk one to be cut. */
@@ -382,19 +406,33 @@ void arena_trim(struct arena *arena)
 			continue;
 		}
 		*link = chunk->next;
-		arena->spare_bytes -= chunk->size;
 		chunk_end(arena, chunk, false);
 	}
 }
 
-void arena_end_unshared(struct arena *arena)
+/* Of a session that has ended: all of it counts before the first goes, as each takes its time. */
+static void spare_all(struct arena *arena)
 {
 	arena->shared = arena->spare = NULL;
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = arena->chunk_of[i];
 
-		if (chunk && !ipc_is_open(chunk->address, chunk->size))
-			chunk_end(arena, chunk, false);
+		if (chunk && page_of(arena, chunk->address) == i)
+			set_spare(arena, chunk, !ipc_is_open(chunk->address, chunk->size));
+	}
+}
+
+void arena_end_unshared(struct arena *arena)
+{
+	spare_all(arena);
+	for (uint32_t i = 0; i < arena->n_pages; i++) {
+		struct chunk *chunk = arena->chunk_of[i];
+
+		if (!chunk || ipc_is_open(chunk->address, chunk->size))
+			continue;
+		/* If somebody had it open a moment ago. */
+		set_spare(arena, chunk, true);
+		chunk_end(arena, chunk, false);
 	}
 }
 
@@ -402,6 +440,8 @@ void arena_fini(struct arena *arena, bool is_lost)
 {
 	if (!arena->chunk_of)
 		return;
+	if (!is_lost)
+		spare_all(arena);
 	for (uint32_t i = 0; i < arena->n_pages; i++)
 		if (arena->chunk_of[i])
 			chunk_end(arena, arena->chunk_of[i], is_lost);

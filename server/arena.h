@@ -44,8 +44,8 @@ struct arena {
 	struct chunk **chunk_of; /* by page; NULL: nothing mapped */
 	struct chunk *shared;    /* chunks cut in small pieces */
 	struct chunk *spare;     /* mapped, and nobody uses them */
-	uint64_t spare_bytes;
-	struct quota quota; /* mapped bytes */
+	uint64_t spare_bytes;    /* on a GPU also part of device::unused */
+	struct quota quota;      /* mapped bytes */
 };
 
 /*

@@ -121,6 +121,7 @@ static CUresult init(void)
 		devices[i] = (struct device){.ordinal = i};
 		pthread_mutex_init(&devices[i].lock, NULL);
 		pthread_mutex_init(&devices[i].spares.lock, NULL);
+		pthread_mutex_init(&devices[i].giving_back, NULL);
 		result = read_facts(&devices[i]);
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -147,6 +148,7 @@ void devices_fini(void)
 		}
 		device->context = NULL;
 		device->spares.n = 0; /* they went with it */
+		pthread_mutex_destroy(&device->giving_back);
 		pthread_mutex_destroy(&device->spares.lock);
 		pthread_mutex_destroy(&device->lock);
 	}
@@ -235,6 +237,24 @@ static const char *find_lack(const struct device *device)
 		if (!device->facts.attribute[needs[i].attribute])
 			return needs[i].what;
 	return NULL;
+}
+
+CUresult device_memory_info(struct device *device, uint64_t *ret_free, uint64_t *ret_total)
+{
+	size_t n_free = 0, total = 0;
+	uint64_t n_unused;
+	CUresult result;
+
+	pthread_mutex_lock(&device->giving_back);
+	result = cuda.cuMemGetInfo_v2(&n_free, &total);
+	n_unused = atomic_load(&device->unused);
+	pthread_mutex_unlock(&device->giving_back);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* An allocation of this moment can be in neither. */
+	*ret_free = MIN(n_free + n_unused, total);
+	*ret_total = total;
+	return CUDA_SUCCESS;
 }
 
 CUmemAllocationProp device_memory(const struct device *device)

@@ -11,6 +11,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "driver.h"
 #include "layout.h"
@@ -27,6 +28,8 @@ struct device {
 	uint64_t granularity;
 	int priority_least, priority_greatest;
 	struct spares spares;
+	_Atomic uint64_t unused;        /* bytes of arenas that are mapped, and nobody uses them */
+	pthread_mutex_t giving_back;    /* held while the driver gets any of them, and they count */
 	CUdeviceptr scratch;            /* two words that nobody reads (standing.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
 	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
@@ -51,6 +54,12 @@ bool device_reaches(const struct device *device, const struct device *other);
 
 /* Makes the context if there is none yet (130 ms), and makes it current on this thread. */
 CUresult device_enter(struct device *device);
+
+/*
+ * Free bytes, with those that arenas of any session keep and nobody uses: who lacks
+ * memory presses for them (memory_make_room). The GPU's context is current.
+ */
+CUresult device_memory_info(struct device *device, uint64_t *ret_free, uint64_t *ret_total);
 
 /* What chunks of its memory are: exportable where the machine can do that. */
 CUmemAllocationProp device_memory(const struct device *device);

@@ -106,15 +106,9 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 CUresult do_memory_info(
 	struct session *session, uint32_t device, uint64_t *ret_free, uint64_t *ret_total)
 {
-	size_t n_free = 0, total = 0;
 	struct place *place;
 	CUresult result = place_get_entered(session, device, &place);
 
-	if (result == CUDA_SUCCESS)
-		result = cuda.cuMemGetInfo_v2(&n_free, &total);
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_free = n_free + place->arena.spare_bytes;
-	*ret_total = total;
-	return CUDA_SUCCESS;
+	return result == CUDA_SUCCESS ? device_memory_info(place->device, ret_free, ret_total)
+				      : result;
 }

@@ -198,5 +198,13 @@ def test_freed_memory_is_everybodys():
         keeper.kill()
 
 
+def test_unused_memory_counts_as_free():
+    """Another's, too: programs size themselves by what is said to be free, and could have it."""
+    with mps.Service() as service:
+        keeper = kept_by(service, "wait(stream, at, 1, 0)")
+        assert is_free_for_others(service)
+        keeper.kill()
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -171,6 +171,79 @@ static void test_failed_calls_leave_nothing(void **state)
 	alloc(4 * MIB);
 }
 
+static uint64_t count_free(void)
+{
+	uint64_t n_free = 0, total = 0;
+
+	assert_int_equal(device_memory_info(device_get(0), &n_free, &total), CUDA_SUCCESS);
+	assert_int_equal(total, FAKE_MEMORY);
+	return n_free;
+}
+
+/* What any session keeps and does not use can be had. */
+static void test_unused_memory_is_free(void **state)
+{
+	static struct arena other;
+	uint64_t large = alloc(8 * MIB), small = alloc(1), address;
+
+	(void)state;
+	assert_int_equal(arena_init(&other, device_get(0), SESSION + 1), CUDA_SUCCESS);
+	assert_int_equal(arena_alloc(&other, 4 * MIB, &address), CUDA_SUCCESS);
+	assert_int_equal(count_free(), FAKE_MEMORY - 14 * MIB);
+	assert_int_equal(arena_free(&other, address), CUDA_SUCCESS);
+	assert_int_equal(count_free(), FAKE_MEMORY - 10 * MIB);
+	arena_free(&arena, large);
+	arena_free(&arena, small);
+	assert_int_equal(count_free(), FAKE_MEMORY);
+	assert_int_equal(alloc(8 * MIB), large);
+	assert_int_equal(count_free(), FAKE_MEMORY - 8 * MIB);
+	arena_trim(&arena);
+	arena_fini(&other, false);
+	assert_int_equal(device_get(0)->unused, 0);
+	assert_int_equal(count_free(), FAKE_MEMORY - 8 * MIB);
+}
+
+static CUresult (*real_unmap)(CUdeviceptr address, size_t size);
+static uint64_t unused_before[4]; /* each that was unmapped */
+static unsigned n_unmapped;
+
+static CUresult unmap(CUdeviceptr address, size_t size)
+{
+	unused_before[n_unmapped++ % 4] = device_get(0)->unused;
+	return real_unmap(address, size);
+}
+
+/* Used or not: from when the first chunk goes, until each is the driver's. */
+static void test_memory_of_the_ended_is_free(void **state)
+{
+	static struct arena other;
+	uint64_t address;
+
+	(void)state;
+	for (int is_fini = 0; is_fini < 2; is_fini++) {
+		assert_int_equal(arena_init(&other, device_get(0), SESSION + 1), CUDA_SUCCESS);
+		arena_alloc(&other, 4 * MIB, &address);
+		arena_free(&other, address);
+		arena_alloc(&other, 1, &address);
+		arena_alloc(&other, 6 * MIB, &address);
+		n_unmapped = 0;
+		real_unmap = cuda.cuMemUnmap;
+		cuda.cuMemUnmap = unmap;
+		if (is_fini)
+			arena_fini(&other, false);
+		else
+			arena_end_unshared(&other);
+		cuda.cuMemUnmap = real_unmap;
+		assert_int_equal(n_unmapped, 3);
+		assert_int_equal(unused_before[0], 12 * MIB);
+		assert_int_equal(unused_before[1], 8 * MIB);
+		assert_int_equal(unused_before[2], 6 * MIB);
+		assert_int_equal(device_get(0)->unused, 0);
+		assert_int_equal(count_free(), FAKE_MEMORY);
+		arena_fini(&other, false);
+	}
+}
+
 /* Where the driver has something of its own already, other units are taken. */
 static void test_addresses_in_use_are_passed_over(void **state)
 {
@@ -230,6 +303,8 @@ int main(void)
 		TEST(test_neighbouring_chunks_are_one_range),
 		TEST(test_out_of_memory),
 		TEST(test_failed_calls_leave_nothing),
+		TEST(test_unused_memory_is_free),
+		TEST(test_memory_of_the_ended_is_free),
 		TEST(test_addresses_in_use_are_passed_over),
 		TEST(test_random),
 	};
