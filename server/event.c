@@ -89,7 +89,8 @@ CUresult event_make(struct event *event, struct place *place)
  * Another process's event is of its GPU: there it is recorded, on a stream that waits for this
  * one.
  */
-static CUresult record_afar(struct session *session, struct event *event, CUstream real)
+static CUresult record_afar(
+	struct session *session, struct event *event, struct stream *stream, CUstream real)
 {
 	struct stream *there = &event->place->null;
 	CUstream real_there;
@@ -102,7 +103,8 @@ static CUresult record_afar(struct session *session, struct event *event, CUstre
 	if (result == CUDA_SUCCESS)
 		result = stream_begin_mark(session, there, &real_there);
 	if (result == CUDA_SUCCESS)
-		result = stream_wait_event(session, there, between, standing_has(session));
+		result = stream_wait_event(
+			session, there, between, standing_stands(session, stream->id));
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuEventRecord(event->real, real_there);
 	cuda.cuEventDestroy_v2(between);
@@ -115,7 +117,8 @@ static CUresult record(
 	CUresult result;
 
 	if (event->shared && event->place != stream->place)
-		return record_afar(session, event, real);
+		return record_afar(session, event, stream, real);
+	event->stream = stream->id;
 	result = event_make(event, stream->place);
 	return result == CUDA_SUCCESS ? cuda.cuEventRecord(event->real, real) : result;
 }
@@ -134,15 +137,23 @@ CUresult do_event_record(
 	return result != CUDA_SUCCESS ? result : marked;
 }
 
+/* Others may have recorded it, and graphs. */
+static bool may_stand(const struct session *session, const struct event *event)
+{
+	if (event->shared)
+		return standing_any();
+	return event->n_users > 0 ? standing_has(session) : standing_stands(session, event->stream);
+}
+
 CUresult do_event_wait(struct session *session, struct stream *stream, struct event *event)
 {
-	bool may_stand = event->shared ? standing_any() : standing_has(session);
+	bool stands = may_stand(session, event);
 	CUstream real;
 	CUresult result = stream_begin(session, stream, &real);
 
 	if (result != CUDA_SUCCESS || !event->real)
 		return result;
-	return stream_wait_event(session, stream, event->real, may_stand);
+	return stream_wait_event(session, stream, event->real, stands);
 }
 
 CUresult do_event_elapsed(

@@ -21,6 +21,7 @@ struct event {
 	CUevent real;                /* NULL: never recorded */
 	struct shared_event *shared; /* NULL: nobody else has it. Owns a reference */
 	struct place *place;         /* not owned: whose GPU the real one is of */
+	uint32_t stream;             /* number of the one it was last recorded on */
 };
 
 /* The real event, made at need; the place's GPU is current. */

@@ -109,7 +109,7 @@ CUresult gates_graph_call(
 
 bool gates_begin_wait(struct session *session, struct stream *stream)
 {
-	bool is_new = !standing_stands(session, stream);
+	bool is_new = !standing_stands(session, stream->id);
 
 	gates_note_closed(session);
 	if (!standing_take(session, stream, session->gates.last_serial + 1))
@@ -351,7 +351,7 @@ static CUresult put_all(struct session *session, struct stream *stream, const st
 static CUresult put_waits(struct session *session, struct stream *stream,
 	const struct memory_op *ops, uint32_t n_ops, uint32_t n_waits, CUstream real)
 {
-	bool is_new = !standing_stands(session, stream);
+	bool is_new = !standing_stands(session, stream->id);
 	CUresult result;
 
 	if (!standing_take(session, stream, session->gates.last_serial + n_waits))

@@ -57,10 +57,10 @@ static void sweep(void)
 	atomic_store(&standing_n, n);
 }
 
-static struct entry *find(const struct session *session, const struct stream *stream)
+static struct entry *find(const struct session *session, uint32_t stream)
 {
 	for (unsigned i = 0; i < standing_n; i++)
-		if (entries[i].session == session && entries[i].stream == stream->id)
+		if (entries[i].session == session && entries[i].stream == stream)
 			return &entries[i];
 	return NULL;
 }
@@ -143,7 +143,7 @@ static bool try_take(const struct session *session, const struct stream *stream,
 
 	pthread_mutex_lock(&lock);
 	sweep();
-	entry = find(session, stream);
+	entry = find(session, stream->id);
 	if (entry) {
 		entry->serial = serial;
 	} else if (has_room(session)) {
@@ -281,7 +281,7 @@ void standing_forget(const struct session *session, const struct stream *stream)
 	struct entry *entry;
 
 	pthread_mutex_lock(&lock);
-	entry = find(session, stream);
+	entry = find(session, stream->id);
 	if (entry)
 		entry->serial = 0;
 	sweep();
@@ -320,7 +320,7 @@ bool standing_has(const struct session *session)
 	return n > 0;
 }
 
-bool standing_stands(const struct session *session, const struct stream *stream)
+bool standing_stands(const struct session *session, uint32_t stream)
 {
 	bool stands;
 
@@ -336,7 +336,7 @@ bool standing_stands(const struct session *session, const struct stream *stream)
 /* Whether the stream had better move. */
 static bool has_to_evade(const struct session *session, const struct stream *stream)
 {
-	return standing_any() && !standing_stands(session, stream) && standing_any() &&
+	return standing_any() && !standing_stands(session, stream->id) && standing_any() &&
 	       stream->place->device->scratch;
 }
 

@@ -60,8 +60,11 @@ bool standing_take(struct session *session, struct stream *stream, uint64_t seri
 void standing_place(const struct stream *stream, bool is_new);
 void standing_placed(void);
 
-/* Whether that stream stands still, as far as we know. */
-bool standing_stands(const struct session *session, const struct stream *stream);
+/*
+ * Whether a stream of that number stands still, as far as we know; so does who waits for it, or
+ * for what was recorded on it.
+ */
+bool standing_stands(const struct session *session, uint32_t stream);
 
 /*
  * Around a driver call that waits for everything. False: it is not to be made, as

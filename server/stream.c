@@ -84,7 +84,8 @@ static CUresult join(
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuEventRecord(*event, before->real);
 	if (result == CUDA_SUCCESS)
-		result = stream_wait_event(session, stream, *event, standing_has(session));
+		result = stream_wait_event(
+			session, stream, *event, standing_stands(session, before->id));
 	return result;
 }
 
@@ -158,8 +159,8 @@ static CUresult join_null(struct session *session, struct place *place, struct s
 	CUresult result = CUDA_SUCCESS;
 
 	if (place->null_event_serial == place->null_serial)
-		result = stream_wait_event(
-			session, stream, place->null_event, standing_has(session));
+		result = stream_wait_event(session, stream, place->null_event,
+			standing_stands(session, place->null.id));
 	else
 		result = join(session, stream, &place->null, &place->null_event);
 	if (result != CUDA_SUCCESS)

@@ -121,6 +121,20 @@ def test_many_stand_still():
         equal(service.servers(), [server], "the server was replaced")
 
 
+def test_waits_for_what_stands_not():
+    """Who waits for work that waits for nobody needs no turn, however many streams stand."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        file = os.path.join(service.folder, "go on")
+        running = [service.popen("waits_beside", file) for _ in range(4)]
+        for process in running:
+            equal(process.stdout.readline(), "waits_beside: waiting\n")
+        with open(file, "w", encoding="utf-8"):
+            pass
+        for process in running:
+            equal(service.finish(process, 20)[:2], (0, "waits_beside: ok\n"))
+
+
 def test_calls_that_wait_for_everything():
     """Beside a stream that stands still the driver is not asked for them, or nobody could call it."""
     with mps.Service() as service:
