@@ -21,6 +21,15 @@
 #define MIB ((size_t)1 << 20)
 
 static const char ptx[] = IMAGE_OF_NOTHING;
+static const char unlinkable[] = ".version 7.0\n"
+				 ".target sm_75\n"
+				 ".address_size 64\n"
+				 ".extern .func nowhere ();\n"
+				 ".visible .entry nothing()\n"
+				 "{\n"
+				 "	call.uni nowhere, ();\n"
+				 "	ret;\n"
+				 "}\n";
 
 static CUdevice device;
 static CUcontext context;
@@ -93,6 +102,20 @@ static void link_image(void)
 	CHECK(cuLinkCreate(0, NULL, NULL, &state));
 	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "p", 0, NULL, NULL));
 	CHECK(cuLinkComplete(state, &image, &size));
+	CHECK(cuLinkDestroy(state));
+}
+
+/* Of a function that is nowhere. */
+static void fail_to_link(void)
+{
+	CUlinkState state;
+	void *image;
+	size_t size;
+
+	CHECK(cuLinkCreate(0, NULL, NULL, &state));
+	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)unlinkable, sizeof(unlinkable), "p", 0,
+		NULL, NULL));
+	MUST(cuLinkComplete(state, &image, &size) != CUDA_SUCCESS);
 	CHECK(cuLinkDestroy(state));
 }
 
@@ -183,6 +206,7 @@ static const struct {
 	{"event", make_event},
 	{"library", load_library},
 	{"link", link_image},
+	{"failed_link", fail_to_link},
 	{"allocation", allocate},
 	{"mapping", map_memory},
 	{"pinned", pin},
