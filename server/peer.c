@@ -18,6 +18,7 @@
 #include "server.h"
 #include "session.h"
 #include "spec_hash.h"
+#include "wire.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -197,6 +198,7 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	peer->next = server->peers;
 	server->peers = peer;
 	server->n_peers++;
+	server_start_looks(server);
 	watch(TAKE_PTR(peer));
 	return 0;
 }
@@ -306,4 +308,23 @@ void peer_look(struct peer *peer)
 	}
 	if (atomic_load(&peer->session->is_done))
 		see_off(peer);
+}
+
+/* After 5 s, 10 s, 20 s and so on. */
+static bool is_time_to_tell(unsigned ms)
+{
+	unsigned n = ms / STALL_LOOK_MS;
+
+	return n > 0 && (n & (n - 1)) == 0;
+}
+
+void peer_look_for_stall(struct peer *peer)
+{
+	struct session *session = peer->session;
+	unsigned op, ms = stall_look(&session->stall, &op);
+
+	if (is_time_to_tell(ms))
+		log_line("Client " SESSION_NAME ": its %s has taken more than %u s so far",
+			SESSION_NAME_ARGS(session),
+			op == STALL_CLEAN_UP ? "end" : op_name((uint16_t)op), ms / 1000);
 }

@@ -41,6 +41,9 @@ void peer_end(struct peer *peer);
 /* Looks what its worker has done meanwhile. `peer' may be gone after that. */
 void peer_look(struct peer *peer);
 
+/* Tells the log of a call that takes long, once it does and from time to time. */
+void peer_look_for_stall(struct peer *peer);
+
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
 void peer_tell(struct server *server, const struct peer *peer, enum frame_type type);
 

@@ -210,6 +210,22 @@ void server_start_tick(struct server *server)
 		uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
 }
 
+static void on_look(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+
+	for (struct peer *peer = server->peers; peer; peer = peer->next)
+		peer_look_for_stall(peer);
+	if (!server->peers)
+		uv_timer_stop(timer);
+}
+
+void server_start_looks(struct server *server)
+{
+	if (!uv_is_active((uv_handle_t *)&server->looks))
+		uv_timer_start(&server->looks, on_look, STALL_LOOK_MS, STALL_LOOK_MS);
+}
+
 /* The last client has left a server that was told to go. */
 static void close_all(struct server *server)
 {
@@ -220,6 +236,7 @@ static void close_all(struct server *server)
 	control_close(server);
 	uv_close((uv_handle_t *)&server->news, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
+	uv_close((uv_handle_t *)&server->looks, NULL);
 	uv_close((uv_handle_t *)&server->sigterm, NULL);
 	uv_close((uv_handle_t *)&server->sigint, NULL);
 }
@@ -273,6 +290,8 @@ static void loop_init(struct server *server)
 	server->news.data = server;
 	uv_timer_init(&server->loop, &server->tick);
 	server->tick.data = server;
+	uv_timer_init(&server->loop, &server->looks);
+	server->looks.data = server;
 	uv_signal_init(&server->loop, &server->sigterm);
 	uv_signal_init(&server->loop, &server->sigint);
 	server->sigterm.data = server->sigint.data = server;

@@ -18,7 +18,8 @@
 struct server {
 	uv_loop_t loop;
 	uv_async_t news; /* from any thread: look round */
-	uv_timer_t tick; /* runs while somebody is ending */
+	uv_timer_t tick;  /* runs while somebody is ending */
+	uv_timer_t looks; /* ... while somebody is there */
 	uv_signal_t sigterm, sigint;
 	struct control control;
 	uid_t uid;
@@ -51,6 +52,9 @@ void server_fini(struct server *server);
 
 /* Takes nobody new; `force': nor waits for those who are there. */
 void server_stop(struct server *server, bool force);
+
+/* Somebody is there: have a look now and then whether his calls come back. */
+void server_start_looks(struct server *server);
 
 /* A client has gone, for good. */
 void server_peer_gone(struct server *server);

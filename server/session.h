@@ -24,6 +24,7 @@
 #include "ranges.h"
 #include "ring.h"
 #include "serve.h"
+#include "stall.h"
 #include "text.h"
 #include "train.h"
 #include "waiter.h"
@@ -45,6 +46,7 @@ struct session {
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
+	struct stall stall;           /* what the worker is at */
 
 	/* The worker's. */
 	pthread_t thread;

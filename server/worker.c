@@ -93,7 +93,9 @@ static int serve_run(struct session *session)
 	while ((r = ring_take(&session->receiver, &msg)) > 0) {
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
+		stall_begin(&session->stall, msg->op);
 		r = execute(session, msg);
+		stall_end(&session->stall);
 		if (r < 0)
 			return r;
 		reply_complete(session, msg);
@@ -217,7 +219,9 @@ void *worker_run(void *arg)
 	/* Of a client that was dropped the loop hears by its hang-up. */
 	while (!atomic_load(&session->is_ending))
 		ring_sleep(&session->receiver, NAP_MAX_MS);
+	stall_begin(&session->stall, STALL_CLEAN_UP);
 	session_clean_up(session);
+	stall_end(&session->stall);
 	session_tell_busy(session, false);
 	atomic_store(&session->is_done, true);
 	session->on_news(session->on_news_arg);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STALL_H
+#define STALL_H
+
+/*
+ * What a worker is at, for the loop to see: who does not come back from a call
+ * can't say so, and may have the driver's lock, for which all others wait then.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* How often the loop looks. */
+#define STALL_LOOK_MS 5000
+
+/* Instead of a message's number: the end of its session. */
+#define STALL_CLEAN_UP 0u
+
+/* Zero-initialised is at nothing. */
+struct stall {
+	/* The worker's. */
+	atomic_uint serial; /* odd: it is at something */
+	atomic_uint op;
+
+	/* The loop's. */
+	unsigned seen;   /* the serial of the last look */
+	unsigned n_seen; /* looks that found it so */
+};
+
+/* Worker, around each message: plain stores, as nobody else writes. */
+static inline void stall_begin(struct stall *stall, unsigned op)
+{
+	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_relaxed);
+
+	atomic_store_explicit(&stall->op, op, memory_order_relaxed);
+	atomic_store_explicit(&stall->serial, serial + 1, memory_order_release);
+}
+
+static inline void stall_end(struct stall *stall)
+{
+	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_relaxed);
+
+	atomic_store_explicit(&stall->serial, serial + 1, memory_order_release);
+}
+
+/*
+ * Loop, every STALL_LOOK_MS: since how many milliseconds at least the worker has
+ * been at the same thing, which `ret_op' names. 0: it gets on.
+ */
+unsigned stall_look(struct stall *stall, unsigned *ret_op);
+
+#endif
