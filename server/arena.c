@@ -122,6 +122,8 @@ static void set_spare(struct arena *arena, struct chunk *chunk, bool is_spare)
 	arena->spare_bytes += more;
 	if (arena->device)
 		atomic_fetch_add(&arena->device->unused, more);
+	if (arena->device && arena->is_ending)
+		atomic_fetch_add(&arena->device->going, more);
 }
 
 /* Who asks what is free sees it among the unused or with the driver: never in both, nor in none. */
@@ -413,6 +415,9 @@ void arena_trim(struct arena *arena)
 /* Of a session that has ended: all of it counts before the first goes, as each takes its time. */
 static void spare_all(struct arena *arena)
 {
+	if (arena->device && !arena->is_ending)
+		atomic_fetch_add(&arena->device->going, arena->spare_bytes);
+	arena->is_ending = true;
 	arena->shared = arena->spare = NULL;
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = arena->chunk_of[i];

@@ -45,6 +45,7 @@ struct arena {
 	struct chunk *shared;    /* chunks cut in small pieces */
 	struct chunk *spare;     /* mapped, and nobody uses them */
 	uint64_t spare_bytes;    /* on a GPU also part of device::unused */
+	bool is_ending;          /* ... and of device::going: its session has ended */
 	struct quota quota;      /* mapped bytes */
 };
 

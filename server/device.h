@@ -29,6 +29,7 @@ struct device {
 	int priority_least, priority_greatest;
 	struct spares spares;
 	_Atomic uint64_t unused;        /* bytes of arenas that are mapped, and nobody uses them */
+	_Atomic uint64_t going;         /* of these, of sessions that have ended */
 	pthread_mutex_t giving_back;    /* held while the driver gets any of them, and they count */
 	CUdeviceptr scratch;            /* two words that nobody reads (standing.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */

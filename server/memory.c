@@ -21,6 +21,7 @@
 /* How long is waited for our own work, and for memory that others keep and do not use. */
 #define IDLE_ROUNDS 100
 #define PRESS_ROUNDS 5
+#define GOING_ROUNDS 500
 #define NAP_MS 10
 
 bool memory_check(struct session *session, uint64_t address, uint64_t size)
@@ -56,11 +57,17 @@ static bool wait_until_idle(struct session *session)
 	return true;
 }
 
+/* What a session had that has ended takes its time: 100 GB some tenths of a second. */
+static unsigned rounds(const struct place *place)
+{
+	return atomic_load(&place->device->going) > 0 ? GOING_ROUNDS : PRESS_ROUNDS;
+}
+
 bool memory_make_room(struct session *session, struct place *place, unsigned round)
 {
 	if (round == 0 && session->has_spare && wait_until_idle(session)) {
 		places_trim(session);
-	} else if (round > PRESS_ROUNDS) {
+	} else if (round > rounds(place) || atomic_load(&session->is_ending)) {
 		return false;
 	} else {
 		if (round <= 1) {
