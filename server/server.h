@@ -17,7 +17,7 @@
 
 struct server {
 	uv_loop_t loop;
-	uv_async_t news; /* from any thread: look round */
+	uv_async_t news;  /* from any thread: look round */
 	uv_timer_t tick;  /* runs while somebody is ending */
 	uv_timer_t looks; /* ... while somebody is there */
 	uv_signal_t sigterm, sigint;
