@@ -150,6 +150,20 @@ def memory_kib(pid):
         return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M).group(1))
 
 
+def stacks(pid):
+    """Where the threads of a process are, if there is a debugger that tells."""
+    if not shutil.which("gdb"):
+        return ""
+    words = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "thread apply all backtrace 16"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        return "gdb does not end\n"
+    lines = [line for line in done.stdout.splitlines() if re.match(r"Thread|#", line)]
+    return "--- threads of %d, %s\n%s\n" % (pid, command_line(pid), "\n".join(lines))
+
+
 class Switch:
     """Breaks the software GPU while it runs (struct softgpu_switch)."""
 
@@ -344,6 +358,8 @@ class Service:
         try:
             out, err = process.communicate(timeout=timeout * SLOW)
         except subprocess.TimeoutExpired:
+            for pid in [process.pid] + self.servers():
+                print(stacks(pid), end="", flush=True)
             process.kill()
             out, err = process.communicate()
             raise AssertionError("%s not done after %d s: %s%s"
