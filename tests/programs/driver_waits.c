@@ -97,19 +97,13 @@ static void streams(void)
 
 static void stream_ends(void)
 {
+	CUstreamAttrValue value = {.priority = -1 - (int)(turn % 2)};
 	CUstream made;
 
-	CHECK(cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, -1));
+	CHECK(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+	CHECK(cuStreamSetAttribute(made, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
 	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
 	CHECK(cuStreamDestroy(made));
-}
-
-static void stream_attribute(void)
-{
-	CUstreamAttrValue value = {.priority = -1 - (int)(turn % 2)};
-
-	CHECK(cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
-	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 }
 
 static void events(void)
@@ -122,15 +116,6 @@ static void events(void)
 		CHECK(cuEventRecord(made[i], stream));
 		CHECK(cuStreamWaitEvent(NULL, made[i], 0));
 	}
-}
-
-static void shared_event(void)
-{
-	CUevent made;
-
-	CHECK(cuEventCreate(&made, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
-	CHECK(cuEventRecord(made, stream));
-	CHECK(cuEventDestroy(made));
 }
 
 static const CUDA_ARRAY3D_DESCRIPTOR shape = {
@@ -239,17 +224,13 @@ static void box_fills(void)
 static void copies(void)
 {
 	CHECK(cuMemcpyHtoDAsync(memory, pinned, 64, stream));
+	CHECK(cuMemcpyHtoDAsync(memory, pageable, 64, stream));
+	CHECK(cuMemcpyHtoDAsync(memory, pageable, 40000, stream));
 	CHECK(cuMemcpyHtoDAsync(memory, pinned, 4 * MIB, stream));
 	CHECK(cuMemcpyDtoHAsync(pinned, memory, 4 * MIB, stream));
 	CHECK(cuMemcpyDtoDAsync(memory, memory + 32 * MIB, 8, stream));
 	CHECK(cuMemcpyDtoDAsync(memory, memory + 32 * MIB, 16 * MIB, stream));
 	CHECK(cuMemcpyPeerAsync(memory, context, memory + 32 * MIB, context, MIB, stream));
-}
-
-static void pageable_copies(void)
-{
-	CHECK(cuMemcpyHtoDAsync(memory, pageable, 64, stream));
-	CHECK(cuMemcpyHtoDAsync(memory, pageable, 40000, stream));
 }
 
 static CUDA_MEMCPY3D box(CUmemorytype from, CUmemorytype to)
@@ -350,12 +331,13 @@ static void asked_before_loading(void)
 
 static void asked_after_loading(void)
 {
-	size_t bytes;
+	size_t bytes, available, total;
 	int value;
 
 	CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 80000));
 	CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&value, function, 64, 0, 0));
 	CHECK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, function, 1, 64));
+	CHECK(cuMemGetInfo(&available, &total));
 }
 
 static void loading(void)
@@ -408,16 +390,8 @@ static void variable(void)
 
 static void unloading(void)
 {
-	CUlibrary made;
-
-	CHECK(cuLibraryLoadData(&made, image, NULL, NULL, 0, NULL, NULL, 0));
-	CHECK(cuLibraryUnload(made));
-}
-
-static void unload_loaded(void)
-{
-	if (turn == 0)
-		CHECK(cuLibraryUnload(fresh));
+	CHECK(cuLibraryUnload(fresh));
+	CHECK(cuLibraryLoadData(&fresh, image, NULL, NULL, 0, NULL, NULL, 0));
 }
 
 static CUmemGenericAllocationHandle create(size_t size, CUmemAllocationHandleType shared)
@@ -485,13 +459,6 @@ static void unpinning(void)
 	CHECK(cuMemHostUnregister(pages));
 }
 
-static void memory_info(void)
-{
-	size_t available, total;
-
-	CHECK(cuMemGetInfo(&available, &total));
-}
-
 static void make_graph(void)
 {
 	const CUDA_KERNEL_NODE_PARAMS of_kernel = {.func = function,
@@ -554,27 +521,15 @@ static void green_streams(void)
 
 	CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, 0));
 	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
-}
-
-static void green_stream_ends(void)
-{
-	CUstream made;
-
-	CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, 0));
-	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
 	CHECK(cuStreamSynchronize(made));
-	CHECK(cuStreamDestroy(made));
+	if (turn % 2)
+		CHECK(cuStreamDestroy(made));
 }
 
 static void green_ends(void)
 {
 	make_green();
 	CHECK(cuGreenCtxDestroy(green));
-}
-
-static void buffer_of_printf(void)
-{
-	CHECK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, MIB << (turn % 4)));
 }
 
 static void stack(void)
@@ -599,9 +554,7 @@ static const struct thing {
 } things[] = {
 	{"streams", NULL, streams},
 	{"stream_ends", NULL, stream_ends},
-	{"stream_attribute", NULL, stream_attribute},
 	{"events", NULL, events},
-	{"shared_event", NULL, shared_event},
 	{"arrays", NULL, arrays},
 	{"array_ends", NULL, array_ends},
 	{"textures", make_arrays, textures},
@@ -610,7 +563,6 @@ static const struct thing {
 	{"fills", NULL, fills},
 	{"box_fills", NULL, box_fills},
 	{"copies", NULL, copies},
-	{"pageable_copies", NULL, pageable_copies},
 	{"box_copies", NULL, box_copies},
 	{"array_copies", make_arrays, array_copies},
 	{"launches", NULL, launches},
@@ -621,20 +573,16 @@ static const struct thing {
 	{"compiling", NULL, compiling},
 	{"linking", NULL, linking},
 	{"variable", NULL, variable},
-	{"unloading", NULL, unloading},
-	{"unload_loaded", asked_before_loading, unload_loaded},
+	{"unloading", asked_before_loading, unloading},
 	{"mappings", NULL, mappings},
 	{"mapping_ends", NULL, mapping_ends},
 	{"pinning", NULL, pinning},
 	{"unpinning", NULL, unpinning},
-	{"memory_info", NULL, memory_info},
 	{"graphs", NULL, graphs},
 	{"graph_ends", NULL, graph_ends},
 	{"green", NULL, make_green},
 	{"green_streams", make_green, green_streams},
-	{"green_stream_ends", make_green, green_stream_ends},
 	{"green_ends", NULL, green_ends},
-	{"buffer_of_printf", NULL, buffer_of_printf},
 	{"stack", NULL, stack},
 	{"words", NULL, words},
 };

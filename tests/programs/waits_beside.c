@@ -52,7 +52,8 @@ static void beside(const struct word *word)
 	for (unsigned i = 0; i < BESIDE; i++) {
 		others[i] = stream();
 		CHECK(cuStreamWaitEvent(others[i], event, 0));
-		CHECK(cuStreamWriteValue32(others[i], word->device + 8 + 4 * i, i + 1, 0));
+		CHECK(cuStreamWriteValue32(
+			others[i], word->device + 8 + 4 * (CUdeviceptr)i, i + 1, 0));
 		ends[i] = record(others[i]);
 	}
 	for (unsigned i = 0; i < BESIDE; i++) {

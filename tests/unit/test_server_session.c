@@ -419,46 +419,6 @@ static void test_memory_comes_back(void **state)
 	assert_int_equal(send_memory_alloc(1, 1, &a), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-/* The driver has no memory before so many calls: then what others had has gone. */
-static CUresult (*real_create)(CUmemGenericAllocationHandle *handle, size_t size,
-	const CUmemAllocationProp *prop, unsigned long long flags);
-static unsigned n_creates, n_refused;
-
-static CUresult create_late(CUmemGenericAllocationHandle *handle, size_t size,
-	const CUmemAllocationProp *prop, unsigned long long flags)
-{
-	if (++n_creates <= n_refused)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	device_get(0)->going = 0;
-	return real_create(handle, size, prop, flags);
-}
-
-static CUresult alloc_late(uint64_t going)
-{
-	uint64_t address;
-	CUresult result;
-
-	n_creates = 0;
-	device_get(0)->going = going;
-	cuda.cuMemCreate = create_late;
-	result = send_memory_alloc(0, 4 * MIB, &address);
-	cuda.cuMemCreate = real_create;
-	device_get(0)->going = 0;
-	return result;
-}
-
-/* Who has ended may need a while to give back what he had. */
-static void test_memory_on_its_way_is_waited_for(void **state)
-{
-	(void)state;
-	real_create = cuda.cuMemCreate;
-	n_refused = 20;
-	assert_int_equal(alloc_late(MIB), CUDA_SUCCESS);
-	assert_int_equal(n_creates, 21);
-	assert_int_equal(alloc_late(0), CUDA_ERROR_OUT_OF_MEMORY);
-	assert_in_range(n_creates, 2, 10);
-}
-
 static void test_late_errors_are_counted(void **state)
 {
 	(void)state;
@@ -703,7 +663,6 @@ int main(void)
 		QUIET(test_events),
 		QUIET(test_mark_that_fails),
 		QUIET(test_memory_comes_back),
-		QUIET(test_memory_on_its_way_is_waited_for),
 		QUIET(test_late_errors_are_counted),
 		QUIET(test_malformed),
 		QUIET(test_no_image),
