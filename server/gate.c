@@ -118,15 +118,20 @@ bool gates_begin_wait(struct session *session, struct stream *stream)
 	return true;
 }
 
-void gates_end_wait(struct session *session, struct stream *stream, CUstream real)
+/* If that fails too, the stream counts as one that stands until it is at rest. */
+static void note_passed(struct session *session, const struct stream *stream, CUstream real)
 {
 	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
-	CUresult result = cuda.cuStreamWriteValue64_v2(
-		real, passed, ++session->gates.last_serial, CU_STREAM_WRITE_VALUE_DEFAULT);
 
+	cuda.cuStreamWriteValue64_v2(
+		real, passed, session->gates.last_serial, CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+void gates_end_wait(struct session *session, struct stream *stream, CUstream real)
+{
+	session->gates.last_serial++;
+	note_passed(session, stream, real);
 	standing_placed();
-	if (result != CUDA_SUCCESS)
-		standing_forget(session, stream);
 }
 
 /*
@@ -352,15 +357,19 @@ static CUresult put_waits(struct session *session, struct stream *stream,
 	const struct memory_op *ops, uint32_t n_ops, uint32_t n_waits, CUstream real)
 {
 	bool is_new = !standing_stands(session, stream->id);
+	uint64_t serial = session->gates.last_serial + n_waits;
 	CUresult result;
 
-	if (!standing_take(session, stream, session->gates.last_serial + n_waits))
+	if (!standing_take(session, stream, serial))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	standing_place(stream, is_new);
 	result = put_all(session, stream, ops, n_ops, real);
+	/* Some may have been put, and it may have stood before. */
+	if (unlikely(result != CUDA_SUCCESS)) {
+		session->gates.last_serial = serial;
+		note_passed(session, stream, real);
+	}
 	standing_placed();
-	if (unlikely(result != CUDA_SUCCESS))
-		standing_forget(session, stream);
 	return result;
 }
 

@@ -26,6 +26,7 @@ unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
 unit_test_server_host := $(unit_test_server_session)
 unit_test_server_limit := $(unit_test_server_session)
 unit_test_server_memory := $(unit_test_server_session)
+unit_test_server_standing := $(unit_test_server_session)
 unit_test_server_alias := $(unit_test_server_session)
 unit_test_server_ipc := $(unit_test_server_session)
 unit_test_server_virtual := $(unit_test_server_session)

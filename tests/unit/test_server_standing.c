@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What counts as a stream that stands still, over a counting driver whose GPU
+ * passes no wait before it is told to.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "../../server/standing.h"
+#include "../fuzz/session_harness.h"
+#include "../fuzz/fake_cuda.h"
+#include "open_session.h"
+#include "send.h"
+
+enum {
+	WAIT = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+	A = DEVICES_MAX,
+	B,
+	C,
+};
+
+static uint64_t word;
+static struct cuda_api real;
+static CUresult result_of_writes;
+
+static CUresult put(CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags)
+{
+	(void)stream;
+	(void)n;
+	(void)ops;
+	(void)flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult write_later(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
+{
+	(void)stream;
+	(void)address;
+	(void)value;
+	(void)flags;
+	return result_of_writes;
+}
+
+static int open_still(void **state)
+{
+	if (open_session(state) < 0 || send_memory_alloc(0, 4096, &word) != CUDA_SUCCESS)
+		return -1;
+	for (uint32_t stream = A; stream <= C; stream++)
+		send_stream_create(stream, 0, CU_STREAM_NON_BLOCKING, 0);
+	real = cuda;
+	cuda.cuStreamBatchMemOp_v2 = put;
+	cuda.cuStreamWriteValue64_v2 = write_later;
+	result_of_writes = CUDA_SUCCESS;
+	return 0;
+}
+
+static int close_still(void **state)
+{
+	cuda = real;
+	return close_session(state);
+}
+
+static CUresult wait_for(uint32_t stream, uint64_t address)
+{
+	const struct memory_op op = {.operation = WAIT, .address = address, .value = 1};
+
+	send_memory_ops(stream, &op, 1);
+	harness_serve();
+	return harness_late_error();
+}
+
+static void pass(uint32_t stream)
+{
+	harness.session->page->passed[stream] = harness.session->gates.last_serial;
+}
+
+static bool stands(uint32_t stream)
+{
+	return standing_stands(harness.session, stream);
+}
+
+/* What comes behind it and fails does not end the wait. */
+static void test_failures_end_no_wait(void **state)
+{
+	(void)state;
+	assert_int_equal(wait_for(A, word), CUDA_SUCCESS);
+	assert_true(stands(A));
+	assert_int_equal(wait_for(A, word + 2), CUDA_ERROR_INVALID_VALUE);
+	assert_true(stands(A));
+	pass(A);
+	assert_false(stands(A));
+	assert_int_equal(wait_for(B, word + 2), CUDA_ERROR_INVALID_VALUE);
+	pass(B);
+	assert_false(standing_has(harness.session));
+}
+
+/* Who waits for a stream stands if that one does, and not because another does. */
+static void test_events(void **state)
+{
+	(void)state;
+	send_event_create(1, 0);
+	send_event_create(2, 0);
+	assert_int_equal(wait_for(A, word), CUDA_SUCCESS);
+	send_event_record(1, B, 1);
+	send_event_wait(C, 1);
+	harness_serve();
+	assert_false(stands(C));
+	send_event_record(2, A, 1);
+	send_event_wait(C, 2);
+	harness_serve();
+	assert_true(stands(C));
+	pass(A);
+	assert_true(stands(C));
+	pass(C);
+	assert_false(standing_has(harness.session));
+}
+
+/* Where the GPU could not be asked to say that it has passed: until it has nothing left. */
+static void test_no_word_of_it(void **state)
+{
+	(void)state;
+	send_event_create(1, 0);
+	assert_int_equal(wait_for(A, word), CUDA_SUCCESS);
+	send_event_record(1, A, 1);
+	result_of_writes = CUDA_ERROR_OUT_OF_MEMORY;
+	fake_switches.is_busy = true;
+	send_event_wait(C, 1);
+	harness_serve();
+	streams_poll(harness.session);
+	pass(A);
+	assert_true(stands(C));
+	fake_switches.is_busy = false;
+	streams_poll(harness.session);
+	assert_false(standing_has(harness.session));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_failures_end_no_wait, open_still, close_still),
+		cmocka_unit_test_setup_teardown(test_events, open_still, close_still),
+		cmocka_unit_test_setup_teardown(test_no_word_of_it, open_still, close_still),
+	};
+
+	return cmocka_run_group_tests_name("server standing", tests, NULL, NULL);
+}
