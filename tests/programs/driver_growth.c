@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 
 #define MIB ((size_t)1 << 20)
+#define LONG_GRAPH 400
 
 static const char ptx[] = IMAGE_OF_NOTHING;
 static const char unlinkable[] = ".version 7.0\n"
@@ -35,6 +36,7 @@ static CUdevice device;
 static CUcontext context;
 static CUstream stream;
 static CUfunction function;
+static CUdeviceptr memory;
 static void *pages;
 
 static long host_kib(void)
@@ -121,10 +123,10 @@ static void fail_to_link(void)
 
 static void allocate(void)
 {
-	CUdeviceptr memory;
+	CUdeviceptr block;
 
-	CHECK(cuMemAlloc(&memory, 4 * MIB));
-	CHECK(cuMemFree(memory));
+	CHECK(cuMemAlloc(&block, 4 * MIB));
+	CHECK(cuMemFree(block));
 }
 
 static void map_memory(void)
@@ -150,26 +152,75 @@ static void pin(void)
 	CHECK(cuMemHostUnregister(pages));
 }
 
-static void make_graph(void)
+static CUDA_KERNEL_NODE_PARAMS of_kernel(void)
 {
-	CUDA_KERNEL_NODE_PARAMS params = {.func = function,
+	return (CUDA_KERNEL_NODE_PARAMS){.func = function,
 		.gridDimX = 1,
 		.gridDimY = 1,
 		.gridDimZ = 1,
 		.blockDimX = 1,
 		.blockDimY = 1,
 		.blockDimZ = 1};
-	CUgraphNode node;
-	CUgraph graph;
+}
+
+static void run_graph(CUgraph graph)
+{
 	CUgraphExec exec;
 
-	CHECK(cuGraphCreate(&graph, 0));
-	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
 	CHECK(cuGraphInstantiate(&exec, graph, 0));
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuGraphExecDestroy(exec));
 	CHECK(cuGraphDestroy(graph));
+}
+
+static void make_graph(void)
+{
+	CUDA_KERNEL_NODE_PARAMS params = of_kernel();
+	CUgraphNode node;
+	CUgraph graph;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+	run_graph(graph);
+}
+
+static void make_long_graph(void)
+{
+	CUDA_KERNEL_NODE_PARAMS params = of_kernel();
+	CUgraphNode node;
+	CUgraph graph;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	for (unsigned i = 0; i < LONG_GRAPH; i++)
+		CHECK(cuGraphAddKernelNode(&node, graph, &node, i > 0, &params));
+	run_graph(graph);
+}
+
+/* Copies of both directions and a fill, on branches. */
+static void make_wide_graph(void)
+{
+	CUDA_KERNEL_NODE_PARAMS params = of_kernel();
+	CUDA_MEMSET_NODE_PARAMS fill = {.dst = memory, .elementSize = 1, .width = 64, .height = 1};
+	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = pages,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = memory + MIB,
+		.WidthInBytes = 20000,
+		.Height = 1,
+		.Depth = 1};
+	CUgraphNode first, nodes[3], last;
+	CUgraph graph;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddKernelNode(&first, graph, NULL, 0, &params));
+	CHECK(cuGraphAddMemsetNode(&nodes[0], graph, &first, 1, &fill, context));
+	CHECK(cuGraphAddMemcpyNode(&nodes[1], graph, &first, 1, &copy, context));
+	copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+	copy.srcDevice = memory + 2 * MIB;
+	CHECK(cuGraphAddMemcpyNode(&nodes[2], graph, &first, 1, &copy, context));
+	CHECK(cuGraphAddKernelNode(&last, graph, nodes, 3, &params));
+	run_graph(graph);
 }
 
 static void make_array(void)
@@ -211,6 +262,8 @@ static const struct {
 	{"mapping", map_memory},
 	{"pinned", pin},
 	{"graph", make_graph},
+	{"long_graph", make_long_graph},
+	{"wide_graph", make_wide_graph},
 	{"array", make_array},
 	{"green", make_green},
 };
@@ -228,6 +281,7 @@ static void setup(void)
 	CHECK(cuModuleGetFunction(&function, module, "nothing"));
 	pages = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	MUST(pages != MAP_FAILED);
+	CHECK(cuMemAlloc(&memory, 4 * MIB));
 	memset(pages, 1, 16 * MIB);
 }
 
