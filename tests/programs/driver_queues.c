@@ -8,7 +8,7 @@
  *
  *   driver_queues [ROUNDS]
  *
- * Prints `busy=N standing=M behind=K of ROUNDS' for some numbers of streams.
+ * Prints `KIND busy=N standing=M behind=K of ROUNDS' for some numbers of streams.
  *
  * Runs: for a test of its own
  */
@@ -23,6 +23,8 @@ enum {
 	BUSY_MAX = 96,
 	STANDING_MAX = 8,
 	LOOKERS = 16,
+	N_KINDS = 3,
+	COPY_BYTES = 1 << 20,
 	LONG_US = 300000, /* for what takes some microseconds, or a millisecond beside others */
 	LOOK_US = 1000,
 	SPIN = 400000, /* a fifth of a millisecond */
@@ -48,6 +50,7 @@ static const char image[] = ".version 7.0\n"
 static CUfunction spin;
 static CUdeviceptr memory;
 static CUstream standing[STANDING_MAX], busy[BUSY_MAX], lookers[LOOKERS];
+static void *pinned;
 static volatile uint32_t *word;
 
 /* What the thread that watches is told: since when a round has not come back. */
@@ -90,12 +93,33 @@ static void launch(CUstream on)
 }
 
 /* So as the server does: a copy of some bytes first, then what goes where the stream was last. */
-static void look(CUstream on)
+static void put_small(CUstream on)
 {
-	is_waiting = 1;
 	CHECK(cuMemcpyDtoDAsync(memory, memory + 64, 8, on));
 	CHECK(cuMemsetD32Async(memory + 128, 7, 16, on));
 	CHECK(cuStreamWriteValue32(on, memory + 256, 1, 0));
+}
+
+static void put_copies(CUstream on)
+{
+	CHECK(cuMemcpyHtoDAsync(memory, pinned, COPY_BYTES, on));
+	CHECK(cuMemcpyDtoHAsync(pinned, memory, COPY_BYTES, on));
+}
+
+static void put_kernel(CUstream on)
+{
+	launch(on);
+}
+
+static const struct kind {
+	const char *name;
+	void (*put)(CUstream on);
+} kinds[] = {{"small", put_small}, {"copies", put_copies}, {"kernel", put_kernel}};
+
+static void look(const struct kind *kind, CUstream on)
+{
+	is_waiting = 1;
+	kind->put(on);
 	CHECK(cuStreamSynchronize(on));
 	is_waiting = 0;
 	round_now++;
@@ -111,7 +135,7 @@ static void close_gates(unsigned n)
 	}
 }
 
-static void try_it(unsigned n_busy, unsigned n_standing, unsigned rounds)
+static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_standing, unsigned rounds)
 {
 	n_behind = 0;
 	for (unsigned round = 0; round < rounds; round++) {
@@ -122,11 +146,12 @@ static void try_it(unsigned n_busy, unsigned n_standing, unsigned rounds)
 		}
 		for (unsigned i = 0; i < n_busy; i++)
 			launch(busy[i]);
-		look(lookers[round % LOOKERS]);
+		look(kind, lookers[round % LOOKERS]);
 	}
 	*word = 1;
 	CHECK(cuCtxSynchronize());
-	printf("busy=%u standing=%u behind=%u of %u\n", n_busy, n_standing, n_behind, rounds);
+	printf("%s busy=%u standing=%u behind=%u of %u\n", kind->name, n_busy, n_standing, n_behind,
+		rounds);
 	fflush(stdout);
 }
 
@@ -142,7 +167,8 @@ static void setup(void)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuModuleLoadData(&module, image));
 	CHECK(cuModuleGetFunction(&spin, module, "spin"));
-	CHECK(cuMemAlloc(&memory, 4096));
+	CHECK(cuMemAlloc(&memory, COPY_BYTES));
+	CHECK(cuMemHostAlloc(&pinned, COPY_BYTES, 0));
 	CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
 	*word = 1;
 	for (unsigned i = 0; i < STANDING_MAX; i++)
@@ -153,22 +179,23 @@ static void setup(void)
 	}
 	for (unsigned i = 0; i < LOOKERS; i++) {
 		lookers[i] = stream();
-		look(lookers[i]);
+		look(&kinds[i % N_KINDS], lookers[i]);
 	}
 	CHECK(cuCtxSynchronize());
 }
 
 int main(int argc, char **argv)
 {
-	static const unsigned n_busy[] = {0, 8, 24, 32, 48, 96};
-	unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 500;
+	static const unsigned n_busy[] = {0, 24, 32, 96};
+	unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 300;
 	pthread_t thread;
 
 	setup();
 	MUST(pthread_create(&thread, NULL, watch, NULL) == 0);
-	for (unsigned i = 0; i < sizeof(n_busy) / sizeof(n_busy[0]); i++)
-		for (unsigned n = 1; n <= STANDING_MAX; n *= 2)
-			try_it(n_busy[i], n, rounds);
+	for (unsigned k = 0; k < N_KINDS; k++)
+		for (unsigned i = 0; i < sizeof(n_busy) / sizeof(n_busy[0]); i++)
+			for (unsigned n = 1; n <= STANDING_MAX; n *= 2)
+				try_it(&kinds[k], n_busy[i], n, rounds);
 	printf(NAME ": ok\n");
 	return 0;
 }
