@@ -3,8 +3,9 @@
 /*
  * Whether work of one stream comes to lie in the queue of another that waits for
  * a word of the host's, while all queues of the GPU have work: the driver gives a
- * stream at rest a queue with its next kernel or copy, and has 32 of them. What
- * lies behind the wait ends only when the word is written.
+ * stream at rest a queue with its next kernel or copy, of which there are few. What
+ * lies behind the wait ends only when the word is written. A process has 8 of them;
+ * 32 with CUDA_DEVICE_MAX_CONNECTIONS=32, as the server.
  *
  *   driver_queues [ROUNDS]
  *
