@@ -206,6 +206,7 @@ static void unpin(struct session *session, const struct alias *alias, uint64_t e
 /* Its pages are not pinned any more. */
 static void alias_free(struct session *session, struct alias *alias)
 {
+	gates_forget_passed(session);
 	if (!reserve(alias->start, alias->span, MAP_FIXED))
 		munmap((void *)(uintptr_t)alias->start, alias->span);
 	set_slots(alias, NULL);

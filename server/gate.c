@@ -11,6 +11,7 @@
  */
 
 #include "graph.h"
+#include "host.h"
 #include "session.h"
 #include "spare.h"
 #include "standing.h"
@@ -32,7 +33,11 @@ void gates_note_closed(struct session *session)
 void gates_are_passed(struct session *session)
 {
 	session->gates.may_be_closed = false;
+	if (session->gates.n == 0)
+		return;
+	pthread_mutex_lock(&session->gates_lock);
 	session->gates.n = 0;
+	pthread_mutex_unlock(&session->gates_lock);
 }
 
 static CUresult done_pin(struct session *session)
@@ -197,16 +202,17 @@ static bool gate_is_passed(const struct session *session, const struct gate *gat
 	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= gate->serial;
 }
 
-/* Forgets those that were passed. */
-static void prune(struct session *session)
+void gates_forget_passed(struct session *session)
 {
 	struct gates *gates = &session->gates;
 	uint32_t n = 0;
 
+	pthread_mutex_lock(&session->gates_lock);
 	for (uint32_t i = 0; i < gates->n; i++)
 		if (!gate_is_passed(session, &gates->list[i]))
 			gates->list[n++] = gates->list[i];
 	gates->n = n;
+	pthread_mutex_unlock(&session->gates_lock);
 }
 
 /* Room for `n' more. */
@@ -218,19 +224,21 @@ static CUresult make_room(struct session *session, uint32_t n)
 
 	if (likely(gates->n + n <= gates->n_max))
 		return CUDA_SUCCESS;
-	prune(session);
+	gates_forget_passed(session);
 	/* Half of it free, or the next look comes too soon. */
 	if (2 * (gates->n + n) <= gates->n_max)
 		return CUDA_SUCCESS;
 	n_max = 2 * (gates->n + n);
 	if (n_max > GATES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&session->gates_lock);
 	grown = reallocarray(gates->list, n_max, sizeof(*grown));
-	if (!grown)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	gates->list = grown;
-	gates->n_max = n_max;
-	return CUDA_SUCCESS;
+	if (grown) {
+		gates->list = grown;
+		gates->n_max = n_max;
+	}
+	pthread_mutex_unlock(&session->gates_lock);
+	return grown ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult convert_barrier(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
@@ -299,11 +307,20 @@ CUresult memory_op_convert(
 	return is_wait ? convert_wait(op, size == 8, ret_param) : convert_write(op, ret_param);
 }
 
+/* In the host space a thread of ours comes to no harm, whatever the client does (shield.h). */
+static void *find_here(const struct session *session, uint64_t address, uint64_t size)
+{
+	return host_has(session, address, size) || alias_has(session, address, size)
+		       ? (void *)(uintptr_t)address
+		       : NULL;
+}
+
 static struct gate gate_of(
 	struct session *session, struct stream *stream, const struct memory_op *op)
 {
 	struct gate gate = {
 		.serial = session->gates.last_serial + 1,
+		.here = find_here(session, op->address, memory_op_size(op)),
 		.address = op->address,
 		.place = stream->place,
 		.stream = stream->id,
@@ -324,6 +341,7 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	uint32_t n_params = 0, n_before = gates->n;
 	CUresult result = CUDA_SUCCESS;
 
+	pthread_mutex_lock(&session->gates_lock);
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
 		result = memory_op_convert(session, &ops[i], &params[n_params++]);
 		if (result != CUDA_SUCCESS || !memory_op_is_wait(&ops[i]))
@@ -333,6 +351,7 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	}
 	if (result != CUDA_SUCCESS)
 		gates->n = n_before;
+	pthread_mutex_unlock(&session->gates_lock);
 	*ret_n_params = n_params;
 	return result;
 }
@@ -416,17 +435,14 @@ static void open_one(struct session *session, const struct gate *gate)
 		cuda.cuStreamWriteValue32_v2(key, gate->address, (uint32_t)gate->value, 0);
 }
 
-/* The GPU closes it behind each call. */
-static void open_graph_calls(struct session *session)
+/* The GPU closes its gate behind each call. */
+static void count_graph_calls(struct session *session)
 {
-	struct ring_control *control = session->ring;
-
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++) {
 		const uint64_t *asked = &session->page->graph_asked[i];
 
 		session->gates.n_opened +=
 			shm_load64((const __shm uint64_t *)(uintptr_t)asked) != 0;
-		shm_store64((__shm uint64_t *)(uintptr_t)&control->graph_done[i], WIRE_TICKET_MAX);
 	}
 }
 
@@ -447,33 +463,59 @@ static void open_graph_words(struct session *session)
 	}
 }
 
-/*
- * Of gates in a row on one word each needs a time of its own: the oldest of
- * each stream. A client that still lives must not take it for what it waited for.
- */
-void gates_open(struct session *session)
+/* Of gates in a row on one word each needs a time of its own: the oldest of each stream. */
+static void open_oldest(
+	struct session *session, void (*open)(struct session *session, const struct gate *gate))
 {
-	struct ring_control *control = session->ring;
 	struct gates *gates = &session->gates;
 	uint8_t seen[STREAMS_MAX / 8] = {0};
-	uint32_t n_before;
 
-	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
-	for (uint32_t i = 0; i < STREAMS_MAX; i++)
-		shm_store64((__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
-	open_graph_calls(session);
-	open_graph_words(session);
-	n_before = gates->n;
-	prune(session);
-	gates->n_opened += n_before - gates->n;
 	for (uint32_t i = 0; i < gates->n; i++) {
 		const struct gate *gate = &gates->list[i];
 		uint8_t bit = (uint8_t)(1u << gate->stream % 8);
 
+		if (gate_is_passed(session, gate))
+			continue;
 		if (!(seen[gate->stream / 8] & bit))
-			open_one(session, gate);
+			open(session, gate);
 		seen[gate->stream / 8] |= bit;
 	}
+}
+
+static void open_here(struct session *session, const struct gate *gate)
+{
+	(void)session;
+	if (gate->here && gate->is_64)
+		shm_store64((__shm uint64_t *)gate->here, gate->value);
+	else if (gate->here)
+		shm_store32((__shm uint32_t *)gate->here, (uint32_t)gate->value);
+}
+
+/* A client that still lives must not take it for what it waited for. */
+void gates_open_here(struct session *session)
+{
+	struct ring_control *control = session->ring;
+
+	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
+	for (uint32_t i = 0; i < STREAMS_MAX; i++)
+		shm_store64((__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
+	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
+		shm_store64((__shm uint64_t *)(uintptr_t)&control->graph_done[i], WIRE_TICKET_MAX);
+	pthread_mutex_lock(&session->gates_lock);
+	open_oldest(session, open_here);
+	pthread_mutex_unlock(&session->gates_lock);
+}
+
+void gates_open(struct session *session)
+{
+	uint32_t n_before = session->gates.n;
+
+	count_graph_calls(session);
+	gates_open_here(session);
+	open_graph_words(session);
+	gates_forget_passed(session);
+	session->gates.n_opened += n_before - session->gates.n;
+	open_oldest(session, open_one);
 }
 
 void gates_fini(struct session *session, bool is_lost)
@@ -494,6 +536,8 @@ void gates_fini(struct session *session, bool is_lost)
 	}
 	if (gates->done && !is_lost)
 		standing_unpin(session, control->done);
+	pthread_mutex_lock(&session->gates_lock);
 	free(gates->list);
 	*gates = (struct gates){0};
+	pthread_mutex_unlock(&session->gates_lock);
 }

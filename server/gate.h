@@ -7,7 +7,7 @@
  * device memory in a stream memory operation, for one of the ring's that says
  * that a host function of a graph has returned, or of a stream that could not be
  * held (hold.h). Either may come never; so what is waited for is remembered, and
- * opened when the session ends. The session's worker only.
+ * opened when the session ends. The session's worker only, but for one.
  */
 
 #include "bounds.h"
@@ -24,6 +24,7 @@ struct stream;
 struct gate {
 	uint64_t serial; /* page->passed of its stream comes to this behind it */
 	uint64_t address, value;
+	void *here;          /* where we have it; NULL: not host memory */
 	struct place *place; /* not owned */
 	uint32_t stream;
 	bool is_64;
@@ -31,8 +32,10 @@ struct gate {
 
 /* Zero-initialised is none. */
 struct gates {
+	/* Changed by the worker, under session::gates_lock. */
 	struct gate *list; /* oldest first */
 	uint32_t n, n_max;
+
 	uint64_t last_serial;
 	uint64_t n_opened;          /* gates that were passed while we opened */
 	bool may_be_closed;         /* a stream may stand still, or be held */
@@ -42,6 +45,15 @@ struct gates {
 
 /* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
 void gates_open(struct session *session);
+
+/*
+ * Any thread: the same without the driver, as far as that goes, which is words of host memory.
+ * Somebody may have the driver's lock and wait for just these gates, and the worker for him.
+ */
+void gates_open_here(struct session *session);
+
+/* Before host memory goes that they may have been in. */
+void gates_forget_passed(struct session *session);
 
 /*
  * Around a graph with waits, or a wait for a stream that may stand still: as of

@@ -195,6 +195,7 @@ CUresult do_host_region_end(struct session *session, uint64_t address)
 	while (*link != region)
 		link = &(*link)->next;
 	*link = region->next;
+	gates_forget_passed(session);
 	region_free(region, false);
 	return CUDA_SUCCESS;
 }

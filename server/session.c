@@ -60,6 +60,7 @@ int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WEL
 	if (!session)
 		return -ENOMEM;
 	session->id = id;
+	pthread_mutex_init(&session->gates_lock, NULL);
 	frame_reader_init(&session->images);
 	waiters_init(&session->waiters);
 	r = make_memories(session, fds);
@@ -89,6 +90,7 @@ void session_free(struct session *session)
 	unmap(session->ring, RING_BYTES);
 	unmap(session->staging, STAGING_SIZE);
 	unmap(session->page, PAGE_BYTES);
+	pthread_mutex_destroy(&session->gates_lock);
 	free(session);
 }
 
@@ -100,6 +102,7 @@ int session_start(struct session *session)
 void session_end(struct session *session)
 {
 	atomic_store(&session->is_ending, true);
+	gates_open_here(session);
 	ring_interrupt(&session->receiver);
 }
 

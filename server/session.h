@@ -47,6 +47,7 @@ struct session {
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
 	struct stall stall;           /* what the worker is at */
+	pthread_mutex_t gates_lock;   /* see gate.h; before no other */
 
 	/* The worker's. */
 	pthread_t thread;

@@ -108,10 +108,12 @@ void harness_close(void)
 		nap();
 		must(i < PATIENCE_MS * 10, "the worker does not end");
 	}
-	if (has_worker)
+	if (has_worker) {
 		pthread_join(session->thread, NULL);
-	else
+	} else {
+		session_end(session);
 		session_clean_up(session);
+	}
 	close(session->connection);
 	close(harness.client);
 	session_free(session);

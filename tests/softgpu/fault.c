@@ -7,6 +7,7 @@
  * current numbers: it is changed where the number changes.
  */
 
+#include "context.h"
 #include "driver.h"
 
 #include <fcntl.h>
@@ -130,6 +131,8 @@ static CUresult live_next(const char *name)
 	case SOFTGPU_SWITCH_STALL:
 		stall(live->arg);
 		return CUDA_SUCCESS;
+	case SOFTGPU_SWITCH_WAIT:
+		return driver.contexts ? device_wait(driver.contexts->device) : CUDA_SUCCESS;
 	default:
 		return (CUresult)live->arg;
 	}

@@ -54,7 +54,8 @@ struct softgpu_switch {
 enum softgpu_switch_what {
 	SOFTGPU_SWITCH_RESULT,
 	SOFTGPU_SWITCH_KILL,
-	SOFTGPU_SWITCH_STALL
+	SOFTGPU_SWITCH_STALL,
+	SOFTGPU_SWITCH_WAIT /* for all that is on the GPU, while nobody else can call the driver */
 };
 
 /* Live objects, by kind. All but the last two are zero again when a program has cleaned up. */

@@ -168,7 +168,7 @@ class Switch:
     """Breaks the software GPU while it runs (struct softgpu_switch)."""
 
     SHAPE = struct.Struct("=QQII64s")
-    RESULT, KILL, STALL = range(3)
+    RESULT, KILL, STALL, WAIT = range(4)
 
     def __init__(self, path):
         self.path = path

@@ -135,6 +135,27 @@ def test_waits_for_what_stands_not():
             equal(service.finish(process, 20)[:2], (0, "waits_beside: ok\n"))
 
 
+def test_killed_beside_a_call_that_waits():
+    """Where some call of the driver waits for a stream that stands still, with the driver's lock held:
+    killing its client is enough."""
+    with mps.Service() as service:
+        running = service.popen("process1", "--seconds", "3")
+        server = service.server()
+        time.sleep(1)
+        waiting = service.popen("waits_beside", os.path.join(service.folder, "never"))
+        equal(waiting.stdout.readline(), "waits_beside: waiting\n")
+        service.run_ok("memory_ops", timeout=20)
+        service.switch.set(1, mps.Switch.WAIT)
+        wait_for("the call", service.switch.name)
+        late = service.popen("memory_ops")
+        time.sleep(2)
+        equal((running.poll(), late.poll()), (None, None), "%s did not wait" % service.switch.name())
+        end(waiting)
+        for process in (running, late):
+            equal(service.finish(process, 6)[0], 0)
+        equal(service.servers(), [server], "the server was replaced")
+
+
 def test_calls_that_wait_for_everything():
     """Beside a stream that stands still the driver is not asked for them, or nobody could call it."""
     with mps.Service() as service:

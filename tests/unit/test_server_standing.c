@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "../../server/standing.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
@@ -139,12 +141,53 @@ static void test_no_word_of_it(void **state)
 	assert_false(standing_has(harness.session));
 }
 
+static const volatile uint32_t *pinned;
+static CUresult (*real_query)(CUstream stream);
+static bool was_open;
+
+static CUresult query(CUstream stream)
+{
+	was_open = was_open || *pinned == 1;
+	assert_true(was_open || !atomic_load(&harness.session->is_ending));
+	return real_query(stream);
+}
+
+/* Who has the driver's lock may be waiting for it: before the driver is asked for anything. */
+static void test_host_words_are_opened_first(void **state)
+{
+	uint64_t region, size, address, start, span;
+	uint32_t is_pinned;
+
+	(void)state;
+	assert_int_equal(send_host_region(1, 0, &region, &size), CUDA_SUCCESS);
+	assert_int_equal(send_host_alloc(4096, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
+	memset((void *)(uintptr_t)start, 0, span);
+	assert_int_equal(send_host_pin(0, address), CUDA_SUCCESS);
+	pinned = (const volatile uint32_t *)(uintptr_t)address;
+	assert_int_equal(wait_for(A, address), CUDA_SUCCESS);
+	assert_int_equal(*pinned, 0);
+	was_open = false;
+	real_query = cuda.cuStreamQuery;
+	real.cuStreamQuery = query;
+}
+
+/* After which the session has ended. */
+static int close_opened(void **state)
+{
+	int r = close_still(state);
+
+	cuda.cuStreamQuery = real_query;
+	return r < 0 || !was_open ? -1 : 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_failures_end_no_wait, open_still, close_still),
 		cmocka_unit_test_setup_teardown(test_events, open_still, close_still),
 		cmocka_unit_test_setup_teardown(test_no_word_of_it, open_still, close_still),
+		cmocka_unit_test_setup_teardown(
+			test_host_words_are_opened_first, open_still, close_opened),
 	};
 
 	return cmocka_run_group_tests_name("server standing", tests, NULL, NULL);
