@@ -12,12 +12,11 @@
 
 #include "graph.h"
 #include "host.h"
+#include "memory_op.h"
 #include "session.h"
 #include "spare.h"
 #include "standing.h"
 #include "wire.h"
-
-#define WAIT_KIND 3u /* of the flags of a wait: GEQ, EQ, AND, NOR */
 
 static CUdeviceptr page_word(const struct session *session, size_t offset, uint32_t stream)
 {
@@ -174,27 +173,6 @@ CUresult gates_wait_for_call(struct session *session, struct stream *stream, uin
 	return result;
 }
 
-/* Whether a wait of this kind ends in any case: `ret_value' is what ends it. */
-static bool find_key(const struct memory_op *op, bool is_64, uint64_t *ret_value)
-{
-	uint64_t all = is_64 ? UINT64_MAX : UINT32_MAX;
-
-	switch (op->flags) {
-	case CU_STREAM_WAIT_VALUE_GEQ:
-	case CU_STREAM_WAIT_VALUE_EQ:
-		*ret_value = op->value;
-		return true;
-	case CU_STREAM_WAIT_VALUE_AND:
-		*ret_value = op->value;
-		return op->value != 0;
-	case CU_STREAM_WAIT_VALUE_NOR:
-		*ret_value = 0;
-		return op->value != all;
-	default:
-		return false;
-	}
-}
-
 static bool gate_is_passed(const struct session *session, const struct gate *gate)
 {
 	const uint64_t *passed = &session->page->passed[gate->stream];
@@ -241,72 +219,6 @@ static CUresult make_room(struct session *session, uint32_t n)
 	return grown ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult convert_barrier(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
-{
-	if (op->flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU || op->address || op->value)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_param = (CUstreamBatchMemOpParams){
-		.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER, .flags = op->flags}};
-	return CUDA_SUCCESS;
-}
-
-static CUresult convert_wait(
-	const struct memory_op *op, bool is_64, CUstreamBatchMemOpParams *ret_param)
-{
-	uint64_t key;
-
-	if (!find_key(op, is_64, &key))
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_param = (CUstreamBatchMemOpParams){
-		.waitValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
-	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
-	return CUDA_SUCCESS;
-}
-
-static CUresult convert_write(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
-{
-	if (op->flags != CU_STREAM_WRITE_VALUE_DEFAULT)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_param = (CUstreamBatchMemOpParams){
-		.writeValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
-	ret_param->operation = (CUstreamBatchMemOpType)op->operation;
-	return CUDA_SUCCESS;
-}
-
-bool memory_op_is_wait(const struct memory_op *op)
-{
-	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
-	       op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
-}
-
-static bool is_64(const struct memory_op *op)
-{
-	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
-	       op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-}
-
-uint32_t memory_op_size(const struct memory_op *op)
-{
-	return op->operation == CU_STREAM_MEM_OP_BARRIER ? 0 : is_64(op) ? 8 : 4;
-}
-
-CUresult memory_op_convert(
-	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
-{
-	uint32_t size = memory_op_size(op);
-	bool is_wait = memory_op_is_wait(op);
-
-	if (op->operation == CU_STREAM_MEM_OP_BARRIER)
-		return convert_barrier(op, ret_param);
-	if (!is_wait && op->operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
-		op->operation != CU_STREAM_MEM_OP_WRITE_VALUE_64)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (op->address % size != 0 || (size == 4 && op->value > UINT32_MAX) ||
-		!memory_check(session, op->address, size))
-		return CUDA_ERROR_INVALID_VALUE;
-	return is_wait ? convert_wait(op, size == 8, ret_param) : convert_write(op, ret_param);
-}
-
 /* In the host space a thread of ours comes to no harm, whatever the client does (shield.h). */
 static void *find_here(const struct session *session, uint64_t address, uint64_t size)
 {
@@ -324,10 +236,10 @@ static struct gate gate_of(
 		.address = op->address,
 		.place = stream->place,
 		.stream = stream->id,
-		.is_64 = is_64(op),
+		.is_64 = memory_op_is_64(op),
 	};
 
-	find_key(op, gate.is_64, &gate.value);
+	memory_op_key(op, &gate.value);
 	return gate;
 }
 
@@ -456,9 +368,10 @@ static void open_graph_words(struct session *session)
 		if (!graph_next_wait(session, graph, &op))
 			continue;
 		session->gates.n_opened++;
-		gate = (struct gate){
-			.address = op.address, .place = graph->place, .is_64 = is_64(&op)};
-		find_key(&op, gate.is_64, &gate.value);
+		gate = (struct gate){.address = op.address,
+			.place = graph->place,
+			.is_64 = memory_op_is_64(&op)};
+		memory_op_key(&op, &gate.value);
 		open_one(session, &gate);
 	}
 }

@@ -13,7 +13,6 @@
 #include "bounds.h"
 #include "driver.h"
 
-struct memory_op;
 struct place;
 struct session;
 struct stream;
@@ -67,13 +66,6 @@ CUresult gates_wait_for_call(struct session *session, struct stream *stream, uin
 
 /* A stream may stand still from now on until the client does something. */
 void gates_note_closed(struct session *session);
-
-bool memory_op_is_wait(const struct memory_op *op);
-uint32_t memory_op_size(const struct memory_op *op); /* bytes of its word; 0: it has none */
-
-/* Checks a stream memory operation and puts it as the driver has it. */
-CUresult memory_op_convert(
-	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param);
 
 /* What a host node of a graph does on the GPU; `call' is the number of its words. */
 #define GATES_CALL_OPS 4

@@ -11,6 +11,7 @@
 #include "event.h"
 #include "graph.h"
 #include "graph_end.h"
+#include "memory_op.h"
 #include "session.h"
 #include "wire.h"
 

@@ -19,6 +19,7 @@
 #include "kernel.h"
 #include "launch.h"
 #include "library.h"
+#include "memory_op.h"
 #include "session.h"
 #include "wire.h"
 

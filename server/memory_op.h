@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MEMORY_OP_H
+#define MEMORY_OP_H
+
+/*
+ * Stream memory operations: writes of a word, waits for one, barriers. A client
+ * may mean any memory, and a wait that never ends. The session's worker only.
+ */
+
+#include "driver.h"
+
+struct memory_op;
+struct session;
+
+bool memory_op_is_wait(const struct memory_op *op);
+bool memory_op_is_64(const struct memory_op *op);
+uint32_t memory_op_size(const struct memory_op *op); /* bytes of its word; 0: it has none */
+
+/* What ends a wait. False: nothing does. */
+bool memory_op_key(const struct memory_op *op, uint64_t *ret_value);
+
+/* Checks it and puts it as the driver has it. */
+CUresult memory_op_convert(
+	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param);
+
+#endif
