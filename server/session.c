@@ -108,7 +108,10 @@ void session_end(struct session *session)
 
 void session_set_fault(struct session *session, CUresult fault)
 {
-	shm_store32((__shm uint32_t *)(uintptr_t)&session->page->fault, (uint32_t)fault);
+	uint32_t none = CUDA_SUCCESS;
+
+	__atomic_compare_exchange_n(&session->page->fault, &none, (uint32_t)fault, false,
+		__ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void session_tell_busy(struct session *session, bool is_busy)

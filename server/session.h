@@ -105,7 +105,7 @@ int session_start(struct session *session);
 /* Loop: the client has gone, or has to. Until is_done, call it again now and then. */
 void session_end(struct session *session);
 
-/* Any thread: every call of the client returns `fault' from now on. */
+/* Any thread: every call of the client returns `fault' from now on, if none was set before. */
 void session_set_fault(struct session *session, CUresult fault);
 
 /* The worker: the deferred calls must know who has work on a GPU. */
