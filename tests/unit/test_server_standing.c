@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "../../server/fault.h"
 #include "../../server/standing.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
@@ -152,13 +153,11 @@ static CUresult query(CUstream stream)
 	return real_query(stream);
 }
 
-/* Who has the driver's lock may be waiting for it: before the driver is asked for anything. */
-static void test_host_words_are_opened_first(void **state)
+static void wait_for_host_word(void)
 {
 	uint64_t region, size, address, start, span;
 	uint32_t is_pinned;
 
-	(void)state;
 	assert_int_equal(send_host_region(1, 0, &region, &size), CUDA_SUCCESS);
 	assert_int_equal(send_host_alloc(4096, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
 	memset((void *)(uintptr_t)start, 0, span);
@@ -166,6 +165,29 @@ static void test_host_words_are_opened_first(void **state)
 	pinned = (const volatile uint32_t *)(uintptr_t)address;
 	assert_int_equal(wait_for(A, address), CUDA_SUCCESS);
 	assert_int_equal(*pinned, 0);
+}
+
+/* After a fault nobody waits, and the client may look. */
+static void test_host_words_stay(void **state)
+{
+	uint64_t address;
+
+	(void)state;
+	wait_for_host_word();
+	fake_switches.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
+	send_memory_alloc(0, 100 << 20, &address);
+	assert_int_equal(harness.session->page->fault, CUDA_ERROR_ILLEGAL_ADDRESS);
+	session_end(harness.session);
+	assert_int_equal(*pinned, 0);
+	assert_int_equal(harness.session->page->fault, CUDA_ERROR_ILLEGAL_ADDRESS);
+	fault_forget();
+}
+
+/* Who has the driver's lock may be waiting for it: before the driver is asked for anything. */
+static void test_host_words_are_opened_first(void **state)
+{
+	(void)state;
+	wait_for_host_word();
 	was_open = false;
 	real_query = cuda.cuStreamQuery;
 	real.cuStreamQuery = query;
@@ -186,6 +208,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_failures_end_no_wait, open_still, close_still),
 		cmocka_unit_test_setup_teardown(test_events, open_still, close_still),
 		cmocka_unit_test_setup_teardown(test_no_word_of_it, open_still, close_still),
+		cmocka_unit_test_setup_teardown(test_host_words_stay, open_still, close_still),
 		cmocka_unit_test_setup_teardown(
 			test_host_words_are_opened_first, open_still, close_opened),
 	};
