@@ -130,7 +130,7 @@ $(BUILD)/bin/examples/%: tests/programs/%.cu $(wildcard tests/programs/*.h tests
 	$(NVCC) -o $@ $< $(call built_with,$<) $(if $(filter $<,$(MPI_ONLY)),$(MPI))
 
 # Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
-$(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/*.h)
+$(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/*.h tests/programs/parts/*)
 	@mkdir -p $(@D)
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
 		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DRIVER_THINGS_H
+#define DRIVER_THINGS_H
+
+/*
+ * What a server does with the driver, as driver_waits.c tries it: each a function
+ * that may be called TIMES times, and what it needs made before.
+ */
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../driver_program.h"
+
+#define MIB ((size_t)1 << 20)
+
+enum {
+	TIMES = 20,
+	STREAMS = 300,
+	EVENTS = 3000,
+	TEXTURES = 2000,
+	MAPPINGS = 100,
+};
+
+/* One kernel that is used at once, and one of each kind for the first time later. */
+static const char image[] = ".version 7.8\n"
+			    ".target sm_90\n"
+			    ".address_size 64\n"
+			    ".global .align 4 .u32 variable[64];\n"
+			    ".visible .entry nothing()\n"
+			    "{\n"
+			    "	ret;\n"
+			    "}\n"
+			    ".visible .entry spin(.param .u64 word)\n"
+			    "{\n"
+			    "	.reg .pred %p<2>;\n"
+			    "	.reg .b64 %d<2>;\n"
+			    "	.reg .b32 %r<2>;\n"
+			    "	ld.param.u64 %d1, [word];\n"
+			    "AGAIN:\n"
+			    "	ld.volatile.global.u32 %r1, [%d1];\n"
+			    "	setp.eq.u32 %p1, %r1, 0;\n"
+			    "	@%p1 bra AGAIN;\n"
+			    "	ret;\n"
+			    "}\n"
+			    ".visible .entry another()\n"
+			    "{\n"
+			    "	ret;\n"
+			    "}\n"
+			    ".visible .entry local(.param .u64 out)\n"
+			    "{\n"
+			    "	.local .align 16 .b8 room[65536];\n"
+			    "	.reg .b64 %d<6>;\n"
+			    "	.reg .b32 %r<3>;\n"
+			    "	ld.param.u64 %d1, [out];\n"
+			    "	mov.u64 %d2, room;\n"
+			    "	and.b64 %d3, %d1, 65535;\n"
+			    "	add.u64 %d4, %d2, %d3;\n"
+			    "	st.local.u32 [%d4], 7;\n"
+			    "	ld.local.u32 %r1, [%d2];\n"
+			    "	st.global.u32 [%d1], %r1;\n"
+			    "	ret;\n"
+			    "}\n";
+
+static CUdevice device;
+static CUcontext context;
+static CUlibrary library, fresh;
+static CUkernel kernel;
+static CUfunction function;
+static CUstream stream;
+static CUdeviceptr memory;
+static uint8_t *pinned, *pageable;
+static CUarray array, other_array;
+static CUgreenCtx green;
+static CUevent event;
+static CUgraph graph;
+static CUgraphExec exec;
+
+static unsigned turn;
+
+/* ---- what may wait */
+
+static void streams(void)
+{
+	static CUstream made[STREAMS];
+
+	if (turn == 0)
+		for (unsigned i = 0; i < STREAMS; i++) {
+			CHECK(cuStreamCreate(&made[i], CU_STREAM_NON_BLOCKING));
+			CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made[i], NULL, NULL));
+		}
+}
+
+static void stream_ends(void)
+{
+	CUstreamAttrValue value = {.priority = -1 - (int)(turn % 2)};
+	CUstream made;
+
+	CHECK(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+	CHECK(cuStreamSetAttribute(made, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
+	CHECK(cuStreamDestroy(made));
+}
+
+static void events(void)
+{
+	static CUevent made[EVENTS];
+	unsigned each = EVENTS / TIMES;
+
+	for (unsigned i = turn * each; i < (turn + 1) * each && i < EVENTS; i++) {
+		CHECK(cuEventCreate(&made[i], i % 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT));
+		CHECK(cuEventRecord(made[i], stream));
+		CHECK(cuStreamWaitEvent(NULL, made[i], 0));
+	}
+}
+
+static const CUDA_ARRAY3D_DESCRIPTOR shape = {
+	.Width = 128,
+	.Height = 64,
+	.Depth = 0,
+	.Format = CU_AD_FORMAT_FLOAT,
+	.NumChannels = 1,
+	.Flags = CUDA_ARRAY3D_SURFACE_LDST,
+};
+
+static void make_arrays(void)
+{
+	CHECK(cuArray3DCreate(&array, &shape));
+	CHECK(cuArray3DCreate(&other_array, &shape));
+}
+
+static void arrays(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR deep = shape;
+	CUmipmappedArray mipmap;
+	CUarray made;
+
+	deep.Depth = 8;
+	CHECK(cuArray3DCreate(&made, &shape));
+	CHECK(cuArray3DCreate(&made, &deep));
+	CHECK(cuMipmappedArrayCreate(&mipmap, &shape, 4));
+	CHECK(cuMipmappedArrayGetLevel(&made, mipmap, 1));
+}
+
+static void array_ends(void)
+{
+	CUarray made;
+
+	CHECK(cuArray3DCreate(&made, &shape));
+	CHECK(cuArrayDestroy(made));
+}
+
+static CUtexObject texture_of_array(void)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC sampler = {.filterMode = CU_TR_FILTER_MODE_LINEAR};
+	CUtexObject made;
+
+	resource.res.array.hArray = array;
+	CHECK(cuTexObjectCreate(&made, &resource, &sampler, NULL));
+	return made;
+}
+
+static void textures(void)
+{
+	for (unsigned i = 0; i < TEXTURES / TIMES; i++)
+		texture_of_array();
+}
+
+static void texture_ends(void)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUsurfObject surface;
+
+	CHECK(cuTexObjectDestroy(texture_of_array()));
+	resource.res.array.hArray = array;
+	CHECK(cuSurfObjectCreate(&surface, &resource));
+	CHECK(cuSurfObjectDestroy(surface));
+}
+
+static void linear_textures(void)
+{
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
+	CUDA_TEXTURE_DESC sampler = {.filterMode = CU_TR_FILTER_MODE_POINT};
+	CUtexObject made;
+
+	resource.res.linear.devPtr = memory;
+	resource.res.linear.format = CU_AD_FORMAT_FLOAT;
+	resource.res.linear.numChannels = 1;
+	resource.res.linear.sizeInBytes = MIB;
+	CHECK(cuTexObjectCreate(&made, &resource, &sampler, NULL));
+	resource.resType = CU_RESOURCE_TYPE_PITCH2D;
+	resource.res.pitch2D.devPtr = memory;
+	resource.res.pitch2D.format = CU_AD_FORMAT_FLOAT;
+	resource.res.pitch2D.numChannels = 1;
+	resource.res.pitch2D.width = 128;
+	resource.res.pitch2D.height = 64;
+	resource.res.pitch2D.pitchInBytes = 512;
+	CHECK(cuTexObjectCreate(&made, &resource, &sampler, NULL));
+}
+
+static void fills(void)
+{
+	CHECK(cuMemsetD8Async(memory, 1, 64, stream));
+	CHECK(cuMemsetD32Async(memory, 1, 16, stream));
+	CHECK(cuMemsetD8Async(memory, 1, MIB, stream));
+	CHECK(cuMemsetD16Async(memory, 2, MIB / 2, stream));
+	CHECK(cuMemsetD32Async(memory, 3, MIB / 4, stream));
+	CHECK(cuMemsetD8Async(memory + 1, 4, 8 * MIB, stream));
+}
+
+static void box_fills(void)
+{
+	CHECK(cuMemsetD2D8Async(memory, 1024, 1, 100, 100, stream));
+	CHECK(cuMemsetD2D16Async(memory, 1024, 2, 100, 100, stream));
+	CHECK(cuMemsetD2D32Async(memory, 1024, 3, 100, 100, stream));
+	CHECK(cuMemsetD2D8Async(memory, 8192, 1, 8000, 1000, stream));
+}
+
+static void copies(void)
+{
+	CHECK(cuMemcpyHtoDAsync(memory, pinned, 64, stream));
+	CHECK(cuMemcpyHtoDAsync(memory, pageable, 64, stream));
+	CHECK(cuMemcpyHtoDAsync(memory, pageable, 40000, stream));
+	CHECK(cuMemcpyHtoDAsync(memory, pinned, 4 * MIB, stream));
+	CHECK(cuMemcpyDtoHAsync(pinned, memory, 4 * MIB, stream));
+	CHECK(cuMemcpyDtoDAsync(memory, memory + 32 * MIB, 8, stream));
+	CHECK(cuMemcpyDtoDAsync(memory, memory + 32 * MIB, 16 * MIB, stream));
+	CHECK(cuMemcpyPeerAsync(memory, context, memory + 32 * MIB, context, MIB, stream));
+}
+
+static CUDA_MEMCPY3D box(CUmemorytype from, CUmemorytype to)
+{
+	return (CUDA_MEMCPY3D){
+		.srcMemoryType = from,
+		.srcHost = pinned,
+		.srcDevice = memory,
+		.srcArray = array,
+		.srcPitch = 1024,
+		.srcHeight = 64,
+		.dstMemoryType = to,
+		.dstHost = pinned + MIB,
+		.dstDevice = memory + MIB,
+		.dstArray = other_array,
+		.dstPitch = 1024,
+		.dstHeight = 64,
+		.WidthInBytes = 400,
+		.Height = 50,
+		.Depth = 1,
+	};
+}
+
+static const CUmemorytype places[] = {
+	CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_ARRAY};
+
+static void box_copies(void)
+{
+	for (unsigned from = 0; from < 2; from++)
+		for (unsigned to = 0; to < 2; to++) {
+			CUDA_MEMCPY3D copy = box(places[from], places[to]);
+
+			CHECK(cuMemcpy3DAsync(&copy, stream));
+			copy.Depth = 2;
+			copy.Height = 20;
+			CHECK(cuMemcpy3DAsync(&copy, stream));
+		}
+}
+
+static void array_copies(void)
+{
+	for (unsigned from = 0; from < 3; from++)
+		for (unsigned to = 0; to < 3; to++) {
+			CUDA_MEMCPY3D copy = box(places[from], places[to]);
+
+			if (from == 2 || to == 2)
+				CHECK(cuMemcpy3DAsync(&copy, stream));
+		}
+}
+
+static void launch_with(CUlaunchAttributeID id, CUlaunchAttributeValue value, unsigned shared)
+{
+	CUlaunchAttribute attribute = {.id = id, .value = value};
+	CUlaunchConfig config = {4, 1, 1, 32, 1, 1, shared, stream, &attribute, 1};
+
+	CHECK(cuLaunchKernelEx(&config, function, NULL, NULL));
+}
+
+static void launches(void)
+{
+	CUlaunchAttributeValue value = {.cooperative = 1};
+
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+	launch_with(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value, 0);
+	value.clusterDim.x = 2;
+	value.clusterDim.y = value.clusterDim.z = 1;
+	launch_with(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value, 0);
+	value.programmaticStreamSerializationAllowed = 1;
+	launch_with(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value, 0);
+	value.priority = -1;
+	launch_with(CU_LAUNCH_ATTRIBUTE_PRIORITY, value, 40000);
+}
+
+static void local_memory(void)
+{
+	CUfunction own;
+	CUkernel found;
+	void *params[] = {&memory};
+
+	CHECK(cuLibraryGetKernel(&found, library, "local"));
+	CHECK(cuKernelGetFunction(&own, found));
+	CHECK(cuLaunchKernel(own, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+}
+
+static void asked_before_loading(void)
+{
+	CUkernel found;
+	size_t offset, size;
+	int value = 0;
+
+	CHECK(cuLibraryGetKernel(&found, fresh, "another"));
+	for (unsigned i = 0; i < 10; i++)
+		CHECK(cuKernelGetAttribute(&value, (CUfunction_attribute)i, found, device));
+	(void)cuKernelGetParamInfo(found, 0, &offset, &size);
+	CHECK(cuKernelSetAttribute(
+		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 70000, found, device));
+}
+
+static void asked_after_loading(void)
+{
+	size_t bytes, available, total;
+	int value;
+
+	CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 80000));
+	CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&value, function, 64, 0, 0));
+	CHECK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, function, 1, 64));
+	CHECK(cuMemGetInfo(&available, &total));
+}
+
+static void loading(void)
+{
+	CUlibrary made;
+	CUkernel found;
+	CUfunction own;
+
+	CHECK(cuLibraryLoadData(&made, image, NULL, NULL, 0, NULL, NULL, 0));
+	CHECK(cuLibraryGetKernel(&found, made, "another"));
+	CHECK(cuKernelGetFunction(&own, found));
+}
+
+static void compiling(void)
+{
+	static unsigned serial;
+	char text[1024];
+	CUlibrary made;
+	CUkernel found;
+
+	snprintf(text, sizeof(text),
+		".version 7.0\n.target sm_75\n.address_size 64\n"
+		".visible .entry k()\n{\n.reg .b32 %%r<2>;\n"
+		"mov.u32 %%r1, %u;\nret;\n}\n",
+		++serial);
+	CHECK(cuLibraryLoadData(&made, text, NULL, NULL, 0, NULL, NULL, 0));
+	CHECK(cuLibraryGetKernel(&found, made, "k"));
+}
+
+static void linking(void)
+{
+	CUlinkState state;
+	void *linked;
+	size_t size;
+
+	CHECK(cuLinkCreate(0, NULL, NULL, &state));
+	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)image, sizeof(image), "p",
+		0, NULL, NULL));
+	CHECK(cuLinkComplete(state, &linked, &size));
+	CHECK(cuLinkDestroy(state));
+}
+
+static void variable(void)
+{
+	CUdeviceptr address;
+	size_t size;
+
+	CHECK(cuLibraryGetGlobal(&address, &size, fresh, "variable"));
+}
+
+static void unloading(void)
+{
+	CHECK(cuLibraryUnload(fresh));
+	CHECK(cuLibraryLoadData(&fresh, image, NULL, NULL, 0, NULL, NULL, 0));
+}
+
+static CUmemGenericAllocationHandle create(size_t size, CUmemAllocationHandleType shared)
+{
+	const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = shared,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+	CUmemGenericAllocationHandle handle;
+
+	CHECK(cuMemCreate(&handle, size, &prop, 0));
+	return handle;
+}
+
+static CUdeviceptr map(size_t size)
+{
+	const CUmemAccessDesc access = {
+		{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle handle =
+		create(size, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	CUdeviceptr address;
+	int fd;
+
+	CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+	CHECK(cuMemMap(address, size, 0, handle, 0));
+	CHECK(cuMemSetAccess(address, size, &access, 1));
+	CHECK(cuMemExportToShareableHandle(
+		&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	close(fd);
+	CHECK(cuMemRelease(handle));
+	CHECK(cuMemsetD8Async(address, 1, size, stream));
+	return address;
+}
+
+static void mappings(void)
+{
+	for (unsigned i = 0; i < MAPPINGS / TIMES; i++)
+		map(2 * MIB << (i % 3));
+}
+
+static void mapping_ends(void)
+{
+	CUdeviceptr address = map(64 * MIB);
+
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuMemUnmap(address, 64 * MIB));
+	CHECK(cuMemAddressFree(address, 64 * MIB));
+}
+
+static void pinning(void)
+{
+	static uint8_t *pages;
+
+	if (!pages)
+		pages = mmap(NULL, TIMES * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	CHECK(cuMemHostRegister(pages + turn * MIB, MIB,
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+}
+
+static void unpinning(void)
+{
+	void *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(cuMemHostRegister(pages, MIB, CU_MEMHOSTREGISTER_DEVICEMAP));
+	CHECK(cuMemHostUnregister(pages));
+}
+
+static void make_graph(void)
+{
+	const CUDA_KERNEL_NODE_PARAMS of_kernel = {.func = function,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1};
+	const CUDA_MEMSET_NODE_PARAMS of_memset = {
+		.dst = memory, .elementSize = 1, .width = 64, .height = 1};
+	const CUDA_MEMCPY3D of_copy = box(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
+	CUstreamBatchMemOpParams op = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+					       .address = memory,
+					       .value = 1}};
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS of_ops = {context, 1, &op, 0};
+	CUgraphNode node;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &of_kernel));
+	CHECK(cuGraphAddKernelNode(&node, graph, &node, 1, &of_kernel));
+	CHECK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &of_memset, context));
+	CHECK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &of_copy, context));
+	CHECK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &of_ops));
+	CHECK(cuGraphAddEventRecordNode(&node, graph, NULL, 0, event));
+}
+
+static void graphs(void)
+{
+	make_graph();
+	CHECK(cuGraphInstantiate(&exec, graph, 0));
+	CHECK(cuGraphUpload(exec, stream));
+	CHECK(cuGraphLaunch(exec, stream));
+	CHECK(cuGraphLaunch(exec, stream));
+}
+
+static void graph_ends(void)
+{
+	graphs();
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuGraphExecDestroy(exec));
+	CHECK(cuGraphDestroy(graph));
+}
+
+static void make_green(void)
+{
+	CUdevResourceDesc description;
+	CUdevResource all, part;
+	unsigned n = 1;
+
+	CHECK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+	CHECK(cuDevSmResourceSplitByCount(&part, &n, &all, NULL, 0, 16));
+	CHECK(cuDevResourceGenerateDesc(&description, &part, 1));
+	CHECK(cuGreenCtxCreate(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM));
+}
+
+static void green_streams(void)
+{
+	CUstream made;
+
+	CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, 0));
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
+	CHECK(cuStreamSynchronize(made));
+	if (turn % 2)
+		CHECK(cuStreamDestroy(made));
+}
+
+static void green_ends(void)
+{
+	make_green();
+	CHECK(cuGreenCtxDestroy(green));
+}
+
+static void stack(void)
+{
+	CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048 << (turn % 5)));
+}
+
+static void words(void)
+{
+	CUstreamBatchMemOpParams ops[2] = {
+		{.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64, .address = memory}},
+		{.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64, .address = memory}}};
+
+	CHECK(cuStreamWriteValue32(stream, memory, 0, 0));
+	CHECK(cuStreamBatchMemOp(stream, 2, ops, 0));
+}
+
+static const struct thing {
+	const char *name;
+	void (*prepare)(void);
+	void (*act)(void);
+} things[] = {
+	{"streams", NULL, streams},
+	{"stream_ends", NULL, stream_ends},
+	{"events", NULL, events},
+	{"arrays", NULL, arrays},
+	{"array_ends", NULL, array_ends},
+	{"textures", make_arrays, textures},
+	{"texture_ends", make_arrays, texture_ends},
+	{"linear_textures", NULL, linear_textures},
+	{"fills", NULL, fills},
+	{"box_fills", NULL, box_fills},
+	{"copies", NULL, copies},
+	{"box_copies", NULL, box_copies},
+	{"array_copies", make_arrays, array_copies},
+	{"launches", NULL, launches},
+	{"local_memory", NULL, local_memory},
+	{"asked_before_loading", NULL, asked_before_loading},
+	{"asked_after_loading", NULL, asked_after_loading},
+	{"loading", NULL, loading},
+	{"compiling", NULL, compiling},
+	{"linking", NULL, linking},
+	{"variable", NULL, variable},
+	{"unloading", asked_before_loading, unloading},
+	{"mappings", NULL, mappings},
+	{"mapping_ends", NULL, mapping_ends},
+	{"pinning", NULL, pinning},
+	{"unpinning", NULL, unpinning},
+	{"graphs", NULL, graphs},
+	{"graph_ends", NULL, graph_ends},
+	{"green", NULL, make_green},
+	{"green_streams", make_green, green_streams},
+	{"green_ends", NULL, green_ends},
+	{"stack", NULL, stack},
+	{"words", NULL, words},
+};
+
+#endif
