@@ -61,22 +61,28 @@ def build(path, kernels, runtime, *flags):
          "-Wl,-rpath," + os.path.dirname(library), "-lpthread", "-ldl", "-lrt"], check=True)
 
 
+def build_all(folder, *flags):
+    """The program with each runtime: pairs of that, in a word or two, and where it is."""
+    os.chmod(folder, 0o755)
+    kernels = compile_kernels(folder)
+    for number, runtime in enumerate(runtimes()):
+        path = os.path.join(folder, "program%d" % number)
+        build(path, kernels, runtime, *flags)
+        yield "%s %s" % (runtime[0], os.path.basename(runtime[2])), path
+
+
 def run_everywhere(*flags, **env):
     """Builds it with each runtime, and runs that as a client; nothing is refused."""
-    found = runtimes()
+    runtimes()
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
-        os.chmod(folder, 0o755)
-        kernels = compile_kernels(folder)
         wrong = []
-        for number, runtime in enumerate(found):
-            path, trace = (os.path.join(folder, "%s%d" % (name, number))
-                           for name in ("program", "trace"))
-            build(path, kernels, runtime, *flags)
+        for what, path in build_all(folder, *flags):
+            trace = path + ".trace"
             done = service.run(path, env=dict(env, MPS_CLIENT_TRACE=trace))
             with open(trace, encoding="utf-8") as file:
                 refused = re.findall(r"(\w+)\(.*CUDA_ERROR_NOT_SUPPORTED", file.read())
             if done != (0, "runtime: ok\n", "") or refused:
-                wrong.append((runtime[0], os.path.basename(runtime[2]), done, refused))
+                wrong.append((what, done, refused))
         equal(wrong, [])
 
 
