@@ -24,6 +24,7 @@ enum {
 	BUSY_MAX = 96,
 	STANDING_MAX = 8,
 	LOOKERS = 16,
+	ENOUGH = 10, /* rounds that were behind */
 	N_KINDS = 3,
 	COPY_BYTES = 1 << 20,
 	LONG_US = 300000, /* for what takes some microseconds, or a millisecond beside others */
@@ -138,8 +139,10 @@ static void close_gates(unsigned n)
 
 static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_standing, unsigned rounds)
 {
+	unsigned round;
+
 	n_behind = 0;
-	for (unsigned round = 0; round < rounds; round++) {
+	for (round = 0; round < rounds && n_behind < ENOUGH; round++) {
 		if (round % 32 == 0 || *word == 1) {
 			*word = 1;
 			CHECK(cuCtxSynchronize());
@@ -152,7 +155,7 @@ static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_standing
 	*word = 1;
 	CHECK(cuCtxSynchronize());
 	printf("%s busy=%u standing=%u behind=%u of %u\n", kind->name, n_busy, n_standing, n_behind,
-		rounds);
+		round);
 	fflush(stdout);
 }
 
