@@ -10,6 +10,9 @@
  * we open them; then it counts as one whose kernels run on.
  */
 
+#include <time.h>
+
+#include "fault.h"
 #include "graph.h"
 #include "host.h"
 #include "memory_op.h"
@@ -17,6 +20,9 @@
 #include "spare.h"
 #include "standing.h"
 #include "wire.h"
+
+#define PASSED_TRIES 10
+#define PASSED_NAP_NS 1000000
 
 static CUdeviceptr page_word(const struct session *session, size_t offset, uint32_t stream)
 {
@@ -122,13 +128,21 @@ bool gates_begin_wait(struct session *session, struct stream *stream)
 	return true;
 }
 
-/* If that fails too, the stream counts as one that stands until it is at rest. */
+/*
+ * The driver may be short of memory for a moment. If it is for longer, a wait that nobody knows
+ * of is better than one whose end nobody sees.
+ */
 static void note_passed(struct session *session, const struct stream *stream, CUstream real)
 {
 	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
 
-	cuda.cuStreamWriteValue64_v2(
-		real, passed, session->gates.last_serial, CU_STREAM_WRITE_VALUE_DEFAULT);
+	for (unsigned i = 0; i < PASSED_TRIES && fault_get() == CUDA_SUCCESS; i++) {
+		if (cuda.cuStreamWriteValue64_v2(real, passed, session->gates.last_serial,
+			    CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
+			return;
+		nanosleep(&(struct timespec){.tv_nsec = PASSED_NAP_NS}, NULL);
+	}
+	standing_forget(session, stream);
 }
 
 void gates_end_wait(struct session *session, struct stream *stream, CUstream real)

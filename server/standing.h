@@ -91,7 +91,7 @@ void standing_unpin(struct session *session, void *memory);
  */
 void standing_drain(struct session *session, struct stream *stream);
 
-/* The stream is at rest, as all of that number. */
+/* It counts as one that does not stand, whether or not it does. */
 void standing_forget(const struct session *session, const struct stream *stream);
 
 /* The session's streams wait for nothing any more. */

@@ -275,22 +275,10 @@ static void free_real(struct stream *stream, bool is_lost)
 	green_unref(TAKE_PTR(stream->green), is_lost);
 }
 
-/* Destroyed ones, and the one that has their number now. */
-static bool has_namesake(const struct session *session, const struct stream *stream)
-{
-	const struct stream *other = session->busy;
-
-	while (other && other->id != stream->id)
-		other = other->next_busy;
-	return other != NULL;
-}
-
 /* It has come to rest, or the context is lost; it is off the busy list. */
 static void rest(struct session *session, struct stream *stream, bool is_lost)
 {
 	stream->is_busy = false;
-	if (unlikely(standing_any()) && !has_namesake(session, stream))
-		standing_forget(session, stream);
 	unlink_unjoined(stream);
 	/* A NULL stream's mark stands for the blocking streams as well. */
 	if (!stream->is_null && !is_lost)
