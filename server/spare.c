@@ -60,16 +60,43 @@ static CUresult with_priority(struct device *device, struct spare spare, int32_t
 	return result;
 }
 
-void spare_discard(struct session *session, struct device *device, CUstream real)
+/* Changes what is owed; what it was, and never less than nothing. */
+static unsigned owe(struct spares *spares, int change)
 {
+	unsigned before;
+
+	pthread_mutex_lock(&spares->lock);
+	before = spares->n_owed;
+	if (change > 0 || before > 0)
+		spares->n_owed += (unsigned)change;
+	pthread_mutex_unlock(&spares->lock);
+	return before;
+}
+
+/* One in place of one that was discarded, unless some stream stands still. */
+static void repay(struct session *session, struct device *device)
+{
+	struct spares *spares = &device->spares;
 	struct spare spare = {0};
 
-	cuda.cuStreamDestroy_v2(real);
-	if (!standing_call_begin(session, 1))
+	if (standing_any() || owe(spares, 0) == 0 || !standing_call_begin(session, 1))
 		return;
-	if (make(0, &spare.real) == CUDA_SUCCESS)
-		give(&device->spares, spare);
+	if (owe(spares, -1) > 0) {
+		/* Whatever GPU's context this thread has. */
+		session->current = NULL;
+		if (device_enter(device) == CUDA_SUCCESS && make(0, &spare.real) == CUDA_SUCCESS)
+			give(spares, spare);
+		else
+			owe(spares, 1);
+	}
 	standing_call_end();
+}
+
+void spare_discard(struct session *session, struct device *device, CUstream real)
+{
+	cuda.cuStreamDestroy_v2(real);
+	owe(&device->spares, 1);
+	repay(session, device);
 }
 
 CUresult spare_take(
@@ -98,7 +125,8 @@ CUresult spare_take_key(struct device *device, CUstream *ret_real)
 			  : make(device->priority_greatest, ret_real);
 }
 
-void spare_give(struct device *device, CUstream real, int32_t priority)
+void spare_give(struct session *session, struct device *device, CUstream real, int32_t priority)
 {
 	give(&device->spares, (struct spare){real, priority});
+	repay(session, device);
 }

@@ -33,6 +33,7 @@ struct spare {
 struct spares {
 	pthread_mutex_t lock;
 	unsigned n;
+	unsigned n_owed; /* discarded, and not replaced yet */
 	struct spare list[SPARES_AHEAD];
 };
 
@@ -50,9 +51,9 @@ CUresult spare_take(
 CUresult spare_take_key(struct device *device, CUstream *ret_real);
 
 /* It has come to rest, and has no attribute but this priority. */
-void spare_give(struct device *device, CUstream real, int32_t priority);
+void spare_give(struct session *session, struct device *device, CUstream real, int32_t priority);
 
-/* It may have work: it ends, and another takes its place, if none stands still. */
+/* It may have work: it ends, and another takes its place, now or when none stands still. */
 void spare_discard(struct session *session, struct device *device, CUstream real);
 
 #endif
