@@ -60,42 +60,49 @@ static CUresult with_priority(struct device *device, struct spare spare, int32_t
 	return result;
 }
 
-/* Changes what is owed; what it was, and never less than nothing. */
-static unsigned owe(struct spares *spares, int change)
+static void owe(struct spares *spares)
 {
-	unsigned before;
+	pthread_mutex_lock(&spares->lock);
+	spares->n_owed++;
+	pthread_mutex_unlock(&spares->lock);
+}
+
+/* Whether one is owed, which is its caller's to make then. */
+static bool take_debt(struct spares *spares)
+{
+	bool is_owed;
 
 	pthread_mutex_lock(&spares->lock);
-	before = spares->n_owed;
-	if (change > 0 || before > 0)
-		spares->n_owed += (unsigned)change;
+	is_owed = spares->n_owed > 0;
+	spares->n_owed -= is_owed;
 	pthread_mutex_unlock(&spares->lock);
-	return before;
+	return is_owed;
 }
 
 /* One in place of one that was discarded, unless some stream stands still. */
 static void repay(struct session *session, struct device *device)
 {
-	struct spares *spares = &device->spares;
 	struct spare spare = {0};
 
-	if (standing_any() || owe(spares, 0) == 0 || !standing_call_begin(session, 1))
+	if (standing_any() || !take_debt(&device->spares))
 		return;
-	if (owe(spares, -1) > 0) {
+	if (standing_call_begin(session, 1)) {
 		/* Whatever GPU's context this thread has. */
 		session->current = NULL;
-		if (device_enter(device) == CUDA_SUCCESS && make(0, &spare.real) == CUDA_SUCCESS)
-			give(spares, spare);
-		else
-			owe(spares, 1);
+		if (device_enter(device) == CUDA_SUCCESS)
+			make(0, &spare.real);
+		standing_call_end();
 	}
-	standing_call_end();
+	if (spare.real)
+		give(&device->spares, spare);
+	else
+		owe(&device->spares);
 }
 
 void spare_discard(struct session *session, struct device *device, CUstream real)
 {
 	cuda.cuStreamDestroy_v2(real);
-	owe(&device->spares, 1);
+	owe(&device->spares);
 	repay(session, device);
 }
 
