@@ -233,24 +233,18 @@ static CUresult make_room(struct session *session, uint32_t n)
 	return grown ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* In the host space a thread of ours comes to no harm, whatever the client does (shield.h). */
-static void *find_here(const struct session *session, uint64_t address, uint64_t size)
-{
-	return host_has(session, address, size) || alias_has(session, address, size)
-		       ? (void *)(uintptr_t)address
-		       : NULL;
-}
-
 static struct gate gate_of(
 	struct session *session, struct stream *stream, const struct memory_op *op)
 {
+	uint32_t size = memory_op_size(op);
 	struct gate gate = {
 		.serial = session->gates.last_serial + 1,
-		.here = find_here(session, op->address, memory_op_size(op)),
 		.address = op->address,
 		.place = stream->place,
 		.stream = stream->id,
 		.is_64 = memory_op_is_64(op),
+		.is_host = host_has(session, op->address, size) ||
+			   alias_has(session, op->address, size),
 	};
 
 	memory_op_key(op, &gate.value);
@@ -409,13 +403,16 @@ static void open_oldest(
 	}
 }
 
+/* In the host space a thread of ours comes to no harm, whatever the client does (shield.h). */
 static void open_here(struct session *session, const struct gate *gate)
 {
 	(void)session;
-	if (gate->here && gate->is_64)
-		shm_store64((__shm uint64_t *)gate->here, gate->value);
-	else if (gate->here)
-		shm_store32((__shm uint32_t *)gate->here, (uint32_t)gate->value);
+	if (!gate->is_host)
+		return;
+	if (gate->is_64)
+		shm_store64((__shm uint64_t *)(uintptr_t)gate->address, gate->value);
+	else
+		shm_store32((__shm uint32_t *)(uintptr_t)gate->address, (uint32_t)gate->value);
 }
 
 /* A client that still lives must not take it for what it waited for. */

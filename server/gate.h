@@ -23,10 +23,10 @@ struct stream;
 struct gate {
 	uint64_t serial; /* page->passed of its stream comes to this behind it */
 	uint64_t address, value;
-	void *here;          /* where we have it; NULL: not host memory */
 	struct place *place; /* not owned */
 	uint32_t stream;
 	bool is_64;
+	bool is_host; /* its word lies in the host space: here at the same address */
 };
 
 /* Zero-initialised is none. */

@@ -8,7 +8,9 @@
  * for the few words that say so. The loop's side of a client is struct peer.
  *
  * Locks, in this order: device, image list, shares, waiters, deferred. A worker takes
- * them for moments only and never one of the loop's, which has none.
+ * them for moments only; device::giving_back, before that of addresses.c, for as long as
+ * the driver takes to get memory back. Of a session's `gates_lock', which is the loop's
+ * too, nothing waits for the driver.
  */
 
 #include <pthread.h>
@@ -47,7 +49,7 @@ struct session {
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
 	struct stall stall;           /* what the worker is at */
-	pthread_mutex_t gates_lock;   /* see gate.h; before no other */
+	pthread_mutex_t gates_lock;   /* see gate.h */
 
 	/* The worker's. */
 	pthread_t thread;
