@@ -97,28 +97,13 @@ static void load_library(void)
 
 static void link_image(void)
 {
-	CUlinkState state;
-	void *image;
-	size_t size;
-
-	CHECK(cuLinkCreate(0, NULL, NULL, &state));
-	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)ptx, sizeof(ptx), "p", 0, NULL, NULL));
-	CHECK(cuLinkComplete(state, &image, &size));
-	CHECK(cuLinkDestroy(state));
+	CHECK(link_text(ptx, sizeof(ptx)));
 }
 
 /* Of a function that is nowhere. */
 static void fail_to_link(void)
 {
-	CUlinkState state;
-	void *image;
-	size_t size;
-
-	CHECK(cuLinkCreate(0, NULL, NULL, &state));
-	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)unlinkable, sizeof(unlinkable), "p", 0,
-		NULL, NULL));
-	MUST(cuLinkComplete(state, &image, &size) != CUDA_SUCCESS);
-	CHECK(cuLinkDestroy(state));
+	MUST(link_text(unlinkable, sizeof(unlinkable)) != CUDA_SUCCESS);
 }
 
 static void allocate(void)

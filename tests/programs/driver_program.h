@@ -52,6 +52,20 @@ static inline void must(int is_so, const char *what, int line)
 	exit(1);
 }
 
+/* Links a text, and forgets what it gives. */
+static inline CUresult link_text(const char *text, size_t size)
+{
+	CUlinkState state;
+	CUresult result;
+	void *image;
+
+	CHECK(cuLinkCreate(0, NULL, NULL, &state));
+	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)text, size, "text", 0, NULL, NULL));
+	result = cuLinkComplete(state, &image, NULL);
+	CHECK(cuLinkDestroy(state));
+	return result;
+}
+
 static inline void expect(int is_so, const char *what)
 {
 	if (is_so)

@@ -367,15 +367,7 @@ static void compiling(void)
 
 static void linking(void)
 {
-	CUlinkState state;
-	void *linked;
-	size_t size;
-
-	CHECK(cuLinkCreate(0, NULL, NULL, &state));
-	CHECK(cuLinkAddData(state, CU_JIT_INPUT_PTX, (void *)(uintptr_t)image, sizeof(image), "p",
-		0, NULL, NULL));
-	CHECK(cuLinkComplete(state, &linked, &size));
-	CHECK(cuLinkDestroy(state));
+	CHECK(link_text(image, sizeof(image)));
 }
 
 static void variable(void)
