@@ -358,8 +358,10 @@ class Service:
         try:
             out, err = process.communicate(timeout=timeout * SLOW)
         except subprocess.TimeoutExpired:
-            for pid in [process.pid] + self.servers():
-                print(stacks(pid), end="", flush=True)
+            # Without the daemon, which may be what does not answer.
+            for pid in self.processes():
+                if pid == process.pid or "mps-server" in command_line(pid):
+                    print(stacks(pid), end="", flush=True)
             process.kill()
             out, err = process.communicate()
             raise AssertionError("%s not done after %d s: %s%s"
