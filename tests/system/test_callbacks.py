@@ -139,7 +139,7 @@ def test_killed_beside_a_call_that_waits():
     """Where some call of the driver waits for a stream that stands still, with the driver's lock held:
     killing its client is enough."""
     with mps.Service() as service:
-        running = service.popen("process1", "--seconds", "3")
+        running = service.popen("process1", "--seconds", "8")
         server = service.server()
         time.sleep(1)
         waiting = service.popen("waits_beside", os.path.join(service.folder, "never"))
@@ -151,8 +151,8 @@ def test_killed_beside_a_call_that_waits():
         time.sleep(2)
         equal((running.poll(), late.poll()), (None, None), "%s did not wait" % service.switch.name())
         end(waiting)
-        for process in (running, late):
-            equal(service.finish(process, 6)[0], 0)
+        equal(service.finish(late, 6)[0], 0)
+        equal(service.finish(running, 20)[0], 0)
         equal(service.servers(), [server], "the server was replaced")
 
 
