@@ -22,6 +22,8 @@ enum {
 	EVENTS = 3000,
 	TEXTURES = 2000,
 	MAPPINGS = 100,
+	GRAPHS = 400,
+	CHAIN_NODES = 32,
 };
 
 /* One kernel that is used at once, and one of each kind for the first time later. */
@@ -46,6 +48,10 @@ static const char image[] = ".version 7.8\n"
 			    "	ret;\n"
 			    "}\n"
 			    ".visible .entry another()\n"
+			    "{\n"
+			    "	ret;\n"
+			    "}\n"
+			    ".visible .entry large(.param .align 8 .b8 value[4000])\n"
 			    "{\n"
 			    "	ret;\n"
 			    "}\n"
@@ -80,17 +86,44 @@ static CUgraphExec exec;
 
 static unsigned turn;
 
+/* After each call of several that one turn makes. */
+static void back(void);
+
 /* ---- what may wait */
 
 static void streams(void)
 {
+	CUstream made;
+
+	for (unsigned i = 0; i < STREAMS / TIMES; i++) {
+		CHECK(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+		CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
+		back();
+	}
+}
+
+static void streams_of_priority(void)
+{
+	CUstream made;
+
+	for (unsigned i = 0; i < STREAMS / TIMES; i++) {
+		CHECK(cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, -1 - (int)(i % 5)));
+		CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
+		back();
+	}
+}
+
+/* So that the driver has room for as many. */
+static void make_streams(void)
+{
 	static CUstream made[STREAMS];
 
-	if (turn == 0)
-		for (unsigned i = 0; i < STREAMS; i++) {
-			CHECK(cuStreamCreate(&made[i], CU_STREAM_NON_BLOCKING));
-			CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made[i], NULL, NULL));
-		}
+	for (unsigned i = 0; i < STREAMS; i++) {
+		CHECK(cuStreamCreate(&made[i], CU_STREAM_NON_BLOCKING));
+		CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made[i], NULL, NULL));
+	}
+	for (unsigned i = 0; i < STREAMS; i++)
+		CHECK(cuStreamDestroy(made[i]));
 }
 
 static void stream_ends(void)
@@ -114,6 +147,16 @@ static void events(void)
 		CHECK(cuEventRecord(made[i], stream));
 		CHECK(cuStreamWaitEvent(NULL, made[i], 0));
 	}
+}
+
+static void event_ends(void)
+{
+	CUevent made;
+
+	CHECK(cuEventCreate(&made, turn % 2 ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT));
+	CHECK(cuEventRecord(made, stream));
+	CHECK(cuEventSynchronize(made));
+	CHECK(cuEventDestroy(made));
 }
 
 static const CUDA_ARRAY3D_DESCRIPTOR shape = {
@@ -150,6 +193,14 @@ static void array_ends(void)
 
 	CHECK(cuArray3DCreate(&made, &shape));
 	CHECK(cuArrayDestroy(made));
+}
+
+static void mipmap_ends(void)
+{
+	CUmipmappedArray made;
+
+	CHECK(cuMipmappedArrayCreate(&made, &shape, 4));
+	CHECK(cuMipmappedArrayDestroy(made));
 }
 
 static CUtexObject texture_of_array(void)
@@ -199,6 +250,16 @@ static void linear_textures(void)
 	resource.res.pitch2D.height = 64;
 	resource.res.pitch2D.pitchInBytes = 512;
 	CHECK(cuTexObjectCreate(&made, &resource, &sampler, NULL));
+}
+
+/* Of many sizes: the driver takes some from what it has, and maps others. */
+static void allocations(void)
+{
+	CUdeviceptr made;
+
+	for (unsigned i = 0; i < 4; i++)
+		CHECK(cuMemAlloc(&made, (size_t)4096 << (4 * i)));
+	CHECK(cuMemsetD8Async(made, 1, MIB, stream));
 }
 
 static void fills(void)
@@ -313,16 +374,42 @@ static void local_memory(void)
 	CHECK(cuLaunchKernel(own, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
 }
 
-static void asked_before_loading(void)
+static void names_before_loading(void)
+{
+	CUkernel found, all[3];
+	const char *name;
+	unsigned n;
+
+	CHECK(cuLibraryGetKernelCount(&n, fresh));
+	CHECK(cuLibraryEnumerateKernels(all, 3, fresh));
+	CHECK(cuKernelGetName(&name, all[0]));
+	CHECK(cuLibraryGetKernel(&found, fresh, "another"));
+}
+
+static void attributes_before_loading(void)
 {
 	CUkernel found;
-	size_t offset, size;
 	int value = 0;
 
 	CHECK(cuLibraryGetKernel(&found, fresh, "another"));
-	for (unsigned i = 0; i < 10; i++)
-		CHECK(cuKernelGetAttribute(&value, (CUfunction_attribute)i, found, device));
-	(void)cuKernelGetParamInfo(found, 0, &offset, &size);
+	for (unsigned i = 0; i < CU_FUNC_ATTRIBUTE_MAX; i++)
+		(void)cuKernelGetAttribute(&value, (CUfunction_attribute)i, found, device);
+}
+
+static void parameters_before_loading(void)
+{
+	CUkernel found;
+	size_t offset, size;
+
+	CHECK(cuLibraryGetKernel(&found, fresh, "local"));
+	CHECK(cuKernelGetParamInfo(found, 0, &offset, &size));
+}
+
+static void attribute_set_before_loading(void)
+{
+	CUkernel found;
+
+	CHECK(cuLibraryGetKernel(&found, fresh, "another"));
 	CHECK(cuKernelSetAttribute(
 		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 70000, found, device));
 }
@@ -449,50 +536,6 @@ static void unpinning(void)
 	CHECK(cuMemHostUnregister(pages));
 }
 
-static void make_graph(void)
-{
-	const CUDA_KERNEL_NODE_PARAMS of_kernel = {.func = function,
-		.gridDimX = 1,
-		.gridDimY = 1,
-		.gridDimZ = 1,
-		.blockDimX = 1,
-		.blockDimY = 1,
-		.blockDimZ = 1};
-	const CUDA_MEMSET_NODE_PARAMS of_memset = {
-		.dst = memory, .elementSize = 1, .width = 64, .height = 1};
-	const CUDA_MEMCPY3D of_copy = box(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
-	CUstreamBatchMemOpParams op = {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
-					       .address = memory,
-					       .value = 1}};
-	const CUDA_BATCH_MEM_OP_NODE_PARAMS of_ops = {context, 1, &op, 0};
-	CUgraphNode node;
-
-	CHECK(cuGraphCreate(&graph, 0));
-	CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &of_kernel));
-	CHECK(cuGraphAddKernelNode(&node, graph, &node, 1, &of_kernel));
-	CHECK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &of_memset, context));
-	CHECK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &of_copy, context));
-	CHECK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &of_ops));
-	CHECK(cuGraphAddEventRecordNode(&node, graph, NULL, 0, event));
-}
-
-static void graphs(void)
-{
-	make_graph();
-	CHECK(cuGraphInstantiate(&exec, graph, 0));
-	CHECK(cuGraphUpload(exec, stream));
-	CHECK(cuGraphLaunch(exec, stream));
-	CHECK(cuGraphLaunch(exec, stream));
-}
-
-static void graph_ends(void)
-{
-	graphs();
-	CHECK(cuStreamSynchronize(stream));
-	CHECK(cuGraphExecDestroy(exec));
-	CHECK(cuGraphDestroy(graph));
-}
-
 static void make_green(void)
 {
 	CUdevResourceDesc description;
@@ -509,11 +552,12 @@ static void green_streams(void)
 {
 	CUstream made;
 
-	CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, 0));
-	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
-	CHECK(cuStreamSynchronize(made));
-	if (turn % 2)
-		CHECK(cuStreamDestroy(made));
+	for (unsigned i = 0; i < STREAMS / TIMES; i++) {
+		CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, 0));
+		CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, made, NULL, NULL));
+		CHECK(cuStreamSynchronize(made));
+		back();
+	}
 }
 
 static void green_ends(void)
@@ -536,45 +580,5 @@ static void words(void)
 	CHECK(cuStreamWriteValue32(stream, memory, 0, 0));
 	CHECK(cuStreamBatchMemOp(stream, 2, ops, 0));
 }
-
-static const struct thing {
-	const char *name;
-	void (*prepare)(void);
-	void (*act)(void);
-} things[] = {
-	{"streams", NULL, streams},
-	{"stream_ends", NULL, stream_ends},
-	{"events", NULL, events},
-	{"arrays", NULL, arrays},
-	{"array_ends", NULL, array_ends},
-	{"textures", make_arrays, textures},
-	{"texture_ends", make_arrays, texture_ends},
-	{"linear_textures", NULL, linear_textures},
-	{"fills", NULL, fills},
-	{"box_fills", NULL, box_fills},
-	{"copies", NULL, copies},
-	{"box_copies", NULL, box_copies},
-	{"array_copies", make_arrays, array_copies},
-	{"launches", NULL, launches},
-	{"local_memory", NULL, local_memory},
-	{"asked_before_loading", NULL, asked_before_loading},
-	{"asked_after_loading", NULL, asked_after_loading},
-	{"loading", NULL, loading},
-	{"compiling", NULL, compiling},
-	{"linking", NULL, linking},
-	{"variable", NULL, variable},
-	{"unloading", asked_before_loading, unloading},
-	{"mappings", NULL, mappings},
-	{"mapping_ends", NULL, mapping_ends},
-	{"pinning", NULL, pinning},
-	{"unpinning", NULL, unpinning},
-	{"graphs", NULL, graphs},
-	{"graph_ends", NULL, graph_ends},
-	{"green", NULL, make_green},
-	{"green_streams", make_green, green_streams},
-	{"green_ends", NULL, green_ends},
-	{"stack", NULL, stack},
-	{"words", NULL, words},
-};
 
 #endif
