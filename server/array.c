@@ -211,9 +211,9 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 		waited = wait_for(session, real);
 		result = result == CUDA_SUCCESS ? waited : result;
 		if (waited == CUDA_SUCCESS)
-			spare_give(session, array->place->device, real, 0);
+			spare_give(array->place->device, real, 0);
 		else
-			spare_discard(session, array->place->device, real);
+			spare_discard(array->place->device, real);
 	}
 	session->has_spare = true;
 	arena_free(&array->place->arena, scratch);

@@ -337,8 +337,10 @@ static CUresult make_context(struct device *device)
 	if (result == CUDA_SUCCESS)
 		raise_heap(device);
 	make_scratch(device);
-	if (result == CUDA_SUCCESS)
-		spares_fill(&device->spares);
+	if (result == CUDA_SUCCESS) {
+		room_make(device);
+		spares_fill(device);
+	}
 	if (result != CUDA_SUCCESS) {
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		return result;

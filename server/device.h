@@ -15,6 +15,7 @@
 
 #include "driver.h"
 #include "layout.h"
+#include "room.h"
 #include "spare.h"
 
 #define DEVICE_LIMITS 16 /* CUlimit values a client is told */
@@ -28,6 +29,7 @@ struct device {
 	uint64_t granularity;
 	int priority_least, priority_greatest;
 	struct spares spares;
+	struct room room;
 	_Atomic uint64_t unused;        /* bytes of arenas that are mapped, and nobody uses them */
 	_Atomic uint64_t going;         /* of these, of sessions that have ended */
 	pthread_mutex_t giving_back;    /* held while the driver gets any of them, and they count */

@@ -456,7 +456,7 @@ void gates_fini(struct session *session, bool is_lost)
 			continue;
 		/* A write that was one too many must not come after its memory has gone. */
 		cuda.cuStreamSynchronize(gates->keys[i]);
-		spare_give(session, device, gates->keys[i], device->priority_greatest);
+		spare_give(device, gates->keys[i], device->priority_greatest);
 	}
 	if (gates->done && !is_lost)
 		standing_unpin(session, control->done);

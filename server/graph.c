@@ -121,6 +121,15 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 	return CUDA_SUCCESS;
 }
 
+/* A node goes on with the branch of one before it, if no other does. */
+static void join(struct graph *graph, struct graph_node *from, struct graph_node *to)
+{
+	if (from->is_followed || to->is_joined)
+		return;
+	from->is_followed = to->is_joined = true;
+	graph->n_joined++;
+}
+
 /* What the driver needs a new enough version for, only where it is wanted. */
 static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 {
@@ -130,6 +139,7 @@ static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 
 	if (edge->from >= graph->n_nodes || edge->to >= graph->n_nodes)
 		return CUDA_ERROR_INVALID_VALUE;
+	join(graph, &graph->nodes[edge->from], &graph->nodes[edge->to]);
 	from = graph->nodes[edge->from].real;
 	to = graph->nodes[edge->to].real;
 	if (edge->from_port || edge->to_port || edge->type)
@@ -155,6 +165,7 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 	uint32_t by_node_priority, uint32_t *ret_error_node)
 {
 	CUresult result = graph->result;
+	struct room_part part;
 
 	*ret_error_node = graph->error_node;
 	if (graph->real || (result == CUDA_SUCCESS && graph->n_nodes != n_nodes))
@@ -163,12 +174,12 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 		result = place_enter(session, graph->place);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cuda.cuGraphInstantiateWithFlags(&graph->real, graph->model,
-		by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
-	if (result != CUDA_SUCCESS)
-		graph->real = NULL;
+	part = (struct room_part){graph->n_nodes - graph->n_joined, graph->n_nodes};
+	result = graph_end_make(graph->ending, session, graph->place->device, &part, 0,
+		graph->model, by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0,
+		&graph->real);
 	graph->n_freed = session->n_freed;
-	return result;
+	return result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_MPS_RPC_FAILURE : result;
 }
 
 CUresult do_graph_settle(struct session *session, struct graph *graph, uint32_t *ret_error_node)

@@ -31,6 +31,7 @@ struct graph_node {
 	struct event *event;        /* kept; NULL: none */
 	struct memory_op *ops;      /* owned; NULL: none */
 	uint32_t n_ops;
+	bool is_followed, is_joined; /* in a branch by another node, and with one */
 };
 
 struct graph {
@@ -42,7 +43,8 @@ struct graph {
 	struct graph_end *ending; /* owned */
 	struct graph_node *nodes;
 	uint32_t n_nodes, n_room;
-	CUresult result; /* the first thing that went wrong since it was last asked for */
+	uint32_t n_joined; /* of the nodes: so many go on with a branch */
+	CUresult result;   /* the first thing that went wrong since it was last asked for */
 	uint32_t error_node;
 	bool has_calls;     /* host nodes */
 	bool prints;        /* a kernel of it may, or once might */

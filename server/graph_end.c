@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ends graphs. A worker, and the deferred thread.
+ * Makes graphs executable, and ends them. A worker, and the deferred thread.
  *
  * Invariant: what kernels of the graph need is given back after graph_end(),
  * and deferred calls are made in their order.
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "deferred.h"
+#include "device.h"
 #include "fault.h"
 #include "graph_end.h"
 
@@ -17,12 +18,36 @@ struct graph_end {
 	struct deferred deferred;
 	CUgraphExec exec;
 	CUgraph model;
+	struct device *device;
+	struct room_part part; /* of its room; all 0: none */
 };
 
 struct graph_end *graph_end_new(void)
 {
 	/* Where nothing ends any more, nobody may begin. */
 	return deferred_is_full() ? NULL : calloc(1, sizeof(struct graph_end));
+}
+
+CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
+	const struct room_part *part, unsigned most_ms, CUgraph model, unsigned flags,
+	CUgraphExec *ret_exec)
+{
+	enum room_way way = room_take(session, device, part, most_ms);
+	CUresult result;
+
+	*ret_exec = NULL;
+	if (way == ROOM_NONE)
+		return CUDA_ERROR_NOT_READY;
+	result = cuda.cuGraphInstantiateWithFlags(ret_exec, model, flags);
+	room_taken(way);
+	if (result != CUDA_SUCCESS) {
+		*ret_exec = NULL;
+		room_leave(device, part);
+		return result;
+	}
+	end->device = device;
+	end->part = *part;
+	return CUDA_SUCCESS;
 }
 
 static void end_now(struct deferred *deferred)
@@ -32,6 +57,8 @@ static void end_now(struct deferred *deferred)
 
 	if (end->exec && !is_lost)
 		cuda.cuGraphExecDestroy(end->exec);
+	if (end->device)
+		room_leave(end->device, &end->part);
 	if (end->model && !is_lost)
 		cuda.cuGraphDestroy(end->model);
 	free(end);
@@ -40,7 +67,8 @@ static void end_now(struct deferred *deferred)
 void graph_end(
 	struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context, bool is_lost)
 {
-	*end = (struct graph_end){.exec = is_lost ? NULL : exec, .model = is_lost ? NULL : model};
+	end->exec = is_lost ? NULL : exec;
+	end->model = is_lost ? NULL : model;
 	end->deferred.context = context;
 	end->deferred.on_done = end_now;
 	if (end->exec)

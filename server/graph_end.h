@@ -3,18 +3,29 @@
 #define GRAPH_END_H
 
 /*
- * The end of graphs that the driver has made executable. It may wait for all
- * that is on the GPU, with the driver's lock held; so it is a deferred call.
+ * Graphs that the driver has made executable. To make one takes room (room.h).
+ * Its end may wait for all that is on the GPU, with the driver's lock held; so it
+ * is a deferred call.
  */
 
 #include <stdbool.h>
 
 #include "driver.h"
+#include "room.h"
 
 struct graph_end;
 
 /* Taken when a graph is begun, so that its end needs no memory. NULL: there is none. */
 struct graph_end *graph_end_new(void);
+
+/*
+ * Makes what graph_end() ends. CUDA_ERROR_NOT_READY: room would have to be made for it, which
+ * cannot be in `most_ms' (0: it may take for ever, or until the session ends). A worker, of one
+ * that has begun.
+ */
+CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
+	const struct room_part *part, unsigned most_ms, CUgraph model, unsigned flags,
+	CUgraphExec *ret_exec);
 
 /*
  * Takes all three. `exec' and `model' may be NULL; if the context is lost they are

@@ -237,6 +237,19 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 	return CUDA_SUCCESS;
 }
 
+/* It loads the code. */
+static CUresult set_before_loading(struct session *session, const struct kernel *kernel,
+	const struct place *place, CUfunction_attribute name, int32_t value)
+{
+	CUresult result;
+
+	if (!standing_call_begin(session, 0))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
+	standing_call_end();
+	return result;
+}
+
 CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel, uint32_t device,
 	uint32_t attribute, int32_t value)
 {
@@ -245,16 +258,15 @@ CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel,
 	struct place *place;
 	CUresult result = place_get_entered(session, device, &place);
 
-	if (result == CUDA_SUCCESS)
-		result =
-			cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* The function of this context, once made, goes by its own attributes. */
 	found = &kernel->places[device];
 	if (!found->function)
-		return CUDA_SUCCESS;
-	result = cuda.cuFuncSetAttribute(found->function, name, value);
+		return set_before_loading(session, kernel, place, name, value);
+	result = cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
+	/* The function of this context, once made, goes by its own attributes. */
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuFuncSetAttribute(found->function, name, value);
 	return result == CUDA_SUCCESS ? read_limits(kernel, place, found) : result;
 }
 

@@ -144,7 +144,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 		if (place->null_event)
 			cuda.cuEventDestroy_v2(place->null_event);
 		if (place->text)
-			spare_give(session, place->device, place->text, 0);
+			spare_give(place->device, place->text, 0);
 	}
 	if (is_lost)
 		arena_fini(&place->arena, true);

@@ -3,15 +3,27 @@
 #include "device.h"
 #include "session.h"
 #include "spare.h"
-#include "standing.h"
 
-/* When the first have been made, it is seldom that one waits: more seldom than streams stand. */
-#define PATIENCE_MS 500
+/* Nobody waits for a spare one. */
+#define SPARE_MS 1
 
-static CUresult make(int32_t priority, CUstream *ret_real)
+static const struct room_part one = {.n_channels = 1};
+
+/* In `most_ms', if that needs room that has to be made; 0: it may take for ever. */
+static CUresult make(struct session *session, struct device *device, int32_t priority,
+	unsigned most_ms, CUstream *ret_real)
 {
+	enum room_way way = room_take(session, device, &one, most_ms);
+	CUresult result;
+
 	*ret_real = NULL;
-	return cuda.cuStreamCreateWithPriority(ret_real, CU_STREAM_NON_BLOCKING, priority);
+	if (way == ROOM_NONE)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	result = cuda.cuStreamCreateWithPriority(ret_real, CU_STREAM_NON_BLOCKING, priority);
+	room_taken(way);
+	if (result != CUDA_SUCCESS)
+		room_leave(device, &one);
+	return result;
 }
 
 /* Without a stream: no more than `n_left' are there. */
@@ -26,25 +38,24 @@ static struct spare take(struct spares *spares, unsigned n_left)
 	return spare;
 }
 
-static void give(struct spares *spares, struct spare spare)
+static void end(struct device *device, CUstream real)
 {
+	cuda.cuStreamDestroy_v2(real);
+	room_leave(device, &one);
+}
+
+void spare_give(struct device *device, CUstream real, int32_t priority)
+{
+	struct spares *spares = &device->spares;
 	bool is_kept;
 
 	pthread_mutex_lock(&spares->lock);
 	is_kept = spares->n < SPARES_AHEAD;
 	if (is_kept)
-		spares->list[spares->n++] = spare;
+		spares->list[spares->n++] = (struct spare){real, priority};
 	pthread_mutex_unlock(&spares->lock);
 	if (!is_kept)
-		cuda.cuStreamDestroy_v2(spare.real);
-}
-
-void spares_fill(struct spares *spares)
-{
-	struct spare spare = {0};
-
-	for (unsigned i = 0; i < SPARES_AHEAD && make(0, &spare.real) == CUDA_SUCCESS; i++)
-		give(spares, spare);
+		end(device, real);
 }
 
 static CUresult with_priority(struct device *device, struct spare spare, int32_t priority)
@@ -56,84 +67,56 @@ static CUresult with_priority(struct device *device, struct spare spare, int32_t
 		result =
 			cuda.cuStreamSetAttribute(spare.real, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
 	if (result != CUDA_SUCCESS)
-		give(&device->spares, spare);
+		spare_give(device, spare.real, spare.priority);
 	return result;
 }
 
-static void owe(struct spares *spares)
+static CUresult make_spare(struct device *device)
 {
-	pthread_mutex_lock(&spares->lock);
-	spares->n_owed++;
-	pthread_mutex_unlock(&spares->lock);
+	CUstream real;
+	CUresult result = make(NULL, device, 0, SPARE_MS, &real);
+
+	if (result == CUDA_SUCCESS)
+		spare_give(device, real, 0);
+	return result;
 }
 
-/* Whether one is owed, which is its caller's to make then. */
-static bool take_debt(struct spares *spares)
+void spares_fill(struct device *device)
 {
-	bool is_owed;
+	unsigned n = 0;
 
-	pthread_mutex_lock(&spares->lock);
-	is_owed = spares->n_owed > 0;
-	spares->n_owed -= is_owed;
-	pthread_mutex_unlock(&spares->lock);
-	return is_owed;
+	while (n < SPARES_AHEAD && make_spare(device) == CUDA_SUCCESS)
+		n++;
 }
 
-/* One in place of one that was discarded, unless some stream stands still. */
-static void repay(struct session *session, struct device *device)
+void spare_discard(struct device *device, CUstream real)
 {
-	struct spare spare = {0};
-
-	if (standing_any() || !take_debt(&device->spares))
-		return;
-	if (standing_call_begin(session, 1)) {
-		/* Whatever GPU's context this thread has. */
-		session->current = NULL;
-		if (device_enter(device) == CUDA_SUCCESS)
-			make(0, &spare.real);
-		standing_call_end();
-	}
-	if (spare.real)
-		give(&device->spares, spare);
-	else
-		owe(&device->spares);
-}
-
-void spare_discard(struct session *session, struct device *device, CUstream real)
-{
-	cuda.cuStreamDestroy_v2(real);
-	owe(&device->spares);
-	repay(session, device);
+	end(device, real);
+	(void)make_spare(device);
 }
 
 CUresult spare_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real)
 {
 	struct spare spare = take(&device->spares, SPARES_KEYS);
-	CUresult result;
-	bool may;
 
 	*ret_real = spare.real;
-	if (spare.real)
-		return with_priority(device, spare, priority);
-	may = standing_call_begin(session, standing_has(session) ? 1 : PATIENCE_MS);
-	result = make(priority, ret_real);
-	if (may)
-		standing_call_end();
-	return result;
+	return spare.real ? with_priority(device, spare, priority)
+			  : make(session, device, priority, 0, ret_real);
 }
 
 CUresult spare_take_key(struct device *device, CUstream *ret_real)
 {
 	struct spare spare = take(&device->spares, 0);
+	CUresult result;
 
 	*ret_real = spare.real;
-	return spare.real ? with_priority(device, spare, device->priority_greatest)
-			  : make(device->priority_greatest, ret_real);
-}
-
-void spare_give(struct session *session, struct device *device, CUstream real, int32_t priority)
-{
-	give(&device->spares, (struct spare){real, priority});
-	repay(session, device);
+	if (spare.real)
+		return with_priority(device, spare, device->priority_greatest);
+	room_take_key(device);
+	result = cuda.cuStreamCreateWithPriority(
+		ret_real, CU_STREAM_NON_BLOCKING, device->priority_greatest);
+	if (result != CUDA_SUCCESS)
+		room_leave(device, &one);
+	return result;
 }

@@ -21,10 +21,11 @@
  * holds up its own client alone.
  *
  * Loading and unloading code, unpinning memory, raising the stack, the first
- * launch of a kernel with more local memory than any before, the making of green
- * contexts, the end of arrays and, sometimes, of graphs wait for all that is on the GPU with the
- * driver's lock held: beside a stream that stands still nobody could write the word it waits for.
- * They are made while none stands.
+ * launch of a kernel with more local memory than any before, the first change of an attribute of
+ * one, the making of green contexts, the end of arrays and, sometimes, of graphs wait for all that
+ * is on the GPU with the driver's lock held: beside a stream that stands still nobody could write
+ * the word it waits for. They are made while none stands; so are streams and graphs that the
+ * driver may have no room for (room.h).
  *
  * A queue takes 1 020 calls. When it is full the next call waits, again
  * with the driver's lock held; so while any stream stands still, no other, nor

@@ -132,7 +132,7 @@ static CUresult make_real(struct session *session, struct stream *stream)
 		if (stream->green)
 			cuda.cuStreamDestroy_v2(stream->real);
 		else
-			spare_discard(session, stream->place->device, stream->real);
+			spare_discard(stream->place->device, stream->real);
 		stream->real = NULL;
 	}
 	return result;
@@ -261,7 +261,7 @@ static void unlink_unjoined(struct stream *stream)
 	stream->is_unjoined = false;
 }
 
-static void free_real(struct session *session, struct stream *stream, bool is_lost)
+static void free_real(struct stream *stream, bool is_lost)
 {
 	train_store_free(stream, is_lost);
 	if (!is_lost && stream->event)
@@ -269,7 +269,7 @@ static void free_real(struct session *session, struct stream *stream, bool is_lo
 	if (!is_lost && stream->real && stream->green)
 		cuda.cuStreamDestroy_v2(stream->real);
 	else if (!is_lost && stream->real)
-		spare_give(session, stream->place->device, stream->real, stream->priority);
+		spare_give(stream->place->device, stream->real, stream->priority);
 	stream->event = NULL;
 	stream->real = NULL;
 	green_unref(TAKE_PTR(stream->green), is_lost);
@@ -285,7 +285,7 @@ static void rest(struct session *session, struct stream *stream, bool is_lost)
 		progress_settle(session, stream);
 	if (stream->is_dying) {
 		session->n_dying--;
-		free_real(session, stream, is_lost);
+		free_real(stream, is_lost);
 		free(stream);
 	}
 }
@@ -374,12 +374,12 @@ void streams_free(struct session *session, bool is_lost)
 
 		session->streams[i] = NULL;
 		if (stream)
-			free_real(session, stream, is_lost);
+			free_real(stream, is_lost);
 		free(stream);
 	}
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
 		if (session->places[i])
-			free_real(session, &session->places[i]->null, is_lost);
+			free_real(&session->places[i]->null, is_lost);
 }
 
 CUresult do_stream_create(
@@ -422,7 +422,7 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 	session->streams[stream->id] = NULL;
 	if (!stream->is_busy) {
 		progress_settle(session, stream);
-		free_real(session, stream, false);
+		free_real(stream, false);
 		free(stream);
 		return CUDA_SUCCESS;
 	}

@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "reply.h"
 #include "session.h"
+#include "standing.h"
 #include "train.h"
 
 /* Lengths are powers of two from 2 on: the rest of a run goes in shorter ones. */
@@ -94,9 +95,11 @@ static void chain_fini(struct chain *chain, const struct place *place, bool is_l
 	*chain = (struct chain){0};
 }
 
-static CUresult chain_make(
-	struct chain *chain, const struct place *place, const struct car *cars, unsigned n)
+/* It is not worth waiting for room. */
+static CUresult chain_make(struct session *session, struct chain *chain, const struct place *place,
+	const struct car *cars, unsigned n)
 {
+	const struct room_part part = {1, n};
 	CUresult result;
 
 	chain->ending = graph_end_new();
@@ -111,7 +114,8 @@ static CUresult chain_make(
 			i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &params);
 	}
 	if (result == CUDA_SUCCESS)
-		result = cuda.cuGraphInstantiateWithFlags(&chain->exec, chain->graph, 0);
+		result = graph_end_make(chain->ending, session, place->device, &part, 1,
+			chain->graph, 0, &chain->exec);
 	if (result != CUDA_SUCCESS)
 		chain_fini(chain, place, result_is_fault(result));
 	return result;
@@ -132,15 +136,15 @@ static CUresult chain_set(struct chain *chain, const struct car *cars, unsigned 
 }
 
 /* CUDA_ERROR_NOT_READY: no graph of this length yet. After any error nothing was launched. */
-static CUresult chain_run(
-	struct chain *chain, const struct stream *stream, const struct car *cars, unsigned n)
+static CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
+	const struct car *cars, unsigned n)
 {
 	CUresult result;
 
-	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
+	if (!chain->exec && (++chain->n_wanted < WANTED_MIN || standing_any()))
 		return CUDA_ERROR_NOT_READY;
-	result =
-		chain->exec ? chain_set(chain, cars, n) : chain_make(chain, stream->place, cars, n);
+	result = chain->exec ? chain_set(chain, cars, n)
+			     : chain_make(session, chain, stream->place, cars, n);
 	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, stream->real) : result;
 }
 
@@ -217,7 +221,8 @@ _hot_ void train_leave(struct session *session)
 	while (store && n - done > 1) {
 		unsigned index = length_index(n - done), length = LENGTH(index);
 		const struct car *cars = &train->cars[done];
-		CUresult result = chain_run(&store->chains[index], train->stream, cars, length);
+		CUresult result =
+			chain_run(session, &store->chains[index], train->stream, cars, length);
 
 		/* Whatever is wrong with one of them, it says by itself; those before it run. */
 		if (result != CUDA_SUCCESS)

@@ -2,7 +2,7 @@
 
 /*
  * Graphs of the counting driver: chains of kernel nodes, whose kernels count as
- * launches when the graph is launched.
+ * launches when the graph is launched; and records, which do nothing.
  */
 
 #include <stdlib.h>
@@ -67,6 +67,16 @@ static CUresult add_kernel(CUgraphNode *ret, CUgraph handle, const CUgraphNode *
 	return CUDA_SUCCESS;
 }
 
+static CUresult add_record(
+	CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies, size_t n, CUevent event)
+{
+	(void)dependencies;
+	BEGIN();
+	must(handle && n == 0 && event, "an odd node");
+	*ret = (CUgraphNode)handle;
+	return CUDA_SUCCESS;
+}
+
 static CUresult instantiate(CUgraphExec *ret, CUgraph handle, unsigned long long flags)
 {
 	struct fake_graph *exec;
@@ -124,6 +134,7 @@ void fake_graph_start(void)
 	cuda.cuGraphCreate = graph_create;
 	cuda.cuGraphDestroy = graph_destroy;
 	cuda.cuGraphAddKernelNode_v2 = add_kernel;
+	cuda.cuGraphAddEventRecordNode = add_record;
 	cuda.cuGraphInstantiateWithFlags = instantiate;
 	cuda.cuGraphExecDestroy = exec_destroy;
 	cuda.cuGraphExecKernelNodeSetParams_v2 = exec_set_kernel;
