@@ -173,10 +173,10 @@ def test_call_that_does_not_come_back():
         server = service.server()
         wait_for("the client", lambda: "ACTIVE" in service.server_log())
         # The next call may be one of a thread that serves nobody.
-        for _ in range(4):
+        for _ in range(8):
             time.sleep(0.5)
-            service.switch.set(1, mps.Switch.STALL, 11000)
-            time.sleep(11)
+            service.switch.set(1, mps.Switch.STALL, 7000)
+            time.sleep(7)
             if "so far" in service.server_log():
                 break
         contains(service.server_log(), "Client {PID: %d, Context ID: 1}: its " % running.pid)
