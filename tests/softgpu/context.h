@@ -33,7 +33,6 @@ struct context {
 	CUfunc_cache cache_config;
 	struct stream *streams; /* with work or a handle, the NULL stream among them */
 	struct stream *null_stream;
-	unsigned n_streams_made;
 	struct event *events;
 	struct module *modules;
 	struct storage storage; /* what the runtime hangs on it; has a lock of its own */

@@ -68,6 +68,12 @@ enum stat_kind {
 	SOFTGPU_STATS_LIST(STAT_ENUM) STATS_N
 };
 
+/* Of a GPU's: room.h. */
+struct room {
+	size_t n_channels, n_nodes; /* taken */
+	size_t n_channels_made, n_nodes_made;
+};
+
 struct device {
 	int ordinal;  /* of the machine, before CUDA_VISIBLE_DEVICES */
 	size_t total; /* bytes */
@@ -75,6 +81,7 @@ struct device {
 	struct context *primary; /* made at cuInit, active only while retained */
 	int lock_fd;             /* exclusive mode: held while a context lives here */
 	uint32_t n_contexts;
+	struct room room;
 };
 
 struct driver {

@@ -248,12 +248,25 @@ CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel ker
 	return is_kernel(kernel) ? attribute_get(pi, attrib, kernel) : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* The driver loads code for some of the questions about it; what is wrong with it shows later. */
+static void load(CUkernel kernel)
+{
+	struct context *context = context_current();
+	struct function *function;
+
+	if (context)
+		(void)function_get((CUfunction)kernel, context, &function);
+}
+
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
 {
 	ENTER(CALL_ALIVE);
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	return is_kernel(kernel) ? attribute_set(kernel, attrib, val) : CUDA_ERROR_INVALID_HANDLE;
+	if (!is_kernel(kernel))
+		return CUDA_ERROR_INVALID_HANDLE;
+	load(kernel);
+	return attribute_set(kernel, attrib, val);
 }
 
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
@@ -274,6 +287,8 @@ CUresult cuKernelGetParamInfo(
 	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
 	ENTER(CALL_ALIVE);
-	return is_kernel(kernel) ? param_info(kernel, paramIndex, paramOffset, paramSize)
-				 : CUDA_ERROR_INVALID_HANDLE;
+	if (!is_kernel(kernel))
+		return CUDA_ERROR_INVALID_HANDLE;
+	load(kernel);
+	return param_info(kernel, paramIndex, paramOffset, paramSize);
 }

@@ -35,6 +35,7 @@ struct node {
 	const struct node *original; /* what it is a clone of; only compared */
 	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
 	uint64_t mark;               /* the last sort that has placed it */
+	bool is_followed;            /* in a branch by another, as of the last instantiation */
 	int priority;                /* of a kernel node; told to who asks */
 	bool is_captured;            /* by a stream */
 };

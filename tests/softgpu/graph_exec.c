@@ -12,6 +12,7 @@
 #include "copy.h"
 #include "event.h"
 #include "graph.h"
+#include "room.h"
 #include "stream.h"
 
 #include <string.h>
@@ -32,6 +33,8 @@ struct exec {
 	cuuint64_t flags;
 	struct step *steps;
 	size_t n_steps;
+	size_t n_branches;
+	struct device *device;
 	struct stream *last_stream; /* of the last launch; owns a reference */
 	uint64_t last_ticket;
 	struct user_ref *user_refs;
@@ -44,7 +47,31 @@ static void steps_free(struct step *steps, size_t n)
 	free(steps);
 }
 
-static CUresult steps_new(struct graph *graph, struct step **ret_steps, size_t *ret_n)
+/* A node goes on with the branch of one that it depends on, if no other does. */
+static bool begins_branch(const struct node *node)
+{
+	for (size_t i = 0; i < node->n_dependencies; i++) {
+		if (node->dependencies[i]->is_followed)
+			continue;
+		node->dependencies[i]->is_followed = true;
+		return false;
+	}
+	return true;
+}
+
+static size_t count_branches(struct node *const *nodes, size_t n)
+{
+	size_t n_branches = 0;
+
+	for (size_t i = 0; i < n; i++)
+		nodes[i]->is_followed = false;
+	for (size_t i = 0; i < n; i++)
+		n_branches += begins_branch(nodes[i]);
+	return n_branches;
+}
+
+static CUresult steps_new(
+	struct graph *graph, struct step **ret_steps, size_t *ret_n, size_t *ret_n_branches)
 {
 	_cleanup_free_ struct node **nodes = NULL;
 	struct step *steps;
@@ -69,6 +96,7 @@ static CUresult steps_new(struct graph *graph, struct step **ret_steps, size_t *
 	}
 	*ret_steps = steps;
 	*ret_n = n;
+	*ret_n_branches = count_branches(nodes, n);
 	return CUDA_SUCCESS;
 }
 
@@ -87,7 +115,7 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = steps_new(graph, &exec->steps, &exec->n_steps);
+	result = steps_new(graph, &exec->steps, &exec->n_steps, &exec->n_branches);
 	if (result == CUDA_SUCCESS)
 		result = user_refs_copy(graph->user_refs, &exec->user_refs);
 	if (result != CUDA_SUCCESS) {
@@ -97,6 +125,8 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 		return result;
 	}
 	exec->flags = flags;
+	exec->device = context_current()->device;
+	room_take(exec->device, exec->n_branches, exec->n_steps);
 	object_add(&exec->object, OBJECT_EXEC);
 	stat_add(STAT_GRAPH_EXECS, 1);
 	*ret_exec = (CUgraphExec)exec;
@@ -167,6 +197,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	/* The real driver does not always, but may. */
 	if (exec->last_stream)
 		device_wait(exec->last_stream->context->device);
+	room_leave(exec->device, exec->n_branches, exec->n_steps);
 	steps_free(exec->steps, exec->n_steps);
 	user_refs_drop(&exec->user_refs);
 	stream_unref(exec->last_stream);
@@ -250,13 +281,13 @@ static CUresult update(
 	struct exec *exec = object_find(OBJECT_EXEC, exec_handle);
 	struct graph *graph = object_find(OBJECT_GRAPH, graph_handle);
 	struct step *steps;
-	size_t n;
+	size_t n, n_branches;
 	CUresult result;
 
 	if (!exec || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR;
-	result = steps_new(graph, &steps, &n);
+	result = steps_new(graph, &steps, &n, &n_branches);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_result = CU_GRAPH_EXEC_UPDATE_SUCCESS;

@@ -49,6 +49,10 @@ CUresult library_module(
 	while (module && module->context != context)
 		module = module->library_next;
 	if (!module) {
+		/* As driver 580 does on an H200. */
+		result = device_wait(context->device);
+		if (result != CUDA_SUCCESS)
+			return result;
 		if (code->is_bound)
 			result = code_new(library->image, library->size, &(struct jit){0}, &code);
 		else

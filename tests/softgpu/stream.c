@@ -13,12 +13,10 @@
 #include "capture.h"
 #include "context.h"
 #include "queue.h"
+#include "room.h"
 
 #include <signal.h>
 
-/* Of the first streams of a context the making of each such one waits. */
-#define STREAMS_FIRST 32
-#define STREAMS_SLOW 8
 #define QUEUE_DEPTH 1024
 #define IDLE_NS 50000000
 
@@ -35,6 +33,7 @@ struct stream *stream_new(struct context *context, unsigned flags, int priority)
 
 	if (!stream)
 		return NULL;
+	room_take(context->device, 1, 0);
 	stream->context = context;
 	stream->refs = 1;
 	stream->flags = flags;
@@ -70,6 +69,7 @@ static void stream_unlink(struct stream *stream)
 	while (*link != stream)
 		link = &(*link)->next;
 	*link = stream->next;
+	room_leave(stream->context->device, 1, 0);
 	pthread_cond_broadcast(&driver.progress);
 	stream_unref(stream);
 }
@@ -443,16 +443,9 @@ CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
 	return stream_create(phStream, Flags, 0);
 }
 
-/* Of the real one some wait for all that is on the GPU, nobody knows which. */
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
-	struct context *context;
-
 	ENTER(CALL_CONTEXT);
-	context = context_current();
-	context->n_streams_made++;
-	if (context->n_streams_made <= STREAMS_FIRST && context->n_streams_made % STREAMS_SLOW == 0)
-		(void)device_wait(context->device);
 	return stream_create(phStream, flags, priority);
 }
 

@@ -24,6 +24,12 @@ def stuck(service, how):
     return process
 
 
+def make(path):
+    """What some programs wait for."""
+    with open(path, "w", encoding="utf-8"):
+        pass
+
+
 def end(process):
     process.kill()
     process.wait()
@@ -129,8 +135,7 @@ def test_waits_for_what_stands_not():
         running = [service.popen("waits_beside", file) for _ in range(4)]
         for process in running:
             equal(process.stdout.readline(), "waits_beside: waiting\n")
-        with open(file, "w", encoding="utf-8"):
-            pass
+        make(file)
         for process in running:
             equal(service.finish(process, 20)[:2], (0, "waits_beside: ok\n"))
 
@@ -175,6 +180,29 @@ def test_calls_that_wait_for_everything():
         end(process)
         equal(service.finish(late, 20)[:2], (0, "local_memory: ok\n"))
         equal(service.finish(greens, 20)[:2], (0, "green_ends: ok\n"))
+
+
+def test_room_is_made_later():
+    """What the driver would have to make room for, or load: beside a stream that stands still who wants
+    it waits, and nobody else; what there is room for can be had."""
+    for what, count, waits in (("attribute", 1, True), ("streams", 100, False), ("graphs", 40, False),
+                               ("streams", 500, True), ("graphs", 100, True)):
+        with mps.Service() as service:
+            begin, end_of_wait = (os.path.join(service.folder, name) for name in ("begin", "end"))
+            taking = service.popen("room", what, str(count), begin)
+            equal(taking.stdout.readline(), "room: waiting\n")
+            waiting = service.popen("waits_beside", end_of_wait)
+            equal(waiting.stdout.readline(), "waits_beside: waiting\n")
+            make(begin)
+            if waits:
+                time.sleep(1)
+                equal(taking.poll(), None, "%s: it did not wait" % what)
+            else:
+                equal(service.finish(taking, 20)[:2], (0, "room: ok\n"), what)
+            make(end_of_wait)
+            equal(service.finish(waiting, 20)[:2], (0, "waits_beside: ok\n"), what)
+            if waits:
+                equal(service.finish(taking, 20)[:2], (0, "room: ok\n"), what)
 
 
 def test_full_queue():

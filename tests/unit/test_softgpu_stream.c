@@ -244,21 +244,22 @@ static void fault_child(void)
 	void *params[] = {&wrong};
 	CUstream a, b;
 	CUcontext context, made;
-	CUlibrary lib;
+	CUfunction poke;
 	CUevent event;
 	uint64_t *words;
 	CUdeviceptr p;
 	int n;
 
 	context = context_open();
-	lib = library_load();
+	/* Loaded later it would wait for b. */
+	OK(CU(cuKernelGetFunction)(&poke, (CUkernel)kernel_get(library_load(), "poke")));
 	words = words_new(2);
 	a = stream_new(CU_STREAM_NON_BLOCKING);
 	b = stream_new(CU_STREAM_NON_BLOCKING);
 	OK(CU(cuEventCreate)(&event, 0));
 	OK(CU(cuStreamWaitValue64)(b, device_of(&words[0]), 1, CU_STREAM_WAIT_VALUE_GEQ));
 	OK(CU(cuStreamWriteValue64)(b, device_of(&words[1]), 1, 0));
-	OK(launch(kernel_get(lib, "poke"), 1, 1, a, params));
+	OK(launch(poke, 1, 1, a, params));
 	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, CU(cuStreamSynchronize)(a));
 	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, CU(cuStreamSynchronize)(b));
 	store(&words[0], 1);
