@@ -23,10 +23,10 @@
 #include "parts/driver_graphs.h"
 
 enum {
-	PATIENCE_US = 1500000, /* nothing here takes so long by itself */
+	PATIENCE_US = 1000000, /* nothing here takes so long by itself */
 	LOOK_US = 10000,
 	LIMIT_S = 30,
-	WAITS_MAX = 5,
+	WAITS_MAX = 3,
 };
 
 static const struct thing {
