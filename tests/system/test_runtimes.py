@@ -52,13 +52,14 @@ def compile_kernels(folder):
 
 
 def build(path, kernels, runtime, *flags):
-    """What a runtime's headers lack is the compiler's, of whatever version."""
+    """What a runtime's headers lack is the compiler's, of whatever version. The runtime is that one,
+    wherever LD_LIBRARY_PATH has another."""
     _, include, library = runtime
     subprocess.run(
         [os.environ.get("CC", "gcc"), "-std=gnu17", "-Wall", "-Werror", "-O1",
          '-DKERNELS="%s"' % kernels, *flags, "-isystem", include,
          "-isystem", cuda() + "/include", "-o", path, os.path.join(PARTS, "runtime.c"), library,
-         "-Wl,-rpath," + os.path.dirname(library), "-lpthread", "-ldl", "-lrt"], check=True)
+         "-Wl,--disable-new-dtags,-rpath," + os.path.dirname(library), "-lpthread", "-ldl", "-lrt"], check=True)
 
 
 def build_all(folder, *flags):
