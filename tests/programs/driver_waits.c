@@ -55,6 +55,8 @@ static const struct thing {
 	{"array_copies", make_arrays, array_copies},
 	{"launches", NULL, launches},
 	{"local_memory", NULL, local_memory},
+	{"device_heap", load_allocate, launch_service},
+	{"printing", load_print, launch_service},
 	{"names_before_loading", NULL, names_before_loading},
 	{"attributes_before_loading", NULL, attributes_before_loading},
 	{"parameters_before_loading", NULL, parameters_before_loading},

@@ -70,6 +70,50 @@ static const char image[] = ".version 7.8\n"
 			    "	ret;\n"
 			    "}\n";
 
+/* Kernels of their own: they change what loading does. */
+static const char services[] =
+	".version 7.8\n"
+	".target sm_90\n"
+	".address_size 64\n"
+	".extern .func (.param .b64 at) malloc(.param .b64 size);\n"
+	".extern .func free(.param .b64 at);\n"
+	".extern .func (.param .b32 n) vprintf(.param .b64 format, .param .b64 values);\n"
+	".global .align 1 .b8 text[4] = {46, 10, 0, 0};\n"
+	".visible .entry allocate()\n"
+	"{\n"
+	"	.reg .b64 %d<2>;\n"
+	"	{\n"
+	"	.param .b64 size;\n"
+	"	.param .b64 at;\n"
+	"	st.param.b64 [size], 64;\n"
+	"	call.uni (at), malloc, (size);\n"
+	"	ld.param.b64 %d1, [at];\n"
+	"	}\n"
+	"	{\n"
+	"	.param .b64 at;\n"
+	"	st.param.b64 [at], %d1;\n"
+	"	call.uni free, (at);\n"
+	"	}\n"
+	"	ret;\n"
+	"}\n"
+	".visible .entry print()\n"
+	"{\n"
+	"	.reg .b64 %d<3>;\n"
+	"	.reg .b32 %r<2>;\n"
+	"	mov.u64 %d1, text;\n"
+	"	cvta.global.u64 %d2, %d1;\n"
+	"	{\n"
+	"	.param .b64 format;\n"
+	"	.param .b64 values;\n"
+	"	.param .b32 n;\n"
+	"	st.param.b64 [format], %d2;\n"
+	"	st.param.b64 [values], 0;\n"
+	"	call.uni (n), vprintf, (format, values);\n"
+	"	ld.param.b32 %r1, [n];\n"
+	"	}\n"
+	"	ret;\n"
+	"}\n";
+
 static CUdevice device;
 static CUcontext context;
 static CUlibrary library, fresh;
@@ -372,6 +416,33 @@ static void local_memory(void)
 	CHECK(cuLibraryGetKernel(&found, library, "local"));
 	CHECK(cuKernelGetFunction(&own, found));
 	CHECK(cuLaunchKernel(own, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+}
+
+static CUfunction service;
+
+static void load_service(const char *name)
+{
+	CUlibrary made;
+	CUkernel found;
+
+	CHECK(cuLibraryLoadData(&made, services, NULL, NULL, 0, NULL, NULL, 0));
+	CHECK(cuLibraryGetKernel(&found, made, name));
+	CHECK(cuKernelGetFunction(&service, found));
+}
+
+static void load_allocate(void)
+{
+	load_service("allocate");
+}
+
+static void load_print(void)
+{
+	load_service("print");
+}
+
+static void launch_service(void)
+{
+	CHECK(cuLaunchKernel(service, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 }
 
 static void names_before_loading(void)
