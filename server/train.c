@@ -141,7 +141,7 @@ static CUresult chain_run(struct session *session, struct chain *chain, const st
 {
 	CUresult result;
 
-	if (!chain->exec && (++chain->n_wanted < WANTED_MIN || standing_any()))
+	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
 		return CUDA_ERROR_NOT_READY;
 	result = chain->exec ? chain_set(chain, cars, n)
 			     : chain_make(session, chain, stream->place, cars, n);
@@ -215,8 +215,11 @@ _hot_ void train_leave(struct session *session)
 {
 	struct train *train = &session->train;
 	unsigned n = train->n, done = 0;
-	struct train_store *store = n > 1 ? store_get(session, train->stream) : NULL;
+	struct train_store *store = NULL;
 
+	/* To make one, and sometimes to set one, waits for a stream that stands still. */
+	if (n > 1 && likely(!standing_any()))
+		store = store_get(session, train->stream);
 	train->n = 0;
 	while (store && n - done > 1) {
 		unsigned index = length_index(n - done), length = LENGTH(index);

@@ -10,11 +10,9 @@
 
 #include "../../server/device.h"
 #include "../../server/room.h"
-#include "../../server/standing.h"
-#include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "open_session.h"
-#include "send.h"
+#include "stand_still.h"
 
 enum {
 	STREAM = DEVICES_MAX,
@@ -33,45 +31,14 @@ static unsigned taken(void)
 	return device()->room.n_channels;
 }
 
-/* A stream that waits for a word, on a GPU that never gets there. */
-static CUresult put(CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags)
-{
-	(void)stream;
-	(void)n;
-	(void)ops;
-	(void)flags;
-	return CUDA_SUCCESS;
-}
-
-static CUresult write_later(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
-{
-	(void)stream;
-	(void)address;
-	(void)value;
-	(void)flags;
-	return CUDA_SUCCESS;
-}
-
-static struct cuda_api real;
-
 static int open_standing(void **state)
 {
-	struct memory_op op = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .value = 1};
-
-	if (open_session(state) < 0 || send_memory_alloc(0, 4096, &op.address) != CUDA_SUCCESS)
-		return -1;
-	send_stream_create(STREAM, 0, CU_STREAM_NON_BLOCKING, 0);
-	real = cuda;
-	cuda.cuStreamBatchMemOp_v2 = put;
-	cuda.cuStreamWriteValue64_v2 = write_later;
-	send_memory_ops(STREAM, &op, 1);
-	harness_serve();
-	return standing_any() ? 0 : -1;
+	return open_session(state) == 0 && stand_still(STREAM) ? 0 : -1;
 }
 
 static int close_standing(void **state)
 {
-	cuda = real;
+	stand_still_end();
 	return close_session(state);
 }
 

@@ -14,6 +14,7 @@
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "send.h"
+#include "stand_still.h"
 
 #define MIB (1ull << 20)
 #define PATIENCE_MS 5000
@@ -89,6 +90,28 @@ static void test_trains(void **state)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	assert_int_equal(fake_counts_now().execs, 0);
 	assert_int_equal(fake_counts_now().graphs, 0);
+}
+
+/* To set a chain may wait for all that is on the GPU, as to make one: a launch by itself does not.
+ */
+static void test_beside_a_wait(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 4; round++)
+		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.graph_launches, 1);
+	assert_true(stand_still(STREAM_A));
+	for (unsigned round = 0; round < 5; round++) {
+		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+		assert_int_equal(launch_run(0, 4, 0), CUDA_SUCCESS);
+	}
+	assert_int_equal(fake_calls.graph_launches, 1);
+	assert_int_equal(fake_calls.launches, 8 + 5 * 6);
+	assert_int_equal(fake_counts.execs, 1);
+	stand_still_end();
+	standing_forget_all(harness.session);
+	assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.graph_launches, 2);
 }
 
 static void test_train_refused(void **state)
@@ -182,6 +205,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_trains),
+		TEST(test_beside_a_wait),
 		TEST(test_train_refused),
 		TEST(test_after_a_failure),
 		TEST(test_train_order),
