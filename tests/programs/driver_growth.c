@@ -137,17 +137,6 @@ static void pin(void)
 	CHECK(cuMemHostUnregister(pages));
 }
 
-static CUDA_KERNEL_NODE_PARAMS of_kernel(void)
-{
-	return (CUDA_KERNEL_NODE_PARAMS){.func = function,
-		.gridDimX = 1,
-		.gridDimY = 1,
-		.gridDimZ = 1,
-		.blockDimX = 1,
-		.blockDimY = 1,
-		.blockDimZ = 1};
-}
-
 static void run_graph(CUgraph graph)
 {
 	CUgraphExec exec;
@@ -161,7 +150,7 @@ static void run_graph(CUgraph graph)
 
 static void make_graph(void)
 {
-	CUDA_KERNEL_NODE_PARAMS params = of_kernel();
+	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
 	CUgraphNode node;
 	CUgraph graph;
 
@@ -172,7 +161,7 @@ static void make_graph(void)
 
 static void make_long_graph(void)
 {
-	CUDA_KERNEL_NODE_PARAMS params = of_kernel();
+	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
 	CUgraphNode node;
 	CUgraph graph;
 
@@ -185,7 +174,7 @@ static void make_long_graph(void)
 /* Copies of both directions and a fill, on branches. */
 static void make_wide_graph(void)
 {
-	CUDA_KERNEL_NODE_PARAMS params = of_kernel();
+	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
 	CUDA_MEMSET_NODE_PARAMS fill = {.dst = memory, .elementSize = 1, .width = 64, .height = 1};
 	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
 		.srcHost = pages,

@@ -52,6 +52,18 @@ static inline void must(int is_so, const char *what, int line)
 	exit(1);
 }
 
+/* A node of one thread, whose kernel has no parameters. */
+static inline CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function)
+{
+	return (CUDA_KERNEL_NODE_PARAMS){.func = function,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1};
+}
+
 /* Links a text, and forgets what it gives. */
 static inline CUresult link_text(const char *text, size_t size)
 {

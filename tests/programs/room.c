@@ -47,13 +47,7 @@ static void take_streams(int n)
 /* Of branches that have nothing to do with each other. */
 static void take_graphs(int n)
 {
-	const CUDA_KERNEL_NODE_PARAMS params = {.func = function,
-		.gridDimX = 1,
-		.gridDimY = 1,
-		.gridDimZ = 1,
-		.blockDimX = 1,
-		.blockDimY = 1,
-		.blockDimZ = 1};
+	const CUDA_KERNEL_NODE_PARAMS params = node_of(function);
 	CUgraphNode node;
 	CUstream stream;
 

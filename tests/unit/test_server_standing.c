@@ -19,6 +19,7 @@
 #include "../fuzz/fake_cuda.h"
 #include "open_session.h"
 #include "send.h"
+#include "stand_still.h"
 
 enum {
 	WAIT = CU_STREAM_MEM_OP_WAIT_VALUE_32,
@@ -30,15 +31,6 @@ enum {
 static uint64_t word;
 static struct cuda_api real;
 static unsigned n_writes_fail;
-
-static CUresult put(CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags)
-{
-	(void)stream;
-	(void)n;
-	(void)ops;
-	(void)flags;
-	return CUDA_SUCCESS;
-}
 
 static CUresult write_later(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
 {
@@ -59,7 +51,7 @@ static int open_still(void **state)
 	for (uint32_t stream = A; stream <= C; stream++)
 		send_stream_create(stream, 0, CU_STREAM_NON_BLOCKING, 0);
 	real = cuda;
-	cuda.cuStreamBatchMemOp_v2 = put;
+	cuda.cuStreamBatchMemOp_v2 = stand_still_put;
 	cuda.cuStreamWriteValue64_v2 = write_later;
 	n_writes_fail = 0;
 	return 0;

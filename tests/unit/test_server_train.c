@@ -92,8 +92,7 @@ static void test_trains(void **state)
 	assert_int_equal(fake_counts_now().graphs, 0);
 }
 
-/* To set a chain may wait for all that is on the GPU, as to make one: a launch by itself does not.
- */
+/* To make a chain, or set one, may wait for all that is on the GPU: a launch does not. */
 static void test_beside_a_wait(void **state)
 {
 	(void)state;

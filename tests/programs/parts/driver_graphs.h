@@ -19,13 +19,7 @@ enum {
 /* Of a kind, or several. */
 static void make_graph(unsigned kinds)
 {
-	const CUDA_KERNEL_NODE_PARAMS of_kernel = {.func = function,
-		.gridDimX = 1,
-		.gridDimY = 1,
-		.gridDimZ = 1,
-		.blockDimX = 1,
-		.blockDimY = 1,
-		.blockDimZ = 1};
+	const CUDA_KERNEL_NODE_PARAMS of_kernel = node_of(function);
 	const CUDA_MEMSET_NODE_PARAMS of_memset = {
 		.dst = memory, .elementSize = 1, .width = 64, .height = 1};
 	const CUDA_MEMCPY3D of_copy = box(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
@@ -123,9 +117,9 @@ static void make_graphs(void)
 }
 
 /* So that the driver has room for as many. */
-static void make_room(void)
+static void make_room_of(unsigned kinds)
 {
-	make_graphs();
+	make_graphs_of(kinds);
 	for (unsigned i = 0; i < GRAPHS; i++) {
 		CHECK(cuGraphLaunch(made_before[i], stream));
 		CHECK(cuStreamSynchronize(stream));
@@ -133,14 +127,14 @@ static void make_room(void)
 	}
 }
 
+static void make_room(void)
+{
+	make_room_of(KERNELS | MEMSET | COPY | OPS | RECORD);
+}
+
 static void make_room_of_chains(void)
 {
-	make_graphs_of(CHAIN);
-	for (unsigned i = 0; i < GRAPHS; i++) {
-		CHECK(cuGraphLaunch(made_before[i], stream));
-		CHECK(cuStreamSynchronize(stream));
-		CHECK(cuGraphExecDestroy(made_before[i]));
-	}
+	make_room_of(CHAIN);
 }
 
 static void graphs_uploaded(void)
@@ -164,18 +158,14 @@ static CUDA_KERNEL_NODE_PARAMS of_large_kernel(void)
 	static size_t size = sizeof(large_params);
 	static void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, large_params,
 		CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+	CUDA_KERNEL_NODE_PARAMS params;
 	CUkernel found;
 
 	CHECK(cuLibraryGetKernel(&found, library, "large"));
 	CHECK(cuKernelGetFunction(&large, found));
-	return (CUDA_KERNEL_NODE_PARAMS){.func = large,
-		.gridDimX = 1,
-		.gridDimY = 1,
-		.gridDimZ = 1,
-		.blockDimX = 1,
-		.blockDimY = 1,
-		.blockDimZ = 1,
-		.extra = extra};
+	params = node_of(large);
+	params.extra = extra;
+	return params;
 }
 
 static void graphs_of_large(void)
