@@ -26,7 +26,8 @@ def holds(service, server):
 
 def settle(service, server):
     """Waits until the server has nobody; returns what it holds."""
-    wait_for("the server to have nobody", lambda: not service.clients(server), 20)
+    # A rank's kernel gives up after 20 s (halo.cu); only then do the dead leave.
+    wait_for("the server to have nobody", lambda: not service.clients(server), 30 * mps.SLOW)
     # Memory goes back when the last kernel of the dead has ended.
     return settled(lambda: holds(service, server))
 

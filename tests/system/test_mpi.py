@@ -62,10 +62,13 @@ def test_killed():
         for i in range(3):
             process = start(service, "64", "50", "2000")
             wait_for("all ranks", lambda: len(service.clients(server)) == RANKS, 30 * mps.SLOW)
+            ranks = service.clients(server)
             time.sleep(0.1 * i)
-            os.kill(service.clients(server)[i], signal.SIGKILL)
+            os.kill(ranks[i], signal.SIGKILL)
             code, _, err = service.finish(process, 60)
             assert code != 0, err
+            # The dead are clients until their last kernel has ended, and none of the next job's.
+            settle(service, server)
         equal(service.servers(), [server])
         same(before, settle(service, server))
         finish(service, start(service))
