@@ -8,6 +8,7 @@
  */
 
 #include "module.h"
+#include "ptx_file.h"
 #include "ptx_parse.h"
 #include "ptx_texts.h"
 
@@ -116,8 +117,9 @@ static CUresult copy_linked(void *const *parts, void **ret_copy, size_t *ret_siz
 		       : r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 				      : CUDA_ERROR_INVALID_IMAGE;
 	}
-	return ptx_texts_link(&texts, ret_copy, ret_size) == 0 ? CUDA_SUCCESS
-							       : CUDA_ERROR_OUT_OF_MEMORY;
+	return ptx_file_make(texts.texts, texts.n, NULL, 0, ret_copy, ret_size) == 0
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult image_copy(const void *image, void **ret_copy, size_t *ret_size)

@@ -9,6 +9,7 @@
 
 #include "context.h"
 #include "module.h"
+#include "ptx_file.h"
 #include "ptx_parse.h"
 #include "ptx_texts.h"
 
@@ -122,25 +123,68 @@ static CUresult add(
 	return result_of(r);
 }
 
+/* As `module' has them, to which they point. The caller frees. */
+static int list_managed(
+	const struct ptx_module *module, struct ptx_file_variable **ret_variables, size_t *ret_n)
+{
+	uint32_t n_globals = ptx_module_n_globals(module);
+	struct ptx_file_variable *variables = calloc(MAX(n_globals, 1u), sizeof(*variables));
+	size_t n = 0;
+
+	if (!variables)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n_globals; i++) {
+		const struct ptx_global *global = ptx_module_global(module, i);
+
+		if (global->is_managed)
+			variables[n++] = (struct ptx_file_variable){
+				global->name, global->size, ptx_module_initial(module, i)};
+	}
+	*ret_variables = variables;
+	*ret_n = n;
+	return 0;
+}
+
+/* The file once more, with what the linked module has of __managed__. */
+static int make_file(const struct ptx_texts *texts, const struct ptx_module *module,
+	void **ret_image, size_t *ret_size)
+{
+	_cleanup_free_ struct ptx_file_variable *variables = NULL;
+	size_t n;
+	int r = list_managed(module, &variables, &n);
+
+	return r < 0 ? r : ptx_file_make(texts->texts, texts->n, variables, n, ret_image, ret_size);
+}
+
+static int link_texts(
+	const struct ptx_texts *texts, char said[SAID_SIZE], void **ret_image, size_t *ret_size)
+{
+	_cleanup_free_ void *draft = NULL;
+	struct ptx_module *module = NULL;
+	size_t size;
+	int r = ptx_file_make(texts->texts, texts->n, NULL, 0, &draft, &size);
+
+	if (r == 0)
+		r = ptx_module_new(draft, size, said, SAID_SIZE, &module);
+	if (r == 0)
+		r = make_file(texts, module, ret_image, ret_size);
+	ptx_module_free(module);
+	return r;
+}
+
 static CUresult complete(struct linker *linker, void **ret_image, size_t *ret_size)
 {
 	char said[SAID_SIZE] = "";
-	struct ptx_module *module = NULL;
 	void *image = NULL;
 	size_t size = 0;
 	int r;
 
 	if (linker->image || linker->texts.n == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = ptx_texts_link(&linker->texts, &image, &size);
-	if (r == 0)
-		r = ptx_module_new(image, size, said, sizeof(said), &module);
-	ptx_module_free(module);
+	r = link_texts(&linker->texts, said, &image, &size);
 	say(linker, said);
-	if (r < 0) {
-		free(image);
+	if (r < 0)
 		return result_of(r);
-	}
 	linker->image = image;
 	*ret_image = image;
 	if (ret_size)

@@ -34,6 +34,7 @@ struct ptx_global {
 	uint64_t address; /* 0 until ptx_module_bind() */
 	bool is_constant;
 	bool is_managed; /* __managed__: the host uses it by the same address */
+	bool is_placed;  /* it was: whoever did has bound it and given it its first value */
 };
 
 /* One kernel parameter: where it lies in the packed parameter buffer. */
@@ -112,6 +113,9 @@ const struct ptx_kernel_info *ptx_kernel_info(const struct ptx_kernel *kernel);
 
 uint32_t ptx_module_n_globals(const struct ptx_module *module);
 const struct ptx_global *ptx_module_global(const struct ptx_module *module, uint32_t i);
+
+/* Its first value; NULL: zeros. */
+const uint8_t *ptx_module_initial(const struct ptx_module *module, uint32_t i);
 
 /* Every global must be bound before ptx_module_init(), which writes the initial values there. */
 void ptx_module_bind(struct ptx_module *module, uint32_t i, uint64_t address);

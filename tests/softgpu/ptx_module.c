@@ -49,6 +49,28 @@ static int translate_module(struct ptx_module *module, struct ptx_unit *unit, st
 	return 0;
 }
 
+/* Those that somebody has placed are the module's no more. */
+static int place_globals(
+	struct ptx_module *module, const struct ptx_texts *texts, struct ptx_log *log)
+{
+	size_t n = 0;
+
+	if (!texts->placed)
+		return 0;
+	for (uint32_t i = 0; i < module->n_globals; i++) {
+		struct ptx_global *global = &module->globals[i].info;
+
+		if (!global->is_managed)
+			continue;
+		if (n == texts->n_placed)
+			return ptx_log_fail(log, -EINVAL, 0, "'%s' has no address", global->name);
+		global->address = texts->placed[n++];
+		global->is_managed = false;
+		global->is_placed = true;
+	}
+	return n == texts->n_placed ? 0 : ptx_log_fail(log, -EINVAL, 0, "addresses of nothing");
+}
+
 static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, struct ptx_log *log)
 {
 	_cleanup_(ptx_unit_fini) struct ptx_unit unit = {0};
@@ -60,6 +82,8 @@ static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, 
 			return r;
 	}
 	r = ptx_layout_module(module, &unit, log);
+	if (r == 0)
+		r = place_globals(module, texts, log);
 	if (r < 0)
 		return r;
 	r = ptx_layout_kernels(module, &unit, log);
@@ -144,6 +168,11 @@ const struct ptx_global *ptx_module_global(const struct ptx_module *module, uint
 	return i < module->n_globals ? &module->globals[i].info : NULL;
 }
 
+const uint8_t *ptx_module_initial(const struct ptx_module *module, uint32_t i)
+{
+	return i < module->n_globals ? module->globals[i].bytes : NULL;
+}
+
 void ptx_module_bind(struct ptx_module *module, uint32_t i, uint64_t address)
 {
 	if (i < module->n_globals)
@@ -182,7 +211,7 @@ int ptx_module_init(struct ptx_module *module)
 		if (!module->globals[i].info.address && module->globals[i].info.size)
 			return -EINVAL;
 	for (uint32_t i = 0; i < module->n_globals; i++)
-		if (module->globals[i].info.size)
+		if (module->globals[i].info.size && !module->globals[i].info.is_placed)
 			global_init(module, &module->globals[i]);
 	for (const struct ptx_reloc *reloc = module->relocs; reloc; reloc = reloc->next)
 		for (unsigned l = 0; l < PTX_LANES; l++)

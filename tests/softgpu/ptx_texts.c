@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Texts out of images, and images out of texts. Runs on the thread that loads
- * or links. No byte of an image is used before it was found to lie within it.
+ * Texts out of images. Runs on the thread that loads or links. No byte of an image is used before
+ * it was found to lie within it.
  */
 
 #include "ptx_texts.h"
@@ -12,15 +12,11 @@
 
 #include "base.h"
 #include "fatbin.h"
+#include "ptx_file.h"
 #include "ptx_parse.h"
-
-#define SECTION ".nv.texts"
 
 /* The architecture that the software GPU says it has. */
 #define ARCH_MAX 90u
-
-/* The names of the sections, of which the first is none. */
-static const char names[] = "\0" SECTION "\0.shstrtab";
 
 /* Takes `text', on failure too. */
 static int put_text(struct ptx_texts *texts, char *text)
@@ -51,41 +47,38 @@ static int add_fatbin(struct ptx_texts *texts, const void *image, size_t size, s
 	return r < 0 ? ptx_log_fail(log, r, 0, "out of memory") : 0;
 }
 
-/* The bytes of the section with the texts; false if the file has none. */
-static bool find_section(const uint8_t *image, size_t size, const char **ret_at, size_t *ret_size)
+/* Whoever has resolved the relocations of a file has placed its variables of __managed__. */
+static int read_placed(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
-	Elf64_Ehdr head;
-	Elf64_Shdr section, strings;
+	const uint8_t *at, *relocations;
+	size_t n_bytes, n_left;
 
-	if (size < sizeof(head))
-		return false;
-	memcpy(&head, image, sizeof(head));
-	if (head.e_machine != EM_CUDA || head.e_shentsize != sizeof(section) ||
-		!range_ok(head.e_shoff, (uint64_t)head.e_shnum * sizeof(section), size) ||
-		head.e_shstrndx >= head.e_shnum)
-		return false;
-	memcpy(&strings, image + head.e_shoff + head.e_shstrndx * sizeof(section), sizeof(strings));
-	if (!range_ok(strings.sh_offset, strings.sh_size, size))
-		return false;
-	for (unsigned i = 0; i < head.e_shnum; i++) {
-		memcpy(&section, image + head.e_shoff + i * sizeof(section), sizeof(section));
-		if (!range_ok(section.sh_name, sizeof(SECTION), strings.sh_size) ||
-			memcmp(image + strings.sh_offset + section.sh_name, SECTION,
-				sizeof(SECTION)) != 0)
-			continue;
-		*ret_at = (const char *)image + section.sh_offset;
-		*ret_size = section.sh_size;
-		return range_ok(section.sh_offset, section.sh_size, size);
-	}
-	return false;
+	if (!ptx_file_section(image, size, PTX_FILE_ADDRESSES, &at, &n_bytes) || n_bytes == 0)
+		return 0;
+	if (!ptx_file_section(image, size, PTX_FILE_RELOCATIONS, &relocations, &n_left) ||
+		texts->placed)
+		return ptx_log_fail(log, -EINVAL, 0, "addresses without a use");
+	if (n_left > 0)
+		return 0;
+	texts->placed = malloc(n_bytes);
+	if (!texts->placed)
+		return ptx_log_fail(log, -ENOMEM, 0, "out of memory");
+	memcpy(texts->placed, at, n_bytes);
+	texts->n_placed = n_bytes / sizeof(*texts->placed);
+	return 0;
 }
 
 static int add_linked(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
+	const uint8_t *section;
 	const char *at;
+	int r = read_placed(texts, image, size, log);
 
-	if (!find_section(image, size, &at, &size))
+	if (r < 0)
+		return r;
+	if (!ptx_file_section(image, size, PTX_FILE_TEXTS, &section, &size))
 		return ptx_log_fail(log, -ENOEXEC, 0, "a cubin without PTX");
+	at = (const char *)section;
 	while (size > 0) {
 		size_t len = strnlen(at, size);
 
@@ -110,66 +103,11 @@ int ptx_texts_add(struct ptx_texts *texts, const void *image, size_t size, struc
 		       : 0;
 }
 
-static void fill_heads(uint8_t *image, size_t texts_size)
-{
-	size_t strings_at = sizeof(Elf64_Ehdr) + texts_size;
-	Elf64_Ehdr head = {
-		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
-			EV_CURRENT},
-		.e_type = ET_EXEC,
-		.e_machine = EM_CUDA,
-		.e_version = EV_CURRENT,
-		.e_flags = ARCH_MAX,
-		.e_ehsize = sizeof(Elf64_Ehdr),
-		.e_shentsize = sizeof(Elf64_Shdr),
-		.e_shnum = 3,
-		.e_shstrndx = 2,
-	};
-	Elf64_Shdr sections[3] = {
-		{.sh_type = SHT_NULL},
-		{.sh_name = 1,
-			.sh_type = SHT_PROGBITS,
-			.sh_offset = sizeof(head),
-			.sh_size = texts_size},
-		{.sh_name = 1 + sizeof(SECTION),
-			.sh_type = SHT_STRTAB,
-			.sh_offset = strings_at,
-			.sh_size = sizeof(names)},
-	};
-
-	head.e_shoff = ALIGN_UP(strings_at + sizeof(names), (size_t)8);
-	memcpy(image, &head, sizeof(head));
-	memcpy(image + strings_at, names, sizeof(names));
-	memcpy(image + head.e_shoff, sections, sizeof(sections));
-}
-
-int ptx_texts_link(const struct ptx_texts *texts, void **ret_image, size_t *ret_size)
-{
-	size_t texts_size = 0, size, at = sizeof(Elf64_Ehdr);
-	uint8_t *image;
-
-	for (size_t i = 0; i < texts->n; i++)
-		texts_size += strlen(texts->texts[i]) + 1;
-	size = ALIGN_UP(at + texts_size + sizeof(names), (size_t)8) + 3 * sizeof(Elf64_Shdr);
-	image = calloc(1, size);
-	if (!image)
-		return -ENOMEM;
-	for (size_t i = 0; i < texts->n; i++) {
-		size_t len = strlen(texts->texts[i]) + 1;
-
-		memcpy(image + at, texts->texts[i], len);
-		at += len;
-	}
-	fill_heads(image, texts_size);
-	*ret_image = image;
-	*ret_size = size;
-	return 0;
-}
-
 void ptx_texts_fini(struct ptx_texts *texts)
 {
 	for (size_t i = 0; i < texts->n; i++)
 		free(texts->texts[i]);
 	free(texts->texts);
+	free(texts->placed);
 	*texts = (struct ptx_texts){0};
 }

@@ -4,18 +4,20 @@
 
 /*
  * The texts of PTX that an image is made of: one, or several that are linked.
- * What the software GPU's linker makes is an ELF file for NVIDIA's machine
- * with its texts in a section, which any loader takes for a cubin.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ptx_log;
 
 struct ptx_texts {
 	char **texts; /* NUL-terminated */
 	size_t n;
+	/* Where the variables of __managed__ are, in their order; NULL: nobody has placed them. */
+	uint64_t *placed;
+	size_t n_placed;
 };
 
 /*
@@ -24,9 +26,6 @@ struct ptx_texts {
  * -ENOEXEC: no PTX in it. -EINVAL: malformed. -ENOMEM.
  */
 int ptx_texts_add(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log);
-
-/* A file of all of them; the caller frees it. 0 or -ENOMEM. */
-int ptx_texts_link(const struct ptx_texts *texts, void **ret_image, size_t *ret_size);
 
 void ptx_texts_fini(struct ptx_texts *texts);
 

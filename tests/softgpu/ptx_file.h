@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PTX_FILE_H
+#define PTX_FILE_H
+
+/*
+ * What the software GPU's linker makes: an ELF file for NVIDIA's machine with
+ * texts of PTX where code would be, which any loader takes for a cubin. Its
+ * variables of __managed__ have what nvcc gives them: a symbol, first values, and
+ * a word of constants with the address, which a relocation asks for.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PTX_FILE_TEXTS ".nv.texts"
+#define PTX_FILE_ADDRESSES ".nv.constant4"
+#define PTX_FILE_RELOCATIONS ".rela.nv.constant4"
+
+struct ptx_file_variable {
+	const char *name;
+	uint64_t size;
+	const uint8_t *initial; /* NULL: zeros */
+};
+
+/* The caller frees. 0 or -ENOMEM. */
+int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_variable *variables,
+	size_t n_variables, void **ret_image, size_t *ret_size);
+
+/* The bytes of a section; false if the file has none of that name. */
+bool ptx_file_section(
+	const void *image, size_t size, const char *name, const uint8_t **ret_at, size_t *ret_size);
+
+#endif
