@@ -13,7 +13,7 @@
 #include "image.h"
 #include "image_send.h"
 #include "library.h"
-#include "managed.h"
+#include "managed_variable.h"
 #include "memory.h"
 #include "send.h"
 
@@ -115,6 +115,7 @@ CUresult library_load(const void *image, struct context *context, const struct j
 	pthread_mutex_init(&library->lock, NULL);
 	library->context = context;
 	library->is_refused = false;
+	library->managed = 0;
 	result = image_send(joined ? joined : data, size, send_load, &(struct load){library, jit});
 	if (result != CUDA_SUCCESS) {
 		slab_give(&libraries, library);
@@ -145,6 +146,7 @@ void library_unload(struct library *library)
 {
 	struct kernel *kernel;
 
+	managed_variables_end(library);
 	memory_end_owner(library);
 	while ((kernel = library->kernels)) {
 		library->kernels = kernel->next;
@@ -254,11 +256,15 @@ CUresult library_global(
 	uint64_t address, size;
 	CUresult result = context_enter(&context);
 
-	if (result == CUDA_SUCCESS)
-		result = send_library_global(
-			library_id(library), context->device->index, name, &address, &size);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = managed_variable_known(library, name, ret_address, ret_size);
+	if (result != CUDA_ERROR_NOT_FOUND)
+		return result;
+	result = send_library_global(
+		library_id(library), context->device->index, name, &address, &size);
 	if (result == CUDA_ERROR_NOT_SUPPORTED)
-		managed_refused(name);
+		return managed_variable(library, name, ret_address, ret_size);
 	if (result == CUDA_SUCCESS)
 		result = memory_add_variable(context, library, address, size);
 	if (result != CUDA_SUCCESS)

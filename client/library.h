@@ -41,10 +41,11 @@ struct kernel {
 struct library {
 	struct slab_head slab;
 	struct context *context; /* of a module; NULL: a library of the process */
-	pthread_mutex_t lock;    /* of the list of kernels */
+	pthread_mutex_t lock;    /* of the list of kernels, and of what is placed */
 	struct kernel *kernels;
-	uint32_t is_refused; /* atomic: it has variables of __managed__, so its kernels would go
-				wrong */
+	uint32_t is_refused; /* atomic: it has variables that nobody placed (managed_variable.h) */
+	uint32_t managed_device;
+	uint64_t managed; /* where those of __managed__ begin; 0: not placed. Under the lock */
 };
 
 /* NULL: the handle names none. */

@@ -11,41 +11,12 @@
 #include "advice.h"
 #include "client.h"
 #include "host.h"
-#include "library.h"
-#include "log.h"
 #include "managed.h"
 #include "stream.h"
 
 static pthread_mutex_t advice_lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define ATTACH_FLAGS (CU_MEM_ATTACH_GLOBAL | CU_MEM_ATTACH_HOST | CU_MEM_ATTACH_SINGLE)
-
-void managed_refused(const char *name)
-{
-	log_error("%s is a variable of __managed__, which is not served: the driver has it where "
-		  "this "
-		  "process does not reach it; use cudaMallocManaged()",
-		name);
-}
-
-/*
- * The runtime asks for each such variable of an image when it has loaded that,
- * goes on without those it does not get, and their addresses are NULL. Launched
- * with these, a kernel would fault: the fault of everybody in that server.
- */
-CUresult local_cuLibraryGetManaged(
-	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
-{
-	struct library *found = library_find(library);
-
-	if ((!dptr && !bytes) || !name)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!found)
-		return CUDA_ERROR_INVALID_HANDLE;
-	managed_refused(name);
-	__atomic_store_n(&found->is_refused, 1, __ATOMIC_RELAXED);
-	return CUDA_ERROR_NOT_SUPPORTED;
-}
 
 CUresult local_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {

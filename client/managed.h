@@ -3,15 +3,11 @@
 #define MANAGED_H
 
 /*
- * Managed memory and what was advised about it; variables of __managed__, which
- * are refused. Any thread.
+ * Managed memory and what was advised about it. Any thread.
  */
 
 #include "advice.h"
 #include "memory.h"
-
-/* Says so of one. */
-void managed_refused(const char *name);
 
 /* Its advice goes with it. */
 void managed_forget(const struct memory_range *range);

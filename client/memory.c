@@ -202,8 +202,7 @@ static bool memory_take(
 	pthread_mutex_lock(&mirror_lock);
 	while (!is_found && (range = mirror_next(&mirror, *at))) {
 		*at = range->address + 1;
-		is_found = context ? range->context == context && range->kind != MEMORY_VARIABLE &&
-					     range->kind != MEMORY_GRAPH
+		is_found = context ? range->context == context && !range->owner
 				   : range->owner == owner;
 		if (!is_found)
 			continue;
@@ -212,15 +211,6 @@ static bool memory_take(
 	}
 	pthread_mutex_unlock(&mirror_lock);
 	return is_found;
-}
-
-void memory_end_owner(const void *owner)
-{
-	struct memory_range range;
-	uint64_t at = 0;
-
-	while (memory_take(&at, NULL, owner, &range))
-		;
 }
 
 static CUresult give_back(const struct memory_range *range)
@@ -237,6 +227,16 @@ static CUresult give_back(const struct memory_range *range)
 		return CUDA_SUCCESS;
 	pool_free(range->pool, range->piece, NULL);
 	return CUDA_SUCCESS;
+}
+
+void memory_end_owner(const void *owner)
+{
+	struct memory_range range;
+	uint64_t at = 0;
+
+	while (memory_take(&at, NULL, owner, &range))
+		if (range.kind == MEMORY_MANAGED)
+			(void)give_back(&range);
 }
 
 void memory_end_context(struct context *context)
@@ -310,7 +310,8 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 	struct memory_range range;
 	CUresult result;
 
-	if (!memory_find_start(address, kinds, &range))
+	if (!memory_find_start(address, kinds, &range) ||
+		(range.kind == MEMORY_MANAGED && range.owner))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = streams_wait_device(range.context->device->index);
 	if (result != CUDA_SUCCESS)

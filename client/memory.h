@@ -33,7 +33,7 @@ struct memory_range {
 	uint64_t address;
 	uint64_t size;
 	struct context *context;
-	const void *owner; /* the library of a variable, a graph's slot; not owned */
+	const void *owner; /* with which it goes: a variable's library, a graph's slot; not owned */
 	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
 	struct piece *piece;
 	struct allocation *allocation; /* of a mapping; not owned */

@@ -131,14 +131,19 @@ static int entry_unpack(const struct fatbin_entry *entry, char **ret_text, size_
 struct fatbin_choice {
 	struct fatbin_entry best;  /* the highest PTX that the GPU could compile */
 	struct fatbin_entry above; /* the lowest that it could not */
+	struct fatbin_entry cubin; /* the highest machine code that it runs */
 	bool has_machine_code;
 };
 
 static void choice_add(
 	struct fatbin_choice *choice, const struct fatbin_entry *entry, uint32_t max_arch)
 {
-	if (entry->kind == FATBIN_ELF && entry->arch <= max_arch)
+	if (entry->kind == FATBIN_ELF && entry->arch <= max_arch) {
 		choice->has_machine_code = true;
+		/* A minor number more is the same machine with more to it. */
+		if (entry->arch / 10 == max_arch / 10 && entry->arch > choice->cubin.arch)
+			choice->cubin = *entry;
+	}
 	if (entry->kind != FATBIN_PTX)
 		return;
 	if (entry->arch > max_arch) {
@@ -167,11 +172,9 @@ static int body_find(
 	return 0;
 }
 
-int fatbin_find_ptx(
-	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len)
+static int find_choice(
+	const void *image, size_t size, uint32_t max_arch, struct fatbin_choice *choice)
 {
-	struct fatbin_choice choice = {0};
-	const struct fatbin_entry *chosen;
 	const uint8_t *body;
 	uint64_t body_size;
 	int r = body_find(image, size, &body, &body_size);
@@ -181,8 +184,32 @@ int fatbin_find_ptx(
 
 		r = entry_read(body, body_size, off, &entry, &off);
 		if (r == 0)
-			choice_add(&choice, &entry, max_arch);
+			choice_add(choice, &entry, max_arch);
 	}
+	return r;
+}
+
+int fatbin_find_cubin(
+	const void *image, size_t size, uint32_t arch, char **ret_bytes, size_t *ret_size)
+{
+	struct fatbin_choice choice = {0};
+	int r = find_choice(image, size, arch, &choice);
+
+	if (r < 0)
+		return r;
+	if (!choice.cubin.payload || choice.cubin.unpacked_size > FATBIN_LOOK_MAX ||
+		choice.cubin.payload_size > FATBIN_LOOK_MAX)
+		return -ENOEXEC;
+	return entry_unpack(&choice.cubin, ret_bytes, ret_size);
+}
+
+int fatbin_find_ptx(
+	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len)
+{
+	struct fatbin_choice choice = {0};
+	const struct fatbin_entry *chosen;
+	int r = find_choice(image, size, max_arch, &choice);
+
 	if (r < 0)
 		return r;
 	chosen = choice.best.payload ? &choice.best : &choice.above;

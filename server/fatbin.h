@@ -23,6 +23,13 @@ int fatbin_is(const void *image, size_t size);
 int fatbin_find_ptx(
 	const void *image, size_t size, uint32_t max_arch, char **ret_text, size_t *ret_len);
 
+/*
+ * The same for the best machine code that a GPU of `arch' runs; the caller's to
+ * free, a NUL lies behind. -ENOEXEC: there is none, or it is larger than 64 MiB.
+ */
+int fatbin_find_cubin(
+	const void *image, size_t size, uint32_t arch, char **ret_bytes, size_t *ret_size);
+
 /* Whether an entry, unpacked, has these bytes in it. 1, 0, or -errno as above. */
 int fatbin_mentions(const void *image, size_t size, const char *word);
 

@@ -220,6 +220,21 @@ const void *image_code(const struct image *image)
 	return image->linked ? (const void *)image->linked : image->data;
 }
 
+const void *image_part(const struct image *image, unsigned i, size_t *ret_size)
+{
+	struct fatbin_head head;
+	unsigned n = 0;
+
+	while (image->linked && image->linked->parts[n] && n < i)
+		n++;
+	if (!image->linked || !image->linked->parts[n])
+		return NULL;
+	/* As its shape was checked. */
+	memcpy(&head, image->linked->parts[n], sizeof(head));
+	*ret_size = head.head_size + head.size;
+	return image->linked->parts[n];
+}
+
 int image_get(int fd, size_t size, struct image **ret_image)
 {
 	struct image *image = NULL, *equal;

@@ -32,6 +32,9 @@ int image_get(int fd, size_t size, struct image **ret_image);
 /* What the driver is given. */
 const void *image_code(const struct image *image);
 
+/* The fatbins that it was linked from, by number; NULL: no more, or it was not. */
+const void *image_part(const struct image *image, unsigned i, size_t *ret_size);
+
 /* NULL is fine. */
 void image_unref(struct image *image);
 

@@ -8,6 +8,8 @@
  * change of an attribute.
  */
 
+#include <string.h>
+
 #include "limit.h"
 #include "kernel.h"
 #include "library.h"
@@ -124,7 +126,14 @@ CUresult kernel_make_room(struct session *session, struct kernel *kernel, const 
 	CUresult result = limit_cover_local(session, place->device, found->local_bytes);
 
 	found->is_ready = result == CUDA_SUCCESS;
+	kernel->library->is_used = true;
 	return result;
+}
+
+void kernel_replace(struct kernel *kernel, CUkernel real)
+{
+	kernel->real = real;
+	memset(kernel->places, 0, devices_count() * sizeof(kernel->places[0]));
 }
 
 CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers)
@@ -260,6 +269,7 @@ CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel,
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	kernel->library->is_used = true;
 	found = &kernel->places[device];
 	if (!found->function)
 		return set_before_loading(session, kernel, place, name, value);

@@ -38,6 +38,9 @@ struct kernel {
 CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
 	const struct kernel_place **ret_found);
 
+/* Its library was loaded anew before the kernel was launched. */
+void kernel_replace(struct kernel *kernel, CUkernel real);
+
 /* Has the GPU get local memory for a kernel that was found there, before its first launch. */
 CUresult kernel_make_room(
 	struct session *session, struct kernel *kernel, const struct place *place);

@@ -11,6 +11,7 @@
 #include "kernel.h"
 #include "library.h"
 #include "log.h"
+#include "managed.h"
 #include "receive.h"
 #include "session.h"
 #include "standing.h"
@@ -28,7 +29,10 @@ struct library *session_library(struct session *session, uint32_t id)
 
 static void library_done(struct deferred *deferred)
 {
-	free(container_of(deferred, struct library, deferred));
+	struct library *library = container_of(deferred, struct library, deferred);
+
+	managed_free(library->managed);
+	free(library);
 }
 
 /* The compiler's words, a line each, for whoever looks for the reason. */
@@ -159,7 +163,7 @@ void libraries_free(struct session *session)
 	}
 }
 
-/* One of __managed__ its program would look at, where there is nothing in its process. */
+/* One of __managed__ that is where the driver has it, which is nothing in its program's process. */
 static bool is_managed(CUdeviceptr address)
 {
 	unsigned value = 0;
@@ -190,6 +194,7 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 		return result;
 	if (ranges_add(&session->variables, address, size, library) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	library->is_used = true;
 	*ret_address = address;
 	*ret_size = size;
 	return CUDA_SUCCESS;

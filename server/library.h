@@ -13,6 +13,7 @@
 #include "wire.h"
 
 struct kernel;
+struct managed;
 struct session;
 
 /* What the driver's compiler says of an image it refuses, where the client asks for no more. */
@@ -23,7 +24,9 @@ struct library {
 	uint32_t id;
 	uint32_t n_users; /* nodes of graphs, which keep it loaded */
 	bool is_ended;    /* off the tables */
+	bool is_used;     /* somebody could tell it from one that is loaded anew (managed.c) */
 	struct kernel *kernels;
+	struct managed *managed; /* owned; NULL: nobody asked for variables of that kind */
 	struct jit jit; /* as the driver was given it: it compiles a kernel when asked for it */
 	char log_bytes[];
 };

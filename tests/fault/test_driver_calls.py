@@ -24,7 +24,7 @@ from test_kill import holds, settle
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
 PROGRAMS = ("memory_ops", "jit", "pool_attributes", "link", "ipc_memory", "graph_clone",
             "virtual_memory", "arrays", "green_contexts", "waits_beside",
-            "context_events")
+            "context_events", "managed_module")
 if IS_LONG:
     PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered",
                  "registered_shared", "surface", "graph_nodes", "graph_update", "graph_host",

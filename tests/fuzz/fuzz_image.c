@@ -2,11 +2,13 @@
 
 /*
  * Fuzzer: an image of code as a client seals it: its shape, its parts, the look
- * for who can print, and the entries of a fatbin, packed ones too.
+ * for who can print, the entries of a fatbin, packed ones too, and the variables
+ * of __managed__ in a cubin.
  */
 
 #include <string.h>
 
+#include "../../server/cubin.h"
 #include "../../server/fatbin.h"
 #include "../../server/image.h"
 #include "../../server/text.h"
@@ -33,6 +35,43 @@ static void look_into(const uint8_t *data, size_t size)
 	free(bytes);
 }
 
+/* Takes the bytes. They are placed as they would be for a client. */
+static void place_variables(uint8_t *bytes, size_t size)
+{
+	struct cubin cubin;
+	uint8_t *memory;
+
+	if (cubin_read(bytes, size, &cubin) < 0) {
+		free(bytes);
+		return;
+	}
+	memory = cubin.total < 1 << 20 ? calloc(1, cubin.total + 1) : NULL;
+	if (memory && cubin_place(&cubin, 0x400000000000, cubin.total) == 0)
+		cubin_initialise(&cubin, memory);
+	(void)cubin_find(&cubin, "second");
+	free(memory);
+	cubin_fini(&cubin);
+}
+
+static void look_for_cubin(const uint8_t *data, size_t size)
+{
+	char *found = NULL;
+	uint8_t *bytes;
+	size_t length;
+
+	if (fatbin_is(data, size)) {
+		if (fatbin_find_cubin(data, size, 90, &found, &length) == 0)
+			place_variables((uint8_t *)found, length);
+		return;
+	}
+	bytes = malloc(size + 1);
+	if (!bytes)
+		return;
+	memcpy(bytes, data, size);
+	bytes[size] = 0;
+	place_variables(bytes, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct image *image = NULL;
@@ -41,12 +80,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0 || shm_create_image("fuzz", data, size, &fd) < 0)
 		return 0;
 	if (image_get(fd, size, &image) == 0) {
+		const uint8_t *part;
+		size_t part_size;
+
 		image_prints(image);
 		if (!image_code(image))
 			abort();
+		for (unsigned i = 0; (part = image_part(image, i, &part_size)); i++)
+			if (part < (const uint8_t *)image->data ||
+				part + part_size > (const uint8_t *)image->data + size)
+				abort();
 	}
 	image_unref(image);
 	close(fd);
 	look_into(data, size);
+	look_for_cubin(data, size);
 	return 0;
 }

@@ -80,16 +80,35 @@ def test_kill_allocations():
     killed("alloc_patterns", "--rounds", "3")
 
 
+MANAGED = ["managed_" + form for form in ("variable", "cubin", "linked", "parts", "debug", "module")]
+
+
 def test_managed_variables():
-    """Refused with a word, before a kernel meets a pointer that is none."""
+    """However nvcc has built them; several programs at once, and the server has all of it back."""
     with mps.Service() as service:
-        service.run_ok("process1")
+        service.run_ok("managed_module")
         server = service.server()
-        code, out, err = service.run("managed_variable")
-        equal((code, out), (1, "managed_variable: cudaErrorNotSupported\n"), err)
-        assert "counter is a variable of __managed__" in err, err
-        service.run_ok("process1")
+        before = settle(service, server)
+        for name in MANAGED:
+            service.run_ok(name)
+        several = [service.popen(name) for name in MANAGED]
+        for name, process in zip(MANAGED, several):
+            equal(service.finish(process)[:2], (0, name + ": ok\n"))
         equal(service.servers(), [server])
+        same(before, settle(service, server))
+
+
+def test_kill_managed_variables():
+    killed("managed_module")
+
+
+def test_managed_variables_too_late():
+    """Refused with a word, where a kernel has had variables of its own already."""
+    with mps.Service() as service:
+        code, out, err = service.run("managed_module", "--late")
+        equal((code, out), (0, "managed_module: CUDA_ERROR_NOT_SUPPORTED\n"), err)
+        assert "word is a variable of __managed__" in err, err
+        service.run_ok("managed_module")
 
 
 def test_kill_shared_mappings():

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Machine code out of images. A worker.
+ *
+ * Invariant: what is handed out is a copy, which its owner may change.
+ */
+
+#include "machine_code.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "device.h"
+#include "fatbin.h"
+#include "image.h"
+
+/* The client pays for the image alone. */
+#define CODE_MAX ((size_t)64 << 20)
+
+static uint32_t arch_of(const struct device *device)
+{
+	const int32_t *fact = device->facts.attribute;
+
+	return (uint32_t)(fact[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] * 10 +
+			  fact[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
+}
+
+static int copy_bytes(const void *data, size_t size, uint8_t **ret_bytes)
+{
+	uint8_t *bytes;
+
+	if (size > CODE_MAX)
+		return -EFBIG;
+	bytes = malloc(size + 1);
+	if (!bytes)
+		return -ENOMEM;
+	memcpy(bytes, data, size);
+	bytes[size] = 0;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+static bool is_elf(const struct image *image)
+{
+	return image->size >= SELFMAG && memcmp(image->data, ELFMAG, SELFMAG) == 0;
+}
+
+int machine_code_find(const struct image *image, const struct device *device, uint8_t **ret_bytes,
+	size_t *ret_size)
+{
+	if (fatbin_is(image->data, image->size))
+		return fatbin_find_cubin(
+			image->data, image->size, arch_of(device), (char **)ret_bytes, ret_size);
+	if (!is_elf(image))
+		return -ENOEXEC;
+	*ret_size = image->size;
+	return copy_bytes(image->data, image->size, ret_bytes);
+}
+
+static CUresult add(CUlinkState linker, CUjitInputType type, const void *data, size_t size)
+{
+	return cuda.cuLinkAddData_v2(
+		linker, type, (void *)(uintptr_t)data, size, "image", 0, NULL, NULL);
+}
+
+/* What nvcc has linked for another GPU is linked anew, as the driver does. */
+static CUresult add_parts(CUlinkState linker, const struct image *image)
+{
+	CUresult result = CUDA_SUCCESS;
+	const void *part;
+	size_t size;
+
+	for (unsigned i = 0; result == CUDA_SUCCESS && (part = image_part(image, i, &size)); i++)
+		result = add(linker, CU_JIT_INPUT_FATBINARY, part, size);
+	return result;
+}
+
+static CUresult add_text(CUlinkState linker, const struct image *image, const struct device *device)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+
+	if (is_elf(image))
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	if (!fatbin_is(image->data, image->size))
+		return add(linker, CU_JIT_INPUT_PTX, image->data, image->size);
+	switch (fatbin_find_ptx(image->data, image->size, arch_of(device), &text, &size)) {
+	case 0:
+		return add(linker, CU_JIT_INPUT_PTX, text, size + 1);
+	case -ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+}
+
+CUresult machine_code_make(const struct image *image, const struct device *device,
+	uint8_t **ret_bytes, size_t *ret_size)
+{
+	CUlinkState linker;
+	void *made = NULL;
+	CUresult result = cuda.cuLinkCreate_v2(0, NULL, NULL, &linker);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = image->linked ? add_parts(linker, image) : add_text(linker, image, device);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLinkComplete(linker, &made, ret_size);
+	if (result == CUDA_SUCCESS && copy_bytes(made, *ret_size, ret_bytes) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	cuda.cuLinkDestroy(linker);
+	return result;
+}

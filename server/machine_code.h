@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MACHINE_CODE_H
+#define MACHINE_CODE_H
+
+/*
+ * The machine code of an image, as bytes of our own: a cubin of the image, or
+ * one that the driver makes of its PTX. A worker, in the context of the GPU.
+ */
+
+#include "driver.h"
+
+struct device;
+struct image;
+
+/*
+ * The cubin in the image that the driver would take for this GPU. The caller
+ * frees; a NUL lies behind. -ENOEXEC: there is none. -EFBIG: it has more than
+ * 64 MiB. -EBADMSG, -ENOMEM.
+ */
+int machine_code_find(const struct image *image, const struct device *device, uint8_t **ret_bytes,
+	size_t *ret_size);
+
+/*
+ * The same of what the driver's linker makes of the PTX in it; what it says if that fails.
+ * CUDA_ERROR_NO_BINARY_FOR_GPU: there is none.
+ */
+CUresult machine_code_make(const struct image *image, const struct device *device,
+	uint8_t **ret_bytes, size_t *ret_size);
+
+#endif

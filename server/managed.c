@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Variables of __managed__: measured, put into the client's pinned memory,
+ * found by name. A worker.
+ *
+ * Invariant: nothing of a library has run before it is loaded anew, and nobody
+ * has an address in it; so nobody can tell.
+ */
+
+#include "managed.h"
+
+#include "cubin.h"
+#include "deferred.h"
+#include "host.h"
+#include "kernel.h"
+#include "library.h"
+#include "log.h"
+#include "machine_code.h"
+#include "session.h"
+
+struct managed {
+	/* Of the image as it came; or, if ours was not taken, of ours. */
+	struct deferred deferred;
+	struct cubin cubin; /* the driver reads its bytes, once it is placed */
+	uint64_t size;      /* what the client was told */
+	uint64_t address;   /* 0: not placed yet */
+	bool is_made;       /* of PTX */
+};
+
+void managed_free(struct managed *managed)
+{
+	if (!managed)
+		return;
+	cubin_fini(&managed->cubin);
+	free(managed);
+}
+
+static void on_discarded(struct deferred *deferred)
+{
+	managed_free(container_of(deferred, struct managed, deferred));
+}
+
+/* The driver has `real' of its bytes until it unloads that. */
+static void discard(struct library *library, CUlibrary real)
+{
+	struct managed *managed = library->managed;
+
+	library->managed = NULL;
+	managed->deferred.library = real;
+	managed->deferred.on_done = on_discarded;
+	deferred_add(&managed->deferred);
+}
+
+/* As the driver is asked for everything else, an error says what is wrong with the code. */
+static CUresult result_of(int r)
+{
+	switch (r) {
+	case 0:
+		return CUDA_SUCCESS;
+	case -ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case -ENOEXEC:
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	case -EBADMSG:
+		return CUDA_ERROR_INVALID_IMAGE;
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+/* The machine code that there is, or what its PTX becomes. */
+static CUresult read_code(const struct library *library, const struct device *device, bool is_made,
+	struct cubin *ret_cubin)
+{
+	const struct image *image = library->deferred.image;
+	uint8_t *bytes = NULL;
+	size_t size;
+	CUresult result = is_made ? machine_code_make(image, device, &bytes, &size)
+				  : result_of(machine_code_find(image, device, &bytes, &size));
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = result_of(cubin_read(bytes, size, ret_cubin));
+	if (result != CUDA_SUCCESS)
+		free(bytes);
+	return result;
+}
+
+static bool may_replace(const struct library *library)
+{
+	return !library->is_used && library->n_users == 0;
+}
+
+static CUresult managed_new(const struct library *library, const struct device *device,
+	bool is_made, struct managed **ret_managed)
+{
+	_cleanup_(cubin_fini) struct cubin cubin = {0};
+	struct managed *managed;
+	CUresult result = read_code(library, device, is_made, &cubin);
+
+	if (result == CUDA_SUCCESS && cubin.n_variables == 0)
+		result = CUDA_ERROR_NOT_FOUND;
+	if (result != CUDA_SUCCESS)
+		return result;
+	managed = calloc(1, sizeof(*managed));
+	if (!managed)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*managed = (struct managed){.cubin = cubin, .size = cubin.total, .is_made = is_made};
+	cubin = (struct cubin){0};
+	*ret_managed = managed;
+	return CUDA_SUCCESS;
+}
+
+static CUresult measure(struct library *library, const struct device *device)
+{
+	CUresult result;
+
+	if (library->managed)
+		return CUDA_SUCCESS;
+	result = managed_new(library, device, false, &library->managed);
+	if (result == CUDA_ERROR_NO_BINARY_FOR_GPU)
+		result = managed_new(library, device, true, &library->managed);
+	return result;
+}
+
+CUresult do_managed_measure(
+	struct session *session, struct library *library, uint32_t device, uint64_t *ret_size)
+{
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!may_replace(library))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = measure(library, place->device);
+	if (result == CUDA_SUCCESS)
+		*ret_size = library->managed->size;
+	else if (result != CUDA_ERROR_NOT_FOUND)
+		library_log_refusal(session, library, result);
+	return result;
+}
+
+/* ---- loading it anew */
+
+/* Whether the driver finds as much in the code as in the image: it may have taken other code. */
+static CUresult compare(CUlibrary real, CUlibrary before)
+{
+	unsigned n = 0, n_before = 0;
+	CUresult result = cuda.cuLibraryGetKernelCount(&n, real);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLibraryGetKernelCount(&n_before, before);
+	return result == CUDA_SUCCESS && n != n_before ? CUDA_ERROR_NO_BINARY_FOR_GPU : result;
+}
+
+/* On failure the library has no variables placed, nor measured. */
+static CUresult load_placed(struct library *library, uint64_t address, CUlibrary *ret_real)
+{
+	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+	struct managed *managed = library->managed;
+	void *option_value = (void *)1;
+	CUresult result = result_of(cubin_place(&managed->cubin, address, managed->size));
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuLibraryLoadData(
+			ret_real, managed->cubin.bytes, NULL, NULL, 0, &option, &option_value, 1);
+	if (result != CUDA_SUCCESS) {
+		managed_free(managed);
+		library->managed = NULL;
+		return result;
+	}
+	/* What the driver has made itself, it runs. */
+	result = managed->is_made ? CUDA_SUCCESS : compare(*ret_real, library->deferred.library);
+	if (result != CUDA_SUCCESS)
+		discard(library, *ret_real);
+	return result;
+}
+
+/* The cubin in an image may be one that this driver cannot run. */
+static CUresult load(
+	struct library *library, const struct device *device, uint64_t address, CUlibrary *ret_real)
+{
+	const struct managed before = *library->managed;
+	CUresult refusal = load_placed(library, address, ret_real), result;
+
+	if (refusal == CUDA_SUCCESS || before.is_made || result_is_fault(refusal))
+		return refusal;
+	result = managed_new(library, device, true, &library->managed);
+	if (result != CUDA_SUCCESS)
+		return result == CUDA_ERROR_NO_BINARY_FOR_GPU ? refusal : result;
+	library->managed->size = before.size;
+	return load_placed(library, address, ret_real);
+}
+
+static CUresult find_kernel(const struct kernel *kernel, CUlibrary real, CUkernel *ret_found)
+{
+	const char *name = NULL;
+	CUresult result = cuda.cuKernelGetName(&name, kernel->real);
+
+	return result == CUDA_SUCCESS ? cuda.cuLibraryGetKernel(ret_found, real, name) : result;
+}
+
+/* The kernels that were found already, which nobody has launched, become those of `real'; or none.
+ */
+static CUresult find_again(struct library *library, CUlibrary real)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct kernel *kernel;
+	CUkernel found;
+
+	for (kernel = library->kernels; kernel && result == CUDA_SUCCESS; kernel = kernel->next)
+		result = find_kernel(kernel, real, &found);
+	for (kernel = library->kernels; kernel && result == CUDA_SUCCESS; kernel = kernel->next) {
+		result = find_kernel(kernel, real, &found);
+		if (result == CUDA_SUCCESS)
+			kernel_replace(kernel, found);
+	}
+	return result;
+}
+
+static void on_replaced(struct deferred *deferred)
+{
+	(void)deferred;
+}
+
+/* What came goes before the library does, which has ours: deferred calls keep their order. */
+static CUresult replace(struct library *library, CUlibrary real)
+{
+	struct deferred *deferred = &library->managed->deferred;
+	CUresult result = find_again(library, real);
+
+	if (result != CUDA_SUCCESS) {
+		discard(library, real);
+		return result;
+	}
+	deferred->library = library->deferred.library;
+	deferred->on_done = on_replaced;
+	library->deferred.library = real;
+	deferred_add(deferred);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_managed_place(
+	struct session *session, struct library *library, uint32_t device, uint64_t address)
+{
+	const struct managed *managed = library->managed;
+	struct place *place;
+	CUlibrary real;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!managed || managed->address || !host_has(session, address, managed->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!may_replace(library))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	result = load(library, place->device, address, &real);
+	if (result == CUDA_SUCCESS)
+		result = replace(library, real);
+	if (result != CUDA_SUCCESS) {
+		library_log_refusal(session, library, result);
+		return result;
+	}
+	cubin_initialise(&library->managed->cubin, (uint8_t *)(uintptr_t)address);
+	library->managed->address = address;
+	return CUDA_SUCCESS;
+}
+
+CUresult do_managed_find(struct session *session, struct library *library, const char *name,
+	uint64_t *ret_address, uint64_t *ret_size)
+{
+	const struct managed *managed = library->managed;
+	const struct cubin_variable *variable;
+
+	(void)session;
+	if (!managed || !managed->address)
+		return CUDA_ERROR_INVALID_VALUE;
+	variable = cubin_find(&managed->cubin, name);
+	if (!variable)
+		return CUDA_ERROR_NOT_FOUND;
+	*ret_address = managed->address + variable->offset;
+	*ret_size = variable->size;
+	return CUDA_SUCCESS;
+}
