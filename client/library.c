@@ -249,22 +249,13 @@ CUresult library_kernel(struct library *library, const char *name, struct kernel
 	return result;
 }
 
-CUresult library_global(
-	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+static CUresult global_ask(const struct library *library, struct context *context, const char *name,
+	CUdeviceptr *ret_address, size_t *ret_size)
 {
-	struct context *context;
 	uint64_t address, size;
-	CUresult result = context_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = managed_variable_known(library, name, ret_address, ret_size);
-	if (result != CUDA_ERROR_NOT_FOUND)
-		return result;
-	result = send_library_global(
+	CUresult result = send_library_global(
 		library_id(library), context->device->index, name, &address, &size);
-	if (result == CUDA_ERROR_NOT_SUPPORTED)
-		return managed_variable(library, name, ret_address, ret_size);
+
 	if (result == CUDA_SUCCESS)
 		result = memory_add_variable(context, library, address, size);
 	if (result != CUDA_SUCCESS)
@@ -274,6 +265,36 @@ CUresult library_global(
 	if (ret_size)
 		*ret_size = size;
 	return CUDA_SUCCESS;
+}
+
+/* It is of __managed__, or others are, and have to be placed first. */
+static CUresult global_ask_placed(struct library *library, struct context *context,
+	const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+{
+	CUresult placed = managed_variables_place(library), result = CUDA_ERROR_NOT_FOUND;
+
+	if (placed == CUDA_SUCCESS)
+		result = managed_variable_find(library, name, ret_address, ret_size);
+	if (result == CUDA_ERROR_NOT_FOUND)
+		result = global_ask(library, context, name, ret_address, ret_size);
+	return result == CUDA_ERROR_NOT_SUPPORTED ? managed_variables_refuse(library, name, placed)
+						  : result;
+}
+
+CUresult library_global(
+	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = managed_variable_find(library, name, ret_address, ret_size);
+	if (result == CUDA_ERROR_NOT_FOUND)
+		result = global_ask(library, context, name, ret_address, ret_size);
+	return result == CUDA_ERROR_NOT_SUPPORTED
+		       ? global_ask_placed(library, context, name, ret_address, ret_size)
+		       : result;
 }
 
 void modules_end_context(struct context *context)

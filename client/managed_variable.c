@@ -83,11 +83,33 @@ static void tell_refusal(const char *name, CUresult result)
 		name, (int)result);
 }
 
-static CUresult find(
+CUresult managed_variables_place(struct library *library)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&library->lock);
+	result = place(library);
+	pthread_mutex_unlock(&library->lock);
+	return result;
+}
+
+static bool are_placed(struct library *library)
+{
+	bool are;
+
+	pthread_mutex_lock(&library->lock);
+	are = library->managed != 0;
+	pthread_mutex_unlock(&library->lock);
+	return are;
+}
+
+CUresult managed_variable_find(
 	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
 {
 	uint64_t address, size;
-	CUresult result = send_managed_find(library_id(library), name, &address, &size);
+	CUresult result = are_placed(library)
+				  ? send_managed_find(library_id(library), name, &address, &size)
+				  : CUDA_ERROR_NOT_FOUND;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -98,32 +120,11 @@ static CUresult find(
 	return CUDA_SUCCESS;
 }
 
-CUresult managed_variable(
-	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result)
 {
-	CUresult result;
-
-	pthread_mutex_lock(&library->lock);
-	result = place(library);
-	pthread_mutex_unlock(&library->lock);
-	if (result == CUDA_SUCCESS)
-		return find(library, name, ret_address, ret_size);
-	if (result == CUDA_ERROR_NOT_FOUND)
-		return result;
 	tell_refusal(name, result);
 	__atomic_store_n(&library->is_refused, 1, __ATOMIC_RELAXED);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult managed_variable_known(
-	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
-{
-	bool is_placed;
-
-	pthread_mutex_lock(&library->lock);
-	is_placed = library->managed != 0;
-	pthread_mutex_unlock(&library->lock);
-	return is_placed ? find(library, name, ret_address, ret_size) : CUDA_ERROR_NOT_FOUND;
 }
 
 void managed_variables_end(const struct library *library)
@@ -137,10 +138,15 @@ CUresult local_cuLibraryGetManaged(
 	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
 	struct library *found = library_find(library);
+	CUresult result;
 
 	if ((!dptr && !bytes) || !name)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!found)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return managed_variable(found, name, dptr, bytes);
+	result = managed_variables_place(found);
+	if (result == CUDA_SUCCESS)
+		return managed_variable_find(found, name, dptr, bytes);
+	return result == CUDA_ERROR_NOT_FOUND ? result
+					      : managed_variables_refuse(found, name, result);
 }

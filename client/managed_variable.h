@@ -9,17 +9,18 @@
 
 #include "library.h"
 
-/*
- * Address and size of one; NULL for what is not wanted. CUDA_ERROR_NOT_FOUND: the
- * library has none of that name. After any other failure, told in the log, its
- * kernels are refused: they would work on variables that the program does not see.
- */
-CUresult managed_variable(
+/* Places all of a library's, unless that was done. CUDA_ERROR_NOT_FOUND: it has none. */
+CUresult managed_variables_place(struct library *library);
+
+/* Address and size of one that is placed; NULL for what is not wanted. CUDA_ERROR_NOT_FOUND. */
+CUresult managed_variable_find(
 	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size);
 
-/* The same where they have been asked for before; CUDA_ERROR_NOT_FOUND where not. */
-CUresult managed_variable_known(
-	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size);
+/*
+ * They could not be placed, because of `result': told in the log, and the library's
+ * kernels are refused, which would work on variables that the program does not see.
+ */
+CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result);
 
 /* Their library is about to be unloaded: waits for the work of its GPU. */
 void managed_variables_end(const struct library *library);

@@ -16,9 +16,10 @@ struct image {
 	size_t size;
 	struct image_linked *linked; /* of several parts; else NULL */
 	uint64_t hash;
-	atomic_uint prints; /* what image_prints() has found */
-	uint32_t n_refs;    /* under the list's lock */
-	struct image *next; /* the list of all */
+	atomic_uint prints;      /* what image_prints() has found */
+	atomic_uint has_managed; /* what managed_come_first() has */
+	uint32_t n_refs;         /* under the list's lock */
+	struct image *next;      /* the list of all */
 };
 
 /*

@@ -184,6 +184,8 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (managed_come_first(library, place->device))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!standing_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);

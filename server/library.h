@@ -22,9 +22,10 @@ struct session;
 struct library {
 	struct deferred deferred; /* holds the real library and its image */
 	uint32_t id;
-	uint32_t n_users; /* nodes of graphs, which keep it loaded */
-	bool is_ended;    /* off the tables */
-	bool is_used;     /* somebody could tell it from one that is loaded anew (managed.c) */
+	uint32_t n_users;   /* nodes of graphs, which keep it loaded */
+	bool is_ended;      /* off the tables */
+	bool is_used;       /* somebody could tell it from one that is loaded anew (managed.c) */
+	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
 	struct kernel *kernels;
 	struct managed *managed; /* owned; NULL: nobody asked for variables of that kind */
 	struct jit jit; /* as the driver was given it: it compiles a kernel when asked for it */

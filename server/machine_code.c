@@ -112,3 +112,16 @@ CUresult machine_code_make(const struct image *image, const struct device *devic
 	cuda.cuLinkDestroy(linker);
 	return result;
 }
+
+bool machine_code_would_mention(const struct image *image, const char *word)
+{
+	const void *part;
+	size_t size;
+
+	for (unsigned i = 0; (part = image_part(image, i, &size)); i++)
+		if (fatbin_mentions(part, size, word) > 0)
+			return true;
+	return fatbin_is(image->data, image->size)
+		       ? fatbin_mentions(image->data, image->size, word) > 0
+		       : memmem(image->data, image->size, word, strlen(word)) != NULL;
+}

@@ -7,6 +7,8 @@
  * one that the driver makes of its PTX. A worker, in the context of the GPU.
  */
 
+#include <stdbool.h>
+
 #include "driver.h"
 
 struct device;
@@ -26,5 +28,8 @@ int machine_code_find(const struct image *image, const struct device *device, ui
  */
 CUresult machine_code_make(const struct image *image, const struct device *device,
 	uint8_t **ret_bytes, size_t *ret_size);
+
+/* Whether the PTX of an image, which is not compiled for this, has that word in it. */
+bool machine_code_would_mention(const struct image *image, const char *word);
 
 #endif

@@ -19,6 +19,9 @@
 #include "machine_code.h"
 #include "session.h"
 
+/* Larger images are libraries, which have none. */
+#define LOOK_MAX (4u << 20)
+
 struct managed {
 	/* Of the image as it came; or, if ours was not taken, of ours. */
 	struct deferred deferred;
@@ -92,6 +95,43 @@ static bool may_replace(const struct library *library)
 	return !library->is_used && library->n_users == 0;
 }
 
+static bool look(const struct image *image, const struct device *device)
+{
+	struct cubin cubin;
+	uint8_t *bytes;
+	size_t size;
+	bool has_some;
+
+	if (machine_code_find(image, device, &bytes, &size) < 0)
+		return machine_code_would_mention(image, ".attribute(.managed)");
+	if (cubin_read(bytes, size, &cubin) < 0) {
+		free(bytes);
+		return false;
+	}
+	has_some = cubin.n_variables > 0;
+	cubin_fini(&cubin);
+	return has_some;
+}
+
+bool managed_come_first(const struct library *library, const struct device *device)
+{
+	enum {
+		UNKNOWN,
+		NO,
+		YES
+	};
+	struct image *image = library->deferred.image;
+	unsigned known = atomic_load_explicit(&image->has_managed, memory_order_relaxed);
+
+	if (library->managed || library->keeps_managed || !may_replace(library))
+		return false;
+	if (known == UNKNOWN) {
+		known = image->size <= LOOK_MAX && look(image, device) ? YES : NO;
+		atomic_store_explicit(&image->has_managed, known, memory_order_relaxed);
+	}
+	return known == YES;
+}
+
 static CUresult managed_new(const struct library *library, const struct device *device,
 	bool is_made, struct managed **ret_managed)
 {
@@ -135,9 +175,12 @@ CUresult do_managed_measure(
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = measure(library, place->device);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		*ret_size = library->managed->size;
-	else if (result != CUDA_ERROR_NOT_FOUND)
+		return CUDA_SUCCESS;
+	}
+	library->keeps_managed = true;
+	if (result != CUDA_ERROR_NOT_FOUND)
 		library_log_refusal(session, library, result);
 	return result;
 }
@@ -260,6 +303,7 @@ CUresult do_managed_place(
 	if (result == CUDA_SUCCESS)
 		result = replace(library, real);
 	if (result != CUDA_SUCCESS) {
+		library->keeps_managed = true;
 		library_log_refusal(session, library, result);
 		return result;
 	}

@@ -6,6 +6,7 @@
 
 __constant__ int factor = 1;
 __device__ int counter;
+__managed__ int word = 5;
 
 extern "C" __global__ void add(const int *a, const int *b, int *sum, int count)
 {
@@ -22,4 +23,9 @@ extern "C" __global__ void look(cudaTextureObject_t texture, int *out, int width
 	int x = (int)threadIdx.x, y = (int)blockIdx.x;
 
 	out[y * width + x] = tex2D<int>(texture, (float)x, (float)y);
+}
+
+extern "C" __global__ void step(int by)
+{
+	word += by;
 }

@@ -48,9 +48,13 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
 	int thread_limit, void *tid, void *bid, void *block, void *grid, int *warp_size);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext,
 	size_t size, int is_constant, int is_global);
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int ext,
+	size_t size, int is_constant, int is_global);
+char __cudaInitModule(void **handle);
 
 /* Their addresses are the names of what the image holds. */
-static char add, look, factor, counter;
+static char add, look, step, factor, counter;
+static int *word; /* where the variable of that name is, when the module is initialised */
 static void **handle;
 
 static void unregister(void)
@@ -63,7 +67,9 @@ static __attribute__((constructor)) void do_register(void)
 	handle = __cudaRegisterFatBinary(&wrapper);
 	__cudaRegisterFunction(handle, &add, "add", "add", -1, NULL, NULL, NULL, NULL, NULL);
 	__cudaRegisterFunction(handle, &look, "look", "look", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFunction(handle, &step, "step", "step", -1, NULL, NULL, NULL, NULL, NULL);
 	__cudaRegisterVar(handle, &factor, "factor", "factor", 0, sizeof(int), 1, 0);
+	__cudaRegisterManagedVar(handle, (void **)&word, "word", "word", 0, sizeof(int), 0, 0);
 	__cudaRegisterVar(handle, &counter, "counter", "counter", 0, sizeof(int), 0, 0);
 	__cudaRegisterFatBinaryEnd(handle);
 	atexit(unregister);
@@ -146,6 +152,24 @@ static void use_variables(const int *a, const int *b, int *sum)
 	expect(value == (COUNT + 127) / 128, "the counter of blocks");
 	value = 1;
 	CHECK(cudaMemcpyToSymbol(&factor, &value, sizeof(value), 0, cudaMemcpyHostToDevice));
+}
+
+/* Of __managed__: the program has a pointer to it, which the runtime fills in. */
+static void use_managed_variable(void)
+{
+	int by = 10;
+	void *args[] = {&by};
+	int before;
+
+	__cudaInitModule(handle);
+	before = *word;
+	CHECK(cudaLaunchKernel(&step, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, NULL));
+	CHECK(cudaDeviceSynchronize());
+	expect(*word == before + by, "a managed variable, changed by a kernel");
+	*word = 1;
+	CHECK(cudaLaunchKernel(&step, (dim3){1, 1, 1}, (dim3){1, 1, 1}, args, 0, NULL));
+	CHECK(cudaDeviceSynchronize());
+	expect(*word == 1 + by, "a managed variable, changed by both");
 }
 
 static void ask_function(void)
@@ -352,6 +376,7 @@ static void run_all(void)
 	CHECK(cudaMemcpy(a, host, BYTES, cudaMemcpyHostToDevice));
 	CHECK(cudaMemcpy(b, a, BYTES, cudaMemcpyDeviceToDevice));
 	use_variables(a, b, sum);
+	use_managed_variable();
 	ask_function();
 	use_streams(a, b, sum);
 	use_pools(a, b);

@@ -45,6 +45,13 @@ static CUresult find_kernel(void)
 	return send_library_kernel(LIBRARY, KERNEL, "kernel", attributes);
 }
 
+static CUresult find_plain(void)
+{
+	uint64_t address, size;
+
+	return send_library_global(LIBRARY, 0, "plain", &address, &size);
+}
+
 static void test_placed(void **state)
 {
 	uint64_t size = 0, address = 0, memory;
@@ -95,14 +102,37 @@ static void test_places_that_are_none(void **state)
 /* Who has used a library would have variables that are others afterwards. */
 static void test_used(void **state)
 {
-	uint64_t size = 0, address = 0, memory = alloc(VARIABLES_SIZE);
+	uint64_t size = 0, memory = alloc(VARIABLES_SIZE);
 
 	(void)state;
 	load(&whole, sizeof(whole));
+	assert_int_equal(find_kernel(), CUDA_SUCCESS);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_SUCCESS);
-	assert_int_equal(send_library_global(LIBRARY, 0, "plain", &address, &size), CUDA_SUCCESS);
+	assert_int_equal(send_kernel_set_attribute(KERNEL, 0, 8, 0), CUDA_SUCCESS);
 	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(find_plain(), CUDA_SUCCESS);
+}
+
+/* Older runtimes ask for all variables in a row, by one function. */
+static void test_come_first(void **state)
+{
+	static const char text[] = ".version 7.0\n.global .attribute(.managed) .u32 word;";
+	uint64_t size = 0, memory = alloc(VARIABLES_SIZE);
+
+	(void)state;
+	load(&whole, sizeof(whole));
+	assert_int_equal(find_plain(), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_SUCCESS);
+	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_SUCCESS);
+	assert_int_equal(find_plain(), CUDA_SUCCESS);
+	send_library_unload(LIBRARY);
+	harness_serve();
+	/* Where they cannot be placed, the others are there all the same. */
+	load(text, sizeof(text));
+	assert_int_equal(find_plain(), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_ERROR_INVALID_IMAGE);
+	assert_int_equal(find_plain(), CUDA_SUCCESS);
 }
 
 static void test_none_in_it(void **state)
@@ -145,6 +175,7 @@ int main(void)
 		TEST(test_placed),
 		TEST(test_places_that_are_none),
 		TEST(test_used),
+		TEST(test_come_first),
 		TEST(test_none_in_it),
 		TEST(test_refused),
 	};
