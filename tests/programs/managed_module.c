@@ -13,7 +13,7 @@
 #include "driver_program.h"
 
 enum {
-	ROUNDS = 20,
+	ROUNDS = 7,
 	WORDS = 1024
 };
 
