@@ -27,6 +27,7 @@ struct ring_sender {
 	uint8_t __shm *data;
 	const struct page __shm *page;
 	uint32_t tail; /* our own; `control' gets copies */
+	uint32_t head; /* the server's, as it was when room was short last */
 	uint32_t seq;
 };
 

@@ -37,6 +37,18 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+/*
+ * The worker writes its head whenever it takes something out: to look at that each time
+ * would cost a trip between processors, before the message can go.
+ */
+static bool sender_has_room(struct ring_sender *sender, uint32_t size)
+{
+	if (likely(sender->tail - sender->head <= RING_SIZE - size))
+		return true;
+	sender->head = shm_load32(&sender->page->head);
+	return sender->tail - sender->head <= RING_SIZE - size;
+}
+
 /* Full means that the worker is busy: it frees room by the hundred KiB. */
 static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeout_ms,
 	bool (*is_alive)(void *), void *user)
@@ -44,7 +56,7 @@ static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeo
 	const struct timespec nap = {.tv_nsec = 20000};
 	uint64_t deadline_ms = 0;
 
-	while (sender->tail - shm_load32(&sender->page->head) > RING_SIZE - size) {
+	while (!sender_has_room(sender, size)) {
 		if (deadline_ms == 0)
 			deadline_ms = now_ms() + (uint64_t)timeout_ms;
 		else if (now_ms() >= deadline_ms)
