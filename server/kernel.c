@@ -130,9 +130,9 @@ CUresult kernel_make_room(struct session *session, struct kernel *kernel, const 
 	return result;
 }
 
-void kernel_replace(struct kernel *kernel, CUkernel real)
+void kernel_replace(struct kernel *kernel)
 {
-	kernel->real = real;
+	kernel->real = kernel->next_real;
 	memset(kernel->places, 0, devices_count() * sizeof(kernel->places[0]));
 }
 

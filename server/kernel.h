@@ -31,6 +31,7 @@ struct kernel {
 	bool is_measured; /* param_bytes is known, as for every kernel that kernel_find() found */
 	uint32_t param_bytes, n_params;
 	CUkernel real;
+	CUkernel next_real;           /* while its library is loaded anew (managed.c) */
 	struct kernel_place places[]; /* by GPU */
 };
 
@@ -38,8 +39,8 @@ struct kernel {
 CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
 	const struct kernel_place **ret_found);
 
-/* Its library was loaded anew before the kernel was launched. */
-void kernel_replace(struct kernel *kernel, CUkernel real);
+/* Its library was loaded anew before the kernel was launched: it is `next_real' from now on. */
+void kernel_replace(struct kernel *kernel);
 
 /* Has the GPU get local memory for a kernel that was found there, before its first launch. */
 CUresult kernel_make_room(

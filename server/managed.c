@@ -55,7 +55,6 @@ static void discard(struct library *library, CUlibrary real)
 	deferred_add(&managed->deferred);
 }
 
-/* As the driver is asked for everything else, an error says what is wrong with the code. */
 static CUresult result_of(int r)
 {
 	switch (r) {
@@ -237,12 +236,13 @@ static CUresult load(
 	return load_placed(library, address, ret_real);
 }
 
-static CUresult find_kernel(const struct kernel *kernel, CUlibrary real, CUkernel *ret_found)
+static CUresult find_kernel(struct kernel *kernel, CUlibrary real)
 {
 	const char *name = NULL;
 	CUresult result = cuda.cuKernelGetName(&name, kernel->real);
 
-	return result == CUDA_SUCCESS ? cuda.cuLibraryGetKernel(ret_found, real, name) : result;
+	return result == CUDA_SUCCESS ? cuda.cuLibraryGetKernel(&kernel->next_real, real, name)
+				      : result;
 }
 
 /* The kernels that were found already, which nobody has launched, become those of `real'; or none.
@@ -251,16 +251,14 @@ static CUresult find_again(struct library *library, CUlibrary real)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct kernel *kernel;
-	CUkernel found;
 
 	for (kernel = library->kernels; kernel && result == CUDA_SUCCESS; kernel = kernel->next)
-		result = find_kernel(kernel, real, &found);
-	for (kernel = library->kernels; kernel && result == CUDA_SUCCESS; kernel = kernel->next) {
-		result = find_kernel(kernel, real, &found);
-		if (result == CUDA_SUCCESS)
-			kernel_replace(kernel, found);
-	}
-	return result;
+		result = find_kernel(kernel, real);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (kernel = library->kernels; kernel; kernel = kernel->next)
+		kernel_replace(kernel);
+	return CUDA_SUCCESS;
 }
 
 static void on_replaced(struct deferred *deferred)
