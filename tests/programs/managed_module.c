@@ -37,6 +37,13 @@ static const char image[] = ".version 7.0\n"
 			    "	add.u64 %rd3, %rd2, %rd1;\n"
 			    "	st.global.u32 [%rd3], %r3;\n"
 			    "	ret;\n"
+			    "}\n"
+			    ".visible .entry reset()\n"
+			    "{\n"
+			    "	.reg .b32 %r<2>;\n"
+			    "	mov.u32 %r1, 5;\n"
+			    "	st.global.u32 [word], %r1;\n"
+			    "	ret;\n"
 			    "}\n";
 
 /* What a program has of a library or a module. */
@@ -85,15 +92,17 @@ static CUlibrary library_begin(struct variables *ret_variables, CUfunction *ret_
 	return library;
 }
 
-/* The function is asked for before anybody knows of the variables. */
-static CUmodule module_begin(struct variables *ret_variables, CUfunction *ret_function)
+/* The functions are asked for before anybody knows of the variables. */
+static CUmodule module_begin(
+	struct variables *ret_variables, CUfunction *ret_step, CUfunction *ret_reset)
 {
 	CUdeviceptr word = 0, table = 0;
 	CUmodule module = NULL;
 	size_t size = 0;
 
 	CHECK(cuModuleLoadData(&module, image));
-	CHECK(cuModuleGetFunction(ret_function, module, "step"));
+	CHECK(cuModuleGetFunction(ret_step, module, "step"));
+	CHECK(cuModuleGetFunction(ret_reset, module, "reset"));
 	CHECK(cuModuleGetGlobal(&word, &size, module, "word"));
 	MUST(size == sizeof(unsigned));
 	CHECK(cuModuleGetGlobal(&table, &size, module, "table"));
@@ -105,15 +114,16 @@ static CUmodule module_begin(struct variables *ret_variables, CUfunction *ret_fu
 static void try_round(void)
 {
 	struct variables of_library, of_module;
-	CUfunction functions[2];
+	CUfunction functions[2], reset;
 	CUlibrary library = library_begin(&of_library, &functions[0]);
-	CUmodule module = module_begin(&of_module, &functions[1]);
+	CUmodule module = module_begin(&of_module, &functions[1], &reset);
 	unsigned managed = 0;
 
 	MUST(of_library.word != of_module.word);
 	use(&of_library, functions[0]);
 	use(&of_module, functions[1]);
-	MUST(*of_library.word == 103);
+	run(reset);
+	MUST(*of_library.word == 103 && *of_module.word == 5);
 	CHECK(cuPointerGetAttribute(
 		&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, (CUdeviceptr)of_library.word));
 	MUST(managed == 1);
