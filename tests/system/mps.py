@@ -215,6 +215,9 @@ class Service:
                             SOFTGPU_SWITCH=self.switch.path)
         if "address" in os.environ.get("MPS_SAN", ""):
             settings["ASAN_OPTIONS"] = "handle_segv=0:detect_leaks=0"
+        if SLOW > 1:
+            # The end of a client waits for the software GPU's one lock, with everybody else.
+            settings.setdefault("MPS_GRACE_MS", str(10000 * SLOW))
         self.env = dict(clean_environment(not library), CUDA_MPS_PIPE_DIRECTORY=self.pipe,
                         CUDA_MPS_LOG_DIRECTORY=self.log)
         if library:
