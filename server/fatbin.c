@@ -244,8 +244,11 @@ int fatbin_mentions(const void *image, size_t size, const char *word)
 {
 	const uint8_t *body;
 	uint64_t body_size;
-	int r = body_find(image, size, &body, &body_size);
+	int r;
 
+	if (!fatbin_is(image, size))
+		return memmem(image, size, word, strlen(word)) != NULL;
+	r = body_find(image, size, &body, &body_size);
 	for (uint64_t off = 0; r == 0 && off < body_size;) {
 		struct fatbin_entry entry;
 

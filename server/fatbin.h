@@ -30,7 +30,10 @@ int fatbin_find_ptx(
 int fatbin_find_cubin(
 	const void *image, size_t size, uint32_t arch, char **ret_bytes, size_t *ret_size);
 
-/* Whether an entry, unpacked, has these bytes in it. 1, 0, or -errno as above. */
+/*
+ * Whether an entry, unpacked, has these bytes in it; any other image as it lies. 1, 0,
+ * or -errno as above.
+ */
 int fatbin_mentions(const void *image, size_t size, const char *word);
 
 #endif

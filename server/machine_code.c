@@ -121,7 +121,5 @@ bool machine_code_would_mention(const struct image *image, const char *word)
 	for (unsigned i = 0; (part = image_part(image, i, &size)); i++)
 		if (fatbin_mentions(part, size, word) > 0)
 			return true;
-	return fatbin_is(image->data, image->size)
-		       ? fatbin_mentions(image->data, image->size, word) > 0
-		       : memmem(image->data, image->size, word, strlen(word)) != NULL;
+	return fatbin_mentions(image->data, image->size, word) > 0;
 }

@@ -62,9 +62,7 @@ bool image_prints(struct image *image)
 	if (known != UNKNOWN)
 		return known == YES;
 	if (image->size <= IMAGE_LOOK_MAX)
-		prints = fatbin_is(image->data, image->size)
-				 ? fatbin_mentions(image->data, image->size, "vprintf") > 0
-				 : memmem(image->data, image->size, "vprintf", 7) != NULL;
+		prints = fatbin_mentions(image->data, image->size, "vprintf") > 0;
 	atomic_store_explicit(&image->prints, prints ? YES : NO, memory_order_relaxed);
 	return prints;
 }

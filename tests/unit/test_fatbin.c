@@ -184,6 +184,8 @@ static void test_mentions(_unused_ void **state)
 		assert_int_equal(fatbin_mentions(fatbin.bytes, fatbin.size, "sm_90"), 0);
 		assert_int_equal(fatbin_mentions(fatbin.bytes, 20, "sm_90"), -EBADMSG);
 	}
+	assert_int_equal(fatbin_mentions(old, sizeof(old), "sm_75"), 1);
+	assert_int_equal(fatbin_mentions(old, sizeof(old), "sm_90"), 0);
 }
 
 int main(void)
