@@ -10,6 +10,8 @@
 
 #include "managed.h"
 
+#include <stdatomic.h>
+
 #include "cubin.h"
 #include "deferred.h"
 #include "host.h"
@@ -22,6 +24,12 @@
 /* Larger images are libraries, which have none. */
 #define LOOK_MAX (4u << 20)
 
+/*
+ * Machine code that is kept for all clients of the server: an image of a few KiB may
+ * unpack to 64 MiB, as often as its client likes.
+ */
+#define KEPT_MAX ((size_t)256 << 20)
+
 struct managed {
 	/* Of the image as it came; or, if ours was not taken, of ours. */
 	struct deferred deferred;
@@ -31,10 +39,13 @@ struct managed {
 	bool is_made;       /* of PTX */
 };
 
+static atomic_size_t n_kept;
+
 void managed_free(struct managed *managed)
 {
 	if (!managed)
 		return;
+	atomic_fetch_sub(&n_kept, managed->cubin.size);
 	cubin_fini(&managed->cubin);
 	free(managed);
 }
@@ -145,6 +156,11 @@ static CUresult managed_new(const struct library *library, const struct device *
 	managed = calloc(1, sizeof(*managed));
 	if (!managed)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (atomic_fetch_add(&n_kept, cubin.size) > KEPT_MAX - cubin.size) {
+		atomic_fetch_sub(&n_kept, cubin.size);
+		free(managed);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	*managed = (struct managed){.cubin = cubin, .size = cubin.total, .is_made = is_made};
 	cubin = (struct cubin){0};
 	*ret_managed = managed;

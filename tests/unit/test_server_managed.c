@@ -168,6 +168,33 @@ static void test_refused(void **state)
 	assert_int_equal(fake_counts_now().libraries, 1);
 }
 
+/* An image that is sent once may be loaded for ever: what is kept of it has an end. */
+static void test_much(void **state)
+{
+	const size_t size = 60 << 20;
+	uint8_t *bytes = calloc(1, size);
+	uint64_t total = 0;
+	uint32_t id;
+
+	(void)state;
+	assert_non_null(bytes);
+	memcpy(bytes, &whole, sizeof(whole));
+	for (id = 0; id < 4; id++) {
+		harness_send_image(bytes, size);
+		assert_int_equal(send_library_load(id, size), CUDA_SUCCESS);
+		assert_int_equal(send_managed_measure(id, 0, &total), CUDA_SUCCESS);
+	}
+	harness_send_image(bytes, size);
+	assert_int_equal(send_library_load(id, size), CUDA_SUCCESS);
+	assert_int_equal(send_managed_measure(id, 0, &total), CUDA_ERROR_OUT_OF_MEMORY);
+	free(bytes);
+	close_session(state);
+	/* All of it is back. */
+	assert_int_equal(open_session(state), 0);
+	load(&whole, sizeof(whole));
+	assert_int_equal(send_managed_measure(LIBRARY, 0, &total), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
@@ -178,6 +205,7 @@ int main(void)
 		TEST(test_come_first),
 		TEST(test_none_in_it),
 		TEST(test_refused),
+		TEST(test_much),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
