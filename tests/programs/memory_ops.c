@@ -76,7 +76,9 @@ static void batches(CUdeviceptr words, CUstream a, CUstream b)
 	};
 	CUstreamBatchMemOpParams ops[2][2 * TURNS] = {0};
 
-	CHECK(cuMemsetD8(words, 0, 64));
+	/* Else it might come behind the first turns: neither stream waits for the NULL stream. */
+	CHECK(cuMemsetD8Async(words, 0, 64, a));
+	CHECK(cuStreamSynchronize(a));
 	for (unsigned i = 0; i < TURNS; i++)
 		for (unsigned side = 0; side < 2; side++) {
 			CUstreamBatchMemOpParams *op = &ops[side][2 * (size_t)i];
