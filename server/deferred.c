@@ -43,6 +43,7 @@ static struct {
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
 static atomic_uint n_busy;
+static _Atomic uint64_t n_added, n_made;
 
 /* Beside running work they wait for it, and hold up everybody so long. Under the lock. */
 static bool has_to_wait(bool has_time)
@@ -114,7 +115,9 @@ static void make_calls(void)
 		if (atomic_load(&n_busy) > 0 && !is_pressed)
 			nanosleep(&(struct timespec){.tv_nsec = PACE_NS}, NULL);
 		pthread_mutex_lock(&deferred.lock);
-		if (!is_made)
+		if (is_made)
+			atomic_fetch_add(&n_made, 1);
+		else
 			append(one);
 		if (!deferred.is_ending && has_to_wait(deferred.n <= DEFERRED_MAX))
 			return;
@@ -186,8 +189,19 @@ void deferred_add(struct deferred *one)
 {
 	pthread_mutex_lock(&deferred.lock);
 	append(one);
+	atomic_fetch_add(&n_added, 1);
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
+}
+
+uint64_t deferred_n_added(void)
+{
+	return atomic_load(&n_added);
+}
+
+bool deferred_has_made(uint64_t n)
+{
+	return atomic_load(&n_made) >= n;
 }
 
 void deferred_note_freed(void)

@@ -37,6 +37,10 @@ void deferred_note_freed(void);
 /* So many wait that who makes new ones had better stop. */
 bool deferred_is_full(void);
 
+/* How many came so far; whether as many have been made. Any thread. */
+uint64_t deferred_n_added(void);
+bool deferred_has_made(uint64_t n);
+
 /* What waits may be memory that somebody needs: the calls are made beside running work. */
 void deferred_press(void);
 

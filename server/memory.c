@@ -24,6 +24,11 @@
 #define GOING_ROUNDS 500
 #define NAP_MS 10
 
+/* How long a look at what is free waits for what was destroyed before, and for our own work. */
+#define ENDS_ROUNDS 2000
+#define ENDS_OWN_ROUNDS 20
+#define ENDS_NAP_NS 50000
+
 bool memory_check(struct session *session, uint64_t address, uint64_t size)
 {
 	struct owner owner = owner_of(address);
@@ -110,12 +115,33 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 	return arena_free(&place->arena, address);
 }
 
+/*
+ * Natively an array's memory is free when its end returns; here when nobody's work is in the way.
+ * While it is, what is told lacks that memory: to wait for neighbours would be worse.
+ */
+static void wait_for_ends(struct session *session)
+{
+	uint64_t n = deferred_n_added();
+
+	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n); i++) {
+		if (streams_poll(session))
+			session_tell_busy(session, false);
+		else if (i == ENDS_OWN_ROUNDS)
+			return;
+		if (deferred_n_busy() > session->is_busy || atomic_load(&session->is_ending))
+			return;
+		nanosleep(&(struct timespec){.tv_nsec = ENDS_NAP_NS}, NULL);
+	}
+}
+
 CUresult do_memory_info(
 	struct session *session, uint32_t device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct place *place;
 	CUresult result = place_get_entered(session, device, &place);
 
-	return result == CUDA_SUCCESS ? device_memory_info(place->device, ret_free, ret_total)
-				      : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	wait_for_ends(session);
+	return device_memory_info(place->device, ret_free, ret_total);
 }
