@@ -9,11 +9,30 @@
  */
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "log.h"
+
+#define KEPT_SIZE (32u << 10) /* a new pipe holds that, and the ages */
+
+struct kept_line {
+	uint64_t at_ms;
+	uint32_t size; /* of the text that follows, without a newline */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	atomic_bool any;
+	size_t size;
+	unsigned n_left_out;
+	char bytes[KEPT_SIZE];
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A terminal shares its flags with the shell that started us: those are left alone. */
 static void make_nonblocking(int fd)
@@ -30,12 +49,96 @@ void log_init(void)
 	make_nonblocking(STDERR_FILENO);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool put(const char *line, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = write(STDERR_FILENO, line, size);
+	while (n < 0 && errno == EINTR);
+	return n >= 0;
+}
+
+static bool put_aged(const char *text, size_t size, uint64_t age_ms)
+{
+	char line[LOG_LINE_MAX];
+	int n = snprintf(line, sizeof(line) - 1, "%.*s (%llu.%03u s ago)",
+		(int)MIN(size, sizeof(line) - 32), text, (unsigned long long)(age_ms / 1000),
+		(unsigned)(age_ms % 1000));
+
+	line[n++] = '\n';
+	return put(line, (size_t)n);
+}
+
+static void keep(const char *text, size_t size)
+{
+	const struct kept_line line = {now_ms(), (uint32_t)size};
+
+	pthread_mutex_lock(&kept.lock);
+	if (sizeof(line) + size <= KEPT_SIZE - kept.size) {
+		memcpy(kept.bytes + kept.size, &line, sizeof(line));
+		memcpy(kept.bytes + kept.size + sizeof(line), text, size);
+		kept.size += sizeof(line) + size;
+	} else {
+		kept.n_left_out++;
+	}
+	atomic_store(&kept.any, true);
+	pthread_mutex_unlock(&kept.lock);
+}
+
+/* Bytes of what could be written. Under the lock. */
+static size_t put_kept_lines(void)
+{
+	uint64_t now = now_ms();
+	size_t at = 0;
+
+	while (at < kept.size) {
+		struct kept_line line;
+
+		memcpy(&line, kept.bytes + at, sizeof(line));
+		if (!put_aged(kept.bytes + at + sizeof(line), line.size, now - line.at_ms))
+			break;
+		at += sizeof(line) + line.size;
+	}
+	return at;
+}
+
+static bool put_kept(void)
+{
+	char note[64];
+	size_t n;
+	bool is_empty;
+
+	pthread_mutex_lock(&kept.lock);
+	n = put_kept_lines();
+	kept.size -= n;
+	memmove(kept.bytes, kept.bytes + n, kept.size);
+	if (kept.size == 0 && kept.n_left_out > 0) {
+		int size = snprintf(
+			note, sizeof(note), "%u lines after these are lost\n", kept.n_left_out);
+
+		if (put(note, (size_t)size))
+			kept.n_left_out = 0;
+	}
+	is_empty = kept.size == 0 && kept.n_left_out == 0;
+	atomic_store(&kept.any, !is_empty);
+	pthread_mutex_unlock(&kept.lock);
+	return is_empty;
+}
+
 void log_line(const char *format, ...)
 {
 	int saved = errno;
 	char line[LOG_LINE_MAX];
 	va_list args;
-	ssize_t n;
 	int size;
 
 	va_start(args, format);
@@ -44,10 +147,9 @@ void log_line(const char *format, ...)
 	if (size < 0)
 		return;
 	size = MIN(size, (int)sizeof(line) - 2);
-	line[size++] = '\n';
-	do
-		n = write(STDERR_FILENO, line, (size_t)size);
-	while (n < 0 && errno == EINTR);
+	line[size] = '\n';
+	if ((atomic_load(&kept.any) && !put_kept()) || !put(line, (size_t)size + 1))
+		keep(line, (size_t)size);
 	errno = saved;
 }
 
@@ -63,6 +165,8 @@ int log_move(int *ret_read_fd)
 	make_nonblocking(write_fd);
 	if (dup2(write_fd, STDERR_FILENO) < 0)
 		return -errno;
+	if (atomic_load(&kept.any))
+		put_kept();
 	*ret_read_fd = TAKE_FD(read_fd);
 	return 0;
 }

@@ -8,8 +8,9 @@
 #define LOG_LINE_MAX 1024
 
 /*
- * Makes standard error the place for lines. A pipe whose reader is stuck must
- * not hold up a worker: lines that find it full are dropped.
+ * Makes standard error the place for lines. A pipe whose reader is stuck or gone
+ * must not hold up a worker: lines that find it so are kept, 32 KiB of them, and
+ * written before the next that can be, with their age.
  */
 void log_init(void);
 
@@ -17,8 +18,8 @@ void log_init(void);
 void log_line(const char *format, ...) _printf_(1, 2);
 
 /*
- * Moves standard error to a new pipe. The caller owns the reading
- * end, which a new daemon gets. 0 or -errno: then all is as it was.
+ * Moves standard error to a new pipe, and the lines that were kept into it. The caller
+ * owns the reading end, which a new daemon gets. 0 or -errno: then all is as it was.
  */
 int log_move(int *ret_read_fd);
 

@@ -12,6 +12,7 @@ unit_test_frame := proto/frame.c
 unit_test_words := daemon/words.c
 unit_test_bucket := daemon/bucket.c
 unit_test_lines := daemon/lines.c
+unit_test_server_log := server/log.c
 unit_test_journal := daemon/journal.c daemon/directory.c daemon/lines.c daemon/reason.c
 unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
 unit_test_shm := proto/shm.c

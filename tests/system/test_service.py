@@ -118,6 +118,25 @@ def test_logs():
         contains(log, "NEW SERVER %d: Ready" % server)
 
 
+def test_logs_without_a_daemon():
+    """What happens while the daemon is away is told to the next one."""
+    with mps.Service() as service:
+        process = service.popen("process1", "--seconds", "0.5")
+        server = service.server()
+        wait_for("the client", lambda: process.pid in service.clients(server))
+        threads = mps.thread_count(server)
+        service.daemon.kill()
+        service.daemon.wait()
+        service.finish(process)
+        wait_for("its worker's end", lambda: mps.thread_count(server) < threads, 20)
+        service.start()
+        wait_for("the server's adoption", lambda: service.servers() == [server], 20)
+        service.wait_for_log("Connected to a new control daemon")
+        assert re.search(r"Client {PID: %d, Context ID: 1} exiting\. Number of active client contexts "
+                         r"is 0\. \(\d+\.\d{3} s ago\)$" % process.pid, service.server_log(), re.M), \
+            service.server_log()
+
+
 def test_quit_in_background():
     service = mps.Service(background=True)
     with service:
