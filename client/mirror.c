@@ -46,11 +46,12 @@ int mirror_add(struct mirror *mirror, const struct memory_range *range)
 
 	if (mirror->random == 0)
 		mirror->random = 0x9e3779b97f4a7c15;
+	n_levels = random_levels(mirror);
+	mirror->n_levels = MAX(mirror->n_levels, n_levels);
 	below = descend(mirror, range->address, links);
 	if ((below && range->address - below->range.address < below->range.size) ||
 		(*links[0] && (*links[0])->range.address - range->address < range->size))
 		return -EEXIST;
-	n_levels = random_levels(mirror);
 	node = malloc(sizeof(*node) + n_levels * sizeof(struct mirror_node *));
 	if (!node)
 		return -ENOMEM;
@@ -74,13 +75,17 @@ const struct memory_range *mirror_next(const struct mirror *mirror, uint64_t add
 
 const struct memory_range *mirror_find(const struct mirror *mirror, uint64_t address)
 {
-	struct mirror_node **links[MIRROR_LEVELS];
-	const struct mirror_node *below = descend(mirror, address, links);
+	struct mirror_node *const *level = mirror->first;
+	const struct mirror_node *last = NULL;
 
-	if (*links[0] && (*links[0])->range.address == address)
-		return &(*links[0])->range;
-	if (below && address - below->range.address < below->range.size)
-		return &below->range;
+	for (unsigned i = mirror->n_levels; i-- > 0;)
+		while (level[i] && level[i]->range.address <= address) {
+			last = level[i];
+			level = last->next;
+		}
+	if (last && (last->range.address == address ||
+			    address - last->range.address < last->range.size))
+		return &last->range;
 	return NULL;
 }
 

@@ -19,6 +19,7 @@ struct mirror_node {
 
 struct mirror {
 	struct mirror_node *first[MIRROR_LEVELS];
+	unsigned n_levels; /* that ever had a node: most have few */
 	uint64_t random;
 };
 

@@ -346,6 +346,12 @@ static bool is_of_device(const struct stream *stream, unsigned device, bool bloc
 	       (!blocking_only || __atomic_load_n(&stream->is_blocking, __ATOMIC_RELAXED));
 }
 
+/* After a device's NULL stream come the streams of programs: others' NULL streams are left out. */
+static unsigned next_of(unsigned i)
+{
+	return i < DEVICES_MAX ? DEVICES_MAX : i + 1;
+}
+
 /* Marks all first: the GPU works on them side by side. */
 static CUresult wait_many(unsigned device, bool blocking_only)
 {
@@ -353,10 +359,10 @@ static CUresult wait_many(unsigned device, bool blocking_only)
 	CUresult result = CUDA_SUCCESS;
 	uint64_t mark;
 
-	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
 		if (is_of_device(&streams[i], device, blocking_only) && is_busy(&streams[i]))
 			result = timeline_mark(&streams[i], &mark);
-	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
 		if (is_of_device(&streams[i], device, blocking_only) && is_busy(&streams[i]))
 			result = wait_one(&streams[i]);
 	if (result == CUDA_SUCCESS)
@@ -402,7 +408,7 @@ static CUresult query_many(unsigned device)
 	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
 	CUresult result = CUDA_SUCCESS;
 
-	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
+	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
 		if (is_of_device(&streams[i], device, true) && is_busy(&streams[i]))
 			result = query_one(&streams[i]);
 	return result;
