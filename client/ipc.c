@@ -18,11 +18,13 @@
 #include "route.h"
 #include "send.h"
 #include "stream.h"
+#include "timeline.h"
 
 #define MEMORY_MAGIC 0x6d656d2d73706d31ull
+#define POOLED_MAGIC 0x6c6f6f702d73706dull
 #define EVENT_MAGIC 0x7476652d73706d31ull
 
-/* What is in a CUipcMemHandle or CUipcEventHandle. */
+/* What is in a CUipcMemHandle, CUipcEventHandle or CUmemPoolPtrExportData. */
 struct ticket {
 	uint64_t magic;
 	uint64_t token[2];
@@ -31,11 +33,14 @@ struct ticket {
 
 _Static_assert(sizeof(struct ticket) == sizeof(CUipcMemHandle), "it fits");
 _Static_assert(sizeof(struct ticket) == sizeof(CUipcEventHandle), "it fits");
+_Static_assert(sizeof(struct ticket) == sizeof(CUmemPoolPtrExportData), "it fits");
 
 /* Memory that was freed while others had it open. */
 struct kept {
 	struct kept *next;
 	struct memory_range range;
+	struct stream *stream; /* free when it has come to that mark; NULL: at once */
+	uint64_t mark;
 };
 
 /* Memory of others that is open here. */
@@ -70,13 +75,13 @@ static void look_after_kept(void)
 			continue;
 		}
 		*link = kept->next;
-		pool_free(kept->range.pool, kept->range.piece, NULL);
+		pool_free_at(kept->range.pool, kept->range.piece, kept->stream, kept->mark);
 		free(kept);
 	}
 }
 
 /* Without memory to remember it, it is kept for good. */
-bool ipc_may_free(const struct memory_range *range)
+bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 {
 	struct kept *kept;
 	bool is_open;
@@ -86,16 +91,36 @@ bool ipc_may_free(const struct memory_range *range)
 	is_open = is_open_elsewhere(range);
 	kept = is_open ? malloc(sizeof(*kept)) : NULL;
 	if (kept) {
-		*kept = (struct kept){all_kept, *range};
+		*kept = (struct kept){all_kept, *range, stream, 0};
+		if (stream)
+			timeline_cover(stream, &kept->mark);
 		all_kept = kept;
 	}
 	pthread_mutex_unlock(&ipc_lock);
 	return !is_open;
 }
 
+static uint64_t magic_of(enum memory_kind kind)
+{
+	return kind == MEMORY_IPC ? MEMORY_MAGIC : POOLED_MAGIC;
+}
+
+CUresult ipc_give(const struct memory_range *range, enum memory_kind kind, void *ret_ticket)
+{
+	struct ticket ticket = {.magic = magic_of(kind)};
+	CUresult result;
+
+	/* First: from the answer on somebody may open it. */
+	if (!memory_set_exported(range->address, range->kind))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_ipc_memory_export(range->address, range->size, ticket.token);
+	if (result == CUDA_SUCCESS)
+		memcpy(ret_ticket, &ticket, sizeof(ticket));
+	return result;
+}
+
 CUresult local_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
-	struct ticket ticket = {.magic = MEMORY_MAGIC};
 	struct memory_range range;
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -104,13 +129,7 @@ CUresult local_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 		return result;
 	if (!pHandle || !memory_find(dptr, &range) || range.kind != MEMORY_ALLOCATED)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* First: from the answer on somebody may open it. */
-	if (!memory_set_exported(range.address))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = send_ipc_memory_export(range.address, range.size, ticket.token);
-	if (result == CUDA_SUCCESS)
-		memcpy(pHandle, &ticket, sizeof(ticket));
-	return result;
+	return ipc_give(&range, MEMORY_IPC, pHandle);
 }
 
 static CUresult ticket_read(const void *handle, uint64_t magic, struct ticket *ret_ticket)
@@ -133,10 +152,10 @@ static struct opened *opened_find(const uint64_t token[2])
 }
 
 /* Under the lock. */
-static CUresult open_new(
-	struct context *context, const struct ticket *ticket, struct opened **ret_opened)
+static CUresult open_new(struct context *context, enum memory_kind kind,
+	const struct ticket *ticket, struct opened **ret_opened)
 {
-	struct memory_range range = {.context = context, .kind = MEMORY_IPC};
+	struct memory_range range = {.context = context, .kind = kind};
 	struct opened *opened = calloc(1, sizeof(*opened));
 	uint32_t device = 0;
 	CUresult result;
@@ -163,30 +182,37 @@ static CUresult open_new(
 	return CUDA_SUCCESS;
 }
 
-CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+CUresult ipc_take(struct context *context, enum memory_kind kind, const void *ticket_bytes,
+	CUdeviceptr *ret_address)
 {
 	struct opened *opened;
-	struct context *context;
 	struct ticket ticket;
+	CUresult result = ticket_read(ticket_bytes, magic_of(kind), &ticket);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&ipc_lock);
+	opened = opened_find(ticket.token);
+	if (!opened)
+		result = open_new(context, kind, &ticket, &opened);
+	if (result == CUDA_SUCCESS) {
+		opened->n_opens++;
+		*ret_address = opened->address;
+	}
+	pthread_mutex_unlock(&ipc_lock);
+	return result;
+}
+
+CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	struct context *context;
 	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = ticket_read(&handle, MEMORY_MAGIC, &ticket);
-	if (result != CUDA_SUCCESS)
-		return result;
-	pthread_mutex_lock(&ipc_lock);
-	opened = opened_find(ticket.token);
-	if (!opened)
-		result = open_new(context, &ticket, &opened);
-	if (result == CUDA_SUCCESS) {
-		opened->n_opens++;
-		*pdptr = opened->address;
-	}
-	pthread_mutex_unlock(&ipc_lock);
-	return result;
+	return ipc_take(context, MEMORY_IPC, &handle, pdptr);
 }
 
 /* Under the lock: forgets the one of that address. */
@@ -212,8 +238,7 @@ CUresult ipc_close_range(const struct memory_range *range)
 	return send_ipc_memory_close(range->address);
 }
 
-/* Whether that was the last close. */
-static bool count_close(uint64_t address)
+bool ipc_is_last(uint64_t address)
 {
 	struct opened *opened;
 	bool is_last;
@@ -229,15 +254,10 @@ static bool count_close(uint64_t address)
 
 CUresult local_cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	struct memory_range range;
 	struct context *context;
 	CUresult result = context_enter(&context);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!memory_find_start(dptr, MEMORY_KIND(MEMORY_IPC), &range))
-		return CUDA_ERROR_INVALID_VALUE;
-	return count_close(dptr) ? memory_free(dptr, MEMORY_KIND(MEMORY_IPC)) : CUDA_SUCCESS;
+	return result == CUDA_SUCCESS ? memory_free(dptr, MEMORY_KIND(MEMORY_IPC)) : result;
 }
 
 CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)

@@ -88,14 +88,14 @@ bool memory_overlaps(uint64_t address, uint64_t size)
 	return is_there;
 }
 
-bool memory_set_exported(uint64_t address)
+bool memory_set_exported(uint64_t address, enum memory_kind kind)
 {
 	struct memory_range *range;
 	bool is_there;
 
 	pthread_mutex_lock(&mirror_lock);
 	range = (struct memory_range *)mirror_find(&mirror, address);
-	is_there = range && range->address == address && range->kind == MEMORY_ALLOCATED;
+	is_there = range && range->address == address && range->kind == kind;
 	if (is_there)
 		range->flags |= MEMORY_EXPORTED;
 	pthread_mutex_unlock(&mirror_lock);
@@ -213,9 +213,14 @@ static bool memory_take(
 	return is_found;
 }
 
+static bool is_of_others(const struct memory_range *range)
+{
+	return range->kind == MEMORY_IPC || range->kind == MEMORY_IMPORTED;
+}
+
 static CUresult give_back(const struct memory_range *range)
 {
-	if (range->kind == MEMORY_IPC)
+	if (is_of_others(range))
 		return ipc_close_range(range);
 	if (range->kind == MEMORY_ALIAS)
 		return send_host_alias_end(range->address);
@@ -223,7 +228,7 @@ static CUresult give_back(const struct memory_range *range)
 		managed_forget(range);
 	if (!range->pool)
 		return send_host_free(range->address);
-	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range))
+	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range, NULL))
 		return CUDA_SUCCESS;
 	pool_free(range->pool, range->piece, NULL);
 	return CUDA_SUCCESS;
@@ -313,6 +318,8 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 	if (!memory_find_start(address, kinds, &range) ||
 		(range.kind == MEMORY_MANAGED && range.owner))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (is_of_others(&range) && !ipc_is_last(address))
+		return CUDA_SUCCESS;
 	result = streams_wait_device(range.context->device->index);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -334,7 +341,8 @@ CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |
-					 MEMORY_KIND(MEMORY_MANAGED) | MEMORY_KIND(MEMORY_GRAPH));
+					 MEMORY_KIND(MEMORY_MANAGED) | MEMORY_KIND(MEMORY_GRAPH) |
+					 MEMORY_KIND(MEMORY_IMPORTED));
 }
 
 CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)

@@ -20,6 +20,7 @@ enum memory_kind {
 	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
 	MEMORY_MAPPED,     /* cuMemMap(): of no context */
 	MEMORY_IPC,        /* cuIpcOpenMemHandle(): another process's */
+	MEMORY_IMPORTED,   /* cuMemPoolImportPointer(): the same, of a pool */
 	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
 	MEMORY_ALIAS,      /* the same, where the GPU reaches it */
 };
@@ -60,8 +61,8 @@ bool memory_reaches(uint32_t device, uint64_t address, uint64_t size);
 /* Whether any of it lies in a range of ours. */
 bool memory_overlaps(uint64_t address, uint64_t size);
 
-/* Sets MEMORY_EXPORTED; false: no allocated memory begins there. */
-bool memory_set_exported(uint64_t address);
+/* Sets MEMORY_EXPORTED; false: no memory of that kind begins there. */
+bool memory_set_exported(uint64_t address, enum memory_kind kind);
 
 /* What a device may do with the mappings that begin there. */
 void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAccess_flags flags);

@@ -32,7 +32,8 @@ static bool has_host_pointer(const struct memory_range *range)
 
 static bool is_of_pool(const struct memory_range *range)
 {
-	return range->kind == MEMORY_POOLED || range->kind == MEMORY_GRAPH;
+	return range->kind == MEMORY_POOLED || range->kind == MEMORY_GRAPH ||
+	       range->kind == MEMORY_IMPORTED;
 }
 
 /* Of registered memory: the other address of the same byte; 0: it has none. */
@@ -93,6 +94,16 @@ static bool value_int(
 	}
 }
 
+/* Of how it may be given to another process. */
+static unsigned handle_types(const struct memory_range *range)
+{
+	if (range->kind == MEMORY_MAPPED)
+		return range->allocation->types;
+	return range->kind == MEMORY_POOLED && range->pool->is_shareable
+		       ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+		       : CU_MEM_HANDLE_TYPE_NONE;
+}
+
 /* Attributes as wide as a pointer. */
 static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 	CUpointer_attribute attribute, uint64_t *ret_value)
@@ -121,7 +132,7 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 		*ret_value = range->kind == MEMORY_POOLED ? (uintptr_t)range->pool : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		*ret_value = range->kind == MEMORY_MAPPED ? range->allocation->types : 0;
+		*ret_value = handle_types(range);
 		return true;
 	default:
 		return false;

@@ -20,7 +20,8 @@ enum pool_kind {
 	POOL_PLAIN,   /* of cuMemAlloc() */
 	POOL_DEFAULT, /* of a device */
 	POOL_CREATED,
-	POOL_GRAPH, /* of what graphs allocate on a device */
+	POOL_GRAPH,    /* of what graphs allocate on a device */
+	POOL_IMPORTED, /* another process's: a name for it, without memory of ours */
 };
 
 struct pool {
@@ -29,6 +30,7 @@ struct pool {
 	struct device *device;
 	CUdevice ordinal;
 	uint64_t size_max; /* 0: no limit of its own */
+	bool is_shareable; /* by a descriptor */
 	/* Under the pools' lock: */
 	struct pool *next; /* of all that have, or may have, memory */
 	struct heap heap;

@@ -81,7 +81,7 @@ CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!found || found->device != device)
+	if (!found || found->device != device || found->kind == POOL_IMPORTED)
 		return CUDA_ERROR_INVALID_VALUE;
 	__atomic_store_n(&current[device->index], found, __ATOMIC_RELEASE);
 	return CUDA_SUCCESS;
@@ -157,11 +157,13 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 		result = find_device(ordinal, &device);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return refuse("cuMemPoolCreate", "pools cannot be shared between processes");
+	if (poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return refuse("cuMemPoolCreate", "pools are shared by descriptors alone");
 	made = pool_new(device, ordinal, POOL_CREATED);
-	if (made)
+	if (made) {
 		made->size_max = poolProps->maxSize;
+		made->is_shareable = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	}
 	return give_pool(made, pool);
 }
 

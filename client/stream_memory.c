@@ -79,7 +79,22 @@ CUresult local_cuMemAllocFromPoolAsync(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return found ? alloc(dptr, bytesize, found, hStream) : CUDA_ERROR_INVALID_VALUE;
+	return found && found->kind != POOL_IMPORTED ? alloc(dptr, bytesize, found, hStream)
+						     : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Another process's, or a graph's. What was posted before may use the former yet: the server waits.
+ */
+static CUresult free_other(CUdeviceptr dptr, struct stream *stream)
+{
+	struct memory_range range;
+
+	if (!memory_find_start(dptr, MEMORY_KIND(MEMORY_IMPORTED), &range))
+		return graph_memory_free(dptr, stream);
+	if (!ipc_is_last(dptr))
+		return CUDA_SUCCESS;
+	return memory_remove(dptr, MEMORY_KIND(MEMORY_IMPORTED), &range) ? ipc_close_range(&range)
+									 : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Takes what cuMemAlloc() gave as well. */
@@ -97,12 +112,9 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		return capture_free(stream, dptr);
 	if (!memory_remove(
 		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))
-		return graph_memory_free(dptr, stream);
-	if (unlikely(range.kind == MEMORY_ALLOCATED && (range.flags & MEMORY_EXPORTED))) {
-		result = streams_wait_device(range.context->device->index);
-		if (result != CUDA_SUCCESS || !ipc_may_free(&range))
-			return result;
-	}
+		return free_other(dptr, stream);
+	if (unlikely(range.flags & MEMORY_EXPORTED) && !ipc_may_free(&range, stream))
+		return CUDA_SUCCESS;
 	pool_free(range.pool, range.piece, stream);
 	return CUDA_SUCCESS;
 }

@@ -28,7 +28,7 @@ PROGRAMS = ("memory_ops", "jit", "pool_attributes", "link", "ipc_memory", "graph
 if IS_LONG:
     PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered",
                  "registered_shared", "surface", "graph_nodes", "graph_update", "graph_host",
-                 "capture_errors", "ipc_event", "stream_alloc", "managed", "separate", "boxes",
+                 "capture_errors", "ipc_event", "pool_ipc", "stream_alloc", "managed", "separate", "boxes",
                  "texture_linear", "texture_layered_mip", "clusters")
 # As many calls of a program fail; where it makes more, as many of them.
 CALLS_MAX = 60 if IS_LONG else 20

@@ -16,23 +16,24 @@ from test_kill import same, settle
 def test_orphan():
     """The maker of shared memory is killed; it stays for who has it open, and no longer."""
     with mps.Service() as service:
-        for _ in range(2):
-            service.run_ok("ipc_memory")
-            service.run_ok("ipc_memory", "orphan")
+        for name in 2 * ("ipc_memory", "pool_ipc"):
+            service.run_ok(name)
+            service.run_ok(name, "orphan")
         server = service.server()
         before = settle(service, server)
-        for _ in range(3):
-            service.run_ok("ipc_memory", "orphan")
+        for name in 3 * ("ipc_memory", "pool_ipc"):
+            service.run_ok(name, "orphan")
         equal(service.servers(), [server])
         same(before, settle(service, server))
 
 
 def test_orphans_at_once():
     with mps.Service() as service:
-        running = [service.popen("ipc_memory", "orphan") for _ in range(4)]
-        for process in running:
+        names = 3 * ("ipc_memory", "pool_ipc")
+        running = [service.popen(name, "orphan") for name in names]
+        for name, process in zip(names, running):
             code, out, err = service.finish(process)
-            equal((code, out), (0, "ipc_memory: ok\n"), err)
+            equal((code, out), (0, name + ": ok\n"), err)
 
 
 def killed(name, *args):
@@ -130,6 +131,7 @@ def test_files_cut_short():
 
 def test_kill_ipc():
     killed("ipc_memory")
+    killed("pool_ipc")
     killed("ipc_event")
 
 
