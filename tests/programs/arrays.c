@@ -360,29 +360,6 @@ static void try_refusals(void)
 	CHECK(cuArrayDestroy(array));
 }
 
-/* Their memory is there again at once, also after work that has just ended. */
-static void try_ends(void)
-{
-	CUDA_ARRAY3D_DESCRIPTOR desc = {4096, 4096, 0, CU_AD_FORMAT_FLOAT, 1, 0};
-	size_t before = 0, after = 0, total = 0;
-	CUdeviceptr memory = 0;
-	CUarray array = NULL;
-	float row[4096] = {0};
-
-	CHECK(cuMemAlloc(&memory, sizeof(row)));
-	CHECK(cuMemGetInfo(&before, &total));
-	for (size_t i = 0; i < 3; i++) {
-		CHECK(cuArray3DCreate(&array, &desc));
-		CHECK(cuMemcpyHtoD(memory, row, sizeof(row)));
-		CHECK(cuMemcpyDtoA(array, 0, memory, sizeof(row)));
-		CHECK(cuArrayDestroy(array));
-		CHECK(cuMemGetInfo(&after, &total));
-		if (after + ((size_t)16 << 20) < before)
-			fail("the memory of an array that has gone is not free", i);
-	}
-	CHECK(cuMemFree(memory));
-}
-
 int main(void)
 {
 	CUcontext context = NULL;
@@ -396,7 +373,6 @@ int main(void)
 	try_lines();
 	try_levels();
 	try_refusals();
-	try_ends();
 	CHECK(cuDevicePrimaryCtxRelease(device));
 	printf(NAME ": ok\n");
 	return 0;
