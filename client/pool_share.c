@@ -8,16 +8,15 @@
  * no more than which GPU the pool is on, and whoever forges one has gained nothing.
  */
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "client.h"
 #include "ipc.h"
 #include "pool.h"
+#include "shm.h"
 
 #define FILE_MAGIC 0x31706d2d6c6f6f70ull
-#define FILE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 /* What a pool's descriptor holds. */
 struct pool_file {
@@ -27,24 +26,25 @@ struct pool_file {
 
 static CUresult write_file(const struct device *device, int *ret_fd)
 {
-	_cleanup_close_ int fd = memfd_create("mps-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct pool_file file = {.magic = FILE_MAGIC};
+	int r;
 
 	memcpy(file.uuid, device_facts(device)->uuid_v2, sizeof(file.uuid));
-	if (fd < 0 || pwrite(fd, &file, sizeof(file), 0) != (ssize_t)sizeof(file) ||
-		fcntl(fd, F_ADD_SEALS, FILE_SEALS) < 0)
-		return errno == ENOMEM || errno == ENOSPC ? CUDA_ERROR_OUT_OF_MEMORY
-							  : CUDA_ERROR_OPERATING_SYSTEM;
-	*ret_fd = TAKE_FD(fd);
-	return CUDA_SUCCESS;
+	r = shm_create_image("mps-pool", &file, sizeof(file), ret_fd);
+	if (r == -ENOMEM || r == -ENOSPC)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return r < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
-/* The seals come first: only a file in memory has them, and reading one ends. */
 static bool read_file(int fd, struct pool_file *ret_file)
 {
-	return fcntl(fd, F_GET_SEALS) == FILE_SEALS &&
-	       pread(fd, ret_file, sizeof(*ret_file), 0) == (ssize_t)sizeof(*ret_file) &&
-	       ret_file->magic == FILE_MAGIC;
+	void *map;
+
+	if (shm_map_image(fd, sizeof(*ret_file), &map) < 0)
+		return false;
+	memcpy(ret_file, map, sizeof(*ret_file));
+	munmap(map, sizeof(*ret_file));
+	return ret_file->magic == FILE_MAGIC;
 }
 
 /* CU_DEVICE_INVALID: it is not among those that the program sees. */
