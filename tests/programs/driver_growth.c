@@ -20,6 +20,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define LONG_GRAPH 400
+#define BUSY 100
 
 static const char ptx[] = IMAGE_OF_NOTHING;
 static const char unlinkable[] = ".version 7.0\n"
@@ -197,6 +198,66 @@ static void make_wide_graph(void)
 	run_graph(graph);
 }
 
+/* A word is written, in the midst of a chain. */
+static void make_graph_of_ops(void)
+{
+	CUstreamBatchMemOpParams write = {.writeValue = {
+						  .operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+						  .address = memory,
+						  .value64 = 1,
+					  }};
+	CUDA_BATCH_MEM_OP_NODE_PARAMS ops = {.ctx = context, .count = 1, .paramArray = &write};
+	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
+	CUgraphNode first, middle, last;
+	CUgraph graph;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddKernelNode(&first, graph, NULL, 0, &params));
+	CHECK(cuGraphAddBatchMemOpNode(&middle, graph, &first, 1, &ops));
+	CHECK(cuGraphAddKernelNode(&last, graph, &middle, 1, &params));
+	run_graph(graph);
+}
+
+static void make_graph_of_events(void)
+{
+	CUgraphNode first, last;
+	CUgraph graph;
+	CUevent event;
+
+	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddEventRecordNode(&first, graph, NULL, 0, event));
+	CHECK(cuGraphAddEventWaitNode(&last, graph, &first, 1, event));
+	run_graph(graph);
+	CHECK(cuEventDestroy(event));
+}
+
+/* Launched again while it runs, on two streams, and changed. */
+static void make_busy_graph(void)
+{
+	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
+	CUgraphNode first, last;
+	CUgraphExec exec;
+	CUstream other;
+	CUgraph graph;
+
+	CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddKernelNode(&first, graph, NULL, 0, &params));
+	CHECK(cuGraphAddKernelNode(&last, graph, &first, 1, &params));
+	CHECK(cuGraphInstantiate(&exec, graph, 0));
+	CHECK(cuGraphUpload(exec, stream));
+	for (int i = 0; i < BUSY; i++) {
+		CHECK(cuGraphExecKernelNodeSetParams(exec, last, &params));
+		CHECK(cuGraphLaunch(exec, i % 2 ? stream : other));
+	}
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuStreamSynchronize(other));
+	CHECK(cuGraphExecDestroy(exec));
+	CHECK(cuGraphDestroy(graph));
+	CHECK(cuStreamDestroy(other));
+}
+
 static void make_array(void)
 {
 	const CUDA_ARRAY_DESCRIPTOR shape = {256, 256, CU_AD_FORMAT_FLOAT, 1};
@@ -238,6 +299,9 @@ static const struct {
 	{"graph", make_graph},
 	{"long_graph", make_long_graph},
 	{"wide_graph", make_wide_graph},
+	{"ops_graph", make_graph_of_ops},
+	{"event_graph", make_graph_of_events},
+	{"busy_graph", make_busy_graph},
 	{"array", make_array},
 	{"green", make_green},
 };
