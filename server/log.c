@@ -83,7 +83,7 @@ static void keep(const char *text, size_t size)
 	const struct kept_line line = {now_ms(), (uint32_t)size};
 
 	pthread_mutex_lock(&kept.lock);
-	if (sizeof(line) + size <= KEPT_SIZE - kept.size) {
+	if (kept.n_left_out == 0 && sizeof(line) + size <= KEPT_SIZE - kept.size) {
 		memcpy(kept.bytes + kept.size, &line, sizeof(line));
 		memcpy(kept.bytes + kept.size + sizeof(line), text, size);
 		kept.size += sizeof(line) + size;
