@@ -9,9 +9,7 @@
 #define NAME "ipc_event"
 #include "program.h"
 
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "two_processes.h"
 
 enum {
 	WORDS = 1 << 14,
@@ -37,18 +35,6 @@ static void fail(const char *what, long value)
 	exit(1);
 }
 
-static void tell(int sock, const void *data, size_t size)
-{
-	if (write(sock, data, size) != (ssize_t)size)
-		fail("the other process has gone", (long)size);
-}
-
-static void hear(int sock, void *data, size_t size)
-{
-	if (recv(sock, data, size, MSG_WAITALL) != (ssize_t)size)
-		fail("the other process says nothing", (long)size);
-}
-
 /* `host' was copied behind a wait for the event, with no other wait. */
 static void check_words(const unsigned *host, unsigned value, const char *what)
 {
@@ -64,15 +50,14 @@ static void child_run(int sock)
 	cudaStream_t stream;
 	cudaEvent_t event;
 	unsigned *data;
-	char word = 0;
 
 	hear(sock, &ticket, sizeof(ticket));
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CHECK(cudaIpcOpenMemHandle((void **)&data, ticket.memory, cudaIpcMemLazyEnablePeerAccess));
 	CHECK(cudaIpcOpenEventHandle(&event, ticket.event));
 	for (unsigned turn = 0; turn < TURNS; turn++) {
-		tell(sock, &word, 1);
-		hear(sock, &word, 1);
+		tell_word(sock);
+		hear_word(sock);
 		CHECK(cudaStreamWaitEvent(stream, event, 0));
 		CHECK(cudaMemcpyAsync(host, data, sizeof(host), cudaMemcpyDeviceToHost, stream));
 		CHECK(cudaStreamSynchronize(stream));
@@ -80,14 +65,14 @@ static void child_run(int sock)
 		CHECK(cudaEventQuery(event));
 		fill_late<<<1, 64, 0, stream>>>(data, turn + 1000, 2000000);
 		CHECK(cudaEventRecord(event, stream));
-		tell(sock, &word, 1);
-		hear(sock, &word, 1);
+		tell_word(sock);
+		hear_word(sock);
 	}
 	CHECK(cudaStreamSynchronize(stream));
 	CHECK(cudaEventDestroy(event));
 	CHECK(cudaIpcCloseMemHandle(data));
 	CHECK(cudaStreamDestroy(stream));
-	tell(sock, &word, 1);
+	tell_word(sock);
 }
 
 static void parent_run(int sock)
@@ -97,7 +82,6 @@ static void parent_run(int sock)
 	cudaStream_t stream;
 	cudaEvent_t event, other;
 	unsigned *data;
-	char word = 0;
 
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CHECK(cudaMalloc(&data, sizeof(host)));
@@ -109,18 +93,18 @@ static void parent_run(int sock)
 	CHECK(cudaIpcGetEventHandle(&ticket.event, event));
 	tell(sock, &ticket, sizeof(ticket));
 	for (unsigned turn = 0; turn < TURNS; turn++) {
-		hear(sock, &word, 1);
+		hear_word(sock);
 		fill_late<<<1, 64, 0, stream>>>(data, turn, 2000000);
 		CHECK(cudaEventRecord(event, stream));
-		tell(sock, &word, 1);
-		hear(sock, &word, 1);
+		tell_word(sock);
+		hear_word(sock);
 		CHECK(cudaEventSynchronize(event));
 		CHECK(cudaMemcpyAsync(host, data, sizeof(host), cudaMemcpyDeviceToHost, stream));
 		CHECK(cudaStreamSynchronize(stream));
 		check_words(host, turn + 1000, "what the child wrote");
-		tell(sock, &word, 1);
+		tell_word(sock);
 	}
-	hear(sock, &word, 1);
+	hear_word(sock);
 	CHECK(cudaEventDestroy(event));
 	CHECK(cudaFree(data));
 	CHECK(cudaStreamDestroy(stream));
@@ -128,7 +112,7 @@ static void parent_run(int sock)
 
 int main(void)
 {
-	int ends[2], status = 0;
+	int ends[2];
 	pid_t child;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0)
@@ -141,9 +125,7 @@ int main(void)
 	}
 	close(ends[1]);
 	parent_run(ends[0]);
-	waitpid(child, &status, 0);
-	if (status != 0)
-		fail("the child's end", status);
+	wait_for_child(child, 0);
 	printf(NAME ": ok\n");
 	return 0;
 }

@@ -7,18 +7,12 @@
  * child is killed that has made the memory, and the parent goes on using it.
  */
 
-#include <cuda.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define NAME "ipc_memory"
-#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
-#define REFUSE(call) expect((call), CUDA_ERROR_INVALID_VALUE, #call, __LINE__)
+#include "driver_program.h"
+
+#include <signal.h>
+
+#include "two_processes.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -27,22 +21,6 @@ static const size_t sizes[] = {1000, 300000, 1 << 20, 3 << 20, 16 << 20};
 enum {
 	N = sizeof(sizes) / sizeof(sizes[0])
 };
-
-static void expect(CUresult got, CUresult expected, const char *what, int line)
-{
-	if (got == expected)
-		return;
-	printf(NAME ": line %d: %s returned %d, not %d\n", line, what, got, expected);
-	exit(1);
-}
-
-static void check(int is_so, const char *what, unsigned long long value)
-{
-	if (is_so)
-		return;
-	printf(NAME ": %s (%llu)\n", what, value);
-	exit(1);
-}
 
 static void begin(void)
 {
@@ -55,25 +33,13 @@ static void begin(void)
 	CHECK(cuCtxSetCurrent(context));
 }
 
-static void tell(int sock, const void *data, size_t size)
-{
-	check(send(sock, data, size, MSG_NOSIGNAL) == (ssize_t)size, "the other process has gone",
-		size);
-}
-
-static void hear(int sock, void *data, size_t size)
-{
-	check(recv(sock, data, size, MSG_WAITALL) == (ssize_t)size,
-		"the other process says nothing", size);
-}
-
 static void check_bytes(CUdeviceptr ptr, size_t size, int value, const char *what)
 {
 	unsigned char *host = malloc(size);
 
 	CHECK(cuMemcpyDtoH(host, ptr, size));
 	for (size_t i = 0; i < size; i++)
-		check(host[i] == value, what, i);
+		expect(host[i] == value, what);
 	free(host);
 }
 
@@ -88,7 +54,6 @@ static void use(int sock)
 {
 	CUipcMemHandle handles[N], odd;
 	CUdeviceptr ptrs[N], again;
-	char word = 0;
 
 	begin();
 	hear(sock, handles, sizeof(handles));
@@ -97,31 +62,30 @@ static void use(int sock)
 
 		CHECK(cuIpcOpenMemHandle(&ptrs[i], handles[i], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 		CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptrs[i]));
-		check(type == CU_MEMORYTYPE_DEVICE, "the type of another's memory", type);
+		expect(type == CU_MEMORYTYPE_DEVICE, "the type of another's memory");
 		check_bytes(ptrs[i], sizes[i], i + 1, "what the parent wrote");
 		fill(ptrs[i], sizes[i], i + 101);
 	}
 	CHECK(cuIpcOpenMemHandle(&again, handles[0], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-	check(again == ptrs[0], "opened twice it is elsewhere", again);
+	expect(again == ptrs[0], "opened twice it is elsewhere");
 	CHECK(cuIpcCloseMemHandle(again));
 	check_bytes(ptrs[0], sizes[0], 101, "closed once of two");
-	check(cuIpcOpenMemHandle(&again, handles[1], 0) != CUDA_SUCCESS, "flags do not matter", 0);
+	expect(cuIpcOpenMemHandle(&again, handles[1], 0) != CUDA_SUCCESS, "flags do not matter");
 	memset(&odd, 0, sizeof(odd));
-	check(cuIpcOpenMemHandle(&again, odd, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != CUDA_SUCCESS,
-		"a handle out of thin air was opened", 0);
-	REFUSE(cuIpcCloseMemHandle(ptrs[0] + 4096 * MIB));
-	tell(sock, &word, 1);
-	hear(sock, &word, 1);
+	expect(cuIpcOpenMemHandle(&again, odd, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != CUDA_SUCCESS,
+		"a handle out of thin air was opened");
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(ptrs[0] + 4096 * MIB));
+	tell_word(sock);
+	hear_word(sock);
 	for (int i = 0; i < N; i++)
 		CHECK(cuIpcCloseMemHandle(ptrs[i]));
-	tell(sock, &word, 1);
+	tell_word(sock);
 }
 
 static void give(int sock)
 {
 	CUipcMemHandle handles[N], same;
 	CUdeviceptr ptrs[N];
-	char word = 0;
 	int local;
 
 	begin();
@@ -131,31 +95,20 @@ static void give(int sock)
 		CHECK(cuIpcGetMemHandle(&handles[i], ptrs[i]));
 	}
 	CHECK(cuIpcGetMemHandle(&same, ptrs[0]));
-	REFUSE(cuIpcGetMemHandle(&same, (CUdeviceptr)(size_t)&local));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&same, (CUdeviceptr)(size_t)&local));
 	tell(sock, handles, sizeof(handles));
-	hear(sock, &word, 1);
+	hear_word(sock);
 	for (int i = 0; i < N; i++)
 		check_bytes(ptrs[i], sizes[i], i + 101, "what the child wrote");
-	tell(sock, &word, 1);
-	hear(sock, &word, 1);
+	tell_word(sock);
+	hear_word(sock);
 	for (int i = 0; i < N; i++)
 		CHECK(cuMemFree(ptrs[i]));
 	/* Where it lay something else may lie, under another handle. */
 	CHECK(cuMemAlloc(&ptrs[0], sizes[0]));
 	CHECK(cuIpcGetMemHandle(&same, ptrs[0]));
-	check(memcmp(&same, &handles[0], sizeof(same)) != 0, "a handle came back", 0);
+	expect(memcmp(&same, &handles[0], sizeof(same)) != 0, "a handle came back");
 	CHECK(cuMemFree(ptrs[0]));
-}
-
-static void wait_for(pid_t child, int is_killed)
-{
-	int status = 0;
-
-	waitpid(child, &status, 0);
-	if (is_killed ? !WIFSIGNALED(status) : status != 0) {
-		printf(NAME ": the child ended with %#x\n", (unsigned)status);
-		exit(1);
-	}
 }
 
 /* The maker is killed at work: its memory stays for who has it open. */
@@ -169,7 +122,7 @@ static void orphan(int sock, pid_t child)
 	CHECK(cuIpcOpenMemHandle(&ptr, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	check_bytes(ptr, MIB, 0x21, "before the maker's end");
 	kill(child, SIGKILL);
-	wait_for(child, 1);
+	wait_for_child(child, 1);
 	for (int i = 0; i < 100; i++) {
 		check_bytes(ptr, MIB, i ? i : 0x21, "after the maker's end");
 		fill(ptr, MIB, i + 1);
@@ -213,7 +166,7 @@ int main(int argc, char **argv)
 		orphan(ends[0], child);
 	} else {
 		give(ends[0]);
-		wait_for(child, 0);
+		wait_for_child(child, 0);
 	}
 	printf(NAME ": ok\n");
 	return 0;

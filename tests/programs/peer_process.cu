@@ -12,11 +12,8 @@
 #define NAME "peer_process"
 #include "program.h"
 
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "parts/entry.h"
+#include "two_processes.h"
 
 enum {
 	MAPPED = 2 << 20,
@@ -40,72 +37,6 @@ static __global__ void add_late(unsigned *data, unsigned value, long ticks)
 	for (long start = clock64(); clock64() - start < ticks;)
 		;
 	data[i] += value + i;
-}
-
-static void tell(int sock, const void *data, size_t size)
-{
-	if (send(sock, data, size, MSG_NOSIGNAL) != (ssize_t)size)
-		FAIL("the other process has gone");
-}
-
-static void hear(int sock, void *data, size_t size)
-{
-	if (recv(sock, data, size, MSG_WAITALL) != (ssize_t)size)
-		FAIL("the other process says nothing");
-}
-
-static void tell_word(int sock)
-{
-	tell(sock, "", 1);
-}
-
-static void hear_word(int sock)
-{
-	char word;
-
-	hear(sock, &word, 1);
-}
-
-static void tell_descriptor(int sock, int fd)
-{
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {};
-	struct iovec vector = {(void *)"", 1};
-	struct msghdr message = {};
-
-	message.msg_iov = &vector;
-	message.msg_iovlen = 1;
-	message.msg_control = &control;
-	message.msg_controllen = sizeof(control);
-	control.head.cmsg_level = SOL_SOCKET;
-	control.head.cmsg_type = SCM_RIGHTS;
-	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	if (sendmsg(sock, &message, MSG_NOSIGNAL) != 1)
-		FAIL("the other process takes no descriptor");
-}
-
-static int hear_descriptor(int sock)
-{
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {};
-	char word;
-	struct iovec vector = {&word, 1};
-	struct msghdr message = {};
-	int fd;
-
-	message.msg_iov = &vector;
-	message.msg_iovlen = 1;
-	message.msg_control = &control;
-	message.msg_controllen = sizeof(control);
-	if (recvmsg(sock, &message, 0) != 1 || control.head.cmsg_type != SCM_RIGHTS)
-		FAIL("the other process gives no descriptor");
-	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
-	return fd;
 }
 
 static void check(const unsigned *data, unsigned value, unsigned step, int line)
@@ -297,7 +228,7 @@ static void choose(bool is_alone, int number)
 int main(int argc, char **argv)
 {
 	bool is_alone = argc > 1 && !strcmp(argv[1], "alone");
-	int ends[2], status = 0;
+	int ends[2];
 	pid_t child;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0)
@@ -313,9 +244,7 @@ int main(int argc, char **argv)
 	choose(is_alone, 0);
 	parent_run_mapped(ends[0]);
 	parent_run_handles(ends[0]);
-	waitpid(child, &status, 0);
-	if (status != 0)
-		FAIL("the child's end: %d", status);
+	wait_for_child(child, 0);
 	printf(NAME ": ok\n");
 	return 0;
 }

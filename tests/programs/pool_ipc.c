@@ -9,20 +9,14 @@
  */
 
 #define _GNU_SOURCE
-#include <cuda.h>
+#define NAME "pool_ipc"
+#include "driver_program.h"
+
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define NAME "pool_ipc"
-#define CHECK(call) expect((call), CUDA_SUCCESS, #call, __LINE__)
-#define REFUSE(call) expect((call), CUDA_ERROR_INVALID_VALUE, #call, __LINE__)
+#include "two_processes.h"
 
 #define FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
@@ -31,22 +25,6 @@ static const size_t sizes[] = {1000, 300000, 1 << 20, 3 << 20, 16 << 20};
 enum {
 	N = sizeof(sizes) / sizeof(sizes[0])
 };
-
-static void expect(CUresult got, CUresult expected, const char *what, int line)
-{
-	if (got == expected)
-		return;
-	printf(NAME ": line %d: %s returned %d, not %d\n", line, what, got, expected);
-	exit(1);
-}
-
-static void check(int is_so, const char *what, unsigned long long value)
-{
-	if (is_so)
-		return;
-	printf(NAME ": %s (%llu)\n", what, value);
-	exit(1);
-}
 
 static CUstream begin(void)
 {
@@ -62,64 +40,13 @@ static CUstream begin(void)
 	return stream;
 }
 
-static void tell(int sock, const void *data, size_t size)
-{
-	check(send(sock, data, size, MSG_NOSIGNAL) == (ssize_t)size, "the other process has gone",
-		size);
-}
-
-static void hear(int sock, void *data, size_t size)
-{
-	check(recv(sock, data, size, MSG_WAITALL) == (ssize_t)size,
-		"the other process says nothing", size);
-}
-
-union control {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
-static void tell_fd(int sock, int fd)
-{
-	union control control = {.head = {
-					 .cmsg_len = CMSG_LEN(sizeof(int)),
-					 .cmsg_level = SOL_SOCKET,
-					 .cmsg_type = SCM_RIGHTS,
-				 }};
-	char byte = 0;
-	struct iovec part = {&byte, 1};
-	struct msghdr message = {.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control)};
-
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	check(sendmsg(sock, &message, MSG_NOSIGNAL) == 1, "the other process has gone", 1);
-}
-
-static int hear_fd(int sock)
-{
-	union control control;
-	char byte;
-	struct iovec part = {&byte, 1};
-	struct msghdr message = {.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control)};
-	int fd = -1;
-
-	check(recvmsg(sock, &message, 0) == 1 && CMSG_FIRSTHDR(&message), "no descriptor came", 0);
-	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
-	return fd;
-}
-
 static void check_bytes(CUdeviceptr ptr, size_t size, int value, const char *what)
 {
 	unsigned char *host = malloc(size);
 
 	CHECK(cuMemcpyDtoH(host, ptr, size));
 	for (size_t i = 0; i < size; i++)
-		check(host[i] == value, what, i);
+		expect(host[i] == value, what);
 	free(host);
 }
 
@@ -149,9 +76,9 @@ static void try_no_pool(int fd)
 {
 	CUmemoryPool pool;
 
-	check(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, FD, 0) !=
+	expect(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, FD, 0) !=
 			CUDA_SUCCESS,
-		"no pool was imported", (unsigned long long)fd);
+		"no pool was imported");
 	close(fd);
 }
 
@@ -163,11 +90,11 @@ static void try_odd(CUmemoryPool pool, CUstream stream)
 	CUdeviceptr ptr;
 
 	memset(&odd, 0x5a, sizeof(odd));
-	check(cuMemPoolImportPointer(&ptr, pool, &odd) != CUDA_SUCCESS,
-		"a ticket out of thin air was taken", 0);
-	check(cuMemAllocFromPoolAsync(&ptr, 1000, pool, stream) != CUDA_SUCCESS,
-		"another's pool gave memory", 0);
-	check(pwrite(file, &odd, sizeof(odd), 0) == sizeof(odd), "a file that is too small", 0);
+	expect(cuMemPoolImportPointer(&ptr, pool, &odd) != CUDA_SUCCESS,
+		"a ticket out of thin air was taken");
+	expect(cuMemAllocFromPoolAsync(&ptr, 1000, pool, stream) != CUDA_SUCCESS,
+		"another's pool gave memory");
+	expect(pwrite(file, &odd, sizeof(odd), 0) == sizeof(odd), "a file that is too small");
 	try_no_pool(file);
 	try_no_pool(open("/dev/null", O_RDWR | O_CLOEXEC));
 }
@@ -179,8 +106,7 @@ static void use(int sock)
 	CUdeviceptr ptrs[N];
 	CUmemoryPool pool;
 	CUstream stream;
-	char word = 0;
-	int fd = hear_fd(sock);
+	int fd = hear_descriptor(sock);
 
 	stream = begin();
 	pool = import(fd);
@@ -190,14 +116,14 @@ static void use(int sock)
 
 		CHECK(cuMemPoolImportPointer(&ptrs[i], pool, &tickets[i]));
 		CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptrs[i]));
-		check(type == CU_MEMORYTYPE_DEVICE, "the type of another's memory", type);
+		expect(type == CU_MEMORYTYPE_DEVICE, "the type of another's memory");
 		check_bytes(ptrs[i], sizes[i], i + 1, "what the parent wrote");
 		CHECK(cuMemsetD8Async(ptrs[i], (unsigned char)(i + 101), sizes[i], stream));
 	}
 	try_odd(pool, stream);
 	CHECK(cuStreamSynchronize(stream));
-	tell(sock, &word, 1);
-	hear(sock, &word, 1);
+	tell_word(sock);
+	hear_word(sock);
 	for (int i = 0; i < N; i++) {
 		if (i % 2 == 0)
 			CHECK(cuMemFreeAsync(ptrs[i], stream));
@@ -206,7 +132,7 @@ static void use(int sock)
 	}
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuMemPoolDestroy(pool));
-	tell(sock, &word, 1);
+	tell_word(sock);
 }
 
 static void try_unshared(CUstream stream)
@@ -217,10 +143,10 @@ static void try_unshared(CUstream stream)
 	int fd = -1;
 
 	CHECK(cuMemAllocFromPoolAsync(&ptr, 1000, pool, stream));
-	check(cuMemPoolExportToShareableHandle(&fd, pool, FD, 0) != CUDA_SUCCESS,
-		"a pool that is not shared was exported", 0);
-	check(cuMemPoolExportPointer(&ticket, ptr) != CUDA_SUCCESS,
-		"memory of a pool that is not shared was exported", 0);
+	expect(cuMemPoolExportToShareableHandle(&fd, pool, FD, 0) != CUDA_SUCCESS,
+		"a pool that is not shared was exported");
+	expect(cuMemPoolExportPointer(&ticket, ptr) != CUDA_SUCCESS,
+		"memory of a pool that is not shared was exported");
 	CHECK(cuMemFreeAsync(ptr, stream));
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuMemPoolDestroy(pool));
@@ -232,27 +158,26 @@ static void give(int sock)
 	CUdeviceptr ptrs[N], more;
 	CUstream stream = begin();
 	CUmemoryPool pool = make_pool(FD);
-	char word = 0;
 	int fd = -1;
 
-	REFUSE(cuMemPoolExportToShareableHandle(NULL, pool, FD, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(NULL, pool, FD, 0));
 	CHECK(cuMemPoolExportToShareableHandle(&fd, pool, FD, 0));
-	tell_fd(sock, fd);
+	tell_descriptor(sock, fd);
 	close(fd);
 	for (int i = 0; i < N; i++) {
 		CHECK(cuMemAllocFromPoolAsync(&ptrs[i], sizes[i], pool, stream));
 		CHECK(cuMemsetD8Async(ptrs[i], (unsigned char)(i + 1), sizes[i], stream));
 		CHECK(cuMemPoolExportPointer(&tickets[i], ptrs[i]));
 	}
-	REFUSE(cuMemPoolExportPointer(NULL, ptrs[0]));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(NULL, ptrs[0]));
 	CHECK(cuStreamSynchronize(stream));
 	try_unshared(stream);
 	tell(sock, tickets, sizeof(tickets));
-	hear(sock, &word, 1);
+	hear_word(sock);
 	for (int i = 0; i < N; i++)
 		check_bytes(ptrs[i], sizes[i], i + 101, "what the child wrote");
-	tell(sock, &word, 1);
-	hear(sock, &word, 1);
+	tell_word(sock);
+	hear_word(sock);
 	for (int i = 0; i < N; i++)
 		CHECK(cuMemFreeAsync(ptrs[i], stream));
 	CHECK(cuMemAllocFromPoolAsync(&more, sizes[N - 1], pool, stream));
@@ -264,31 +189,20 @@ static void give(int sock)
 	CHECK(cuMemPoolDestroy(pool));
 }
 
-static void wait_for(pid_t child, int is_killed)
-{
-	int status = 0;
-
-	waitpid(child, &status, 0);
-	if (is_killed ? !WIFSIGNALED(status) : status != 0) {
-		printf(NAME ": the child ended with %#x\n", (unsigned)status);
-		exit(1);
-	}
-}
-
 /* The maker is killed at work: its memory stays for who has it. */
 static void orphan(int sock, pid_t child)
 {
 	CUmemPoolPtrExportData ticket;
 	CUmemoryPool pool;
 	CUdeviceptr ptr;
-	int fd = hear_fd(sock);
+	int fd = hear_descriptor(sock);
 
 	begin();
 	pool = import(fd);
 	hear(sock, &ticket, sizeof(ticket));
 	CHECK(cuMemPoolImportPointer(&ptr, pool, &ticket));
 	kill(child, SIGKILL);
-	wait_for(child, 1);
+	wait_for_child(child, 1);
 	for (int i = 0; i < 100; i++) {
 		check_bytes(ptr, sizes[2], i ? i : 0x21, "after the maker's end");
 		CHECK(cuMemsetD8(ptr, (unsigned char)(i + 1), sizes[2]));
@@ -307,7 +221,7 @@ static void orphan_child(int sock)
 	int fd = -1;
 
 	CHECK(cuMemPoolExportToShareableHandle(&fd, pool, FD, 0));
-	tell_fd(sock, fd);
+	tell_descriptor(sock, fd);
 	CHECK(cuMemAllocFromPoolAsync(&ptr, sizes[2], pool, stream));
 	CHECK(cuMemsetD8Async(ptr, 0x21, sizes[2], stream));
 	CHECK(cuStreamSynchronize(stream));
@@ -338,7 +252,7 @@ int main(int argc, char **argv)
 		orphan(ends[0], child);
 	} else {
 		give(ends[0]);
-		wait_for(child, 0);
+		wait_for_child(child, 0);
 	}
 	printf(NAME ": ok\n");
 	return 0;
