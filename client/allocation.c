@@ -319,9 +319,10 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-		fcntl(fd, F_GETFD) < 0)
+	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (fcntl(fd, F_GETFD) < 0)
+		return CUDA_ERROR_UNKNOWN;
 	allocation = allocation_new(0, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;

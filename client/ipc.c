@@ -152,10 +152,11 @@ static struct opened *opened_find(const uint64_t token[2])
 }
 
 /* Under the lock. */
-static CUresult open_new(struct context *context, enum memory_kind kind,
-	const struct ticket *ticket, struct opened **ret_opened)
+static CUresult open_new(struct context *context, struct pool *pool, const struct ticket *ticket,
+	struct opened **ret_opened)
 {
-	struct memory_range range = {.context = context, .kind = kind};
+	struct memory_range range = {
+		.context = context, .pool = pool, .kind = pool ? MEMORY_IMPORTED : MEMORY_IPC};
 	struct opened *opened = calloc(1, sizeof(*opened));
 	uint32_t device = 0;
 	CUresult result;
@@ -178,25 +179,28 @@ static CUresult open_new(struct context *context, enum memory_kind kind,
 	opened->address = range.address;
 	opened->next = all_opened;
 	all_opened = opened;
+	if (pool)
+		__atomic_add_fetch(&pool->n_opened, 1, __ATOMIC_ACQ_REL);
 	*ret_opened = opened;
 	return CUDA_SUCCESS;
 }
 
-CUresult ipc_take(struct context *context, enum memory_kind kind, const void *ticket_bytes,
+CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket_bytes,
 	CUdeviceptr *ret_address)
 {
 	struct opened *opened;
 	struct ticket ticket;
-	CUresult result = ticket_read(ticket_bytes, magic_of(kind), &ticket);
+	CUresult result =
+		ticket_read(ticket_bytes, magic_of(pool ? MEMORY_IMPORTED : MEMORY_IPC), &ticket);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&ipc_lock);
 	opened = opened_find(ticket.token);
 	if (!opened)
-		result = open_new(context, kind, &ticket, &opened);
+		result = open_new(context, pool, &ticket, &opened);
 	if (result == CUDA_SUCCESS) {
-		opened->n_opens++;
+		opened->n_opens = pool ? 1 : opened->n_opens + 1;
 		*ret_address = opened->address;
 	}
 	pthread_mutex_unlock(&ipc_lock);
@@ -212,7 +216,7 @@ CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, 
 		return result;
 	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	return ipc_take(context, MEMORY_IPC, &handle, pdptr);
+	return ipc_take(context, NULL, &handle, pdptr);
 }
 
 /* Under the lock: forgets the one of that address. */
@@ -235,6 +239,8 @@ CUresult ipc_close_range(const struct memory_range *range)
 	pthread_mutex_lock(&ipc_lock);
 	opened_remove(range->address);
 	pthread_mutex_unlock(&ipc_lock);
+	if (range->pool)
+		__atomic_sub_fetch(&range->pool->n_opened, 1, __ATOMIC_ACQ_REL);
 	return send_ipc_memory_close(range->address);
 }
 

@@ -14,9 +14,12 @@
  */
 CUresult ipc_give(const struct memory_range *range, enum memory_kind kind, void *ret_ticket);
 
-/* Opens what such a ticket is for; once more, if it is open, at the same address. */
-CUresult ipc_take(struct context *context, enum memory_kind kind, const void *ticket,
-	CUdeviceptr *ret_address);
+/*
+ * Opens what such a ticket is for, at the same address if it is open. `pool': the imported one
+ * that the memory is of, in which it is opened once however often; NULL: it is MEMORY_IPC.
+ */
+CUresult ipc_take(
+	struct context *context, struct pool *pool, const void *ticket, CUdeviceptr *ret_address);
 
 /* Counts a close; whether it was opened no more often. */
 bool ipc_is_last(uint64_t address);

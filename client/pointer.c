@@ -129,7 +129,9 @@ static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 		*ret_value = range->size;
 		return true;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*ret_value = range->kind == MEMORY_POOLED ? (uintptr_t)range->pool : 0;
+		*ret_value = range->kind == MEMORY_POOLED || range->kind == MEMORY_IMPORTED
+				     ? (uintptr_t)range->pool
+				     : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*ret_value = handle_types(range);

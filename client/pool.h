@@ -15,6 +15,8 @@
 #include "stream.h"
 
 #define POOL_REUSES 3
+/* Random bytes that name a pool to all processes. */
+#define POOL_NAME_BYTES 16
 
 enum pool_kind {
 	POOL_PLAIN,   /* of cuMemAlloc() */
@@ -31,6 +33,11 @@ struct pool {
 	CUdevice ordinal;
 	uint64_t size_max; /* 0: no limit of its own */
 	bool is_shareable; /* by a descriptor */
+	uint32_t n_opened; /* atomic; of an imported one: what is open of it */
+	/* Under the lock of what is shared: */
+	uint8_t name[POOL_NAME_BYTES]; /* zero: never exported */
+	struct pool *next_imported;
+	unsigned n_imports;
 	/* Under the pools' lock: */
 	struct pool *next; /* of all that have, or may have, memory */
 	struct heap heap;
@@ -58,6 +65,9 @@ void pool_destroy(struct pool *pool);
 
 /* NULL: no such pool. */
 struct pool *pool_find(CUmemoryPool handle);
+
+/* Undoes one import, the last one destroys it. CUDA_ERROR_INVALID_VALUE: some of it is open. */
+CUresult pool_unimport(struct pool *pool);
 
 /*
  * `size' is not 0. For work that is put on `stream' from now on; NULL: for any.

@@ -14,6 +14,9 @@
 #include "pool_calls.h"
 #include "route.h"
 
+/* A pool's greatest size is rounded up to this (measured). */
+#define SIZE_MAX_ALIGN (32ull << 20)
+
 /* What the program has set; NULL: the default one. Atomic. */
 static struct pool *current[DEVICES_MAX];
 
@@ -41,6 +44,16 @@ static CUresult enter(CUmemoryPool handle, struct pool **ret_pool)
 		return result;
 	*ret_pool = pool_find(handle);
 	return *ret_pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Of which this process has a say. */
+static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
+{
+	CUresult result = enter(handle, ret_pool);
+
+	return result == CUDA_SUCCESS && (*ret_pool)->kind == POOL_IMPORTED
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : result;
 }
 
 static CUresult find_device(CUdevice ordinal, struct device **ret_device)
@@ -148,7 +161,7 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 	CUdevice ordinal = CU_DEVICE_INVALID;
 	CUresult result;
 
-	if (!pool || !poolProps || poolProps->usage != 0 ||
+	if (!pool || !poolProps || (poolProps->usage & ~CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS) ||
 		!is_zero(poolProps->reserved, sizeof(poolProps->reserved)))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = find_location(
@@ -161,7 +174,8 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 		return refuse("cuMemPoolCreate", "pools are shared by descriptors alone");
 	made = pool_new(device, ordinal, POOL_CREATED);
 	if (made) {
-		made->size_max = poolProps->maxSize;
+		/* What has no next multiple has no limit either. */
+		made->size_max = ALIGN_UP(poolProps->maxSize, SIZE_MAX_ALIGN);
 		made->is_shareable = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	}
 	return give_pool(made, pool);
@@ -176,6 +190,8 @@ CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
 		return result;
 	if (found->kind == POOL_DEFAULT)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (found->kind == POOL_IMPORTED)
+		return pool_unimport(found);
 	expected = found;
 	__atomic_compare_exchange_n(&current[found->device->index], &expected, NULL, false,
 		__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -186,7 +202,7 @@ CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
 CUresult local_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
 	struct pool *found;
-	CUresult result = enter(pool, &found);
+	CUresult result = enter_own(pool, &found);
 
 	if (result == CUDA_SUCCESS)
 		pool_trim(found, minBytesToKeep);
@@ -235,7 +251,7 @@ CUresult local_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 {
 	struct pool *found;
 	uint64_t size;
-	CUresult result = enter(pool, &found);
+	CUresult result = enter_own(pool, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -255,7 +271,7 @@ CUresult local_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 {
 	struct pool *found;
 	uint64_t size;
-	CUresult result = enter(pool, &found);
+	CUresult result = enter_own(pool, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;

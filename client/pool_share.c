@@ -5,31 +5,55 @@
  *
  * A pool goes to another process as a descriptor, its memory piece by piece: the
  * ticket of a piece opens it, at the same address. So the descriptor needs to say
- * no more than which GPU the pool is on, and whoever forges one has gained nothing.
+ * no more than which GPU the pool is on, and which pool it is, since whoever imports
+ * one twice gets the same; and whoever forges one has gained nothing.
+ *
+ * Invariant: an imported pool is there as long as anything is open of it.
  */
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "ipc.h"
 #include "pool.h"
 #include "shm.h"
 
-#define FILE_MAGIC 0x31706d2d6c6f6f70ull
+#define FILE_MAGIC 0x32706d2d6c6f6f70ull
 
 /* What a pool's descriptor holds. */
 struct pool_file {
 	uint64_t magic;
 	uint8_t uuid[16]; /* of the GPU, or of its part */
+	uint8_t name[POOL_NAME_BYTES];
 };
 
-static CUresult write_file(const struct device *device, int *ret_fd)
+static pthread_mutex_t share_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *all_imported;
+
+/* At the first export. By number: getrandom() is a symbol only in newer libraries. */
+static bool give_name(struct pool *pool)
+{
+	static const uint8_t none[POOL_NAME_BYTES];
+	const size_t size = sizeof(pool->name);
+	bool has_name;
+
+	pthread_mutex_lock(&share_lock);
+	has_name = memcmp(pool->name, none, sizeof(none)) != 0 ||
+		   syscall(SYS_getrandom, pool->name, size, 0) == (long)size;
+	pthread_mutex_unlock(&share_lock);
+	return has_name;
+}
+
+static CUresult write_file(const struct pool *pool, int *ret_fd)
 {
 	struct pool_file file = {.magic = FILE_MAGIC};
 	int r;
 
-	memcpy(file.uuid, device_facts(device)->uuid_v2, sizeof(file.uuid));
+	memcpy(file.uuid, device_facts(pool->device)->uuid_v2, sizeof(file.uuid));
+	memcpy(file.name, pool->name, sizeof(file.name));
 	r = shm_create_image("mps-pool", &file, sizeof(file), ret_fd);
 	if (r == -ENOMEM || r == -ENOSPC)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -59,7 +83,7 @@ static CUdevice find_gpu(const uint8_t uuid[16])
 CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-	const struct pool *found = pool_find(pool);
+	struct pool *found = pool_find(pool);
 	CUresult result = link_check(&server);
 	int fd = -EBADF;
 
@@ -68,9 +92,48 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 	if (!handle_out || !found || !found->is_shareable || flags != 0 ||
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = write_file(found->device, &fd);
+	if (!give_name(found))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	result = write_file(found, &fd);
 	if (result == CUDA_SUCCESS)
 		*(int *)handle_out = fd;
+	return result;
+}
+
+/* Under the lock. NULL: no memory. */
+static struct pool *import(CUdevice ordinal, const struct pool_file *file)
+{
+	struct pool *pool = all_imported;
+
+	while (pool && memcmp(pool->name, file->name, sizeof(pool->name)) != 0)
+		pool = pool->next_imported;
+	if (!pool) {
+		pool = pool_new(device_get(ordinal), ordinal, POOL_IMPORTED);
+		if (!pool)
+			return NULL;
+		memcpy(pool->name, file->name, sizeof(pool->name));
+		pool->next_imported = all_imported;
+		all_imported = pool;
+	}
+	pool->n_imports++;
+	return pool;
+}
+
+CUresult pool_unimport(struct pool *pool)
+{
+	struct pool **link = &all_imported;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&share_lock);
+	while (*link && *link != pool)
+		link = &(*link)->next_imported;
+	if (!*link || __atomic_load_n(&pool->n_opened, __ATOMIC_ACQUIRE) > 0) {
+		result = CUDA_ERROR_INVALID_VALUE;
+	} else if (--pool->n_imports == 0) {
+		*link = pool->next_imported;
+		pool_destroy(pool);
+	}
+	pthread_mutex_unlock(&share_lock);
 	return result;
 }
 
@@ -84,13 +147,16 @@ CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pool_out || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-		!read_file((int)(intptr_t)handle, &file))
+	if (!pool_out || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!read_file((int)(intptr_t)handle, &file))
+		return CUDA_ERROR_UNKNOWN;
 	ordinal = find_gpu(file.uuid);
 	if (ordinal == CU_DEVICE_INVALID)
 		return CUDA_ERROR_INVALID_DEVICE;
-	pool = pool_new(device_get(ordinal), ordinal, POOL_IMPORTED);
+	pthread_mutex_lock(&share_lock);
+	pool = import(ordinal, &file);
+	pthread_mutex_unlock(&share_lock);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*pool_out = (CUmemoryPool)pool;
@@ -110,18 +176,30 @@ CUresult local_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUd
 	return ipc_give(&range, MEMORY_IMPORTED, shareData_out);
 }
 
+/* Under the lock, so that the pool does not end meanwhile. */
+static CUresult import_pointer(CUmemoryPool handle, const void *ticket, CUdeviceptr *ret_address)
+{
+	struct pool *pool = pool_find(handle);
+	CUresult result;
+
+	if (!pool || pool->kind != POOL_IMPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = device_open(pool->device);
+	return result == CUDA_SUCCESS ? ipc_take(pool->device->primary, pool, ticket, ret_address)
+				      : result;
+}
+
 CUresult local_cuMemPoolImportPointer(
 	CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	const struct pool *found = pool_find(pool);
 	CUresult result = link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!ptr_out || !shareData || !found || found->kind != POOL_IMPORTED)
+	if (!ptr_out || !shareData)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = device_open(found->device);
-	return result == CUDA_SUCCESS
-		       ? ipc_take(found->device->primary, MEMORY_IMPORTED, shareData, ptr_out)
-		       : result;
+	pthread_mutex_lock(&share_lock);
+	result = import_pointer(pool, shareData, ptr_out);
+	pthread_mutex_unlock(&share_lock);
+	return result;
 }

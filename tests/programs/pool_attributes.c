@@ -171,6 +171,30 @@ static void current(CUdevice device, CUmemoryPool pool, CUstream stream)
 	CHECK(cuStreamSynchronize(stream));
 }
 
+/* A greatest size is rounded up to 32 MiB. */
+static void limited(CUdevice device, CUstream stream)
+{
+	CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+		.maxSize = MIB,
+		.usage = CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS,
+	};
+	CUdeviceptr ptrs[4], more;
+	CUmemoryPool pool;
+
+	CHECK(cuMemPoolCreate(&pool, &props));
+	for (int i = 0; i < 4; i++)
+		CHECK(cuMemAllocFromPoolAsync(&ptrs[i], 8 * MIB, pool, stream));
+	expect(cuMemAllocFromPoolAsync(&more, MIB, pool, stream), CUDA_ERROR_OUT_OF_MEMORY,
+		"an allocation above the greatest size", __LINE__);
+	check(reserved(pool) == 32 * MIB, "reserved of the greatest size", reserved(pool));
+	for (int i = 0; i < 4; i++)
+		CHECK(cuMemFreeAsync(ptrs[i], stream));
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuMemPoolDestroy(pool));
+}
+
 static void access_of(CUdevice device, CUmemoryPool pool)
 {
 	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
@@ -224,6 +248,7 @@ int main(void)
 	fresh(pool);
 	threshold(pool, stream);
 	access_of(device, pool);
+	limited(device, stream);
 	refused(initial, pool, stream);
 	current(device, pool, stream);
 	CHECK(cuStreamDestroy(stream));

@@ -76,10 +76,39 @@ static void try_no_pool(int fd)
 {
 	CUmemoryPool pool;
 
-	expect(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, FD, 0) !=
-			CUDA_SUCCESS,
-		"no pool was imported");
+	EXPECT(CUDA_ERROR_UNKNOWN,
+		cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, FD, 0));
 	close(fd);
+}
+
+/* A process has an imported pool once, however often; it goes when it was destroyed as often. */
+static void import_again(CUmemoryPool pool, int fd)
+{
+	expect(import(fd) == pool, "a pool imported twice is the same");
+}
+
+static void try_attributes(CUmemoryPool pool)
+{
+	uint64_t value = 0;
+
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value));
+	EXPECT(CUDA_ERROR_INVALID_VALUE,
+		cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(0, pool));
+}
+
+/* Opened once, however often. */
+static void open_again(CUdeviceptr ptr, CUmemoryPool pool, CUmemPoolPtrExportData *ticket)
+{
+	CUmemoryPool found = NULL;
+	CUdeviceptr again;
+
+	CHECK(cuMemPoolImportPointer(&again, pool, ticket));
+	expect(again == ptr, "memory opened twice is at the same address");
+	CHECK(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr));
+	expect(found == pool, "the pool of another's memory");
 }
 
 /* What is no pool, and what cannot be done with another's. */
@@ -92,11 +121,12 @@ static void try_odd(CUmemoryPool pool, CUstream stream)
 	memset(&odd, 0x5a, sizeof(odd));
 	expect(cuMemPoolImportPointer(&ptr, pool, &odd) != CUDA_SUCCESS,
 		"a ticket out of thin air was taken");
-	expect(cuMemAllocFromPoolAsync(&ptr, 1000, pool, stream) != CUDA_SUCCESS,
-		"another's pool gave memory");
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocFromPoolAsync(&ptr, 1000, pool, stream));
 	expect(pwrite(file, &odd, sizeof(odd), 0) == sizeof(odd), "a file that is too small");
 	try_no_pool(file);
 	try_no_pool(open("/dev/null", O_RDWR | O_CLOEXEC));
+	try_no_pool(-1);
+	try_attributes(pool);
 }
 
 /* The child takes all of it, writes, and says when it has, and when it has freed. */
@@ -109,12 +139,13 @@ static void use(int sock)
 	int fd = hear_descriptor(sock);
 
 	stream = begin();
-	pool = import(fd);
+	pool = import(dup(fd));
 	hear(sock, tickets, sizeof(tickets));
 	for (int i = 0; i < N; i++) {
 		CUmemorytype type = 0;
 
 		CHECK(cuMemPoolImportPointer(&ptrs[i], pool, &tickets[i]));
+		open_again(ptrs[i], pool, &tickets[i]);
 		CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptrs[i]));
 		expect(type == CU_MEMORYTYPE_DEVICE, "the type of another's memory");
 		check_bytes(ptrs[i], sizes[i], i + 1, "what the parent wrote");
@@ -122,6 +153,8 @@ static void use(int sock)
 	}
 	try_odd(pool, stream);
 	CHECK(cuStreamSynchronize(stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool));
+	import_again(pool, fd);
 	tell_word(sock);
 	hear_word(sock);
 	for (int i = 0; i < N; i++) {
@@ -131,6 +164,8 @@ static void use(int sock)
 			CHECK(cuMemFree(ptrs[i]));
 	}
 	CHECK(cuStreamSynchronize(stream));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree(ptrs[1]));
+	CHECK(cuMemPoolDestroy(pool));
 	CHECK(cuMemPoolDestroy(pool));
 	tell_word(sock);
 }
@@ -143,10 +178,8 @@ static void try_unshared(CUstream stream)
 	int fd = -1;
 
 	CHECK(cuMemAllocFromPoolAsync(&ptr, 1000, pool, stream));
-	expect(cuMemPoolExportToShareableHandle(&fd, pool, FD, 0) != CUDA_SUCCESS,
-		"a pool that is not shared was exported");
-	expect(cuMemPoolExportPointer(&ticket, ptr) != CUDA_SUCCESS,
-		"memory of a pool that is not shared was exported");
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&fd, pool, FD, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&ticket, ptr));
 	CHECK(cuMemFreeAsync(ptr, stream));
 	CHECK(cuStreamSynchronize(stream));
 	CHECK(cuMemPoolDestroy(pool));

@@ -407,7 +407,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!import_name(fd, &ordinal, &prop.allocFlags.compressionType) || fstat(fd, &st) < 0 ||
 		st.st_size == 0)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_UNKNOWN;
 	device = device_of_ordinal(ordinal);
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
