@@ -42,7 +42,7 @@ LIBRARY := $(BUILD)/lib/libmpsclient.so
 SOFTGPU := $(BUILD)/softgpu/libcuda.so.1
 
 .PHONY: all
-all: $(PROGRAMS) $(BUILD)/bin/mps-run $(LIBRARY) $(BUILD)/lib/libcuda.so.1
+all: $(PROGRAMS) $(BUILD)/bin/mps-run $(LIBRARY) $(BUILD)/lib/libcuda.so.1 $(BUILD)/lib/libcuda.so
 
 # ---- what is generated
 
@@ -110,7 +110,7 @@ $(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms
 		-Wl,--version-script=$(GEN)/client.syms -Wl,-Bsymbolic -Wl,-z,now,-z,defs,-z,nodelete \
 		-o $@ $(filter %.o,$^)
 
-$(BUILD)/lib/libcuda.so.1: $(LIBRARY)
+$(BUILD)/lib/libcuda.so.1 $(BUILD)/lib/libcuda.so: $(LIBRARY)
 	ln -sf libmpsclient.so $@
 
 $(SOFTGPU): $(call objects,softgpu,$(SOFTGPU_SRC)) tests/softgpu/softgpu.syms

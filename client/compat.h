@@ -32,7 +32,6 @@
 	COMPAT_OLD(symbol)                                                                         \
 	extern __typeof__(symbol) symbol __attribute__((weak)); /* NOLINT: a declaration */
 
-COMPAT_WEAK(dlopen)
 COMPAT_WEAK(dlsym)
 COMPAT_WEAK(dlerror)
 COMPAT_WEAK(pthread_create)

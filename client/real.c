@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "compat.h"
+#include "dlopen.h"
 #include "find_cuda.h"
 #include "log.h"
 #include "real.h"
@@ -33,17 +34,19 @@ static void *real_symbol(void *handle, const char *name)
 int real_open(char *why, size_t why_size)
 {
 	char path[PATH_MAX];
+	dlopen_fn *open;
 	void *handle;
 	int r;
 
 	r = find_cuda(path, sizeof(path), why, why_size);
 	if (r < 0)
 		return r;
-	if (!dlopen || !dlsym || !dlerror) {
+	open = dlopen_next();
+	if (!open || !dlerror) {
 		snprintf(why, why_size, "%s can't be opened: the program has no dlopen()", path);
 		return -ENOENT;
 	}
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	handle = open(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		snprintf(why, why_size, "%s", dlerror());
 		return -ENOENT;

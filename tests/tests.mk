@@ -195,6 +195,7 @@ install: all
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(LIBRARY) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
+	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
 	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
 	install -m 644 README.md LICENSE $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps

@@ -195,7 +195,8 @@ static CUstream per_thread(CUstream stream)
 
 
 def gen_client_syms(headers):
-    lines = ["# The symbols of the driver and nothing else. Made by proto/gen.py.", "{", "global:"]
+    lines = ["# The symbols of the driver, and what client/dlopen.c stands before. Made by proto/gen.py.",
+             "{", "global:", "\tdlopen;"]
     lines += [f"\t{symbol};" for symbol in headers.prototypes]
     return "\n".join(lines + ["local:", "\t*;", "};"]) + "\n"
 

@@ -15,6 +15,7 @@ from harness import Skip, contains, equal
 
 STUB = "lib64/stubs/libcuda.so"
 GLIBC_MAX = (2, 17)
+DRIVER_NAMES = ("libcuda.so.1", "libcuda.so")
 
 
 def output(*command, **more):
@@ -34,8 +35,8 @@ def names(path, which):
 
 
 def test_exports():
-    """The driver's names, all of them, and no other."""
-    exported = names(mps.LIBRARY, "--defined-only")
+    """The driver's names, all of them, and no other but the one that client/dlopen.c stands before."""
+    exported = names(mps.LIBRARY, "--defined-only") - {"dlopen"}
     foreign = {n for n in exported if not re.match(r"cu[A-Z]\w+$", n)}
     assert not foreign, "foreign names are exported: %s" % sorted(foreign)[:10]
     cuda = subprocess.run([harness.ROOT + "/tests/setup", "--cuda"], capture_output=True,
@@ -73,8 +74,8 @@ def test_needs_libc_alone():
 
 def test_soname():
     contains(output("readelf", "-d", mps.LIBRARY), "Library soname: [libcuda.so.1]")
-    link = os.path.join(os.path.dirname(mps.LIBRARY), "libcuda.so.1")
-    equal(os.readlink(link), "libmpsclient.so")
+    for name in DRIVER_NAMES:
+        equal(os.readlink(os.path.join(os.path.dirname(mps.LIBRARY), name)), "libmpsclient.so")
 
 
 def test_no_constructor():
@@ -88,6 +89,58 @@ def test_no_constructor():
     assert "TEXTREL" not in output("readelf", "-d", mps.LIBRARY)
     stack = re.search(r"GNU_STACK.*", output("readelf", "-lW", mps.LIBRARY)).group(0)
     assert "RWE" not in stack, stack
+
+
+def compile_opener(folder, name, *flags):
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    subprocess.run([os.environ.get("CC", "gcc"), "-std=gnu17", "-Wall", "-Werror", "-O1", *flags,
+                    "-o", path, harness.ROOT + "/tests/system/opener.c", "-ldl"], check=True)
+    return path
+
+
+def build_opener(folder):
+    """A machine's libraries in its folder `system', and a program that looks for them and others."""
+    os.chmod(folder, 0o755)
+    for name in ("system/libcuda.so", "system/libcuda.so.580.1", "system/libcudax.so",
+                 "mine/libmine.so"):
+        compile_opener(folder, name, "-DDECOY", "-shared", "-fPIC")
+    compile_opener(folder, "plugin.so", "-DPLUGIN", "-shared", "-fPIC")
+    return compile_opener(folder, "opener", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/mine")
+
+
+def opened(service, program, *words, names, **more):
+    """What cuInit() of each returned, as the program saw it: 42 is the machine's library."""
+    code, out, err = service.run(program, *words, *names, **more)
+    equal(code, 0, out + err)
+    return [int(line.rpartition(": ")[2]) for line in out.splitlines()]
+
+
+def test_driver_by_other_names():
+    """Who opens libcuda.so, or a path, gets this library; all else is found where it was."""
+    with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
+        program = build_opener(folder)
+        system = {"LD_LIBRARY_PATH": folder + "/system"}
+        ours = ("libcuda.so", "libcuda.so.1", folder + "/system/libcuda.so.580.1")
+        others = ("libcudax.so", "libmine.so", folder + "/system/libcudax.so")
+        equal(opened(service, program, names=ours[::2] + others, preload=False, env=system), 5 * [42])
+        equal(opened(service, program, names=ours + others, env=system), 3 * [0] + 3 * [42])
+        code, out, _ = service.run(program, "libnone.so", env=system)
+        equal(code, 1, out)
+        contains(out, "libnone.so: cannot open shared object file")
+
+
+def test_driver_by_other_names_unseen():
+    """Who takes dlopen() from libc alone finds this library in the places that mps-run adds."""
+    if mps.sanitizer_preload():
+        raise Skip("a sanitized library needs its runtime before it")
+    with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
+        program = build_opener(folder)
+        by = (program, "--by", folder + "/plugin.so")
+        more = {"names": ("libcuda.so",), "preload": False,
+                "env": {"LD_LIBRARY_PATH": folder + "/system"}}
+        equal(opened(service, *by, **more), [42])
+        equal(opened(service, mps.BUILD + "/bin/mps-run", *by, **more), [0])
 
 
 def system_library(root):
@@ -132,7 +185,8 @@ def check_installed(prefix):
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
                  "share/man/man8/mps-server.8", "lib/systemd/system/mps-control.service"):
         assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
-    equal(os.readlink(prefix + "/lib/mps/libcuda.so.1"), "libmpsclient.so")
+    for name in DRIVER_NAMES:
+        equal(os.readlink(prefix + "/lib/mps/" + name), "libmpsclient.so")
     with open(prefix + "/lib/systemd/system/mps-control.service", encoding="utf-8") as file:
         assert "@" not in file.read().replace("@system-service", ""), "unreplaced words"
 

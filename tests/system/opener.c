@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A program that looks for the driver by names of its own: opens each library that it is
+ * told and says what its cuInit() returns.
+ *
+ *   opener [--by PLUGIN] NAME...
+ *
+ * --by has a library open them that was loaded so that it takes nothing from a preloaded one:
+ * this file with -DPLUGIN. With -DDECOY it is a library that is opened.
+ */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(DECOY)
+
+int cuInit(unsigned flags)
+{
+	return 42 + (int)flags;
+}
+
+#else
+
+void *open_library(const char *name)
+{
+	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+#if !defined(PLUGIN)
+
+static void *(*open_by)(const char *name) = open_library;
+
+static int open_and_call(const char *name)
+{
+	void *library = open_by(name);
+	int (*function)(unsigned flags);
+
+	if (!library) {
+		printf("%s: %s\n", name, dlerror());
+		return 1;
+	}
+	*(void **)&function = dlsym(library, "cuInit");
+	printf("%s: %d\n", name, function ? function(0) : -1);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int i = 1;
+
+	if (argc > 2 && strcmp(argv[1], "--by") == 0) {
+		void *plugin = dlopen(argv[2], RTLD_NOW | RTLD_DEEPBIND);
+
+		if (!plugin) {
+			printf("%s\n", dlerror());
+			return 1;
+		}
+		*(void **)&open_by = dlsym(plugin, "open_library");
+		i = 3;
+	}
+	for (; i < argc; i++)
+		if (open_and_call(argv[i]) != 0)
+			return 1;
+	return 0;
+}
+
+#endif
+#endif
