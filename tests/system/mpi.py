@@ -3,6 +3,7 @@
 
 import os
 import re
+import tempfile
 
 import mps
 from harness import Skip, contains, equal
@@ -30,10 +31,11 @@ def command(ranks, *args, preload=None, timeout=60):
 
 
 def start(service, *args, ranks=4, timeout=60):
-    """The job's ranks are clients of the service."""
+    """The job's ranks are clients of the service. Two that begin at once in one folder fail there."""
     preload = service.client_env()["LD_PRELOAD"]
     words = command(ranks, *args, preload=preload, timeout=timeout)
-    return service.popen(*words, preload=False, env={"TMPDIR": service.folder})
+    return service.popen(*words, preload=False, env={
+        "TMPDIR": tempfile.mkdtemp(dir=service.folder)})
 
 
 def check(code, out, err):
