@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "driver.h"
 #include "find_cuda.h"
@@ -30,6 +31,8 @@ int driver_open(void)
 		log_line("%s", why);
 		return r;
 	}
+	/* The client library, if it is in this process by /etc/ld.so.preload, would give itself. */
+	setenv("MPS_CLIENT_DLOPEN", "0", 1);
 	library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		log_line("Cannot open the CUDA driver %s: %s. Install the NVIDIA driver, or set "

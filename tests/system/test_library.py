@@ -125,6 +125,7 @@ def test_driver_by_other_names():
         others = ("libcudax.so", "libmine.so", folder + "/system/libcudax.so")
         equal(opened(service, program, names=ours[::2] + others, preload=False, env=system), 5 * [42])
         equal(opened(service, program, names=ours + others, env=system), 3 * [0] + 3 * [42])
+        equal(opened(service, program, names=ours[::2], env=dict(system, MPS_CLIENT_DLOPEN="0")), 2 * [42])
         code, out, _ = service.run(program, "libnone.so", env=system)
         equal(code, 1, out)
         contains(out, "libnone.so: cannot open shared object file")
@@ -141,6 +142,29 @@ def test_driver_by_other_names_unseen():
                 "env": {"LD_LIBRARY_PATH": folder + "/system"}}
         equal(opened(service, *by, **more), [42])
         equal(opened(service, mps.BUILD + "/bin/mps-run", *by, **more), [0])
+
+
+def test_preloaded_everywhere():
+    """A server that has the client library too, as by /etc/ld.so.preload, opens the machine's driver."""
+    if mps.sanitizer_preload():
+        raise Skip("a sanitized library needs its runtime before it")
+    with tempfile.TemporaryDirectory() as root:
+        os.chmod(root, 0o755)
+        install(root, "")
+        server = root + "/bin/mps-server"
+        os.rename(server, server + "-itself")
+        with open(server, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\nLD_PRELOAD=%s exec %s-itself "$@"\n' % (mps.LIBRARY, server))
+        os.chmod(server, 0o755)
+        built = mps.CONTROL
+        mps.CONTROL = root + "/bin/mps-control"
+        try:
+            with mps.Service() as service:
+                service.run_ok("process1")
+                with open("/proc/%d/maps" % service.server(), encoding="utf-8") as file:
+                    contains(file.read(), "libmpsclient.so")
+        finally:
+            mps.CONTROL = built
 
 
 def system_library(root):
