@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is built and installed, as files: names, versions, needs, places."""
 
+import contextlib
 import glob
 import os
 import re
@@ -147,27 +148,34 @@ def test_driver_by_other_names_unseen():
         equal(opened(service, mps.BUILD + "/bin/mps-run", *by, **more), [0])
 
 
-def test_preloaded_everywhere():
-    """A server that has the client library too, as by /etc/ld.so.preload, opens the machine's driver."""
+@contextlib.contextmanager
+def installed():
+    """The prefix under which all is installed, whose daemon services use meanwhile."""
     if mps.sanitizer_preload():
         raise Skip("a sanitized library needs its runtime before it")
     with tempfile.TemporaryDirectory() as root:
         os.chmod(root, 0o755)
-        install(root, "")
-        server = root + "/bin/mps-server"
+        install(root, "/opt/mps")
+        built = mps.CONTROL
+        mps.CONTROL = root + "/opt/mps/bin/mps-control"
+        try:
+            yield root + "/opt/mps"
+        finally:
+            mps.CONTROL = built
+
+
+def test_preloaded_everywhere():
+    """A server that has the client library too, as by /etc/ld.so.preload, opens the machine's driver."""
+    with installed() as prefix:
+        server = prefix + "/bin/mps-server"
         os.rename(server, server + "-itself")
         with open(server, "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\nLD_PRELOAD=%s exec %s-itself "$@"\n' % (mps.LIBRARY, server))
         os.chmod(server, 0o755)
-        built = mps.CONTROL
-        mps.CONTROL = root + "/bin/mps-control"
-        try:
-            with mps.Service() as service:
-                service.run_ok("process1")
-                with open("/proc/%d/maps" % service.server(), encoding="utf-8") as file:
-                    contains(file.read(), "libmpsclient.so")
-        finally:
-            mps.CONTROL = built
+        with mps.Service() as service:
+            service.run_ok("process1")
+            with open("/proc/%d/maps" % service.server(), encoding="utf-8") as file:
+                contains(file.read(), "libmpsclient.so")
 
 
 def system_library(root):
@@ -238,21 +246,10 @@ def test_man_pages():
 
 def test_installed_service_runs():
     """Daemon, server and mps-run find each other where they are installed."""
-    if mps.sanitizer_preload():
-        raise Skip("a sanitized library needs its runtime before it")
-    with tempfile.TemporaryDirectory() as root:
-        os.chmod(root, 0o755)
-        install(root, "/opt/mps")
-        built = mps.CONTROL
-        mps.CONTROL = root + "/opt/mps/bin/mps-control"
-        try:
-            with mps.Service() as service:
-                code, out, err = service.run(root + "/opt/mps/bin/mps-run", mps.program("process1"),
-                                             preload=False)
-                equal((code, out), (0, "process1: ok\n"), err)
-                contains(mps.command_line(service.server()), root + "/opt/mps/bin/mps-server")
-        finally:
-            mps.CONTROL = built
+    with installed() as prefix, mps.Service() as service:
+        code, out, err = service.run(prefix + "/bin/mps-run", mps.program("process1"), preload=False)
+        equal((code, out), (0, "process1: ok\n"), err)
+        contains(mps.command_line(service.server()), prefix + "/bin/mps-server")
 
 
 if __name__ == "__main__":
