@@ -9,6 +9,7 @@
  */
 
 #include <cuda.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,6 +219,20 @@ static void descriptor(void)
 	CHECK(cuMemAddressFree(b, chunk));
 }
 
+/* Which are no memory: none, and one of something else. */
+static void other_descriptors(void)
+{
+	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	int odd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	CUmemGenericAllocationHandle imported;
+
+	expect(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)999, type),
+		CUDA_ERROR_UNKNOWN, "a descriptor that is not open", __LINE__);
+	expect(cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)odd, type),
+		CUDA_ERROR_UNKNOWN, "a descriptor of no memory", __LINE__);
+	close(odd);
+}
+
 static void check_imported(CUmemGenericAllocationHandle handle, unsigned compression)
 {
 	CUmemGenericAllocationHandle imported;
@@ -345,6 +360,7 @@ int main(int argc, char **argv)
 		unmap_after_work(stream);
 		more_than_memory();
 		descriptor();
+		other_descriptors();
 		attributes();
 	}
 	compressible(argc > 1 && strcmp(argv[1], "--compressed") == 0);
