@@ -16,8 +16,7 @@
 
 #define DRIVER "libcuda.so"
 
-/* What a search may find that has passed all others: of machines where we stand before nothing,
- * not. */
+/* What a search of all libraries may find, where we stand before libc's. */
 #if defined(__x86_64__)
 #define OURS dlopen
 #else

@@ -34,19 +34,19 @@ static void *real_symbol(void *handle, const char *name)
 int real_open(char *why, size_t why_size)
 {
 	char path[PATH_MAX];
-	dlopen_fn *open;
+	dlopen_fn *next;
 	void *handle;
 	int r;
 
 	r = find_cuda(path, sizeof(path), why, why_size);
 	if (r < 0)
 		return r;
-	open = dlopen_next();
-	if (!open || !dlerror) {
+	next = dlopen_next();
+	if (!next || !dlerror) {
 		snprintf(why, why_size, "%s can't be opened: the program has no dlopen()", path);
 		return -ENOENT;
 	}
-	handle = open(path, RTLD_NOW | RTLD_LOCAL);
+	handle = next(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		snprintf(why, why_size, "%s", dlerror());
 		return -ENOENT;
