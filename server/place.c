@@ -140,12 +140,11 @@ CUresult do_device_open(struct session *session, uint32_t device, uint64_t *ret_
 
 void place_free(struct session *session, struct place *place, bool is_lost)
 {
-	if (!is_lost && place_enter(session, place) == CUDA_SUCCESS) {
-		if (place->null_event)
-			cuda.cuEventDestroy_v2(place->null_event);
-		if (place->text)
-			spare_give(place->device, place->text, 0);
-	}
+	/* These know their context: where it cannot be entered they end as well. */
+	if (!is_lost && place->null_event)
+		cuda.cuEventDestroy_v2(place->null_event);
+	if (!is_lost && place->text)
+		spare_give(place->device, place->text, 0);
 	if (is_lost)
 		arena_fini(&place->arena, true);
 	else
