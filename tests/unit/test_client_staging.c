@@ -162,8 +162,9 @@ static void test_threads(void **state)
 
 static void test_all_of_it(void **state)
 {
+	/* By the block that each has: which comes first is as the threads left it. */
 	static struct staging_piece pieces[STAGING_SIZE / 4096];
-	struct staging_piece more;
+	struct staging_piece one;
 	unsigned n = 0;
 	uint64_t mark;
 
@@ -171,16 +172,17 @@ static void test_all_of_it(void **state)
 	/* What the threads left is free once its marks have passed. */
 	assert_int_equal(timeline_mark(&streams[STREAM], &mark), CUDA_SUCCESS);
 	reach(mark);
-	while (n < ARRAY_SIZE(pieces) && staging_try(1, &pieces[n]))
-		n++;
+	for (; n < ARRAY_SIZE(pieces) && staging_try(1, &one); n++)
+		pieces[one.offset / 4096] = one;
 	assert_int_equal(n, ARRAY_SIZE(pieces));
-	assert_false(staging_try(1, &more));
+	assert_false(staging_try(1, &one));
 	staging_give(&pieces[3]);
 	staging_give(&pieces[5]);
-	assert_false(staging_try(4097, &more));
+	assert_false(staging_try(4097, &one));
 	staging_give(&pieces[4]);
 	assert_true(staging_try(3 * 4096ull, &pieces[3]));
-	assert_false(staging_try(1, &more));
+	assert_int_equal(pieces[3].offset, 3 * 4096);
+	assert_false(staging_try(1, &one));
 	for (unsigned i = 0; i < n; i++)
 		if (i != 4 && i != 5)
 			staging_give(&pieces[i]);
