@@ -292,6 +292,17 @@ static const union word topology_table[17] = {
 	[14 ... 16] = REFUSED,
 };
 
+/*
+ * ---- 7cb63f9b: CUPTI's. Without it CUPTI 13.2 calls itself until the stack is full, and later
+ * ones do not tell their version, which JAX begins with; one of driver 580's length has none of
+ * the functions that stand for CUPTI's own.
+ */
+
+static const union word tools_table[67] = {
+	[0] = SIZE(tools_table),
+	[1 ... 66] = REFUSED,
+};
+
 static const struct {
 	uint8_t id[16];
 	const union word *table;
@@ -323,6 +334,9 @@ static const struct {
 	{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
 		 0xca},
 		topology_table},
+	{{0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42, 0xa4, 0x84, 0xbe, 0xb6, 0x6e, 0x6a, 0xed,
+		 0x7f},
+		tools_table},
 };
 
 CUresult tables_find(const void **ret_table, const CUuuid *id)

@@ -9,7 +9,6 @@ What a client is told is seen by a Python that is one, and calls by ctypes.
 import json
 import os
 import re
-import re
 import subprocess
 import sys
 
@@ -153,6 +152,51 @@ def test_logs():
         equal(lines([0, last]), [refused("cuEGLStreamConsumerConnect", 801)])
         with open(path, encoding="utf-8") as file:
             equal(lines([0, file.read()]), first + second)
+
+
+# How many words each private table has in driver 580; the one of storage does not say.
+TABLES = {
+    "6bd5fb6c5bf4e74a8987d93912fd9df9": 13,
+    "a094798c2e742e7493f20800200c0a66": 7,
+    "42d85a8123f6cb478298f6e78a3aecdc": 3,
+    "263e88607cd2614392f6bbd5006dfa7e": 15,
+    "d4082055bde6704b8d34ba123c66e1f2": 3,
+    "21318c60971432488ca641ff7324c8f2": 93,
+    "6e163fbeb958444d835ce182aff1991e": 99,
+    "1734dc26800d47458726c0f1e7dd8bca": 17,
+    "7cb63f9b9ca48e42a484beb66e6aed7f": 67,
+}
+
+
+def test_tables():
+    """Private tables have the driver's size before cuInit(); one that nobody knows is refused."""
+    with mps.Service() as service:
+        answers, unknown = ask(service, """
+def find(table):
+    words = ctypes.POINTER(ctypes.c_size_t)()
+    result = call("cuGetExportTable", ctypes.byref(words), bytes.fromhex(table))
+    return [result, words[0] if words else None]
+print(json.dumps([{table: find(table) for table in json.loads(sys.argv[1])}, find("5a" * 16)]))
+""", json.dumps(list(TABLES)))
+        equal(answers, {table: [0, 8 * words] for table, words in TABLES.items()})
+        equal(unknown, [1, None])
+
+
+# CUPTI from 13.2 on looks for a function of the driver's behind the last of these words.
+TOOLS = """
+words = ctypes.POINTER(ctypes.c_void_p)()
+must("cuGetExportTable", ctypes.byref(words), bytes.fromhex("7cb63f9b9ca48e42a484beb66e6aed7f"))
+slots = range(1, words[0] // 8)
+print(json.dumps([words[0], [ctypes.CFUNCTYPE(ctypes.c_int)(words[n])() for n in slots]]))
+"""
+
+
+def test_tools_have_a_table():
+    """JAX asks CUPTI for its version, and CUPTI the driver for a table, which refuses inside."""
+    with mps.Service() as service:
+        size, answers = ask(service, TOOLS)
+        equal(size, 0x218)
+        equal(answers, [NOT_SUPPORTED] * 66)
 
 
 def test_empty_slots():
