@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "commander.h"
@@ -16,11 +17,12 @@
 #include "bounds.h"
 #include "notify.h"
 #include "peer.h"
+#include "record.h"
 #include "server.h"
 #include "tenant.h"
 
-/* Servers of a dead daemon look for another one every DAEMON_RETRY_MS. */
-#define ADOPTION_MS (DAEMON_RETRY_MS + 500)
+/* Servers that the record can hold. */
+#define RECORDS_MAX 4096
 
 /* Who gave the command has this long to read the answer. */
 #define FAREWELL_MS 1000
@@ -116,15 +118,13 @@ static void resume_quitters(struct daemon *daemon)
 
 void daemon_check_quit(struct daemon *daemon)
 {
-	if (!daemon->is_quitting || daemon->is_adopting ||
-		uv_is_closing((uv_handle_t *)&daemon->quit_timer))
+	if (!daemon->is_quitting || uv_is_closing((uv_handle_t *)&daemon->quit_timer))
 		return;
 	if (!daemon->is_over) {
 		if (has_servers(daemon))
 			return;
 		daemon->is_over = true;
 		listener_stop(daemon);
-		uv_close((uv_handle_t *)&daemon->adopt_timer, NULL);
 		uv_timer_start(&daemon->quit_timer, on_farewell_over, FAREWELL_MS, 0);
 	}
 	resume_quitters(daemon);
@@ -133,16 +133,6 @@ void daemon_check_quit(struct daemon *daemon)
 }
 
 /* ---- the beginning */
-
-static void on_adoption_over(uv_timer_t *timer)
-{
-	struct daemon *daemon = timer->data;
-
-	daemon->is_adopting = false;
-	list_for_each_safe (item, following, &daemon->tenants)
-		tenant_progress(container_of(item, struct tenant, link));
-	daemon_check_quit(daemon);
-}
 
 /*
  * As a container's first process we inherit everybody's orphans. Our servers
@@ -220,6 +210,47 @@ static uint64_t first_client_id(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+void daemon_record_servers(struct daemon *daemon)
+{
+	static struct record records[RECORDS_MAX];
+	size_t n = 0;
+	int r;
+
+	list_for_each (item, &daemon->tenants) {
+		const struct server *server = container_of(item, struct tenant, link)->server;
+
+		if (server && n < RECORDS_MAX)
+			records[n++] = (struct record){
+				server->pid, server->tenant->uid, server->start_time};
+	}
+	r = record_store(daemon->listener.directory, records, n);
+	if (r < 0)
+		journal_control(&daemon->journal,
+			"Cannot write the record of servers in %s: %s: should this daemon die, the "
+			"next one will not know them",
+			daemon->config.pipe_directory, strerror(-r));
+}
+
+/* Servers of a daemon that died, which look for another one every DAEMON_RETRY_MS. */
+static void adopt_recorded(struct daemon *daemon)
+{
+	static struct record records[RECORDS_MAX];
+	int n = record_load(daemon->listener.directory, records, RECORDS_MAX);
+
+	if (n < 0)
+		journal_control(&daemon->journal, "Cannot read the record of servers in %s: %s",
+			daemon->config.pipe_directory, strerror(-n));
+	for (int i = 0; i < n; i++) {
+		struct tenant *tenant = daemon_serves(daemon, records[i].uid)
+						? tenant_get(daemon, records[i].uid)
+						: NULL;
+
+		if (tenant && !tenant->server)
+			server_adopt(tenant, &records[i]);
+	}
+	daemon_record_servers(daemon);
+}
+
 int daemon_start(struct daemon *daemon, struct reason *reason)
 {
 	int r = uv_loop_init(&daemon->loop);
@@ -235,12 +266,8 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 		return reason_set(reason, r, "Cannot watch the control socket: %s", uv_strerror(r));
 	start_signals(daemon);
 	uv_timer_init(&daemon->loop, &daemon->quit_timer);
-	uv_timer_init(&daemon->loop, &daemon->adopt_timer);
-	daemon->quit_timer.data = daemon->adopt_timer.data = daemon;
-	if (daemon->listener.was_stale) {
-		daemon->is_adopting = true;
-		uv_timer_start(&daemon->adopt_timer, on_adoption_over, ADOPTION_MS, 0);
-	}
+	daemon->quit_timer.data = daemon;
+	adopt_recorded(daemon);
 	return 0;
 }
 

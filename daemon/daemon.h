@@ -28,13 +28,6 @@ struct daemon {
 	struct bucket guest_lines; /* of control.log, caused by users who aren't trusted */
 	unsigned long n_lines_left_out;
 
-	/*
-	 * The daemon before us died: for a moment its servers may still find
-	 * us, and none is started beside them.
-	 */
-	bool is_adopting;
-	uv_timer_t adopt_timer;
-
 	bool is_quitting;
 	bool is_forced;
 	bool is_over;         /* every server is gone; only who asked has to be answered */
@@ -59,6 +52,9 @@ void daemon_run(struct daemon *daemon);
  * resumed when all is over. A second call can only shorten the wait.
  */
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer);
+
+/* The set of servers has changed: the next daemon has to know of it, should this one die. */
+void daemon_record_servers(struct daemon *daemon);
 
 /* Looks whether a quit has come to its end; after each event that could be the last. */
 void daemon_check_quit(struct daemon *daemon);

@@ -25,6 +25,8 @@ void link_open(struct server *server, struct peer *peer)
 	clients_clear(server);
 	server->n_told = 0;
 	peer_become(peer, PEER_SERVER);
+	if (!server->is_child)
+		server_on_adopted_link(server);
 	link_on_writable(server);
 }
 

@@ -70,8 +70,7 @@ static int write_pid_file(
  * We hold the lock, so whoever listens here is a stranger to it, and a socket
  * where nobody listens is a dead daemon's.
  */
-static int clear_stale_socket(
-	struct listener *listener, const struct config *config, struct reason *reason)
+static int clear_stale_socket(const struct config *config, struct reason *reason)
 {
 	struct sockaddr_un address = config_address(config);
 	_cleanup_close_ int fd = -EBADF;
@@ -98,7 +97,6 @@ static int clear_stale_socket(
 	if (unlink(config->socket_path) < 0)
 		return reason_set(reason, -errno, "Cannot remove %s, which a dead daemon left: %s",
 			config->socket_path, strerror(errno));
-	listener->was_stale = true;
 	return 0;
 }
 
@@ -109,7 +107,7 @@ static int bind_socket(
 	mode_t mask;
 	int r;
 
-	r = clear_stale_socket(listener, config, reason);
+	r = clear_stale_socket(config, reason);
 	if (r < 0)
 		return r;
 	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -18,8 +18,7 @@ struct listener {
 	int lock;       /* inherited by nobody */
 	bool is_locked; /* by us, as long as we live */
 	int fd;
-	bool is_bound;  /* the socket's name is ours to remove */
-	bool was_stale; /* a daemon died here without cleaning up */
+	bool is_bound; /* the socket's name is ours to remove */
 	uv_poll_t poll;
 	uv_timer_t pause; /* descriptors ran out: accept again a little later */
 };

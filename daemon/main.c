@@ -153,9 +153,6 @@ static void journal_start(struct daemon *daemon)
 		"To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s",
 		daemon->config.pipe_directory);
 	journal_control(&daemon->journal, "CUDA MPS Control binary version: %d", BINARY_VERSION);
-	if (daemon->listener.was_stale)
-		journal_control(&daemon->journal,
-			"A daemon died here: its servers are looked for before others are started");
 }
 
 /* Takes its places, in the order in which a failure leaves nothing behind. */

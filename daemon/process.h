@@ -11,23 +11,18 @@
 
 #include "base.h"
 
-/* A pidfd of a child that has not been reaped. The caller owns it; or -errno. */
-int process_open_child(pid_t pid);
+/* A pidfd. The caller owns it; or -errno. */
+int process_open(pid_t pid);
 
 /*
- * A pidfd of somebody else's process, if it lives and all its user ids are
- * `uid'. -EPERM if they are not. (A socket's credentials alone do not tell:
- * who connected may have ended and its number be another's.)
+ * Whether the process of this pidfd lives and all four of its user ids are
+ * `uid': 0, -ESRCH, -EPERM or -errno.
  */
-int process_open(pid_t pid, uid_t uid);
+int process_check(int pidfd, pid_t pid, uid_t uid);
+
+/* When it was started, in clock ticks since boot: with its PID this names it for good. */
+int process_start_time(pid_t pid, uint64_t *ret_ticks);
 
 int process_signal(int pidfd, int number);
-
-/*
- * The reading end of the pipe that is the standard error of a process whose
- * reader has died, non-blocking and open for nobody else. The caller owns it;
- * or -errno.
- */
-int process_open_output(pid_t pid);
 
 #endif

@@ -7,6 +7,7 @@
  * nobody left to wait for. Who waits for one in between has a deadline himself.
  */
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "link.h"
 #include "peer.h"
 #include "process.h"
+#include "record.h"
 #include "server.h"
 #include "spawn.h"
 #include "tenant.h"
@@ -72,6 +74,8 @@ static void server_end(struct server *server, bool is_clean)
 	if (link)
 		peer_close(link);
 	server->tenant = NULL;
+	tenant->server = NULL;
+	daemon_record_servers(server->daemon);
 	clients_clear(server);
 	uv_close((uv_handle_t *)&server->exit_poll, on_closed);
 	uv_close((uv_handle_t *)&server->timer, on_closed);
@@ -163,6 +167,26 @@ static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 	server_end(server, is_clean);
 }
 
+/*
+ * A process that is no child of ours may have become another user's since it
+ * was adopted: it then gets no signal, and is a server of ours no more.
+ */
+static bool signal_server(struct server *server, int number)
+{
+	int r = server->is_child ? 0
+				 : process_check(server->pidfd, server->pid, server->tenant->uid);
+
+	if (r == -EPERM) {
+		journal_control(&server->daemon->journal,
+			"Process %d is not user %u's any more and is left alone", server->pid,
+			server->tenant->uid);
+		server_end(server, false);
+		return false;
+	}
+	process_signal(server->pidfd, number);
+	return true;
+}
+
 static void on_overdue(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
@@ -176,10 +200,12 @@ static void on_overdue(uv_timer_t *timer)
 				server->pid, server->overdue,
 				server->last_line[0] ? ", its last words: " : "",
 				server->last_line);
-		process_signal(server->pidfd, SIGTERM);
+		if (!signal_server(server, SIGTERM))
+			return;
 	} else if (server->n_kills == 1) {
 		journal_control(journal, "Server %d ignores SIGTERM: it gets SIGKILL", server->pid);
-		process_signal(server->pidfd, SIGKILL);
+		if (!signal_server(server, SIGKILL))
+			return;
 	} else {
 		journal_control(journal,
 			"Server %d cannot be killed: the system may have to be restarted",
@@ -194,7 +220,8 @@ static void on_overdue(uv_timer_t *timer)
 void server_kill(struct server *server, const struct reason *reason)
 {
 	server->reason = *reason;
-	process_signal(server->pidfd, SIGKILL);
+	if (!signal_server(server, SIGKILL))
+		return;
 	server->n_kills = 2;
 	server_set_deadline(server, KILL_MS, "end");
 }
@@ -230,6 +257,19 @@ void server_look(struct server *server)
 
 /* ---- its beginning */
 
+static int watch_output(struct server *server, int output)
+{
+	int r = uv_poll_init(&server->daemon->loop, &server->output_poll, output);
+
+	if (r < 0)
+		return r;
+	server->n_handles++;
+	server->output_poll.data = server;
+	server->output = output;
+	uv_poll_start(&server->output_poll, UV_READABLE, on_output);
+	return 0;
+}
+
 /* Takes the descriptors in `spawned', on failure too. */
 static int server_new(struct tenant *tenant, const struct spawned *spawned, struct server **ret)
 {
@@ -246,24 +286,18 @@ static int server_new(struct tenant *tenant, const struct spawned *spawned, stru
 	uv_timer_init(&daemon->loop, &server->timer);
 	uv_timer_init(&daemon->loop, &server->settle_timer);
 	server->n_handles = 3;
-	/* Without its words it can still serve. */
-	if (output >= 0 && uv_poll_init(&daemon->loop, &server->output_poll, output) == 0) {
-		server->n_handles = 4;
-		server->output_poll.data = server;
-		uv_poll_start(&server->output_poll, UV_READABLE, on_output);
-		server->output = TAKE_FD(output);
-	} else {
-		server->output = -EBADF;
-	}
+	server->daemon = daemon;
+	server->output = -EBADF;
+	/* Without its lines it can still serve. */
+	if (output >= 0 && watch_output(server, output) == 0)
+		TAKE_FD(output);
 	server->exit_poll.data = server->timer.data = server->settle_timer.data = server;
 	uv_poll_start(&server->exit_poll, UV_READABLE, on_exit_event);
 	server->pid = spawned->pid;
 	server->pidfd = TAKE_FD(pidfd);
 	server->tenant = tenant;
-	server->daemon = daemon;
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
-	tenant->had_server = true;
 	tenant->server = *ret = TAKE_PTR(server);
 	return 0;
 }
@@ -287,30 +321,82 @@ int server_start(struct tenant *tenant, struct reason *reason)
 		return reason_set(reason, r, "Cannot keep a server: %s", strerror(-r));
 	}
 	server->is_child = true;
+	/* Without a time of start the record would name another process one day. */
+	if (process_start_time(spawned.pid, &server->start_time) < 0)
+		server->start_time = 0;
+	daemon_record_servers(daemon);
 	server_set_deadline(server, SERVER_START_MS, "become ready");
 	return 0;
 }
 
-int server_adopt(struct tenant *tenant, struct peer *peer)
+/* A pidfd of the process that the record names; that of its number may be another one by now. */
+static int open_recorded(const struct record *record)
 {
-	struct spawned spawned = {.pid = peer->cred.pid};
-	struct server *server;
-	int r;
+	_cleanup_close_ int pidfd = process_open(record->pid);
+	uint64_t start_time = 0;
+	int r = pidfd < 0 ? pidfd : process_start_time(record->pid, &start_time);
 
-	spawned.pidfd = process_open(spawned.pid, peer->cred.uid);
-	if (spawned.pidfd < 0)
-		return spawned.pidfd;
-	spawned.output = process_open_output(spawned.pid);
-	if (spawned.output < 0)
-		journal_control(&tenant->daemon->journal,
-			"What server %d writes cannot be had from now on: %s (CAP_SYS_PTRACE?)",
-			spawned.pid, strerror(-spawned.output));
-	r = server_new(tenant, &spawned, &server);
 	if (r < 0)
 		return r;
-	server_set_deadline(server, SERVER_START_MS, "become ready");
-	link_open(server, peer);
-	return 0;
+	if (start_time != record->start_time)
+		return -ESRCH;
+	r = process_check(pidfd, record->pid, record->uid);
+	return r < 0 ? r : TAKE_FD(pidfd);
+}
+
+void server_adopt(struct tenant *tenant, const struct record *record)
+{
+	const struct spawned spawned = {
+		.pid = record->pid, .pidfd = open_recorded(record), .output = -EBADF};
+	struct journal *journal = &tenant->daemon->journal;
+	struct server *server = NULL;
+	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(tenant, &spawned, &server);
+
+	if (!server) {
+		journal_control(journal, "Server %d of user %u, known from the daemon before: %s",
+			record->pid, tenant->uid, strerror(-r));
+		return;
+	}
+	server->start_time = record->start_time;
+	journal_control(journal, "Server %d of user %u is known from the daemon before",
+		record->pid, tenant->uid);
+	server_set_deadline(server, server_end_ms(server), "connect to its new daemon");
+}
+
+static void give_output(struct server *server)
+{
+	_cleanup_close_ int output = -EBADF, input = -EBADF;
+	struct frame_output frame = {0};
+	int pair[2], r;
+
+	if (server->output >= 0)
+		return;
+	frame_init(&frame, FRAME_OUTPUT, 1);
+	r = pipe2(pair, O_CLOEXEC) < 0 ? -errno : 0;
+	if (r == 0) {
+		output = pair[0];
+		input = pair[1];
+		fcntl(output, F_SETFL, O_NONBLOCK);
+		r = peer_send(server->link, &frame, input);
+	}
+	if (r == 0)
+		r = watch_output(server, output);
+	if (r == 0)
+		TAKE_FD(output);
+	else
+		journal_control(&server->daemon->journal,
+			"What server %d writes cannot be had from now on: %s", server->pid,
+			strerror(-r));
+}
+
+void server_on_adopted_link(struct server *server)
+{
+	if (server->output < 0)
+		journal_control(&server->daemon->journal, "Adopted server %d of user %u",
+			server->pid, server->tenant->uid);
+	give_output(server);
+	if (!server->was_active && server->state != SERVER_STOPPING)
+		server_set_deadline(server, SERVER_START_MS, "become ready");
 }
 
 uint64_t server_end_ms(const struct server *server)
@@ -351,7 +437,7 @@ void server_bound_end(struct server *server)
 void server_shutdown(struct server *server, bool force)
 {
 	bool was_stopping = server->state == SERVER_STOPPING;
-	bool was_introduced = server->link || server->was_active;
+	bool was_introduced = !server->is_child || server->link || server->was_active;
 
 	if (was_stopping && (server->is_forced || !force))
 		return;
@@ -362,7 +448,8 @@ void server_shutdown(struct server *server, bool force)
 	server->is_forced |= force;
 	if (!was_introduced && !was_stopping) {
 		/* It serves nobody and does not listen yet. */
-		process_signal(server->pidfd, SIGTERM);
+		if (!signal_server(server, SIGTERM))
+			return;
 		server->n_kills = 1;
 		server_set_deadline(server, KILL_MS, "end");
 		return;

@@ -21,14 +21,16 @@
 #include "reason.h"
 
 struct peer;
+struct record;
 struct tenant;
 
 struct server {
 	struct tenant *tenant; /* not owned; NULL after its end */
 	struct daemon *daemon;
 	pid_t pid;
+	uint64_t start_time; /* process_start_time() */
 	int pidfd;
-	int output;
+	int output; /* the pipe of its lines; negative: an adopted one has none yet */
 	bool is_child;
 	bool was_active;
 	enum server_state state; /* SERVER_STOPPING as soon as we have asked for it */
@@ -58,8 +60,15 @@ struct server {
 /* Starts the process for the tenant. 0 or -errno with a reason. */
 int server_start(struct tenant *tenant, struct reason *reason);
 
-/* Takes in a server that an earlier daemon had started. Sets the tenant's server. */
-int server_adopt(struct tenant *tenant, struct peer *peer);
+/*
+ * Takes in a server that stands in the record of the daemon before, if that
+ * process lives and is the tenant's. Sets the tenant's server; it has some time
+ * to connect.
+ */
+void server_adopt(struct tenant *tenant, const struct record *record);
+
+/* An adopted server has connected: it gets a pipe for its lines, and time to become ready. */
+void server_on_adopted_link(struct server *server);
 
 /* Whether clients can be handed over. */
 bool server_is_ready(const struct server *server);

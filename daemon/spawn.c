@@ -114,7 +114,7 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 			reason, -errno, "Cannot fork " SERVER_NAME ": %s", strerror(errno));
 	if (pid == 0)
 		child_run(path, argv, environment, input);
-	pidfd = process_open_child(pid);
+	pidfd = process_open(pid);
 	if (pidfd < 0) {
 		/* Without a descriptor nobody would notice its end, so it must not begin. */
 		kill(pid, SIGKILL);

@@ -251,9 +251,7 @@ static void hand_over(struct tenant *tenant)
 void tenant_progress(struct tenant *tenant)
 {
 	if (!tenant->server) {
-		bool may_come = tenant->daemon->is_adopting && !tenant->had_server;
-
-		if (is_wanted(tenant) && !may_come && !tenant->daemon->is_quitting)
+		if (is_wanted(tenant) && !tenant->daemon->is_quitting)
 			start(tenant);
 		return;
 	}
@@ -272,9 +270,14 @@ void tenant_on_server_end(struct tenant *tenant, bool is_clean, const struct rea
 	daemon_check_quit(tenant->daemon);
 }
 
+/* A server that is refused leaves when its clients have left. */
 static void turn_away(struct peer *peer, const char *why)
 {
+	struct frame_shutdown shutdown = {0};
+
 	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid, why);
+	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
+	(void)peer_send(peer, &shutdown, -EBADF);
 	peer_close(peer);
 }
 
@@ -288,32 +291,21 @@ void tenant_on_foreign_server(struct peer *peer, uint32_t version, uint64_t spec
 		"mps-server has version %u (spec %016llx), mps-control version %d (spec %016llx): "
 		"install both from the same build",
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
-	turn_away(peer, reason.text);
+	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid,
+		reason.text);
+	peer_close(peer);
 	if (server && server->is_child && server->pid == peer->cred.pid && !server->link)
 		server_kill(server, &reason);
 }
 
 void tenant_add_server(struct tenant *tenant, struct peer *peer)
 {
-	struct daemon *daemon = tenant->daemon;
 	struct server *server = tenant->server;
-	int r;
 
-	if (server && server->pid == peer->cred.pid && !server->link) {
+	if (!server || server->pid != peer->cred.pid)
+		turn_away(peer, "this daemon has not started it, nor has the one before");
+	else if (server->link)
+		turn_away(peer, "it has a connection already");
+	else
 		link_open(server, peer);
-		return;
-	}
-	if (server) {
-		turn_away(peer, "that user has one already");
-		return;
-	}
-	r = server_adopt(tenant, peer);
-	if (r < 0) {
-		turn_away(peer, strerror(-r));
-		return;
-	}
-	journal_control(
-		&daemon->journal, "Adopted server %d of user %u", peer->cred.pid, tenant->uid);
-	if (daemon->is_quitting)
-		server_shutdown(tenant->server, daemon->is_forced);
 }

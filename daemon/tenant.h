@@ -27,7 +27,6 @@ struct tenant {
 	gid_t gid; /* of the client that came first */
 	bool has_gid;
 	struct server *server; /* NULL while there is none */
-	bool had_server;       /* so that none is still to be adopted */
 	struct list clients;   /* peers that wait to be handed over */
 	struct list starters;  /* peers whose start_server waits */
 

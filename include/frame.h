@@ -28,7 +28,8 @@ enum frame_type {
 	FRAME_CLIENT_GONE,  /* server to daemon */
 	FRAME_SHUTDOWN,     /* daemon to server */
 	FRAME_MEMORY,       /* with the descriptor of memory */
-	FRAME_TYPE_MAX = FRAME_MEMORY,
+	FRAME_OUTPUT,       /* daemon to server: a pipe for its log */
+	FRAME_TYPE_MAX = FRAME_OUTPUT,
 };
 
 struct frame_head {
@@ -83,7 +84,6 @@ struct frame_image {
 	uint64_t size; /* bytes of the image; what the descriptor holds */
 };
 
-/* Optionally one descriptor: the reading end of the pipe that is its stderr from now on. */
 struct frame_server {
 	struct frame_head head;
 	uint32_t version;
@@ -135,6 +135,11 @@ struct frame_memory {
 	struct frame_head head;
 	uint64_t address;
 	uint64_t size;
+};
+
+/* One descriptor: the writing end of the pipe that an adopted server's lines go to from now on. */
+struct frame_output {
+	struct frame_head head;
 };
 
 #define FRAME_MAX 4096 /* bytes of the largest frame; asserted in frame.c */

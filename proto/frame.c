@@ -27,13 +27,14 @@ static const struct {
 	[FRAME_REFUSED] = {sizeof(struct frame_refused), 0, 0},
 	[FRAME_WELCOME] = {sizeof(struct frame_welcome), FRAME_WELCOME_FDS, FRAME_WELCOME_FDS},
 	[FRAME_IMAGE] = {sizeof(struct frame_image), 1, 1},
-	[FRAME_SERVER] = {sizeof(struct frame_server), 0, 1},
+	[FRAME_SERVER] = {sizeof(struct frame_server), 0, 0},
 	[FRAME_SERVER_STATE] = {sizeof(struct frame_server_state), 0, 0},
 	[FRAME_CLIENT] = {sizeof(struct frame_client), 1, 1},
 	[FRAME_CLIENT_HERE] = {sizeof(struct frame_client_note), 0, 0},
 	[FRAME_CLIENT_GONE] = {sizeof(struct frame_client_note), 0, 0},
 	[FRAME_SHUTDOWN] = {sizeof(struct frame_shutdown), 0, 0},
 	[FRAME_MEMORY] = {sizeof(struct frame_memory), 1, 1},
+	[FRAME_OUTPUT] = {sizeof(struct frame_output), 1, 1},
 };
 
 size_t frame_size(unsigned type)

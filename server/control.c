@@ -39,17 +39,17 @@ static int check_peer(int sock)
 	return cred.uid == 0 || cred.uid == getuid() ? 0 : -EPERM;
 }
 
-/* Says who we are. `fd' is what the daemon reads as our standard error, or negative. */
-static int greet(int sock, int fd)
+/* Says who we are. */
+static int greet(int sock)
 {
 	struct frame_server frame = {0};
 
-	frame_init(&frame, FRAME_SERVER, fd >= 0 ? 1 : 0);
+	frame_init(&frame, FRAME_SERVER, 0);
 	frame.version = FRAME_VERSION;
 	frame.uid = getuid();
 	frame.spec_hash = SPEC_HASH;
 	frame.pid = (uint64_t)getpid();
-	return frame_send(sock, &frame, &fd, 0);
+	return frame_send(sock, &frame, NULL, 0);
 }
 
 static int connect_daemon(struct control *control)
@@ -82,7 +82,7 @@ int control_init(struct control *control)
 		r = connect_daemon(control);
 	}
 	if (r == 0)
-		r = greet(control->sock, -1);
+		r = greet(control->sock);
 	if (r < 0)
 		log_line("Cannot reach the control daemon on %s: %s. mps-server is started by "
 			 "mps-control; CUDA_MPS_PIPE_DIRECTORY names its directory",
@@ -136,6 +136,10 @@ static void take_order(struct server *server)
 		log_line("Server has been notified to shutdown");
 		server_stop(server, stop->force != 0);
 		break;
+	case FRAME_OUTPUT:
+		log_take(frame_take_fd(&control->reader, 0));
+		log_line("Connected to a new control daemon on socket: %s", control->path);
+		break;
 	default:
 		log_line("The daemon sent a frame of type %u, which is none for a server",
 			control->reader.head.type);
@@ -181,21 +185,17 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 static void introduce(struct server *server)
 {
 	struct control *control = &server->control;
-	_cleanup_close_ int log_fd = -EBADF;
 
-	if (log_move(&log_fd) < 0)
-		log_fd = -EBADF;
 	uv_poll_init(&server->loop, &control->poll, control->sock);
 	control->poll.data = server;
 	poll_start(server);
-	if (greet(control->sock, log_fd) < 0) {
+	if (greet(control->sock) < 0) {
 		lose(server);
 		return;
 	}
 	for (const struct peer *peer = server->peers; peer; peer = peer->next)
 		peer_tell(server, peer, FRAME_CLIENT_HERE);
 	server_tell_state(server);
-	log_line("Connected to a new control daemon on socket: %s", control->path);
 }
 
 /* Every second: looks for a daemon while there is none. */

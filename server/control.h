@@ -19,7 +19,6 @@ struct control {
 	uv_poll_t poll;
 	uv_timer_t retry;
 	bool is_reading;  /* clients are wanted */
-	bool has_stderr;  /* this daemon reads our standard error */
 	bool is_closing;  /* the poll handle is on its way out */
 	bool is_finished; /* for good */
 	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */

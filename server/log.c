@@ -153,20 +153,14 @@ void log_line(const char *format, ...)
 	errno = saved;
 }
 
-int log_move(int *ret_read_fd)
+int log_take(int fd)
 {
-	_cleanup_close_ int read_fd = -EBADF, write_fd = -EBADF;
-	int fds[2];
+	_cleanup_close_ int pipe = fd;
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	read_fd = fds[0];
-	write_fd = fds[1];
-	make_nonblocking(write_fd);
-	if (dup2(write_fd, STDERR_FILENO) < 0)
+	make_nonblocking(pipe);
+	if (dup2(pipe, STDERR_FILENO) < 0)
 		return -errno;
 	if (atomic_load(&kept.any))
 		put_kept();
-	*ret_read_fd = TAKE_FD(read_fd);
 	return 0;
 }

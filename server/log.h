@@ -18,9 +18,9 @@ void log_init(void);
 void log_line(const char *format, ...) _printf_(1, 2);
 
 /*
- * Moves standard error to a new pipe, and the lines that were kept into it. The caller
- * owns the reading end, which a new daemon gets. 0 or -errno: then all is as it was.
+ * Makes `fd', a pipe of the daemon's, the standard error, and writes the lines
+ * that were kept into it. Takes `fd'. 0 or -errno: then all is as it was.
  */
-int log_move(int *ret_read_fd);
+int log_take(int fd);
 
 #endif

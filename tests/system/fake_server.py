@@ -7,6 +7,7 @@ test_daemon.py installs it beside a copy of mps-control. The words in the file
 
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -14,8 +15,8 @@ import struct
 import sys
 import time
 
-HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN = 1, 2, 5, 6, 7, 8, 9, 10
-SIZES = {CLIENT: 1336, SHUTDOWN: 16}
+HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT = 1, 2, 5, 6, 7, 8, 9, 10, 12
+SIZES = {CLIENT: 1336, SHUTDOWN: 16, OUTPUT: 8}
 INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
 
 
@@ -95,6 +96,12 @@ class Server:
                            % (os.getpid(), number, pid, uid, gid))
             if "die_with_client" in self.modes:
                 os.kill(os.getpid(), signal.SIGSEGV)
+        elif kind == OUTPUT:
+            os.dup2(fd, 2)
+            os.close(fd)
+            if "becomes_root" in self.modes:
+                self.daemon.set_inheritable(True)
+                os.execv(os.environ["FAKE_DIR"] + "/root_job", ["root_job"])
         elif "hang" not in self.modes:
             force = struct.unpack_from("<I", body)[0]
             say("Server has been notified to shutdown%s" % (" now" if force else ""))
@@ -117,6 +124,24 @@ class Server:
         client.close()
         del self.clients[number]
         self.tell(frame(GONE, struct.pack("<QQ", number, pid)))
+
+    def mutate(self):
+        """Frames that are nearly right, on connections that the daemon closes for it."""
+        chance = random.Random(1)
+        right = [struct.pack("<II256s", state, 0, b"text") for state in (1, 2, 3, 4)]
+        right = [frame(STATE, body) for body in right]
+        right += [frame(kind, struct.pack("<QQ", number, 5)) for kind in (HERE, GONE) for number in (1, 2)]
+        for _ in range(300):
+            self.daemon.close()
+            self.connect()
+            words = bytearray(b"".join(chance.choices(right, k=1 + chance.randrange(6))))
+            for _ in range(chance.randrange(4)):
+                words[chance.randrange(len(words))] = chance.choice((0, 1, 2, 127, 128, 255))
+            self.tell(words[:1 + chance.randrange(len(words))])
+            time.sleep(0.002)
+        say("every frame was said")
+        self.daemon.close()
+        self.connect()
 
     def run(self):
         idle_since = time.monotonic()
@@ -176,6 +201,9 @@ def main():
         time.sleep(60)
     if "strange_notes" in modes:
         server.daemon.sendall(frame(GONE, struct.pack("<QQ", 77, 78)))
+    if "mutated" in modes:
+        server.state(ACTIVE)
+        server.mutate()
     if "slow" in modes:
         time.sleep(0.5)
     say("Server has started")

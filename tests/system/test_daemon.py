@@ -12,6 +12,7 @@ import os
 import random
 import re
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -896,8 +897,9 @@ def test_second_server_of_a_user():
         Client(daemon).served_by()
         sock = daemon.connect()
         sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1))
+        equal(sock.recv(100), struct.pack("<BBHIII", 0, 10, 0, 16, 0, 0), "leave when you can")
         assert is_closed(sock)
-        contains(daemon.read("control"), "that user has one already")
+        contains(daemon.read("control"), "has not started it, nor has the one before")
 
 
 # ---- the daemon dies
@@ -921,6 +923,88 @@ def test_adoption():
         daemon.quit("quit -t 0")
         contains(daemon.read("server"), "notified to shutdown now")
         contains(daemon.read("control"), "Server %d has ended" % server)
+
+
+def test_adoption_needs_the_record():
+    """What a process says of itself makes no server of it, not even while one is looked for."""
+    need_root()
+    with Daemon() as daemon:
+        Client(daemon).served_by()
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        with open(daemon.pipe + "/control_servers", encoding="utf-8") as file:
+            title, line = file.read().splitlines()
+        equal(os.stat(daemon.pipe + "/control_servers").st_mode & 0o777, 0o600)
+        pid, uid, start = line.split()
+        equal((int(pid), int(uid)), (daemon.servers()[0], os.getuid()))
+        with open(daemon.pipe + "/control_servers", "w", encoding="utf-8") as file:
+            # Of another start, of another user, and of nobody.
+            file.write("%s\n%s %s %d\n%s 1000 %s\n4194305 1000 5\nnonsense\n"
+                       % (title, pid, uid, int(start) + 1, pid, start))
+        equal(daemon.run("-d").returncode, 0)
+        wait_for("its end without clients", lambda: not daemon.servers(), 15)
+        equal(daemon.ask("get_server_list"), "")
+        assert "Adopted" not in daemon.read("control")
+        contains(daemon.read("control"), "has not started it, nor has the one before")
+        assert not os.path.exists(daemon.pipe + "/control_servers")
+
+
+def test_strangers_are_no_servers():
+    """And the pipe that such a process writes to is not the daemon's to read."""
+    need_root()
+    read_end, write_end = os.pipe()
+    with Daemon() as daemon:
+        child = os.fork()
+        if child == 0:
+            os.dup2(write_end, 2)
+            os.setgid(1000)
+            os.setuid(1000)
+            sock = daemon.connect()
+            sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, 1000, int(SPEC, 16), os.getpid()))
+            sock.recv(100)
+            os._exit(0 if is_closed(sock) else 1)
+        equal(os.waitpid(child, 0)[1], 0)
+        os.write(write_end, b"a line of root's\n")
+        contains(daemon.read("control"), "Server %d of user 1000 is refused" % child)
+        equal(daemon.ask("get_server_list"), "")
+        equal((os.read(read_end, 100), daemon.read("server")), (b"a line of root's\n", ""))
+    os.close(read_end)
+    os.close(write_end)
+
+
+ROOT_JOB = """
+#include <unistd.h>
+int main(void)
+{
+	if (setresuid(0, 0, 0) < 0)
+		return 1;
+	sleep(60);
+}
+"""
+
+
+def test_adopted_server_that_becomes_roots():
+    """Its user executes a program in it that is root's: the daemon sends that no signal."""
+    need_root()
+    with Daemon("becomes_root") as daemon:
+        job = daemon.fake + "/root_job"
+        subprocess.run(shlex.split(os.environ.get("CC", "cc")) + ["-D_GNU_SOURCE", "-x", "c", "-", "-o", job],
+                       input=ROOT_JOB, text=True, check=True)
+        os.chmod(job, 0o4755)
+        daemon.ask("start_server -uid 1000")
+        server, = daemon.servers()
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        equal(daemon.run("-d").returncode, 0)
+        try:
+            wait_for("root's job", lambda: lives(server) and os.stat("/proc/%d" % server).st_uid == 0)
+            daemon.ask("shutdown_server %d -f" % server, uid=1000)
+            wait_for("the daemon to look", lambda: "Process %d is not user 1000's any more and is left "
+                     "alone" % server in daemon.read("control"), 15)
+            assert lives(server)
+            equal(daemon.ask("get_server_list"), "")
+        finally:
+            os.kill(server, signal.SIGKILL)
 
 
 def test_quit_right_after_adoption_began():
@@ -1112,7 +1196,17 @@ def test_mutated_frames():
             speak_once(daemon, words[:chance.randrange(1, len(words) + 1)])
         equal(daemon.ask("help"), 'Unknown command "help"\n')
         equal(daemon.pid(), pid)
-        contains(daemon.read("control"), "Adopted server")
+        assert "Adopted server" not in daemon.read("control")
+        daemon.quit("quit -t 0")
+
+
+def test_mutated_frames_of_a_server():
+    """The same from a process that the daemon has started, which connects again and again."""
+    with Daemon("mutated") as daemon:
+        pid = daemon.pid()
+        daemon.ask(START)
+        wait_for("all its frames", lambda: "every frame was said" in daemon.read("server"), 30)
+        equal(daemon.pid(), pid)
         contains(daemon.read("control"), "broke the protocol")
         daemon.quit("quit -t 0")
 

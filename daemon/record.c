@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The record of servers, a line each. Loop thread.
+ *
+ * Invariant: the file is whole at any time: it is written under another name
+ * and then takes its own.
+ */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "record.h"
+
+#define RECORD_FILE "control_servers"
+#define NEW_FILE "control_servers.new"
+#define TITLE "mps-control 1 "
+
+/* PIDs mean others after the system was started anew. */
+static int read_boot(char *text, size_t size)
+{
+	_cleanup_close_ int fd =
+		open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return 0;
+}
+
+static void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+static int write_all(int directory, const struct record *records, size_t n)
+{
+	_cleanup_(fclosep) FILE *file = NULL;
+	char boot[64];
+	int fd, r = read_boot(boot, sizeof(boot));
+
+	if (r < 0)
+		return r;
+	unlinkat(directory, NEW_FILE, 0);
+	fd = openat(
+		directory, NEW_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!file)
+		return -errno;
+	fprintf(file, TITLE "%s\n", boot);
+	for (size_t i = 0; i < n; i++)
+		fprintf(file, "%d %u %llu\n", records[i].pid, records[i].uid,
+			(unsigned long long)records[i].start_time);
+	return fflush(file) == 0 ? 0 : -errno;
+}
+
+int record_store(int directory, const struct record *records, size_t n)
+{
+	int r;
+
+	if (n == 0)
+		return unlinkat(directory, RECORD_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
+	r = write_all(directory, records, n);
+	if (r < 0) {
+		unlinkat(directory, NEW_FILE, 0);
+		return r;
+	}
+	return renameat(directory, NEW_FILE, directory, RECORD_FILE) < 0 ? -errno : 0;
+}
+
+/* Nobody else can have written it: the directory is the daemon's, and so is the file. */
+static FILE *open_own(int directory)
+{
+	int fd = openat(
+		directory, RECORD_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	FILE *file;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+		(st.st_mode & (S_IWGRP | S_IWOTH))) {
+		close(fd);
+		errno = EPERM;
+		return NULL;
+	}
+	file = fdopen(fd, "r");
+	if (!file)
+		close(fd);
+	return file;
+}
+
+int record_load(int directory, struct record *records, size_t n_max)
+{
+	_cleanup_(fclosep) FILE *file = open_own(directory);
+	char line[128], title[128], boot[64];
+	unsigned long long start_time;
+	size_t n = 0;
+
+	if (!file)
+		return errno == ENOENT ? 0 : -errno;
+	if (read_boot(boot, sizeof(boot)) < 0 || !fgets(line, sizeof(line), file))
+		return 0;
+	snprintf(title, sizeof(title), TITLE "%s\n", boot);
+	if (strcmp(line, title) != 0)
+		return 0;
+	while (n < n_max && fgets(line, sizeof(line), file)) {
+		struct record *record = &records[n];
+
+		if (sscanf(line, "%d %u %llu\n", &record->pid, &record->uid, &start_time) != 3 ||
+			record->pid <= 0)
+			break;
+		record->start_time = start_time;
+		n++;
+	}
+	return (int)n;
+}
