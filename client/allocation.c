@@ -7,10 +7,9 @@
  * a mapping of it is left.
  */
 
-#include <fcntl.h>
-
 #include "allocation.h"
 #include "client.h"
+#include "fd_kind.h"
 #include "frame.h"
 #include "log.h"
 #include "memory.h"
@@ -321,7 +320,8 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 		return result;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (fcntl(fd, F_GETFD) < 0)
+	/* The server would take anything else for an attack. */
+	if (fd_kind(fd) == FD_OTHER)
 		return CUDA_ERROR_UNKNOWN;
 	allocation = allocation_new(0, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (!allocation)

@@ -259,7 +259,7 @@ static int attempt_all(struct attempt *attempt, struct link *link)
 	_cleanup_close_ int sock = -EBADF;
 	int r;
 
-	frame_reader_init(&reader);
+	frame_reader_init(&reader, frame_close_fd);
 	r = attempt_path(attempt);
 	if (r == 0)
 		r = attempt_connect(attempt, &sock);
@@ -342,7 +342,7 @@ int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *re
 	const struct frame_memory *frame = (const void *)reader.bytes;
 	int r;
 
-	frame_reader_init(&reader);
+	frame_reader_init(&reader, frame_close_fd);
 	r = frame_read_wait(&reader, link->sock, MEMORY_MS);
 	if (r == 0 && (frame->head.type != FRAME_MEMORY || frame->address != address ||
 			      frame->size != size))

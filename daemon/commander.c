@@ -207,17 +207,18 @@ static unsigned count_commanders(const struct daemon *daemon, uid_t uid)
 
 static void fill(struct peer *peer)
 {
-	ssize_t n = recv(peer->fd, peer->in.text + peer->in_size,
-		sizeof(peer->in.text) - peer->in_size, MSG_DONTWAIT);
+	ssize_t n = peer_recv(
+		peer, peer->in.text + peer->in_size, sizeof(peer->in.text) - peer->in_size);
 
 	if (n > 0) {
 		peer->in_size += (size_t)n;
 		if (peer->is_skipping)
 			skip_line(peer);
-	} else if (n == 0)
+	} else if (n == 0) {
 		peer->at_end = true;
-	else if (errno != EAGAIN && errno != EINTR)
+	} else if (n != -EAGAIN) {
 		peer_close(peer);
+	}
 }
 
 void commander_on_event(struct peer *peer, int events)

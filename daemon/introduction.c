@@ -25,16 +25,13 @@
 static int fill(struct peer *peer, size_t wanted)
 {
 	while (peer->in_size < wanted) {
-		ssize_t n = recv(peer->fd, peer->in.bytes + peer->in_size, wanted - peer->in_size,
-			MSG_DONTWAIT);
+		ssize_t n = peer_recv(peer, peer->in.bytes + peer->in_size, wanted - peer->in_size);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		if (n == -EAGAIN)
 			return 0;
 		if (n < 0) {
-			peer->was_reset = errno == ECONNRESET;
-			return -errno;
+			peer->was_reset = n == -ECONNRESET;
+			return (int)n;
 		}
 		if (n == 0)
 			return -ECONNRESET;

@@ -100,6 +100,17 @@ static int clear_stale_socket(const struct config *config, struct reason *reason
 	return 0;
 }
 
+/*
+ * From Linux 6.16 on the kernel itself refuses descriptors that somebody sends
+ * to the connections of this socket; a server allows them for its clients.
+ */
+static void refuse_descriptors(int fd)
+{
+	const int off = 0;
+
+	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
+}
+
 static int bind_socket(
 	struct listener *listener, const struct config *config, struct reason *reason)
 {
@@ -145,6 +156,7 @@ int listener_open(
 		if (r < 0)
 			return r;
 	}
+	refuse_descriptors(listener->fd);
 	return write_pid_file(listener, config, reason);
 }
 

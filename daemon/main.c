@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * mps-control: the control daemon and its front end. The only thread.
+ * mps-control: the control daemon and its front end. The only thread but those of
+ * async_close.h.
  *
  * Invariant: whoever starts the daemon learns from the exit status, and from a
  * sentence, whether it can be reached.

@@ -3,9 +3,10 @@
 /*
  * Connections to the control socket. Loop thread.
  *
- * Invariant: descriptors are never received. What a stranger could pass may
- * block whoever closes it, so everything is read with recv(), and the kernel
- * drops what came along.
+ * Invariant: this thread never closes a descriptor that a peer has passed,
+ * since the peer chooses how long that takes. Bytes are read only after a look
+ * has shown that no descriptor comes with them, and connections, in whose
+ * queues there may be some, are closed by async_close().
  */
 
 #include <poll.h>
@@ -13,10 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "async_close.h"
+#include "bounds.h"
 #include "commander.h"
 #include "daemon.h"
 #include "introduction.h"
-#include "bounds.h"
 #include "lines.h"
 #include "link.h"
 #include "peer.h"
@@ -37,7 +39,7 @@ static void on_closed(uv_handle_t *handle)
 	if (--peer->n_handles > 0)
 		return;
 	if (!peer->keeps_fd)
-		close(peer->fd);
+		async_close(peer->fd);
 	free(peer->out);
 	free(peer);
 }
@@ -82,6 +84,23 @@ void peer_log(struct peer *peer, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	journal_control(&daemon->journal, "%s", text);
+}
+
+ssize_t peer_recv(struct peer *peer, void *bytes, size_t size)
+{
+	struct iovec iov = {.iov_base = bytes, .iov_len = size};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	/* The queue holds on to descriptors that are only looked at. */
+	do
+		n = recvmsg(peer->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n > 0 && (msg.msg_flags & MSG_CTRUNC))
+		return -EBADMSG;
+	if (n > 0)
+		n = recv(peer->fd, bytes, (size_t)n, MSG_DONTWAIT);
+	return n < 0 ? -errno : n;
 }
 
 bool peer_is_reset(const struct peer *peer)
@@ -318,7 +337,7 @@ void peer_accept(struct daemon *daemon, int fd)
 	r = peer_new(daemon, fd, &peer);
 	if (!peer) {
 		journal_control(&daemon->journal, "Cannot keep a connection: %s", strerror(-r));
-		close(fd);
+		async_close(fd);
 		return;
 	}
 	peer_log(peer, "Accepting connection...");

@@ -87,6 +87,13 @@ void peer_refuse(struct peer *peer, uint32_t result, const char *format, ...) _p
  */
 int peer_send(struct peer *peer, const void *frame, int fd);
 
+/*
+ * Reads at most `size' bytes. 0: the end of the stream. -EAGAIN; -EBADMSG: a
+ * descriptor comes with them, which nobody sends to the daemon, and nothing was
+ * read; -errno.
+ */
+ssize_t peer_recv(struct peer *peer, void *bytes, size_t size);
+
 /* A line of control.log that this peer caused: of others than us and root not too many. */
 void peer_log(struct peer *peer, const char *format, ...) _printf_(2, 3);
 

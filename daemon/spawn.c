@@ -58,7 +58,7 @@ static int find_server(char *path, size_t size, struct reason *reason)
 		slash ? self : "mps-control (/proc is not readable)");
 }
 
-/* Between fork and exec; we have one thread, so every call is safe. */
+/* Between fork and exec. Other threads only close descriptors (async_close.h). */
 static _Noreturn void child_run(
 	const char *path, char *const *argv, char *const *environment, int output)
 {

@@ -16,6 +16,11 @@
 
 #define FRAME_VERSION 1
 
+/* Linux 6.16: whether others may send descriptors to a socket; connections have it from theirs. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 enum frame_type {
 	FRAME_HELLO = 1,    /* client to daemon */
 	FRAME_REFUSED,      /* daemon or server to client: the end of this connection */
@@ -160,10 +165,11 @@ int frame_send(int sock, const void *frame, const int *fds, int timeout_ms);
 
 /*
  * Collects one frame from a stream socket. Owns the descriptors it has read
- * until frame_take_fd(). Zero-initialised is empty, but for `fds': use
- * frame_reader_init().
+ * until frame_take_fd(). `drop' gets those that nobody takes: frame_close_fd()
+ * where the other side is trusted, else async_close().
  */
 struct frame_reader {
+	void (*drop)(int fd);
 	size_t n_read;
 	unsigned n_fds;
 	int fds[FRAME_FDS_MAX];
@@ -173,7 +179,8 @@ struct frame_reader {
 	};
 };
 
-void frame_reader_init(struct frame_reader *reader);
+void frame_reader_init(struct frame_reader *reader, void (*drop)(int fd));
+void frame_close_fd(int fd);
 void frame_reader_fini(struct frame_reader *reader);
 
 /*

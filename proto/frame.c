@@ -14,6 +14,9 @@
 
 #include "frame.h"
 
+/* What one message of a socket can carry: the kernel's SCM_MAX_FD. */
+#define KERNEL_FDS_MAX 253
+
 _Static_assert(sizeof(struct frame_head) == 8, "wire");
 _Static_assert(sizeof(struct frame_client) <= FRAME_MAX, "FRAME_MAX");
 _Static_assert(sizeof(struct frame_hello) % 8 == 0, "no padding in a frame");
@@ -141,9 +144,15 @@ int frame_send(int sock, const void *frame, const int *fds, int timeout_ms)
 	return 0;
 }
 
-void frame_reader_init(struct frame_reader *reader)
+void frame_close_fd(int fd)
+{
+	close(fd);
+}
+
+void frame_reader_init(struct frame_reader *reader, void (*drop)(int fd))
 {
 	memset(reader, 0, sizeof(*reader));
+	reader->drop = drop;
 	for (size_t i = 0; i < FRAME_FDS_MAX; i++)
 		reader->fds[i] = -EBADF;
 }
@@ -151,7 +160,8 @@ void frame_reader_init(struct frame_reader *reader)
 void frame_reader_fini(struct frame_reader *reader)
 {
 	for (size_t i = 0; i < FRAME_FDS_MAX; i++) {
-		closep(&reader->fds[i]);
+		if (reader->fds[i] >= 0)
+			reader->drop(reader->fds[i]);
 		reader->fds[i] = -EBADF;
 	}
 	reader->n_fds = 0;
@@ -160,7 +170,7 @@ void frame_reader_fini(struct frame_reader *reader)
 void frame_reader_reset(struct frame_reader *reader)
 {
 	frame_reader_fini(reader);
-	frame_reader_init(reader);
+	frame_reader_init(reader, reader->drop);
 }
 
 int frame_take_fd(struct frame_reader *reader, unsigned i)
@@ -170,7 +180,7 @@ int frame_take_fd(struct frame_reader *reader, unsigned i)
 	return TAKE_FD(reader->fds[i]);
 }
 
-/* Keeps what fits and closes the rest, so that a peer can't fill our table. */
+/* Keeps what fits and drops the rest, so that a peer cannot fill our table. */
 static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 {
 	bool too_many = msg->msg_flags & MSG_CTRUNC;
@@ -187,7 +197,7 @@ static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 			if (reader->n_fds < FRAME_FDS_MAX)
 				reader->fds[reader->n_fds++] = fd;
 			else {
-				close(fd);
+				reader->drop(fd);
 				too_many = true;
 			}
 		}
@@ -195,12 +205,15 @@ static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 	return too_many ? -EBADMSG : 0;
 }
 
-/* Up to `size' bytes, and what descriptors came with them. */
+/*
+ * Up to `size' bytes, and what descriptors came with them: all, since the
+ * kernel closes those that it finds no room for on this thread.
+ */
 static int reader_fill(struct frame_reader *reader, int sock, size_t size)
 {
 	union {
 		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(int) * FRAME_FDS_MAX)];
+		char space[CMSG_SPACE(sizeof(int) * KERNEL_FDS_MAX)];
 	} control;
 	struct iovec iov = {.iov_base = reader->bytes + reader->n_read, .iov_len = size};
 	struct msghdr msg = {

@@ -9,14 +9,11 @@
  * but this process has not (shield.c is for the driver's own threads).
  */
 
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "alias.h"
 #include "fence.h"
+#include "file_facts.h"
 #include "host.h"
 #include "receive.h"
 #include "session.h"
@@ -237,28 +234,18 @@ static CUresult pin(struct session *session, const struct alias *alias)
 	return result;
 }
 
-/*
- * Of memory alone, as only such files have seals, also those that cannot be
- * sealed: no page of theirs waits for a disk or for another process. The first
- * call is one that asks no file system.
- */
 static CUresult check_file(
 	int fd, uint64_t filesystem, uint64_t inode, uint64_t end, uint64_t *ret_page)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct statfs space;
-	struct stat file;
+	struct file_facts file;
 
-	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &file) < 0 || fstatfs(fd, &space) < 0)
+	if (file_facts_get(fd, &file) < 0 || file.page == 0 || (file.page & (file.page - 1)) ||
+		file.page > PAGE_MAX)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (space.f_type == HUGETLBFS_MAGIC)
-		page = (uint64_t)space.f_bsize;
-	if (page == 0 || (page & (page - 1)) || page > PAGE_MAX)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (file.st_dev != filesystem || file.st_ino != inode || file.st_size <= 0 ||
-		end > ALIGN_UP((uint64_t)file.st_size, page))
+	if (file.filesystem != filesystem || file.inode != inode || file.size == 0 ||
+		end > ALIGN_UP(file.size, file.page))
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_page = page;
+	*ret_page = file.page;
 	return CUDA_SUCCESS;
 }
 
@@ -309,10 +296,8 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
-	if (receive_descriptor(session, &frame, &fd) < 0) {
-		session_drop(session);
+	if (receive_memory(session, &frame, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	}
 	aliases_poll(session);
 	result = check_file(fd, filesystem, inode, offset + size, &page);
 	if (result == CUDA_SUCCESS)

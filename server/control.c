@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "async_close.h"
 #include "fault.h"
 #include "log.h"
 #include "server.h"
@@ -75,7 +76,7 @@ int control_init(struct control *control)
 	int r;
 
 	control->sock = -EBADF;
-	frame_reader_init(&control->reader);
+	frame_reader_init(&control->reader, async_close);
 	r = make_path(control);
 	if (r == 0) {
 		log_line("Connecting to control daemon on socket: %s", control->path);

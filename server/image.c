@@ -120,7 +120,8 @@ static int find_parts(const uint8_t *data, size_t size, struct image_linked **re
 
 /*
  * Memory the client has paid for already: reading a hole would allocate in our
- * name, and a hole in huge pages may raise SIGBUS.
+ * name, and a hole in huge pages may raise SIGBUS. The file has its seals, so
+ * it is a memfd and its file system answers at once.
  */
 static int check_backing(int fd, size_t size)
 {
@@ -241,12 +242,14 @@ int image_get(int fd, size_t size, struct image **ret_image)
 	void *data;
 	int r;
 
-	r = check_backing(fd, size);
-	if (r < 0)
-		return r;
 	r = shm_map_image(fd, size, &data);
 	if (r < 0)
 		return r;
+	r = check_backing(fd, size);
+	if (r < 0) {
+		munmap(data, size);
+		return r;
+	}
 	r = image_new(data, size, &image);
 	if (r < 0)
 		return r;

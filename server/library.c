@@ -71,11 +71,9 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	int r;
 
 	frame_init(&frame, FRAME_IMAGE, 1);
-	r = receive_descriptor(session, &frame, &fd);
-	if (r < 0) {
-		session_drop(session);
+	r = receive_memory(session, &frame, &fd);
+	if (r < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	}
 	if (session->libraries.n_used >= LIBRARIES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = image_get(fd, size, &image);

@@ -115,11 +115,9 @@ CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t 
 
 	(void)n_logs_max;
 	frame_init(&frame, FRAME_IMAGE, 1);
-	r = receive_descriptor(session, &frame, &fd);
-	if (r < 0) {
-		session_drop(session);
+	r = receive_memory(session, &frame, &fd);
+	if (r < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	}
 	r = image_get(fd, size + 1, &image);
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "async_close.h"
 #include "driver.h"
 #include "log.h"
 #include "server.h"
@@ -115,7 +116,7 @@ static void on_end(uv_poll_t *poll, int status, int events)
 static void peer_free(struct peer *peer)
 {
 	session_free(peer->session);
-	closep(&peer->connection);
+	async_close(peer->connection);
 	closep(&peer->pidfd);
 	free(peer);
 }
@@ -168,6 +169,14 @@ static int start(struct peer *peer)
 	return session_start(session);
 }
 
+/* The daemon's socket refuses what images and memory come with, where the kernel can. */
+static void allow_descriptors(int connection)
+{
+	const int on = 1;
+
+	setsockopt(connection, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
+}
+
 static int peer_make(struct server *server, const struct frame_client *client, int connection)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
@@ -186,6 +195,7 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	server->last_session++;
 	peer->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
 	peer->pidfd = open_pidfd(connection, peer->pid);
+	allow_descriptors(connection);
 	r = peer->connection < 0 ? -errno : welcome(peer, fds);
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		close(fds[i]);
@@ -205,7 +215,7 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 
 void peer_new(struct server *server, const struct frame_client *client, int connection)
 {
-	_cleanup_close_ int fd = connection;
+	_cleanup_(async_closep) int fd = connection;
 	const char *objection;
 	CUresult result;
 	int r;

@@ -3,11 +3,15 @@
 /*
  * What a client sends with its messages. A worker.
  *
- * Invariant: a frame that is not the one a message wants ends the connection.
+ * Invariant: the worker neither uses nor closes a descriptor whose kind it
+ * does not know, as either may take as long as the client likes.
  */
 
 #include <string.h>
 
+#include "async_close.h"
+#include "fd_kind.h"
+#include "log.h"
 #include "receive.h"
 #include "session.h"
 
@@ -15,7 +19,7 @@
 #define FRAME_WAIT_MS 2000
 #define FRAME_ROUND_MS 100
 
-int receive_descriptor(struct session *session, const void *expected, int *ret_fd)
+static int read_frame(struct session *session, const void *expected)
 {
 	const struct frame_head *head = expected;
 	struct frame_reader *reader = &session->images;
@@ -28,8 +32,38 @@ int receive_descriptor(struct session *session, const void *expected, int *ret_f
 	}
 	if (r == 0 && memcmp(reader->bytes, expected, frame_size(head->type)) != 0)
 		r = -EBADMSG;
-	if (r == 0)
-		*ret_fd = frame_take_fd(reader, 0);
-	frame_reader_reset(reader);
 	return r;
+}
+
+static int receive(struct session *session, const void *expected, bool may_be_device, int *ret_fd)
+{
+	struct frame_reader *reader = &session->images;
+	int fd = -EBADF, r = read_frame(session, expected);
+	enum fd_kind kind;
+
+	if (r == 0)
+		fd = frame_take_fd(reader, 0);
+	frame_reader_reset(reader);
+	kind = fd < 0 ? FD_OTHER : fd_kind(fd);
+	if (kind == FD_MEMORY || (kind == FD_DEVICE && may_be_device)) {
+		*ret_fd = fd;
+		return 0;
+	}
+	if (r == 0)
+		log_line("Client " SESSION_NAME " sent a file that is not in memory: its "
+			 "connection is closed",
+			SESSION_NAME_ARGS(session));
+	async_close(fd);
+	session_drop(session);
+	return r < 0 ? r : -EBADMSG;
+}
+
+int receive_memory(struct session *session, const void *expected, int *ret_fd)
+{
+	return receive(session, expected, false, ret_fd);
+}
+
+int receive_exported(struct session *session, const void *expected, int *ret_fd)
+{
+	return receive(session, expected, true, ret_fd);
 }

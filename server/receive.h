@@ -10,9 +10,17 @@
 struct session;
 
 /*
- * The descriptor of a frame that has to be, byte by byte, `expected'. 0 or
- * -errno: the client broke the order, and the connection is of no more use.
+ * The descriptor of a frame that has to be, byte by byte, `expected'. It is a
+ * file in memory: nothing that the worker does with it can block. The caller
+ * owns it. -errno: the client broke the order or sent another kind of file,
+ * and the session has been dropped.
  */
-int receive_descriptor(struct session *session, const void *expected, int *ret_fd);
+int receive_memory(struct session *session, const void *expected, int *ret_fd);
+
+/*
+ * The same, and the file may also be a device, which the caller gives to
+ * async_close().
+ */
+int receive_exported(struct session *session, const void *expected, int *ret_fd);
 
 #endif

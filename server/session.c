@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "deferred.h"
 #include "array.h"
+#include "async_close.h"
+#include "deferred.h"
 #include "event.h"
 #include "fault.h"
 #include "graph.h"
@@ -61,7 +62,7 @@ int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WEL
 		return -ENOMEM;
 	session->id = id;
 	pthread_mutex_init(&session->gates_lock, NULL);
-	frame_reader_init(&session->images);
+	frame_reader_init(&session->images, async_close);
 	waiters_init(&session->waiters);
 	r = make_memories(session, fds);
 	if (r < 0) {

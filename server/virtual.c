@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "addresses.h"
+#include "async_close.h"
 #include "fence.h"
 #include "log.h"
 #include "memory.h"
@@ -496,16 +497,14 @@ CUresult do_allocation_import(
 {
 	struct frame_memory frame = {.address = id};
 	CUmemGenericAllocationHandle handle;
-	_cleanup_close_ int fd = -EBADF;
+	_cleanup_(async_closep) int fd = -EBADF;
 	struct device *device;
 	uint32_t compression;
 	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
-	if (receive_descriptor(session, &frame, &fd) < 0) {
-		session_drop(session);
+	if (receive_exported(session, &frame, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	}
 	result = import(fd, &handle, &device, &compression);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, 0, device, NULL, handle);

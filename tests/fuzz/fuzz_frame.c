@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return 0;
-	frame_reader_init(&reader);
+	frame_reader_init(&reader, frame_close_fd);
 	for (size_t at = 1; at < size; at += piece) {
 		size_t n = MIN(piece, size - at);
 

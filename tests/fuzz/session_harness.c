@@ -159,7 +159,7 @@ int harness_read_memory(uint64_t address, uint64_t size)
 	_cleanup_(frame_reader_fini) struct frame_reader reader;
 	const struct frame_memory *frame = (const void *)reader.bytes;
 
-	frame_reader_init(&reader);
+	frame_reader_init(&reader, frame_close_fd);
 	must(frame_read_wait(&reader, harness.client, PATIENCE_MS) == 0 &&
 			frame->head.type == FRAME_MEMORY && frame->address == address &&
 			frame->size == size,

@@ -195,9 +195,10 @@ class Service:
     """A daemon in a folder of its own. `settings' are SOFTGPU_* and others for the server.
 
     `library' is the libcuda that servers open; None: the machine's own, on a real GPU.
+    `launcher' is a command that runs the daemon's.
     """
 
-    def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None):
+    def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None, launcher=()):
         self.folder = tempfile.mkdtemp(prefix="mps-test-")
         os.chmod(self.folder, 0o755)
         self.pipe = os.path.join(self.folder, "pipe")
@@ -206,6 +207,7 @@ class Service:
         self.background = background
         self.uid = uid
         self.control = CONTROL
+        self.launcher = list(launcher)
         self.daemon = None
         self.started = []  # clients and others that are ours to end
         settings = dict(settings or {})
@@ -256,7 +258,7 @@ class Service:
         out = open(os.path.join(self.folder, "daemon.out"), "ab")
         with out:
             self.daemon = subprocess.Popen(
-                [self.control, "-d" if self.background else "-f"], env=self.daemon_env,
+                [*self.launcher, self.control, "-d" if self.background else "-f"], env=self.daemon_env,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, **become)
         if self.background:
             equal(self.daemon.wait(20), 0, self.read("daemon.out"))

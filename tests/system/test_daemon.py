@@ -1239,21 +1239,6 @@ def test_hello_in_pieces():
         equal(sock.recv(100), b"%d\n" % daemon.servers()[0])
 
 
-def test_descriptors_of_strangers_are_dropped():
-    with Daemon() as daemon:
-        daemon.ask("help")
-        before = len(os.listdir("/proc/%d/fd" % daemon.pid()))
-        socks = []
-        for words in hello()[:100], b"get_server_li", b"\0\x05" + struct.pack("<HI", 1, 32):
-            sock = daemon.connect()
-            socket.send_fds(sock, [words], [0, 1, 2])
-            socks.append(sock)
-        daemon.ask("get_server_list")
-        equal(len(os.listdir("/proc/%d/fd" % daemon.pid())), before + 3)
-        for sock in socks:
-            sock.close()
-
-
 def test_silent_strangers():
     """They are few, and not for long."""
     with Daemon() as daemon:

@@ -38,7 +38,7 @@ static int setup(void **state)
 
 	f->n_fds_before = count_fds();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->sock), 0);
-	frame_reader_init(&f->reader);
+	frame_reader_init(&f->reader, frame_close_fd);
 	*state = f;
 	return 0;
 }
@@ -127,7 +127,7 @@ static void expect_malformed(struct frame_head head)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock), 0);
 	memcpy(bytes, &head, sizeof(head));
 	assert_int_equal(write(sock[0], bytes, sizeof(bytes)), sizeof(bytes));
-	frame_reader_init(&reader);
+	frame_reader_init(&reader, frame_close_fd);
 	assert_int_equal(frame_read(&reader, sock[1]), -EBADMSG);
 	frame_reader_fini(&reader);
 	close(sock[0]);

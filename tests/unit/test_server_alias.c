@@ -190,16 +190,11 @@ static void test_cut_short(void **state)
 
 static void test_files(void **state)
 {
-	int reading = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fds[2], sealed = file_new(MIB);
-	int device = open("/dev/zero", O_RDWR | O_CLOEXEC);
+	int sealed = file_new(MIB);
 	uint64_t address;
 	struct stat is;
 
 	(void)state;
-	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(ask(reading, 0, 1, &address), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(ask(fds[0], 0, 1, &address), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(ask(device, 0, 1, &address), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	assert_int_equal(ask(sealed, 0, 1, &address), CUDA_ERROR_NOT_SUPPORTED);
 	/* Another file than the one that was meant. */
@@ -215,10 +210,25 @@ static void test_files(void **state)
 	harness_send_memory(0, 2, file);
 	assert_int_equal(send_host_alias(0, is.st_dev, is.st_ino, 0, 1, &address),
 		CUDA_ERROR_MPS_RPC_FAILURE);
-	close(device);
 	close(sealed);
-	close(reading);
-	close(fds[0]);
+}
+
+/* Files that are not in memory: a client's library does not send them, so the session ends. */
+static void test_other_files(void **state)
+{
+	static const char *const paths[] = {"/proc/self/exe", "/dev/zero", "/dev", "pipe"};
+	uint64_t address;
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(paths); i++) {
+		int fd = paths[i][0] == '/' ? open(paths[i], O_RDONLY | O_CLOEXEC) : fds[0];
+
+		assert_int_equal(ask(fd, 0, 1, &address), CUDA_ERROR_MPS_RPC_FAILURE);
+		close(fd);
+		close_session(state);
+		open_session(state);
+	}
 	close(fds[1]);
 }
 
@@ -250,6 +260,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_busy, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_cut_short, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_files, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_other_files, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_failures, open_session, close_session),
 	};
 

@@ -28,7 +28,7 @@ static uint64_t new_region(uint64_t size, uint64_t after)
 	int fd;
 
 	assert_int_equal(send_host_region(size, after, &address, &region_size), CUDA_SUCCESS);
-	frame_reader_init(&reader);
+	frame_reader_init(&reader, frame_close_fd);
 	assert_int_equal(frame_read_wait(&reader, harness.client, 1000), 0);
 	assert_int_equal(reader.head.type, FRAME_MEMORY);
 	assert_int_equal(frame->address, address);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "../fuzz/session_harness.h"
@@ -182,7 +183,7 @@ static void test_room(void **state)
 static void test_descriptors(void **state)
 {
 	uint32_t device = 7, compression = 7;
-	int fd;
+	int fd, null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	(void)state;
 	assert_int_equal(create(1, 0, 2 * UNIT, 1), CUDA_SUCCESS);
@@ -198,13 +199,29 @@ static void test_descriptors(void **state)
 	assert_true(has(base, 2 * UNIT));
 	close(fd);
 	/* What is no memory of the driver's. */
-	harness_send_memory(6, 0, STDERR_FILENO);
+	harness_send_memory(6, 0, null);
 	assert_int_equal(
 		send_allocation_import(6, &device, &compression), CUDA_ERROR_INVALID_VALUE);
 	/* Of another message than the one that comes. */
-	harness_send_memory(6, 0, STDERR_FILENO);
+	harness_send_memory(6, 0, null);
 	assert_int_equal(
 		send_allocation_import(7, &device, &compression), CUDA_ERROR_MPS_RPC_FAILURE);
+	close(null);
+}
+
+/* Nothing that the driver could have made: the session ends. */
+static void test_other_descriptors(void **state)
+{
+	uint32_t device, compression;
+	int pipes[2];
+
+	(void)state;
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	harness_send_memory(6, 0, pipes[0]);
+	assert_int_equal(
+		send_allocation_import(6, &device, &compression), CUDA_ERROR_MPS_RPC_FAILURE);
+	close(pipes[0]);
+	close(pipes[1]);
 }
 
 /* The driver is asked for it, and then what came of it. */
@@ -253,6 +270,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_going, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_room, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_descriptors, open_session, close_session),
+		cmocka_unit_test_setup_teardown(
+			test_other_descriptors, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_compression, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_regions, open_session, close_session),
 	};

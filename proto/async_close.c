@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The threads that close. Any thread adds to their queue.
+ *
+ * Invariant: a thread that a close keeps for ever costs its own stack and
+ * nothing else: the next descriptor starts another thread.
+ */
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "async_close.h"
+#include "base.h"
+
+/* More than these stay open: a process then has lost as many threads as it may. */
+#define QUEUE_MAX 65536u
+#define THREADS_MAX 64u
+#define STACK_SIZE (64u << 10)
+#define IDLE_NS 100000000L
+
+/*
+ * A socket that lingers stops to do so when a signal is pending. The signal is
+ * one whose default is to be ignored, so nothing else in the process has a use
+ * for it, and only these threads do not block it.
+ */
+#define KICK SIGURG
+#define KICK_NS 10000000L
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	unsigned n_threads, n_idle;
+	unsigned n_closing;
+	uint32_t head, tail; /* free-running */
+	int fds[QUEUE_MAX];
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
+static void on_kick(int number)
+{
+	(void)number;
+}
+
+static void close_kicked(int fd, const timer_t *timer)
+{
+	const struct itimerspec on = {{0, KICK_NS}, {0, KICK_NS}}, off = {0};
+
+	if (timer)
+		timer_settime(*timer, 0, &on, NULL);
+	close(fd);
+	if (timer)
+		timer_settime(*timer, 0, &off, NULL);
+}
+
+/* The next descriptor, or -1 after a while without one. Under the lock. */
+static int take(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += IDLE_NS;
+	until.tv_sec += until.tv_nsec / 1000000000L;
+	until.tv_nsec %= 1000000000L;
+	queue.n_idle++;
+	while (queue.head == queue.tail)
+		if (pthread_cond_timedwait(&queue.more, &queue.lock, &until) == ETIMEDOUT)
+			break;
+	queue.n_idle--;
+	return queue.head == queue.tail ? -1 : queue.fds[queue.head++ % QUEUE_MAX];
+}
+
+static void *run(void *arg)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = KICK};
+	timer_t timer;
+	bool has_timer;
+	int fd;
+
+	event.sigev_notify_thread_id = gettid();
+	has_timer = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+	pthread_mutex_lock(&queue.lock);
+	while ((fd = take()) >= 0) {
+		queue.n_closing++;
+		pthread_mutex_unlock(&queue.lock);
+		close_kicked(fd, has_timer ? &timer : NULL);
+		pthread_mutex_lock(&queue.lock);
+		queue.n_closing--;
+	}
+	queue.n_threads--;
+	pthread_mutex_unlock(&queue.lock);
+	if (has_timer)
+		timer_delete(timer);
+	return arg;
+}
+
+/* Under the lock. Without a thread the descriptor waits for the next attempt. */
+static void start_thread(void)
+{
+	const struct sigaction action = {.sa_handler = on_kick};
+	pthread_attr_t attributes;
+	sigset_t others, before;
+	pthread_t thread;
+
+	sigaction(KICK, &action, NULL);
+	sigfillset(&others);
+	sigdelset(&others, KICK);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_SIZE);
+	pthread_sigmask(SIG_SETMASK, &others, &before);
+	if (pthread_create(&thread, &attributes, run, NULL) == 0) {
+		pthread_setname_np(thread, "mps-close");
+		queue.n_threads++;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+}
+
+void async_close(int fd)
+{
+	int saved = errno;
+
+	if (fd < 0)
+		return;
+	pthread_mutex_lock(&queue.lock);
+	if (queue.tail - queue.head < QUEUE_MAX)
+		queue.fds[queue.tail++ % QUEUE_MAX] = fd;
+	if (queue.n_idle < queue.tail - queue.head && queue.n_threads < THREADS_MAX)
+		start_thread();
+	pthread_cond_signal(&queue.more);
+	pthread_mutex_unlock(&queue.lock);
+	errno = saved;
+}
+
+void async_closep(int *fd)
+{
+	async_close(*fd);
+}
+
+unsigned async_close_pending(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&queue.lock);
+	n = queue.tail - queue.head + queue.n_closing;
+	pthread_mutex_unlock(&queue.lock);
+	return n;
+}

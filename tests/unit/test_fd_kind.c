@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What kind of file lies behind a descriptor.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "base.h"
+#include "fd_kind.h"
+
+/* Closes it, too. */
+static enum fd_kind kind_of(int fd)
+{
+	enum fd_kind kind;
+
+	assert_true(fd >= 0);
+	kind = fd_kind(fd);
+	close(fd);
+	return kind;
+}
+
+static void test_memory(_unused_ void **state)
+{
+	char path[] = "/dev/shm/mps-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_int_equal(kind_of(memfd_create("test", 0)), FD_MEMORY);
+	assert_int_equal(kind_of(memfd_create("test", MFD_ALLOW_SEALING)), FD_MEMORY);
+	if (fd < 0)
+		return;
+	unlink(path);
+	assert_int_equal(kind_of(fd), FD_MEMORY);
+}
+
+static void test_devices(_unused_ void **state)
+{
+	assert_int_equal(kind_of(open("/dev/null", O_RDWR)), FD_DEVICE);
+	assert_int_equal(kind_of(eventfd(0, 0)), FD_DEVICE);
+	assert_int_equal(kind_of(epoll_create1(0)), FD_DEVICE);
+}
+
+static void test_others(_unused_ void **state)
+{
+	int pair[2], pipes[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(pipe(pipes), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(kind_of(pair[i]), FD_OTHER);
+		assert_int_equal(kind_of(pipes[i]), FD_OTHER);
+	}
+	assert_int_equal(kind_of(open("/proc/self/exe", O_RDONLY)), FD_OTHER);
+	assert_int_equal(kind_of(open("/", O_RDONLY)), FD_OTHER);
+	assert_int_equal(kind_of(open("/", O_PATH)), FD_OTHER);
+	assert_int_equal(fd_kind(-1), FD_OTHER);
+	assert_int_equal(fd_kind(12345), FD_OTHER);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_others),
+	};
+
+	return cmocka_run_group_tests_name("fd_kind", tests, NULL, NULL);
+}
