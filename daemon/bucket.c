@@ -8,7 +8,7 @@
 
 #include "bucket.h"
 
-bool bucket_take(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned per_s)
+unsigned bucket_left(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned per_s)
 {
 	uint64_t most = (uint64_t)size * 1000;
 	uint64_t passed_ms = now_ms - bucket->seen_ms;
@@ -17,7 +17,12 @@ bool bucket_take(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned
 
 	bucket->seen_ms = now_ms;
 	bucket->spent -= MIN(bucket->spent, refill);
-	if (bucket->spent + 1000 > most)
+	return (unsigned)((most - bucket->spent) / 1000);
+}
+
+bool bucket_take(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned per_s)
+{
+	if (bucket_left(bucket, now_ms, size, per_s) == 0)
 		return false;
 	bucket->spent += 1000;
 	return true;

@@ -17,4 +17,7 @@ struct bucket {
 /* Takes one, if one is there: `size' at most, `per_s' more each second. */
 bool bucket_take(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned per_s);
 
+/* How many could be taken now; `size': a new one would be the same. */
+unsigned bucket_left(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned per_s);
+
 #endif

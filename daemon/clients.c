@@ -12,6 +12,7 @@
 
 #include "clients.h"
 #include "daemon.h"
+#include "allowances.h"
 #include "link.h"
 #include "peer.h"
 #include "server.h"
@@ -32,12 +33,32 @@ struct client *clients_find(const struct server *server, uint64_t id)
 	return NULL;
 }
 
+unsigned clients_count_of(const struct server *server, pid_t pid)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &server->clients)
+		n += container_of(item, struct client, link)->pid == pid;
+	return n;
+}
+
+/* Whether all servers together have as many as they can; root's find room all the same. */
+static bool are_too_many(const struct server *server)
+{
+	const struct daemon *daemon = server->daemon;
+	unsigned reserved = daemon_trusts(daemon, server->tenant->uid) ? 0 : RESERVED_SESSIONS;
+
+	return daemon->n_sessions >= ALL_SESSIONS_MAX - reserved;
+}
+
 int clients_add(struct server *server, uint64_t id, pid_t pid)
 {
 	struct client *client;
 
 	if (server->n_clients >= SESSIONS_MAX)
 		return -EUSERS;
+	if (are_too_many(server))
+		return -EDQUOT;
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return -ENOMEM;
@@ -45,6 +66,7 @@ int clients_add(struct server *server, uint64_t id, pid_t pid)
 	client->pid = pid;
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
+	server->daemon->n_sessions++;
 	return 0;
 }
 
@@ -52,7 +74,9 @@ static void client_free(struct server *server, struct client *client)
 {
 	list_remove(&client->link);
 	free(client);
-	server->n_clients--;
+	server->daemon->n_sessions--;
+	if (--server->n_clients == 0)
+		server->idle_ms = uv_now(&server->daemon->loop);
 }
 
 void clients_remove(struct server *server, uint64_t id)

@@ -26,7 +26,10 @@ struct client {
 
 struct client *clients_find(const struct server *server, uint64_t id);
 
-/* 0, -EUSERS or -ENOMEM. */
+/* How many of that process it has. */
+unsigned clients_count_of(const struct server *server, pid_t pid);
+
+/* 0, -EUSERS (of one server), -EDQUOT (of all) or -ENOMEM. */
 int clients_add(struct server *server, uint64_t id, pid_t pid);
 void clients_remove(struct server *server, uint64_t id);
 

@@ -11,15 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admission.h"
+#include "bounds.h"
 #include "command.h"
 #include "commander.h"
 #include "daemon.h"
-#include "bounds.h"
 #include "lines.h"
 #include "peer.h"
-
-/* Commanders of one UID at a time: an operator's scripts, not an attack. */
-#define COMMANDERS_MAX 256
 
 /* What a peer may leave unread, and for how long. */
 #define OUT_MAX 65536
@@ -193,18 +191,6 @@ int commander_events(const struct peer *peer)
 	return peer->at_end ? 0 : UV_READABLE;
 }
 
-static unsigned count_commanders(const struct daemon *daemon, uid_t uid)
-{
-	unsigned n = 0;
-
-	list_for_each (item, &daemon->peers) {
-		const struct peer *peer = container_of(item, struct peer, link);
-
-		n += peer->kind == PEER_COMMANDER && peer->cred.uid == uid;
-	}
-	return n;
-}
-
 static void fill(struct peer *peer)
 {
 	ssize_t n = peer_recv(
@@ -243,9 +229,11 @@ void commander_read(struct peer *peer)
 	if (!peer->at_end && peer->in_size < sizeof(peer->in.text) &&
 		!memchr(peer->in.text, '\n', peer->in_size))
 		return;
-	if (count_commanders(peer->daemon, peer->cred.uid) >= COMMANDERS_MAX) {
-		peer_log(peer, "User %u has %d connections for commands: one more is closed",
-			peer->cred.uid, COMMANDERS_MAX);
+	if (!admission_allows_commander(peer->tenant)) {
+		peer_log(peer,
+			"User %u has as many connections for commands as it can: one more is "
+			"closed",
+			peer->cred.uid);
 		peer_close(peer);
 		return;
 	}

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "config.h"
+#include "allowances.h"
 #include "words.h"
 
 #define GRACE_MS_MAX 3600000
@@ -57,20 +58,36 @@ static int load_directory(
 	return 0;
 }
 
-static int load_grace(struct config *config, struct reason *reason)
+/* A number from `min' to `max'; `unit' says of what. */
+static int load_number(const char *variable, const char *unit, unsigned fallback, unsigned min,
+	unsigned max, unsigned *ret_number, struct reason *reason)
 {
-	const char *value = getenv("MPS_GRACE_MS");
+	const char *value = getenv(variable);
 	uint64_t number;
 
-	config->grace_ms = GRACE_MS_DEFAULT;
+	*ret_number = fallback;
 	if (!value || !*value)
 		return 0;
-	if (parse_number(value, GRACE_MS_MAX, &number) < 0)
+	if (parse_number(value, max, &number) < 0 || number < min)
 		return reason_set(reason, -EINVAL,
-			"MPS_GRACE_MS is \"%s\": it takes milliseconds, a number from 0 to %d",
-			value, GRACE_MS_MAX);
-	config->grace_ms = (int)number;
+			"%s is \"%s\": it takes %s, a number from %u to %u", variable, value, unit,
+			min, max);
+	*ret_number = (unsigned)number;
 	return 0;
+}
+
+static int load_numbers(struct config *config, struct reason *reason)
+{
+	int r = load_number("MPS_GRACE_MS", "milliseconds", GRACE_MS_DEFAULT, 0, GRACE_MS_MAX,
+		&config->grace_ms, reason);
+
+	if (r == 0)
+		r = load_number("MPS_SERVERS_MAX", "servers", SERVERS_MAX_DEFAULT, 1,
+			SERVERS_MAX_MAX, &config->servers_max, reason);
+	if (r == 0)
+		r = load_number("MPS_IDLE_S", "seconds, 0 for no end", IDLE_S_DEFAULT, 0,
+			IDLE_S_MAX, &config->idle_s, reason);
+	return r;
 }
 
 int config_load(struct config *config, struct reason *reason)
@@ -88,7 +105,7 @@ int config_load(struct config *config, struct reason *reason)
 		"CUDA_MPS_LOG_DIRECTORY", LOG_DIRECTORY_DEFAULT, reason);
 	if (r < 0)
 		return r;
-	r = load_grace(config, reason);
+	r = load_numbers(config, reason);
 	if (r < 0)
 		return r;
 	length = strlen(config->pipe_directory) + strlen("/control");

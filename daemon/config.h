@@ -18,8 +18,10 @@ struct config {
 	char pipe_directory[PATH_MAX]; /* absolute, no slash at its end */
 	char log_directory[PATH_MAX];  /* the same */
 	char socket_path[SOCKET_PATH_MAX + 1];
-	uid_t uid;    /* of the daemon: 0 serves everyone, another its own user only */
-	int grace_ms; /* MPS_GRACE_MS */
+	uid_t uid;            /* of the daemon: 0 serves everyone, another its own user only */
+	unsigned grace_ms;    /* MPS_GRACE_MS */
+	unsigned servers_max; /* MPS_SERVERS_MAX */
+	unsigned idle_s;      /* MPS_IDLE_S; 0: servers without clients stay */
 };
 
 /* Fills `config' for the daemon and the front end. 0 or -errno with a reason. */

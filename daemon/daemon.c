@@ -12,17 +12,23 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "commander.h"
-#include "daemon.h"
+#include "admission.h"
 #include "bounds.h"
+#include "commander.h"
+#include "cuda.h"
+#include "daemon.h"
+#include "allowances.h"
 #include "notify.h"
 #include "peer.h"
 #include "record.h"
 #include "server.h"
 #include "tenant.h"
 
-/* Servers that the record can hold. */
-#define RECORDS_MAX 4096
+/* How soon something that had to wait for its turn is tried again. */
+#define RETRY_MS 250
+
+/* How often to look for what is of no more use, at least. */
+#define IDLE_LOOK_MAX_MS 10000
 
 /* Who gave the command has this long to read the answer. */
 #define FAREWELL_MS 1000
@@ -57,7 +63,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
 		list_for_each (item, &daemon->tenants) {
 			struct tenant *tenant = container_of(item, struct tenant, link);
 
-			tenant_refuse_all(tenant, &reason);
+			tenant_refuse_all(tenant, CUDA_ERROR_MPS_CONNECTION_FAILED, &reason);
 			if (tenant->server)
 				server_shutdown(tenant->server, false);
 		}
@@ -74,10 +80,16 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
 /* Closes whatever is still open; the loop then ends by itself. */
 static void close_all(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->peers)
-		peer_close(container_of(item, struct peer, link));
+	list_for_each (item, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		list_for_each_safe (peer, following, &tenant->peers)
+			peer_close(container_of(peer, struct peer, link));
+	}
 	tenants_sweep(daemon);
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
+	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
+	uv_close((uv_handle_t *)&daemon->idle_timer, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
 }
@@ -98,9 +110,10 @@ static bool has_servers(const struct daemon *daemon)
 /* The last commander whose quit was answered has gone: no need to wait on. */
 static bool has_quitters(const struct daemon *daemon)
 {
-	list_for_each (item, &daemon->peers)
-		if (container_of(item, struct peer, link)->keeps_fd)
-			return true;
+	list_for_each (item, &daemon->tenants)
+		list_for_each (peer, &container_of(item, struct tenant, link)->peers)
+			if (container_of(peer, struct peer, link)->keeps_fd)
+				return true;
 	return false;
 }
 
@@ -130,6 +143,44 @@ void daemon_check_quit(struct daemon *daemon)
 	resume_quitters(daemon);
 	if (!has_quitters(daemon))
 		uv_timer_start(&daemon->quit_timer, on_farewell_over, 0, 0);
+}
+
+/* ---- while it runs */
+
+static void on_retry(uv_timer_t *timer)
+{
+	tenants_progress(timer->data);
+}
+
+void daemon_retry_soon(struct daemon *daemon)
+{
+	if (!uv_is_active((uv_handle_t *)&daemon->retry_timer))
+		uv_timer_start(&daemon->retry_timer, on_retry, RETRY_MS, 0);
+}
+
+static void on_idle_look(uv_timer_t *timer)
+{
+	struct daemon *daemon = timer->data;
+
+	list_for_each_safe (item, following, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		if (tenant->server && !tenant_is_waiting(tenant))
+			server_look_for_idle(tenant->server);
+	}
+	tenants_sweep(daemon);
+	if (daemon->n_tenants == 0)
+		uv_timer_stop(timer);
+}
+
+void daemon_watch_idle(struct daemon *daemon)
+{
+	uint64_t idle_ms = (uint64_t)daemon->config.idle_s * 1000;
+	uint64_t look_ms =
+		idle_ms ? MIN(MAX(idle_ms / 4, 250), IDLE_LOOK_MAX_MS) : IDLE_LOOK_MAX_MS;
+
+	if (!uv_is_active((uv_handle_t *)&daemon->idle_timer))
+		uv_timer_start(&daemon->idle_timer, on_idle_look, look_ms, look_ms);
 }
 
 /* ---- the beginning */
@@ -212,14 +263,14 @@ static uint64_t first_client_id(void)
 
 void daemon_record_servers(struct daemon *daemon)
 {
-	static struct record records[RECORDS_MAX];
+	static struct record records[SERVERS_MAX_MAX];
 	size_t n = 0;
 	int r;
 
 	list_for_each (item, &daemon->tenants) {
 		const struct server *server = container_of(item, struct tenant, link)->server;
 
-		if (server && n < RECORDS_MAX)
+		if (server && n < SERVERS_MAX_MAX)
 			records[n++] = (struct record){
 				server->pid, server->tenant->uid, server->start_time};
 	}
@@ -234,8 +285,8 @@ void daemon_record_servers(struct daemon *daemon)
 /* Servers of a daemon that died, which look for another one every DAEMON_RETRY_MS. */
 static void adopt_recorded(struct daemon *daemon)
 {
-	static struct record records[RECORDS_MAX];
-	int n = record_load(daemon->listener.directory, records, RECORDS_MAX);
+	static struct record records[SERVERS_MAX_MAX];
+	int n = record_load(daemon->listener.directory, records, SERVERS_MAX_MAX);
 
 	if (n < 0)
 		journal_control(&daemon->journal, "Cannot read the record of servers in %s: %s",
@@ -257,7 +308,6 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 
 	if (r < 0)
 		return reason_set(reason, r, "No event loop: %s", uv_strerror(r));
-	list_init(&daemon->peers);
 	list_init(&daemon->tenants);
 	list_init(&daemon->quitters);
 	daemon->last_client_id = first_client_id();
@@ -266,7 +316,10 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 		return reason_set(reason, r, "Cannot watch the control socket: %s", uv_strerror(r));
 	start_signals(daemon);
 	uv_timer_init(&daemon->loop, &daemon->quit_timer);
-	daemon->quit_timer.data = daemon;
+	uv_timer_init(&daemon->loop, &daemon->retry_timer);
+	uv_timer_init(&daemon->loop, &daemon->idle_timer);
+	daemon->quit_timer.data = daemon->retry_timer.data = daemon->idle_timer.data = daemon;
+	daemon->guest_peers_max = admission_guests_max(daemon->config.servers_max);
 	adopt_recorded(daemon);
 	return 0;
 }

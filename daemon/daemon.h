@@ -16,17 +16,21 @@
 #include "listener.h"
 
 struct peer;
+struct tenant;
 
 struct daemon {
 	uv_loop_t loop;
 	struct config config;
 	struct journal journal;
 	struct listener listener;
-	struct list peers;   /* every connection: struct peer */
 	struct list tenants; /* every UID we know: struct tenant */
+	struct tenant *tenants_by_uid[1024];
+	unsigned n_tenants, n_servers, n_sessions;
+	unsigned n_guest_servers, n_guest_peers, guest_peers_max; /* see allowances.h */
+	struct bucket guest_starts;
 	uint64_t last_client_id;
-	struct bucket guest_lines; /* of control.log, caused by users who aren't trusted */
-	unsigned long n_lines_left_out;
+	uv_timer_t retry_timer; /* something has to wait for its turn */
+	uv_timer_t idle_timer;  /* looks for what is of no more use */
 
 	bool is_quitting;
 	bool is_forced;
@@ -52,6 +56,12 @@ void daemon_run(struct daemon *daemon);
  * resumed when all is over. A second call can only shorten the wait.
  */
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer);
+
+/* Calls tenants_progress() a little later. */
+void daemon_retry_soon(struct daemon *daemon);
+
+/* There is something that may become idle. */
+void daemon_watch_idle(struct daemon *daemon);
 
 /* The set of servers has changed: the next daemon has to know of it, should this one die. */
 void daemon_record_servers(struct daemon *daemon);

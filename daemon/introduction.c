@@ -76,7 +76,6 @@ static void drop(struct peer *peer, const char *what)
 static void introduce_client(struct peer *peer)
 {
 	struct daemon *daemon = peer->daemon;
-	struct tenant *tenant;
 
 	if (!hello_ok(&peer->in.hello)) {
 		drop(peer, "malformed introduction");
@@ -90,18 +89,12 @@ static void introduce_client(struct peer *peer)
 			daemon->config.uid, peer->cred.uid);
 		return;
 	}
-	tenant = tenant_get(daemon, peer->cred.uid);
-	if (!tenant) {
-		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED, "The MPS daemon has no memory");
-		return;
-	}
-	tenant_add_client(tenant, peer);
+	tenant_add_client(peer->tenant, peer);
 }
 
 static void introduce_server(struct peer *peer)
 {
 	const struct frame_server *introduction = &peer->in.introduction;
-	struct tenant *tenant;
 
 	if (introduction->uid != peer->cred.uid) {
 		drop(peer, "claims to be another user's server");
@@ -111,12 +104,7 @@ static void introduce_server(struct peer *peer)
 		drop(peer, "is a server of a user that this daemon does not serve");
 		return;
 	}
-	tenant = tenant_get(peer->daemon, peer->cred.uid);
-	if (!tenant) {
-		drop(peer, "no memory for its server");
-		return;
-	}
-	tenant_add_server(tenant, peer);
+	tenant_add_server(peer->tenant, peer);
 }
 
 /* Words of another build: says so in a form that every build understands. */

@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "daemon.h"
 #include "directory.h"
@@ -24,8 +25,25 @@
 /* Connections accepted before others get their turn. */
 #define ACCEPT_BATCH 32
 
+/* For a daemon before us to be gone. */
+#define LOCK_MS 300
+
 /* After running out of descriptors. */
 #define PAUSE_MS 100
+
+/* A daemon that was killed has the lock until its last thread is gone. */
+static int lock_patiently(int fd)
+{
+	const struct timespec step = {.tv_nsec = 10000000L};
+	int r;
+
+	for (int waited_ms = 0; (r = flock(fd, LOCK_EX | LOCK_NB)) < 0; waited_ms += 10) {
+		if (errno != EWOULDBLOCK || waited_ms >= LOCK_MS)
+			break;
+		nanosleep(&step, NULL);
+	}
+	return r;
+}
 
 static int take_lock(struct listener *listener, const struct config *config, struct reason *reason)
 {
@@ -40,7 +58,7 @@ static int take_lock(struct listener *listener, const struct config *config, str
 			"to a directory that UID %u can write",
 			config->pipe_directory, strerror(errno), config->uid);
 	listener->lock = fd;
-	listener->is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	listener->is_locked = lock_patiently(fd) == 0;
 	if (listener->is_locked)
 		return 0;
 	if (errno == EWOULDBLOCK)

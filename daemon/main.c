@@ -58,8 +58,8 @@ static void print_help(void)
 	     "\n"
 	     "Environment: CUDA_MPS_PIPE_DIRECTORY (" PIPE_DIRECTORY_DEFAULT
 	     "), CUDA_MPS_LOG_DIRECTORY\n"
-	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CUDA_LIBRARY, MPS_GRACE_MS, "
-	     "MPS_SERVER_ENV.");
+	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CUDA_LIBRARY, MPS_GRACE_MS,\n"
+	     "MPS_IDLE_S, MPS_SERVERS_MAX, MPS_SERVER_ENV: see mps-control(1).");
 }
 
 static void print_version(void)

@@ -14,11 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admission.h"
 #include "async_close.h"
 #include "bounds.h"
 #include "commander.h"
 #include "daemon.h"
 #include "introduction.h"
+#include "allowances.h"
 #include "lines.h"
 #include "link.h"
 #include "peer.h"
@@ -27,10 +29,6 @@
 
 /* Frames of one server before others get their turn. */
 #define FRAME_BATCH 32
-
-/* So that nobody fills the disk: thousands of clients at once are still all told of. */
-#define GUEST_LINES_MAX 10000
-#define GUEST_LINES_PER_S 100
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -44,6 +42,23 @@ static void on_closed(uv_handle_t *handle)
 	free(peer);
 }
 
+static void join_tenant(struct peer *peer, struct tenant *tenant)
+{
+	peer->tenant = tenant;
+	list_add_tail(&tenant->peers, &peer->link);
+	tenant->n_peers++;
+	if (!daemon_trusts(peer->daemon, tenant->uid))
+		peer->daemon->n_guest_peers++;
+}
+
+static void leave_tenant(struct peer *peer)
+{
+	list_remove(&peer->link);
+	peer->tenant->n_peers--;
+	if (!daemon_trusts(peer->daemon, peer->tenant->uid))
+		peer->daemon->n_guest_peers--;
+}
+
 void peer_close(struct peer *peer)
 {
 	struct server *server = peer->server;
@@ -55,7 +70,7 @@ void peer_close(struct peer *peer)
 	if (peer->handed_to)
 		peer->handed_to->in_flight = NULL;
 	list_remove(&peer->wait);
-	list_remove(&peer->link);
+	leave_tenant(peer);
 	uv_close((uv_handle_t *)&peer->poll, on_closed);
 	uv_close((uv_handle_t *)&peer->timer, on_closed);
 	if (server)
@@ -63,27 +78,40 @@ void peer_close(struct peer *peer)
 	daemon_check_quit(peer->daemon);
 }
 
+/* Whether the line may be written: root's and the daemon's own user's always. */
+static bool may_log(struct peer *peer)
+{
+	struct tenant *tenant = peer->tenant;
+	struct journal *journal = &peer->daemon->journal;
+
+	if (daemon_trusts(peer->daemon, tenant->uid))
+		return true;
+	if (!bucket_take(&tenant->control_lines, uv_now(&peer->daemon->loop), CONTROL_LINES_MAX,
+		    CONTROL_LINES_PER_S)) {
+		if (tenant->n_control_lines_left_out++ == 0)
+			journal_control(journal,
+				"User %u causes too many lines: the next ones are left out",
+				tenant->uid);
+		return false;
+	}
+	if (tenant->n_control_lines_left_out > 0)
+		journal_control(journal, "%lu lines about user %u's connections were left out",
+			tenant->n_control_lines_left_out, tenant->uid);
+	tenant->n_control_lines_left_out = 0;
+	return true;
+}
+
 void peer_log(struct peer *peer, const char *format, ...)
 {
-	struct daemon *daemon = peer->daemon;
 	char text[LINE_MAX_SIZE];
 	va_list args;
 
-	if (!daemon_trusts(daemon, peer->cred.uid) &&
-		!bucket_take(&daemon->guest_lines, uv_now(&daemon->loop), GUEST_LINES_MAX,
-			GUEST_LINES_PER_S)) {
-		daemon->n_lines_left_out++;
+	if (!may_log(peer))
 		return;
-	}
-	if (daemon->n_lines_left_out > 0)
-		journal_control(&daemon->journal,
-			"%lu lines about other users' connections are left out: too many at once",
-			daemon->n_lines_left_out);
-	daemon->n_lines_left_out = 0;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	journal_control(&daemon->journal, "%s", text);
+	journal_control(&peer->daemon->journal, "%s", text);
 }
 
 ssize_t peer_recv(struct peer *peer, void *bytes, size_t size)
@@ -143,24 +171,6 @@ void peer_refuse(struct peer *peer, uint32_t result, const char *format, ...)
 	/* Who does not get it finds the connection closed, which is an error as well. */
 	(void)peer_send(peer, &refused, -EBADF);
 	peer_close(peer);
-}
-
-/* Of one UID's strangers the one that has said nothing for longest, if they are too many. */
-static struct peer *find_surplus(const struct daemon *daemon, uid_t uid)
-{
-	struct peer *oldest = NULL;
-	unsigned n = 0;
-
-	list_for_each (item, &daemon->peers) {
-		struct peer *peer = container_of(item, struct peer, link);
-
-		if (peer->kind != PEER_STRANGER || peer->cred.uid != uid)
-			continue;
-		if (!oldest)
-			oldest = peer;
-		n++;
-	}
-	return n > STRANGERS_MAX ? oldest : NULL;
 }
 
 /* The first byte of all tells what it is. */
@@ -309,12 +319,16 @@ static int peer_new(struct daemon *daemon, int fd, struct peer **ret_peer)
 {
 	_cleanup_free_ struct peer *peer = calloc(1, sizeof(*peer));
 	socklen_t size = sizeof(peer->cred);
+	struct tenant *tenant;
 	int r;
 
 	if (!peer)
 		return -ENOMEM;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->cred, &size) < 0)
 		return -errno;
+	tenant = tenant_get(daemon, peer->cred.uid);
+	if (!tenant)
+		return -EUSERS;
 	r = uv_poll_init(&daemon->loop, &peer->poll, fd);
 	if (r < 0)
 		return r;
@@ -324,7 +338,7 @@ static int peer_new(struct daemon *daemon, int fd, struct peer **ret_peer)
 	peer->daemon = daemon;
 	peer->fd = fd;
 	list_init(&peer->wait);
-	list_add_tail(&daemon->peers, &peer->link);
+	join_tenant(peer, tenant);
 	*ret_peer = TAKE_PTR(peer);
 	return 0;
 }
@@ -332,6 +346,7 @@ static int peer_new(struct daemon *daemon, int fd, struct peer **ret_peer)
 void peer_accept(struct daemon *daemon, int fd)
 {
 	struct peer *peer = NULL;
+	struct tenant *tenant;
 	int r;
 
 	r = peer_new(daemon, fd, &peer);
@@ -340,16 +355,11 @@ void peer_accept(struct daemon *daemon, int fd)
 		async_close(fd);
 		return;
 	}
+	tenant = peer->tenant;
 	peer_log(peer, "Accepting connection...");
 	peer_become(peer, PEER_STRANGER);
 	peer_set_deadline(peer, INTRODUCTION_MS);
 	/* Most have spoken by now, and then are strangers no more. */
 	on_stranger_readable(peer);
-	peer = find_surplus(daemon, peer->cred.uid);
-	if (!peer)
-		return;
-	peer_log(peer,
-		"User %u has more than %d connections that say nothing: the oldest is closed",
-		peer->cred.uid, STRANGERS_MAX);
-	peer_close(peer);
+	admission_check(tenant);
 }

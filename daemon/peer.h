@@ -19,6 +19,7 @@
 
 struct daemon;
 struct server;
+struct tenant;
 
 enum peer_kind {
 	PEER_STRANGER,
@@ -33,9 +34,10 @@ enum peer_kind {
 #define COMMAND_MAX 1024
 
 struct peer {
-	struct list link; /* in the daemon's peers */
+	struct list link; /* in its tenant's peers */
 	struct list wait; /* in a tenant's clients or starters, or the daemon's quitters */
 	struct daemon *daemon;
+	struct tenant *tenant; /* its UID's, until it is closed */
 	enum peer_kind kind;
 	struct ucred cred; /* who connected; its pid is 0 if we cannot see it */
 	int fd;
@@ -94,7 +96,7 @@ int peer_send(struct peer *peer, const void *frame, int fd);
  */
 ssize_t peer_recv(struct peer *peer, void *bytes, size_t size);
 
-/* A line of control.log that this peer caused: of others than us and root not too many. */
+/* A line of control.log that this peer caused; of a guest's there is a limit. */
 void peer_log(struct peer *peer, const char *format, ...) _printf_(2, 3);
 
 /* Whether it has gone without having read all that was sent. */

@@ -15,6 +15,7 @@
 
 #include "clients.h"
 #include "daemon.h"
+#include "allowances.h"
 #include "link.h"
 #include "peer.h"
 #include "process.h"
@@ -32,11 +33,16 @@
 /* Reads of its output before others get their turn. */
 #define OUTPUT_BATCH 16
 
-/* Of server.log: a user can make his server say a lot, but not fill the disk at once. */
-#define LINES_MAX 10000
-#define LINES_PER_S 500
-
 static void on_overdue(uv_timer_t *timer);
+
+static void count_server(const struct tenant *tenant, int by)
+{
+	struct daemon *daemon = tenant->daemon;
+
+	daemon->n_servers += (unsigned)by;
+	if (!daemon_trusts(daemon, tenant->uid))
+		daemon->n_guest_servers += (unsigned)by;
+}
 
 void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue)
 {
@@ -73,10 +79,11 @@ static void server_end(struct server *server, bool is_clean)
 
 	if (link)
 		peer_close(link);
+	clients_clear(server);
 	server->tenant = NULL;
 	tenant->server = NULL;
+	count_server(tenant, -1);
 	daemon_record_servers(server->daemon);
-	clients_clear(server);
 	uv_close((uv_handle_t *)&server->exit_poll, on_closed);
 	uv_close((uv_handle_t *)&server->timer, on_closed);
 	uv_close((uv_handle_t *)&server->settle_timer, on_closed);
@@ -84,25 +91,33 @@ static void server_end(struct server *server, bool is_clean)
 	tenant_on_server_end(tenant, is_clean, &reason);
 }
 
+/* A user's servers share an allowance of lines, however many there were. */
+static bool may_log(struct server *server)
+{
+	struct tenant *tenant = server->tenant;
+	char note[96];
+
+	if (!bucket_take(&tenant->server_lines, uv_now(&server->daemon->loop), SERVER_LINES_MAX,
+		    SERVER_LINES_PER_S)) {
+		tenant->n_server_lines_left_out++;
+		return false;
+	}
+	if (tenant->n_server_lines_left_out == 0)
+		return true;
+	snprintf(note, sizeof(note), "%lu lines are left out: too many at once",
+		tenant->n_server_lines_left_out);
+	tenant->n_server_lines_left_out = 0;
+	journal_server(&server->daemon->journal, server->was_active, server->pid, note);
+	return true;
+}
+
 static void on_line(void *arg, const char *line)
 {
 	struct server *server = arg;
 
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
-	if (!bucket_take(
-		    &server->line_limit, uv_now(&server->daemon->loop), LINES_MAX, LINES_PER_S)) {
-		server->n_lines_left_out++;
-		return;
-	}
-	if (server->n_lines_left_out > 0) {
-		char note[96];
-
-		snprintf(note, sizeof(note), "%lu lines are left out: too many at once",
-			server->n_lines_left_out);
-		server->n_lines_left_out = 0;
-		journal_server(&server->daemon->journal, server->was_active, server->pid, note);
-	}
-	journal_server(&server->daemon->journal, server->was_active, server->pid, line);
+	if (may_log(server))
+		journal_server(&server->daemon->journal, server->was_active, server->pid, line);
 }
 
 /* Appends what it has written. False: there will be no more. */
@@ -298,6 +313,8 @@ static int server_new(struct tenant *tenant, const struct spawned *spawned, stru
 	server->tenant = tenant;
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
+	server->idle_ms = uv_now(&daemon->loop);
+	count_server(tenant, 1);
 	tenant->server = *ret = TAKE_PTR(server);
 	return 0;
 }
@@ -421,7 +438,25 @@ bool server_is_ready(const struct server *server)
 	return server->state == SERVER_ACTIVE && server->link;
 }
 
+bool server_is_idle(const struct server *server)
+{
+	return server_is_ready(server) && server->n_clients == 0 && !server->in_flight;
+}
+
 /* ---- asked to end */
+
+void server_look_for_idle(struct server *server)
+{
+	unsigned idle_s = server->daemon->config.idle_s;
+
+	if (idle_s == 0 || !server_is_idle(server) ||
+		uv_now(&server->daemon->loop) - server->idle_ms < (uint64_t)idle_s * 1000)
+		return;
+	journal_control(&server->daemon->journal,
+		"Server %d of user %u has had no clients for %u s (MPS_IDLE_S)", server->pid,
+		server->tenant->uid, idle_s);
+	server_shutdown(server, false);
+}
 
 /* A server that is to end does so in bounded time once nobody is left to wait for. */
 void server_bound_end(struct server *server)

@@ -14,7 +14,6 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "bucket.h"
 #include "frame.h"
 #include "lines.h"
 #include "list.h"
@@ -42,9 +41,8 @@ struct server {
 	struct peer *link;   /* not owned; NULL while it has no connection */
 	struct list clients;
 	unsigned n_clients;
+	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */
 	struct lines lines;
-	struct bucket line_limit;
-	unsigned long n_lines_left_out;
 	char last_line[160];
 	struct reason reason; /* why we ended it, if we did */
 	uv_poll_t exit_poll, output_poll;
@@ -72,6 +70,12 @@ void server_on_adopted_link(struct server *server);
 
 /* Whether clients can be handed over. */
 bool server_is_ready(const struct server *server);
+
+/* Whether it serves nobody, but could. */
+bool server_is_idle(const struct server *server);
+
+/* Ends it when it has been idle for too long. */
+void server_look_for_idle(struct server *server);
 
 /* Asks it to end when its clients have left, or (`force') now. Bounded in the latter case. */
 void server_shutdown(struct server *server, bool force);

@@ -14,38 +14,54 @@
 #include "commander.h"
 #include "cuda.h"
 #include "daemon.h"
+#include "allowances.h"
 #include "link.h"
 #include "peer.h"
 #include "server.h"
 #include "spec_hash.h"
+#include "start.h"
 #include "tenant.h"
 
 /* Clients give up after WELCOME_MS; they should hear the reason before. */
 #define PATIENCE_MS (WELCOME_MS - 2000)
 
-struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
+static struct tenant **hash_slot(struct daemon *daemon, uid_t uid)
 {
-	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
-
-		if (tenant->uid == uid)
-			return tenant;
-	}
-	return NULL;
+	return &daemon->tenants_by_uid[uid % ARRAY_SIZE(daemon->tenants_by_uid)];
 }
 
-/* Restarts that still count. */
-static unsigned count_restarts(struct tenant *tenant)
+struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
+{
+	struct tenant *tenant = *hash_slot(daemon, uid);
+
+	while (tenant && tenant->uid != uid)
+		tenant = tenant->next;
+	return tenant;
+}
+
+/* Whether a new one would be the same. */
+static bool is_whole(struct tenant *tenant)
 {
 	uint64_t now = uv_now(&tenant->daemon->loop);
-	unsigned n_old = 0;
 
-	while (n_old < tenant->n_restarts && now - tenant->restarts_ms[n_old] >= RESTARTS_WINDOW_MS)
-		n_old++;
-	tenant->n_restarts -= n_old;
-	memmove(tenant->restarts_ms, tenant->restarts_ms + n_old,
-		tenant->n_restarts * sizeof(tenant->restarts_ms[0]));
-	return tenant->n_restarts;
+	return bucket_left(&tenant->control_lines, now, CONTROL_LINES_MAX, CONTROL_LINES_PER_S) ==
+		       CONTROL_LINES_MAX &&
+	       bucket_left(&tenant->server_lines, now, SERVER_LINES_MAX, SERVER_LINES_PER_S) ==
+		       SERVER_LINES_MAX &&
+	       bucket_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX &&
+	       start_count_restarts(tenant) == 0;
+}
+
+static void tenant_free(struct tenant *tenant)
+{
+	struct tenant **slot = hash_slot(tenant->daemon, tenant->uid);
+
+	while (*slot != tenant)
+		slot = &(*slot)->next;
+	*slot = tenant->next;
+	list_remove(&tenant->link);
+	tenant->daemon->n_tenants--;
+	free(tenant);
 }
 
 void tenants_sweep(struct daemon *daemon)
@@ -53,14 +69,30 @@ void tenants_sweep(struct daemon *daemon)
 	list_for_each_safe (item, following, &daemon->tenants) {
 		struct tenant *tenant = container_of(item, struct tenant, link);
 
-		if (tenant->server || !list_empty(&tenant->clients) ||
-			!list_empty(&tenant->starters))
-			continue;
-		if (count_restarts(tenant) > 0 && !daemon->is_over)
-			continue;
-		list_remove(&tenant->link);
-		free(tenant);
+		if (!tenant->server && tenant->n_peers == 0 &&
+			(daemon->is_over || is_whole(tenant)))
+			tenant_free(tenant);
 	}
+}
+
+static struct tenant *tenant_new(struct daemon *daemon, uid_t uid)
+{
+	struct tenant *tenant = calloc(1, sizeof(*tenant));
+	struct tenant **slot = hash_slot(daemon, uid);
+
+	if (!tenant)
+		return NULL;
+	tenant->daemon = daemon;
+	tenant->uid = uid;
+	list_init(&tenant->peers);
+	list_init(&tenant->clients);
+	list_init(&tenant->starters);
+	list_add_tail(&daemon->tenants, &tenant->link);
+	tenant->next = *slot;
+	*slot = tenant;
+	daemon->n_tenants++;
+	daemon_watch_idle(daemon);
+	return tenant;
 }
 
 struct tenant *tenant_get(struct daemon *daemon, uid_t uid)
@@ -69,16 +101,11 @@ struct tenant *tenant_get(struct daemon *daemon, uid_t uid)
 
 	if (tenant)
 		return tenant;
-	tenants_sweep(daemon);
-	tenant = calloc(1, sizeof(*tenant));
-	if (!tenant)
+	if (daemon->n_tenants >= TENANTS_MAX)
+		tenants_sweep(daemon);
+	if (daemon->n_tenants >= TENANTS_MAX && !daemon_trusts(daemon, uid))
 		return NULL;
-	tenant->daemon = daemon;
-	tenant->uid = uid;
-	list_init(&tenant->clients);
-	list_init(&tenant->starters);
-	list_add_tail(&daemon->tenants, &tenant->link);
-	return tenant;
+	return tenant_new(daemon, uid);
 }
 
 /* ---- who waits */
@@ -95,16 +122,10 @@ static void resume_starters(struct tenant *tenant, const struct reason *reason)
 	}
 }
 
-static void refuse_clients(struct tenant *tenant, const struct reason *reason)
+void tenant_refuse_all(struct tenant *tenant, uint32_t result, const struct reason *reason)
 {
 	list_for_each_safe (item, following, &tenant->clients)
-		peer_refuse(container_of(item, struct peer, wait), CUDA_ERROR_MPS_CONNECTION_FAILED,
-			"%s", reason->text);
-}
-
-void tenant_refuse_all(struct tenant *tenant, const struct reason *reason)
-{
-	refuse_clients(tenant, reason);
+		peer_refuse(container_of(item, struct peer, wait), result, "%s", reason->text);
 	resume_starters(tenant, reason);
 }
 
@@ -140,16 +161,38 @@ static unsigned count_clients(const struct tenant *tenant)
 	return n;
 }
 
-/* 808 is what the vendor's clients know for this. */
+/* 808 is what the vendor's clients know for too many. */
 static void refuse_for_good(struct peer *peer, int r)
 {
 	if (r == -EUSERS)
 		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"The server of UID %u has %d clients, and more it cannot have",
 			peer->cred.uid, SESSIONS_MAX);
+	else if (r == -EDQUOT)
+		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"The servers of the MPS daemon have %u clients, and more they cannot have: "
+			"wait until other programs have ended",
+			peer->daemon->n_sessions);
+	else if (r == -EAGAIN)
+		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"Process %d is a client %d times already: a program is one once",
+			peer->cred.pid, PROCESS_SESSIONS_MAX);
 	else
 		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED,
 			"The connection could not be handed to the server: %s", strerror(-r));
+}
+
+/* A process that opens connection after connection leaves no room for others of its user. */
+static bool has_too_many(const struct tenant *tenant, pid_t pid)
+{
+	unsigned n = tenant->server ? clients_count_of(tenant->server, pid) : 0;
+
+	/* Of another PID namespace all are 0. */
+	if (pid <= 0)
+		return false;
+	list_for_each (item, &tenant->clients)
+		n += container_of(item, struct peer, wait)->cred.pid == pid;
+	return n >= PROCESS_SESSIONS_MAX;
 }
 
 /* Waits, or is told that there is nothing to wait for. */
@@ -187,6 +230,10 @@ void tenant_add_client(struct tenant *tenant, struct peer *peer)
 	peer_log(peer, "NEW CLIENT %d from user %u: %s", peer->cred.pid, peer->cred.uid,
 		is_ready ? "Server already exists"
 			 : "Server is not ready, push client to pending list");
+	if (has_too_many(tenant, peer->cred.pid)) {
+		refuse_for_good(peer, -EAGAIN);
+		return;
+	}
 	queue_client(tenant, peer);
 	tenant_progress(tenant);
 }
@@ -200,39 +247,9 @@ void tenant_add_starter(struct tenant *tenant, struct peer *peer)
 
 /* ---- its server */
 
-static bool is_wanted(const struct tenant *tenant)
+bool tenant_is_waiting(const struct tenant *tenant)
 {
 	return !list_empty(&tenant->clients) || !list_empty(&tenant->starters);
-}
-
-/* After a bad end another start is a restart, and those are counted. */
-static bool may_start(struct tenant *tenant)
-{
-	if (!tenant->has_failed)
-		return true;
-	if (count_restarts(tenant) >= RESTARTS_MAX)
-		return false;
-	tenant->restarts_ms[tenant->n_restarts++] = uv_now(&tenant->daemon->loop);
-	return true;
-}
-
-static void start(struct tenant *tenant)
-{
-	struct reason reason, why;
-
-	if (!may_start(tenant)) {
-		why = tenant->reason;
-		reason_set(&reason, 0,
-			"The server of UID %u was restarted %d times within %d s: %s", tenant->uid,
-			RESTARTS_MAX, RESTARTS_WINDOW_MS / 1000, why.text);
-		tenant_refuse_all(tenant, &reason);
-		return;
-	}
-	if (server_start(tenant, &why) < 0) {
-		journal_control(&tenant->daemon->journal, "No server for user %u: %s", tenant->uid,
-			why.text);
-		tenant_refuse_all(tenant, &why);
-	}
 }
 
 static void hand_over(struct tenant *tenant)
@@ -251,14 +268,23 @@ static void hand_over(struct tenant *tenant)
 void tenant_progress(struct tenant *tenant)
 {
 	if (!tenant->server) {
-		if (is_wanted(tenant) && !tenant->daemon->is_quitting)
-			start(tenant);
+		if (tenant_is_waiting(tenant) && !tenant->daemon->is_quitting)
+			start_server_for(tenant);
 		return;
 	}
-	if (tenant->server->state == SERVER_ACTIVE)
+	if (tenant->server->state == SERVER_ACTIVE && !list_empty(&tenant->starters)) {
+		/* It was wanted without clients: its time without begins now. */
+		tenant->server->idle_ms = uv_now(&tenant->daemon->loop);
 		resume_starters(tenant, NULL);
+	}
 	if (server_is_ready(tenant->server))
 		hand_over(tenant);
+}
+
+void tenants_progress(struct daemon *daemon)
+{
+	list_for_each_safe (item, following, &daemon->tenants)
+		tenant_progress(container_of(item, struct tenant, link));
 }
 
 void tenant_on_server_end(struct tenant *tenant, bool is_clean, const struct reason *reason)
@@ -266,7 +292,8 @@ void tenant_on_server_end(struct tenant *tenant, bool is_clean, const struct rea
 	tenant->server = NULL;
 	tenant->has_failed = !is_clean;
 	tenant->reason = *reason;
-	tenant_progress(tenant);
+	/* There may be room for another user's server, too. */
+	tenants_progress(tenant->daemon);
 	daemon_check_quit(tenant->daemon);
 }
 

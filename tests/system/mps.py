@@ -141,7 +141,15 @@ def open_files(pid):
 
 
 def thread_count(pid):
-    return len(os.listdir("/proc/%d/task" % pid))
+    """Without those that close descriptors, which come and go."""
+    count = 0
+    for task in os.listdir("/proc/%d/task" % pid):
+        try:
+            with open("/proc/%d/task/%s/comm" % (pid, task), encoding="utf-8") as file:
+                count += file.read() != "mps-close\n"
+        except OSError:
+            pass
+    return count
 
 
 def memory_kib(pid):

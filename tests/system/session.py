@@ -83,7 +83,22 @@ WELCOMED = "welcome"
 
 
 def hello(service):
-    """Comes and goes; WELCOMED, or what was said instead."""
+    """A process comes and goes; WELCOMED, or what was said instead."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write_end, say_hello(service).encode())
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    with open(read_end, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return WELCOMED if text == WELCOMED else text
+
+
+def say_hello(service):
     with introduce(service) as sock:
         data = b""
         try:

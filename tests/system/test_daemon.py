@@ -173,33 +173,47 @@ def read_refused(sock):
     return result, text.rstrip(b"\0").decode()
 
 
-class Client:
-    """A client that has said hello; in a process of its own if it is another user."""
-
-    def __init__(self, daemon, uid=None, words=None):
-        words = hello() if words is None else words
-        if uid is None:
-            self.sock = daemon.connect()
-            self.sock.sendall(words)
-            return
-        ours, theirs = socket.socketpair()
-        pid = os.fork()
-        if pid == 0:
-            try:
+def connected(daemon, count, words=None, uid=None):
+    """Connections on which a process of its own has said hello."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if uid is not None:
                 os.setgroups([])
                 os.setgid(uid)
                 os.setuid(uid)
-                sock = daemon.connect()
-                sock.sendall(words)
-                socket.send_fds(theirs, [b"x"], [sock.fileno()])
-            finally:
-                os._exit(0)
-        theirs.close()
-        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
-        ours.close()
-        os.waitpid(pid, 0)
-        self.sock = socket.socket(fileno=fds[0])
+            socks = [daemon.connect() for _ in range(count)]
+            for sock in socks:
+                sock.sendall(hello() if words is None else words)
+            socket.send_fds(theirs, [b"x"], [sock.fileno() for sock in socks])
+        finally:
+            os._exit(0)
+    theirs.close()
+    _, fds, _, _ = socket.recv_fds(ours, 1, count)
+    ours.close()
+    os.waitpid(pid, 0)
+    return [socket.socket(fileno=fd) for fd in fds]
+
+
+def many_clients(daemon, count):
+    """Of several processes, as each may be a client a few times only."""
+    socks = []
+    while len(socks) < count:
+        socks += connected(daemon, min(10, count - len(socks)))
+    return [Client(daemon, sock=sock) for sock in socks]
+
+
+class Client:
+    """A client that has said hello; another user's in a process of its own."""
+
+    def __init__(self, daemon, uid=None, words=None, sock=None):
+        if sock is None and uid is not None:
+            sock, = connected(daemon, 1, words, uid)
+        self.sock = sock or daemon.connect()
         self.sock.settimeout(20)
+        if sock is None:
+            self.sock.sendall(hello() if words is None else words)
 
     def served_by(self):
         """The PID of the server that has answered."""
@@ -659,7 +673,7 @@ def test_environment_of_a_server():
 
 def test_many_clients_at_once():
     with Daemon("slow") as daemon:
-        clients = [Client(daemon) for _ in range(200)]
+        clients = many_clients(daemon, 200)
         equal(len({client.served_by() for client in clients}), 1)
         server = daemon.servers()[0]
         equal(len(daemon.ask("get_client_list %d" % server).split()), 200)
@@ -672,7 +686,7 @@ def test_many_clients_at_once():
 def test_too_many_clients():
     """The last one is told the number; nobody is dropped for him."""
     with Daemon("silent") as daemon:
-        clients = [Client(daemon) for _ in range(1024)]
+        clients = many_clients(daemon, 1024)
         result, text = Client(daemon).refused()
         equal(result, 808)
         contains(text, "1024 clients")
@@ -806,7 +820,7 @@ def test_hand_over_to_a_dying_server():
         first = Client(daemon)
         server = first.served_by()
         os.kill(server, signal.SIGSTOP)
-        late = [Client(daemon) for _ in range(150)]
+        late = many_clients(daemon, 150)
         wait_for("the queue to be full", lambda: daemon.read("control").count("NEW CLIENT") == 151)
         equal(daemon.ask("get_server_list"), "%d\n" % server, "the daemon goes on")
         equal(len(daemon.ask("get_client_list %d" % server).split()), 2, "one is on its way")
@@ -825,7 +839,7 @@ def test_slow_server_gets_all():
     with Daemon() as daemon:
         server = Client(daemon).served_by()
         os.kill(server, signal.SIGSTOP)
-        late = [Client(daemon) for _ in range(300)]
+        late = many_clients(daemon, 300)
         wait_for("all", lambda: daemon.read("control").count("NEW CLIENT") == 301)
         os.kill(server, signal.SIGCONT)
         equal({client.served_by() for client in late}, {server})
@@ -1301,9 +1315,146 @@ def test_flood_of_lines():
             daemon.ask("x\n" * 600, uid=1000)
         log = daemon.read("control")
         assert 9000 < log.count("\n") < 11000, log.count("\n")
+        contains(daemon.read("control"), "User 1000 causes too many lines: the next ones are left out")
         daemon.ask("get_server_list")
         contains(daemon.read("control"), "Cmd:get_server_list\n")
-        contains(daemon.read("control"), "lines about other users' connections are left out")
+        daemon.ask("an unknown command", uid=1001)
+        contains(daemon.read("control"), "Cmd:an unknown command\n")
+        time.sleep(0.1)
+        daemon.ask("help", uid=1000)
+        assert re.search(r"\d+ lines about user 1000's connections were left out", daemon.read("control"))
+
+
+# ---- what users may take
+
+def test_sessions_of_one_process():
+    """It leaves room for others of its user."""
+    with Daemon() as daemon:
+        clients = [Client(daemon) for _ in range(16)]
+        for client in clients:
+            client.served_by()
+        result, text = Client(daemon).refused()
+        equal(result, 808)
+        contains(text, "Process %d is a client 16 times already" % os.getpid())
+        other, = many_clients(daemon, 1)
+        other.served_by()
+        clients.pop().close()
+        wait_for("its end", lambda: daemon.ask("get_client_list %d" % daemon.servers()[0]).count("\n") == 16)
+        Client(daemon).served_by()
+
+
+@contextlib.contextmanager
+def users_with(daemon, uids, use):
+    """For each a process that does use(daemon) and keeps what that gives."""
+    read_end, write_end = os.pipe()
+    children = []
+    for uid in uids:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+                kept = use(daemon)
+                os.write(write_end, b"x" if kept else b"-")
+                time.sleep(600)
+            finally:
+                os._exit(1)
+        children.append(child)
+    try:
+        said = b""
+        while len(said) < len(children):
+            said += os.read(read_end, 100)
+        yield
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        os.close(read_end)
+        os.close(write_end)
+
+
+def test_connections_of_many_users():
+    """Together they leave room for root, and for a user with few connections."""
+    need_root()
+
+    def hold(daemon):
+        kept = []
+        for words in [b""] * 20 + [b"get_server_list\n"] * 20 + [hello()] * 20:
+            sock = daemon.connect()
+            with contextlib.suppress(OSError):
+                sock.sendall(words)
+            kept.append(sock)
+        return kept
+
+    with Daemon("silent", start=False) as daemon:
+        daemon.environment["MPS_SERVERS_MAX"] = "50"
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (900, 900))
+        done = subprocess.run([daemon.control, "-d"], env=daemon.environment, preexec_fn=limit, check=False)
+        equal(done.returncode, 0)
+        with users_with(daemon, range(2000, 2030), hold):
+            began = time.monotonic()
+            assert daemon.ask("get_server_list")
+            daemon.ask("get_server_list", uid=3000)
+            waits = Client(daemon, uid=3000)
+            assert not poll_closed(waits.sock)
+            assert time.monotonic() - began < 10
+            assert "Too many open files" not in daemon.read("control")
+            contains(daemon.read("control"), "one too many: one of user")
+            waits.close()
+        daemon.quit("quit -t 0")
+
+
+def test_room_for_servers():
+    """What has no clients makes room; who finds none is told so; root finds room always."""
+    need_root()
+    with Daemon(environment={"MPS_SERVERS_MAX": "3"}) as daemon:
+        first, second = Client(daemon, uid=1000), Client(daemon, uid=1001)
+        first_server = first.served_by()
+        second.served_by()
+        result, text = Client(daemon, uid=1002).refused()
+        equal(result, 808)
+        contains(text, "has 2 servers with clients and can have no more")
+        Client(daemon).served_by()
+        first.close()
+        wait_for("its end", lambda: daemon.ask("get_client_list %d" % first_server) == "")
+        third = Client(daemon, uid=1002).served_by()
+        assert first_server not in daemon.servers()
+        contains(daemon.read("control"), "has no clients and makes room for user 1002's")
+        second.close()
+        assert third in daemon.servers()
+
+
+def test_idle_server():
+    with Daemon(environment={"MPS_IDLE_S": "1"}) as daemon:
+        client = Client(daemon)
+        server = client.served_by()
+        time.sleep(2)
+        equal(daemon.servers(), [server], "it has a client")
+        client.close()
+        began = time.monotonic()
+        wait_for("its end", lambda: not daemon.servers(), 10)
+        assert time.monotonic() - began > 0.9
+        contains(daemon.read("control"), "has had no clients for 1 s (MPS_IDLE_S)")
+        daemon.ask(START)
+        assert Client(daemon).served_by() in daemon.servers()
+
+
+def test_starts_are_limited():
+    """A guest's servers that come and go cost other users nothing."""
+    need_root()
+    with Daemon() as daemon:
+        began = time.monotonic()
+        for _ in range(13):
+            daemon.ask("start_server -uid 1000", uid=1000)
+            server, = [pid for pid in daemon.servers() if os.stat("/proc/%d" % pid).st_uid == 1000]
+            daemon.ask("shutdown_server %d -f" % server, uid=1000)
+            wait_for("its end", lambda server=server: not lives(server))
+        assert time.monotonic() - began > 2.5
+        began = time.monotonic()
+        Client(daemon, uid=1001).served_by()
+        Client(daemon).served_by()
+        assert time.monotonic() - began < 2
 
 
 def test_waiting_terminal():

@@ -7,6 +7,7 @@ Each introduces itself as a library does, and then writes what it likes into
 the ring, the staging memory and the connection.
 """
 
+import multiprocessing
 import os
 import random
 import socket
@@ -171,14 +172,23 @@ def test_half_closed():
             client.dropped()
 
 
+def come_and_go(service):
+    clients = [Client(service) for _ in range(15)]
+    for client in clients:
+        client.place(valid_messages()[0])
+    for client in clients:
+        client.__exit__()
+
+
 def test_many_that_come_and_go():
     with Watched() as service:
         for _ in range(3):
-            clients = [Client(service) for _ in range(30)]
-            for client in clients:
-                client.place(valid_messages()[0])
-            for client in clients:
-                client.__exit__()
+            processes = [multiprocessing.Process(target=come_and_go, args=(service,)) for _ in range(2)]
+            for process in processes:
+                process.start()
+            for process in processes:
+                process.join()
+            equal([process.exitcode for process in processes], [0, 0])
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ static void test_defaults(_unused_ void **state)
 	assert_string_equal(config.log_directory, "/var/log/nvidia-mps");
 	assert_string_equal(config.socket_path, "/tmp/nvidia-mps/control");
 	assert_int_equal(config.grace_ms, 10000);
+	assert_int_equal(config.idle_s, 3600);
+	assert_int_equal(config.servers_max, 64);
 	/* Set to nothing is not set. */
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "", 1);
 	setenv("MPS_GRACE_MS", "", 1);
@@ -93,6 +95,19 @@ static void test_grace(_unused_ void **state)
 	}
 }
 
+static void test_numbers(_unused_ void **state)
+{
+	setenv("MPS_SERVERS_MAX", "1", 1);
+	setenv("MPS_IDLE_S", "0", 1);
+	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config.servers_max, 1);
+	assert_int_equal(config.idle_s, 0);
+	setenv("MPS_SERVERS_MAX", "0", 1);
+	assert_int_equal(config_load(&config, &reason), -EINVAL);
+	assert_string_equal(
+		reason.text, "MPS_SERVERS_MAX is \"0\": it takes servers, a number from 1 to 4096");
+}
+
 /* The value that a server would get, or NULL. */
 static const char *value_of(char **environment, const char *name)
 {
@@ -140,6 +155,7 @@ int main(void)
 		cmocka_unit_test_setup(test_paths, set_up),
 		cmocka_unit_test_setup(test_path_length, set_up),
 		cmocka_unit_test_setup(test_grace, set_up),
+		cmocka_unit_test_setup(test_numbers, set_up),
 		cmocka_unit_test_setup(test_server_environment, set_up),
 	};
 
