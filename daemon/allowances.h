@@ -51,6 +51,10 @@
 #define CONTROL_LINES_MAX 10000
 #define CONTROL_LINES_PER_S 100
 
+/* Of each log, and as much again of the one before. (MPS_LOG_MAX_MIB) */
+#define LOG_MAX_MIB_DEFAULT 100
+#define LOG_MAX_MIB_MAX 1048576
+
 /* Lines of server.log that a user's servers may write. */
 #define SERVER_LINES_MAX 10000
 #define SERVER_LINES_PER_S 500

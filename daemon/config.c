@@ -85,6 +85,9 @@ static int load_numbers(struct config *config, struct reason *reason)
 		r = load_number("MPS_SERVERS_MAX", "servers", SERVERS_MAX_DEFAULT, 1,
 			SERVERS_MAX_MAX, &config->servers_max, reason);
 	if (r == 0)
+		r = load_number("MPS_LOG_MAX_MIB", "MiB, 0 for no limit", LOG_MAX_MIB_DEFAULT, 0,
+			LOG_MAX_MIB_MAX, &config->log_max_mib, reason);
+	if (r == 0)
 		r = load_number("MPS_IDLE_S", "seconds, 0 for no end", IDLE_S_DEFAULT, 0,
 			IDLE_S_MAX, &config->idle_s, reason);
 	return r;

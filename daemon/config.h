@@ -21,6 +21,7 @@ struct config {
 	uid_t uid;            /* of the daemon: 0 serves everyone, another its own user only */
 	unsigned grace_ms;    /* MPS_GRACE_MS */
 	unsigned servers_max; /* MPS_SERVERS_MAX */
+	unsigned log_max_mib; /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
 	unsigned idle_s;      /* MPS_IDLE_S; 0: servers without clients stay */
 };
 

@@ -75,10 +75,16 @@ static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)
 	return uid == 0 || uid == daemon->config.uid;
 }
 
-/* Whether a user can have a server: root's daemon serves everyone, another its own user. */
+/* Root's daemon serves everyone, another its own user. */
+static inline bool daemon_serves_others(const struct daemon *daemon)
+{
+	return daemon->config.uid == 0;
+}
+
+/* Whether a user can have a server. */
 static inline bool daemon_serves(const struct daemon *daemon, uid_t uid)
 {
-	return daemon->config.uid == 0 || uid == daemon->config.uid;
+	return daemon_serves_others(daemon) || uid == daemon->config.uid;
 }
 
 #endif

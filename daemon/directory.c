@@ -58,7 +58,7 @@ int directory_open(const char *path, const char *variable, struct reason *reason
 	return TAKE_FD(dir);
 }
 
-int directory_open_log(int dir, const char *name)
+int directory_open_log(int dir, const char *name, bool is_private)
 {
 	_cleanup_close_ int fd = -EBADF;
 	struct stat st;
@@ -66,7 +66,7 @@ int directory_open_log(int dir, const char *name)
 	/* Without O_NONBLOCK a FIFO of that name would hold us up for ever. */
 	fd = openat(dir, name,
 		O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-		0644);
+		is_private ? 0640 : 0644);
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) < 0)
@@ -75,5 +75,7 @@ int directory_open_log(int dir, const char *name)
 		return -EINVAL;
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return -EPERM;
+	if (is_private && (st.st_mode & S_IRWXO))
+		fchmod(fd, st.st_mode & 07777 & ~(mode_t)S_IRWXO);
 	return TAKE_FD(fd);
 }

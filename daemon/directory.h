@@ -14,9 +14,10 @@
 int directory_open(const char *path, const char *variable, struct reason *reason);
 
 /*
- * Opens a regular file in it for appending, made if missing with mode 0644,
- * never through a link, never blocking. A descriptor, or -errno.
+ * Opens a regular file in it for appending, made if missing with mode 0644 or
+ * (`is_private') 0640, never through a link, never blocking. A private one that
+ * is there loses what others may do with it. A descriptor, or -errno.
  */
-int directory_open_log(int dir, const char *name);
+int directory_open_log(int dir, const char *name, bool is_private);
 
 #endif

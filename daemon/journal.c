@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "directory.h"
 #include "journal.h"
@@ -48,41 +49,94 @@ static void echo_line(const char *line, size_t length)
 	(void)n;
 }
 
-static int put(struct journal_file *file, const char *line, size_t length)
+static int open_file(
+	const struct journal *journal, int directory, const char *name, struct journal_file *ret)
 {
-	ssize_t n = write(file->fd, line, length);
+	int fd = directory_open_log(directory, name, journal->options.is_private);
+	struct stat st = {0};
 
-	if (n == (ssize_t)length)
+	if (fd < 0)
+		return fd;
+	fstat(fd, &st);
+	*ret = (struct journal_file){.name = name, .fd = fd, .size = (uint64_t)MAX(st.st_size, 0)};
+	return 0;
+}
+
+/* Makes room: the file gets another name, and that of before is gone. */
+static int rotate(struct journal *journal, struct journal_file *file)
+{
+	struct journal_file next;
+	char old[32];
+	int r;
+
+	snprintf(old, sizeof(old), "%s.1", file->name);
+	/* It may be gone: moved by an attempt before, or by somebody else. */
+	if (renameat(journal->directory, file->name, journal->directory, old) < 0 &&
+		errno != ENOENT)
+		return -errno;
+	r = open_file(journal, journal->directory, file->name, &next);
+	if (r < 0)
+		return r;
+	next.n_lost = file->n_lost;
+	next.last_error = file->last_error;
+	close(file->fd);
+	*file = next;
+	return 0;
+}
+
+static int put(struct journal *journal, struct journal_file *file, const char *line, size_t length)
+{
+	uint64_t size_max = journal->options.size_max;
+	ssize_t n;
+	int r = 0;
+
+	if (size_max > 0 && file->size + length > size_max)
+		r = rotate(journal, file);
+	if (r == 0) {
+		n = write(file->fd, line, length);
+		r = n == (ssize_t)length ? 0 : n < 0 ? -errno : -ENOSPC;
+	}
+	if (r == 0) {
+		file->size += length;
 		return 0;
-	file->last_error = n < 0 ? errno : ENOSPC;
+	}
+	file->last_error = -r;
 	file->n_lost++;
-	return -file->last_error;
+	return r;
+}
+
+/* Says first, where lines were lost, how many. */
+static int put_lost(struct journal *journal, struct journal_file *file, const struct timespec *now)
+{
+	unsigned long n_lost = file->n_lost;
+	char note[160], text[128];
+	size_t length;
+	int r;
+
+	if (n_lost == 0)
+		return 0;
+	snprintf(text, sizeof(text), "%lu lines could not be written here: %s", n_lost,
+		strerror(file->last_error));
+	length = journal_format(note, sizeof(note), now, "Control", getpid(), text);
+	r = put(journal, file, note, length);
+	if (r == 0)
+		file->n_lost = 0;
+	return r;
 }
 
 static void put_line(struct journal *journal, struct journal_file *file, const char *role,
 	pid_t pid, const char *text)
 {
-	char line[JOURNAL_LINE_MAX], note[160], lost[128];
+	char line[JOURNAL_LINE_MAX];
 	struct timespec now;
 	size_t length;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	length = journal_format(line, sizeof(line), &now, role, pid, text);
-	if (journal->echo)
+	if (journal->options.echo)
 		echo_line(line, length);
-	if (file->n_lost > 0) {
-		size_t n;
-
-		snprintf(lost, sizeof(lost), "%lu lines could not be written here: %s",
-			file->n_lost, strerror(file->last_error));
-		n = journal_format(note, sizeof(note), &now, "Control", getpid(), lost);
-		if (write(file->fd, note, n) != (ssize_t)n) {
-			file->n_lost++;
-			return;
-		}
-		file->n_lost = 0;
-	}
-	put(file, line, length);
+	if (put_lost(journal, file, &now) == 0)
+		(void)put(journal, file, line, length);
 }
 
 void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...)
@@ -112,51 +166,59 @@ void journal_server(struct journal *journal, bool is_up, pid_t pid, const char *
 	put_line(journal, &journal->server, is_up ? "Server" : "Other", pid, text);
 }
 
-static int open_file(int dir, const char *directory, const char *name, struct reason *reason)
+static int open_or_say(const struct journal *journal, int directory, const char *name,
+	struct journal_file *ret, struct reason *reason)
 {
-	int fd = directory_open_log(dir, name);
+	int r = open_file(journal, directory, name, ret);
 
-	if (fd >= 0)
-		return fd;
-	return reason_set(reason, fd,
+	if (r == 0)
+		return 0;
+	return reason_set(reason, r,
 		"Cannot write %s/%s: %s: set CUDA_MPS_LOG_DIRECTORY to a directory that UID %u can "
 		"write, without links or files of others by that name",
-		directory, name, strerror(-fd), geteuid());
+		journal->options.directory, name, strerror(-r), geteuid());
 }
 
 int journal_reopen(struct journal *journal, struct reason *reason)
 {
-	_cleanup_close_ int dir = -EBADF, control = -EBADF, server = -EBADF;
+	_cleanup_close_ int directory =
+		directory_open(journal->options.directory, "CUDA_MPS_LOG_DIRECTORY", reason);
+	struct journal_file control = {.fd = -EBADF}, server = {.fd = -EBADF};
+	int r;
 
-	dir = directory_open(journal->directory, "CUDA_MPS_LOG_DIRECTORY", reason);
-	if (dir < 0)
-		return dir;
-	control = open_file(dir, journal->directory, "control.log", reason);
-	if (control < 0)
-		return control;
-	server = open_file(dir, journal->directory, "server.log", reason);
-	if (server < 0)
-		return server;
+	if (directory < 0)
+		return directory;
+	r = open_or_say(journal, directory, "control.log", &control, reason);
+	if (r < 0)
+		return r;
+	r = open_or_say(journal, directory, "server.log", &server, reason);
+	if (r < 0) {
+		closep(&control.fd);
+		return r;
+	}
 	journal_close(journal);
-	journal->control.fd = TAKE_FD(control);
-	journal->server.fd = TAKE_FD(server);
+	journal->directory = TAKE_FD(directory);
+	journal->control = control;
+	journal->server = server;
 	return 0;
 }
 
-int journal_open(struct journal *journal, const char *directory, bool echo, struct reason *reason)
+int journal_open(
+	struct journal *journal, const struct journal_options *options, struct reason *reason)
 {
 	*journal = (struct journal){
-		.directory = directory,
+		.options = *options,
+		.directory = -EBADF,
 		.control.fd = -EBADF,
 		.server.fd = -EBADF,
-		.echo = echo,
 	};
 	return journal_reopen(journal, reason);
 }
 
 void journal_close(struct journal *journal)
 {
+	closep(&journal->directory);
 	closep(&journal->control.fd);
 	closep(&journal->server.fd);
-	journal->control.fd = journal->server.fd = -EBADF;
+	journal->directory = journal->control.fd = journal->server.fd = -EBADF;
 }

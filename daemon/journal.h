@@ -6,8 +6,10 @@
  * control.log, which the daemon fills, and server.log, to which it appends
  * what its servers write to their standard error. Loop thread.
  *
- * A log that cannot be written (disk full) stops nothing: lines are counted as
- * lost, and the first one that works again is preceded by their number.
+ * A log that would grow above its size is moved to its name with ".1", and a
+ * new one is begun. A log that cannot be written (disk full) stops nothing:
+ * lines are counted as lost, and the first one that works again is preceded by
+ * their number.
  */
 
 #include <sys/types.h>
@@ -16,19 +18,29 @@
 #include "reason.h"
 
 struct journal_file {
+	const char *name;
 	int fd;
+	uint64_t size;
 	int last_error; /* errno of the write that failed last, 0 if none did */
 	unsigned long n_lost;
 };
 
-struct journal {
-	const char *directory; /* not owned */
-	struct journal_file control, server;
-	bool echo; /* -f: both go to standard output as well */
+struct journal_options {
+	const char *directory; /* must outlive the journal */
+	bool echo;             /* -f: both go to standard output as well */
+	bool is_private;       /* mode 0640: several users' lines stand in them */
+	uint64_t size_max;     /* bytes of a file; 0: no limit */
 };
 
-/* `directory' must outlive it. 0 or -errno with a reason. */
-int journal_open(struct journal *journal, const char *directory, bool echo, struct reason *reason);
+struct journal {
+	struct journal_options options;
+	int directory;
+	struct journal_file control, server;
+};
+
+/* 0 or -errno with a reason. */
+int journal_open(
+	struct journal *journal, const struct journal_options *options, struct reason *reason);
 void journal_close(struct journal *journal);
 
 /* After the files were moved away (SIGHUP). On failure the old ones stay in use. */

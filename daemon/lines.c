@@ -10,19 +10,38 @@
 
 #include "lines.h"
 
+/* Bytes of the UTF-8 sequence that begins here, 0: it is none. Text ends with NUL. */
+static size_t sequence_length(const unsigned char *c)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t length = *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
+	uint32_t point = *c & (0x7fu >> length);
+
+	if (*c < 0xc0 || *c > 0xf4)
+		return 0;
+	for (size_t i = 1; i < length; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+		point = point << 6 | (c[i] & 0x3fu);
+	}
+	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+		return 0;
+	/* C1 controls reach terminals as escapes do. */
+	return point < 0xa0 ? 0 : length;
+}
+
 void line_clean(char *text)
 {
-	unsigned char before = 0;
+	unsigned char *c = (unsigned char *)text;
 
-	for (unsigned char *c = (unsigned char *)text; *c; c++) {
-		/* UTF-8's C1 controls reach terminals as escapes do. */
-		bool is_c1 = before == 0xc2 && *c >= 0x80 && *c < 0xa0;
+	while (*c) {
+		size_t length = *c < 0x80 ? 1 : sequence_length(c);
 
-		before = *c;
 		if (*c == '\t')
 			*c = ' ';
-		else if (*c < ' ' || *c == 0x7f || is_c1)
+		else if (*c < ' ' || *c == 0x7f || length == 0)
 			*c = '?';
+		c += MAX(length, (size_t)1);
 	}
 }
 

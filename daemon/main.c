@@ -59,7 +59,7 @@ static void print_help(void)
 	     "Environment: CUDA_MPS_PIPE_DIRECTORY (" PIPE_DIRECTORY_DEFAULT
 	     "), CUDA_MPS_LOG_DIRECTORY\n"
 	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CUDA_LIBRARY, MPS_GRACE_MS,\n"
-	     "MPS_IDLE_S, MPS_SERVERS_MAX, MPS_SERVER_ENV: see mps-control(1).");
+	     "MPS_IDLE_S, MPS_LOG_MAX_MIB, MPS_SERVERS_MAX, MPS_SERVER_ENV: see mps-control(1).");
 }
 
 static void print_version(void)
@@ -156,6 +156,18 @@ static void journal_start(struct daemon *daemon)
 	journal_control(&daemon->journal, "CUDA MPS Control binary version: %d", BINARY_VERSION);
 }
 
+static int open_journal(struct daemon *daemon, enum mode mode, struct reason *reason)
+{
+	const struct journal_options options = {
+		.directory = daemon->config.log_directory,
+		.echo = mode == MODE_FOREGROUND,
+		.is_private = daemon_serves_others(daemon),
+		.size_max = (uint64_t)daemon->config.log_max_mib << 20,
+	};
+
+	return journal_open(&daemon->journal, &options, reason);
+}
+
 /* Takes its places, in the order in which a failure leaves nothing behind. */
 static int open_daemon(struct daemon *daemon, enum mode mode, struct reason *reason)
 {
@@ -169,8 +181,7 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct reason *rea
 	r = listener_open(&daemon->listener, &daemon->config, fd, reason);
 	if (r != 0)
 		return r;
-	r = journal_open(
-		&daemon->journal, daemon->config.log_directory, mode == MODE_FOREGROUND, reason);
+	r = open_journal(daemon, mode, reason);
 	if (r < 0)
 		return r;
 	return daemon_start(daemon, reason);

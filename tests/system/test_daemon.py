@@ -1325,6 +1325,17 @@ def test_flood_of_lines():
         assert re.search(r"\d+ lines about user 1000's connections were left out", daemon.read("control"))
 
 
+def test_size_of_logs():
+    with Daemon(environment={"MPS_LOG_MAX_MIB": "1"}) as daemon:
+        for _ in range(40):
+            daemon.ask("an unknown command with many words %s\n" % ("x" * 900) * 100)
+            assert os.path.getsize(daemon.log + "/control.log") <= 1 << 20
+        assert (1 << 19) < os.path.getsize(daemon.log + "/control.log.1") <= 1 << 20
+        mode = 0o640 if os.getuid() == 0 else 0o644
+        for name in "control.log", "control.log.1", "server.log":
+            equal(os.stat(daemon.log + "/" + name).st_mode & 0o777, mode, name)
+
+
 # ---- what users may take
 
 def test_sessions_of_one_process():

@@ -31,6 +31,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config.grace_ms, 10000);
 	assert_int_equal(config.idle_s, 3600);
 	assert_int_equal(config.servers_max, 64);
+	assert_int_equal(config.log_max_mib, 100);
 	/* Set to nothing is not set. */
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "", 1);
 	setenv("MPS_GRACE_MS", "", 1);

@@ -93,14 +93,20 @@ static void test_format_long(_unused_ void **state)
 	assert_int_equal(line[n - 1], '\n');
 }
 
+static void open_it(struct journal *journal, const struct journal_options *options)
+{
+	struct reason reason;
+
+	assert_int_equal(journal_open(journal, options, &reason), 0);
+}
+
 static void test_files(_unused_ void **state)
 {
 	_cleanup_free_ char *control = NULL, *server = NULL;
 	struct journal journal;
-	struct reason reason;
 	char who[32];
 
-	assert_int_equal(journal_open(&journal, directory, false, &reason), 0);
+	open_it(&journal, &(struct journal_options){.directory = directory});
 	journal_control(&journal, "%s %d", "text", 5);
 	journal_control_as(&journal, 4242, "Starting");
 	journal_server(&journal, false, 77, "Startup");
@@ -122,7 +128,7 @@ static void test_reopen(_unused_ void **state)
 	struct journal journal;
 	struct reason reason;
 
-	assert_int_equal(journal_open(&journal, directory, false, &reason), 0);
+	open_it(&journal, &(struct journal_options){.directory = directory});
 	journal_control(&journal, "before");
 	path_of(from, sizeof(from), "control.log");
 	path_of(to, sizeof(to), "control.log.1");
@@ -147,12 +153,11 @@ static void test_lost_lines(_unused_ void **state)
 {
 	_cleanup_free_ char *control = NULL;
 	struct journal journal;
-	struct reason reason;
 	int good;
 
 	if (access("/dev/full", W_OK) < 0)
 		skip();
-	assert_int_equal(journal_open(&journal, directory, false, &reason), 0);
+	open_it(&journal, &(struct journal_options){.directory = directory});
 	good = journal.control.fd;
 	journal.control.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	assert_true(journal.control.fd >= 0);
@@ -171,6 +176,80 @@ static void test_lost_lines(_unused_ void **state)
 	assert_non_null(strstr(control, "kept 2\n"));
 }
 
+static off_t size_of(const char *name)
+{
+	struct stat st;
+	char path[128];
+
+	path_of(path, sizeof(path), name);
+	return stat(path, &st) == 0 ? st.st_size : -1;
+}
+
+static void test_size(_unused_ void **state)
+{
+	const struct journal_options options = {.directory = directory, .size_max = 4000};
+	_cleanup_free_ char *control = NULL, *before = NULL;
+	struct journal journal;
+	char last[32];
+
+	open_it(&journal, &options);
+	for (unsigned i = 0; i < 50; i++)
+		journal_control(&journal, "line %03u", i);
+	assert_int_equal(size_of("control.log.1"), -1);
+	for (unsigned i = 50; i < 300; i++) {
+		journal_control(&journal, "line %03u", i);
+		assert_in_range(size_of("control.log"), 1, options.size_max);
+		assert_true(size_of("control.log.1") <= (off_t)options.size_max);
+	}
+	journal_close(&journal);
+	/* What the files hold is the end of all, without a gap. */
+	control = read_log("control.log");
+	before = read_log("control.log.1");
+	for (unsigned i = 299; i > 230; i--) {
+		snprintf(last, sizeof(last), "line %03u\n", i);
+		assert_true(strstr(control, last) || strstr(before, last));
+	}
+	assert_null(strstr(control, "could not be written"));
+	/* A file that is there already counts. */
+	open_it(&journal, &options);
+	for (unsigned i = 0; i < 100; i++)
+		journal_control(&journal, "line %03u", i);
+	journal_close(&journal);
+	assert_in_range(size_of("control.log"), 1, options.size_max);
+}
+
+static mode_t mode_of(const char *name)
+{
+	struct stat st;
+	char path[128];
+
+	path_of(path, sizeof(path), name);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+static void test_modes(_unused_ void **state)
+{
+	struct journal_options options = {.directory = directory};
+	struct journal journal;
+	mode_t mask = umask(0);
+
+	open_it(&journal, &options);
+	journal_close(&journal);
+	assert_int_equal(mode_of("control.log"), 0644);
+	assert_int_equal(mode_of("server.log"), 0644);
+	options.is_private = true;
+	open_it(&journal, &options);
+	journal_close(&journal);
+	assert_int_equal(mode_of("control.log"), 0640);
+	assert_int_equal(mode_of("server.log"), 0640);
+	remove_files();
+	open_it(&journal, &options);
+	journal_close(&journal);
+	assert_int_equal(mode_of("control.log"), 0640);
+	umask(mask);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +258,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_reopen, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lost_lines, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_size, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_modes, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,36 @@ static void test_clean(_unused_ void **state)
 	char text[] = "a\x1b[31m\x07\x7f b\xc3\xa9 \xc2\x9b c\xc2\xa0";
 
 	line_clean(text);
-	assert_string_equal(text, "a?[31m?? b\xc3\xa9 \xc2? c\xc2\xa0");
+	assert_string_equal(text, "a?[31m?? b\xc3\xa9 ?? c\xc2\xa0");
+}
+
+/* What is no UTF-8, a raw C1 control among it. */
+static void test_clean_bytes(_unused_ void **state)
+{
+	static const struct {
+		const char *text, *clean;
+	} cases[] = {
+		{"\x9b"
+		 "31m",
+			"?31m"},
+		{"a\x80\xbf\xff", "a???"},
+		{"\xc3", "?"},
+		{"\xc3"
+		 "a",
+			"?a"},
+		{"\xe2\x82\xac \xf0\x9f\x98\x80", "\xe2\x82\xac \xf0\x9f\x98\x80"},
+		{"\xe2\x82", "??"},
+		{"\xc0\x9b \xe0\x82\x9b \xf0\x80\x82\x9b", "?? ??? ????"},
+		{"\xed\xa0\x80 \xf4\x90\x80\x80 \xf5\x80\x80\x80", "??? ???? ????"},
+		{"\xc2\x80\xc2\x9f\xc2\xa0", "????\xc2\xa0"},
+	};
+	char text[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		snprintf(text, sizeof(text), "%s", cases[i].text);
+		line_clean(text);
+		assert_string_equal(text, cases[i].clean);
+	}
 }
 
 int main(void)
@@ -78,6 +107,7 @@ int main(void)
 		cmocka_unit_test(test_however_cut),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_clean),
+		cmocka_unit_test(test_clean_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
