@@ -118,16 +118,19 @@ ssize_t peer_recv(struct peer *peer, void *bytes, size_t size)
 {
 	struct iovec iov = {.iov_base = bytes, .iov_len = size};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
+	ssize_t peeked, n;
 
 	/* The queue holds on to descriptors that are only looked at. */
 	do
-		n = recvmsg(peer->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n > 0 && (msg.msg_flags & MSG_CTRUNC))
+		peeked = recvmsg(peer->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+	while (peeked < 0 && errno == EINTR);
+	if (peeked <= 0)
+		return peeked < 0 ? -errno : 0;
+	if (msg.msg_flags & MSG_CTRUNC)
 		return -EBADMSG;
-	if (n > 0)
-		n = recv(peer->fd, bytes, (size_t)n, MSG_DONTWAIT);
+	do
+		n = recv(peer->fd, bytes, (size_t)peeked, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
 
