@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "admission.h"
+#include "async_close.h"
 #include "bounds.h"
 #include "commander.h"
 #include "cuda.h"
@@ -314,6 +315,9 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 	r = listener_start(daemon);
 	if (r < 0)
 		return reason_set(reason, r, "Cannot watch the control socket: %s", uv_strerror(r));
+	r = async_close_start();
+	if (r < 0)
+		return reason_set(reason, r, "Cannot start a thread: %s", strerror(-r));
 	start_signals(daemon);
 	uv_timer_init(&daemon->loop, &daemon->quit_timer);
 	uv_timer_init(&daemon->loop, &daemon->retry_timer);

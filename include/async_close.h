@@ -10,6 +10,12 @@
  * waits for them.
  */
 
+/*
+ * Starts the first of the threads, after the process's last fork: from then on a
+ * close works also where no more threads can be had. 0 or -errno.
+ */
+int async_close_start(void);
+
 /* Takes `fd'; a negative one is ignored. Never blocks and keeps errno. Any thread. */
 void async_close(int fd);
 

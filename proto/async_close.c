@@ -58,7 +58,10 @@ static void close_kicked(int fd, const timer_t *timer)
 		timer_settime(*timer, 0, &off, NULL);
 }
 
-/* The next descriptor, or -1 after a while without one. Under the lock. */
+/*
+ * The next descriptor. -1 after a while without one, but for the last thread that
+ * waits: the next close must not depend on a new one. Under the lock.
+ */
 static int take(void)
 {
 	struct timespec until;
@@ -69,7 +72,9 @@ static int take(void)
 	until.tv_nsec %= 1000000000L;
 	queue.n_idle++;
 	while (queue.head == queue.tail)
-		if (pthread_cond_timedwait(&queue.more, &queue.lock, &until) == ETIMEDOUT)
+		if (queue.n_idle == 1)
+			pthread_cond_wait(&queue.more, &queue.lock);
+		else if (pthread_cond_timedwait(&queue.more, &queue.lock, &until) == ETIMEDOUT)
 			break;
 	queue.n_idle--;
 	return queue.head == queue.tail ? -1 : queue.fds[queue.head++ % QUEUE_MAX];
@@ -99,13 +104,14 @@ static void *run(void *arg)
 	return arg;
 }
 
-/* Under the lock. Without a thread the descriptor waits for the next attempt. */
-static void start_thread(void)
+/* Under the lock. */
+static int start_thread(void)
 {
 	const struct sigaction action = {.sa_handler = on_kick};
 	pthread_attr_t attributes;
 	sigset_t others, before;
 	pthread_t thread;
+	int r;
 
 	sigaction(KICK, &action, NULL);
 	sigfillset(&others);
@@ -114,12 +120,25 @@ static void start_thread(void)
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, STACK_SIZE);
 	pthread_sigmask(SIG_SETMASK, &others, &before);
-	if (pthread_create(&thread, &attributes, run, NULL) == 0) {
+	r = -pthread_create(&thread, &attributes, run, NULL);
+	if (r == 0) {
 		pthread_setname_np(thread, "mps-close");
 		queue.n_threads++;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
+	return r;
+}
+
+int async_close_start(void)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&queue.lock);
+	if (queue.n_threads == 0)
+		r = start_thread();
+	pthread_mutex_unlock(&queue.lock);
+	return r;
 }
 
 void async_close(int fd)
@@ -131,8 +150,9 @@ void async_close(int fd)
 	pthread_mutex_lock(&queue.lock);
 	if (queue.tail - queue.head < QUEUE_MAX)
 		queue.fds[queue.tail++ % QUEUE_MAX] = fd;
+	/* Where none can be started, one that waits takes it, or the next attempt does. */
 	if (queue.n_idle < queue.tail - queue.head && queue.n_threads < THREADS_MAX)
-		start_thread();
+		(void)start_thread();
 	pthread_cond_signal(&queue.more);
 	pthread_mutex_unlock(&queue.lock);
 	errno = saved;

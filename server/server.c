@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "async_close.h"
 #include "deferred.h"
 #include "device.h"
 #include "fault.h"
@@ -317,6 +318,8 @@ int server_init(struct server *server, uid_t uid)
 	r = thread_start(&server->starter, "mps-starter", run_starter, server);
 	if (r == 0)
 		r = deferred_start();
+	if (r == 0)
+		r = async_close_start();
 	if (r < 0)
 		log_line("Cannot start a thread: %s", strerrordesc_np(-r));
 	return r;
