@@ -52,10 +52,27 @@ int directory_open(const char *path, const char *variable, struct reason *reason
 		return refuse(reason, -errno, path, variable);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return reason_set(reason, -EPERM,
-			"The directory %s belongs to UID %u, not to UID %u who runs the daemon: "
-			"set %s to a directory of your own",
-			path, st.st_uid, geteuid(), variable);
+			"The directory %s belongs to UID %u, not to UID %u that runs the daemon: "
+			"remove it (rm -r %s) and have it made at boot, before others can (man "
+			"mps-control, FILES), or set %s to a directory in a place where others "
+			"cannot write, like /run",
+			path, st.st_uid, geteuid(), path, variable);
 	return TAKE_FD(dir);
+}
+
+int directory_check_private(int dir, const char *path, const char *variable, struct reason *reason)
+{
+	struct stat st;
+
+	if (fstat(dir, &st) < 0)
+		return refuse(reason, -errno, path, variable);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return reason_set(reason, -EPERM,
+			"Other users can write to the directory %s (mode %04o), and could take the "
+			"daemon's place: change that (chmod go-w %s), or set %s to another "
+			"directory",
+			path, (unsigned)(st.st_mode & 07777), path, variable);
+	return 0;
 }
 
 int directory_open_log(int dir, const char *name, bool is_private)

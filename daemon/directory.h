@@ -14,6 +14,12 @@
 int directory_open(const char *path, const char *variable, struct reason *reason);
 
 /*
+ * Whether nobody but its owner (and root) can put files into it: 0, or -EPERM
+ * with what to do about it.
+ */
+int directory_check_private(int dir, const char *path, const char *variable, struct reason *reason);
+
+/*
  * Opens a regular file in it for appending, made if missing with mode 0644 or
  * (`is_private') 0640, never through a link, never blocking. A private one that
  * is there loses what others may do with it. A descriptor, or -errno.

@@ -15,9 +15,19 @@
 
 #include "commander.h"
 #include "front.h"
+#include "trust.h"
 
 /* For the connection alone; commands take as long as the daemon's own deadlines. */
 #define CONNECT_MS 5000
+
+/*
+ * After so long in which the daemon neither reads nor answers, and then after
+ * twice as long, it is asked on another connection whether it is there. It has
+ * some time to say so: it waits for nothing, whatever a command waits for.
+ */
+#define SILENCE_MS 10000
+#define SILENCE_MAX_MS 300000
+#define SIGN_MS 5000
 
 static const char eot[] = {COMMAND_EOT, '\n'};
 
@@ -47,6 +57,14 @@ static int connect_daemon(const struct config *config)
 	}
 }
 
+static int complain_stranger(const char *why)
+{
+	puts("Cannot find MPS control daemon process");
+	fflush(stdout);
+	fprintf(stderr, "mps-control: %s\n", why);
+	return EXIT_FAILURE;
+}
+
 static int complain_no_daemon(const struct config *config, int r)
 {
 	puts("Cannot find MPS control daemon process");
@@ -68,24 +86,49 @@ static int complain_broken(const char *why)
 
 /* What is on its way between standard input, daemon and standard output. */
 struct front {
+	const struct config *config;
 	int sock;
+	int silence_ms; /* after which the daemon is asked whether it is there */
 	bool has_ended; /* all of the input has been sent, and EOT */
 	bool has_eot;   /* the daemon's answer to it */
 	char last;      /* byte of the input */
 };
 
-static int send_all(const struct front *front, const char *bytes, size_t size)
+/* Whether the daemon answers a connection that asks for nothing; one that ends need not. */
+static bool is_there(const struct config *config)
+{
+	_cleanup_close_ int sock = connect_daemon(config);
+	struct pollfd pfd = {.fd = sock, .events = POLLIN};
+
+	if (sock < 0)
+		return sock != -EAGAIN;
+	return send(sock, eot, sizeof(eot), MSG_NOSIGNAL) < 0 || poll(&pfd, 1, SIGN_MS) != 0;
+}
+
+/* poll() that does not wait for a daemon which stands still: 0, -ETIMEDOUT or -errno. */
+static int wait_for_any(struct front *front, struct pollfd *fds, nfds_t n, bool has_deadline)
+{
+	int r = poll(fds, n, has_deadline ? front->silence_ms : -1);
+
+	if (r != 0)
+		return r > 0 || errno == EINTR ? 0 : -errno;
+	front->silence_ms = MIN(2 * front->silence_ms, SILENCE_MAX_MS);
+	return is_there(front->config) ? 0 : -ETIMEDOUT;
+}
+
+static int send_all(struct front *front, const char *bytes, size_t size)
 {
 	while (size > 0) {
 		struct pollfd pfd = {.fd = front->sock, .events = POLLOUT};
 		ssize_t n = send(front->sock, bytes, size, MSG_NOSIGNAL);
+		int r = n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
 
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return -errno;
-		if (n < 0) {
-			poll(&pfd, 1, -1);
+		if (r == 0 && n < 0)
+			r = wait_for_any(front, &pfd, 1, true);
+		if (r < 0)
+			return r;
+		if (n < 0)
 			continue;
-		}
 		bytes += n;
 		size -= (size_t)n;
 	}
@@ -159,10 +202,10 @@ static int exchange(struct front *front)
 			{.fd = front->sock, .events = POLLIN},
 			{.fd = front->has_ended ? -1 : STDIN_FILENO, .events = POLLIN},
 		};
-		int r = 0;
+		int r = wait_for_any(front, fds, ARRAY_SIZE(fds), front->has_ended);
 
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
-			return -errno;
+		if (r < 0)
+			return r;
 		if (fds[0].revents)
 			r = print_answer(front);
 		if (fds[0].revents && r <= 0)
@@ -174,12 +217,18 @@ static int exchange(struct front *front)
 
 int front_run(const struct config *config, char *const *words)
 {
-	_cleanup_close_ int sock = connect_daemon(config);
-	struct front front = {.sock = sock, .last = '\n'};
+	_cleanup_close_ int sock = -EBADF;
+	struct front front = {.config = config, .silence_ms = SILENCE_MS, .last = '\n'};
+	char why[512];
 	int r;
 
+	if (trust_path(config->socket_path, why, sizeof(why)) < 0)
+		return complain_stranger(why);
+	front.sock = sock = connect_daemon(config);
 	if (sock < 0)
 		return complain_no_daemon(config, sock);
+	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)
+		return complain_stranger(why);
 	/* An empty line: somebody at a terminal may think for a while before the first one. */
 	r = send_all(&front, "\n", 1);
 	if (r == 0 && *words)
@@ -190,5 +239,7 @@ int front_run(const struct config *config, char *const *words)
 	r = exchange(&front);
 	if (front.has_eot)
 		return EXIT_SUCCESS;
-	return complain_broken(r < 0 ? strerror(-r) : "the daemon closed the connection");
+	return complain_broken(r == -ETIMEDOUT ? "the daemon is there, but does not answer"
+			       : r < 0         ? strerror(-r)
+					       : "the daemon closed the connection");
 }

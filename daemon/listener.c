@@ -21,6 +21,8 @@
 
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"
+/* Of the socket, until it listens. */
+#define FIRST_NAME ".socket"
 
 /* Connections accepted before others get their turn. */
 #define ACCEPT_BATCH 32
@@ -88,7 +90,7 @@ static int write_pid_file(
  * We hold the lock, so whoever listens here is a stranger to it, and a socket
  * where nobody listens is a dead daemon's.
  */
-static int clear_stale_socket(const struct config *config, struct reason *reason)
+static int check_socket(const struct config *config, struct reason *reason)
 {
 	struct sockaddr_un address = config_address(config);
 	_cleanup_close_ int fd = -EBADF;
@@ -112,9 +114,6 @@ static int clear_stale_socket(const struct config *config, struct reason *reason
 			"(echo quit | nvidia-cuda-mps-control), or set CUDA_MPS_PIPE_DIRECTORY to "
 			"another directory",
 			config->socket_path);
-	if (unlink(config->socket_path) < 0)
-		return reason_set(reason, -errno, "Cannot remove %s, which a dead daemon left: %s",
-			config->socket_path, strerror(errno));
 	return 0;
 }
 
@@ -129,16 +128,32 @@ static void refuse_descriptors(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
+/* The socket's first name has as many bytes as its last, so that it fits into an address, too. */
+static struct sockaddr_un first_address(const struct config *config)
+{
+	struct sockaddr_un address = config_address(config);
+
+	_Static_assert(sizeof(FIRST_NAME) == sizeof("control"), "fits where the other does");
+	memcpy(strrchr(address.sun_path, '/') + 1, FIRST_NAME, sizeof(FIRST_NAME));
+	return address;
+}
+
+/*
+ * The socket gets its name when it listens already, and replaces the one of a
+ * dead daemon in one step: whoever connects meets one or the other. A client
+ * that found no socket would do without the service.
+ */
 static int bind_socket(
 	struct listener *listener, const struct config *config, struct reason *reason)
 {
-	struct sockaddr_un address = config_address(config);
+	struct sockaddr_un address = first_address(config);
 	mode_t mask;
 	int r;
 
-	r = clear_stale_socket(config, reason);
+	r = check_socket(config, reason);
 	if (r < 0)
 		return r;
+	unlink(address.sun_path);
 	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->fd < 0)
 		return reason_set(reason, -errno, "No socket: %s", strerror(errno));
@@ -149,10 +164,14 @@ static int bind_socket(
 	if (r < 0)
 		return reason_set(reason, r, "Cannot make the socket %s: %s", config->socket_path,
 			strerror(-r));
-	listener->is_bound = true;
-	if (listen(listener->fd, SOMAXCONN) < 0)
-		return reason_set(reason, -errno, "Cannot listen on %s: %s", config->socket_path,
+	if (listen(listener->fd, SOMAXCONN) < 0 ||
+		rename(address.sun_path, config->socket_path) < 0) {
+		r = reason_set(reason, -errno, "Cannot listen on %s: %s", config->socket_path,
 			strerror(errno));
+		unlink(address.sun_path);
+		return r;
+	}
+	listener->is_bound = true;
 	return 0;
 }
 
@@ -166,6 +185,10 @@ int listener_open(
 		directory_open(config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", reason);
 	if (listener->directory < 0)
 		return listener->directory;
+	r = directory_check_private(
+		listener->directory, config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", reason);
+	if (r < 0)
+		return r;
 	r = take_lock(listener, config, reason);
 	if (r != 0)
 		return r;

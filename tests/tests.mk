@@ -194,6 +194,7 @@ MANDIR := $(DESTDIR)$(PREFIX)/share/man
 .PHONY: install
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
+		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d \
 		$(DESTDIR)$(PREFIX)/share/doc/mps $(MANDIR)/man1 $(MANDIR)/man8
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(LIBRARY) $(LIBDIR)
@@ -201,6 +202,7 @@ install: all
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
 	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
+	install -m 644 daemon/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
 	install -m 644 README.md LICENSE $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps
 	install -m 644 $(wildcard docs/man/*.1) $(MANDIR)/man1
 	install -m 644 $(wildcard docs/man/*.8) $(MANDIR)/man8

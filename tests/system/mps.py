@@ -322,7 +322,10 @@ class Service:
 
     def command(self, *words, check=True, timeout=30):
         """One command through the front end's arguments."""
-        done = subprocess.run([CONTROL, *words], env=self.env, capture_output=True, text=True,
+        env = self.env
+        if self.uid is not None:
+            env = dict(env, MPS_TRUST_UID=str(self.uid))
+        done = subprocess.run([CONTROL, *words], env=env, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=timeout * SLOW, check=False)
         if check:
             equal(done.returncode, 0, done.stdout + done.stderr)
@@ -409,6 +412,15 @@ class Service:
     def wait_for_log(self, text, name="server", timeout_s=10):
         wait_for("%r in %s.log" % (text, name),
                  lambda: text in self.read("log/%s.log" % name), timeout_s * SLOW)
+
+    def was_active(self, process, server):
+        """Whether that server has opened a GPU for it."""
+        return re.search(r"Server +%d\] Status of client \{PID: %d, .* is ACTIVE"
+                         % (server, process.pid), self.server_log())
+
+    def wait_for_active(self, process):
+        """Until a server has opened a GPU for it, which makes a lost server its error."""
+        self.wait_for_log("Status of client {PID: %d, " % process.pid)
 
     def show_logs(self):
         for name in ("daemon.out", "log/control.log", "log/server.log"):

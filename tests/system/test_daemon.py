@@ -687,6 +687,7 @@ def test_too_many_clients():
     """The last one is told the number; nobody is dropped for him."""
     with Daemon("silent") as daemon:
         clients = many_clients(daemon, 1024)
+        wait_for("all of them", lambda: daemon.read("control").count("NEW CLIENT") == 1024, 30)
         result, text = Client(daemon).refused()
         equal(result, 808)
         contains(text, "1024 clients")
@@ -743,6 +744,10 @@ def test_daemon_of_a_user():
             for part in "UID 1000", "serve UID %d too" % uid, "as root":
                 contains(text, part)
         contains(daemon.ask("start_server -uid 1001"), "runs as UID 1000")
+        done = daemon.run(text="get_server_list", uid=0)
+        equal((done.returncode, done.stdout), (1, "Cannot find MPS control daemon process\n"))
+        contains(done.stderr, "MPS_TRUST_UID=1000 if you trust that user")
+        daemon.environment["MPS_TRUST_UID"] = "1000"
         contains(daemon.ask("start_server -uid 1001", uid=0), "runs as UID 1000")
         equal(daemon.ask("get_server_list", uid=1001), "%d\n" % server)
         equal(daemon.ask("quit", uid=1001), "Operation not permitted: quit needs UID 0 or UID 1000\n")
