@@ -15,25 +15,21 @@
 #include "frame.h"
 #include "log.h"
 #include "mapping.h"
+#include "reconnect.h"
 #include "send.h"
-
-/* The server reads the frame when it comes to the message, perhaps behind much other work. */
-#define FRAME_SEND_MS 60000
 
 static CUresult ask(
 	const struct memory_range *range, const struct mapping *mapping, uint64_t *ret_address)
 {
 	struct frame_memory frame = {.address = mapping->offset, .size = range->size};
-	CUresult result = CUDA_ERROR_MPS_RPC_FAILURE;
+	CUresult result;
 
 	frame_init(&frame, FRAME_MEMORY, 1);
 	pthread_mutex_lock(&server.sending);
-	if (frame_send(server.sock, &frame, &mapping->fd, FRAME_SEND_MS) == 0)
+	result = reconnect_send_frame(&server, &frame, mapping->fd);
+	if (result == CUDA_SUCCESS)
 		result = send_host_alias(range->context->device->index, mapping->filesystem,
 			mapping->inode, mapping->offset, range->size, ret_address);
-	else
-		/* Half a frame may be on the connection: nothing more can be said on it. */
-		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&server.sending);
 	return result;
 }

@@ -14,12 +14,10 @@
 #include "log.h"
 #include "memory.h"
 #include "pool.h"
+#include "reconnect.h"
 #include "route.h"
 #include "send.h"
 #include "wire.h"
-
-/* The server takes such a frame when it comes to the message behind it. */
-#define FRAME_SEND_MS 60000
 
 static pthread_mutex_t allocation_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slab allocations = {
@@ -287,14 +285,10 @@ static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_inde
 
 	frame_init(&frame, FRAME_MEMORY, 1);
 	pthread_mutex_lock(&server.sending);
-	if (frame_send(server.sock, &frame, &fd, FRAME_SEND_MS) == 0) {
+	result = reconnect_send_frame(&server, &frame, fd);
+	if (result == CUDA_SUCCESS)
 		result = send_allocation_import(
 			allocation_id(allocation), ret_index, &allocation->compression);
-	} else {
-		/* Half a frame may be on the connection: nothing more can be said on it. */
-		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
-		result = CUDA_ERROR_MPS_RPC_FAILURE;
-	}
 	pthread_mutex_unlock(&server.sending);
 	return result;
 }

@@ -144,7 +144,7 @@ static bool wait_for_answer(unsigned slot, uint32_t seq)
 		if (before != seq)
 			shm_wait(&server.page->reply[slot].head.seq, before, CALL_ROUND_MS);
 		if (!is_answered(slot, seq) &&
-			(!link_is_alive(&server) || call_now_ns() > give_up_ns))
+			(!link_wait_goes_on(&server) || call_now_ns() > give_up_ns))
 			break;
 	}
 	shm_store32(waiting, 0);

@@ -14,6 +14,7 @@
 #include "device.h"
 #include "eager.h"
 #include "launch.h"
+#include "reconnect.h"
 #include "send.h"
 #include "stream.h"
 #include "visible.h"
@@ -169,6 +170,7 @@ CUresult device_open(struct device *device)
 			&device->granularity, &device->priority_least, &device->priority_greatest,
 			device->limits);
 	if (result == CUDA_SUCCESS && !device->is_open) {
+		reconnect_end(&server);
 		stream_open_null(device->primary, device->index);
 		__atomic_store_n(&device->is_open, 1, __ATOMIC_RELEASE);
 	}

@@ -11,11 +11,13 @@
 #include <pthread.h>
 
 #include "api.h"
+#include "frame.h"
 #include "ring.h"
 
 struct link {
 	int sock;
 	uint32_t is_dead;     /* atomic: the server has hung up */
+	uint32_t is_used;     /* atomic: the server has opened a GPU for this process */
 	uint32_t late_errors; /* atomic: count of page->error already told */
 	struct ring_sender sender;
 	struct ring_control __shm *control;
@@ -28,22 +30,31 @@ struct link {
 
 extern struct link server;
 
-/* What link_open() can say besides 0 and -errno. */
-enum {
-	LINK_NOBODY = 1, /* no daemon listens there */
-};
-
 /*
- * Introduces this process. On failure, and for LINK_NOBODY, `why' says where
- * and what; `ret_result' is then the CUresult for every later call.
+ * Introduces this process. 0; on failure (-errno or a HANDSHAKE_*, see
+ * handshake.h) `why' says where and what; `ret_result' is then the CUresult for
+ * every later call.
  */
 int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_result);
+
+/* Maps what a WELCOME came with. The caller owns the maps, also on failure. */
+int link_map_memories(
+	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page);
 
 /* In a forked child, before it is introduced itself: lets go of the parent's connection. */
 void link_forget(struct link *link);
 
 /* Looks whether the server still holds its end (a system call); for ring_push(). */
 bool link_is_alive(void *link);
+
+/* Whether it has hung up, or has met a GPU fault. */
+bool link_is_lost(const struct link *link);
+
+/*
+ * The same as link_is_alive() for a thread that waits for an answer: where the server has gone
+ * before it was of use, the next one has the question by now (reconnect.h).
+ */
+bool link_wait_goes_on(struct link *link);
 
 /*
  * Reads the FRAME_MEMORY that came before an answer; its reader alone reads the
@@ -53,7 +64,7 @@ bool link_is_alive(void *link);
 int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd);
 
 /* What a GPU fault is to every call; the first is told of it on standard error, too. */
-CUresult link_fault(uint32_t fault);
+CUresult link_fault(const struct link *link, uint32_t fault);
 
 /* What makes every call fail from now on: a GPU fault, the server's end; else CUDA_SUCCESS. */
 static inline CUresult link_check(const struct link *link)
@@ -61,7 +72,7 @@ static inline CUresult link_check(const struct link *link)
 	uint32_t fault = shm_load32(&link->page->fault);
 
 	if (unlikely(fault))
-		return link_fault(fault);
+		return link_fault(link, fault);
 	if (unlikely(__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED)))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	return CUDA_SUCCESS;

@@ -15,6 +15,7 @@
 #include "compat.h"
 #include "find_cuda.h"
 #include "fork.h"
+#include "handshake.h"
 #include "link.h"
 #include "log.h"
 #include "logs.h"
@@ -33,7 +34,8 @@ static bool server_is_required(void)
 	return value && !strcmp(value, "1");
 }
 
-static enum route decide_native(const char *nobody)
+/* `is_odd': where a daemon was to be expected. */
+static enum route decide_native(const char *nobody, bool is_odd)
 {
 	char why[FIND_CUDA_WHY_MAX];
 
@@ -42,7 +44,7 @@ static enum route decide_native(const char *nobody)
 		failure = CUDA_ERROR_MPS_CONNECTION_FAILED;
 		return ROUTE_FAILED;
 	}
-	if (getenv("CUDA_MPS_PIPE_DIRECTORY"))
+	if (is_odd || getenv("CUDA_MPS_PIPE_DIRECTORY"))
 		log_warn("%s: this process uses the GPU by itself", nobody);
 	else
 		log_info("%s: this process uses the GPU by itself", nobody);
@@ -61,8 +63,8 @@ static enum route decide(void)
 	int r;
 
 	r = link_open(&server, why, sizeof(why), &result);
-	if (r == LINK_NOBODY)
-		return decide_native(why);
+	if (r > 0)
+		return decide_native(why, r != HANDSHAKE_NOBODY);
 	if (r < 0) {
 		log_error("%s", why);
 		failure = result;

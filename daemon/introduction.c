@@ -60,9 +60,8 @@ static bool variable_ok(const struct frame_variable *variable)
 
 static bool hello_ok(const struct frame_hello *hello)
 {
-	return hello->head.n_fds == 0 && hello->reserved == 0 &&
-	       variable_ok(&hello->visible_devices) && variable_ok(&hello->device_order) &&
-	       variable_ok(&hello->active_thread_percentage) &&
+	return hello->head.n_fds == 0 && variable_ok(&hello->visible_devices) &&
+	       variable_ok(&hello->device_order) && variable_ok(&hello->active_thread_percentage) &&
 	       variable_ok(&hello->pinned_device_mem_limit) && variable_ok(&hello->client_priority);
 }
 

@@ -55,7 +55,7 @@ struct frame_variable {
 struct frame_hello {
 	struct frame_head head;
 	uint32_t version;
-	uint32_t reserved;
+	uint32_t program; /* a hash of its executable and arguments */
 	uint64_t spec_hash;
 	struct frame_variable visible_devices;          /* CUDA_VISIBLE_DEVICES */
 	struct frame_variable device_order;             /* CUDA_DEVICE_ORDER */

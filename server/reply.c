@@ -46,9 +46,21 @@ static void reply_send(struct session *session, const struct message_head *msg)
 		shm_wake(seq);
 }
 
+/*
+ * A client that has no GPU yet is not told of another client's fault: it waits
+ * until this server is gone, and the next one answers (client/reconnect.c).
+ */
+static bool is_for_the_next_server(const struct session *session)
+{
+	return result_is_fault((CUresult)session->reply.result) &&
+	       !atomic_load(&session->is_active);
+}
+
 void reply_complete(struct session *session, const struct message_head *msg)
 {
 	fault_note(session, (CUresult)session->reply.result);
+	if (is_for_the_next_server(session))
+		return;
 	if (msg->reply)
 		reply_send(session, msg);
 	else

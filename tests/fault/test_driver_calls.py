@@ -146,7 +146,7 @@ def test_each_call_of_a_first_client():
 
 
 def breaks(what, arg, moments):
-    """At so many moments of a run its server ends: the neighbour is told, the next is served."""
+    """At so many moments of a run its server ends: a client that had a GPU is told."""
     dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 7)))
     for _ in range(moments):
         with mps.Service() as service:
@@ -156,10 +156,14 @@ def breaks(what, arg, moments):
             service.run_ok("events")
             n = dice.randrange(1, service.switch.seen())
             service.switch.set(n, what, arg)
-            code, text = ends(service, "events", "call %d" % n)
-            about = "call %d, %s: " % (n, service.switch.name())
-            # What is made when the program has gone is none of its business.
-            assert code == 1 or service.switch.name() in ("", "cuLibraryUnload"), about + text
+            process = service.popen("events")
+            code, out, err = service.finish(process)
+            text = out + err
+            about = "call %d, %s: %d, %s" % (n, service.switch.name(), code, text)
+            assert code in (0, 1) and out.strip(), about
+            # Before the client has a GPU the next server serves it; after its end nothing fails.
+            assert (code == 1 or not service.was_active(process, server)
+                    or service.switch.name() in ("", "cuLibraryUnload")), about
             service.switch.set(0)
             service.run_ok("process2")
             assert service.server() != server, about + "the server goes on"
@@ -173,9 +177,8 @@ def test_gpu_faults_at_any_call():
 
 
 def test_server_killed_at_any_call():
-    """While a program begins, the runtime makes 46 of the driver's 806."""
     for text in breaks(mps.Switch.KILL, 0, 12):
-        assert "(806)" in text or "(46)" in text, text
+        contains(text, "(806)")
 
 
 def test_driver_stalls():

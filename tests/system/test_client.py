@@ -258,14 +258,18 @@ def test_two_users():
 
 
 def test_daemon_of_a_user():
-    """A daemon without root serves its own user and tells others why not."""
+    """A daemon without root serves its own user; others do without, or are told why not."""
     need_root()
     readable(12345)
     with mps.Service(uid=12345) as service:
         service.run_ok("process1", user=12345, group=12345, extra_groups=[])
-        code, out, err = service.run("process1", user=12346, group=12346, extra_groups=[])
+        other = {"user": 12346, "group": 12346, "extra_groups": []}
+        out, err = service.run_ok("process1", **other)
+        contains(err, "belongs to UID 12345, neither root nor UID 12346")
+        contains(err, "uses the GPU by itself")
+        code, out, err = service.run("process1", env={"MPS_TRUST_UID": "12345"}, **other)
         equal(code, 1, out)
-        contains(out + err, "12345")
+        contains(err, "serves that user only")
 
 
 if __name__ == "__main__":

@@ -1185,7 +1185,7 @@ def test_hostile_bytes():
                b"\0\x0a" + struct.pack("<HI", 0, 16) + bytes(8),
                good[:4] + struct.pack("<I", 0) + good[8:], good[:4] + struct.pack("<I", 2 ** 32 - 1) + good[8:],
                good[:2] + struct.pack("<H", 3) + good[4:], good[:24] + b"\xff" * 1280,
-               good[:24] + struct.pack("<I", 2) + good[28:], good[:12] + b"\1" + good[13:]]
+               good[:24] + struct.pack("<I", 2) + good[28:]]
         bad += [good[:n] for n in (1, 7, 8, 9, 23, 24, 1303)]
         for words in bad:
             sock = daemon.connect()

@@ -53,7 +53,7 @@ def test_server_stopped():
             equal(service.finish(waits)[:2], (0, "process1: ok\n"))
         contains(service.control_log(), "Server %d goes on" % server)
         waits = service.popen("process1", "--seconds", "60")
-        service.wait_for_log("Client {PID: %d, Context ID: 4} connected" % waits.pid)
+        service.wait_for_active(waits)
         os.kill(server, signal.SIGSTOP)
         late = service.popen("process2")
         code, out, err = service.finish(waits, 20)

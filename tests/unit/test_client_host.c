@@ -32,8 +32,9 @@ static unsigned n_refused;                    /* maps that find something else t
 static pthread_t second;
 static bool has_second;
 
-CUresult link_fault(uint32_t fault)
+CUresult link_fault(const struct link *link, uint32_t fault)
 {
+	(void)link;
 	return (CUresult)fault;
 }
 

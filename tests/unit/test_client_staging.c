@@ -24,8 +24,9 @@
 
 struct link server;
 
-CUresult link_fault(uint32_t fault)
+CUresult link_fault(const struct link *link, uint32_t fault)
 {
+	(void)link;
 	return (CUresult)fault;
 }
 struct stream streams[STREAMS_MAX];

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 180 s
+"""Who is believed to be the service: not a stranger who was there first, nor one who could have been."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import harness
+import mps
+from harness import Skip, contains, equal, need_root, wait_for
+
+STRANGER, USER = 1001, 1002
+NATIVE = "uses the GPU by itself"
+
+
+@contextlib.contextmanager
+def squatter(mode=0o755):
+    """A directory of a stranger's, who listens there and never says anything."""
+    need_root()
+    folder = tempfile.mkdtemp(prefix="mps-squat-")
+    os.chmod(folder, 0o755)
+    pipe = folder + "/pipe"
+    os.mkdir(pipe)
+    child = os.fork()
+    if child == 0:
+        os.chown(pipe, STRANGER, STRANGER)
+        os.setgroups([])
+        os.setgid(STRANGER)
+        os.setuid(STRANGER)
+        sock = socket.socket(socket.AF_UNIX)
+        sock.bind(pipe + "/control")
+        os.chmod(pipe + "/control", 0o666)
+        sock.listen(16)
+        time.sleep(600)
+        os._exit(0)
+    try:
+        wait_for("the stranger", lambda: os.path.exists(pipe + "/control")
+                 and os.stat(pipe + "/control").st_mode & 0o777 == 0o666)
+        os.chmod(pipe, mode)
+        yield pipe
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def as_user(uid):
+    return {"user": uid, "group": uid, "extra_groups": []}
+
+
+def run(service, program, env=None, **more):
+    """(exit code, what it said, seconds)"""
+    began = time.monotonic()
+    code, out, err = service.run(program, env=env, **more)
+    return code, out + err, time.monotonic() - began
+
+
+def test_clients_of_a_squatter():
+    with mps.Service() as service, squatter() as pipe:
+        for more in {}, as_user(USER):
+            code, said, seconds = run(service, "process1", {"CUDA_MPS_PIPE_DIRECTORY": pipe}, **more)
+            equal(code, 0, said)
+            contains(said, "belongs to UID %d, neither root nor UID" % STRANGER)
+            contains(said, NATIVE)
+            assert seconds < 5 * mps.SLOW, seconds
+            code, said, seconds = run(service, "process1", {"CUDA_MPS_PIPE_DIRECTORY": pipe,
+                                                            "MPS_CLIENT_REQUIRE": "1"}, **more)
+            equal(code, 1, said)
+            contains(said, "MPS_CLIENT_REQUIRE=1 allows nothing else")
+            assert seconds < 5 * mps.SLOW, seconds
+
+
+def test_directory_that_others_can_write():
+    """What is in it may be root's: anybody could put something else there."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        for mode in 0o777, 0o1777, 0o775:
+            os.chmod(service.pipe, mode)
+            code, said, _ = run(service, "process1")
+            equal(code, 0, said)
+            contains(said, "other users can write to %s (mode %04o)" % (service.pipe, mode))
+            contains(said, "chmod go-w")
+            contains(said, NATIVE)
+            done = service.command("get_server_list", check=False)
+            equal((done.returncode, done.stdout), (1, "Cannot find MPS control daemon process\n"))
+            contains(done.stderr, "chmod go-w")
+        os.chmod(service.pipe, 0o755)
+        service.run_ok("process1")
+
+
+def test_daemon_of_a_squatted_directory():
+    """It does not start, and says what to do."""
+    with squatter() as pipe:
+        folder = os.path.dirname(pipe)
+        env = dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe, CUDA_MPS_LOG_DIRECTORY=folder + "/log")
+        done = subprocess.run([mps.CONTROL, "-d"], env=env, capture_output=True, text=True, check=False)
+        equal(done.returncode, 1)
+        for part in ("belongs to UID %d" % STRANGER, "rm -r %s" % pipe, "made at boot"):
+            contains(done.stderr, part)
+        os.chown(pipe, 0, 0)
+        os.chmod(pipe, 0o777)
+        done = subprocess.run([mps.CONTROL, "-d"], env=env, capture_output=True, text=True, check=False)
+        equal(done.returncode, 1)
+        contains(done.stderr, "chmod go-w %s" % pipe)
+
+
+def test_front_end_of_a_squatter():
+    with mps.Service() as service, squatter() as pipe:
+        env = dict(service.env, CUDA_MPS_PIPE_DIRECTORY=pipe)
+        began = time.monotonic()
+        done = subprocess.run([mps.CONTROL, "get_server_list"], env=env, capture_output=True, text=True,
+                              check=False, timeout=30)
+        assert time.monotonic() - began < 3 * mps.SLOW
+        equal((done.returncode, done.stdout), (1, "Cannot find MPS control daemon process\n"))
+        contains(done.stderr, "belongs to UID %d" % STRANGER)
+
+
+def test_front_end_of_a_daemon_that_stands_still():
+    with mps.Service() as service:
+        os.kill(service.daemon.pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            done = service.command("get_server_list", check=False, timeout=60)
+            assert 10 < time.monotonic() - began < 30 * mps.SLOW
+        finally:
+            os.kill(service.daemon.pid, signal.SIGCONT)
+        equal((done.returncode, done.stdout), (1, "Cannot send command to MPS control daemon process\n"))
+        contains(done.stderr, "the daemon is there, but does not answer")
+        service.command("get_server_list")
+
+
+# ---- user namespaces
+
+def in_namespace(service, setup, *options, env=None):
+    """process1 as an ordinary user in a user namespace, after root has run `setup' outside."""
+    need_root()
+    script = """%s
+        exec setpriv --reuid %d --regid %d --clear-groups \
+        unshare --user %s -- "$0" """ % (setup, USER, USER, " ".join(options))
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, mps.program("process1")],
+                          env=service.client_env(**(env or {})), capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=60 * mps.SLOW, check=False)
+    if "unshare failed" in done.stderr:
+        raise Skip("no user namespaces: %s" % done.stderr)
+    equal((done.returncode, done.stdout), (0, "process1: ok\n"), done.stderr)
+    return done.stderr
+
+
+def test_user_namespace():
+    """Root has no UID there, and any stranger looks like it: a mount of its own says more."""
+    with mps.Service() as service:
+        for options in ("--map-user=%d" % USER,), ():
+            said = in_namespace(service, "", *options)
+            contains(said, "belongs to a user without a UID in this user namespace (UID 65534 here)")
+            contains(said, NATIVE)
+            said = in_namespace(service, "", *options, env={"MPS_TRUST_UID": "65534"})
+            assert NATIVE not in said, said
+            said = in_namespace(service, "mount --bind %s %s" % (service.pipe, service.pipe), *options)
+            assert NATIVE not in said, said
+
+
+def test_user_namespace_with_a_stranger():
+    """Who has put no mount there does not listen for root."""
+    with mps.Service() as service, squatter() as pipe:
+        service.env["CUDA_MPS_PIPE_DIRECTORY"] = pipe
+        try:
+            contains(in_namespace(service, "", "--map-user=%d" % USER), NATIVE)
+        finally:
+            service.env["CUDA_MPS_PIPE_DIRECTORY"] = service.pipe
+
+
+if __name__ == "__main__":
+    harness.main(globals())
