@@ -47,6 +47,14 @@
 #define ALL_STARTS_MAX 60
 #define ALL_STARTS_PER_S 6
 
+/*
+ * A program that has caused a GPU fault waits so long for its next start, and
+ * twice as long after each further fault, until it has caused none for a while.
+ */
+#define FAULT_WAIT_MS 250u
+#define FAULT_WAIT_MAX_MS 2000u
+#define FAULT_MEMORY_MS 60000u
+
 /* Lines of control.log that a guest's connections may cause: thousands of clients are told of. */
 #define CONTROL_LINES_MAX 10000
 #define CONTROL_LINES_PER_S 100

@@ -51,7 +51,7 @@ static bool are_too_many(const struct server *server)
 	return daemon->n_sessions >= ALL_SESSIONS_MAX - reserved;
 }
 
-int clients_add(struct server *server, uint64_t id, pid_t pid)
+int clients_add(struct server *server, uint64_t id, pid_t pid, uint32_t program)
 {
 	struct client *client;
 
@@ -64,6 +64,7 @@ int clients_add(struct server *server, uint64_t id, pid_t pid)
 		return -ENOMEM;
 	client->id = id;
 	client->pid = pid;
+	client->program = program;
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
 	server->daemon->n_sessions++;
@@ -182,7 +183,7 @@ int clients_hand_over(struct server *server, struct peer *peer)
 
 	if (server->in_flight)
 		return -EAGAIN;
-	r = clients_add(server, id, peer->cred.pid);
+	r = clients_add(server, id, peer->cred.pid, peer->in.hello.program);
 	if (r < 0)
 		return r;
 	r = send_client(server, peer, id);

@@ -22,6 +22,7 @@ struct client {
 	struct list link;
 	uint64_t id;
 	pid_t pid;
+	uint32_t program; /* as its HELLO has it; 0: an adopted server's, which tells none */
 };
 
 struct client *clients_find(const struct server *server, uint64_t id);
@@ -30,7 +31,7 @@ struct client *clients_find(const struct server *server, uint64_t id);
 unsigned clients_count_of(const struct server *server, pid_t pid);
 
 /* 0, -EUSERS (of one server), -EDQUOT (of all) or -ENOMEM. */
-int clients_add(struct server *server, uint64_t id, pid_t pid);
+int clients_add(struct server *server, uint64_t id, pid_t pid, uint32_t program);
 void clients_remove(struct server *server, uint64_t id);
 
 /*

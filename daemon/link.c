@@ -14,6 +14,7 @@
 #include "link.h"
 #include "peer.h"
 #include "server.h"
+#include "start.h"
 #include "tenant.h"
 
 void link_open(struct server *server, struct peer *peer)
@@ -59,6 +60,16 @@ void link_on_writable(struct server *server)
 	tenant_progress(server->tenant);
 }
 
+/* A program's fault is no failure of the server's: it is the program that waits. */
+static void on_fault(struct server *server, uint64_t id)
+{
+	const struct client *client = clients_find(server, id);
+
+	if (!server->had_fault && client)
+		start_note_fault(server->tenant, client->program);
+	server->had_fault = true;
+}
+
 static int on_state(struct server *server, struct peer *peer)
 {
 	const struct frame_server_state *state = &peer->in.state;
@@ -84,6 +95,8 @@ static int on_state(struct server *server, struct peer *peer)
 	if (server->state == SERVER_INITIALIZING)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
 	if (server->state == SERVER_FAULT)
+		on_fault(server, state->client);
+	if (server->state == SERVER_FAULT)
 		server_set_deadline(server, server_end_ms(server), "end after its fault");
 	server_bound_end(server);
 	tenant_progress(server->tenant);
@@ -98,7 +111,7 @@ static int on_client_here(struct server *server, const struct frame_client_note 
 		return -EBADMSG;
 	if (clients_find(server, note->id))
 		return 0;
-	r = clients_add(server, note->id, (pid_t)note->pid);
+	r = clients_add(server, note->id, (pid_t)note->pid, 0);
 	server_bound_end(server);
 	return r;
 }

@@ -178,7 +178,8 @@ static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 	if (!server->reason.text[0])
 		reason_set(&server->reason, 0, "%.64s%s%s", end.text,
 			server->last_line[0] ? ", its last words: " : "", server->last_line);
-	is_clean = server->is_asked || (server->was_active && is_known && exit_status == 0);
+	is_clean = server->is_asked || server->had_fault ||
+		   (server->was_active && is_known && exit_status == 0);
 	server_end(server, is_clean);
 }
 

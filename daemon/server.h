@@ -32,6 +32,7 @@ struct server {
 	int output; /* the pipe of its lines; negative: an adopted one has none yet */
 	bool is_child;
 	bool was_active;
+	bool had_fault;          /* it ends, and that is a client's doing */
 	enum server_state state; /* SERVER_STOPPING as soon as we have asked for it */
 	bool is_asked;           /* to end, by us */
 	bool is_forced;

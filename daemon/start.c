@@ -53,6 +53,63 @@ static bool check_restarts(struct tenant *tenant)
 	return false;
 }
 
+/* ---- programs that fault */
+
+static uint64_t since_ms(const struct tenant *tenant, const struct faulty *faulty)
+{
+	return uv_now(&tenant->daemon->loop) - faulty->last_ms;
+}
+
+/* The program's entry, or the one that is of least use. */
+static struct faulty *find_entry(struct tenant *tenant, uint32_t program)
+{
+	struct faulty *oldest = &tenant->faulty[0];
+
+	for (size_t i = 0; i < ARRAY_SIZE(tenant->faulty); i++) {
+		if (tenant->faulty[i].n_faults > 0 && tenant->faulty[i].program == program)
+			return &tenant->faulty[i];
+		if (tenant->faulty[i].last_ms < oldest->last_ms)
+			oldest = &tenant->faulty[i];
+	}
+	*oldest = (struct faulty){.program = program};
+	return oldest;
+}
+
+void start_note_fault(struct tenant *tenant, uint32_t program)
+{
+	struct faulty *faulty = find_entry(tenant, program);
+
+	if (since_ms(tenant, faulty) >= FAULT_MEMORY_MS)
+		faulty->n_faults = 0;
+	faulty->n_faults++;
+	faulty->last_ms = uv_now(&tenant->daemon->loop);
+}
+
+uint64_t start_wait_ms(const struct tenant *tenant, uint32_t program)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tenant->faulty); i++) {
+		const struct faulty *faulty = &tenant->faulty[i];
+		uint64_t wait_ms = FAULT_WAIT_MS << MIN(faulty->n_faults, 8u) >> 1;
+		uint64_t passed_ms = since_ms(tenant, faulty);
+
+		wait_ms = MIN(wait_ms, (uint64_t)FAULT_WAIT_MAX_MS);
+		if (faulty->n_faults > 0 && faulty->program == program)
+			return passed_ms < wait_ms ? wait_ms - passed_ms : 0;
+	}
+	return 0;
+}
+
+bool start_forgot_faults(const struct tenant *tenant)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tenant->faulty); i++)
+		if (tenant->faulty[i].n_faults > 0 &&
+			since_ms(tenant, &tenant->faulty[i]) < FAULT_MEMORY_MS)
+			return false;
+	return true;
+}
+
+/* ---- room and rate */
+
 /* The server of a guest that has been without clients for longest. */
 static struct server *find_idle(const struct daemon *daemon)
 {

@@ -49,7 +49,7 @@ static bool is_whole(struct tenant *tenant)
 	       bucket_left(&tenant->server_lines, now, SERVER_LINES_MAX, SERVER_LINES_PER_S) ==
 		       SERVER_LINES_MAX &&
 	       bucket_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX &&
-	       start_count_restarts(tenant) == 0;
+	       start_count_restarts(tenant) == 0 && start_forgot_faults(tenant);
 }
 
 static void tenant_free(struct tenant *tenant)
@@ -222,6 +222,7 @@ void tenant_take_back(struct tenant *tenant, struct peer *peer)
 void tenant_add_client(struct tenant *tenant, struct peer *peer)
 {
 	bool is_ready = tenant->server && server_is_ready(tenant->server);
+	uint64_t wait_ms;
 
 	if (!tenant->has_gid) {
 		tenant->gid = peer->cred.gid;
@@ -230,6 +231,11 @@ void tenant_add_client(struct tenant *tenant, struct peer *peer)
 	peer_log(peer, "NEW CLIENT %d from user %u: %s", peer->cred.pid, peer->cred.uid,
 		is_ready ? "Server already exists"
 			 : "Server is not ready, push client to pending list");
+	wait_ms = start_wait_ms(tenant, peer->in.hello.program);
+	if (wait_ms > 0)
+		peer_log(peer,
+			"Client %d of user %u waits %llu ms: its program has caused GPU faults",
+			peer->cred.pid, peer->cred.uid, (unsigned long long)wait_ms);
 	if (has_too_many(tenant, peer->cred.pid)) {
 		refuse_for_good(peer, -EAGAIN);
 		return;
@@ -256,8 +262,13 @@ static void hand_over(struct tenant *tenant)
 {
 	list_for_each_safe (item, following, &tenant->clients) {
 		struct peer *peer = container_of(item, struct peer, wait);
-		int r = clients_hand_over(tenant->server, peer);
+		int r;
 
+		if (start_wait_ms(tenant, peer->in.hello.program) > 0) {
+			daemon_retry_soon(tenant->daemon);
+			continue;
+		}
+		r = clients_hand_over(tenant->server, peer);
 		if (r == -EAGAIN)
 			return;
 		if (r < 0)

@@ -38,6 +38,13 @@ struct tenant {
 	struct bucket control_lines, server_lines, starts;
 	unsigned long n_control_lines_left_out, n_server_lines_left_out;
 
+	/* Programs whose clients caused GPU faults: see start.h. */
+	struct faulty {
+		uint32_t program;
+		unsigned n_faults; /* 0: none */
+		uint64_t last_ms;
+	} faulty[8];
+
 	/* The end of the server before, if it was a bad one: */
 	bool has_failed;
 	struct reason reason;

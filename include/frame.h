@@ -109,6 +109,7 @@ struct frame_server_state {
 	struct frame_head head;
 	uint32_t state;
 	uint32_t result; /* CUresult of what went wrong, else 0 */
+	uint64_t client; /* FAULT: the id of the client that certainly caused it, else 0 */
 	char text[FRAME_TEXT_MAX];
 };
 

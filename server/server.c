@@ -65,6 +65,7 @@ void server_tell_state(struct server *server)
 		frame.state = SERVER_STOPPING;
 	if (server->is_faulted)
 		frame.result = fault_get();
+	frame.client = server->culprit;
 	if (frame.result)
 		snprintf(frame.text, sizeof(frame.text), "%s: %s",
 			server->is_faulted ? "GPU fault" : "cuInit",
@@ -108,7 +109,7 @@ static void become_ready(struct server *server)
  * The driver does not say whose kernel it was. It is certain where one client
  * alone had work on the GPU.
  */
-static void log_culprit(struct server *server)
+static void find_culprit(struct server *server)
 {
 	const struct peer *culprit = NULL;
 	unsigned n_at_work = 0;
@@ -118,12 +119,14 @@ static void log_culprit(struct server *server)
 			culprit = peer;
 			n_at_work++;
 		}
-	if (n_at_work == 1)
+	if (n_at_work == 1) {
+		server->culprit = culprit->id;
 		log_line("Client {PID: %d, Context: %u} encountered a fatal GPU error.",
 			(int)culprit->pid, culprit->session->id);
-	else
+	} else {
 		log_line("One of %u clients with work on the GPU encountered a fatal GPU error.",
 			n_at_work);
+	}
 	log_line("Server is handling a fatal GPU error: %s (%d)", result_name(fault_get()),
 		(int)fault_get());
 }
@@ -137,7 +140,7 @@ static void handle_fault(struct server *server)
 	server->fault_ms = uv_now(&server->loop);
 	for (peer = server->peers; peer; peer = peer->next)
 		session_set_fault(peer->session, fault_get());
-	log_culprit(server);
+	find_culprit(server);
 	for (peer = server->peers; peer; peer = peer->next)
 		log_line("Client " SESSION_NAME " to be torn down",
 			SESSION_NAME_ARGS(peer->session));
@@ -179,6 +182,7 @@ static void check_overdue(struct server *server, const struct peer *peer)
 	frame_init(&frame, FRAME_SERVER_STATE, 0);
 	frame.state = SERVER_FAULT;
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
+	frame.client = peer->id;
 	snprintf(frame.text, sizeof(frame.text), "work of the dead client %d does not end",
 		(int)peer->pid);
 	control_send(server, &frame);

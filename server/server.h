@@ -38,6 +38,7 @@ struct server {
 	bool is_forced;   /* ... nor waits for those who are there */
 	bool is_closing;  /* that was it */
 	bool is_faulted;
+	uint64_t culprit;  /* the daemon's id of the client whose fault it certainly is, else 0 */
 	uint64_t fault_ms; /* when, by the loop's clock */
 	uint64_t alone_ms; /* since when there is no client */
 };

@@ -61,8 +61,8 @@ class Server:
         except OSError:
             pass
 
-    def state(self, state, result=0, text=b""):
-        self.tell(frame(STATE, struct.pack("<II256s", state, result, text)))
+    def state(self, state, result=0, text=b"", culprit=0):
+        self.tell(frame(STATE, struct.pack("<IIQ256s", state, result, culprit, text)))
 
     def receive(self):
         """One frame and its descriptor, or (None, -1) at the end."""
@@ -116,7 +116,7 @@ class Server:
         except ConnectionResetError:
             said = b""
         if b"fault" in said:
-            self.state(FAULT, 700, b"a kernel of client %d read an illegal address" % pid)
+            self.state(FAULT, 700, b"a kernel of client %d read an illegal address" % pid, number)
             return
         if said:
             client.sendall(b"echo " + said)
@@ -128,7 +128,7 @@ class Server:
     def mutate(self):
         """Frames that are nearly right, on connections that the daemon closes for it."""
         chance = random.Random(1)
-        right = [struct.pack("<II256s", state, 0, b"text") for state in (1, 2, 3, 4)]
+        right = [struct.pack("<IIQ256s", state, 0, 1, b"text") for state in (1, 2, 3, 4)]
         right = [frame(STATE, body) for body in right]
         right += [frame(kind, struct.pack("<QQ", number, 5)) for kind in (HERE, GONE) for number in (1, 2)]
         for _ in range(300):

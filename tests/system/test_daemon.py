@@ -1203,7 +1203,7 @@ def test_mutated_frames():
     """Introductions and all that a server may say, with bytes changed: never the daemon's end."""
     chance = random.Random(1)
     server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1)
-    said = [struct.pack("<BBHIII256s", 0, 6, 0, 272, state, 0, b"text") for state in (1, 2, 3, 4)]
+    said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
     said += [struct.pack("<BBHIQQ", 0, kind, 0, 24, number, 5) for kind in (8, 9) for number in (1, 2)]
     with Daemon("exit") as daemon:
         pid = daemon.pid()

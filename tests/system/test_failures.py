@@ -4,6 +4,7 @@
 """What ends, and what goes on, when a part of the service or the GPU fails."""
 
 import os
+import re
 import signal
 import time
 
@@ -129,6 +130,45 @@ def test_fault_again_and_again():
         for _ in range(3):
             service.run_ok("fault")
             service.run_ok("matmul")
+
+
+def test_faults_do_not_lock_others_out():
+    """Restarts after a program's faults count against that program: it waits, others do not."""
+    with mps.Service() as service:
+        waits = []
+        for _ in range(7):
+            began = time.monotonic()
+            service.run_ok("fault")
+            waits.append(time.monotonic() - began)
+            began = time.monotonic()
+            service.run_ok("process1")
+            assert time.monotonic() - began < 2 * mps.SLOW, "others wait, too"
+        print("    the program took %s s" % ", ".join("%.1f" % wait for wait in waits))
+        assert waits[-1] > 1.5, "it does not wait"
+        contains(service.control_log(), "its program has caused GPU faults")
+        # Another program, by its arguments.
+        began = time.monotonic()
+        service.run_ok("fault", "another")
+        assert time.monotonic() - began < 2 * mps.SLOW
+
+
+def test_crashes_are_told():
+    """Where it is the server that fails, the client's own error says why, and how long to wait."""
+    with mps.Service() as service:
+        for _ in range(6):
+            process = service.popen("process1", "--seconds", "60")
+            server = service.server()
+            service.wait_for_active(process)
+            os.kill(server, signal.SIGKILL)
+            code, out, err = service.finish(process)
+            equal(code, 1, out + err)
+        code, out, err = service.run("process1")
+        equal(code, 1, out + err)
+        contains(out, "(805)")
+        assert re.search(r"restarted 5 times within 10 s: wait \d+ s and start the program again. "
+                         r"Server \d+ was ended by signal 9", err), err
+        time.sleep(float(re.search(r"wait (\d+) s", err)[1]))
+        service.run_ok("process1")
 
 
 def test_arrivals_around_a_fault():
