@@ -103,27 +103,35 @@ static bool copy_is_staged(const struct copy_work *copy)
 	       copy->depth == 1 && copy->width <= STAGED_MAX;
 }
 
+/* A synchronous copy is waited for unless the host sees neither end. */
+static bool copy_is_awaited(const struct copy_work *copy)
+{
+	return !(copy->is_dst_array || range_is_hidden(copy->dst)) ||
+	       !(copy->is_src_array || range_is_hidden(copy->src));
+}
+
 /*
- * Submits a classified copy. Whatever touches pageable memory is done with it
- * on return; a synchronous call also waits unless both ends are on a device.
+ * Submits a classified copy. `is_on_host': both ends are host memory, and the call
+ * names them so. An asynchronous call waits for such a copy, and until it needs
+ * pageable memory no more. Only asynchronous calls stage: the others read the
+ * source in the stream's order.
  */
-static CUresult copy_push(struct copy_work *copy, struct stream *stream, bool is_async)
+static CUresult copy_push(
+	struct copy_work *copy, struct stream *stream, bool is_async, bool is_on_host)
 {
 	struct work work = {.kind = WORK_COPY};
-	const bool is_pageable = !copy->is_src_device || !copy->is_dst_device;
-	bool is_waited = is_async ? is_pageable
-				  : !(copy->is_dst_array || range_is_hidden(copy->dst)) ||
-					    !(copy->is_src_array || range_is_hidden(copy->src));
+	bool is_waited = is_async ? is_on_host || !copy->is_src_device || !copy->is_dst_device
+				  : copy_is_awaited(copy);
 	CUresult result;
 
 	if (!is_async && stream->capture)
 		return stream_check_sync(stream);
-	if (copy_is_staged(copy) && !stream->capture) {
+	if (is_async && !is_on_host && copy_is_staged(copy) && !stream->capture) {
 		copy->staged = malloc(copy->width);
 		if (!copy->staged)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		memcpy(copy->staged, (void *)(uintptr_t)copy->src, copy->width);
-		is_waited = is_waited && !is_async;
+		is_waited = false;
 	}
 	work.copy = *copy;
 	result = stream_push(stream, &work);
@@ -137,11 +145,16 @@ CUresult copy_submit(
 {
 	struct stream *stream;
 	CUresult result = stream_get(handle, &stream);
+	bool is_on_host;
 
 	if (result != CUDA_SUCCESS || copy->width == 0 || copy->height == 0 || copy->depth == 0)
 		return result;
 	result = copy_classify(copy, is_dst_host, is_src_host);
-	return result == CUDA_SUCCESS ? copy_push(copy, stream, is_async) : result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	is_on_host = is_dst_host && is_src_host && !copy->is_dst_array && !copy->is_src_array &&
+		     host_owns(copy->dst) && host_owns(copy->src);
+	return copy_push(copy, stream, is_async, is_on_host);
 }
 
 /* Which ends of a copy may be pageable memory. */

@@ -58,6 +58,9 @@ bool range_overlaps(uint64_t start, uint64_t end);
 /* Whether the host cannot look there, so that it does not matter to it when it changes. */
 bool range_is_hidden(uint64_t address);
 
+/* Whether it is host memory, pageable or pinned. Managed memory is not. */
+bool host_owns(uint64_t address);
+
 /* Whether it is the program's own memory, registered. Any thread, without the lock. */
 bool range_is_registered(uint64_t address);
 

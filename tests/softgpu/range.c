@@ -124,6 +124,13 @@ bool range_is_hidden(uint64_t address)
 	       range->kind != RANGE_MANAGED;
 }
 
+bool host_owns(uint64_t address)
+{
+	const struct range *range = range_find(address);
+
+	return !range || range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
+}
+
 bool range_is_registered(uint64_t address)
 {
 	const struct range *range;
