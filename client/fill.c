@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Setting device memory. Any thread of the application.
+ * Setting memory. Any thread of the application.
  *
- * Invariant: what is posted lies in one range of this process's own, and none
- * of it waits.
+ * Invariant: what is posted lies in one range of this process's own. A call waits
+ * only for memory that the host can look at (sync_rules.h).
  */
 
 #include "capture.h"
@@ -14,6 +14,7 @@
 #include "registered.h"
 #include "send.h"
 #include "stream.h"
+#include "sync_rules.h"
 
 /* Bytes from the first to the last; false: more than there are addresses. */
 static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
@@ -44,9 +45,20 @@ CUresult fill_check(struct fill *fill)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult fill_post(struct fill fill, CUstream handle)
+static CUresult fill_send(const struct fill *fill, struct stream *stream)
+{
+	CUresult result = send_fill(stream_id(stream), fill->dst, fill->value, fill->width,
+		fill->count, fill->pitch, fill->rows);
+
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
 {
 	struct stream *stream = NULL;
+	struct memory_range range;
 	bool captures = false;
 	uint64_t bytes;
 	CUresult result = stream_enter(handle, &stream);
@@ -61,80 +73,78 @@ static CUresult fill_post(struct fill fill, CUstream handle)
 	 * kernels in captures, with addresses that are nobody's. */
 	if (unlikely(captures))
 		return capture_fill(stream, &fill);
-	if (result == CUDA_SUCCESS && !memory_contains(fill.dst, bytes))
+	if (result == CUDA_SUCCESS && !memory_find_whole(fill.dst, bytes, &range))
 		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = fill_send(&fill, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = send_fill(stream_id(stream), fill.dst, fill.value, fill.width, fill.count,
-		fill.pitch, fill.rows);
-	if (result == CUDA_SUCCESS)
-		stream_issued(stream);
-	return result;
+	return sync_set_waits(is_sync, sync_side_of(&range)) ? sync_finish(stream) : CUDA_SUCCESS;
 }
 
 CUresult local_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream implicit)
 {
-	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, implicit);
+	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, implicit, true);
 }
 
 CUresult local_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream implicit)
 {
-	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, implicit);
+	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, implicit, true);
 }
 
 CUresult local_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream implicit)
 {
-	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, implicit);
+	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, implicit, true);
 }
 
 CUresult local_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
 {
-	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, hStream);
+	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, hStream, false);
 }
 
 CUresult local_cuMemsetD16Async(
 	CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
 {
-	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, hStream);
+	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, hStream, false);
 }
 
 CUresult local_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
 {
-	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, hStream);
+	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, hStream, false);
 }
 
 CUresult local_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
 	size_t Width, size_t Height, CUstream implicit)
 {
-	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, implicit);
+	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, implicit, true);
 }
 
 CUresult local_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
 	size_t Width, size_t Height, CUstream implicit)
 {
-	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, implicit);
+	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, implicit, true);
 }
 
 CUresult local_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
 	size_t Width, size_t Height, CUstream implicit)
 {
-	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, implicit);
+	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, implicit, true);
 }
 
 CUresult local_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
 	size_t Width, size_t Height, CUstream hStream)
 {
-	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, hStream);
+	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, hStream, false);
 }
 
 CUresult local_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
 	size_t Width, size_t Height, CUstream hStream)
 {
-	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, hStream);
+	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, hStream, false);
 }
 
 CUresult local_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
 	size_t Width, size_t Height, CUstream hStream)
 {
-	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, hStream);
+	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, hStream, false);
 }

@@ -41,8 +41,9 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 	return range;
 }
 
-/* For one of the devices whose bits are set. */
-static bool contains(uint64_t address, uint64_t size, uint64_t devices)
+/* For one of the devices whose bits are set. `ret_first' is the first byte's range, if not NULL. */
+static bool contains(
+	uint64_t address, uint64_t size, uint64_t devices, struct memory_range *ret_first)
 {
 	const struct memory_range *range;
 	uint64_t rest = size;
@@ -55,6 +56,8 @@ static bool contains(uint64_t address, uint64_t size, uint64_t devices)
 		range = mirror_find(&mirror, address);
 		if (!range || (range->kind == MEMORY_MAPPED && !(range->readers & devices)))
 			break;
+		if (ret_first && rest == size)
+			*ret_first = *range;
 		span = range->address + range->size - address;
 		if (span < rest && range->kind != MEMORY_MAPPED)
 			break;
@@ -68,12 +71,17 @@ static bool contains(uint64_t address, uint64_t size, uint64_t devices)
 
 bool memory_contains(uint64_t address, uint64_t size)
 {
-	return contains(address, size, UINT64_MAX);
+	return contains(address, size, UINT64_MAX, NULL);
+}
+
+bool memory_find_whole(uint64_t address, uint64_t size, struct memory_range *ret_range)
+{
+	return contains(address, size, UINT64_MAX, ret_range);
 }
 
 bool memory_reaches(uint32_t device, uint64_t address, uint64_t size)
 {
-	return contains(address, size, 1ull << device);
+	return contains(address, size, 1ull << device, NULL);
 }
 
 bool memory_overlaps(uint64_t address, uint64_t size)

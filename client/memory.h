@@ -58,6 +58,9 @@ bool memory_contains(uint64_t address, uint64_t size);
 /* The same of what a GPU may touch: of what is mapped, where it was given access. */
 bool memory_reaches(uint32_t device, uint64_t address, uint64_t size);
 
+/* As memory_contains(), and a copy of the range that the first byte lies in. */
+bool memory_find_whole(uint64_t address, uint64_t size, struct memory_range *ret_range);
+
 /* Whether any of it lies in a range of ours. */
 bool memory_overlaps(uint64_t address, uint64_t size);
 
