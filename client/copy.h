@@ -16,7 +16,7 @@ bool copy_is_pageable(CUdeviceptr address);
 CUresult copy_check(CUdeviceptr dst, CUdeviceptr src, size_t size);
 
 /* From one GPU's memory to another's; what is mapped need not be so for the stream's GPU. */
-CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_waited);
+CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_sync);
 
 /* As cuMemcpyAsync(), but the source may be read out of order, and has been when it returns. */
 CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream *stream);

@@ -49,6 +49,15 @@ uint64_t registered_translate(uint64_t address, uint64_t size)
 	return range.other + (address - range.address);
 }
 
+uint64_t registered_own(uint64_t address)
+{
+	struct memory_range range;
+
+	if (!memory_find(address, &range) || range.kind != MEMORY_ALIAS)
+		return address;
+	return range.other + (address - range.address);
+}
+
 /* Under the lock. */
 static void take_out(const struct memory_range *range)
 {

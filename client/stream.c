@@ -386,6 +386,16 @@ CUresult stream_wait(struct stream *stream)
 	return result;
 }
 
+CUresult stream_wait_turn(struct stream *stream)
+{
+	struct stream *null = &streams[stream->device];
+	CUresult result = stream_wait(stream);
+
+	if (result != CUDA_SUCCESS || stream == null || !stream->is_blocking || !is_busy(null))
+		return result;
+	return wait_one(null);
+}
+
 /*
  * A mark that is only posted now comes a moment later even where all is done:
  * the first to ask gives it that moment.

@@ -91,6 +91,9 @@ void streams_hold_new(struct context *context, struct event *event);
 /* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
 CUresult stream_wait(struct stream *stream);
 
+/* The same, and for what the next work on the stream would wait for by those rules. */
+CUresult stream_wait_turn(struct stream *stream);
+
 /* Whether all that is done: CUDA_ERROR_NOT_READY if not. */
 CUresult stream_query(struct stream *stream);
 
