@@ -29,26 +29,26 @@ static void src_array(CUDA_MEMCPY3D *copy, CUarray array, size_t offset)
 	copy->srcXInBytes = offset;
 }
 
-static CUresult host_to_array(CUarray array, size_t offset, const void *host, size_t size,
-	CUstream stream, bool is_waited)
+static CUresult host_to_array(
+	CUarray array, size_t offset, const void *host, size_t size, CUstream stream, bool is_sync)
 {
 	CUDA_MEMCPY3D copy = row(size);
 
 	dst_array(&copy, array, offset);
 	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
 	copy.srcHost = host;
-	return box_copy(&copy, stream, is_waited);
+	return box_copy(&copy, stream, is_sync);
 }
 
 static CUresult array_to_host(
-	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_waited)
+	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_sync)
 {
 	CUDA_MEMCPY3D copy = row(size);
 
 	src_array(&copy, array, offset);
 	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
 	copy.dstHost = host;
-	return box_copy(&copy, stream, is_waited);
+	return box_copy(&copy, stream, is_sync);
 }
 
 CUresult local_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "box.h"
+#include "registered.h"
 #include "send.h"
 #include "staging.h"
 #include "timeline.h"
@@ -235,7 +236,11 @@ CUresult box_from_device(const struct box *box, struct stream *stream)
 
 void box_on_host(const struct box *box)
 {
+	struct box_end dst = box->dst, src = box->src;
+
+	dst.address = registered_own(dst.address);
+	src.address = registered_own(src.address);
 	for (uint64_t row = 0; row < box->height * box->depth; row++)
-		memmove((void *)(uintptr_t)row_address(box, &box->dst, row),
-			(const void *)(uintptr_t)row_address(box, &box->src, row), box->width);
+		memmove((void *)(uintptr_t)row_address(box, &dst, row),
+			(const void *)(uintptr_t)row_address(box, &src, row), box->width);
 }

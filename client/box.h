@@ -9,6 +9,7 @@
 
 #include "array.h"
 #include "stream.h"
+#include "sync_rules.h"
 
 struct box_end {
 	struct array *array; /* NULL: linear memory, where the next three count */
@@ -17,6 +18,7 @@ struct box_end {
 	uint64_t rows;       /* from slice to slice */
 	uint64_t x, y, z;    /* in the array: bytes, rows, slices */
 	bool is_ours;        /* the GPU may touch it; else the program's own memory */
+	enum sync_side side; /* what it is, whatever the call names it as */
 };
 
 struct box {
@@ -36,7 +38,7 @@ CUresult box_to_device(const struct box *box, struct stream *stream);
 CUresult box_from_device(const struct box *box, struct stream *stream);
 void box_on_host(const struct box *box);
 
-/* A copy as the driver has it; NULL is an error. `is_waited': until the host may look. */
-CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_waited);
+/* A copy as the driver has it; NULL is an error. `is_sync': by no Async function. */
+CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_sync);
 
 #endif

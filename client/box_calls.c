@@ -55,13 +55,13 @@ static CUresult end_in_array(const struct box *box, struct box_end *end, CUarray
 	end->y = y;
 	end->z = z;
 	end->is_ours = true;
+	end->side = SYNC_DEVICE;
 	return CUDA_SUCCESS;
 }
 
 /* Whose memory an end is. Host memory that the GPU knows counts as the GPU's. */
 static CUresult end_classify(const struct box *box, struct box_end *end, CUmemorytype type)
 {
-	struct memory_range range;
 	uint64_t bytes;
 
 	if (end->array)
@@ -69,7 +69,8 @@ static CUresult end_classify(const struct box *box, struct box_end *end, CUmemor
 	if (!end->address || !box_extent(box, end, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	end->address = registered_translate(end->address, bytes);
-	end->is_ours = memory_find(end->address, &range);
+	end->side = sync_side_at(end->address);
+	end->is_ours = sync_is_reached(end->side);
 	if (!end->is_ours)
 		return type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	return memory_contains(end->address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -129,30 +130,46 @@ CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 				      : result;
 }
 
-/* Nobody waits for what stays on the GPU. */
-static bool type_is_awaited(CUmemorytype type)
+/* What an asynchronous call names as the device's counts as that. */
+static enum sync_side side_of(const struct box_end *end, CUmemorytype type, bool is_sync)
 {
-	return type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_ARRAY;
+	return !is_sync && type == CU_MEMORYTYPE_DEVICE ? SYNC_DEVICE : end->side;
 }
 
-static CUresult box_move(const struct box *box, struct stream *stream)
+static CUresult box_move(const struct box *box, struct stream *stream, bool is_sync)
 {
 	CUresult result;
 
 	if (box->dst.is_ours && box->src.is_ours)
 		return box_on_device(box, stream);
-	if (box->dst.is_ours)
-		return box_to_device(box, stream);
+	if (sync_is_host(box->dst.side) && sync_is_host(box->src.side)) {
+		result = stream_wait_turn(stream);
+		if (result == CUDA_SUCCESS)
+			box_on_host(box);
+		return result;
+	}
 	if (box->src.is_ours)
 		return box_from_device(box, stream);
-	/* Host to host keeps its place in the stream's order. */
-	result = stream_wait(stream);
-	if (result == CUDA_SUCCESS)
-		box_on_host(box);
-	return result;
+	result = sync_before_read(stream, is_sync, box->src.side);
+	return result == CUDA_SUCCESS ? box_to_device(box, stream) : result;
 }
 
-CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_waited)
+static CUresult box_post(
+	struct box *box, const CUDA_MEMCPY3D *copy, struct stream *stream, bool is_sync)
+{
+	CUresult result;
+
+	box->dst.side = side_of(&box->dst, copy->dstMemoryType, is_sync);
+	box->src.side = side_of(&box->src, copy->srcMemoryType, is_sync);
+	result = box_move(box, stream, is_sync);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (sync_copy_waits(is_sync, box->dst.side, box->src.side))
+		return sync_finish(stream);
+	return is_sync || !box->dst.is_ours ? link_late_error(&server) : CUDA_SUCCESS;
+}
+
+CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
 {
 	struct stream *stream = NULL;
 	struct context *context;
@@ -166,26 +183,18 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_waited)
 		result = copy ? box_read(copy, &box) : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS || box.width == 0 || box.height == 0 || box.depth == 0)
 		return result;
-	result = is_waited ? capture_check_wait(stream) : capture_look(stream, &captures);
+	result = is_sync ? capture_check_wait(stream) : capture_look(stream, &captures);
 	if (unlikely(captures))
 		return capture_box(stream, &box, copy);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = box_move(&box, stream);
-	if (result == CUDA_SUCCESS && is_waited &&
-		(type_is_awaited(copy->dstMemoryType) || type_is_awaited(copy->srcMemoryType)))
-		result = stream_wait(stream);
-	if (result != CUDA_SUCCESS || (!is_waited && box.dst.is_ours))
-		return result;
-	return link_late_error(&server);
+	return result == CUDA_SUCCESS ? box_post(&box, copy, stream, is_sync) : result;
 }
 
-static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_waited)
+static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_sync)
 {
 	CUDA_MEMCPY3D whole = {.Depth = 1};
 
 	if (!copy)
-		return box_copy(NULL, handle, is_waited);
+		return box_copy(NULL, handle, is_sync);
 	whole.srcXInBytes = copy->srcXInBytes;
 	whole.srcY = copy->srcY;
 	whole.srcMemoryType = copy->srcMemoryType;
@@ -202,7 +211,7 @@ static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_
 	whole.dstPitch = copy->dstPitch;
 	whole.WidthInBytes = copy->WidthInBytes;
 	whole.Height = copy->Height;
-	return box_copy(&whole, handle, is_waited);
+	return box_copy(&whole, handle, is_sync);
 }
 
 /* Addresses say already which GPU memory is on. */
@@ -212,12 +221,12 @@ static CUresult contexts_check(CUcontext dst, CUcontext src)
 								    : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_waited)
+static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, bool is_sync)
 {
 	CUDA_MEMCPY3D whole = {0};
 
 	if (!copy)
-		return box_copy(NULL, handle, is_waited);
+		return box_copy(NULL, handle, is_sync);
 	whole.srcXInBytes = copy->srcXInBytes;
 	whole.srcY = copy->srcY;
 	whole.srcZ = copy->srcZ;
@@ -239,7 +248,7 @@ static CUresult box_copy_peer(const CUDA_MEMCPY3D_PEER *copy, CUstream handle, b
 	whole.WidthInBytes = copy->WidthInBytes;
 	whole.Height = copy->Height;
 	whole.Depth = copy->Depth;
-	return box_copy(&whole, handle, is_waited);
+	return box_copy(&whole, handle, is_sync);
 }
 
 CUresult local_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, CUstream implicit)
