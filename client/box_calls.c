@@ -166,6 +166,8 @@ static CUresult box_post(
 		return result;
 	if (sync_copy_waits(is_sync, box->dst.side, box->src.side))
 		return sync_finish(stream);
+	if (is_sync)
+		sync_leave(stream);
 	return is_sync || !box->dst.is_ours ? link_late_error(&server) : CUDA_SUCCESS;
 }
 

@@ -169,8 +169,11 @@ static CUresult copy_post(const struct copy *copy, struct stream *stream)
 		result = copy_move(copy, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	waits = waits || sync_copy_waits(copy->is_sync, copy->dst_side, copy->src_side);
-	return waits ? copy_finish(copy, stream) : CUDA_SUCCESS;
+	if (waits || sync_copy_waits(copy->is_sync, copy->dst_side, copy->src_side))
+		return copy_finish(copy, stream);
+	if (copy->is_sync)
+		sync_leave(stream);
+	return CUDA_SUCCESS;
 }
 
 static CUresult copy_run(struct copy copy, CUstream handle)

@@ -77,9 +77,12 @@ static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = fill_send(&fill, stream);
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || !is_sync)
 		return result;
-	return sync_set_waits(is_sync, sync_side_of(&range)) ? sync_finish(stream) : CUDA_SUCCESS;
+	if (sync_set_waits(is_sync, sync_side_of(&range)))
+		return sync_finish(stream);
+	sync_leave(stream);
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream implicit)

@@ -110,6 +110,17 @@ bool memory_set_exported(uint64_t address, enum memory_kind kind)
 	return is_there;
 }
 
+void memory_set_sync(uint64_t address, bool is_sync)
+{
+	struct memory_range *range;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = (struct memory_range *)mirror_find(&mirror, address);
+	if (range)
+		range->is_sync = is_sync;
+	pthread_mutex_unlock(&mirror_lock);
+}
+
 static void set_bit(uint64_t *bits, uint64_t bit, bool is_set)
 {
 	*bits = is_set ? *bits | bit : *bits & ~bit;

@@ -42,6 +42,7 @@ struct memory_range {
 	uint64_t other; /* of registered memory its alias, and of that where it is; 0: none */
 	enum memory_kind kind;
 	unsigned flags;            /* of its making, where it had some */
+	bool is_sync;              /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set */
 	uint64_t readers, writers; /* of a mapping: a bit for each device */
 	uint64_t id;               /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
 };
@@ -66,6 +67,9 @@ bool memory_overlaps(uint64_t address, uint64_t size);
 
 /* Sets MEMORY_EXPORTED; false: no memory of that kind begins there. */
 bool memory_set_exported(uint64_t address, enum memory_kind kind);
+
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of the range that `address' lies in. */
+void memory_set_sync(uint64_t address, bool is_sync);
 
 /* What a device may do with the mappings that begin there. */
 void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAccess_flags flags);

@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "pool.h"
 #include "registered.h"
+#include "sync_rules.h"
 
 static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
 {
@@ -222,7 +223,17 @@ CUresult local_cuPointerGetAttributes(
 	return CUDA_SUCCESS;
 }
 
-/* Nothing changes by it: a synchronous copy or fill of ours has ended when it returns. */
+/*
+ * From then on synchronous copies and sets of the memory are waited for, whatever its kind. Those
+ * that were not waited for so far are now.
+ */
+static CUresult set_sync(const struct memory_range *range, CUdeviceptr ptr, bool is_sync)
+{
+	memory_set_sync(ptr, is_sync);
+	return is_sync && !is_host(range) ? sync_catch_up(range->context->device->index)
+					  : CUDA_SUCCESS;
+}
+
 CUresult local_cuPointerSetAttribute(
 	const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
@@ -232,6 +243,7 @@ CUresult local_cuPointerSetAttribute(
 		return link_check(&server);
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	return is_of_pool(&range) || range.kind == MEMORY_MAPPED ? CUDA_ERROR_NOT_SUPPORTED
-								 : CUDA_SUCCESS;
+	if (is_of_pool(&range) || range.kind == MEMORY_MAPPED)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return set_sync(&range, ptr, *(const unsigned *)value);
 }

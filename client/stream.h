@@ -39,6 +39,7 @@ struct stream {
 	struct capture_point *capture; /* atomic: what it has captured; NULL: it does not capture */
 	pthread_mutex_t lock;          /* of marked, and of posting a mark */
 	uint64_t marked;               /* atomic */
+	uint64_t left;                 /* atomic: sync_leave(); the mark that covers it */
 };
 
 extern struct stream streams[STREAMS_MAX];

@@ -11,6 +11,7 @@
 #include "link.h"
 #include "registered.h"
 #include "sync_rules.h"
+#include "timeline.h"
 
 enum sync_side sync_side_of(const struct memory_range *range)
 {
@@ -23,7 +24,7 @@ enum sync_side sync_side_of(const struct memory_range *range)
 	case MEMORY_MANAGED:
 		return SYNC_MANAGED;
 	default:
-		return SYNC_DEVICE;
+		return range->is_sync ? SYNC_DEVICE_ALWAYS : SYNC_DEVICE;
 	}
 }
 
@@ -36,6 +37,12 @@ enum sync_side sync_side_at(CUdeviceptr address)
 	return SYNC_PAGEABLE;
 }
 
+/* The program wants what is synchronous by name to be so always. */
+static bool is_sync_context(void)
+{
+	return context_current->flags & CU_CTX_SYNC_MEMOPS;
+}
+
 /*
  * The table of CUDA 13 names host memory alone. Managed memory was synchronous by that of
  * CUDA 12 and before, which is the safe way to read the new one.
@@ -44,12 +51,12 @@ bool sync_copy_waits(bool is_sync, enum sync_side dst, enum sync_side src)
 {
 	if (sync_is_host(dst) && sync_is_host(src))
 		return true;
-	return is_sync && (dst != SYNC_DEVICE || src != SYNC_DEVICE);
+	return is_sync && (dst != SYNC_DEVICE || src != SYNC_DEVICE || is_sync_context());
 }
 
 bool sync_set_waits(bool is_sync, enum sync_side dst)
 {
-	return is_sync && dst != SYNC_DEVICE;
+	return is_sync && (dst != SYNC_DEVICE || is_sync_context());
 }
 
 /*
@@ -68,4 +75,30 @@ CUresult sync_finish(struct stream *stream)
 	CUresult result = stream_wait(stream);
 
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+/* Looked at after the work was posted: the mark after the newest one comes behind it. */
+void sync_leave(struct stream *stream)
+{
+	uint64_t mark = __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE) + 1;
+
+	__atomic_store_n(&stream->left, mark, __ATOMIC_RELEASE);
+}
+
+CUresult sync_catch_up(unsigned device)
+{
+	unsigned n = streams_ever();
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		uint64_t left = __atomic_load_n(&streams[i].left, __ATOMIC_ACQUIRE), mark;
+
+		if (left == 0 || __atomic_load_n(&streams[i].device, __ATOMIC_RELAXED) != device ||
+			timeline_reached(&streams[i], left))
+			continue;
+		result = timeline_mark(&streams[i], &mark);
+		if (result == CUDA_SUCCESS)
+			result = timeline_wait(&streams[i], MIN(left, mark));
+	}
+	return result;
 }

@@ -13,7 +13,8 @@
 
 /* Memory as the rules tell it apart. The GPU reaches all of it but the last two. */
 enum sync_side {
-	SYNC_DEVICE, /* the host cannot look there */
+	SYNC_DEVICE,        /* the host cannot look there */
+	SYNC_DEVICE_ALWAYS, /* the same, with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS set */
 	SYNC_MANAGED,
 	SYNC_PINNED,
 	SYNC_REGISTERED, /* pinned by CUDA's rules, but no other process can pin it */
@@ -46,5 +47,9 @@ CUresult sync_before_read(struct stream *stream, bool is_sync, enum sync_side sr
 
 /* The end of a call that waits: its work and all before it on the stream is done. */
 CUresult sync_finish(struct stream *stream);
+
+/* The end of a synchronous call that does not wait, and the wait for all such on a device. */
+void sync_leave(struct stream *stream);
+CUresult sync_catch_up(unsigned device);
 
 #endif

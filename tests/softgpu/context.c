@@ -133,6 +133,11 @@ struct context *context_current(void)
 	return context && context->is_active ? context : NULL;
 }
 
+bool context_is_sync(void)
+{
+	return context_current()->flags & CU_CTX_SYNC_MEMOPS;
+}
+
 CUresult context_check(void)
 {
 	if (depth == 0 || !stack[depth - 1])

@@ -50,6 +50,7 @@ void context_stop(struct context *context);
 
 /* The calling thread's current context, alive; never NULL after ENTER(CALL_CONTEXT). */
 struct context *context_current(void);
+bool context_is_sync(void); /* CU_CTX_SYNC_MEMOPS is set in the current one */
 CUresult context_check(void);
 
 /* The context that a handle names; NULL is the current one. */

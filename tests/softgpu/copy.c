@@ -103,10 +103,10 @@ static bool copy_is_staged(const struct copy_work *copy)
 	       copy->depth == 1 && copy->width <= STAGED_MAX;
 }
 
-/* A synchronous copy is waited for unless the host sees neither end. */
+/* A synchronous copy is waited for unless the host sees neither end, and wants it so. */
 static bool copy_is_awaited(const struct copy_work *copy)
 {
-	return !(copy->is_dst_array || range_is_hidden(copy->dst)) ||
+	return context_is_sync() || !(copy->is_dst_array || range_is_hidden(copy->dst)) ||
 	       !(copy->is_src_array || range_is_hidden(copy->src));
 }
 
@@ -135,9 +135,9 @@ static CUresult copy_push(
 	}
 	work.copy = *copy;
 	result = stream_push(stream, &work);
-	if (result != CUDA_SUCCESS || stream->capture || !is_waited)
+	if (result != CUDA_SUCCESS || stream->capture || (is_async && !is_waited))
 		return result;
-	return stream_wait(stream, stream->submitted);
+	return stream_finish(stream, is_waited);
 }
 
 CUresult copy_submit(

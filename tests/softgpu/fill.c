@@ -6,6 +6,7 @@
  * any thread under it.
  */
 
+#include "context.h"
 #include "copy.h"
 #include "memory.h"
 #include "stream.h"
@@ -114,9 +115,9 @@ static CUresult fill_submit(CUdeviceptr dst, size_t pitch, uint32_t value, uint3
 	if (!is_async && stream->capture)
 		return stream_check_sync(stream);
 	result = stream_push(stream, &work);
-	if (result != CUDA_SUCCESS || is_async || range_is_hidden(dst))
+	if (result != CUDA_SUCCESS || is_async)
 		return result;
-	return stream_wait(stream, stream->submitted);
+	return stream_finish(stream, !range_is_hidden(dst) || context_is_sync());
 }
 
 ENTER_DEFAULT_STREAM(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t n),

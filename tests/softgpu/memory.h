@@ -43,6 +43,7 @@ struct range {
 	uint64_t id;                   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	size_t charged;                /* bytes of the device's memory */
 	bool is_freeing;               /* cuMemFreeAsync() is on its way */
+	bool is_sync;                  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set */
 };
 
 /* range.c */
@@ -55,7 +56,10 @@ struct range *range_find(uint64_t address);
 struct range *range_next(uint64_t address); /* the first that ends after `address' */
 bool range_overlaps(uint64_t start, uint64_t end);
 
-/* Whether the host cannot look there, so that it does not matter to it when it changes. */
+/*
+ * Whether it does not matter to the host when it changes: it cannot look there, and
+ * has not asked to be waited for all the same.
+ */
 bool range_is_hidden(uint64_t address);
 
 /* Whether it is host memory, pageable or pinned. Managed memory is not. */

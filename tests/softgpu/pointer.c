@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "memory.h"
+#include "stream.h"
 
 #include <string.h>
 
@@ -199,10 +200,15 @@ CUresult cuPointerGetAttributes(
 	return CUDA_SUCCESS;
 }
 
+/* Waits for what synchronous calls have left undone so far. */
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
+	struct range *range;
+
 	ENTER(CALL_INIT);
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !range_find(ptr))
+	range = range_find(ptr);
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !range)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+	range->is_sync = *(const unsigned *)value;
+	return range->is_sync && range->context ? streams_catch_up(range->context) : CUDA_SUCCESS;
 }

@@ -120,8 +120,8 @@ bool range_is_hidden(uint64_t address)
 {
 	const struct range *range = range_find(address);
 
-	return range && range->kind != RANGE_HOST && range->kind != RANGE_REGISTERED &&
-	       range->kind != RANGE_MANAGED;
+	return range && !range->is_sync && range->kind != RANGE_HOST &&
+	       range->kind != RANGE_REGISTERED && range->kind != RANGE_MANAGED;
 }
 
 bool host_owns(uint64_t address)

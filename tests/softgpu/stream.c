@@ -315,6 +315,35 @@ CUresult stream_wait(struct stream *stream, uint64_t ticket)
 	return driver.fault;
 }
 
+CUresult stream_finish(struct stream *stream, bool is_waited)
+{
+	if (is_waited)
+		return stream_wait(stream, stream->submitted);
+	stream->left = stream->submitted;
+	return CUDA_SUCCESS;
+}
+
+/* NULL: all are done. */
+static struct stream *stream_left(const struct context *context)
+{
+	for (struct stream *stream = context->streams; stream; stream = stream->next)
+		if (!stream_reached(stream, stream->left))
+			return stream;
+	return NULL;
+}
+
+CUresult streams_catch_up(struct context *context)
+{
+	struct stream *stream;
+	CUresult result = CUDA_SUCCESS;
+
+	/* The context may go while the lock is given away. */
+	while (result == CUDA_SUCCESS && object_find(OBJECT_CONTEXT, context) &&
+		(stream = stream_left(context)))
+		result = stream_wait(stream, stream->left);
+	return result;
+}
+
 static bool streams_reached(const struct context *context, uint64_t ticket)
 {
 	for (struct stream *stream = context->streams; stream; stream = stream->next)

@@ -60,6 +60,7 @@ struct stream {
 	struct op *head;
 	struct op **tail;
 	uint64_t submitted; /* ticket of the last work queued */
+	uint64_t left;      /* of the last that a synchronous call queued and did not wait for */
 	uint32_t n_queued;
 	unsigned queue; /* of the hardware, where its last work went: see queue.h */
 	pthread_cond_t wake;
@@ -94,6 +95,12 @@ CUresult stream_wait(struct stream *stream, uint64_t ticket);
 
 /* Waits for all work of a context so far. */
 CUresult streams_wait(struct context *context);
+
+/* The end of a synchronous call: the wait for its work, or a note that there was none. */
+CUresult stream_finish(struct stream *stream, bool is_waited);
+
+/* Waits for what such calls have left undone. */
+CUresult streams_catch_up(struct context *context);
 
 /* Ends every stream of a context, dropping what is queued, and waits for their threads. */
 void streams_drop(struct context *context);
