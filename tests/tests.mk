@@ -22,6 +22,7 @@ unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
 	server/identity.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
+unit_test_server_machine_memory := server/machine_memory.c
 unit_test_server_tables := server/bits.c server/object.c server/owner.c server/ranges.c
 unit_test_server_shield := server/shield.c server/thread.c
 unit_test_server_image := server/image.c proto/shm.c

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MACHINE_MEMORY_H
+#define MACHINE_MEMORY_H
+
+#include <stdint.h>
+
+/*
+ * How many bytes of memory this process may use: those of the machine or of its
+ * cgroups, whichever is less. `root' is put before the paths of the files that are
+ * read; it is "" except in tests. 0: the files cannot be read. Any thread.
+ */
+uint64_t machine_memory(const char *root);
+
+#endif
