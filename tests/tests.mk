@@ -22,15 +22,20 @@ unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
 	server/identity.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
+# What is charged for memory, alone.
+ACCOUNT := server/account.c server/quota.c server/machine_memory.c server/log.c
+unit_test_server_account := $(ACCOUNT)
+unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_test_server_machine_memory := server/machine_memory.c
-unit_test_server_tables := server/bits.c server/object.c server/owner.c server/ranges.c
+unit_test_server_tables := $(ACCOUNT) server/bits.c server/object.c server/owner.c server/ranges.c
 unit_test_server_shield := server/shield.c server/thread.c
-unit_test_server_image := server/image.c proto/shm.c
+unit_test_server_image := $(ACCOUNT) server/image.c proto/shm.c
 unit_test_server_cubin := server/cubin.c
 unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
 unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
 unit_test_server_host := $(unit_test_server_session)
 unit_test_server_limit := $(unit_test_server_session)
+unit_test_server_bounds := $(unit_test_server_session)
 unit_test_server_memory := $(unit_test_server_session)
 unit_test_server_standing := $(unit_test_server_session)
 unit_test_server_room := $(unit_test_server_session)

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Accounts and their blocks. Any thread, without a lock.
+ *
+ * Invariant: an account is charged with what its blocks say and, until account_close(),
+ * with its session's base. So when the charge comes to 0, nothing refers to the account.
+ */
+
+#include "account.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "machine_memory.h"
+
+/* If the machine does not say how much it has. */
+#define MACHINE_MEMORY_DEFAULT ((uint64_t)4 << 30)
+#define HOST_MIB_MAX (1u << 24)
+
+struct account {
+	struct quota quota;
+	struct account_owner owner;
+	uint64_t base;
+};
+
+/* Lies before the memory of each block, which is aligned as malloc() does it. */
+struct block {
+	_Alignas(16) struct account *account; /* NULL: the server's own */
+	uint64_t size;
+	uint64_t kept;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct quota all;
+static uint64_t session_max;
+
+static uint64_t read_session_max(void)
+{
+	const char *text = getenv("MPS_CLIENT_HOST_MIB");
+	unsigned long mib = ACCOUNT_MAX_MIB;
+	char *end;
+
+	if (text && *text) {
+		errno = 0;
+		mib = strtoul(text, &end, 10);
+		if (errno || *end || *text == '-' || mib == 0 || mib > HOST_MIB_MAX) {
+			log_line("MPS_CLIENT_HOST_MIB=%s is no number of MiB from 1 to %u: %u is "
+				 "taken",
+				text, HOST_MIB_MAX, ACCOUNT_MAX_MIB);
+			mib = ACCOUNT_MAX_MIB;
+		}
+	}
+	return (uint64_t)mib << 20;
+}
+
+static void start(void)
+{
+	uint64_t machine = machine_memory("");
+
+	all.limit = (machine ? machine : MACHINE_MEMORY_DEFAULT) / ACCOUNTS_PART;
+	session_max = read_session_max();
+	log_line("Host memory for clients: %llu MiB each, %llu MiB in all",
+		(unsigned long long)session_max >> 20, (unsigned long long)all.limit >> 20);
+}
+
+struct quota *accounts_quota(void)
+{
+	pthread_once(&once, start);
+	return &all;
+}
+
+static void refund(struct account *account, uint64_t amount)
+{
+	if (quota_refund(&account->quota, amount) == 0)
+		free(account);
+}
+
+static bool charge(struct account *account, uint64_t amount)
+{
+	const struct account_owner *owner = &account->owner;
+
+	for (unsigned round = 0; !quota_charge(&account->quota, amount); round++)
+		if (!owner->on_full || !owner->on_full(owner->arg, amount, round))
+			return false;
+	return true;
+}
+
+struct account *account_new(uint64_t base, struct account_owner owner)
+{
+	struct account *account = calloc(1, sizeof(*account));
+
+	if (!account)
+		return NULL;
+	account->quota.parent = accounts_quota();
+	account->quota.own = ACCOUNT_OWN;
+	account->quota.limit = session_max;
+	account->base = base + sizeof(*account);
+	account->owner = owner;
+	if (quota_charge(&account->quota, account->base))
+		return account;
+	free(account);
+	return NULL;
+}
+
+void account_close(struct account *account)
+{
+	if (account)
+		refund(account, account->base);
+}
+
+uint64_t account_held(const struct account *account)
+{
+	return quota_used(&account->quota);
+}
+
+void account_explain(const struct account *account, uint64_t amount, char text[ACCOUNT_TEXT])
+{
+	const struct quota *own = &account->quota;
+	unsigned long long held = quota_used(own), max = own->limit;
+	int n = snprintf(text, ACCOUNT_TEXT,
+		"it holds %llu MiB of this server's host memory and wants %llu KiB more, where ",
+		held >> 20, (unsigned long long)amount >> 10);
+
+	if (held + amount > max)
+		snprintf(text + n, (size_t)(ACCOUNT_TEXT - n),
+			"a client may hold %llu MiB (MPS_CLIENT_HOST_MIB)", max >> 20);
+	else
+		snprintf(text + n, (size_t)(ACCOUNT_TEXT - n),
+			"all clients share %llu MiB, %llu MiB of them are taken, and no client may "
+			"have more than it leaves to the others",
+			(unsigned long long)all.limit >> 20,
+			(unsigned long long)quota_used(&all) >> 20);
+}
+
+/* ---- blocks */
+
+static struct block *block_of(void *memory)
+{
+	return (struct block *)memory - 1;
+}
+
+/* With what malloc() takes for itself. */
+static uint64_t cost(uint64_t size)
+{
+	return ALIGN_UP(sizeof(struct block) + size + sizeof(size_t), (uint64_t)16);
+}
+
+void *account_alloc(struct account *account, uint64_t size, uint64_t kept)
+{
+	uint64_t amount = cost(size) + kept;
+	struct block *block;
+
+	if (account && !charge(account, amount))
+		return NULL;
+	block = calloc(1, sizeof(*block) + size);
+	if (!block) {
+		if (account)
+			refund(account, amount);
+		return NULL;
+	}
+	*block = (struct block){account, size, kept};
+	return block + 1;
+}
+
+static void *grow(struct block *block, uint64_t size)
+{
+	uint64_t more = cost(size) - cost(block->size);
+	struct account *account = block->account;
+	struct block *moved;
+
+	if (account && more > 0 && !charge(account, more))
+		return NULL;
+	moved = reallocarray(block, 1, sizeof(*block) + size);
+	if (!moved) {
+		if (account && more > 0)
+			refund(account, more);
+		return NULL;
+	}
+	moved->size = size;
+	return moved + 1;
+}
+
+void *account_grow(struct account *account, void *memory, uint64_t n, uint64_t size)
+{
+	uint64_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > PTRDIFF_MAX - sizeof(struct block))
+		return NULL;
+	return memory ? grow(block_of(memory), bytes) : account_alloc(account, bytes, 0);
+}
+
+bool account_keep(void *memory, uint64_t more)
+{
+	struct block *block = block_of(memory);
+
+	if (block->account && more > 0 && !charge(block->account, more))
+		return false;
+	block->kept += more;
+	return true;
+}
+
+void account_unkeep(void *memory, uint64_t less)
+{
+	struct block *block = block_of(memory);
+
+	block->kept -= less;
+	if (block->account && less > 0)
+		refund(block->account, less);
+}
+
+void account_free(void *memory)
+{
+	struct block *block = memory ? block_of(memory) : NULL;
+	struct account *account = block ? block->account : NULL;
+	uint64_t amount = block ? cost(block->size) + block->kept : 0;
+
+	free(block);
+	if (account)
+		refund(account, amount);
+}
+
+void account_disown(void *memory)
+{
+	struct block *block = block_of(memory);
+
+	if (block->account)
+		refund(block->account, cost(block->size) + block->kept);
+	block->account = NULL;
+}

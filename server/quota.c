@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Chains of quotas. Any thread, without a lock.
+ *
+ * Invariant: a parent has counted, for each child, at least what the child uses,
+ * rounded up to whole steps. It is exactly that while no call is under way: a
+ * parent is charged before its child, and refunded after it.
+ */
+
+#include "quota.h"
+
+/* What a charge does to one quota. */
+struct link {
+	struct quota *quota;
+	uint64_t before, after;
+};
+
+static uint64_t whole_steps(uint64_t used)
+{
+	return ALIGN_UP(used, QUOTA_STEP);
+}
+
+/* Whether the quota may use `after', of which `child' (NULL: there is none) has `taken' then. */
+static bool allows(
+	const struct quota *quota, uint64_t after, const struct quota *child, uint64_t taken)
+{
+	if (child && taken <= child->own)
+		return true;
+	return after <= quota->limit && (!child || taken <= quota->limit - after);
+}
+
+/* Fills in `links' from the counters as they are now. Returns how many; 0: a quota refuses. */
+static unsigned plan(struct quota *quota, uint64_t amount, struct link links[QUOTA_CHAIN_MAX])
+{
+	const struct quota *child = NULL;
+	uint64_t taken = 0;
+	unsigned n = 0;
+
+	for (; quota && amount > 0; child = quota, quota = quota->parent) {
+		struct link *link = &links[n++];
+
+		link->quota = quota;
+		link->before = quota_used(quota);
+		if (__builtin_add_overflow(link->before, amount, &link->after) ||
+			!allows(quota, link->after, child, taken))
+			return 0;
+		taken = whole_steps(link->after);
+		amount = taken - whole_steps(link->before);
+	}
+	return n;
+}
+
+/* Charges parents first. Returns how many links were not charged, as a counter has changed. */
+static unsigned commit(struct link *links, unsigned n)
+{
+	while (n > 0 && atomic_compare_exchange_strong(&links[n - 1].quota->used,
+				&links[n - 1].before, links[n - 1].after))
+		n--;
+	return n;
+}
+
+bool quota_charge(struct quota *quota, uint64_t amount)
+{
+	struct link links[QUOTA_CHAIN_MAX];
+	unsigned n, n_left = amount > 0;
+
+	while (n_left > 0) {
+		n = plan(quota, amount, links);
+		if (n == 0)
+			return false;
+		n_left = commit(links, n);
+		if (n_left > 0 && n_left < n)
+			quota_refund(
+				links[n_left].quota, links[n_left].after - links[n_left].before);
+	}
+	return true;
+}
+
+uint64_t quota_refund(struct quota *quota, uint64_t amount)
+{
+	const struct quota *first = quota;
+	uint64_t left = 0;
+
+	while (quota && amount > 0) {
+		/* After the subtraction another thread may free the quota. */
+		struct quota *parent = quota->parent;
+		uint64_t before = atomic_fetch_sub(&quota->used, amount);
+
+		if (quota == first)
+			left = before - amount;
+		amount = whole_steps(before) - whole_steps(before - amount);
+		quota = parent;
+	}
+	return left;
+}
