@@ -12,7 +12,7 @@
 void object_table_fini(struct object_table *table)
 {
 	for (uint32_t i = 0; i < OBJECT_PAGES; i++) {
-		free(table->pages[i]);
+		account_free(table->pages[i]);
 		table->pages[i] = NULL;
 	}
 	table->n_used = 0;
@@ -36,7 +36,7 @@ int object_put(struct object_table *table, uint32_t id, void *object)
 		return -EINVAL;
 	page = &table->pages[id / OBJECT_PAGE];
 	if (!*page)
-		*page = calloc(OBJECT_PAGE, sizeof(void *));
+		*page = account_alloc(table->account, OBJECT_PAGE * sizeof(void *), 0);
 	if (!*page)
 		return -ENOMEM;
 	if ((*page)[id % OBJECT_PAGE])

@@ -8,7 +8,7 @@
  * worker. Tables own their pages, not the objects.
  */
 
-#include "base.h"
+#include "account.h"
 
 #define OBJECT_PAGE 1024u
 #define OBJECT_PAGES 1024u
@@ -16,6 +16,7 @@
 
 /* Zero-initialised is empty. */
 struct object_table {
+	struct account *account; /* not owned: that pays for the pages */
 	void **pages[OBJECT_PAGES];
 	uint32_t n_used; /* ids in use */
 };

@@ -12,8 +12,8 @@
 
 void ranges_fini(struct ranges *ranges)
 {
-	free(ranges->list);
-	*ranges = (struct ranges){0};
+	account_free(ranges->list);
+	*ranges = (struct ranges){.account = ranges->account};
 }
 
 /* The first range that begins after `address'. */
@@ -40,7 +40,7 @@ static struct range *grow(struct ranges *ranges)
 
 	if (ranges->n < ranges->n_max)
 		return ranges->list;
-	list = reallocarray(ranges->list, n_max, sizeof(*list));
+	list = account_grow(ranges->account, ranges->list, n_max, sizeof(*list));
 	if (!list)
 		return NULL;
 	ranges->list = list;

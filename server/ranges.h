@@ -7,7 +7,7 @@
  * libraries' variables. Sorted by address, never overlapping. A worker.
  */
 
-#include "base.h"
+#include "account.h"
 
 struct range {
 	uint64_t address, size;
@@ -16,6 +16,7 @@ struct range {
 
 /* Zero-initialised is empty. */
 struct ranges {
+	struct account *account; /* not owned: that pays for the list */
 	struct range *list;
 	uint32_t n, n_max;
 };

@@ -12,6 +12,7 @@
 
 #include "array.h"
 #include "async_close.h"
+#include "bound.h"
 #include "deferred.h"
 #include "event.h"
 #include "fault.h"
@@ -26,6 +27,11 @@
 #include "thread.h"
 #include "virtual.h"
 #include "worker.h"
+
+#define TABLES_OF(session)                                                                         \
+	&(session)->greens, &(session)->linkers, &(session)->libraries, &(session)->kernels,       \
+		&(session)->events, &(session)->graphs, &(session)->allocations,                   \
+		&(session)->arrays, &(session)->textures
 
 /* The three memories of a session and what is told to the client. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
@@ -47,6 +53,24 @@ static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 	return ring_receiver_init(&session->receiver, session->ring, session->page);
 }
 
+/* What a session costs with its threads, whatever its client does. */
+#define SESSION_BASE                                                                               \
+	(sizeof(struct session) + RING_RUN_MAX + (1 + WAITERS_MAX) * (uint64_t)KEPT_THREAD)
+
+static int open_account(struct session *session)
+{
+	struct account *account =
+		account_new(SESSION_BASE, (struct account_owner){bound_met, session});
+	struct object_table *const tables[] = {TABLES_OF(session)};
+
+	if (!account)
+		return -ENOMEM;
+	session->account = session->variables.account = account;
+	for (unsigned i = 0; i < ARRAY_SIZE(tables); i++)
+		tables[i]->account = account;
+	return 0;
+}
+
 static void session_freep(struct session **session)
 {
 	session_free(*session);
@@ -64,7 +88,9 @@ int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WEL
 	pthread_mutex_init(&session->gates_lock, NULL);
 	frame_reader_init(&session->images, async_close);
 	waiters_init(&session->waiters);
-	r = make_memories(session, fds);
+	r = open_account(session);
+	if (r == 0)
+		r = make_memories(session, fds);
 	if (r < 0) {
 		for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 			closep(&fds[i]);
@@ -92,6 +118,7 @@ void session_free(struct session *session)
 	unmap(session->staging, STAGING_SIZE);
 	unmap(session->page, PAGE_BYTES);
 	pthread_mutex_destroy(&session->gates_lock);
+	account_close(session->account);
 	free(session);
 }
 
@@ -135,6 +162,7 @@ void session_drop(struct session *session)
  */
 void session_clean_up(struct session *session)
 {
+	struct object_table *const tables[] = {TABLES_OF(session)};
 	bool is_lost;
 
 	atomic_store(&session->is_ending, true);
@@ -159,14 +187,7 @@ void session_clean_up(struct session *session)
 		if (session->places[i])
 			place_free(session, session->places[i], is_lost);
 	ranges_fini(&session->variables);
-	object_table_fini(&session->greens);
-	object_table_fini(&session->linkers);
-	object_table_fini(&session->libraries);
-	object_table_fini(&session->kernels);
-	object_table_fini(&session->events);
-	object_table_fini(&session->graphs);
-	object_table_fini(&session->allocations);
-	object_table_fini(&session->arrays);
-	object_table_fini(&session->textures);
+	for (unsigned i = 0; i < ARRAY_SIZE(tables); i++)
+		object_table_fini(tables[i]);
 	deferred_note_freed();
 }

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "account.h"
 #include "alias.h"
 #include "frame.h"
 #include "bounds.h"
@@ -37,6 +38,7 @@ struct session {
 	pid_t pid;
 	uid_t uid;
 	int connection; /* not owned */
+	struct account *account;
 	void *ring, *staging;
 	struct page *page;
 	void (*on_news)(void *arg); /* any thread: is_done, is_active or a fault has changed */
@@ -59,6 +61,7 @@ struct session {
 	uint32_t n_late_errors;
 	CUresult untold;     /* the last late error, until the client has taken it */
 	uint32_t n_refusals; /* images and kernels that the driver would not have */
+	bool is_bound_told;  /* the log knows that the account has met a bound */
 	bool is_busy;        /* counted by the deferred calls */
 	bool owes_marks;     /* some stream's owed_mark is set */
 	bool has_spare;      /* memory that places_trim() would give back */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "../../server/account.h"
 #include "../../server/deferred.h"
 #include "../../server/fault.h"
 #include "../../server/green.h"
@@ -91,8 +92,9 @@ static void wait_for_deferred(void)
 		struct fake_counts now = fake_counts_now();
 
 		if (now.libraries + now.arrays + now.textures + now.greens + now.execs +
-				now.graphs ==
-			(int)greens_kept())
+					now.graphs ==
+				(int)greens_kept() &&
+			quota_used(accounts_quota()) == 0)
 			return;
 		nap();
 	}
@@ -126,6 +128,7 @@ void harness_close(void)
 	left.greens -= (int)greens_kept();
 	must(memcmp(&left, &(struct fake_counts){0}, sizeof(left)) == 0,
 		"the session left something in the driver");
+	must(quota_used(accounts_quota()) == 0, "the session left something in its account");
 }
 
 int harness_serve(void)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Sessions at their bounds. A worker.
+ *
+ * Invariant: a client at its bound waits here for at most a second at a time, and
+ * holds up other clients only by deferred calls that are made earlier.
+ */
+
+#include "bound.h"
+
+#include <time.h>
+
+#include "deferred.h"
+#include "fault.h"
+#include "log.h"
+#include "session.h"
+
+/* How long deferred calls are waited for. */
+#define ENDS_ROUNDS 100
+#define ENDS_NAP_NS 10000000L
+
+/* False: there are none. */
+static bool wait_for_ends(const struct session *session)
+{
+	uint64_t n = deferred_n_added();
+
+	if (deferred_has_made(n))
+		return false;
+	deferred_press();
+	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n) && fault_get() == CUDA_SUCCESS &&
+			!atomic_load(&session->is_ending);
+		i++)
+		nanosleep(&(struct timespec){.tv_nsec = ENDS_NAP_NS}, NULL);
+	return true;
+}
+
+static void tell(struct session *session, uint64_t amount)
+{
+	char text[ACCOUNT_TEXT];
+
+	if (session->is_bound_told)
+		return;
+	session->is_bound_told = true;
+	account_explain(session->account, amount, text);
+	log_line("Client " SESSION_NAME " gets CUDA_ERROR_OUT_OF_MEMORY: %s",
+		SESSION_NAME_ARGS(session), text);
+	log_line("Client " SESSION_NAME " has %u libraries, %u kernels, %u linkers, %u graphs "
+		 "with %u nodes, %u events, %u arrays, %u textures, %u allocations",
+		SESSION_NAME_ARGS(session), session->libraries.n_used, session->kernels.n_used,
+		session->linkers.n_used, session->graphs.n_used, session->n_graph_nodes,
+		session->events.n_used, session->arrays.n_used, session->textures.n_used,
+		session->allocations.n_used);
+}
+
+bool bound_met(void *arg, uint64_t amount, unsigned round)
+{
+	struct session *session = arg;
+
+	if (atomic_load(&session->is_ending))
+		return false;
+	if (round == 0 && wait_for_ends(session))
+		return true;
+	tell(session, amount);
+	return false;
+}
