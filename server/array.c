@@ -38,7 +38,7 @@ static void array_done(struct deferred *deferred)
 		else if (array->real)
 			cuda.cuArrayDestroy(array->real);
 	}
-	free(array);
+	account_free(array);
 }
 
 struct array *array_ref(struct array *array)
@@ -53,7 +53,7 @@ void array_unref(struct array *array)
 		struct array *parent = array->parent;
 
 		if (parent)
-			free(array);
+			account_free(array);
 		else
 			deferred_add(&array->deferred);
 		array = parent;
@@ -73,7 +73,7 @@ void arrays_free(struct session *session)
 static CUresult array_new(
 	struct session *session, uint32_t id, struct place *place, struct array **ret_array)
 {
-	struct array *array = calloc(1, sizeof(*array));
+	struct array *array = account_alloc(session->account, sizeof(*array), KEPT_ARRAY);
 	int r;
 
 	if (!array)
@@ -85,7 +85,7 @@ static CUresult array_new(
 	array->deferred.on_done = array_done;
 	r = object_put(&session->arrays, id, array);
 	if (r < 0) {
-		free(array);
+		account_free(array);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 	}
 	*ret_array = array;

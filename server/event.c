@@ -22,7 +22,7 @@ static void event_free(struct event *event, bool is_lost)
 {
 	if (!ipc_event_end(event, is_lost) && event->real && !is_lost)
 		cuda.cuEventDestroy_v2(event->real);
-	free(event);
+	account_free(event);
 }
 
 void events_free(struct session *session, bool is_lost)
@@ -37,7 +37,7 @@ void events_free(struct session *session, bool is_lost)
 
 CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
 {
-	struct event *event = calloc(1, sizeof(*event));
+	struct event *event = account_alloc(session->account, sizeof(*event), KEPT_EVENT);
 	int r;
 
 	if (!event)
@@ -46,7 +46,7 @@ CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
 	event->flags = flags;
 	r = object_put(&session->events, id, event);
 	if (r < 0)
-		free(event);
+		account_free(event);
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 	       : r < 0      ? CUDA_ERROR_INVALID_HANDLE
 			    : CUDA_SUCCESS;

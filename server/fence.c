@@ -35,11 +35,14 @@ static CUresult add(struct fence *fence, struct session *session, const struct s
 CUresult fence_init(struct fence *fence, struct session *session)
 {
 	CUresult result = CUDA_SUCCESS;
+	uint32_t n;
 
 	*fence = (struct fence){0};
 	if (streams_poll(session))
 		return CUDA_SUCCESS;
-	fence->events = calloc(count_busy(session) + 1, sizeof(CUevent));
+	n = count_busy(session) + 1;
+	fence->events =
+		account_alloc(session->account, n * sizeof(CUevent), n * (uint64_t)KEPT_EVENT);
 	if (!fence->events)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (const struct stream *stream = session->busy; stream && result == CUDA_SUCCESS;
@@ -68,6 +71,6 @@ void fence_fini(struct fence *fence, bool is_lost)
 {
 	for (uint32_t i = 0; i < fence->n && !is_lost; i++)
 		cuda.cuEventDestroy_v2(fence->events[i]);
-	free(fence->events);
+	account_free(fence->events);
 	*fence = (struct fence){0};
 }

@@ -10,6 +10,7 @@
  * we open them; then it counts as one whose kernels run on.
  */
 
+#include <string.h>
 #include <time.h>
 
 #include "fault.h"
@@ -211,7 +212,7 @@ void gates_forget_passed(struct session *session)
 static CUresult make_room(struct session *session, uint32_t n)
 {
 	struct gates *gates = &session->gates;
-	struct gate *grown;
+	struct gate *grown, *old;
 	uint32_t n_max;
 
 	if (likely(gates->n + n <= gates->n_max))
@@ -223,14 +224,19 @@ static CUresult make_room(struct session *session, uint32_t n)
 	n_max = 2 * (gates->n + n);
 	if (n_max > GATES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* Memory may be waited for: not under the lock, which is the loop's too. */
+	grown = account_alloc(session->account, n_max * sizeof(*grown), 0);
+	if (!grown)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&session->gates_lock);
-	grown = reallocarray(gates->list, n_max, sizeof(*grown));
-	if (grown) {
-		gates->list = grown;
-		gates->n_max = n_max;
-	}
+	old = gates->list;
+	if (gates->n > 0)
+		memcpy(grown, old, gates->n * sizeof(*grown));
+	gates->list = grown;
+	gates->n_max = n_max;
 	pthread_mutex_unlock(&session->gates_lock);
-	return grown ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	account_free(old);
+	return CUDA_SUCCESS;
 }
 
 static struct gate gate_of(
@@ -461,7 +467,7 @@ void gates_fini(struct session *session, bool is_lost)
 	if (gates->done && !is_lost)
 		standing_unpin(session, control->done);
 	pthread_mutex_lock(&session->gates_lock);
-	free(gates->list);
+	account_free(gates->list);
 	*gates = (struct gates){0};
 	pthread_mutex_unlock(&session->gates_lock);
 }

@@ -55,7 +55,7 @@ static void green_end(struct deferred *deferred)
 
 	cuda.cuGreenCtxDestroy(green->real);
 	atomic_fetch_sub(&n_greens, 1);
-	free(green);
+	account_free(green);
 }
 
 _Static_assert(sizeof(struct green_key) == sizeof(void *) + sizeof(uint64_t) +
@@ -87,7 +87,7 @@ static CUgreenCtx take_kept(const struct green_key *key)
 	green = unlink_kept(link);
 	pthread_mutex_unlock(&kept_lock);
 	real = green ? green->real : NULL;
-	free(green);
+	account_free(green);
 	return real;
 }
 
@@ -125,7 +125,7 @@ void greens_forget(void)
 
 		kept = green->next;
 		atomic_fetch_sub(&n_greens, 1);
-		free(green);
+		account_free(green);
 	}
 	n_kept = 0;
 }
@@ -138,7 +138,7 @@ void green_unref(struct green *green, bool is_lost)
 		return;
 	if (is_lost) {
 		atomic_fetch_sub(&n_greens, 1);
-		free(green);
+		account_free(green);
 		return;
 	}
 	green->deferred = (struct deferred){
@@ -146,6 +146,7 @@ void green_unref(struct green *green, bool is_lost)
 		.on_done = green_end,
 	};
 	green->place = NULL;
+	account_disown(green);
 	pthread_mutex_lock(&kept_lock);
 	green->next = kept;
 	kept = green;
@@ -326,12 +327,12 @@ static CUresult make_real(
 static CUresult green_new(struct session *session, uint32_t id, const struct green_key *key,
 	struct place *place, CUdevResource *chosen, uint32_t n)
 {
-	struct green *green = calloc(1, sizeof(*green));
+	struct green *green = account_alloc(session->account, sizeof(*green), KEPT_GREEN);
 	CUresult result;
 	int r = green ? object_put(&session->greens, id, green) : -ENOMEM;
 
 	if (r < 0) {
-		free(green);
+		account_free(green);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	}
 	green->key = *key;
@@ -341,7 +342,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 	result = make_real(session, green, chosen, n);
 	if (result != CUDA_SUCCESS) {
 		object_remove(&session->greens, id);
-		free(green);
+		account_free(green);
 	}
 	return result;
 }

@@ -37,11 +37,12 @@ CUresult do_ipc_event_export(
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!shared) {
-		shared = calloc(1, sizeof(*shared));
+		shared = account_alloc(session->account, sizeof(*shared), KEPT_EVENT);
 		if (!shared || !token_make(&shared->token)) {
-			free(shared);
+			account_free(shared);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
+		account_unkeep(event, KEPT_EVENT);
 		shared->real = event->real;
 		shared->device = device;
 		shared->n_refs = 1;
@@ -86,7 +87,7 @@ static void shared_event_unref(struct shared_event *shared, bool is_lost)
 		return;
 	if (!is_lost)
 		cuda.cuEventDestroy_v2(shared->real);
-	free(shared);
+	account_free(shared);
 }
 
 bool ipc_event_end(struct event *event, bool is_lost)
@@ -114,6 +115,7 @@ CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t 
 		return result;
 	}
 	event = session_event(session, id);
+	account_unkeep(event, KEPT_EVENT);
 	event->shared = shared;
 	event->real = shared->real;
 	event->place = place;

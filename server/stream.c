@@ -286,7 +286,7 @@ static void rest(struct session *session, struct stream *stream, bool is_lost)
 	if (stream->is_dying) {
 		session->n_dying--;
 		free_real(stream, is_lost);
-		free(stream);
+		account_free(stream);
 	}
 }
 
@@ -375,7 +375,7 @@ void streams_free(struct session *session, bool is_lost)
 		session->streams[i] = NULL;
 		if (stream)
 			free_real(stream, is_lost);
-		free(stream);
+		account_free(stream);
 	}
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
 		if (session->places[i])
@@ -390,7 +390,7 @@ CUresult do_stream_create(
 
 	if (!place || id < DEVICES_MAX || session->streams[id])
 		return CUDA_ERROR_INVALID_VALUE;
-	stream = calloc(1, sizeof(*stream));
+	stream = account_alloc(session->account, sizeof(*stream), KEPT_STREAM + KEPT_EVENT);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->id = id;
@@ -423,7 +423,7 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 	if (!stream->is_busy) {
 		progress_settle(session, stream);
 		free_real(stream, false);
-		free(stream);
+		account_free(stream);
 		return CUDA_SUCCESS;
 	}
 	stream->is_dying = true;

@@ -28,7 +28,7 @@ static void texture_done(struct deferred *deferred)
 		else
 			cuda.cuTexObjectDestroy(texture->real);
 	}
-	free(texture);
+	account_free(texture);
 }
 
 void textures_free(struct session *session)
@@ -52,7 +52,7 @@ CUresult do_texture_destroy(struct session *session, struct texture *texture)
 static CUresult texture_new(
 	struct session *session, uint32_t id, struct place *place, struct texture **ret_texture)
 {
-	struct texture *texture = calloc(1, sizeof(*texture));
+	struct texture *texture = account_alloc(session->account, sizeof(*texture), KEPT_TEXTURE);
 	int r;
 
 	if (!texture)
@@ -62,7 +62,7 @@ static CUresult texture_new(
 	texture->deferred.on_done = texture_done;
 	r = object_put(&session->textures, id, texture);
 	if (r < 0) {
-		free(texture);
+		account_free(texture);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 	}
 	*ret_texture = texture;
@@ -89,7 +89,7 @@ static CUresult make(struct session *session, uint32_t id, struct place *place,
 		result = cuda.cuSurfObjectCreate((CUsurfObject *)&texture->real, resource);
 	if (result != CUDA_SUCCESS) {
 		object_remove(&session->textures, id);
-		free(texture);
+		account_free(texture);
 		return result;
 	}
 	*ret_value = texture->real;

@@ -72,8 +72,9 @@ static void *run(void *arg)
 }
 
 /* One whose event is of that GPU, made at need. NULL: there are too many. Under the lock. */
-static struct watch *take_watch(struct waiters *waiters, const struct device *device)
+static struct watch *take_watch(struct session *session, const struct device *device)
 {
+	struct waiters *waiters = &session->waiters;
 	struct watch *watch;
 
 	for (struct watch **link = &waiters->idle; *link; link = &(*link)->next) {
@@ -85,13 +86,13 @@ static struct watch *take_watch(struct waiters *waiters, const struct device *de
 	}
 	if (waiters->n_watches >= WATCHES_MAX)
 		return NULL;
-	watch = calloc(1, sizeof(*watch));
+	watch = account_alloc(session->account, sizeof(*watch), KEPT_EVENT);
 	if (!watch)
 		return NULL;
 	watch->device = device;
 	if (cuda.cuEventCreate(&watch->event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC) !=
 		CUDA_SUCCESS) {
-		free(watch);
+		account_free(watch);
 		return NULL;
 	}
 	waiters->n_watches++;
@@ -136,7 +137,7 @@ CUresult waiters_watch(
 	struct watch *watch;
 
 	pthread_mutex_lock(&waiters->lock);
-	watch = take_watch(waiters, device);
+	watch = take_watch(session, device);
 	if (watch) {
 		watch->word = (uint32_t *)&session->page->timeline[stream];
 		watch->is_call = false;
@@ -154,7 +155,7 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 
 	pthread_mutex_lock(&waiters->lock);
 	if (waiters->n_calls < WATCH_CALLS_MAX)
-		watch = take_watch(waiters, device);
+		watch = take_watch(session, device);
 	if (watch) {
 		watch->word = &session->page->n_asked;
 		watch->is_call = true;
@@ -180,7 +181,7 @@ void waiters_fini(struct session *session, bool is_lost)
 		waiters->idle = watch->next;
 		if (!is_lost)
 			cuda.cuEventDestroy_v2(watch->event);
-		free(watch);
+		account_free(watch);
 	}
 	pthread_mutex_destroy(&waiters->lock);
 	pthread_cond_destroy(&waiters->wanted);
