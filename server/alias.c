@@ -88,7 +88,7 @@ static void run_free(struct alias_run *run)
 {
 	munmap((void *)(uintptr_t)run->base, run->size);
 	owner_give_back(run->unit, run->n_units);
-	free(run);
+	account_free(run);
 }
 
 static void run_remove(struct session *session, struct alias_run *run)
@@ -129,13 +129,14 @@ static struct alias_run *run_new(struct session *session, uint64_t size)
 	if (n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
 		return NULL;
 	size = n_units << SPACE_UNIT_SHIFT;
-	run = calloc(1, sizeof(*run) + (size >> SLOT_SHIFT) * sizeof(struct alias *));
+	run = account_alloc(
+		session->account, sizeof(*run) + (size >> SLOT_SHIFT) * sizeof(struct alias *), 0);
 	if (!run)
 		return NULL;
 	run->n_units = (uint32_t)n_units;
 	run->size = size;
 	if (!run_claim(session, run)) {
-		free(run);
+		account_free(run);
 		return NULL;
 	}
 	run->next = session->aliases.runs;
@@ -210,7 +211,7 @@ static void alias_free(struct session *session, struct alias *alias)
 	session->aliases.n--;
 	if (--alias->run->n_aliases == 0)
 		run_remove(session, alias->run);
-	free(alias);
+	account_free(alias);
 }
 
 static CUresult pin(struct session *session, const struct alias *alias)
@@ -257,7 +258,7 @@ static CUresult alias_map(struct session *session, struct alias *alias, int fd, 
 	CUresult result;
 
 	if (!alias_place(session, alias, page)) {
-		free(alias);
+		account_free(alias);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	alias->address = alias->start + offset % page;
@@ -275,14 +276,17 @@ static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint
 	uint64_t page, uint64_t *ret_address)
 {
 	struct alias *alias;
+	uint64_t span;
 
 	if (session->aliases.n >= ALIASES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	alias = calloc(1, sizeof(*alias));
+	span = ALIGN_UP(offset % page + size, page);
+	/* It is pinned piece by piece, and one may begin within a piece. */
+	alias = account_alloc(
+		session->account, sizeof(*alias), (span / HOST_PIECE + 2) * KEPT_REGISTRATION);
 	if (!alias)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	alias->span = ALIGN_UP(offset % page + size, page);
-	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its slots have it */
+	alias->span = span;
 	return alias_map(session, alias, fd, offset, page, ret_address);
 }
 
@@ -357,7 +361,7 @@ static void run_end(struct session *session, struct alias_run *run, bool is_lost
 		if (!is_lost)
 			unpin(session, alias, alias->start + alias->span);
 		fence_fini(&alias->fence, is_lost);
-		free(alias);
+		account_free(alias);
 	}
 	run_free(run);
 }

@@ -65,12 +65,13 @@ static CUresult reserve(struct arena *arena, struct owner owner, uint32_t from)
 }
 
 CUresult arena_init_backed(struct arena *arena, const struct arena_backing *backing,
-	struct owner owner, uint32_t from, uint64_t size, uint64_t page)
+	struct account *account, struct owner owner, uint32_t from, uint64_t size, uint64_t page)
 {
 	CUresult result;
 
 	*arena = (struct arena){
 		.backing = backing,
+		.account = account,
 		.device = device_get(owner.device),
 		.size = size,
 		.n_units = (uint32_t)(size >> SPACE_UNIT_SHIFT),
@@ -78,13 +79,14 @@ CUresult arena_init_backed(struct arena *arena, const struct arena_backing *back
 		.n_pages = (uint32_t)(size / page),
 		.quota = {.limit = UINT64_MAX},
 	};
-	arena->taken = calloc(BITS_WORDS(arena->n_pages), sizeof(uint64_t));
-	arena->chunk_of = calloc(arena->n_pages, sizeof(struct chunk *));
+	arena->taken = account_alloc(
+		account, BITS_WORDS(arena->n_pages) * sizeof(uint64_t), KEPT_RESERVATION);
+	arena->chunk_of = account_alloc(account, arena->n_pages * sizeof(struct chunk *), 0);
 	result = arena->taken && arena->chunk_of ? reserve(arena, owner, from)
 						 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
-		free(arena->taken);
-		free(arena->chunk_of);
+		account_free(arena->taken);
+		account_free(arena->chunk_of);
 		*arena = (struct arena){0};
 	}
 	return result;
@@ -92,9 +94,9 @@ CUresult arena_init_backed(struct arena *arena, const struct arena_backing *back
 
 static void chunk_free(struct chunk *chunk)
 {
-	free(chunk->used);
-	free(chunk->last);
-	free(chunk);
+	account_free(chunk->used);
+	account_free(chunk->last);
+	account_free(chunk);
 }
 
 static uint32_t page_of(const struct arena *arena, uint64_t address)
@@ -213,12 +215,15 @@ static const struct arena_backing device_backing = {
 	device_disclaim,
 	device_back,
 	device_unback,
+	.kept = KEPT_ALLOCATION + KEPT_MAPPING,
 };
 
-CUresult arena_init(struct arena *arena, struct device *device, uint32_t session)
+CUresult arena_init(
+	struct arena *arena, struct device *device, uint32_t session, struct account *account)
 {
-	return arena_init_backed(arena, &device_backing, (struct owner){session, device->ordinal},
-		0, ALIGN_UP(device->facts.total_memory, SPACE_UNIT),
+	return arena_init_backed(arena, &device_backing, account,
+		(struct owner){session, device->ordinal}, 0,
+		ALIGN_UP(device->facts.total_memory, SPACE_UNIT),
 		MAX(device->granularity, (uint64_t)ARENA_ALIGN));
 }
 
@@ -250,7 +255,8 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 		return CUDA_SUCCESS;
 	}
 	page = bits_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
-	chunk = page >= 0 ? calloc(1, sizeof(*chunk)) : NULL;
+	chunk = page >= 0 ? account_alloc(arena->account, sizeof(*chunk), arena->backing->kept)
+			  : NULL;
 	if (!chunk)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	chunk->address = arena->base + (uint64_t)page * arena->page;
@@ -281,12 +287,15 @@ static void chunk_spare(struct arena *arena, struct chunk *chunk)
 /* Makes a whole chunk one to be cut. */
 static bool chunk_share(struct arena *arena, struct chunk *chunk)
 {
+	uint64_t bytes;
+
 	chunk->n_slots = (uint32_t)(chunk->size / ARENA_ALIGN);
+	bytes = BITS_WORDS(chunk->n_slots) * sizeof(uint64_t);
 	chunk->n_slots_used = 0;
 	if (!chunk->used)
-		chunk->used = calloc(BITS_WORDS(chunk->n_slots), sizeof(uint64_t));
+		chunk->used = account_alloc(arena->account, bytes, 0);
 	if (!chunk->last)
-		chunk->last = calloc(BITS_WORDS(chunk->n_slots), sizeof(uint64_t));
+		chunk->last = account_alloc(arena->account, bytes, 0);
 	if (!chunk->used || !chunk->last)
 		return false;
 	chunk->is_shared = true;
@@ -452,8 +461,9 @@ void arena_fini(struct arena *arena, bool is_lost)
 			chunk_end(arena, arena->chunk_of[i], is_lost);
 	arena->backing->disclaim(arena, is_lost);
 	owner_give_back(arena->unit, arena->n_units);
-	free(arena->taken);
-	free(arena->chunk_of);
+	account_free(arena->taken);
+	account_free(arena->chunk_of);
+	account_free(arena->remains);
 	*arena = (struct arena){0};
 }
 

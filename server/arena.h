@@ -11,9 +11,9 @@
  * The session's worker only, with the GPU's context current.
  */
 
+#include "account.h"
 #include "device.h"
 #include "owner.h"
-#include "quota.h"
 
 #define ARENA_ALIGN 512u
 
@@ -30,13 +30,16 @@ struct arena_backing {
 		CUmemGenericAllocationHandle *ret_handle);
 	void (*unback)(struct arena *arena, uint64_t address, uint64_t size,
 		CUmemGenericAllocationHandle handle);
+	uint64_t kept; /* by the driver for each chunk */
 };
 
 struct arena {
 	const struct arena_backing *backing;
-	struct device *device; /* not owned; NULL: of the host space */
-	uint64_t others;       /* a bit for each GPU besides that reaches all of it */
-	uint64_t base, size;   /* the reservation */
+	struct account *account; /* not owned: that pays for tables and chunks */
+	void *remains;           /* what ipc.c needs at the end, if some of it is shared; or NULL */
+	struct device *device;   /* not owned; NULL: of the host space */
+	uint64_t others;         /* a bit for each GPU besides that reaches all of it */
+	uint64_t base, size;     /* the reservation */
 	uint32_t unit, n_units;
 	uint64_t page; /* bytes: granularity of chunks */
 	uint32_t n_pages;
@@ -53,14 +56,15 @@ struct arena {
  * Reserves as many units as the GPU has memory. Zero-initialised is finished.
  * CUDA_ERROR_OUT_OF_MEMORY when the device space or our own memory is used up.
  */
-CUresult arena_init(struct arena *arena, struct device *device, uint32_t session);
+CUresult arena_init(
+	struct arena *arena, struct device *device, uint32_t session, struct account *account);
 
 /*
  * The same with other bytes than a GPU's: `size' of them (whole units), in
  * chunks of multiples of `page', at or after unit `from'.
  */
 CUresult arena_init_backed(struct arena *arena, const struct arena_backing *backing,
-	struct owner owner, uint32_t from, uint64_t size, uint64_t page);
+	struct account *account, struct owner owner, uint32_t from, uint64_t size, uint64_t page);
 
 /*
  * Unmaps and returns everything. No work of the session may be on the GPU.

@@ -90,13 +90,14 @@ static void unback(
 		if (!bit_get(region->pinned, page_of(region, at)))
 			continue;
 		standing_unpin(region->session, (void *)(uintptr_t)at);
+		account_unkeep(region, KEPT_REGISTRATION);
 		set_pinned(region, at, next, false);
 	}
 	/* A hole in the memory: its pages are free, whoever has it mapped. */
 	madvise((void *)(uintptr_t)address, size, MADV_REMOVE);
 }
 
-static const struct arena_backing backing = {claim, disclaim, back, unback};
+static const struct arena_backing backing = {claim, disclaim, back, unback, .kept = 0};
 
 static struct host_region *region_find(const struct session *session, uint64_t address)
 {
@@ -111,15 +112,15 @@ static void region_free(struct host_region *region, bool is_lost)
 {
 	arena_fini(&region->arena, is_lost);
 	closep(&region->fd);
-	free(region->pinned);
-	free(region);
+	account_free(region->pinned);
+	account_free(region);
 }
 
 static CUresult region_new(
 	struct session *session, uint64_t size, uint64_t after, struct host_region **ret_region)
 {
 	struct owner owner = {session->id, OWNER_HOST};
-	struct host_region *region = calloc(1, sizeof(*region));
+	struct host_region *region = account_alloc(session->account, sizeof(*region), 0);
 	uint32_t from = 0;
 	CUresult result;
 
@@ -129,10 +130,11 @@ static CUresult region_new(
 	region->fd = -EBADF;
 	if (after > HOST_SPACE && after < HOST_SPACE_END)
 		from = owner_unit(after);
-	region->pinned = calloc(BITS_WORDS(size / HOST_PAGE), sizeof(uint64_t));
-	result = region->pinned
-			 ? arena_init_backed(&region->arena, &backing, owner, from, size, HOST_PAGE)
-			 : CUDA_ERROR_OUT_OF_MEMORY;
+	region->pinned =
+		account_alloc(session->account, BITS_WORDS(size / HOST_PAGE) * sizeof(uint64_t), 0);
+	result = region->pinned ? arena_init_backed(&region->arena, &backing, session->account,
+					  owner, from, size, HOST_PAGE)
+				: CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
 		region_free(region, false);
 		return result;
@@ -284,12 +286,14 @@ static CUresult pin_piece(struct host_region *region, uint64_t at, uint64_t end)
 
 	if (bit_get(region->pinned, page_of(region, at)))
 		return CUDA_SUCCESS;
-	if (!host_is_present(at, end - at))
+	if (!host_is_present(at, end - at) || !account_keep(region, KEPT_REGISTRATION))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuMemHostRegister_v2((void *)(uintptr_t)at, end - at,
 		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result == CUDA_SUCCESS)
 		set_pinned(region, at, end, true);
+	else
+		account_unkeep(region, KEPT_REGISTRATION);
 	return result;
 }
 

@@ -77,7 +77,7 @@ bool ipc_is_open(uint64_t address, uint64_t size)
 /* Gives back what nobody has open any more; puts away the rest. Takes it. */
 static void settle(struct remains *remains)
 {
-	struct arena *arena = &remains->arena;
+	struct arena *arena = &remains->arena, gone = {0};
 	bool is_lost = fault_get() != CUDA_SUCCESS, is_open;
 
 	if (!is_lost && device_enter(arena->device) == CUDA_SUCCESS)
@@ -91,25 +91,22 @@ static void settle(struct remains *remains)
 	pthread_mutex_unlock(&lock);
 	if (is_open)
 		return;
-	arena_fini(arena, is_lost);
-	free(remains);
+	/* It owns the memory that it lies in. */
+	gone = *arena;
+	arena_fini(&gone, is_lost);
 }
 
 void ipc_keep_arena(struct arena *arena)
 {
-	struct remains *remains;
+	struct remains *remains = arena->remains;
 
 	if (!ipc_is_open(arena->base, arena->size)) {
 		arena_fini(arena, false);
 		return;
 	}
-	remains = calloc(1, sizeof(*remains));
-	/* Without memory for it, it stays for good: better than a neighbour's fault. */
-	if (remains) {
-		remains->arena = *arena;
-		settle(remains);
-	}
+	remains->arena = *arena;
 	*arena = (struct arena){0};
+	settle(remains);
 }
 
 /* The remains that these bytes lie in, off the list; NULL: their session lives. */
@@ -134,7 +131,7 @@ static void share_free(struct share *share)
 	while (*link != share)
 		link = &(*link)->next;
 	*link = share->next;
-	free(share);
+	account_free(share);
 }
 
 /* A session has let go. */
@@ -166,21 +163,26 @@ static struct share *share_of(uint32_t owner, uint64_t address)
 }
 
 static CUresult share_new(
-	struct session *session, const struct place *place, uint64_t address, uint64_t size)
+	struct session *session, struct place *place, uint64_t address, uint64_t size)
 {
-	struct share *share = calloc(1, sizeof(*share));
+	struct share *share;
 
+	if (!place->arena.remains)
+		place->arena.remains = account_alloc(session->account, sizeof(struct remains), 0);
+	if (!place->arena.remains)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	share = account_alloc(session->account, sizeof(*share), 0);
 	if (!share)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*share = (struct share){.owner = session->id, .address = address, .size = size};
 	share->device = place->device->ordinal;
 	if (!arena_chunk(&place->arena, address, &share->chunk, &share->chunk_size) ||
 		!range_ok(address - share->chunk, size, share->chunk_size)) {
-		free(share);
+		account_free(share);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (!token_make(&share->token)) {
-		free(share);
+		account_free(share);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	pthread_mutex_lock(&lock);
@@ -195,7 +197,7 @@ CUresult do_ipc_memory_export(
 	struct session *session, uint64_t address, uint64_t size, uint64_t ret_token[2])
 {
 	struct owner owner = owner_of(address);
-	const struct place *place = place_get(session, owner.device);
+	struct place *place = place_get(session, owner.device);
 	struct share *share;
 	CUresult result = CUDA_SUCCESS;
 
@@ -312,7 +314,7 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	opened = calloc(1, sizeof(*opened));
+	opened = account_alloc(session->account, sizeof(*opened), 0);
 	result = opened ? share_prepare(session, share) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS &&
 		(find_opened(session, share->address) ||
@@ -320,7 +322,7 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 		result = CUDA_ERROR_MAP_FAILED;
 	if (result != CUDA_SUCCESS) {
 		share_close(session, share);
-		free(opened);
+		account_free(opened);
 		return result;
 	}
 	opened->share = share;
@@ -365,7 +367,7 @@ void ipc_poll(struct session *session)
 		*link = opened->next;
 		session->n_closing--;
 		share_close(session, opened->share);
-		free(opened);
+		account_free(opened);
 	}
 }
 
@@ -394,7 +396,7 @@ void ipc_end(struct session *session, bool is_lost)
 		session->opened = opened->next;
 		fence_fini(&opened->fence, is_lost);
 		share_close(session, opened->share);
-		free(opened);
+		account_free(opened);
 	}
 	session->n_closing = 0;
 	if (session->n_shares > 0)

@@ -78,7 +78,9 @@ static CUresult admit_others(struct session *session, struct place *place)
 
 static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
 {
-	_cleanup_free_ struct place *place = calloc(1, sizeof(*place));
+	/* Its streams: the NULL stream, that of text.c, the one that opens gates. */
+	_cleanup_account_ struct place *place =
+		account_alloc(session->account, sizeof(*place), 3 * KEPT_STREAM + 2 * KEPT_EVENT);
 	CUresult result;
 
 	if (!place)
@@ -90,7 +92,7 @@ static CUresult place_new(struct session *session, struct device *device, struct
 	if (result == CUDA_SUCCESS)
 		result = timeline_pin(session);
 	if (result == CUDA_SUCCESS)
-		result = arena_init(&place->arena, device, session->id);
+		result = arena_init(&place->arena, device, session->id, session->account);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = admit_others(session, place);
@@ -151,7 +153,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 		ipc_keep_arena(&place->arena);
 	session->places[place->device->ordinal] = NULL;
 	session->current = NULL;
-	free(place);
+	account_free(place);
 }
 
 void places_trim(struct session *session)

@@ -119,7 +119,7 @@ static void allocation_free(struct allocation *allocation, bool is_lost)
 		cuda.cuMemRelease(allocation->handle);
 	if (allocation->place)
 		quota_refund(&allocation->place->arena.quota, allocation->size);
-	free(allocation);
+	account_free(allocation);
 }
 
 static void allocation_unref(struct allocation *allocation, bool is_lost)
@@ -136,6 +136,7 @@ static void mapping_end(struct session *session, struct region *region, uint32_t
 	if (!is_lost)
 		addresses_unmap(mapping->address, mapping->size);
 	fence_fini(&mapping->fence, is_lost);
+	account_unkeep(region, KEPT_MAPPING);
 	session->n_going -= mapping->is_going;
 	allocation_unref(mapping->allocation, is_lost);
 	memmove(mapping, mapping + 1, (--region->n - i) * sizeof(*mapping));
@@ -162,8 +163,8 @@ static void region_free(struct session *session, struct region *region, bool is_
 	if (!is_lost)
 		addresses_free(region->base, region->size);
 	owner_give_back(region->unit, region->n_units);
-	free(region->mappings);
-	free(region);
+	account_free(region->mappings);
+	account_free(region);
 }
 
 void virtual_fini(struct session *session, bool is_lost)
@@ -220,14 +221,14 @@ CUresult do_address_region(
 		n_all += region->n_units;
 	if (n_all > REGION_UNITS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	region = calloc(1, sizeof(*region));
+	region = account_alloc(session->account, sizeof(*region), KEPT_RESERVATION);
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	region->n_units = (uint32_t)n_units;
 	region->size = n_units << SPACE_UNIT_SHIFT;
 	result = region_reserve(session, region);
 	if (result != CUDA_SUCCESS) {
-		free(region);
+		account_free(region);
 		return result;
 	}
 	region->next = session->regions;
@@ -279,11 +280,12 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 static CUresult allocation_add(struct session *session, uint32_t id, uint64_t size,
 	const struct device *device, struct place *place, CUmemGenericAllocationHandle handle)
 {
-	struct allocation *allocation = calloc(1, sizeof(*allocation));
+	struct allocation *allocation =
+		account_alloc(session->account, sizeof(*allocation), KEPT_ALLOCATION);
 	int r = allocation ? object_put(&session->allocations, id, allocation) : -ENOMEM;
 
 	if (r < 0) {
-		free(allocation);
+		account_free(allocation);
 		cuda.cuMemRelease(handle);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 	}
@@ -345,14 +347,14 @@ CUresult do_allocation_release(struct session *session, struct allocation *alloc
 }
 
 /* Room for one more. */
-static bool grow(struct region *region)
+static bool grow(struct session *session, struct region *region)
 {
 	uint32_t n_max = region->n_max ? 2 * region->n_max : 16;
 	struct mapping *mappings;
 
 	if (region->n < region->n_max)
 		return true;
-	mappings = reallocarray(region->mappings, n_max, sizeof(*mappings));
+	mappings = account_grow(session->account, region->mappings, n_max, sizeof(*mappings));
 	if (!mappings)
 		return false;
 	region->mappings = mappings;
@@ -376,11 +378,13 @@ CUresult do_allocation_map(
 	i = mapping_at(region, address);
 	if (i < region->n && region->mappings[i].address < address + size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!grow(region))
+	if (!grow(session, region) || !account_keep(region, KEPT_MAPPING))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = addresses_map(address, size, allocation->handle);
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS) {
+		account_unkeep(region, KEPT_MAPPING);
 		return result;
+	}
 	mapping = &region->mappings[i];
 	memmove(mapping + 1, mapping, (region->n++ - i) * sizeof(*mapping));
 	*mapping = (struct mapping){.address = address, .size = size, .allocation = allocation};
