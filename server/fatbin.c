@@ -102,10 +102,17 @@ static int entry_inflate(const struct fatbin_entry *entry, char *text)
 	return 0;
 }
 
+/* As it says; its bytes may be more, and are not unpacked then. */
+static uint64_t entry_size(const struct fatbin_entry *entry)
+{
+	return entry->flags & (FATBIN_LZ4 | FATBIN_ZSTD) ? entry->unpacked_size
+							 : entry->payload_size;
+}
+
 static int entry_unpack(const struct fatbin_entry *entry, char **ret_text, size_t *ret_len)
 {
 	bool packed = entry->flags & (FATBIN_LZ4 | FATBIN_ZSTD);
-	uint64_t len = packed ? entry->unpacked_size : entry->payload_size;
+	uint64_t len = entry_size(entry);
 	_cleanup_free_ char *text = NULL;
 	int r;
 
@@ -219,6 +226,24 @@ int fatbin_find_ptx(
 	if (r == 0)
 		*ret_len = strlen(*ret_text);
 	return r;
+}
+
+void fatbin_largest(const void *image, size_t size, uint64_t *ret_code, uint64_t *ret_text)
+{
+	const uint8_t *body;
+	uint64_t body_size;
+	int r = body_find(image, size, &body, &body_size);
+
+	*ret_code = *ret_text = 0;
+	for (uint64_t off = 0; r == 0 && off < body_size;) {
+		struct fatbin_entry entry;
+
+		r = entry_read(body, body_size, off, &entry, &off);
+		if (r == 0 && entry.kind == FATBIN_ELF)
+			*ret_code = MAX(*ret_code, entry_size(&entry));
+		else if (r == 0)
+			*ret_text = MAX(*ret_text, entry_size(&entry));
+	}
 }
 
 /* As it lies there, where it is not packed. */

@@ -31,6 +31,12 @@ int fatbin_find_cubin(
 	const void *image, size_t size, uint32_t arch, char **ret_bytes, size_t *ret_size);
 
 /*
+ * How many bytes the largest entry of machine code unpacks to, and the largest of PTX:
+ * as much as a driver may unpack for one GPU. Of a malformed one, as far as it can be read.
+ */
+void fatbin_largest(const void *image, size_t size, uint64_t *ret_code, uint64_t *ret_text);
+
+/*
  * Whether an entry, unpacked, has these bytes in it; any other image as it lies. 1, 0,
  * or -errno as above.
  */

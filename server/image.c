@@ -88,9 +88,10 @@ static size_t next_part(const uint8_t *data, size_t size, size_t at)
  * Finds what lies behind the first fatbin; the bytes have its shape. 0,
  * -EBADMSG or -ENOMEM; nothing behind it is fine.
  */
-static int find_parts(const uint8_t *data, size_t size, struct image_linked **ret_linked)
+static int find_parts(
+	struct account *account, const uint8_t *data, size_t size, struct image_linked **ret_linked)
 {
-	_cleanup_free_ struct image_linked *linked = NULL;
+	_cleanup_account_ struct image_linked *linked = NULL;
 	size_t n = 0, at = 0;
 	uint32_t magic = 0;
 
@@ -104,7 +105,7 @@ static int find_parts(const uint8_t *data, size_t size, struct image_linked **re
 	}
 	if (n == 0)
 		return 0;
-	linked = calloc(1, sizeof(*linked) + (n + 1) * sizeof(linked->parts[0]));
+	linked = account_alloc(account, sizeof(*linked) + (n + 1) * sizeof(linked->parts[0]), 0);
 	if (!linked)
 		return -ENOMEM;
 	linked->magic = WRAPPER_MAGIC;
@@ -192,21 +193,22 @@ static struct image *find_equal(const struct image *like)
 static void image_free(struct image *image)
 {
 	munmap((void *)(uintptr_t)image->data, image->size);
-	free(image->linked);
-	free(image);
+	account_free(image->linked);
+	account_free(image);
 }
 
 /* Takes the mapping, on failure too. */
-static int image_new(void *data, size_t size, struct image **ret_image)
+static int image_new(struct account *account, void *data, size_t size, struct image **ret_image)
 {
-	struct image *image = calloc(1, sizeof(*image));
+	struct image *image = account_alloc(account, sizeof(*image), 0);
 	int r = -ENOMEM;
 
 	if (image)
-		r = shape_ok(data, size) ? find_parts(data, size, &image->linked) : -EBADMSG;
+		r = shape_ok(data, size) ? find_parts(account, data, size, &image->linked)
+					 : -EBADMSG;
 	if (r < 0) {
 		munmap(data, size);
-		free(image);
+		account_free(image);
 		return r;
 	}
 	image->data = data;
@@ -236,7 +238,7 @@ const void *image_part(const struct image *image, unsigned i, size_t *ret_size)
 	return image->linked->parts[n];
 }
 
-int image_get(int fd, size_t size, struct image **ret_image)
+int image_get(struct account *account, int fd, size_t size, struct image **ret_image)
 {
 	struct image *image = NULL, *equal;
 	void *data;
@@ -250,7 +252,7 @@ int image_get(int fd, size_t size, struct image **ret_image)
 		munmap(data, size);
 		return r;
 	}
-	r = image_new(data, size, &image);
+	r = image_new(account, data, size, &image);
 	if (r < 0)
 		return r;
 	equal = find_equal(image);

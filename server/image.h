@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "base.h"
+#include "account.h"
 
 struct image {
 	const void *data;
@@ -23,12 +23,12 @@ struct image {
 };
 
 /*
- * Maps `fd', or finds the image that has the same bytes already. The caller
- * keeps `fd' and owns a reference. -EBADMSG: not sealed, not of this size, not
- * paid for (holes), or nothing the driver loads (it believes its sizes). A
- * fatbin may have others behind it, from which it was linked.
+ * Maps `fd', or finds the image that has the same bytes already; what we keep of a new
+ * one `account' pays. The caller keeps `fd' and owns a reference. -EBADMSG: not sealed, not of this
+ * size, not paid for (holes), or nothing the driver loads (it believes its sizes). A fatbin may
+ * have others behind it, from which it was linked.
  */
-int image_get(int fd, size_t size, struct image **ret_image);
+int image_get(struct account *account, int fd, size_t size, struct image **ret_image);
 
 /* What the driver is given. */
 const void *image_code(const struct image *image);

@@ -99,7 +99,7 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 		if (result != CUDA_SUCCESS)
 			return result;
 		kernel->n_params = n;
-		kernel->prints = image_prints(kernel->library->deferred.image);
+		kernel->prints = image_prints(kernel->library->deferred.image, kernel->library);
 	}
 	found->function = function;
 	return CUDA_SUCCESS;
@@ -163,15 +163,18 @@ static struct place *any_place(struct session *session)
 static CUresult kernel_new(struct session *session, struct library *library, uint32_t id,
 	CUkernel real, struct kernel **ret_kernel)
 {
-	struct kernel *kernel =
-		calloc(1, sizeof(*kernel) + devices_count() * sizeof(struct kernel_place));
+	struct kernel *kernel;
 	int r;
 
-	if (!kernel)
+	/* The driver has it until the library is unloaded, which pays for it so long. */
+	if (!account_keep(library, KEPT_KERNEL))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = object_put(&session->kernels, id, kernel);
+	kernel = account_alloc(session->account,
+		sizeof(*kernel) + devices_count() * sizeof(struct kernel_place), 0);
+	r = kernel ? object_put(&session->kernels, id, kernel) : -ENOMEM;
 	if (r < 0) {
-		free(kernel);
+		account_free(kernel);
+		account_unkeep(library, KEPT_KERNEL);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	}
 	kernel->id = id;

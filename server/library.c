@@ -11,6 +11,7 @@
 #include "kernel.h"
 #include "library.h"
 #include "log.h"
+#include "machine_code.h"
 #include "managed.h"
 #include "receive.h"
 #include "session.h"
@@ -32,7 +33,7 @@ static void library_done(struct deferred *deferred)
 	struct library *library = container_of(deferred, struct library, deferred);
 
 	managed_free(library->managed);
-	free(library);
+	account_free(library);
 }
 
 /* The compiler's words, a line each, for whoever looks for the reason. */
@@ -64,7 +65,7 @@ CUresult library_load(struct library *library)
 CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32_t error_size,
 	uint32_t info_size, struct library **ret_library)
 {
-	_cleanup_free_ struct library *library = NULL;
+	_cleanup_account_ struct library *library = NULL;
 	_cleanup_close_ int fd = -EBADF;
 	struct frame_image frame = {.size = size};
 	struct image *image = NULL;
@@ -76,10 +77,12 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	if (session->libraries.n_used >= LIBRARIES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = image_get(fd, size, &image);
+	r = image_get(session->account, fd, size, &image);
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
-	library = calloc(1, sizeof(*library) + jit_bytes(error_size, info_size));
+	library =
+		account_alloc(session->account, sizeof(*library) + jit_bytes(error_size, info_size),
+			KEPT_LIBRARY + machine_code_kept(image));
 	r = library ? object_put(&session->libraries, id, library) : -ENOMEM;
 	if (r < 0) {
 		image_unref(image);
@@ -97,7 +100,7 @@ void library_drop(struct session *session, struct library *library)
 {
 	object_remove(&session->libraries, library->id);
 	image_unref(library->deferred.image);
-	free(library);
+	account_free(library);
 }
 
 CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
@@ -124,7 +127,7 @@ void library_end(struct session *session, struct library *library)
 
 		library->kernels = kernel->next;
 		object_remove(&session->kernels, kernel->id);
-		free(kernel);
+		account_free(kernel);
 	}
 	ranges_remove(&session->variables, library);
 	object_remove(&session->libraries, library->id);

@@ -39,7 +39,7 @@ static CUresult put_names(CUkernel *kernels, uint32_t n, uint32_t first, uint8_t
 CUresult do_library_names(struct session *session, struct library *library, uint32_t first,
 	uint32_t *ret_count, uint8_t *names, uint32_t n_names_max, uint32_t *ret_n_names)
 {
-	_cleanup_free_ CUkernel *kernels = NULL;
+	_cleanup_account_ CUkernel *kernels = NULL;
 	unsigned count = 0;
 	CUresult result = CUDA_SUCCESS;
 
@@ -51,7 +51,7 @@ CUresult do_library_names(struct session *session, struct library *library, uint
 	*ret_n_names = 0;
 	if (result != CUDA_SUCCESS || first >= count)
 		return result;
-	kernels = calloc(count, sizeof(CUkernel));
+	kernels = account_alloc(session->account, count * sizeof(CUkernel), 0);
 	if (!kernels)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuLibraryEnumerateKernels(kernels, count, library->deferred.library);

@@ -13,6 +13,7 @@
 #include "image.h"
 #include "jit.h"
 #include "linker.h"
+#include "machine_code.h"
 #include "receive.h"
 #include "session.h"
 
@@ -26,6 +27,7 @@ struct linker {
 	CUlinkState real;
 	const uint8_t *made; /* the driver's; NULL: not yet */
 	size_t made_size;
+	uint64_t kept;  /* charged for its inputs and what comes out */
 	struct jit jit; /* the driver keeps its address */
 	char log_bytes[];
 };
@@ -38,7 +40,7 @@ struct linker *session_linker(struct session *session, uint32_t id)
 static void linker_drop(struct session *session, struct linker *linker)
 {
 	object_remove(&session->linkers, linker->id);
-	free(linker);
+	account_free(linker);
 }
 
 /* In the session's table; the driver does not know it yet. */
@@ -50,10 +52,11 @@ static CUresult linker_new(struct session *session, uint32_t id, uint32_t error_
 
 	if (session->linkers.n_used >= LINKERS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	linker = calloc(1, sizeof(*linker) + jit_bytes(error_size, info_size));
+	linker = account_alloc(
+		session->account, sizeof(*linker) + jit_bytes(error_size, info_size), KEPT_LINKER);
 	r = linker ? object_put(&session->linkers, id, linker) : -ENOMEM;
 	if (r < 0) {
-		free(linker);
+		account_free(linker);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	}
 	linker->id = id;
@@ -89,6 +92,7 @@ static CUresult add_image(struct session *session, struct linker *linker, const 
 	uint64_t size, uint32_t type, const struct jit_option *options, uint32_t n_options,
 	const char *name)
 {
+	uint64_t kept = KEPT_INPUT(size) + KEPT_CODE(machine_code_unpacked(image));
 	struct jit jit = {0};
 	struct place *place;
 	CUresult result = place_get_entered(session, linker->device, &place);
@@ -97,11 +101,18 @@ static CUresult add_image(struct session *session, struct linker *linker, const 
 		return result;
 	if (!jit_put(&jit, options, n_options))
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuda.cuLinkAddData_v2(linker->real, (CUjitInputType)type,
+	if (!account_keep(linker, kept))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuLinkAddData_v2(linker->real, (CUjitInputType)type,
 		(void *)(uintptr_t)image->data, size, name, jit.n, jit.options, jit.values);
+	if (result == CUDA_SUCCESS)
+		linker->kept += kept;
+	else
+		account_unkeep(linker, kept);
+	return result;
 }
 
-/* The driver keeps nothing of an input. */
+/* Nothing of the image is read by the driver after that, but it has a copy. */
 CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t type, uint64_t size,
 	const struct jit_option *options, uint32_t n_options, const char *name,
 	uint32_t *ret_refusal, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
@@ -118,7 +129,7 @@ CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t 
 	r = receive_memory(session, &frame, &fd);
 	if (r < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	r = image_get(fd, size + 1, &image);
+	r = image_get(session->account, fd, size + 1, &image);
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
 	result = add_image(session, linker, image, size, type, options, n_options, name);
@@ -143,6 +154,10 @@ CUresult do_linker_complete(struct session *session, struct linker *linker, uint
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cuda.cuLinkComplete(linker->real, &made, &size);
+	/* As large as what went in, it was charged with that. */
+	if (result == CUDA_SUCCESS && size > linker->kept &&
+		!account_keep(linker, size - linker->kept))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		linker->made = made;
 		linker->made_size = size;

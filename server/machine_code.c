@@ -18,6 +18,9 @@
 /* The client pays for the image alone. */
 #define CODE_MAX ((size_t)64 << 20)
 
+/* What an entry says is believed up to here: no code is larger. */
+#define UNPACKED_MAX ((uint64_t)1 << 40)
+
 static uint32_t arch_of(const struct device *device)
 {
 	const int32_t *fact = device->facts.attribute;
@@ -56,6 +59,46 @@ int machine_code_find(const struct image *image, const struct device *device, ui
 		return -ENOEXEC;
 	*ret_size = image->size;
 	return copy_bytes(image->data, image->size, ret_bytes);
+}
+
+/* Of a linked image, or of the parts that it may be linked anew from. */
+static void find_largest(const struct image *image, uint64_t *ret_code, uint64_t *ret_text)
+{
+	uint64_t all_code = 0, all_text = 0, code, text;
+	const void *part;
+	size_t size;
+
+	for (unsigned i = 0; (part = image_part(image, i, &size)); i++) {
+		fatbin_largest(part, size, &code, &text);
+		/* They are as large as they say, and there are few enough not to wrap. */
+		all_code += MIN(code, UNPACKED_MAX);
+		all_text += MIN(text, UNPACKED_MAX);
+	}
+	fatbin_largest(image->data, image->size, &code, &text);
+	*ret_code = MAX(all_code, MIN(code, UNPACKED_MAX));
+	*ret_text = MAX(all_text, MIN(text, UNPACKED_MAX));
+}
+
+uint64_t machine_code_unpacked(const struct image *image)
+{
+	uint64_t code, text;
+
+	if (!fatbin_is(image->data, image->size))
+		return 0;
+	find_largest(image, &code, &text);
+	return MAX(code, text);
+}
+
+uint64_t machine_code_kept(const struct image *image)
+{
+	uint64_t code, text;
+
+	if (is_elf(image))
+		return KEPT_CODE(image->size);
+	if (!fatbin_is(image->data, image->size))
+		return KEPT_TEXT(image->size);
+	find_largest(image, &code, &text);
+	return code > 0 ? KEPT_CODE(code) : KEPT_TEXT(text);
 }
 
 static CUresult add(CUlinkState linker, CUjitInputType type, const void *data, size_t size)

@@ -8,6 +8,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "driver.h"
 
@@ -28,6 +29,12 @@ int machine_code_find(const struct image *image, const struct device *device, ui
  */
 CUresult machine_code_make(const struct image *image, const struct device *device,
 	uint8_t **ret_bytes, size_t *ret_size);
+
+/* What of a fatbin may be unpacked at a time, by the driver or by us; of other images nothing. */
+uint64_t machine_code_unpacked(const struct image *image);
+
+/* What a driver that has loaded the image keeps for its code (kept.h). */
+uint64_t machine_code_kept(const struct image *image);
 
 /* Whether the PTX of an image, which is not compiled for this, has that word in it. */
 bool machine_code_would_mention(const struct image *image, const char *word);

@@ -24,12 +24,6 @@
 /* Larger images are libraries, which have none. */
 #define LOOK_MAX (4u << 20)
 
-/*
- * Machine code that is kept for all clients of the server: an image of a few KiB may
- * unpack to 64 MiB, as often as its client likes.
- */
-#define KEPT_MAX ((size_t)256 << 20)
-
 struct managed {
 	/* Of the image as it came; or, if ours was not taken, of ours. */
 	struct deferred deferred;
@@ -39,15 +33,12 @@ struct managed {
 	bool is_made;       /* of PTX */
 };
 
-static atomic_size_t n_kept;
-
 void managed_free(struct managed *managed)
 {
 	if (!managed)
 		return;
-	atomic_fetch_sub(&n_kept, managed->cubin.size);
 	cubin_fini(&managed->cubin);
-	free(managed);
+	account_free(managed);
 }
 
 static void on_discarded(struct deferred *deferred)
@@ -100,6 +91,17 @@ static CUresult read_code(const struct library *library, const struct device *de
 	return result;
 }
 
+/*
+ * What reading it takes at most: an image of a few KiB may unpack to 64 MiB. What is made of PTX
+ * was a linker's besides.
+ */
+static uint64_t most_bytes(const struct image *image, bool is_made)
+{
+	uint64_t size = MAX(machine_code_unpacked(image), image->size);
+
+	return is_made ? size + KEPT_LINKER + KEPT_INPUT(size) : size;
+}
+
 static bool may_replace(const struct library *library)
 {
 	return !library->is_used && library->n_users == 0;
@@ -123,7 +125,7 @@ static bool look(const struct image *image, const struct device *device)
 	return has_some;
 }
 
-bool managed_come_first(const struct library *library, const struct device *device)
+bool managed_come_first(struct library *library, const struct device *device)
 {
 	enum {
 		UNKNOWN,
@@ -136,46 +138,63 @@ bool managed_come_first(const struct library *library, const struct device *devi
 	if (library->managed || library->keeps_managed || !may_replace(library))
 		return false;
 	if (known == UNKNOWN) {
+		uint64_t size = most_bytes(image, false);
+
+		/* Of an image that we cannot look at now nothing is known. */
+		if (!account_keep(library, size))
+			return false;
 		known = image->size <= LOOK_MAX && look(image, device) ? YES : NO;
+		account_unkeep(library, size);
 		atomic_store_explicit(&image->has_managed, known, memory_order_relaxed);
 	}
 	return known == YES;
 }
 
-static CUresult managed_new(const struct library *library, const struct device *device,
-	bool is_made, struct managed **ret_managed)
+/* Instead of what reading it took. */
+static bool pay_for_code(struct managed *managed, uint64_t paid)
 {
-	_cleanup_(cubin_fini) struct cubin cubin = {0};
-	struct managed *managed;
-	CUresult result = read_code(library, device, is_made, &cubin);
+	uint64_t size = managed->cubin.size +
+			managed->cubin.n_variables * sizeof(struct cubin_variable) +
+			KEPT_CODE(managed->cubin.size);
 
-	if (result == CUDA_SUCCESS && cubin.n_variables == 0)
-		result = CUDA_ERROR_NOT_FOUND;
-	if (result != CUDA_SUCCESS)
-		return result;
-	managed = calloc(1, sizeof(*managed));
+	account_unkeep(managed, paid);
+	return account_keep(managed, size);
+}
+
+static CUresult managed_new(struct session *session, const struct library *library,
+	const struct device *device, bool is_made, struct managed **ret_managed)
+{
+	uint64_t paid = most_bytes(library->deferred.image, is_made);
+	struct managed *managed = account_alloc(session->account, sizeof(*managed), paid);
+	CUresult result;
+
 	if (!managed)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (atomic_fetch_add(&n_kept, cubin.size) > KEPT_MAX - cubin.size) {
-		atomic_fetch_sub(&n_kept, cubin.size);
-		free(managed);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = read_code(library, device, is_made, &managed->cubin);
+	if (result == CUDA_SUCCESS && managed->cubin.n_variables == 0)
+		result = CUDA_ERROR_NOT_FOUND;
+	if (result == CUDA_SUCCESS && !pay_for_code(managed, paid))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
+		managed_free(managed);
+		return result;
 	}
-	*managed = (struct managed){.cubin = cubin, .size = cubin.total, .is_made = is_made};
-	cubin = (struct cubin){0};
+	managed->size = managed->cubin.total;
+	managed->is_made = is_made;
 	*ret_managed = managed;
 	return CUDA_SUCCESS;
 }
 
-static CUresult measure(struct library *library, const struct device *device)
+static CUresult measure(
+	struct session *session, struct library *library, const struct device *device)
 {
 	CUresult result;
 
 	if (library->managed)
 		return CUDA_SUCCESS;
-	result = managed_new(library, device, false, &library->managed);
+	result = managed_new(session, library, device, false, &library->managed);
 	if (result == CUDA_ERROR_NO_BINARY_FOR_GPU)
-		result = managed_new(library, device, true, &library->managed);
+		result = managed_new(session, library, device, true, &library->managed);
 	return result;
 }
 
@@ -189,7 +208,7 @@ CUresult do_managed_measure(
 		return result;
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = measure(library, place->device);
+	result = measure(session, library, place->device);
 	if (result == CUDA_SUCCESS) {
 		*ret_size = library->managed->size;
 		return CUDA_SUCCESS;
@@ -237,15 +256,15 @@ static CUresult load_placed(struct library *library, uint64_t address, CUlibrary
 }
 
 /* The cubin in an image may be one that this driver cannot run. */
-static CUresult load(
-	struct library *library, const struct device *device, uint64_t address, CUlibrary *ret_real)
+static CUresult load(struct session *session, struct library *library, const struct device *device,
+	uint64_t address, CUlibrary *ret_real)
 {
 	const struct managed before = *library->managed;
 	CUresult refusal = load_placed(library, address, ret_real), result;
 
 	if (refusal == CUDA_SUCCESS || before.is_made || result_is_fault(refusal))
 		return refusal;
-	result = managed_new(library, device, true, &library->managed);
+	result = managed_new(session, library, device, true, &library->managed);
 	if (result != CUDA_SUCCESS)
 		return result == CUDA_ERROR_NO_BINARY_FOR_GPU ? refusal : result;
 	library->managed->size = before.size;
@@ -313,7 +332,7 @@ CUresult do_managed_place(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = load(library, place->device, address, &real);
+	result = load(session, library, place->device, address, &real);
 	if (result == CUDA_SUCCESS)
 		result = replace(library, real);
 	if (result != CUDA_SUCCESS) {

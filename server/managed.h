@@ -18,7 +18,7 @@ struct managed;
  * Whether there are some in the library, which its client had better place before it
  * asks for others. Of small images alone: a look takes 1 ms a MiB.
  */
-bool managed_come_first(const struct library *library, const struct device *device);
+bool managed_come_first(struct library *library, const struct device *device);
 
 /* Its library is unloaded; NULL is fine. */
 void managed_free(struct managed *managed);

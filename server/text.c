@@ -13,12 +13,14 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fatbin.h"
 #include "image.h"
 #include "log.h"
+#include "machine_code.h"
 #include "session.h"
 #include "spare.h"
 #include "text.h"
@@ -49,7 +51,7 @@ int text_init(void)
 	return 0;
 }
 
-bool image_prints(struct image *image)
+bool image_prints(struct image *image, void *payer)
 {
 	enum {
 		UNKNOWN,
@@ -61,8 +63,15 @@ bool image_prints(struct image *image)
 
 	if (known != UNKNOWN)
 		return known == YES;
-	if (image->size <= IMAGE_LOOK_MAX)
+	if (image->size <= IMAGE_LOOK_MAX) {
+		uint64_t size = machine_code_unpacked(image);
+
+		/* It may have to be unpacked. */
+		if (!account_keep(payer, size))
+			return false;
 		prints = fatbin_mentions(image->data, image->size, "vprintf") > 0;
+		account_unkeep(payer, size);
+	}
 	atomic_store_explicit(&image->prints, prints ? YES : NO, memory_order_relaxed);
 	return prints;
 }
@@ -81,21 +90,13 @@ static void unlink_printer(struct text *text)
 	text->is_printer = false;
 }
 
-static bool make_room(struct text *text, size_t more)
+/* How much was caught since the last time. */
+static size_t n_caught(void)
 {
-	size_t size = MAX(2 * text->size, text->n_bytes + more);
-	char *bytes;
+	struct stat file;
 
-	if (text->n_bytes + more <= text->size)
-		return true;
-	if (text->n_bytes + more > TEXT_MAX)
-		return false;
-	bytes = realloc(text->bytes, size);
-	if (!bytes)
-		return false;
-	text->bytes = bytes;
-	text->size = size;
-	return true;
+	return fstat(caught, &file) == 0 && file.st_size > n_read ? (size_t)(file.st_size - n_read)
+								  : 0;
 }
 
 /* Nobody's text, a line each; a client may print what it likes, so it is marked. */
@@ -109,7 +110,10 @@ static void log_text(char *bytes, size_t n)
 			log_line("Kernels of several clients print; one of them: %s", line);
 }
 
-/* What was caught since the last time goes to `text', or, if that is NULL, to the log. */
+/*
+ * What was caught since the last time goes to `text', as far as there is room, or, if that is
+ * NULL, to the log.
+ */
 static void collect(struct text *text)
 {
 	char piece[4096 + 1];
@@ -120,7 +124,7 @@ static void collect(struct text *text)
 		n_read += n;
 		if (!text) {
 			log_text(piece, (size_t)n);
-		} else if (make_room(text, (size_t)n)) {
+		} else if ((size_t)n <= text->size - text->n_bytes) {
 			memcpy(text->bytes + text->n_bytes, piece, (size_t)n);
 			text->n_bytes += (size_t)n;
 		}
@@ -131,6 +135,39 @@ static void collect(struct text *text)
 }
 
 /* ---- a session's turn */
+
+static bool is_alone(const struct text *text)
+{
+	return printers == text && !text->next;
+}
+
+/* Room for so much more; without it the client loses it. */
+static void make_room(struct session *session, size_t more)
+{
+	struct text *text = &session->text;
+	size_t size = MAX(2 * text->size, text->n_bytes + more);
+	char *bytes;
+
+	if (text->n_bytes + more <= text->size || text->n_bytes + more > TEXT_MAX)
+		return;
+	bytes = account_grow(session->account, text->bytes, size, 1);
+	if (!bytes)
+		return;
+	text->bytes = bytes;
+	text->size = size;
+}
+
+/* Memory may be waited for: not under the lock. */
+static void make_room_for_caught(struct session *session)
+{
+	size_t more;
+
+	pthread_mutex_lock(&lock);
+	more = is_alone(&session->text) ? n_caught() : 0;
+	pthread_mutex_unlock(&lock);
+	if (more > 0)
+		make_room(session, more);
+}
 
 static bool try_begin(struct text *text, bool is_late)
 {
@@ -189,8 +226,9 @@ void text_flush(struct session *session)
 		return;
 	is_over = streams_poll(session);
 	make_driver_write(session);
+	make_room_for_caught(session);
 	pthread_mutex_lock(&lock);
-	collect(printers == text && !text->next ? text : NULL);
+	collect(is_alone(text) ? text : NULL);
 	if (is_over)
 		unlink_printer(text);
 	pthread_mutex_unlock(&lock);
@@ -208,10 +246,10 @@ void text_fini(struct session *session, bool is_lost)
 	pthread_mutex_lock(&lock);
 	/* Its own, if nobody else prints, and dropped with it. */
 	if (text->is_printer)
-		collect(printers == text && !text->next ? text : NULL);
+		collect(is_alone(text) ? text : NULL);
 	unlink_printer(text);
 	pthread_mutex_unlock(&lock);
-	free(text->bytes);
+	account_free(text->bytes);
 	text->bytes = NULL;
 	text->n_bytes = text->size = 0;
 }

@@ -24,8 +24,11 @@ struct text {
 /* Puts a memory in the place of standard output, before CUDA is opened. 0 or -errno. */
 int text_init(void);
 
-/* Whether code of the image can print: it calls vprintf. Looked for once, in small images. */
-bool image_prints(struct image *image);
+/*
+ * Whether code of the image can print: it calls vprintf. Looked for once, in small images, at the
+ * cost of a block of the session's.
+ */
+bool image_prints(struct image *image, void *payer);
 
 /*
  * Before a launch of a kernel that can print: waits for its turn, as long as

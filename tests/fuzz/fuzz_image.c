@@ -79,11 +79,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0 || shm_create_image("fuzz", data, size, &fd) < 0)
 		return 0;
-	if (image_get(fd, size, &image) == 0) {
+	if (image_get(NULL, fd, size, &image) == 0) {
+		_cleanup_account_ void *payer = account_alloc(NULL, 1, 0);
 		const uint8_t *part;
 		size_t part_size;
 
-		image_prints(image);
+		image_prints(image, payer);
 		if (!image_code(image))
 			abort();
 		for (unsigned i = 0; (part = image_part(image, i, &part_size)); i++)

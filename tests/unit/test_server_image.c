@@ -32,7 +32,7 @@ static void test_equal_ones_are_one(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(image_get(fds[i], sizeof(text), &images[i]), 0);
+		assert_int_equal(image_get(NULL, fds[i], sizeof(text), &images[i]), 0);
 		close(fds[i]);
 	}
 	assert_ptr_equal(images[0], images[1]);
@@ -62,7 +62,7 @@ static void test_parts(void **state)
 	int fd = make(bytes, sizeof(bytes));
 
 	(void)state;
-	assert_int_equal(image_get(fd, sizeof(bytes), &image), 0);
+	assert_int_equal(image_get(NULL, fd, sizeof(bytes), &image), 0);
 	close(fd);
 	memcpy(&wrapper, image_code(image), sizeof(wrapper));
 	assert_int_equal(wrapper.magic, 0x466243b1);
@@ -75,7 +75,7 @@ static void test_parts(void **state)
 	/* One alone, and something else behind it. */
 	bytes[3] = 0;
 	fd = make(bytes, sizeof(bytes));
-	assert_int_equal(image_get(fd, sizeof(bytes), &image), 0);
+	assert_int_equal(image_get(NULL, fd, sizeof(bytes), &image), 0);
 	close(fd);
 	assert_ptr_equal(image_code(image), image->data);
 	image_unref(image);
@@ -86,7 +86,7 @@ static void refused(const void *data, size_t size, size_t claimed)
 	struct image *image = NULL;
 	int fd = make(data, size);
 
-	assert_int_equal(image_get(fd, claimed, &image), -EBADMSG);
+	assert_int_equal(image_get(NULL, fd, claimed, &image), -EBADMSG);
 	assert_null(image);
 	close(fd);
 }
@@ -103,7 +103,7 @@ static void test_shapes(void **state)
 	int fd = make(&fatbin, sizeof(fatbin));
 
 	(void)state;
-	assert_int_equal(image_get(fd, sizeof(fatbin), &image), 0);
+	assert_int_equal(image_get(NULL, fd, sizeof(fatbin), &image), 0);
 	image_unref(image);
 	close(fd);
 	refused(&fatbin, sizeof(fatbin) - 1, sizeof(fatbin) - 1);
@@ -130,9 +130,9 @@ static void test_unsealed(void **state)
 
 	(void)state;
 	assert_int_equal(write(fd, "text", 5), 5);
-	assert_int_equal(image_get(fd, 5, &image), -EBADMSG);
+	assert_int_equal(image_get(NULL, fd, 5, &image), -EBADMSG);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-	assert_int_equal(image_get(fd, 5, &image), -EBADMSG);
+	assert_int_equal(image_get(NULL, fd, 5, &image), -EBADMSG);
 	close(fd);
 }
 
@@ -145,10 +145,10 @@ static void test_holes(void **state)
 	(void)state;
 	assert_int_equal(ftruncate(fd, 1 << 30), 0);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
-	assert_int_equal(image_get(fd, 1 << 30, &image), -EBADMSG);
+	assert_int_equal(image_get(NULL, fd, 1 << 30, &image), -EBADMSG);
 	close(fd);
 	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	assert_int_equal(image_get(fd, 4096, &image), -EBADMSG);
+	assert_int_equal(image_get(NULL, fd, 4096, &image), -EBADMSG);
 	close(fd);
 }
 
