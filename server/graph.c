@@ -34,8 +34,8 @@ static void graph_free(struct session *session, struct graph *graph, bool is_los
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
 		graph_node_fini(&graph->nodes[i], is_lost);
 	session->n_graph_nodes -= graph->n_nodes;
-	free(graph->nodes);
-	free(graph);
+	account_free(graph->nodes);
+	account_free(graph);
 }
 
 /* The stream of its last launch, if that may not have come to rest; NULL: it does not run. */
@@ -97,14 +97,14 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	graph = calloc(1, sizeof(*graph));
+	graph = account_alloc(session->account, sizeof(*graph), KEPT_EVENT);
 	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	graph->ending = graph_end_new();
+	graph->ending = graph_end_new(session->account);
 	if (!graph->ending || object_put(&session->graphs, id, graph) < 0) {
 		result = graph->ending ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
-		free(graph->ending);
-		free(graph);
+		account_free(graph->ending);
+		account_free(graph);
 		return result;
 	}
 	graph->id = id;
@@ -153,6 +153,11 @@ CUresult do_graph_edges(struct session *session, struct graph *graph,
 	(void)session;
 	if (graph->real || graph->result != CUDA_SUCCESS)
 		return CUDA_SUCCESS;
+	if (!account_keep(graph->ending, n_edges * (uint64_t)KEPT_EDGE)) {
+		graph->result = CUDA_ERROR_OUT_OF_MEMORY;
+		graph->error_node = edges[0].to;
+		return CUDA_SUCCESS;
+	}
 	for (uint32_t i = 0; i < n_edges && graph->result == CUDA_SUCCESS; i++) {
 		graph->result = add_edge(graph, &edges[i]);
 		if (graph->result != CUDA_SUCCESS)

@@ -31,6 +31,7 @@ struct graph_node {
 	struct event *event;        /* kept; NULL: none */
 	struct memory_op *ops;      /* owned; NULL: none */
 	uint32_t n_ops;
+	uint64_t kept;               /* by the driver: graph::ending is charged with it */
 	bool is_followed, is_joined; /* in a branch by another node, and with one */
 };
 

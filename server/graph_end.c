@@ -7,8 +7,7 @@
  * and deferred calls are made in their order.
  */
 
-#include <stdlib.h>
-
+#include "account.h"
 #include "deferred.h"
 #include "device.h"
 #include "fault.h"
@@ -22,10 +21,11 @@ struct graph_end {
 	struct room_part part; /* of its room; all 0: none */
 };
 
-struct graph_end *graph_end_new(void)
+struct graph_end *graph_end_new(struct account *account)
 {
 	/* Where nothing ends any more, nobody may begin. */
-	return deferred_is_full() ? NULL : calloc(1, sizeof(struct graph_end));
+	return deferred_is_full() ? NULL
+				  : account_alloc(account, sizeof(struct graph_end), KEPT_GRAPH);
 }
 
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
@@ -61,7 +61,7 @@ static void end_now(struct deferred *deferred)
 		room_leave(end->device, &end->part);
 	if (end->model && !is_lost)
 		cuda.cuGraphDestroy(end->model);
-	free(end);
+	account_free(end);
 }
 
 void graph_end(

@@ -13,10 +13,15 @@
 #include "driver.h"
 #include "room.h"
 
+struct account;
 struct graph_end;
 
-/* Taken when a graph is begun, so that its end needs no memory. NULL: there is none. */
-struct graph_end *graph_end_new(void);
+/*
+ * Taken when a graph is begun, so that its end needs no memory. NULL: there is none. It pays
+ * for what the driver keeps of the graph, until that has ended: account_keep() for each node
+ * and edge.
+ */
+struct graph_end *graph_end_new(struct account *account);
 
 /*
  * Makes what graph_end() ends. CUDA_ERROR_NOT_READY: room would have to be made for it, which

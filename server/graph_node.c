@@ -31,7 +31,7 @@ void graph_node_fini(struct graph_node *node, bool is_lost)
 		library_unuse(node->library);
 	if (node->event)
 		event_unuse(node->event, is_lost);
-	free(node->ops);
+	account_free(node->ops);
 	*node = (struct graph_node){0};
 }
 
@@ -61,21 +61,41 @@ bool graph_spans_ok(struct session *session, const struct graph *graph)
 	return true;
 }
 
-/* Nodes are numbered as they come; of a graph that is made, each keeps its kind. */
-static CUresult find(struct session *session, struct graph *graph, uint32_t number,
-	CUgraphNodeType type, struct graph_node *ret_node)
+/*
+ * The driver is about to keep so much for the node; what it kept before it may go on to keep. What
+ * goes wrong after that is charged until the graph's end: there is no more than one such node.
+ */
+static bool pay(struct graph *graph, const struct graph_node *node, uint64_t kept_before)
 {
-	*ret_node = (struct graph_node){.type = type};
+	return node->kept <= kept_before || account_keep(graph->ending, node->kept - kept_before);
+}
+
+/*
+ * Nodes are numbered as they come; of a graph that is made, each keeps its kind. `more' the driver
+ * keeps beside the node itself.
+ */
+static CUresult find(struct session *session, struct graph *graph, uint32_t number,
+	CUgraphNodeType type, uint64_t more, struct graph_node *ret_node)
+{
+	uint64_t kept_before = 0;
+
+	*ret_node = (struct graph_node){.type = type, .kept = KEPT_NODE + more};
 	if (graph->real) {
 		if (number >= graph->n_nodes || graph->nodes[number].type != type)
 			return CUDA_ERROR_INVALID_VALUE;
 		ret_node->real = graph->nodes[number].real;
 		ret_node->given = graph->nodes[number].given;
+		kept_before = graph->nodes[number].kept;
 	} else if (graph->result != CUDA_SUCCESS) {
 		return graph->result;
 	} else if (number != graph->n_nodes) {
 		return CUDA_ERROR_INVALID_VALUE;
 	}
+	if (!pay(graph, ret_node, kept_before))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ret_node->kept = MAX(ret_node->kept, kept_before);
+	if (graph->real)
+		graph->nodes[number].kept = ret_node->kept;
 	return place_enter(session, graph->place);
 }
 
@@ -88,7 +108,7 @@ static bool make_room(struct session *session, struct graph *graph)
 		return false;
 	if (graph->n_nodes < graph->n_room)
 		return true;
-	grown = reallocarray(graph->nodes, n_room, sizeof(*grown));
+	grown = account_grow(session->account, graph->nodes, n_room, sizeof(*grown));
 	if (!grown)
 		return false;
 	graph->nodes = grown;
@@ -133,7 +153,7 @@ static void put(struct session *session, struct graph *graph, uint32_t number,
 CUresult do_graph_empty(struct session *session, struct graph *graph, uint32_t number)
 {
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, &node);
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, 0, &node);
 
 	if (result == CUDA_SUCCESS && !graph->real)
 		result = cuda.cuGraphAddEmptyNode(&node.real, graph->model, NULL, 0);
@@ -220,7 +240,8 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 	struct kernel_params all;
 	const struct kernel_place *found;
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, &node);
+	CUresult result = find(
+		session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, KEPT_PARAMS(params_size), &node);
 
 	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, grid[0], grid[1], grid[2], block[0], block[1],
 		block[2], shared_bytes, NULL, NULL, NULL, NULL};
@@ -285,7 +306,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 {
 	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY, &node);
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY, 0, &node);
 
 	if (result == CUDA_SUCCESS &&
 		((!dst->array && !span_of(session, dst, size, &node.spans[0])) ||
@@ -379,7 +400,7 @@ CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t nu
 	};
 	uint64_t size = fill_extent(width, count, pitch, rows);
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, &node);
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
 
 	node.spans[0] = (struct graph_span){dst, size};
 	if (result == CUDA_SUCCESS &&
@@ -410,7 +431,8 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 {
 	CUstreamBatchMemOpParams params[GATES_CALL_OPS];
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST, &node);
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST,
+		GATES_CALL_OPS * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	if (result == CUDA_SUCCESS && graph->real)
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -423,9 +445,10 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 	return CUDA_SUCCESS;
 }
 
-static bool keep_ops(struct graph_node *node, const struct memory_op *ops, uint32_t n_ops)
+static bool keep_ops(struct session *session, struct graph_node *node, const struct memory_op *ops,
+	uint32_t n_ops)
 {
-	node->ops = reallocarray(NULL, n_ops, sizeof(*ops));
+	node->ops = account_alloc(session->account, n_ops * sizeof(*ops), 0);
 	if (!node->ops)
 		return false;
 	memcpy(node->ops, ops, n_ops * sizeof(*ops));
@@ -438,11 +461,12 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 {
 	CUstreamBatchMemOpParams params[WIRE_MEMORY_OPS_MAX];
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &node);
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+		n_ops * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++)
 		result = memory_op_convert(session, &ops[i], &params[i]);
-	if (result == CUDA_SUCCESS && !keep_ops(&node, ops, n_ops))
+	if (result == CUDA_SUCCESS && !keep_ops(session, &node, ops, n_ops))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, n_ops);
@@ -466,7 +490,8 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 {
 	struct graph_node node;
 	CUresult result = find(session, graph, number,
-		is_wait ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD, &node);
+		is_wait ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD, 0,
+		&node);
 
 	if (result == CUDA_SUCCESS)
 		result = event_make(event, graph->place);

@@ -36,6 +36,7 @@ struct chain {
 	struct graph_end *ending;
 	CUgraphNode nodes[TRAIN_CARS_MAX];
 	unsigned n_wanted;
+	size_t params_max; /* of a node, as it is charged */
 };
 
 struct train_store {
@@ -95,6 +96,17 @@ static void chain_fini(struct chain *chain, const struct place *place, bool is_l
 	*chain = (struct chain){0};
 }
 
+/* The chain has `n' nodes for parameters of that size. False: there is no memory for them. */
+static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
+{
+	if (likely(params_size <= chain->params_max))
+		return true;
+	if (!account_keep(chain->ending, n * KEPT_PARAMS(params_size - chain->params_max)))
+		return false;
+	chain->params_max = params_size;
+	return true;
+}
+
 /* It is not worth waiting for room. */
 static CUresult chain_make(struct session *session, struct chain *chain, const struct place *place,
 	const struct car *cars, unsigned n)
@@ -102,16 +114,21 @@ static CUresult chain_make(struct session *session, struct chain *chain, const s
 	const struct room_part part = {1, n};
 	CUresult result;
 
-	chain->ending = graph_end_new();
+	chain->ending = graph_end_new(session->account);
 	if (!chain->ending)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cuda.cuGraphCreate(&chain->graph, 0);
+	result = account_keep(chain->ending, n * (uint64_t)(KEPT_NODE + KEPT_EDGE))
+			 ? cuda.cuGraphCreate(&chain->graph, 0)
+			 : CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct car_params room;
 		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
 
-		result = cuda.cuGraphAddKernelNode_v2(&chain->nodes[i], chain->graph,
-			i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &params);
+		if (!chain_pay(chain, n, cars[i].params_size))
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+		else
+			result = cuda.cuGraphAddKernelNode_v2(&chain->nodes[i], chain->graph,
+				i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &params);
 	}
 	if (result == CUDA_SUCCESS)
 		result = graph_end_make(chain->ending, session, place->device, &part, 1,
@@ -129,6 +146,8 @@ static CUresult chain_set(struct chain *chain, const struct car *cars, unsigned 
 		struct car_params room;
 		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
 
+		if (unlikely(!chain_pay(chain, n, cars[i].params_size)))
+			return CUDA_ERROR_OUT_OF_MEMORY;
 		result = cuda.cuGraphExecKernelNodeSetParams_v2(
 			chain->exec, chain->nodes[i], &params);
 	}
@@ -156,7 +175,7 @@ static struct train_store *store_get(struct session *session, struct stream *str
 
 	if (likely(store != NULL) || session->n_train_stores >= STORES_MAX)
 		return store;
-	store = calloc(1, sizeof(*store));
+	store = account_alloc(session->account, sizeof(*store), 0);
 	if (!store)
 		return NULL;
 	store->session = session;
@@ -182,7 +201,7 @@ void train_store_free(struct stream *stream, bool is_lost)
 	stream->trains = NULL;
 	for (unsigned i = 0; i < LENGTHS; i++)
 		chain_fini(&store->chains[i], stream->place, is_lost);
-	free(store);
+	account_free(store);
 }
 
 void train_stores_free(struct session *session)
@@ -211,16 +230,15 @@ static unsigned length_index(unsigned n)
 	return 30u - (unsigned)__builtin_clz(n);
 }
 
-_hot_ void train_leave(struct session *session)
+/* More than one. */
+static void leave_together(struct session *session, struct train *train, unsigned n)
 {
-	struct train *train = &session->train;
-	unsigned n = train->n, done = 0;
 	struct train_store *store = NULL;
+	unsigned done = 0;
 
 	/* To make one, and sometimes to set one, waits for a stream that stands still. */
-	if (n > 1 && likely(!standing_any()))
+	if (likely(!standing_any()))
 		store = store_get(session, train->stream);
-	train->n = 0;
 	while (store && n - done > 1) {
 		unsigned index = length_index(n - done), length = LENGTH(index);
 		const struct car *cars = &train->cars[done];
@@ -233,6 +251,18 @@ _hot_ void train_leave(struct session *session)
 		done += length;
 	}
 	leave_one_by_one(session, &train->cars[done], n - done, train->real);
+}
+
+_hot_ void train_leave(struct session *session)
+{
+	struct train *train = &session->train;
+	unsigned n = train->n;
+
+	train->n = 0;
+	if (n > 1)
+		leave_together(session, train, n);
+	else
+		leave_one_by_one(session, train->cars, n, train->real);
 }
 
 void train_add(struct session *session, struct stream *stream, CUstream real, const struct car *car)
