@@ -42,8 +42,7 @@ static struct fake_array *array_new(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 	for (unsigned i = 0; i < ARRAYS_MAX; i++) {
 		if (arrays[i])
 			continue;
-		arrays[i] = calloc(1, sizeof(*arrays[i]));
-		must(arrays[i] != NULL, "memory that the test has not");
+		arrays[i] = fake_alloc(sizeof(*arrays[i]));
 		arrays[i]->shape = *shape;
 		return arrays[i];
 	}

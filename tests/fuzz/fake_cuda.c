@@ -128,6 +128,15 @@ uint64_t fake_handle(void)
 	return ++last;
 }
 
+void *fake_alloc(size_t size)
+{
+	void *memory = aligned_alloc(16, ALIGN_UP(size, 16u));
+
+	must(memory != NULL, "memory that the test has not");
+	memset(memory, 0, size);
+	return memory;
+}
+
 static CUresult get_version(int *version)
 {
 	*version = 13000;
@@ -204,6 +213,12 @@ static CUresult set_current(CUcontext context)
 	return CUDA_SUCCESS;
 }
 
+static CUresult get_current(CUcontext *context)
+{
+	*context = (CUcontext)&context_object;
+	return CUDA_SUCCESS;
+}
+
 static size_t limits[CU_LIMIT_MAX];
 
 static CUresult get_limit(size_t *value, CUlimit limit)
@@ -245,6 +260,7 @@ static void set_device_calls(void)
 	cuda.cuDevicePrimaryCtxRelease_v2 = release;
 	cuda.cuDevicePrimaryCtxSetFlags_v2 = set_flags;
 	cuda.cuCtxSetCurrent = set_current;
+	cuda.cuCtxGetCurrent = get_current;
 	cuda.cuCtxGetLimit = get_limit;
 	cuda.cuCtxSetLimit = set_limit;
 	cuda.cuCtxGetStreamPriorityRange = priorities;

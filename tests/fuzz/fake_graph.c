@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs of the counting driver: chains of kernel nodes, whose kernels count as
- * launches when the graph is launched; and records, which do nothing.
+ * Graphs of the counting driver. Those of a server's batches are chains of kernel
+ * nodes, which have to be set anew before each launch, and whose kernels count as
+ * launches; of those of clients the nodes are counted.
  */
 
 #include <stdlib.h>
 
 #include "fake_tables.h"
 
-#define FAKE_NODES_MAX 64
-
 struct node {
+	CUgraphNodeType type;
 	uint32_t param_sum;
 	bool is_set; /* since the last launch */
 };
 
 struct fake_graph {
-	unsigned n;
-	bool is_exec;
-	struct node nodes[FAKE_NODES_MAX];
+	unsigned n, n_room;
+	bool is_exec, is_chain;
+	struct node *nodes;
 };
 
 static CUresult graph_create(CUgraph *ret, unsigned flags)
@@ -28,18 +28,23 @@ static CUresult graph_create(CUgraph *ret, unsigned flags)
 
 	BEGIN();
 	must(flags == 0, "a graph with flags");
-	graph = calloc(1, sizeof(*graph));
-	must(graph != NULL, "a graph without memory");
+	graph = fake_alloc(sizeof(*graph));
 	fake_counts.graphs++;
 	*ret = (CUgraph)graph;
 	return CUDA_SUCCESS;
+}
+
+static void graph_free(struct fake_graph *graph)
+{
+	free(graph->nodes);
+	free(graph);
 }
 
 static CUresult graph_destroy(CUgraph graph)
 {
 	BEGIN();
 	must(graph && !((struct fake_graph *)graph)->is_exec, "the end of no graph");
-	free(graph);
+	graph_free((struct fake_graph *)graph);
 	fake_counts.graphs--;
 	return CUDA_SUCCESS;
 }
@@ -53,40 +58,115 @@ static void node_set(struct node *node, const CUDA_KERNEL_NODE_PARAMS *params)
 }
 
 /* A node is known by its number, from 1 on. */
+static struct node *add(CUgraph handle, CUgraphNodeType type, CUgraphNode *ret)
+{
+	struct fake_graph *graph = (struct fake_graph *)handle;
+
+	must(graph && !graph->is_exec, "a node of no graph");
+	if (graph->n == graph->n_room) {
+		graph->n_room = MAX(2 * graph->n_room, 8u);
+		graph->nodes = realloc(graph->nodes, graph->n_room * sizeof(*graph->nodes));
+		must(graph->nodes != NULL, "a graph without memory");
+	}
+	graph->nodes[graph->n] = (struct node){.type = type};
+	*ret = (CUgraphNode)(uintptr_t)++graph->n;
+	return &graph->nodes[graph->n - 1];
+}
+
 static CUresult add_kernel(CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies,
 	size_t n, const CUDA_KERNEL_NODE_PARAMS *params)
 {
 	struct fake_graph *graph = (struct fake_graph *)handle;
 
 	BEGIN();
-	must(graph->n < FAKE_NODES_MAX, "a long graph");
-	must(n == (graph->n > 0), "a graph that is no chain");
+	if (graph->n == 1)
+		graph->is_chain = n > 0;
+	must(n == (graph->n > 0 && graph->is_chain), "a graph that is a chain in part");
 	must(n == 0 || (uintptr_t)dependencies[0] == graph->n, "a chain out of order");
-	node_set(&graph->nodes[graph->n], params);
-	*ret = (CUgraphNode)(uintptr_t)++graph->n;
+	node_set(add(handle, CU_GRAPH_NODE_TYPE_KERNEL, ret), params);
 	return CUDA_SUCCESS;
 }
 
-static CUresult add_record(
+static CUresult set_attribute(
+	CUgraphNode node, CUkernelNodeAttrID id, const CUkernelNodeAttrValue *value)
+{
+	BEGIN();
+	(void)id;
+	must(node && value, "an odd attribute");
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_empty(
+	CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies, size_t n)
+{
+	BEGIN();
+	must(!dependencies && n == 0, "an odd node");
+	add(handle, CU_GRAPH_NODE_TYPE_EMPTY, ret);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_fill(CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies,
+	size_t n, const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context)
+{
+	BEGIN();
+	must(!dependencies && n == 0 && context, "an odd node");
+	must_be_reached(fill->dst, fill->elementSize * fill->width);
+	add(handle, CU_GRAPH_NODE_TYPE_MEMSET, ret);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_copy(CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies,
+	size_t n, const CUDA_MEMCPY3D *copy, CUcontext context)
+{
+	BEGIN();
+	must(!dependencies && n == 0 && context && copy, "an odd node");
+	add(handle, CU_GRAPH_NODE_TYPE_MEMCPY, ret);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_ops(CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies, size_t n,
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS *ops)
+{
+	BEGIN();
+	must(!dependencies && n == 0 && ops->ctx && ops->count > 0, "an odd node");
+	add(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, ret);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_event(
 	CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies, size_t n, CUevent event)
 {
-	(void)dependencies;
 	BEGIN();
-	must(handle && n == 0 && event, "an odd node");
-	*ret = (CUgraphNode)handle;
+	must(!dependencies && n == 0 && event, "an odd node");
+	add(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, ret);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t n)
+{
+	const struct fake_graph *graph = (struct fake_graph *)handle;
+
+	BEGIN();
+	for (size_t i = 0; i < n; i++)
+		must((uintptr_t)from[i] <= graph->n && (uintptr_t)to[i] <= graph->n,
+			"an edge to nowhere");
 	return CUDA_SUCCESS;
 }
 
 static CUresult instantiate(CUgraphExec *ret, CUgraph handle, unsigned long long flags)
 {
+	const struct fake_graph *graph = (struct fake_graph *)handle;
 	struct fake_graph *exec;
 
 	BEGIN();
-	must(flags == 0, "a graph with flags");
-	exec = malloc(sizeof(*exec));
-	must(exec != NULL, "a graph without memory");
-	*exec = *(struct fake_graph *)handle;
+	must((flags & ~(unsigned long long)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) == 0,
+		"a graph with odd flags");
+	exec = fake_alloc(sizeof(*exec));
+	*exec = *graph;
 	exec->is_exec = true;
+	exec->nodes = fake_alloc(MAX(graph->n, 1u) * sizeof(*exec->nodes));
+	for (unsigned i = 0; i < graph->n; i++)
+		exec->nodes[i] = graph->nodes[i];
 	fake_counts.execs++;
 	*ret = (CUgraphExec)exec;
 	return CUDA_SUCCESS;
@@ -96,7 +176,7 @@ static CUresult exec_destroy(CUgraphExec exec)
 {
 	BEGIN();
 	must(exec && ((struct fake_graph *)exec)->is_exec, "the end of no graph");
-	free(exec);
+	graph_free((struct fake_graph *)exec);
 	fake_counts.execs--;
 	return CUDA_SUCCESS;
 }
@@ -120,7 +200,9 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream)
 	BEGIN();
 	must(exec->is_exec && stream, "an odd launch of a graph");
 	for (unsigned i = 0; i < exec->n; i++) {
-		must(exec->nodes[i].is_set, "an earlier run's kernel");
+		if (exec->nodes[i].type != CU_GRAPH_NODE_TYPE_KERNEL)
+			continue;
+		must(!exec->is_chain || exec->nodes[i].is_set, "an earlier run's kernel");
 		exec->nodes[i].is_set = false;
 		fake_calls.last_param_sum = exec->nodes[i].param_sum;
 		fake_calls.launches++;
@@ -134,7 +216,14 @@ void fake_graph_start(void)
 	cuda.cuGraphCreate = graph_create;
 	cuda.cuGraphDestroy = graph_destroy;
 	cuda.cuGraphAddKernelNode_v2 = add_kernel;
-	cuda.cuGraphAddEventRecordNode = add_record;
+	cuda.cuGraphKernelNodeSetAttribute = set_attribute;
+	cuda.cuGraphAddEmptyNode = add_empty;
+	cuda.cuGraphAddMemsetNode = add_fill;
+	cuda.cuGraphAddMemcpyNode = add_copy;
+	cuda.cuGraphAddBatchMemOpNode = add_ops;
+	cuda.cuGraphAddEventRecordNode = add_event;
+	cuda.cuGraphAddEventWaitNode = add_event;
+	cuda.cuGraphAddDependencies = add_edges;
 	cuda.cuGraphInstantiateWithFlags = instantiate;
 	cuda.cuGraphExecDestroy = exec_destroy;
 	cuda.cuGraphExecKernelNodeSetParams_v2 = exec_set_kernel;

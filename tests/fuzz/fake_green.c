@@ -81,8 +81,7 @@ static CUresult create(CUgreenCtx *ret, CUdevResourceDesc desc, CUdevice device,
 	BEGIN();
 	must(desc && device == 0 && flags == CU_GREEN_CTX_DEFAULT_STREAM, "an odd green context");
 	must((uintptr_t)desc <= SMS, "SMs that there are twice");
-	green = calloc(1, sizeof(*green));
-	must(green != NULL, "no memory");
+	green = fake_alloc(sizeof(*green));
 	green->sms = (unsigned)(uintptr_t)desc;
 	*ret = (CUgreenCtx)green;
 	fake_counts.greens++;

@@ -45,6 +45,9 @@ void must_be_reached(uint64_t address, uint64_t size);
 /* Bytes, rows and slices of an array. */
 void must_have_box_in_array(CUarray array, const uint64_t at[3], const uint64_t size[3]);
 
+/* Zeroed memory of the driver's, which free() frees: never NULL, whatever fails for the server. */
+void *fake_alloc(size_t size);
+
 /* A handle that nobody has. */
 uint64_t fake_handle(void);
 

@@ -14,9 +14,7 @@
 
 #include <string.h>
 
-#include "../fuzz/fake_cuda.h"
-#include "../fuzz/session_harness.h"
-#include "send.h"
+#include "every_kind.h"
 
 #define STREAM DEVICES_MAX
 
@@ -82,6 +80,19 @@ static void work_with_module(void)
 		send_library_names(2, 0, &n, names, sizeof(names), &length);
 }
 
+/* Two of each, as far as it goes. */
+static void work_with_every_kind(void)
+{
+	bool is_prepared = every_kind_prepare();
+
+	assert_true(is_prepared || n_calls >= fail_at);
+	for (unsigned i = 0; i < ARRAY_SIZE(every_kind) && is_prepared; i++)
+		for (uint32_t n = 0; n < 2; n++)
+			(void)every_kind[i].make(n);
+	every_kind_end();
+	fake_switches.is_busy = false;
+}
+
 static void work(void)
 {
 	static const char image[] = "an image";
@@ -109,6 +120,7 @@ static void work(void)
 		send_launch(STREAM, 1, one, one, 0, bytes, sizeof(bytes));
 	}
 	work_with_module();
+	work_with_every_kind();
 	send_event_create(1, 0);
 	send_event_record(1, STREAM, 1);
 	fake_switches.is_busy = true;
