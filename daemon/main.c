@@ -58,9 +58,9 @@ static void print_help(void)
 	     "\n"
 	     "Environment: CUDA_MPS_PIPE_DIRECTORY (" PIPE_DIRECTORY_DEFAULT
 	     "), CUDA_MPS_LOG_DIRECTORY\n"
-	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CUDA_LIBRARY, MPS_GRACE_MS,\n"
-	     "MPS_IDLE_S, MPS_LOG_MAX_MIB, MPS_SERVERS_MAX, MPS_SERVER_ENV, MPS_TRUST_UID: see\n"
-	     "mps-control(1).");
+	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CLIENT_HOST_MIB,\n"
+	     "MPS_CUDA_LIBRARY, MPS_GRACE_MS, MPS_IDLE_S, MPS_LOG_MAX_MIB, MPS_SERVERS_MAX,\n"
+	     "MPS_SERVER_ENV, MPS_TRUST_UID: see mps-control(1).");
 }
 
 static void print_version(void)
