@@ -15,6 +15,7 @@
 #include "launch.h"
 #include "memory.h"
 #include "module.h"
+#include "ptx_heap.h"
 #include "stream.h"
 #include "texture.h"
 
@@ -26,14 +27,43 @@ static bool flags_are_valid(unsigned flags)
 	return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && (wait & (wait - 1)) == 0;
 }
 
+/* The buffer of printf at first. */
+#define PRINTF_SIZE ((size_t)8650752)
+
 static _Thread_local struct context *stack[CONTEXT_STACK_MAX];
 static _Thread_local unsigned depth;
 
+/*
+ * What a buffer takes of the device's memory: what is above the software GPU's own, which is
+ * this process's.
+ */
+static size_t limit_memory(CUlimit limit, size_t value)
+{
+	size_t own = limit == CU_LIMIT_MALLOC_HEAP_SIZE ? PTX_HEAP_SIZE : PRINTF_SIZE;
+
+	if (limit != CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE)
+		return 0;
+	return value > own ? value - own : 0;
+}
+
+static CUresult limit_set(struct context *context, CUlimit limit, size_t value)
+{
+	size_t before = limit_memory(limit, context->limits[limit]);
+	size_t after = limit_memory(limit, value);
+	struct device *device = context->device;
+
+	if (after > before && after - before > device->total - device->used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	device->used += after - before;
+	context->limits[limit] = value;
+	return CUDA_SUCCESS;
+}
+
 static void context_limits_reset(struct context *context)
 {
+	limit_set(context, CU_LIMIT_PRINTF_FIFO_SIZE, PRINTF_SIZE);
+	limit_set(context, CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20);
 	context->limits[CU_LIMIT_STACK_SIZE] = 1024;
-	context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
-	context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 	context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
 	context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
 	context->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
@@ -523,9 +553,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 		return result;
 	if (limit == CU_LIMIT_STACK_SIZE)
 		mapping_leave_hole();
-	context_current()->limits[limit] =
-		limit == CU_LIMIT_STACK_SIZE ? ALIGN_UP(value, 16) : value;
-	return CUDA_SUCCESS;
+	return limit_set(context_current(), limit,
+		limit == CU_LIMIT_STACK_SIZE ? ALIGN_UP(value, 16) : value);
 }
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)

@@ -13,9 +13,8 @@
 
 #include "base.h"
 
-#define HEAP_SIZE (64ull << 20)
 #define UNIT_SHIFT 5
-#define N_UNITS (HEAP_SIZE >> UNIT_SHIFT)
+#define N_UNITS (PTX_HEAP_SIZE >> UNIT_SHIFT)
 
 /* Blocks are of a power of two units; those that are free are linked by class. */
 #define N_CLASSES 22u
@@ -53,7 +52,7 @@ static bool heap_begin(void)
 	if (!heap.units)
 		heap.units = reserve(N_UNITS * sizeof(*heap.units));
 	if (!heap.memory && heap.units)
-		heap.memory = reserve(HEAP_SIZE);
+		heap.memory = reserve(PTX_HEAP_SIZE);
 	return heap.memory;
 }
 
@@ -104,7 +103,7 @@ bool ptx_heap_free(uint64_t address)
 	pthread_mutex_lock(&heap.lock);
 	offset = address - (uintptr_t)heap.memory;
 	at = offset >> UNIT_SHIFT;
-	is_block = heap.memory && offset < HEAP_SIZE && !(offset & ((1u << UNIT_SHIFT) - 1)) &&
+	is_block = heap.memory && offset < PTX_HEAP_SIZE && !(offset & ((1u << UNIT_SHIFT) - 1)) &&
 		   heap.units[at].state == UNIT_USED;
 	if (is_block) {
 		heap.units[at].state = UNIT_FREE;

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* All of it, whatever a program has asked for. */
+#define PTX_HEAP_SIZE (64ull << 20)
+
 /* Zeroed memory, aligned to 32 bytes; 0 when the heap is full. */
 uint64_t ptx_heap_alloc(uint64_t size);
 
