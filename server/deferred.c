@@ -14,6 +14,7 @@
 
 #include "deferred.h"
 #include "fault.h"
+#include "limit.h"
 #include "thread.h"
 #include "standing.h"
 
@@ -38,7 +39,8 @@ static struct {
 	struct deferred *list, **last;
 	atomic_uint n; /* changed under the lock */
 	bool is_started, is_ending, is_pressed;
-	bool has_holes; /* memory was freed that the system does not have yet */
+	bool has_holes;  /* memory was freed that the system does not have yet */
+	bool has_limits; /* limits may be lowered */
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
 
@@ -79,21 +81,27 @@ static void append(struct deferred *one)
 	deferred.n++;
 }
 
-/* Who comes while memory is given back may have to wait for it. Under the lock. */
-static bool may_give_memory_back(void)
+/* Whoever begins to work meanwhile may have to wait for it. Under the lock. */
+static bool may_tidy_up(void)
 {
-	return deferred.has_holes && !deferred.list && atomic_load(&n_busy) == 0;
+	return (deferred.has_holes || deferred.has_limits) && !deferred.list &&
+	       atomic_load(&n_busy) == 0;
 }
 
 /*
  * Code and graphs that are gone leave holes in the driver's memory of this process: gigabytes,
  * of frameworks. Under the lock, which it gives away meanwhile.
  */
-static void give_memory_back(void)
+static void tidy_up(void)
 {
-	deferred.has_holes = false;
+	bool has_holes = deferred.has_holes, has_limits = deferred.has_limits;
+
+	deferred.has_holes = deferred.has_limits = false;
 	pthread_mutex_unlock(&deferred.lock);
-	malloc_trim(0);
+	if (has_limits)
+		limits_lower();
+	if (has_holes)
+		malloc_trim(0);
 	pthread_mutex_lock(&deferred.lock);
 }
 
@@ -133,7 +141,7 @@ static bool wait_for_work(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &deadline);
 	deadline.tv_sec += DEFERRED_MAX_S;
-	while (!deferred.is_ending && r == 0 && !may_give_memory_back() &&
+	while (!deferred.is_ending && r == 0 && !may_tidy_up() &&
 		(!deferred.list || has_to_wait(deferred.n <= DEFERRED_MAX)))
 		r = deferred.list
 			    ? pthread_cond_timedwait(&deferred.wanted, &deferred.lock, &deadline)
@@ -150,8 +158,8 @@ static void *run(void *arg)
 
 		if (deferred.is_ending || !has_to_wait(has_time && deferred.n <= DEFERRED_MAX))
 			make_calls();
-		if (!deferred.is_ending && may_give_memory_back())
-			give_memory_back();
+		if (!deferred.is_ending && may_tidy_up())
+			tidy_up();
 	}
 	pthread_mutex_unlock(&deferred.lock);
 	return NULL;
@@ -212,6 +220,14 @@ void deferred_note_freed(void)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
+void deferred_note_limits(void)
+{
+	pthread_mutex_lock(&deferred.lock);
+	deferred.has_limits = true;
+	pthread_cond_signal(&deferred.wanted);
+	pthread_mutex_unlock(&deferred.lock);
+}
+
 bool deferred_is_full(void)
 {
 	return atomic_load_explicit(&deferred.n, memory_order_relaxed) >= DEFERRED_FULL;
@@ -239,7 +255,7 @@ void deferred_busy(bool is_busy)
 	if (atomic_fetch_sub(&n_busy, 1) > 1)
 		return;
 	pthread_mutex_lock(&deferred.lock);
-	if (deferred.list || deferred.has_holes)
+	if (deferred.list || deferred.has_holes || deferred.has_limits)
 		pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }

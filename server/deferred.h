@@ -34,6 +34,9 @@ void deferred_add(struct deferred *deferred);
 /* Much was freed elsewhere: the system has the memory back as soon as no session has work. */
 void deferred_note_freed(void);
 
+/* Limits may be lowered (limit.h) as soon as no session has work. */
+void deferred_note_limits(void);
+
 /* So many wait that who makes new ones had better stop. */
 bool deferred_is_full(void);
 

@@ -281,7 +281,7 @@ static void raise_heap(struct device *device)
 {
 	if (device->limits[CU_LIMIT_MALLOC_HEAP_SIZE] < HEAP_SIZE &&
 		cuda.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, HEAP_SIZE) == CUDA_SUCCESS)
-		device->raised[CU_LIMIT_MALLOC_HEAP_SIZE] = HEAP_SIZE;
+		device->raised[CU_LIMIT_MALLOC_HEAP_SIZE] = device->heap_first = HEAP_SIZE;
 }
 
 /* While nobody has kernels on the GPU that this would wait for. */

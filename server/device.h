@@ -15,6 +15,7 @@
 
 #include "driver.h"
 #include "layout.h"
+#include "limit.h"
 #include "room.h"
 #include "spare.h"
 
@@ -36,9 +37,13 @@ struct device {
 	CUdeviceptr scratch;            /* two words that nobody reads (standing.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
 	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
-	uint64_t stack_refused;         /* the driver had no room for it, at that time; 0 */
+	struct limit_asks *asks;        /* of sessions (limit.c) */
+	uint64_t set[LIMITS_RAISED]; /* what the driver was last told; it may have rounded that */
+	uint64_t heap_first;         /* as the server has raised it for all; 0: it has not */
+	uint64_t stack_refused;      /* the driver had no room for it, at that time; 0 */
 	int64_t stack_refused_s;
 	CUresult stack_refusal;
+	bool wants_lower; /* no session asks for all that was raised */
 };
 
 /* Calls cuInit() and reads every fact. Its result is that of cuInit(), which clients are told. */

@@ -2,8 +2,9 @@
 
 /*
  * Limits of a GPU's context that kernels feel: the stack of each thread, the
- * device heap, the buffer of printf. They are everybody's, so they only ever
- * rise, to what the most demanding client has asked for. A worker.
+ * device heap, the buffer of printf. They are the same for all clients, so they rise
+ * to what the most demanding client has asked for. When that client has left they
+ * are lowered to the most that another asks for. Workers, and the deferred thread.
  *
  * Local memory of kernels that is no stack is had in the same way: a stack of
  * that size is room enough (measured on an H200, driver 580).
@@ -11,12 +12,15 @@
  * To change the stack the driver waits for everybody's kernels, so it rises to
  * powers of two, of which there are few, however small the steps of clients are.
  *
- * Invariant: what a client was told to have is there before its next launch.
+ * Invariant: what a client was told to have is there before its next launch, and
+ * stays while it lives: its asks are in the device's list.
  */
 
 #include <time.h>
 
+#include "deferred.h"
 #include "device.h"
+#include "fault.h"
 #include "limit.h"
 #include "log.h"
 #include "place.h"
@@ -26,11 +30,14 @@
 /* How long the stack waits for streams that wait for words: who asks has the lock so long. */
 #define STANDING_WAIT_MS 5000
 
+/* The same to lower it: another time will do. */
+#define STANDING_LOWER_MS 1
+
 /* A stack that the driver had no room for is not asked for again, nor a larger one, so long. */
 #define REFUSED_S 10
 
-static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* of every device's `raised', `stack_refused' */
+/* Of every device's `raised', `stack_refused' and `asks'. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *limit_name(CUlimit limit)
 {
@@ -51,6 +58,7 @@ static CUresult set_limit(
 	if (result != CUDA_SUCCESS)
 		return result;
 	device->raised[limit] = MAX(now, value);
+	device->set[limit] = value;
 	log_line("Client " SESSION_NAME " raised %s of device %u to %llu bytes, for everybody",
 		SESSION_NAME_ARGS(session), limit_name(limit), device->ordinal,
 		(unsigned long long)now);
@@ -159,14 +167,40 @@ static CUresult cover(struct session *session, struct device *device, uint64_t b
 	return result;
 }
 
+/* Under the lock. */
+static void note_ask(struct place *place, CUlimit limit, uint64_t value)
+{
+	struct limit_asks *asks = &place->asks;
+
+	asks->value[limit] = MAX(asks->value[limit], value);
+	if (asks->is_listed)
+		return;
+	asks->is_listed = true;
+	asks->next = place->device->asks;
+	place->device->asks = asks;
+}
+
+/* Lowering does not wait for the lock: whoever has it calls for it once more. */
+static void unlock(const struct device *device)
+{
+	bool wants_lower = device->wants_lower;
+
+	pthread_mutex_unlock(&lock);
+	if (wants_lower)
+		deferred_note_limits();
+}
+
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
 {
+	struct place *place = place_get(session, device->ordinal);
 	CUresult result;
 
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
 	result = known(device, bytes);
+	if (result == CUDA_SUCCESS)
+		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
 	pthread_mutex_unlock(&lock);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
@@ -174,26 +208,119 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	pthread_mutex_lock(&lock);
 	result = cover(session, device, bytes);
-	pthread_mutex_unlock(&lock);
+	if (result == CUDA_SUCCESS)
+		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
+	unlock(device);
 	standing_call_end();
+	return result;
+}
+
+/* ---- lowering */
+
+/* What sessions ask for; the limit is no less than at first. Under the lock. */
+static uint64_t most_asked(const struct device *device, CUlimit limit)
+{
+	uint64_t most = device->limits[limit];
+
+	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+		most = MAX(most, device->heap_first);
+	for (const struct limit_asks *asks = device->asks; asks; asks = asks->next)
+		most = MAX(most, asks->value[limit]);
+	return most;
+}
+
+/* Under the lock. */
+static bool is_too_high(const struct device *device)
+{
+	for (unsigned i = 0; i < LIMITS_RAISED; i++)
+		if (device->set[i] > most_asked(device, (CUlimit)i))
+			return true;
+	return false;
+}
+
+void limits_forget(struct place *place, bool is_lost)
+{
+	struct device *device = place->device;
+	struct limit_asks **link = &device->asks;
+
+	if (!place->asks.is_listed)
+		return;
+	pthread_mutex_lock(&lock);
+	while (*link != &place->asks)
+		link = &(*link)->next;
+	*link = place->asks.next;
+	device->wants_lower = !is_lost && is_too_high(device);
+	unlock(device);
+}
+
+/* With the GPU's context current. What the driver refuses stays as it is. Under the lock. */
+static void lower(struct device *device, CUlimit limit)
+{
+	uint64_t most = most_asked(device, limit);
+	size_t now = 0;
+
+	if (device->set[limit] <= most || cuda.cuCtxSetLimit(limit, most) != CUDA_SUCCESS ||
+		cuda.cuCtxGetLimit(&now, limit) != CUDA_SUCCESS)
+		return;
+	device->raised[limit] = now;
+	device->set[limit] = most;
+	if (limit == CU_LIMIT_STACK_SIZE)
+		device->stack_refused = 0;
+	log_line("Lowered %s of device %u to %llu bytes: no client asks for more",
+		limit_name(limit), device->ordinal, (unsigned long long)now);
+}
+
+static void lower_all(struct device *device)
+{
+	if (!standing_call_begin(NULL, STANDING_LOWER_MS))
+		return;
+	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(device->context) == CUDA_SUCCESS)
+		for (unsigned i = 0; i < LIMITS_RAISED; i++)
+			lower(device, (CUlimit)i);
+	standing_call_end();
+}
+
+void limits_lower(void)
+{
+	if (pthread_mutex_trylock(&lock) != 0)
+		return;
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		struct device *device = device_get(i);
+
+		if (device->wants_lower)
+			lower_all(device);
+		device->wants_lower = false;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- raising */
+
+/* Under the lock. */
+static CUresult raise_to(
+	struct session *session, struct place *place, CUlimit limit, uint64_t value)
+{
+	struct device *device = place->device;
+	CUresult result = CUDA_SUCCESS;
+
+	if (value > MAX(device->limits[limit], device->raised[limit]))
+		result = limit == CU_LIMIT_STACK_SIZE ? raise_stack(session, device, value)
+						      : set_limit(session, device, limit, value);
+	if (result == CUDA_SUCCESS)
+		note_ask(place, limit, value);
 	return result;
 }
 
 /* The lock may be held as long as kernels run: only others who raise wait for it. */
 CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limit, uint64_t value)
 {
-	struct device *device;
 	struct place *place;
 	CUresult result = place_get_entered(session, ordinal, &place);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	device = place->device;
 	pthread_mutex_lock(&lock);
-	if (value > MAX(device->limits[limit], device->raised[limit]))
-		result = limit == CU_LIMIT_STACK_SIZE
-				 ? raise_stack(session, device, value)
-				 : set_limit(session, device, (CUlimit)limit, value);
-	pthread_mutex_unlock(&lock);
+	result = raise_to(session, place, (CUlimit)limit, value);
+	unlock(place->device);
 	return result;
 }

@@ -2,18 +2,44 @@
 #ifndef LIMIT_H
 #define LIMIT_H
 
-/* Limits of a GPU's context that kernels feel. A worker. */
+/*
+ * Limits of a GPU's context that kernels feel: the stack of a thread, the device
+ * heap, the buffer of printf. They are the same for all clients.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "driver.h"
 
 struct device;
+struct place;
 struct session;
+
+/* CUlimits from 0 on. */
+#define LIMITS_RAISED 3
+
+/* What a session asks for on one GPU; part of its place. Zero-initialised is nothing. */
+struct limit_asks {
+	struct limit_asks *next; /* of the device's */
+	uint64_t value[LIMITS_RAISED];
+	bool is_listed;
+};
 
 /*
  * Makes the GPU have local memory for a kernel with so many bytes a thread. The
  * driver would do that at the launch, and wait for all that is on the GPU with
- * its lock held, for a stream that stands still too.
+ * its lock held, for a stream that stands still too. A worker.
  */
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
+
+/* The session leaves the GPU: limits that only it has asked for are lowered later. A worker. */
+void limits_forget(struct place *place, bool is_lost);
+
+/*
+ * Lowers limits that no session asks for any more, as no session has work. What the
+ * driver refuses is left until another session leaves. The deferred thread.
+ */
+void limits_lower(void);
 
 #endif

@@ -147,6 +147,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 		cuda.cuEventDestroy_v2(place->null_event);
 	if (!is_lost && place->text)
 		spare_give(place->device, place->text, 0);
+	limits_forget(place, is_lost);
 	if (is_lost)
 		arena_fini(&place->arena, true);
 	else

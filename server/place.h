@@ -8,6 +8,7 @@
  */
 
 #include "arena.h"
+#include "limit.h"
 #include "stream.h"
 
 struct session;
@@ -20,7 +21,8 @@ struct place {
 	uint64_t null_serial;       /* counts work on the NULL stream */
 	uint64_t null_event_serial; /* what null_event covers */
 	CUevent null_event;
-	CUstream text;           /* never with work; NULL before the first kernel that prints */
+	CUstream text; /* never with work; NULL before the first kernel that prints */
+	struct limit_asks asks;
 	struct stream *unjoined; /* blocking streams with work the NULL stream has not waited for */
 };
 

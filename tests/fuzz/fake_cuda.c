@@ -233,6 +233,8 @@ static CUresult set_limit(CUlimit limit, size_t value)
 {
 	BEGIN();
 	fake_calls.limits_set++;
+	if (fake_switches.fixed_limits & (1u << limit))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (limit == CU_LIMIT_STACK_SIZE && fake_switches.stack_max &&
 		value > fake_switches.stack_max)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -25,12 +25,13 @@ struct fake_counts {
 
 /* Switches for tests. */
 struct fake_switches {
-	bool is_busy;       /* streams say that they are not done */
-	uint64_t memory;    /* bytes that cuMemCreate() may give; FAKE_MEMORY at first */
-	uint64_t blocked;   /* an address that cuMemAddressReserve() gives to nobody */
-	unsigned fail_next; /* CUresult of the next call that can fail; 0: none */
-	uint64_t stack_max; /* the largest stack of a thread; 0: any */
-	bool is_plain;      /* no memory is compressed, whoever asks */
+	bool is_busy;          /* streams say that they are not done */
+	uint64_t memory;       /* bytes that cuMemCreate() may give; FAKE_MEMORY at first */
+	uint64_t blocked;      /* an address that cuMemAddressReserve() gives to nobody */
+	unsigned fail_next;    /* CUresult of the next call that can fail; 0: none */
+	uint64_t stack_max;    /* the largest stack of a thread; 0: any */
+	unsigned fixed_limits; /* a bit for each CUlimit that cannot be changed any more */
+	bool is_plain;         /* no memory is compressed, whoever asks */
 };
 
 /* What was asked for, since the start. */

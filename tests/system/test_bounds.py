@@ -17,8 +17,7 @@ import time
 import harness
 import mps
 from harness import contains, equal, settled, wait_for
-from session import (Client, DEVICE_OPEN, MEMORY_ALLOC, REPLIES, RING_DATA, RING_SIZE, frame,
-                     message)
+from session import Asker, DEVICE_OPEN, MEMORY_ALLOC, frame, message
 
 LINKER_CREATE, LINKER_ADD = 0x1e01, 0x1e02
 GRAPH_BEGIN, GRAPH_MAKE, GRAPH_MEMORY_OPS = 0x0c01, 0x0c03, 0x0c0a
@@ -36,34 +35,15 @@ NODES_MAX = 40000
 OTHER_MIB = 64
 
 
-class Hog(Client):
-    """One that fills its ring as fast as it can."""
+class Hog(Asker):
+    """One with some memory of the GPU's."""
 
     def __init__(self, service):
         super().__init__(service)
-        self.seq = 0
         equal(self.ask(DEVICE_OPEN, struct.pack("<II", 0, 0))[0], 0)
         result, body = self.ask(MEMORY_ALLOC, struct.pack("<IIQ", 0, 0, 1 << 20))
         equal(result, 0)
         self.memory = struct.unpack_from("<Q", body)[0]
-
-    def place(self, words):
-        wait_for("room in the ring",
-                 lambda: (self.tail - self.head()) % (1 << 32) + len(words) <= RING_SIZE,
-                 30 * mps.SLOW)
-        at = self.tail % RING_SIZE
-        first = min(len(words), RING_SIZE - at)
-        self.ring[RING_DATA + at:RING_DATA + at + first] = words[:first]
-        self.ring[RING_DATA:RING_DATA + len(words) - first] = words[first:]
-        self.tell(self.tail + len(words))
-
-    def ask(self, op, body):
-        """(CUresult, what follows) of a message that is answered."""
-        self.seq += 1
-        self.place(message(op, body, 1, self.seq))
-        wait_for("an answer", lambda: self.result()[0] == self.seq, 60 * mps.SLOW)
-        size = struct.unpack_from("<I", self.page[REPLIES + 8:REPLIES + 12])[0]
-        return self.result()[1], self.page[REPLIES + 16:REPLIES + 16 + size]
 
     def send_image(self, fd, size):
         socket.send_fds(self.sock, [frame(FRAME_IMAGE, struct.pack("<Q", size), 1)], [fd])

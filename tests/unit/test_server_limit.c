@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Limits that clients raise, in small steps too, over the counting driver. */
+/* Limits that clients raise, in small steps too, and leave behind; over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <time.h>
+
+#include "../../server/deferred.h"
 #include "../../server/device.h"
 #include "../../server/limit.h"
 #include "../fuzz/session_harness.h"
@@ -16,21 +19,79 @@
 #include "send.h"
 
 #define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define PATIENCE_MS 2000
+
+#define STACK CU_LIMIT_STACK_SIZE
+#define PRINTF CU_LIMIT_PRINTF_FIFO_SIZE
+#define HEAP CU_LIMIT_MALLOC_HEAP_SIZE
+
+/* The counting driver's, and the heap that a server makes. */
+static const uint64_t first[] = {[STACK] = KIB, [PRINTF] = KIB, [HEAP] = 64 * MIB};
 
 static CUresult raise_stack(uint64_t value)
 {
-	return send_limit_raise(0, CU_LIMIT_STACK_SIZE, value);
+	return send_limit_raise(0, STACK, value);
+}
+
+static uint64_t now(CUlimit limit)
+{
+	size_t value = 0;
+
+	assert_int_equal(cuda.cuCtxGetLimit(&value, limit), CUDA_SUCCESS);
+	return value;
 }
 
 static uint64_t stack(void)
 {
-	size_t value = 0;
-
-	assert_int_equal(cuda.cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
-	return value;
+	return now(STACK);
 }
 
-/* Before the others: what is raised stays. */
+/* By the deferred thread, a moment later. */
+static bool becomes(CUlimit limit, uint64_t value)
+{
+	for (unsigned i = 0; i < PATIENCE_MS && now(limit) != value; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	return now(limit) == value;
+}
+
+/* What was raised is as at first. */
+static int close_lowered(void **state)
+{
+	bool is_lowered = true;
+
+	fake_switches.stack_max = 0;
+	fake_switches.fixed_limits = 0;
+	close_session(state);
+	for (unsigned i = 0; i < ARRAY_SIZE(first); i++)
+		is_lowered = becomes((CUlimit)i, first[i]) && is_lowered;
+	return is_lowered ? 0 : -1;
+}
+
+/* Another session beside the test's, which it is until end_other(). */
+static struct harness open_other(void)
+{
+	struct harness before = harness;
+	uint64_t heap, heap_size, granularity, limits[16];
+	int32_t least, greatest;
+
+	harness_open(false);
+	assert_int_equal(
+		send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits),
+		CUDA_SUCCESS);
+	return before;
+}
+
+static void end_other(struct harness before)
+{
+	session_end(harness.session);
+	session_clean_up(harness.session);
+	close(harness.session->connection);
+	close(harness.client);
+	session_free(harness.session);
+	harness = before;
+}
+
 static void test_small_steps(void **state)
 {
 	unsigned before = fake_calls.limits_set;
@@ -106,22 +167,92 @@ static void test_local(void **state)
 /* The others hold up nobody, and are memory: as they were asked for. */
 static void test_heap(void **state)
 {
-	size_t now = 0;
+	(void)state;
+	assert_int_equal(send_limit_raise(0, HEAP, 100000 * KIB), CUDA_SUCCESS);
+	assert_int_equal(now(HEAP), 100000 * KIB);
+}
+
+/* To the most that a session asks for which is still there, whoever had it set. */
+static void test_lowered(void **state)
+{
+	struct harness before;
 
 	(void)state;
-	assert_int_equal(
-		send_limit_raise(0, CU_LIMIT_MALLOC_HEAP_SIZE, 100000 * KIB), CUDA_SUCCESS);
-	assert_int_equal(cuda.cuCtxGetLimit(&now, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
-	assert_int_equal(now, 100000 * KIB);
+	assert_int_equal(send_limit_raise(0, HEAP, 100 * MIB), CUDA_SUCCESS);
+	before = open_other();
+	assert_int_equal(send_limit_raise(0, HEAP, 200 * MIB), CUDA_SUCCESS);
+	assert_int_equal(send_limit_raise(0, PRINTF, MIB), CUDA_SUCCESS);
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	assert_int_equal(limit_cover_local(harness.session, device_get(0), 30 * KIB), CUDA_SUCCESS);
+	assert_int_equal(now(HEAP), 200 * MIB);
+	assert_int_equal(stack(), 32 * KIB);
+	/* As much is there already; it stays for those who need it. */
+	assert_int_equal(limit_cover_local(before.session, device_get(0), 3 * KIB), CUDA_SUCCESS);
+	end_other(before);
+	assert_true(becomes(HEAP, 100 * MIB));
+	assert_true(becomes(PRINTF, first[PRINTF]));
+	assert_true(becomes(STACK, 3 * KIB));
+	before = open_other();
+	assert_int_equal(raise_stack(2 * KIB), CUDA_SUCCESS);
+	end_other(before);
+	assert_int_equal(stack(), 3 * KIB);
+}
+
+/* Not while somebody's kernels run, which to change the stack waits for. */
+static void test_not_beside_work(void **state)
+{
+	struct harness before = open_other();
+	unsigned n_set;
+
+	(void)state;
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	deferred_busy(true);
+	n_set = fake_calls.limits_set;
+	end_other(before);
+	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	assert_int_equal(fake_calls.limits_set, n_set);
+	assert_int_equal(stack(), 32 * KIB);
+	deferred_busy(false);
+	assert_true(becomes(STACK, first[STACK]));
+}
+
+/* A driver whose kernels have used the heap does not change it: then it stays, until another goes.
+ */
+static void test_refused(void **state)
+{
+	struct harness before = open_other();
+	unsigned n_set;
+
+	(void)state;
+	assert_int_equal(send_limit_raise(0, HEAP, 200 * MIB), CUDA_SUCCESS);
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	fake_switches.fixed_limits = 1u << HEAP;
+	n_set = fake_calls.limits_set;
+	end_other(before);
+	assert_true(becomes(STACK, first[STACK]));
+	assert_int_equal(now(HEAP), 200 * MIB);
+	/* Each was tried once. */
+	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	assert_int_equal(fake_calls.limits_set - n_set, 2);
+	fake_switches.fixed_limits = 0;
+	before = open_other();
+	assert_int_equal(send_limit_raise(0, HEAP, 150 * MIB), CUDA_SUCCESS);
+	assert_int_equal(now(HEAP), 200 * MIB);
+	end_other(before);
+	assert_true(becomes(HEAP, first[HEAP]));
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_lowered)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_small_steps, open_session, close_session),
-		cmocka_unit_test_setup_teardown(test_little_room, open_session, close_session),
-		cmocka_unit_test_setup_teardown(test_local, open_session, close_session),
-		cmocka_unit_test_setup_teardown(test_heap, open_session, close_session),
+		TEST(test_small_steps),
+		TEST(test_little_room),
+		TEST(test_local),
+		TEST(test_heap),
+		TEST(test_lowered),
+		TEST(test_not_beside_work),
+		TEST(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 100 s
+"""Limits of a GPU that one client raises for all: lowered when nobody asks for them."""
+
+import struct
+
+import harness
+import mps
+from harness import equal, settled, wait_for
+from session import Asker, DEVICE_OPEN
+
+LIMIT_RAISE, MEMORY_INFO = 0x0103, 0x0102
+STACK, PRINTF, HEAP = 0, 1, 2
+MIB = 1 << 20
+SETTINGS = {"SOFTGPU_MEMORY_MIB": "4096"}
+
+
+class Client(Asker):
+    """One that asks for limits."""
+
+    def __init__(self, service):
+        super().__init__(service)
+        equal(self.ask(DEVICE_OPEN, struct.pack("<II", 0, 0))[0], 0)
+
+    def limit(self, limit, value):
+        """What is answered to who wants so much."""
+        return self.ask(LIMIT_RAISE, struct.pack("<IIQ", 0, limit, value))[0]
+
+    def free_mib(self):
+        result, body = self.ask(MEMORY_INFO, struct.pack("<II", 0, 0))
+        equal(result, 0)
+        return struct.unpack_from("<Q", body)[0] // MIB
+
+
+def test_lowered_at_the_end():
+    """The memory is back when the client has gone, and the stack is what it was."""
+    with mps.Service(SETTINGS) as service:
+        with Client(service) as client:
+            before = client.free_mib()
+            equal(client.limit(STACK, 16 << 10), 0)
+            equal(client.limit(PRINTF, 64 * MIB), 0)
+            equal(client.limit(HEAP, 512 * MIB), 0)
+            assert client.free_mib() < before - 490, client.free_mib()
+        with Client(service) as client:
+            wait_for("the memory to be back", lambda: client.free_mib() == before, 10 * mps.SLOW)
+            service.wait_for_log("Lowered the stack of a thread of device 0 to 1024 bytes")
+            service.wait_for_log("Lowered the heap of device 0 to 67108864 bytes")
+        service.run_ok("limits")
+        service.run_ok("limits")
+
+
+def test_largest_of_those_who_live():
+    with mps.Service(SETTINGS) as service:
+        with Client(service) as looker, Client(service) as first:
+            before = looker.free_mib()
+            equal(first.limit(HEAP, 256 * MIB), 0)
+            with Client(service) as second:
+                equal(second.limit(HEAP, 768 * MIB), 0)
+                # No more than there is: it counts as asked for all the same.
+                equal(first.limit(HEAP, 512 * MIB), 0)
+                equal(before - looker.free_mib(), 768 - 64)
+            wait_for("the heap to be smaller", lambda: before - looker.free_mib() == 512 - 64,
+                     10 * mps.SLOW)
+            first.__exit__()
+            wait_for("the heap to be as at first", lambda: looker.free_mib() == before,
+                     10 * mps.SLOW)
+
+
+def test_work_is_not_held_up():
+    """To change the stack waits for kernels: it stays as long as somebody's run."""
+    with mps.Service(dict(SETTINGS, SOFTGPU_LAUNCH_US="3000000")) as service:
+        with Client(service) as client:
+            equal(client.limit(STACK, 16 << 10), 0)
+            worker = service.popen("process1")
+            wait_for("its work", lambda: service.stats(service.server())["launches"] > 0,
+                     10 * mps.SLOW)
+        wait_for("the client to be gone", lambda: len(service.clients()) == 1, 10 * mps.SLOW)
+        log = settled(service.server_log)
+        assert "Lowered" not in log, log
+        equal(service.finish(worker)[0], 0)
+        service.wait_for_log("Lowered the stack of a thread of device 0 to 1024 bytes")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
