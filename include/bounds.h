@@ -45,6 +45,13 @@
 /* Sessions of one server. Bounds tables and threads, not users: nobody has met it. */
 #define SESSIONS_MAX 1024
 
+/*
+ * What clients may raise the device-wide limits of a GPU to: its memory is lost to everybody
+ * while a client asks for it. The stack of a thread is bounded by the driver.
+ */
+#define PRINTF_BUFFER_MAX ((uint64_t)64 << 20)
+#define DEVICE_HEAP_MAX ((uint64_t)1 << 30)
+
 /* Devices of one server; cudart and NVML know no machine with more. */
 #define DEVICES_MAX 64
 

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 100 s
-"""Limits of a GPU that one client raises for all: lowered when nobody asks for them."""
+"""Limits of a GPU that one client raises for all: bounded, and lowered when nobody asks for them."""
 
 import struct
 
 import harness
 import mps
-from harness import equal, settled, wait_for
+from harness import contains, equal, settled, wait_for
 from session import Asker, DEVICE_OPEN
 
 LIMIT_RAISE, MEMORY_INFO = 0x0103, 0x0102
 STACK, PRINTF, HEAP = 0, 1, 2
 MIB = 1 << 20
+OUT_OF_MEMORY = 2
 SETTINGS = {"SOFTGPU_MEMORY_MIB": "4096"}
 
 
@@ -31,6 +32,28 @@ class Client(Asker):
         result, body = self.ask(MEMORY_INFO, struct.pack("<II", 0, 0))
         equal(result, 0)
         return struct.unpack_from("<Q", body)[0] // MIB
+
+
+def test_bounds():
+    """What is too much is refused, the client is told why, and nobody has less memory."""
+    with mps.Service(SETTINGS) as service:
+        with Client(service) as client:
+            before = client.free_mib()
+            equal(client.limit(PRINTF, 64 << 30), OUT_OF_MEMORY)
+            equal(client.limit(HEAP, 100 << 30), OUT_OF_MEMORY)
+            equal(client.limit(PRINTF, 64 * MIB + 1), OUT_OF_MEMORY)
+            equal(client.limit(HEAP, 1024 * MIB + 1), OUT_OF_MEMORY)
+            equal(client.free_mib(), before)
+            equal(service.server_log().count("are the most, as it is everybody's"), 1)
+            equal(client.limit(PRINTF, 64 * MIB), 0)
+            equal(client.limit(HEAP, 1024 * MIB), 0)
+            assert client.free_mib() < before - 1000, client.free_mib()
+        # By the library, which says why.
+        code, out, err = service.run("limits_refused")
+        equal(code, 0, out + err)
+        contains(out, "limits_refused: ok")
+        contains(err, "cannot grow to 2147483648 bytes: all clients share it, and one may ask for "
+                      "1024 MiB")
 
 
 def test_lowered_at_the_end():

@@ -172,6 +172,23 @@ static void test_heap(void **state)
 	assert_int_equal(now(HEAP), 100000 * KIB);
 }
 
+/* The driver is not even asked. */
+static void test_bounds(void **state)
+{
+	unsigned before = fake_calls.limits_set;
+
+	(void)state;
+	assert_int_equal(
+		send_limit_raise(0, PRINTF, PRINTF_BUFFER_MAX + 1), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(send_limit_raise(0, HEAP, DEVICE_HEAP_MAX + 1), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(send_limit_raise(0, HEAP, UINT64_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(fake_calls.limits_set, before);
+	assert_int_equal(send_limit_raise(0, PRINTF, PRINTF_BUFFER_MAX), CUDA_SUCCESS);
+	assert_int_equal(send_limit_raise(0, HEAP, DEVICE_HEAP_MAX), CUDA_SUCCESS);
+	assert_int_equal(now(PRINTF), PRINTF_BUFFER_MAX);
+	assert_int_equal(now(HEAP), DEVICE_HEAP_MAX);
+}
+
 /* To the most that a session asks for which is still there, whoever had it set. */
 static void test_lowered(void **state)
 {
@@ -250,6 +267,7 @@ int main(void)
 		TEST(test_little_room),
 		TEST(test_local),
 		TEST(test_heap),
+		TEST(test_bounds),
 		TEST(test_lowered),
 		TEST(test_not_beside_work),
 		TEST(test_refused),
