@@ -146,7 +146,7 @@ static void test_longest_line(_unused_ void **state)
 	give_stderr_back();
 	n = read_all(next, text, sizeof(text));
 	assert_in_range(n, LOG_LINE_MAX - 40, LOG_LINE_MAX);
-	assert_string_equal(text + n - 7, " s ago)\n" + 1);
+	assert_string_equal(text + n - 7, &" s ago)\n"[1]);
 }
 
 int main(void)
