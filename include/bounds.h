@@ -35,6 +35,10 @@
 /* A dead client's kernels may run this long before they cost the server (MPS_GRACE_MS). */
 #define GRACE_MS_DEFAULT 10000
 
+/* A client that comes meanwhile waits as long, then is welcomed all the same; and is told of. */
+#define NEWCOMER_WAIT_MS 20000
+#define NEWCOMER_TOLD_MS 200
+
 /*
  * Fatbins of an image that nvcc has linked, itself among them: one for each of a program's files.
  * They lie one after the other, each at such a multiple.

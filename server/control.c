@@ -14,6 +14,7 @@
 #include "async_close.h"
 #include "fault.h"
 #include "log.h"
+#include "newcomers.h"
 #include "server.h"
 #include "spec_hash.h"
 
@@ -131,7 +132,7 @@ static void take_order(struct server *server)
 
 	switch (control->reader.head.type) {
 	case FRAME_CLIENT:
-		peer_new(server, client, frame_take_fd(&control->reader, 0));
+		newcomers_take(server, client, frame_take_fd(&control->reader, 0));
 		break;
 	case FRAME_SHUTDOWN:
 		log_line("Server has been notified to shutdown");
@@ -196,6 +197,7 @@ static void introduce(struct server *server)
 	}
 	for (const struct peer *peer = server->peers; peer; peer = peer->next)
 		peer_tell(server, peer, FRAME_CLIENT_HERE);
+	newcomers_tell(server);
 	server_tell_state(server);
 }
 

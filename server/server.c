@@ -17,6 +17,7 @@
 #include "device.h"
 #include "fault.h"
 #include "log.h"
+#include "newcomers.h"
 #include "server.h"
 #include "session.h"
 #include "thread.h"
@@ -138,6 +139,7 @@ static void handle_fault(struct server *server)
 
 	server->is_faulted = true;
 	server->fault_ms = uv_now(&server->loop);
+	newcomers_drop(server);
 	for (peer = server->peers; peer; peer = peer->next)
 		session_set_fault(peer->session, fault_get());
 	find_culprit(server);
@@ -164,6 +166,7 @@ static void on_news(uv_async_t *async)
 		next = peer->next;
 		peer_look(peer);
 	}
+	newcomers_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);
 }
@@ -201,6 +204,7 @@ static void on_tick(uv_timer_t *timer)
 		session_end(peer->session);
 		check_overdue(server, peer);
 	}
+	newcomers_look(server);
 	if (server->is_faulted &&
 		(server->n_peers == 0 ||
 			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS))
@@ -266,6 +270,7 @@ void server_stop(struct server *server, bool force)
 		if (server->n_peers > 0)
 			log_line("Waiting for current clients to finish");
 	}
+	newcomers_drop(server);
 	server->is_forced |= force;
 	for (struct peer *peer = server->peers; peer && force; peer = peer->next)
 		peer_end(peer);

@@ -31,6 +31,7 @@ struct server {
 	uint32_t init_result;
 
 	struct peer *peers;
+	struct newcomer *newcomers;
 	unsigned n_peers, n_active;
 	uint32_t last_session;
 

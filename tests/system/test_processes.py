@@ -101,5 +101,26 @@ def test_endless_kernel():
         service.run_ok("process2", timeout=60)
 
 
+def test_newcomers_beside_an_endless_kernel():
+    """Whether the kernel ends in time or costs the server: a client that came meanwhile is served."""
+    for kernel_us, grace_ms, ends in (4000000, 1500, False), (1500000, 10000, True):
+        with mps.Service({"MPS_GRACE_MS": str(grace_ms * mps.SLOW),
+                          "SOFTGPU_LAUNCH_US": str(kernel_us * mps.SLOW)}) as service:
+            process = service.popen("process1")
+            wait_for("a launch", lambda service=service: service.servers()
+                     and service.stats(service.server())["launches"] > 0)
+            server = service.server()
+            process.kill()
+            process.wait()
+            newcomers = [service.popen("process2") for _ in range(3)]
+            service.wait_for_log("Client process %d waits: work of client {PID: %d, "
+                                 % (newcomers[0].pid, process.pid))
+            equal(service.command("get_client_list", str(server)).returncode, 0)
+            for newcomer in newcomers:
+                code, out, err = service.finish(newcomer, 60)
+                equal(code, 0, out + err)
+            equal(mps.is_alive(server), ends)
+
+
 if __name__ == "__main__":
     harness.main(globals())
