@@ -93,12 +93,12 @@ void account_explain(const struct account *account, uint64_t amount, char text[A
 struct quota *accounts_quota(void);
 
 /*
- * The bound of one session, unless MPS_CLIENT_HOST_MIB says otherwise. It is enough for 600
- * graphs of 1 500 kernel nodes each, or for as many libraries as a session may have.
+ * The bound of one session, unless MPS_CLIENT_HOST_MIB says otherwise. It is enough for 100
+ * graphs of 2 000 nodes each, or for as many libraries as a session may have.
  */
 #define ACCOUNT_MAX_MIB 2048u
 /* What each session may have whatever others hold: enough for a small program. */
-#define ACCOUNT_OWN ((uint64_t)8 << 20)
+#define ACCOUNT_OWN ((uint64_t)16 << 20)
 /* All sessions of a server share the memory of the machine, or of its cgroup, divided by this. */
 #define ACCOUNTS_PART 2u
 
