@@ -235,13 +235,13 @@ static CUresult pin(struct session *session, const struct alias *alias)
 	return result;
 }
 
-static CUresult check_file(
-	int fd, uint64_t filesystem, uint64_t inode, uint64_t end, uint64_t *ret_page)
+static CUresult check_file(struct account *account, int fd, uint64_t filesystem, uint64_t inode,
+	uint64_t end, uint64_t *ret_page)
 {
 	struct file_facts file;
 
-	if (file_facts_get(fd, &file) < 0 || file.page == 0 || (file.page & (file.page - 1)) ||
-		file.page > PAGE_MAX)
+	if (file_facts_get(account, fd, &file) < 0 || file.page == 0 ||
+		(file.page & (file.page - 1)) || file.page > PAGE_MAX)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (file.filesystem != filesystem || file.inode != inode || file.size == 0 ||
 		end > ALIGN_UP(file.size, file.page))
@@ -303,7 +303,7 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 	if (receive_memory(session, &frame, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	aliases_poll(session);
-	result = check_file(fd, filesystem, inode, offset + size, &page);
+	result = check_file(session->account, fd, filesystem, inode, offset + size, &page);
 	if (result == CUDA_SUCCESS)
 		result = place_get_entered(session, device, &place);
 	if (result == CUDA_SUCCESS)

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "file_facts.h"
+#include "kept.h"
 #include "thread.h"
 
 /* Files of memory are answered for at once. */
@@ -32,7 +33,7 @@ static void question_free(struct question *question)
 {
 	pthread_cond_destroy(&question->answered);
 	pthread_mutex_destroy(&question->lock);
-	free(question);
+	account_free(question);
 }
 
 static int ask(int fd, struct file_facts *facts)
@@ -89,9 +90,9 @@ static bool wait_for_answer(struct question *question)
 }
 
 /* It has a duplicate of `fd', as the caller may close its own before the answer is there. */
-static struct question *question_new(int fd)
+static struct question *question_new(struct account *account, int fd)
 {
-	struct question *question = calloc(1, sizeof(*question));
+	struct question *question = account_alloc(account, sizeof(*question), KEPT_THREAD);
 
 	if (!question)
 		return NULL;
@@ -104,9 +105,9 @@ static struct question *question_new(int fd)
 	return NULL;
 }
 
-int file_facts_get(int fd, struct file_facts *ret_facts)
+int file_facts_get(struct account *account, int fd, struct file_facts *ret_facts)
 {
-	struct question *question = question_new(fd);
+	struct question *question = question_new(account, fd);
 	pthread_t thread;
 	int r;
 

@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "account.h"
 #include "base.h"
 
 struct file_facts {
@@ -20,7 +21,10 @@ struct file_facts {
 	uint64_t page; /* bytes of a page of the file: more than the system's for huge pages */
 };
 
-/* 0, -ETIMEDOUT or -errno. The caller keeps `fd'. */
-int file_facts_get(int fd, struct file_facts *ret_facts);
+/*
+ * 0, -ETIMEDOUT or -errno. The caller keeps `fd'. A question that is never answered
+ * stays charged to the account, with its thread.
+ */
+int file_facts_get(struct account *account, int fd, struct file_facts *ret_facts);
 
 #endif
