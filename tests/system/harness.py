@@ -60,6 +60,8 @@ def main(names):
     tests = [(n, f) for n, f in names.items() if n.startswith("test_") and callable(f)]
     if len(sys.argv) > 1:
         tests = [(n, f) for n, f in tests if n in sys.argv[1:]]
+    # What a test makes is for other users too, whatever the caller's umask.
+    os.umask(0o022)
     passed = failed = 0
     for name, test in tests:
         began = time.monotonic()

@@ -23,6 +23,7 @@ import tempfile
 import time
 
 from harness import BUILD, Skip, contains, equal, wait_for
+from open_build import for_everybody
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EVERYWHERE = "everywhere"
@@ -39,10 +40,10 @@ def program_path(name):
 
 
 def program(name):
-    """The path of an example program, which is there."""
+    """The path of an example program, which is there and which every user can run."""
     path = program_path(name)
     assert os.path.exists(path), "%s is not built" % path
-    return path
+    return for_everybody(path)
 
 
 def programs(*kinds):
@@ -203,7 +204,8 @@ class Service:
     """A daemon in a folder of its own. `settings' are SOFTGPU_* and others for the server.
 
     `library' is the libcuda that servers open; None: the machine's own, on a real GPU.
-    `launcher' is a command that runs the daemon's.
+    `launcher' is a command that runs the daemon's. All programs and libraries are such as every
+    user can run.
     """
 
     def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None, launcher=()):
@@ -214,7 +216,7 @@ class Service:
         self.stats_path = os.path.join(self.folder, "stats.%p")
         self.background = background
         self.uid = uid
-        self.control = CONTROL
+        self.control = for_everybody(CONTROL)
         self.launcher = list(launcher)
         self.daemon = None
         self.started = []  # clients and others that are ours to end
@@ -231,7 +233,7 @@ class Service:
         self.env = dict(clean_environment(not library), CUDA_MPS_PIPE_DIRECTORY=self.pipe,
                         CUDA_MPS_LOG_DIRECTORY=self.log)
         if library:
-            self.env["MPS_CUDA_LIBRARY"] = library
+            self.env["MPS_CUDA_LIBRARY"] = for_everybody(library)
         if settings:
             self.env["MPS_SERVER_ENV"] = ",".join(settings)
         self.daemon_env = dict(self.env, **settings)
@@ -356,13 +358,13 @@ class Service:
     def client_env(self, preload=True, **more):
         env = dict(self.env)
         if preload:
-            env["LD_PRELOAD"] = ":".join(sanitizer_preload() + [LIBRARY])
+            env["LD_PRELOAD"] = ":".join(sanitizer_preload() + [for_everybody(LIBRARY)])
         env.update(more)
         return {k: v for k, v in env.items() if v is not None}
 
     def popen(self, name, *args, preload=True, env=None, **more):
         """Starts an example program (or any path) as a client."""
-        path = name if "/" in name else program(name)
+        path = for_everybody(name) if "/" in name else program(name)
         process = subprocess.Popen(
             [path, *args], env=self.client_env(preload, **(env or {})), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)

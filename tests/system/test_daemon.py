@@ -57,6 +57,7 @@ class Daemon:
         if uid is not None:
             os.chown(self.root, uid, uid)
         self.control = shutil.copy(CONTROL, self.root + "/bin/mps-control")
+        os.chmod(self.control, 0o755)
         with open(HERE + "/fake_server.py", encoding="utf-8") as file:
             text = "#!%s -IS\n%s" % (PYTHON, file.read())
         with open(self.root + "/bin/mps-server", "w", encoding="utf-8") as file:
