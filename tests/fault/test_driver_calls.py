@@ -10,7 +10,6 @@ the first on by chance; MPS_TEST_LONG=1: more of them, and more programs.
 
 import itertools
 import os
-import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
@@ -34,7 +33,7 @@ if IS_LONG:
 CALLS_MAX = 60 if IS_LONG else 20
 # The last calls are all taken: a session's end has nobody who tries it again.
 LAST_CALLS = 8
-DICE = random.Random(int(os.environ.get("MPS_TEST_SEED", 5)))
+DICE = harness.dice(5)
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 
@@ -147,7 +146,7 @@ def test_each_call_of_a_first_client():
 
 def breaks(what, arg, moments):
     """At so many moments of a run its server ends: a client that had a GPU is told."""
-    dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 7)))
+    dice = harness.dice(7)
     for _ in range(moments):
         with mps.Service() as service:
             service.run_ok("process1")

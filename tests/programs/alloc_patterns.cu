@@ -28,6 +28,24 @@ static struct slot slots[SLOTS];
 static cudaStream_t streams[STREAMS + 1]; /* the last is NULL */
 static size_t live;
 static unsigned long long seed = 88172645463325252ull;
+static unsigned first_seed; /* MPS_TEST_SEED, or 0 */
+static int is_right;
+
+/* A run that failed can be repeated. */
+static void tell_seed(void)
+{
+	if (!is_right)
+		fprintf(stderr, NAME ": MPS_TEST_SEED=%u\n", first_seed);
+}
+
+static void seed_read(void)
+{
+	const char *text = getenv("MPS_TEST_SEED");
+
+	first_seed = text ? (unsigned)strtoul(text, NULL, 10) : 0;
+	seed ^= first_seed;
+	atexit(tell_seed);
+}
 
 static unsigned random_below(unsigned n)
 {
@@ -136,6 +154,7 @@ int main(int argc, char **argv)
 	double until = now_s() + options.seconds;
 	long round = 0;
 
+	seed_read();
 	for (int i = 0; i < STREAMS; i++)
 		CHECK(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
 	do {
@@ -155,5 +174,6 @@ int main(int argc, char **argv)
 	for (int i = 0; i < STREAMS; i++)
 		CHECK(cudaStreamDestroy(streams[i]));
 	printf(NAME ": ok\n");
+	is_right = 1;
 	return 0;
 }

@@ -22,6 +22,8 @@ enum {
 };
 
 static CUcontext context;
+static unsigned first_seed; /* MPS_TEST_SEED, or 0 */
+static int is_right;
 
 static void check(CUresult result, const char *what, int line)
 {
@@ -46,7 +48,7 @@ static void check_ends(CUdeviceptr ptr, size_t size, unsigned char value, CUstre
 
 static void *run(void *arg)
 {
-	unsigned seed = (unsigned)(size_t)arg + 1;
+	unsigned seed = first_seed + (unsigned)(size_t)arg + 1;
 	CUdeviceptr ptrs[LIVE] = {0};
 	size_t sizes[LIVE] = {0};
 	unsigned char values[LIVE] = {0};
@@ -80,11 +82,21 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* A run that failed can be repeated. */
+static void tell_seed(void)
+{
+	if (!is_right)
+		fprintf(stderr, NAME ": MPS_TEST_SEED=%u\n", first_seed);
+}
+
 int main(void)
 {
+	const char *seed = getenv("MPS_TEST_SEED");
 	pthread_t threads[THREADS];
 	CUdevice device;
 
+	first_seed = seed ? (unsigned)strtoul(seed, NULL, 10) : 0;
+	atexit(tell_seed);
 	CHECK(cuInit(0));
 	CHECK(cuDeviceGet(&device, 0));
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
@@ -95,5 +107,6 @@ int main(void)
 		pthread_join(threads[i], NULL);
 	CHECK(cuDevicePrimaryCtxRelease(device));
 	printf(NAME ": ok\n");
+	is_right = 1;
 	return 0;
 }

@@ -35,6 +35,8 @@ static __global__ void add(unsigned *data, unsigned words, unsigned value)
 		data[i] += value;
 }
 
+static unsigned first_seed;
+
 static unsigned random_next(unsigned *state)
 {
 	*state = *state * 1664525u + 1013904223u;
@@ -64,7 +66,8 @@ static void slot_close(struct slot *slot)
 	for (i = 0; i < slot->words; i++) {
 		if (slot->host[i] == slot->value)
 			continue;
-		printf(NAME ": word %u is %u, not %u\n", i, slot->host[i], slot->value);
+		printf(NAME ": word %u is %u, not %u (--seed %u)\n", i, slot->host[i], slot->value,
+			first_seed);
 		exit(1);
 	}
 	CHECK(cudaFree(slot->data));
@@ -95,6 +98,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
 			state = (unsigned)atol(argv[++i]);
 	}
+	first_seed = state;
 	for (round = 0;; round++) {
 		struct slot *slot = &slots[random_next(&state) % SLOTS];
 

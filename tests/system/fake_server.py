@@ -127,7 +127,7 @@ class Server:
 
     def mutate(self):
         """Frames that are nearly right, on connections that the daemon closes for it."""
-        chance = random.Random(1)
+        chance = random.Random(int(os.environ["FAKE_SEED"]))
         right = [struct.pack("<IIQ256s", state, 0, 1, b"text") for state in (1, 2, 3, 4)]
         right = [frame(STATE, body) for body in right]
         right += [frame(kind, struct.pack("<QQ", number, 5)) for kind in (HERE, GONE) for number in (1, 2)]

@@ -8,12 +8,17 @@ them in their order (or those named on the command line) and ends with the line
 """
 
 import os
+import random
 import sys
 import time
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("MPS_BUILD", os.path.join(ROOT, "build")))
+
+
+# What a step may take before it counts as hanging; sanitized interpreters are slow.
+SLOW = 6 if os.environ.get("MPS_SAN") else 1
 
 
 class Skip(Exception):
@@ -33,8 +38,28 @@ def contains(text, part, about=""):
     assert part in text, "%r is not in:\n%s%s" % (part, text, about)
 
 
-def wait_for(what, condition, timeout_s=10.0):
-    """Waits until condition() is true, and returns what it gave."""
+def seed(default=None):
+    """The number that random choices begin with: MPS_TEST_SEED, or this; without, another each time.
+
+    It is printed, so that a run that failed can be repeated.
+    """
+    if default is None:
+        default = random.randrange(1 << 30)
+    number = int(os.environ.get("MPS_TEST_SEED") or default)
+    print("    MPS_TEST_SEED=%d" % number, flush=True)
+    return number
+
+
+def dice(default=None):
+    """Random choices that begin with seed(default)."""
+    return random.Random(seed(default))
+
+
+def wait_for(what, condition, timeout_s=20.0 * SLOW):
+    """Waits until condition() is true, and returns what it gave.
+
+    The bound is for what hangs: much more than the condition needs, as the machine may be busy.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()

@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import BUILD, Skip, contains, equal, wait_for
+from harness import BUILD, SLOW, Skip, contains, equal, wait_for
 from open_build import for_everybody
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,8 +31,6 @@ CONTROL = os.path.join(BUILD, "bin", "mps-control")
 LIBRARY = os.path.join(BUILD, "lib", "libmpsclient.so")
 SOFTGPU = os.path.join(BUILD, "softgpu", "libcuda.so.1")
 SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|runtime error:")
-# What a step may take before it counts as hanging; sanitized interpreters are slow.
-SLOW = 6 if os.environ.get("MPS_SAN") else 1
 
 
 def program_path(name):
@@ -88,7 +86,8 @@ def clean_environment(real=False):
     """Ours without what would lead a program to another service or another GPU."""
     foreign = ("CUDA_MPS_", "MPS_", "SOFTGPU_", "LD_PRELOAD") + (
         () if real else ("CUDA_", "LD_LIBRARY_PATH"))
-    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(foreign) or k == "MPS_TEST_SEED"}
     # The client's memory belongs to a program that was not built for a leak check.
     env["ASAN_OPTIONS"] = "detect_leaks=0:detect_odr_violation=0:handle_segv=0"
     return env

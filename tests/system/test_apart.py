@@ -3,7 +3,6 @@
 # time limit: 300 s
 """Two clients of one server see nothing of each other: memory, variables, streams, errors."""
 
-import os
 import time
 
 import harness
@@ -104,6 +103,7 @@ def test_ids_are_ones_own():
 
 def test_words_after_the_end():
     """One who says that his host functions are done, or takes it back, as his session ends."""
+    dice = harness.dice()
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -118,7 +118,7 @@ def test_words_after_the_end():
                     for stream in range(0, 64):
                         at = session.DONE + 8 * stream
                         client.ring[at:at + 8] = value
-                    client.ring[0:4] = os.urandom(4)
+                    client.ring[0:4] = dice.randbytes(4)
             wait_for("its end", lambda: not service.clients(server), 5)
         service.run_ok("callbacks")
         equal(service.servers(), [server])

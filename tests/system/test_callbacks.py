@@ -4,7 +4,6 @@
 """The GPU waits for a client: in a host function, or for a word that nobody writes."""
 
 import os
-import random
 import signal
 import time
 
@@ -238,7 +237,7 @@ def test_killed_at_any_moment():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 1)))
+        dice = harness.dice(1)
 
         def kill_some():
             several = [service.popen("callbacks", "--seconds", "60") for _ in range(KILLS_AT_ONCE)]

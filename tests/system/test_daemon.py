@@ -9,7 +9,6 @@ Every daemon lives in a directory of its own and is gone when its test ends.
 import contextlib
 import json
 import os
-import random
 import re
 import resource
 import shlex
@@ -1202,7 +1201,7 @@ def test_hostile_bytes():
 
 def test_mutated_frames():
     """Introductions and all that a server may say, with bytes changed: never the daemon's end."""
-    chance = random.Random(1)
+    chance = harness.dice(1)
     server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1)
     said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
     said += [struct.pack("<BBHIQQ", 0, kind, 0, 24, number, 5) for kind in (8, 9) for number in (1, 2)]
@@ -1222,7 +1221,8 @@ def test_mutated_frames():
 
 def test_mutated_frames_of_a_server():
     """The same from a process that the daemon has started, which connects again and again."""
-    with Daemon("mutated") as daemon:
+    environment = {"FAKE_SEED": str(harness.seed(1)), "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SEED"}
+    with Daemon("mutated", environment=environment) as daemon:
         pid = daemon.pid()
         daemon.ask(START)
         wait_for("all its frames", lambda: "every frame was said" in daemon.read("server"), 30)

@@ -3,7 +3,6 @@
 # time limit: 300 s
 """Several GPUs: of one client, and of clients that share memory."""
 
-import random
 import time
 
 import harness
@@ -60,9 +59,10 @@ def killed(name):
         service.run_ok(name)
         server = service.server()
         before = settle(service, server)
+        dice = harness.dice()
         for i in range(10):
             client = service.popen(name)
-            time.sleep(random.random() * 0.05 * i)
+            time.sleep(dice.random() * 0.05 * i)
             client.kill()
             client.communicate(timeout=20)
         equal(service.servers(), [server])

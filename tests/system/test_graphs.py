@@ -4,7 +4,6 @@
 """Graphs whose client goes while they run, and graphs of several clients at once."""
 
 import os
-import random
 import re
 import signal
 import time
@@ -79,7 +78,7 @@ def test_killed_at_any_moment():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 1)))
+        dice = harness.dice(1)
 
         def kill_some():
             several = [service.popen("graph_host", "again", "1000") for _ in range(KILLS_AT_ONCE)]

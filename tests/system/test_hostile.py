@@ -9,7 +9,6 @@ the ring, the staging memory and the connection.
 
 import multiprocessing
 import os
-import random
 import socket
 import struct
 import threading
@@ -69,7 +68,7 @@ def test_honest_messages():
 
 
 def test_random_rings():
-    dice = random.Random(1)
+    dice = harness.dice(1)
     with Watched() as service:
         for _ in range(40):
             with Client(service) as client:
@@ -82,7 +81,7 @@ def test_random_rings():
 
 def test_twisted_messages():
     """Messages that are nearly right: dropped or answered, and never more than that."""
-    dice = random.Random(2)
+    dice = harness.dice(2)
     with Watched() as service:
         for _ in range(40):
             with Client(service) as client:
@@ -97,7 +96,7 @@ def test_twisted_messages():
 
 def test_writer_that_races():
     """Bytes that change while they are read: what was checked is what is used."""
-    dice = random.Random(3)
+    dice = harness.dice(3)
     with Watched() as service:
         with Client(service) as client:
             client.place(b"".join(valid_messages()[:2]))
@@ -122,7 +121,7 @@ def test_writer_that_races():
 
 def test_writer_that_spares_nothing():
     """Control words, done words, messages and staging change all the time, the page is not to be had."""
-    dice = random.Random(4)
+    dice = harness.dice(4)
     with Watched() as service:
         for _ in range(6):
             with Client(service) as client:

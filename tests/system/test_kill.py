@@ -4,7 +4,6 @@
 """Clients killed at random points leave nothing behind in the server."""
 
 import os
-import random
 import signal
 import time
 
@@ -54,9 +53,7 @@ def same(before, after):
 
 
 def check(service, kills, *args, signals=(signal.SIGKILL,)):
-    seed = int(os.environ.get("MPS_TEST_SEED", random.randrange(1 << 30)))
-    print("    MPS_TEST_SEED=%d" % seed)
-    dice = random.Random(seed)
+    dice = harness.dice()
     service.run_ok("process1")
     server = service.server()
     for _ in range(3):
@@ -138,8 +135,8 @@ def test_stopped_then_killed():
         service.run_ok("process1")
         server = service.server()
         before = settle(service, server)
-        dice = random.Random(1)
-        stopped = [service.popen("victim", "--seed", str(n)) for n in range(4)]
+        dice = harness.dice(1)
+        stopped = [service.popen("victim", "--seed", str(dice.randrange(1 << 20))) for _ in range(4)]
         for process in stopped:
             time.sleep(dice.random() * 0.3)
             process.send_signal(signal.SIGSTOP)

@@ -3,7 +3,6 @@
 # time limit: 300 s
 """Memory that is mapped, pooled or shared goes back with the last who has it."""
 
-import random
 import sys
 import time
 
@@ -43,9 +42,10 @@ def killed(name, *args):
         service.run_ok(name, *args)
         server = service.server()
         before = settle(service, server)
+        dice = harness.dice()
         for i in range(12):
             client = service.popen(name, *args)
-            time.sleep(random.random() * 0.04 * i)
+            time.sleep(dice.random() * 0.04 * i)
             client.kill()
             client.communicate(timeout=20)
             service.started.remove(client)

@@ -4,7 +4,6 @@
 """Clients as processes: many, stopped, ending in their own ways."""
 
 import os
-import random
 import signal
 import time
 
@@ -35,7 +34,7 @@ def test_stopped_at_any_moment():
         service.run_ok("process1")
         server = service.server()
         before = settle(service, server)
-        dice = random.Random(int(os.environ.get("MPS_TEST_SEED", 3)))
+        dice = harness.dice(3)
         for _ in range(4):
             several = [service.popen(name)
                        for name in ("process1", "events", "threads", "callbacks", "symbols")]

@@ -14,6 +14,7 @@
 
 #include "../../client/heap.h"
 #include "../../client/timeline.h"
+#include "seed.h"
 
 #define BLOCKS 4u
 #define BLOCK_SLOTS 512u
@@ -146,7 +147,7 @@ static void test_random(void **state)
 	unsigned n_taken = 0;
 
 	(void)state;
-	srand(1);
+	srand(seed_read(1));
 	blocks_add(&heap);
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned i = (unsigned)rand() % PIECES, s = (unsigned)rand() % STREAMS;

@@ -12,6 +12,7 @@
 
 #include "../../client/mirror.h"
 #include "../../client/slab.h"
+#include "seed.h"
 
 #define PLACES 512
 #define PLACE 4096u
@@ -48,7 +49,7 @@ static void test_random(void **state)
 {
 	static uint64_t sizes[PLACES];
 	struct mirror mirror = {0};
-	unsigned seed = 1, n = 0;
+	unsigned seed = seed_read(1), n = 0;
 
 	(void)state;
 	for (unsigned step = 0; step < STEPS; step++) {

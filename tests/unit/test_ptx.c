@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "ptx_harness.h"
+#include "seed.h"
 
 #define N_INPUTS 512u
 
@@ -34,14 +35,14 @@ static const uint64_t corners[] = {0, 1, 2, 7, 31, 32, 33, 63, 64, 127, 128, 255
 	0x43e0000000000000, 0x41e0000000000000, 0x3fe0000000000000, 0x3c003c00, 0x7c00fc00,
 	0x7bff0001, 0x7e003555};
 
+static uint64_t random_state = 88172645463325252ull;
+
 static uint64_t next_random(void)
 {
-	static uint64_t state = 88172645463325252ull;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
 }
 
 static uint64_t next_input(uint32_t i)
@@ -57,6 +58,7 @@ static uint64_t next_input(uint32_t i)
 
 static int make_inputs(_unused_ void **state)
 {
+	random_state ^= seed_read(0);
 	for (uint32_t i = 0; i < N_INPUTS; i++) {
 		inputs[i].a = next_input((uint32_t)next_random());
 		inputs[i].b = next_input((uint32_t)next_random());

@@ -6,6 +6,7 @@
  */
 
 #include "ptx_harness.h"
+#include "seed.h"
 
 static void refuse(const char *text, int error, const char *message)
 {
@@ -185,14 +186,14 @@ static const char sample[] = PTX_HEAD
 	"T: .branchtargets A, B; brx.idx %r1, T;\n"
 	"B: bar.sync 0; @%q2 exit; ret;\n}\n";
 
+static uint64_t random_state = 0x2545f4914f6cdd1dull;
+
 static uint64_t next_random(void)
 {
-	static uint64_t state = 0x2545f4914f6cdd1dull;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
 }
 
 /* A small change of a text: of a character, a cut, or a word over another. */
@@ -226,6 +227,7 @@ static void test_mutations(_unused_ void **state)
 	uint8_t params[16] = {0};
 	uint64_t address = device_address(256);
 
+	random_state ^= seed_read(0);
 	memcpy(params, &address, sizeof(address));
 	params[8] = 16;
 	for (unsigned i = 0; i < 4000; i++) {
