@@ -39,7 +39,7 @@ OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 def ends(service, name, about):
     """Runs a program that may fail, with words, and must not crash or hang."""
-    code, out, err = service.run(name, timeout=30)
+    code, out, err = service.run(name, timeout=60)
     assert code in (0, 1), "%s: exit code %d: %s%s" % (about, code, out, err)
     assert out.strip(), "%s: it said nothing" % about
     return code, out + err
@@ -48,7 +48,7 @@ def ends(service, name, about):
 def is_as_before(service, server, before, about):
     try:
         wait_for("all of it to be back", lambda: not service.clients(server)
-                 and holds(service, server) == before, 10 * mps.SLOW)
+                 and holds(service, server) == before)
     except AssertionError:
         now = holds(service, server)
         raise AssertionError("%s: left %s" % (about, {k: now[k] - before[k] for k in now
@@ -57,7 +57,7 @@ def is_as_before(service, server, before, about):
 
 def wait_for_end(service, server):
     """What is made for a program that has gone counts as well."""
-    wait_for("the session's end", lambda: not service.clients(server), 10 * mps.SLOW)
+    wait_for("the session's end", lambda: not service.clients(server))
 
 
 def fail_each(service, server, before, name, result, numbers):
@@ -134,7 +134,7 @@ def test_each_call_of_a_first_client():
             service.switch.set(0)
             # A server that could not begin tells those who came, and ends.
             if "cuInit failed" in service.server_log():
-                wait_for("its end", lambda: not service.servers(), 10 * mps.SLOW)
+                wait_for("its end", lambda: not service.servers())
             try:
                 service.run_ok("process2")
             except AssertionError as error:
@@ -190,7 +190,7 @@ def test_driver_stalls():
             service.switch.set(n, mps.Switch.STALL, 700)
             slow = service.popen("events")
             wait_for("the stall", lambda slow=slow: service.switch.name() or slow.poll() is not None)
-            service.run_ok("process2", timeout=10)
+            service.run_ok("process2", timeout=20)
             equal(service.finish(slow)[:2], (0, "events: ok\n"))
 
 

@@ -52,8 +52,7 @@ def after_idle(service, server, before, about):
     """Everybody has gone: the server is the same and has what it had."""
     equal(service.servers(), [server], about + ": the server ended")
     try:
-        wait_for("", lambda: not service.clients(server) and holds(service, server) == before,
-                 15 * mps.SLOW)
+        wait_for("", lambda: not service.clients(server) and holds(service, server) == before)
     except AssertionError:
         now = holds(service, server)
         raise AssertionError("%s: left %s" % (about, {
@@ -130,7 +129,7 @@ def test_server_starts():
                 failed += code
                 service.broken["server"].set("")
                 wait_for(about + ": the next",
-                         lambda service=service: service.run("process2")[0] == 0, 20)
+                         lambda service=service: service.run("process2")[0] == 0)
     print("    %d failures, %d told to the program" % (total, failed))
     assert total > 20, "nothing fails"
 
@@ -138,7 +137,7 @@ def test_server_starts():
 def restart(service):
     for server in service.servers():
         os.kill(server, signal.SIGTERM)
-    wait_for("its end", lambda: not service.servers(), 10)
+    wait_for("its end", lambda: not service.servers())
     service.run_ok("process1")
 
 
@@ -176,7 +175,7 @@ def start(service):
     with open(os.path.join(service.folder, "daemon.out"), "ab") as out:
         service.daemon = subprocess.Popen([service.control, "-f"], env=service.daemon_env,
                                           stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-    wait_for("the daemon", lambda: service.daemon.poll() is not None or service.answers(), 10)
+    wait_for("the daemon", lambda: service.daemon.poll() is not None or service.answers())
     return service.daemon.poll()
 
 

@@ -176,7 +176,7 @@ static void destroy(void *arg)
 
 static void wait_for_destroyed(int n)
 {
-	for (int i = 0; i < 2000 && n_destroyed != n; i++)
+	for (int i = 0; i < 20000 && n_destroyed != n; i++)
 		usleep(1000);
 	MUST(n_destroyed == n);
 }

@@ -36,6 +36,15 @@ static void say_running(void)
 	fflush(stdout);
 }
 
+/* The server answers in order: what stands before this is on the GPU then. */
+static void say_waiting(void)
+{
+	size_t n_free, total;
+
+	CHECK(cuMemGetInfo(&n_free, &total));
+	say_running();
+}
+
 static void call(void *data)
 {
 	const char *how = data;
@@ -58,11 +67,12 @@ static void nothing(void *data)
 /* Each of many streams has waits in a row, some on the same word. */
 static void wait_for_words(CUdeviceptr words, const CUstream *streams)
 {
+	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
+	say_waiting();
 	for (unsigned i = 0; i < EACH; i++)
 		for (unsigned s = 0; s < STREAMS; s++)
 			CHECK(cuStreamWaitValue32(streams[s], words + 4ull * (s / 2), i + 1,
 				CU_STREAM_WAIT_VALUE_EQ));
-	say_running();
 }
 
 /* The driver loads no code beside a stream that waits, nor does the service. */
@@ -72,7 +82,7 @@ static void load(CUdeviceptr words, const CUstream *streams)
 	CUfunction function;
 
 	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
-	say_running();
+	say_waiting();
 	CHECK(cuModuleLoadData(&module, image));
 	CHECK(cuModuleGetFunction(&function, module, "nothing"));
 	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, streams[1], NULL, NULL));
@@ -82,7 +92,7 @@ static void load(CUdeviceptr words, const CUstream *streams)
 static void flood(CUdeviceptr words, const CUstream *streams)
 {
 	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
-	say_running();
+	say_waiting();
 	for (unsigned i = 0; i < FLOOD; i++)
 		CHECK(cuMemsetD32Async(words + 4, i, 1, streams[0]));
 }

@@ -71,6 +71,7 @@ int main(int argc, char **argv)
 	CUcontext context = NULL;
 	CUstream waiting, behind;
 	struct word word = {NULL, 0};
+	size_t n_free, total;
 	CUdevice device;
 	CUevent event;
 
@@ -88,6 +89,8 @@ int main(int argc, char **argv)
 	event = record(waiting);
 	CHECK(cuStreamWaitEvent(behind, event, 0));
 	if (argc > 1) {
+		/* The server answers in order: the wait is on the GPU then. */
+		CHECK(cuMemGetInfo(&n_free, &total));
 		printf(NAME ": waiting\n");
 		fflush(stdout);
 		while (access(argv[1], F_OK) < 0)

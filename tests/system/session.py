@@ -73,7 +73,7 @@ def message(op, body, reply=0, seq=1):
 def introduce(service):
     """A connection on which a HELLO has been said."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.settimeout(10 * mps.SLOW)
+    sock.settimeout(20 * mps.SLOW)
     sock.connect(service.pipe + "/control")
     sock.sendall(frame(1, struct.pack("<IIQ", 1, 0, spec_hash()) + bytes(HELLO_TEXTS)))
     return sock
@@ -181,7 +181,7 @@ class Client:
             return True
 
     def dropped(self):
-        wait_for("the server to hang up", self.is_dropped, 10 * mps.SLOW)
+        wait_for("the server to hang up", self.is_dropped)
 
 
 class Asker(Client):

@@ -72,7 +72,7 @@ def mounted():
     server = multiprocessing.Process(target=serve, args=(folder, is_mounted), daemon=True)
     server.start()
     try:
-        assert is_mounted.wait(10), "not mounted"
+        assert is_mounted.wait(20 * harness.SLOW), "not mounted"
         yield folder
     finally:
         # Processes that wait for an answer get an error now, and so end.

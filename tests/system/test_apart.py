@@ -119,7 +119,7 @@ def test_words_after_the_end():
                         at = session.DONE + 8 * stream
                         client.ring[at:at + 8] = value
                     client.ring[0:4] = dice.randbytes(4)
-            wait_for("its end", lambda: not service.clients(server), 5)
+            wait_for("its end", lambda: not service.clients(server))
         service.run_ok("callbacks")
         equal(service.servers(), [server])
 

@@ -10,7 +10,7 @@ import time
 import harness
 import mps
 from harness import contains, equal, wait_for
-from test_kill import same, settle
+from test_kill import gives_back, settle
 
 KILLS = 40
 KILLS_AT_ONCE = 4
@@ -58,8 +58,7 @@ def check_recovers(how, stop):
         end(stuck(service, how))
         before = settle(service, server)
         for _ in range(3):
-            running = service.popen("process1", "--seconds", "4")
-            time.sleep(0.5)
+            running = service.popen_going_round("process1", "--seconds", "4")
             process = stuck(service, how)
             if stop:
                 process.send_signal(signal.SIGSTOP)
@@ -70,10 +69,10 @@ def check_recovers(how, stop):
             end(process)
             for other in late:
                 equal(service.finish(other, 20)[0], 0)
-            wait_for("it to be gone", lambda: not service.clients(server), 5)
+            wait_for("it to be gone", lambda: not service.clients(server))
             print("    gone after %.2f s" % (time.monotonic() - began))
         equal(service.servers(), [server], "the server was replaced")
-        same(before, settle(service, server))
+        gives_back(service, server, before)
 
 
 def test_killed_in_a_callback():
@@ -96,7 +95,7 @@ def test_killed_as_it_waits_for_itself():
         process = stuck(service, "load")
         time.sleep(0.3)
         end(process)
-        wait_for("it to be gone", lambda: not service.clients(server), 5)
+        wait_for("it to be gone", lambda: not service.clients(server))
         service.run_ok("process1")
         equal(service.servers(), [server], "the server was replaced")
 
@@ -110,8 +109,8 @@ def test_many_stand_still():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        running = [service.popen(name, "--seconds", "5") for name in ("process1", "stream_overlap")]
-        time.sleep(1)
+        running = [service.popen_going_round("process1", "--seconds", "5")]
+        service.run_ok("stream_overlap")
         waiting = [stuck(service, how) for how in ("word", "call", "call", "call")]
         waiting[1].send_signal(signal.SIGSTOP)
         several = [service.popen("memory_ops") for _ in range(8)]
@@ -122,7 +121,7 @@ def test_many_stand_still():
         for process in waiting:
             equal(process.poll(), None)
             end(process)
-        wait_for("all to be gone", lambda: not service.clients(server), 8)
+        wait_for("all to be gone", lambda: not service.clients(server))
         equal(service.servers(), [server], "the server was replaced")
 
 
@@ -143,9 +142,8 @@ def test_killed_beside_a_call_that_waits():
     """Where some call of the driver waits for a stream that stands still, with the driver's lock held:
     killing its client is enough."""
     with mps.Service() as service:
-        running = service.popen("process1", "--seconds", "8")
+        running = service.popen_going_round("process1", "--seconds", "10")
         server = service.server()
-        time.sleep(1)
         waiting = service.popen("waits_beside", os.path.join(service.folder, "never"))
         equal(waiting.stdout.readline(), "waits_beside: waiting\n")
         service.run_ok("memory_ops", timeout=20)
@@ -164,18 +162,20 @@ def test_calls_that_wait_for_everything():
     """Beside a stream that stands still the driver is not asked for them, or nobody could call it."""
     with mps.Service() as service:
         service.run_ok("process1")
+        running = [service.popen_going_round(name, "--seconds", "3")
+                   for name in ("process1", "graph_capture")]
         late = service.popen("local_memory", "slowly")
         equal(late.stdout.readline(), "local_memory: loaded\n")
-        running = [service.popen(name, "--seconds", "3") for name in ("process1", "graph_capture")]
-        time.sleep(0.5)
+        late.send_signal(signal.SIGSTOP)
         process = stuck(service, "word")
+        late.send_signal(signal.SIGCONT)
         greens = service.popen("green_ends")
         for other in running:
             equal(service.finish(other, 20)[0], 0)
         time.sleep(1)
         equal(late.poll(), None, "a kernel with much memory of its own was launched beside it")
         equal(greens.poll(), None, "a green context was made beside it")
-        contains(service.server_log(), "is held up by client {PID: %d," % process.pid)
+        service.wait_for_log("is held up by client {PID: %d," % process.pid)
         end(process)
         equal(service.finish(late, 20)[:2], (0, "local_memory: ok\n"))
         equal(service.finish(greens, 20)[:2], (0, "green_ends: ok\n"))
@@ -209,13 +209,12 @@ def test_full_queue():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        running = service.popen("process1", "--seconds", "3")
-        time.sleep(0.5)
+        running = service.popen_going_round("process1", "--seconds", "3")
         process = stuck(service, "flood")
         equal(service.finish(running, 20)[:2], (0, "process1: ok\n"))
         equal(process.poll(), None)
         end(process)
-        wait_for("it to be gone", lambda: not service.clients(server), 8)
+        wait_for("it to be gone", lambda: not service.clients(server))
         service.run_ok("process1")
         equal(service.servers(), [server], "the server was replaced")
 
@@ -228,7 +227,7 @@ def test_unloads_beside_a_callback():
         process = stuck(service, "call")
         process.send_signal(signal.SIGSTOP)
         service.run_ok("disturb", "load", timeout=20)
-        wait_for("its code to be gone", lambda: service.stats(server)["libraries"] == 0, 10)
+        wait_for("its code to be gone", lambda: service.stats(server)["libraries"] == 0)
         equal(process.poll(), None)
         end(process)
 
@@ -251,21 +250,23 @@ def test_killed_at_any_moment():
         for _ in range(KILLS // KILLS_AT_ONCE):
             kill_some()
         equal(service.servers(), [server], "the server was replaced")
-        same(before, settle(service, server))
+        gives_back(service, server, before)
 
 
 def test_slow_callback():
     """Neighbours are not held up by it, and it ends well."""
     with mps.Service() as service:
         service.run_ok("process1")
-        process = stuck(service, "slow")
-        began = time.monotonic()
-        service.run_ok("process1")
-        service.run_ok("process2")
-        assert process.poll() is None, "it was over: the test shows nothing"
-        took = time.monotonic() - began
-        assert took < 1.5 * mps.SLOW, "neighbours took %.1f s" % took
-        equal(service.finish(process)[:2], (0, "stuck: ok\n"))
+        # On a busy machine they may be slower than it by themselves.
+        for _ in range(5):
+            process = stuck(service, "slow")
+            service.run_ok("process1")
+            service.run_ok("process2")
+            is_still_there = process.poll() is None
+            equal(service.finish(process)[:2], (0, "stuck: ok\n"))
+            if is_still_there:
+                break
+        assert is_still_there, "neighbours took as long as it did, each time"
 
 
 def test_thread_goes():
@@ -275,7 +276,7 @@ def test_thread_goes():
         equal(mps.thread_count(process.pid), 2)
         end(process)
         process = stuck(service, "idle")
-        wait_for("no thread", lambda: mps.thread_count(process.pid) == 1, 5)
+        wait_for("no thread", lambda: mps.thread_count(process.pid) == 1)
         end(process)
 
 

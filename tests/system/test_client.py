@@ -22,7 +22,7 @@ FRAME_TEXT_MAX = 256
 def test_no_gpu_in_the_client():
     """Neither a device file nor the real libcuda is open in a client."""
     with mps.Service() as service:
-        process = service.popen("process1", "--seconds", "3")
+        process = service.popen("process1", "--seconds", "4")
         wait_for("the client", lambda: service.clients() == [process.pid])
         files = mps.open_files(process.pid)
         assert not [f for f in files if f.startswith("/dev/nvidia")], files
@@ -39,7 +39,7 @@ def test_library_path():
         env = {"LD_LIBRARY_PATH": os.path.dirname(mps.LIBRARY)}
         if mps.sanitizer_preload():
             env["LD_PRELOAD"] = ":".join(mps.sanitizer_preload())
-        process = service.popen("process1", "--seconds", "2", preload=False, env=env)
+        process = service.popen("process1", "--seconds", "4", preload=False, env=env)
         wait_for("the client", lambda: service.clients() == [process.pid])
         equal(service.finish(process)[:2], (0, "process1: ok\n"))
         service.run_ok("driver", preload=False, env=env)
@@ -50,7 +50,7 @@ def test_run_script():
         if mps.sanitizer_preload():
             raise Skip("a sanitized library needs its runtime before it")
         run = os.path.join(mps.BUILD, "bin", "mps-run")
-        process = service.popen(run, mps.program("process1"), "--seconds", "2", preload=False)
+        process = service.popen(run, mps.program("process1"), "--seconds", "4", preload=False)
         wait_for("the client", lambda: service.clients() == [process.pid])
         equal(service.finish(process)[:2], (0, "process1: ok\n"))
 
@@ -100,7 +100,7 @@ class Refuser:
             except OSError:
                 return
             with peer:
-                peer.settimeout(5)
+                peer.settimeout(20)
                 peer.recv(65536)
                 peer.sendall(self.answer)
 
@@ -129,7 +129,7 @@ def test_other_version():
         size = 8 + 16 + 5 * FRAME_TEXT_MAX
         hello = struct.pack("=BBHIIIQ", 0, 1, 0, size, 99, 0, 0x1234).ljust(size, b"\0")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
-            peer.settimeout(10)
+            peer.settimeout(20)
             peer.connect(os.path.join(service.pipe, "control"))
             peer.sendall(hello)
             answer = b""
@@ -224,8 +224,8 @@ def test_two_users():
     with mps.Service() as service:
         os.chmod(service.folder, 0o777)
         other = {"user": 12345, "group": 12345, "extra_groups": []}
-        mine = service.popen("process1", "--seconds", "3")
-        theirs = service.popen("process2", "--seconds", "3", **other)
+        mine = service.popen("process1", "--seconds", "5")
+        theirs = service.popen("process2", "--seconds", "5", **other)
 
         def owners_now():
             return {os.stat("/proc/%d" % pid).st_uid: pid for pid in service.servers()}

@@ -128,6 +128,14 @@ class Daemon:
         equal((done.returncode, done.stderr), (0, ""), command)
         return done.stdout
 
+    def listens(self):
+        """The socket is there a moment before the daemon listens."""
+        try:
+            self.connect().close()
+            return True
+        except OSError:
+            return False
+
     def connect(self):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.settimeout(20)
@@ -141,16 +149,18 @@ class Daemon:
     def quit(self, command="quit"):
         pid = self.pid()
         equal(self.ask(command), "", command)
-        wait_for("the daemon's end", lambda: not lives(pid), 2)
+        wait_for("the daemon's end", lambda: not lives(pid))
         equal(sorted(os.listdir(self.pipe)), ["control_lock"], "files left")
         equal(self.servers(), [], "servers left")
         assert self.read("control").endswith("] Exit with status 0\n")
 
 
 def lives(pid):
+    """The main thread of a killed process may be gone before the others, which have its files open."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+            is_over = file.read().rpartition(")")[2].split()[0] in "ZX"
+        return not is_over or len(os.listdir("/proc/%d/task" % pid)) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -341,7 +351,7 @@ def test_socat():
         daemon.ask(START)
         for text in "get_server_list\n", "get_server_list":
             done = subprocess.run(["socat", "-", "UNIX-CONNECT:%s/control" % daemon.pipe], input=text,
-                                  capture_output=True, text=True, timeout=10, check=False)
+                                  capture_output=True, text=True, timeout=20, check=False)
             equal((done.returncode, done.stdout), (0, "%d\n" % daemon.servers()[0]))
 
 
@@ -371,7 +381,7 @@ def test_daemon_that_dies_is_no_empty_answer():
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=daemon.environment)
         wait_for("the server", daemon.servers)
         os.kill(daemon.pid(), signal.SIGKILL)
-        out, err = front.communicate(timeout=10)
+        out, err = front.communicate(timeout=20)
         equal((front.returncode, out), (1, "Cannot send command to MPS control daemon process\n"))
         contains(err, "may not have been done")
 
@@ -537,12 +547,12 @@ def test_foreground():
     with Daemon(start=False) as daemon:
         process = subprocess.Popen([daemon.control, "-f"], text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, env=daemon.environment)
-        wait_for("the socket", lambda: os.path.exists(daemon.pipe + "/control"))
+        wait_for("the socket", daemon.listens)
         client = Client(daemon)
         server = client.served_by()
         client.close()
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=20)
         equal(process.returncode, 0)
         for part in "Starting control daemon", "Other %5d] Startup" % server, "Exit with status 0":
             contains(out, part)
@@ -553,12 +563,12 @@ def test_foreground():
 def test_standard_output_that_nobody_reads():
     with Daemon(start=False) as daemon:
         process = subprocess.Popen([daemon.control, "-f"], stdout=subprocess.PIPE, env=daemon.environment)
-        wait_for("the socket", lambda: os.path.exists(daemon.pipe + "/control"))
+        wait_for("the socket", daemon.listens)
         for _ in range(3):
             contains(daemon.ask("x" * 1000 + "\n" + ("y" * 1000 + "\n") * 60), "Unknown")
         daemon.ask("quit")
         process.stdout.close()
-        equal(process.wait(timeout=5), 0)
+        equal(process.wait(timeout=20), 0)
 
 
 def test_signals():
@@ -687,7 +697,7 @@ def test_too_many_clients():
     """The last one is told the number; nobody is dropped for him."""
     with Daemon("silent") as daemon:
         clients = many_clients(daemon, 1024)
-        wait_for("all of them", lambda: daemon.read("control").count("NEW CLIENT") == 1024, 30)
+        wait_for("all", lambda: daemon.read("control").count("NEW CLIENT") == 1024)
         result, text = Client(daemon).refused()
         equal(result, 808)
         contains(text, "1024 clients")
@@ -961,7 +971,7 @@ def test_adoption_needs_the_record():
             file.write("%s\n%s %s %d\n%s 1000 %s\n4194305 1000 5\nnonsense\n"
                        % (title, pid, uid, int(start) + 1, pid, start))
         equal(daemon.run("-d").returncode, 0)
-        wait_for("its end without clients", lambda: not daemon.servers(), 15)
+        wait_for("its end without clients", lambda: not daemon.servers(), 30)
         equal(daemon.ask("get_server_list"), "")
         assert "Adopted" not in daemon.read("control")
         contains(daemon.read("control"), "has not started it, nor has the one before")
@@ -1019,7 +1029,7 @@ def test_adopted_server_that_becomes_roots():
             wait_for("root's job", lambda: lives(server) and os.stat("/proc/%d" % server).st_uid == 0)
             daemon.ask("shutdown_server %d -f" % server, uid=1000)
             wait_for("the daemon to look", lambda: "Process %d is not user 1000's any more and is left "
-                     "alone" % server in daemon.read("control"), 15)
+                     "alone" % server in daemon.read("control"), 30)
             assert lives(server)
             equal(daemon.ask("get_server_list"), "")
         finally:
@@ -1045,12 +1055,11 @@ def test_first_process_of_a_container():
         process = subprocess.Popen(["unshare", "--pid", "--mount-proc", "--kill-child", "-f",
                                     daemon.control, "-f"],
                                    stdout=subprocess.DEVNULL, env=daemon.environment)
-        time.sleep(0.3)
+        wait_for("the socket, or the end", lambda: process.poll() is not None or daemon.listens())
         if process.poll() is not None:
             raise Skip("no PID namespace to be had")
         try:
             first, = children(process.pid)
-            wait_for("the socket", lambda: os.path.exists(daemon.pipe + "/control"))
             client = Client(daemon)
             client.sock.recv(100)
             contains(daemon.read("control"), "NEW CLIENT 0 from user")
@@ -1061,7 +1070,7 @@ def test_first_process_of_a_container():
             wait_for("none", lambda: not children(first))
             contains(daemon.read("control"), "was ended by signal 9")
             daemon.ask("quit")
-            equal(process.wait(timeout=5), 0)
+            equal(process.wait(timeout=20), 0)
         finally:
             process.kill()  # and with it, by --kill-child, all of the namespace
             process.wait()
@@ -1087,7 +1096,7 @@ def test_quit_waits_for_clients():
         time.sleep(0.3)
         assert front.poll() is None and lives(server)
         client.close()
-        equal(front.wait(timeout=5), 0)
+        equal(front.wait(timeout=20), 0)
         assert not lives(server) and not daemon.pid()
 
 
@@ -1097,7 +1106,7 @@ def test_quit_with_a_time():
         client.served_by()
         began = time.monotonic()
         daemon.quit("quit -t 1")
-        assert 0.9 < time.monotonic() - began < 5
+        assert 0.9 < time.monotonic() - began < 20
         contains(daemon.read("control"), "quit command issued with timeout of 1")
         client.close()
 
@@ -1122,11 +1131,11 @@ def test_quit_has_no_deadline():
 def test_quit_that_waits_is_overtaken():
     with Daemon() as daemon:
         client = Client(daemon)
-        client.served_by()
+        server = client.served_by()
         front = subprocess.Popen([daemon.control, "quit"], env=daemon.environment)
-        time.sleep(0.2)
+        wait_for("stopping", lambda: daemon.ask("get_server_status %d" % server) == "STOPPING\n")
         daemon.quit("quit -t 0")
-        equal(front.wait(timeout=5), 0)
+        equal(front.wait(timeout=20), 0)
         client.close()
 
 
@@ -1138,7 +1147,7 @@ def test_quit_by_somebody_who_leaves():
         sock = daemon.connect()
         sock.sendall(b"quit -t 1\n")
         sock.close()
-        wait_for("its end", lambda: not lives(pid), 5)
+        wait_for("its end", lambda: not lives(pid))
         equal(daemon.servers(), [])
 
 
@@ -1225,7 +1234,7 @@ def test_mutated_frames_of_a_server():
     with Daemon("mutated", environment=environment) as daemon:
         pid = daemon.pid()
         daemon.ask(START)
-        wait_for("all its frames", lambda: "every frame was said" in daemon.read("server"), 30)
+        wait_for("all its frames", lambda: "every frame was said" in daemon.read("server"), 60)
         equal(daemon.pid(), pid)
         contains(daemon.read("control"), "broke the protocol")
         daemon.quit("quit -t 0")
@@ -1301,7 +1310,7 @@ def test_one_who_does_not_read():
         equal(daemon.ask("get_server_list"), "")
         sock.settimeout(10)
         began = time.monotonic()
-        while time.monotonic() - began < 8:
+        while time.monotonic() - began < 20:
             try:
                 sock.send(b"x")
             except (BrokenPipeError, ConnectionResetError):
@@ -1317,10 +1326,13 @@ def test_flood_of_lines():
     """Another user's noise does not fill the disk, and hides nobody else."""
     need_root()
     with Daemon() as daemon:
+        began = time.monotonic()
         for _ in range(12):
             daemon.ask("x\n" * 600, uid=1000)
         log = daemon.read("control")
-        assert 9000 < log.count("\n") < 11000, log.count("\n")
+        # 10000, and 100 more each second.
+        most = 10500 + 100 * (time.monotonic() - began)
+        assert 9000 < log.count("\n") < most, log.count("\n")
         contains(daemon.read("control"), "User 1000 causes too many lines: the next ones are left out")
         daemon.ask("get_server_list")
         contains(daemon.read("control"), "Cmd:get_server_list\n")
@@ -1450,7 +1462,7 @@ def test_idle_server():
         equal(daemon.servers(), [server], "it has a client")
         client.close()
         began = time.monotonic()
-        wait_for("its end", lambda: not daemon.servers(), 10)
+        wait_for("its end", lambda: not daemon.servers())
         assert time.monotonic() - began > 0.9
         contains(daemon.read("control"), "has had no clients for 1 s (MPS_IDLE_S)")
         daemon.ask(START)
@@ -1471,7 +1483,7 @@ def test_starts_are_limited():
         began = time.monotonic()
         Client(daemon, uid=1001).served_by()
         Client(daemon).served_by()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5 * harness.SLOW
 
 
 def test_waiting_terminal():
@@ -1484,7 +1496,7 @@ def test_waiting_terminal():
         front.stdin.flush()
         equal(front.stdout.readline(), 'Unknown command "help"\n')
         front.stdin.close()
-        equal((front.stdout.read(), front.wait(timeout=5)), ("", 0))
+        equal((front.stdout.read(), front.wait(timeout=20)), ("", 0))
 
 
 def test_out_of_descriptors():
@@ -1526,7 +1538,7 @@ def test_service_manager():
     with Daemon(start=False) as daemon:
         manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         manager.bind(daemon.root + "/notify")
-        manager.settimeout(5)
+        manager.settimeout(20)
         process = subprocess.Popen([daemon.control, "-f"], stdout=subprocess.DEVNULL,
                                    env=dict(daemon.environment, NOTIFY_SOCKET=daemon.root + "/notify"))
         try:
@@ -1537,7 +1549,7 @@ def test_service_manager():
             raise Skip("no libsystemd") from None
         daemon.ask("quit")
         equal(manager.recv(100), b"STOPPING=1")
-        equal(process.wait(timeout=5), 0)
+        equal(process.wait(timeout=20), 0)
 
 
 def test_socket_activation():
@@ -1551,7 +1563,7 @@ def test_socket_activation():
                                    pass_fds=[listener.fileno()], env=daemon.environment)
         equal(daemon.ask("get_server_list"), "")
         daemon.ask("quit")
-        equal(process.wait(timeout=5), 0)
+        equal(process.wait(timeout=20), 0)
         assert os.path.exists(daemon.pipe + "/control"), "it is the service manager's"
 
 

@@ -18,8 +18,8 @@ def test_server_killed():
     with mps.Service() as service:
         running = [service.popen("process1", "--seconds", "60"), service.popen("victim")]
         server = service.server()
-        wait_for("both clients", lambda: len(service.clients(server)) == 2)
-        time.sleep(0.3)
+        for process in running:
+            service.wait_for_active(process)
         os.kill(server, signal.SIGKILL)
         for process in running:
             code, out, err = service.finish(process, 10)
@@ -44,11 +44,16 @@ def test_server_stopped():
     with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
         service.run_ok("process1")
         server = service.server()
-        for _ in range(2):
+
+        def wait_for_stop(n):
+            said = "Server %d was stopped by signal 19" % server
+            wait_for("the daemon to see it", lambda: service.control_log().count(said) == n)
+
+        for n in 1, 2:
             waits = service.popen("process1", "--seconds", "1")
             wait_for("the client", lambda waits=waits: waits.pid in service.clients(server))
             os.kill(server, signal.SIGSTOP)
-            service.wait_for_log("Server %d was stopped by signal 19" % server, "control")
+            wait_for_stop(n)
             time.sleep(0.5)
             os.kill(server, signal.SIGCONT)
             equal(service.finish(waits)[:2], (0, "process1: ok\n"))
@@ -56,6 +61,7 @@ def test_server_stopped():
         waits = service.popen("process1", "--seconds", "60")
         service.wait_for_active(waits)
         os.kill(server, signal.SIGSTOP)
+        wait_for_stop(3)
         late = service.popen("process2")
         code, out, err = service.finish(waits, 20)
         equal(code, 1, out + err)
@@ -103,7 +109,7 @@ def test_server_without_daemon_ends():
         server = service.server()
         service.daemon.kill()
         service.daemon.wait()
-        wait_for("the orphan's end", lambda: not mps.is_alive(server), 20)
+        wait_for("the orphan's end", lambda: not mps.is_alive(server), 40)
         service.start()
         service.run_ok("process1")
 
@@ -113,8 +119,7 @@ def test_fault():
     with mps.Service() as service:
         neighbour = service.popen("process1", "--seconds", "60")
         server = service.server()
-        wait_for("the neighbour", lambda: service.clients(server))
-        time.sleep(0.5)
+        service.wait_for_active(neighbour)
         service.run_ok("fault")
         code, out, err = service.finish(neighbour, 15)
         equal(code, 1, out + err)

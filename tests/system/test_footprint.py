@@ -10,7 +10,7 @@ import subprocess
 import harness
 import mps
 from harness import contains, equal, settled, wait_for
-from test_kill import same, settle
+from test_kill import gives_back, settle
 
 IMAGE_MIB = 8
 TRACE = os.path.join(harness.ROOT, "tests", "traces", "pytorch_training.txt")
@@ -72,13 +72,13 @@ def test_equal_images():
         for process in running[2:]:
             go_on(process)
             contains(process.communicate(timeout=30)[0], "large_image: ok")
-        wait_for("three to be gone", lambda: len(service.clients(server)) == 2, 10)
-        wait_for("the second image to go", lambda: images(server) == (one, one), 10)
+        wait_for("three to be gone", lambda: len(service.clients(server)) == 2)
+        wait_for("the second image to go", lambda: images(server) == (one, one))
         for process in running[:2]:
             go_on(process)
             contains(process.communicate(timeout=30)[0], "large_image: ok")
-        wait_for("the first to go", lambda: images(server) == (0, 0), 10)
-        same(before, settle(service, server))
+        wait_for("the first to go", lambda: images(server) == (0, 0))
+        gives_back(service, server, before)
 
 
 # ---- memory
@@ -103,7 +103,7 @@ def replay(how):
             held_most = max(held_most, left)
             go_on(process)
         equal(process.wait(20), 0)
-        wait_for("all of it to be back", lambda: held() == 0, 10)
+        wait_for("all of it to be back", lambda: held() == 0)
         return live_most, held_most, left
 
 

@@ -11,7 +11,7 @@ import time
 import harness
 import mps
 from harness import contains, equal, wait_for
-from test_kill import same, settle
+from test_kill import gives_back, settle
 
 KILLS = 24
 KILLS_AT_ONCE = 3
@@ -40,8 +40,7 @@ def check_recovers(stop):
         end(service, stuck(service))
         before = settle(service, server)
         for _ in range(3):
-            running = service.popen("process1", "--seconds", "3")
-            time.sleep(0.5)
+            running = service.popen_going_round("process1", "--seconds", "3")
             process = stuck(service)
             if stop:
                 process.send_signal(signal.SIGSTOP)
@@ -51,10 +50,10 @@ def check_recovers(stop):
             late = service.popen("graph_update")
             end(service, process)
             equal(service.finish(late, 20)[0], 0)
-            wait_for("it to be gone", lambda: not service.clients(server), 8)
+            wait_for("it to be gone", lambda: not service.clients(server))
             print("    gone after %.2f s" % (time.monotonic() - began))
         equal(service.servers(), [server], "the server was replaced")
-        same(before, settle(service, server))
+        gives_back(service, server, before)
 
 
 def test_memory_of_graphs():
@@ -91,7 +90,7 @@ def test_killed_at_any_moment():
         for _ in range(KILLS // KILLS_AT_ONCE):
             kill_some()
         equal(service.servers(), [server], "the server was replaced")
-        same(before, settle(service, server))
+        gives_back(service, server, before)
 
 
 def test_nothing_is_left():
@@ -103,7 +102,7 @@ def test_nothing_is_left():
         for name in ("graph_nodes", "graph_update", "graph_clone", "graph_host", "capture_errors",
                      "graph_capture"):
             service.run_ok(name)
-        same(before, settle(service, server))
+        gives_back(service, server, before)
 
 
 def test_server_dies():
@@ -111,7 +110,7 @@ def test_server_dies():
     with mps.Service() as service:
         service.run_ok("process1")
         process = service.popen("graph_host", "again", "100000")
-        wait_for("the client", lambda: service.clients())
+        service.wait_for_active(process)
         time.sleep(0.3)
         os.kill(service.server(), signal.SIGKILL)
         code, out, _ = service.finish(process, 20)

@@ -35,7 +35,7 @@ class Watched:
         return self.service
 
     def holds(self):
-        wait_for("the server to have nobody", lambda: not self.service.clients(self.server), 20)
+        wait_for("the server to have nobody", lambda: not self.service.clients(self.server))
         stats = self.service.stats(self.server)
         wait_for("everything to be back", lambda: not self.service.stats(self.server)["libraries"])
         for counter in ("launches", "faults"):

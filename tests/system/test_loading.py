@@ -5,7 +5,7 @@
 import harness
 import mps
 from harness import equal
-from test_kill import same, settle
+from test_kill import gives_back, settle
 
 EAGER = {"CUDA_MODULE_LOADING": "EAGER"}
 LAZY = {"CUDA_MODULE_LOADING": "LAZY"}
@@ -29,9 +29,9 @@ def test_loaded_when_wanted():
         server = service.server()
         before = settle(service, server)
         equal(modules_while(service, LAZY), 0)
-        same(before, settle(service, server))
+        gives_back(service, server, before)
         equal(modules_while(service, EAGER), 1)
-        same(before, settle(service, server))
+        gives_back(service, server, before)
         equal(modules_while(service, {}), 0)
 
 
@@ -42,7 +42,7 @@ def test_programs_that_want_it():
         before = settle(service, server)
         for name in SEVERAL:
             service.run_ok(name, env=EAGER)
-        same(before, settle(service, server))
+        gives_back(service, server, before)
         equal(service.servers(), [server])
 
 

@@ -15,7 +15,7 @@ import harness
 import mps
 from harness import equal, wait_for
 from mpi import finish, start
-from test_kill import same, settle
+from test_kill import gives_back, settle
 
 RANKS = 4
 
@@ -35,7 +35,7 @@ def test_halo():
         equal(finish(service, process)["ranks"], RANKS)
         equal(most, RANKS)
         equal(service.servers(), [server])
-        same(before, settle(service, server))
+        gives_back(service, server, before)
 
 
 def test_halo_on_two_gpus():
@@ -70,7 +70,7 @@ def test_killed():
             # The dead are clients until their last kernel has ended, and none of the next job's.
             settle(service, server)
         equal(service.servers(), [server])
-        same(before, settle(service, server))
+        gives_back(service, server, before)
         finish(service, start(service))
 
 

@@ -121,20 +121,21 @@ def test_logs():
 def test_logs_without_a_daemon():
     """What happens while the daemon is away is told to the next one."""
     with mps.Service() as service:
-        process = service.popen("process1", "--seconds", "0.5")
+        process = service.popen("process1", "--seconds", "3")
         server = service.server()
         wait_for("the client", lambda: process.pid in service.clients(server))
         threads = mps.thread_count(server)
         service.daemon.kill()
         service.daemon.wait()
         service.finish(process)
-        wait_for("its worker's end", lambda: mps.thread_count(server) < threads, 20)
+        wait_for("its worker's end", lambda: mps.thread_count(server) < threads)
         service.start()
-        wait_for("the server's adoption", lambda: service.servers() == [server], 20)
+        wait_for("the server's adoption", lambda: service.servers() == [server])
         service.wait_for_log("Connected to a new control daemon")
-        assert re.search(r"Client {PID: %d, Context ID: 1} exiting\. Number of active client contexts "
-                         r"is 0\. \(\d+\.\d{3} s ago\)$" % process.pid, service.server_log(), re.M), \
-            service.server_log()
+        line = (r"Client {PID: %d, Context ID: 1} exiting\. Number of active client contexts is 0\. "
+                r"\(\d+\.\d{3} s ago\)$" % process.pid)
+        wait_for("the client's end in the log",
+                 lambda: re.search(line, service.server_log(), re.M))
 
 
 def test_quit_in_background():

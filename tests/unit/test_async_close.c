@@ -20,7 +20,7 @@
 #include "async_close.h"
 #include "base.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 static void nap(void)
 {

@@ -14,7 +14,7 @@
 #include "compat.h"
 #include "deferred.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 20000
 /* A thread that has something to do has begun by then. */
 #define MOMENT_MS 50
 

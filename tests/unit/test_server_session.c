@@ -528,7 +528,7 @@ static void test_rest(void **state)
 	(void)state;
 	send_fill(0, a, 1, 1, 1, 0, 1);
 	send_memory_free(a);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 10000; i++) {
 		if (fake_counts_now().mappings == 0)
 			return;
 		usleep(1000);

@@ -17,7 +17,7 @@
 #include "stand_still.h"
 
 #define MIB (1ull << 20)
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 20000
 #define STREAM_A DEVICES_MAX
 
 /* A session with one kernel. */

@@ -243,7 +243,7 @@ static void leak_count_child(void)
 	OK(CU(cuEventDestroy)(event));
 	OK(CU(cuStreamDestroy)(stream));
 	OK(CU(cuDevicePrimaryCtxRelease)(0));
-	for (int i = 0; i < 100 && stat_of("threads") > 0; i++)
+	for (int i = 0; i < 10000 && stat_of("threads") > 0; i++)
 		usleep(1000);
 	CHECK(stat_of("contexts") == 0 && stat_of("streams") == 0 && stat_of("events") == 0);
 	CHECK(stat_of("libraries") == 0 && stat_of("modules") == 0 && stat_of("mappings") == 0);

@@ -192,7 +192,7 @@ static void waiting_child(void)
 	OK(CU(cuGraphAddChildGraphNode)(&child_node, parent, NULL, 0, graph));
 	exec = instantiate(parent);
 	OK(CU(cuGraphLaunch)(exec, stream));
-	for (int i = 0; i < 2000 && load(&words[0]) == 0; i++)
+	for (int i = 0; i < 10000 && load(&words[0]) == 0; i++)
 		usleep(1000);
 	CHECK(load(&words[0]) == 1);
 	EXPECT(CUDA_ERROR_NOT_READY, CU(cuEventQuery)(event));
