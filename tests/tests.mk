@@ -183,6 +183,12 @@ check: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) everything
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --jobs 2 $(TESTS)
 
+# What hostile programs do that takes minutes: kills by the thousand, storms of strangers.
+.PHONY: check-hostile
+check-hostile: setup
+	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
+	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --folder tests/hostile $(TESTS)
+
 # Everything at random, for as long as one likes.
 SOAK_SECONDS ?= 3600
 
