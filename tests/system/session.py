@@ -2,84 +2,37 @@
 """A client without the library: it introduces itself, and then writes what it likes.
 
     with session.Client(service) as client:
-        client.place(session.message(session.MARK, struct.pack("<IIQ", 0, 0, 7)))
+        client.place(wire.message("mark", stream=0, value=7))
 """
 
 import array
 import ctypes
 import mmap
 import os
-import re
-import shlex
 import socket
 import struct
-import subprocess
-import tempfile
 
-import harness
 import mps
+import wire
 from harness import equal, wait_for
 
-HELLO_TEXTS = 5 * 256
-WELCOME_SIZE = 288
-DEVICE_OPEN, MEMORY_ALLOC, MEMORY_FREE, COPY_IN, FILL, LIBRARY_LOAD, LAUNCH, MARK, WATCH = (
-    0x0101, 0x0201, 0x0202, 0x0203, 0x0206, 0x0301, 0x0401, 0x0503, 0x0504)
-HOST_CALL, MEMORY_OPS = 0x0801, 0x0802
+FUTEX, FUTEX_WAKE, EVERYBODY = 202, 1, 1 << 30
+WELCOMED = "welcome"
+LIBC = ctypes.CDLL(None)
 
 
-LAYOUT = """
-#include <stdio.h>
-#include "layout.h"
-int main(void)
-{
-	printf("%u %u %zu %zu", RING_DATA_OFFSET, RING_SIZE, offsetof(struct ring_control, done),
-		offsetof(struct page, reply));
-}
-"""
-
-
-def layout():
-    """As the compiler has it: where messages begin, their room, the done words, the answers."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "layout")
-        subprocess.run(shlex.split(os.environ.get("CC", "cc"))
-                       + ["-iquote", os.path.join(harness.ROOT, "include"), "-x", "c", "-", "-o",
-                          program], input=LAYOUT, text=True, check=True)
-        said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    return [int(number) for number in said.split()]
-
-
-RING_DATA, RING_SIZE, DONE, REPLIES = layout()
-RING_BYTES = RING_DATA + RING_SIZE
-
-
-def spec_hash():
-    with open(os.path.join(harness.BUILD, "gen", "spec_hash.h"), encoding="utf-8") as file:
-        return int(re.search(r"SPEC_HASH (0x[0-9a-f]+)", file.read()).group(1), 16)
-
-
-def frame(kind, body, n_fds=0):
-    return struct.pack("<BBHI", 0, kind, n_fds, 8 + len(body)) + body
-
-
-def host_call(ticket, stream=0):
-    return struct.pack("<IIQ", stream, 0, ticket)
-
-
-def message(op, body, reply=0, seq=1):
-    return struct.pack("<IHHII", 16 + len(body), op, reply, seq, 0) + body
-
-
-def introduce(service):
-    """A connection on which a HELLO has been said."""
+def connect(service):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(20 * mps.SLOW)
     sock.connect(service.pipe + "/control")
-    sock.sendall(frame(1, struct.pack("<IIQ", 1, 0, spec_hash()) + bytes(HELLO_TEXTS)))
     return sock
 
 
-WELCOMED = "welcome"
+def introduce(service, **variables):
+    """A connection on which a HELLO has been said."""
+    sock = connect(service)
+    sock.sendall(wire.hello(**variables))
+    return sock
 
 
 def hello(service):
@@ -100,33 +53,54 @@ def hello(service):
 
 def say_hello(service):
     with introduce(service) as sock:
-        data = b""
         try:
-            while len(data) < WELCOME_SIZE and (part := sock.recv(WELCOME_SIZE - len(data))):
-                data += part
+            words, _ = receive_frame(sock)
         except ConnectionError as why:
             return str(why)
-        if len(data) == WELCOME_SIZE and data[1] == 3:
-            return WELCOMED
-        return "%r" % data
+        return WELCOMED if wire.frame_name(words) == "welcome" else "%r" % words
+
+
+def descriptors_in(control):
+    """The descriptors in control messages of recvmsg(). The caller owns them."""
+    fds = array.array("i")
+    for level, kind, data in control:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(data[:len(data) // fds.itemsize * fds.itemsize])
+    return list(fds)
+
+
+def receive_frame(sock):
+    """The bytes of a frame, as far as they came, and its descriptors."""
+    words, fds = b"", []
+    size = wire.HEAD_OF_FRAME
+    while len(words) < size:
+        part, control, _, _ = sock.recvmsg(size - len(words), socket.CMSG_SPACE(4 * 4))
+        fds += descriptors_in(control)
+        if not part:
+            break
+        words += part
+        if len(words) == wire.HEAD_OF_FRAME:
+            size = min(struct.unpack_from("<I", words, 4)[0], 1 << 16)
+    return words, fds
+
+
+class Refused(Exception):
+    """The daemon or the server has refused the session."""
 
 
 class Client:
     """A session of our own."""
 
-    def __init__(self, service):
-        self.sock = introduce(service)
-        data, fds = b"", array.array("i")
-        while len(data) < WELCOME_SIZE:
-            part, control, _, _ = self.sock.recvmsg(WELCOME_SIZE - len(data),
-                                                    socket.CMSG_SPACE(4 * 4))
-            assert part, "no welcome"
-            data += part
-            for level, kind, text in control:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    fds.frombytes(text)
-        equal((data[1], len(fds)), (3, 3))
-        self.ring = mmap.mmap(fds[0], RING_BYTES)
+    def __init__(self, service, **variables):
+        self.sock = introduce(service, **variables)
+        words, fds = receive_frame(self.sock)
+        if wire.frame_name(words) != "welcome":
+            self.sock.close()
+            raise Refused(wire.frame_member(words, "refused", "text").decode("latin-1")
+                          if wire.frame_name(words) == "refused" else "no welcome: %r" % words)
+        equal(len(fds), 3)
+        self.server_pid = wire.frame_member(words, "welcome", "server_pid")
+        self.ring = mmap.mmap(fds[0], wire.RING_BYTES)
         self.staging = mmap.mmap(fds[1], os.fstat(fds[1]).st_size)
         self.page = mmap.mmap(fds[2], os.fstat(fds[2]).st_size, prot=mmap.PROT_READ)
         try:
@@ -153,8 +127,11 @@ class Client:
 
     def place(self, words):
         """As ring_push(), without its care; the server sleeps a minute at most if not woken."""
-        for i, byte in enumerate(words):
-            self.ring[RING_DATA + (self.tail + i) % RING_SIZE] = byte
+        at = self.tail % wire.RING_SIZE
+        first = words[:wire.RING_SIZE - at]
+        self.ring[wire.RING_DATA + at:wire.RING_DATA + at + len(first)] = first
+        rest = words[len(first):]
+        self.ring[wire.RING_DATA:wire.RING_DATA + len(rest)] = rest
         self.tell(self.tail + len(words))
 
     def tell(self, tail):
@@ -164,11 +141,11 @@ class Client:
 
     def head(self):
         """How far the server has read."""
-        return struct.unpack("<I", self.page[0:4])[0]
+        return struct.unpack_from("<I", self.page, wire.HEAD)[0]
 
     def result(self, slot=0):
         """(message, CUresult) of the last answer."""
-        return struct.unpack_from("<II", self.page[REPLIES + 16384 * slot:][:8])
+        return struct.unpack_from("<II", self.page, wire.REPLIES + wire.REPLY_MAX * slot)
 
     def is_dropped(self):
         """Whether the server has hung up."""
@@ -212,21 +189,22 @@ class Asker(Client):
 
 def futex_wake(memory):
     word = ctypes.c_uint32.from_buffer(memory)
-    ctypes.CDLL(None).syscall(202, ctypes.byref(word), 1, 1 << 30, None, None, 0)
+    LIBC.syscall(FUTEX, ctypes.byref(word), FUTEX_WAKE, EVERYBODY, None, None, 0)
 
 
 def valid_messages():
     """One of many kinds each, as a well-behaved client would place them."""
-    heap = 0x200000000000
+    heap, one = wire.DEVICE_SPACE, (1, 1, 1)
     return [
-        message(DEVICE_OPEN, struct.pack("<II", 0, 0), 1),
-        message(MEMORY_ALLOC, struct.pack("<IIQ", 0, 0, 1 << 20), 1),
-        message(MEMORY_FREE, struct.pack("<Q", heap)),
-        message(COPY_IN, struct.pack("<IIQII", 0, 0, heap, 0, 4096)),
-        message(FILL, struct.pack("<IIQIIQQQ", 0, 0, heap, 1, 4, 10, 0, 1)),
-        message(LAUNCH, struct.pack("<II6III", 0, 1, 1, 1, 1, 1, 1, 1, 0, 8) + bytes(8)),
-        message(MARK, struct.pack("<IIQ", 0, 0, 7)),
-        message(WATCH, struct.pack("<IIQ", 0, 0, 9)),
-        message(HOST_CALL, struct.pack("<IIQ", 0, 0, 3)),
-        message(MEMORY_OPS, struct.pack("<IIQQII", 0, 1, heap, 5, 1, 1)),
+        wire.message("device_open", 1),
+        wire.message("memory_alloc", 1, size=1 << 20),
+        wire.message("memory_free", address=heap),
+        wire.message("copy_in", dst=heap, size=4096),
+        wire.message("fill", dst=heap, value=1, width=4, count=10, rows=1),
+        wire.message("launch", kernel=1, grid=one, block=one, params=bytes(8)),
+        wire.message("mark", value=7),
+        wire.message("watch", value=9),
+        wire.message("host_call", ticket=3),
+        # A wait for a word of 32 bits that is 5.
+        wire.message("memory_ops", ops=[(heap, 5, 1, 1)]),
     ]

@@ -8,6 +8,7 @@ import time
 import harness
 import mps
 import session
+import wire
 from harness import equal, wait_for
 
 PATTERN = bytes.fromhex("5ee7c25e")
@@ -110,13 +111,13 @@ def test_words_after_the_end():
         for value in (b"\xff" * 8, bytes(8), b"\x00" * 7 + b"\x80"):
             with session.Client(service) as client:
                 client.place(session.valid_messages()[0])
-                client.place(session.message(session.HOST_CALL, session.host_call(3)))
+                client.place(wire.message("host_call", ticket=3))
                 wait_for("the server to have it", lambda client=client: client.head() == client.tail)
                 client.sock.close()
                 until = time.monotonic() + 0.1
                 while time.monotonic() < until:
                     for stream in range(0, 64):
-                        at = session.DONE + 8 * stream
+                        at = wire.DONE + 8 * stream
                         client.ring[at:at + 8] = value
                     client.ring[0:4] = dice.randbytes(4)
             wait_for("its end", lambda: not service.clients(server))

@@ -10,15 +10,14 @@ the ring, the staging memory and the connection.
 import multiprocessing
 import os
 import socket
-import struct
 import threading
 import time
 
 import harness
 import mps
 from harness import equal, settled, wait_for
-from session import (Client, DONE, frame, HELLO_TEXTS, LIBRARY_LOAD, message, REPLIES, RING_DATA,
-                     RING_SIZE, valid_messages)
+import wire
+from session import Client, valid_messages
 
 
 class Watched:
@@ -72,8 +71,8 @@ def test_random_rings():
     with Watched() as service:
         for _ in range(40):
             with Client(service) as client:
-                client.ring[RING_DATA:RING_DATA + 4096] = dice.randbytes(4096)
-                client.tell(dice.choice((4096, RING_SIZE, RING_SIZE + 8, 7,
+                client.ring[wire.RING_DATA:wire.RING_DATA + 4096] = dice.randbytes(4096)
+                client.tell(dice.choice((4096, wire.RING_SIZE, wire.RING_SIZE + 8, 7,
                                          dice.getrandbits(32))))
                 client.dropped()
         assert "sent a malformed message" in service.server_log()
@@ -104,7 +103,7 @@ def test_writer_that_races():
 
             def scribble():
                 while not stop.is_set():
-                    at = RING_DATA + dice.randrange(4096)
+                    at = wire.RING_DATA + dice.randrange(4096)
                     client.ring[at] = dice.randrange(256)
 
             thread = threading.Thread(target=scribble)
@@ -131,7 +130,7 @@ def test_writer_that_spares_nothing():
                 def scribble(client=client, stop=stop):
                     while not stop.is_set():
                         memory = dice.choice((client.ring, client.ring, client.staging))
-                        at = dice.choice((0, 64, DONE, RING_DATA)) + 8 * dice.randrange(64)
+                        at = dice.choice((0, 64, wire.DONE, wire.RING_DATA)) + 8 * dice.randrange(64)
                         memory[at:at + 8] = dice.choice((bytes(8), b"\xff" * 8, dice.randbytes(8)))
 
                 thread = threading.Thread(target=scribble)
@@ -145,21 +144,18 @@ def test_writer_that_spares_nothing():
 
 def test_garbage_on_the_connection():
     with Watched() as service:
-        for words, fds in ((b"\xff" * 64, 0), (frame(1, bytes(16 + HELLO_TEXTS)), 0),
-                           (frame(4, struct.pack("<Q", 64), 1), 0),
-                           (frame(4, struct.pack("<Q", 64), 1), 1),
-                           (frame(4, struct.pack("<Q", 64), 1), 4),
-                           (frame(4, struct.pack("<Q", 63), 1), 1), (b"", 0)):
+        image = wire.frame("image", 1, size=64)
+        for words, fds in ((b"\xff" * 64, 0), (wire.frame("hello"), 0), (image, 0), (image, 1),
+                           (image, 4), (wire.frame("image", 1, size=63), 1), (b"", 0)):
             with Client(service) as client:
                 if words:
                     ours = os.open("/dev/null", os.O_RDONLY)
                     socket.send_fds(client.sock, [words], [ours] * fds)
                     os.close(ours)
-                client.place(message(LIBRARY_LOAD, struct.pack("<IIQ", 1, 0, 64), 1))
+                client.place(wire.message("library_load", 1, library=1, size=64))
                 # A well-formed frame whose descriptor is no image is answered.
-                if (words[1:2], fds, words[8:9]) == (b"\4", 1, b"\x40"):
-                    wait_for("an answer",
-                             lambda client=client: any(client.page[REPLIES:REPLIES + 4]))
+                if (words, fds) == (image, 1):
+                    wait_for("an answer", lambda client=client: client.result()[0])
                 else:
                     client.dropped()
 
