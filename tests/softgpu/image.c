@@ -192,18 +192,20 @@ void jit_say(const struct jit *jit, const char *error, const char *info)
 	jit_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
 }
 
-static CUresult load_result(int r, const void *image)
+static CUresult load_result(int r, const void *image, size_t size)
 {
-	uint32_t magic;
+	static const char version[] = ".version";
+	uint32_t magic = 0;
 
-	memcpy(&magic, image, sizeof(magic));
+	memcpy(&magic, image, MIN(size, sizeof(magic)));
 	switch (r) {
 	case -ENOEXEC:
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	case -ENOMEM:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	default:
-		return magic == FATBIN_MAGIC || magic == ELF_MAGIC || strstr(image, ".version")
+		return magic == FATBIN_MAGIC || magic == ELF_MAGIC ||
+				       memmem(image, size, version, sizeof(version) - 1)
 			       ? CUDA_ERROR_INVALID_PTX
 			       : CUDA_ERROR_INVALID_IMAGE;
 	}
@@ -221,7 +223,7 @@ CUresult code_new(const void *image, size_t size, const struct jit *jit, struct 
 	jit_say(jit, log, "");
 	if (r < 0) {
 		fprintf(stderr, "softgpu: cannot load an image: %s\n", *log ? log : strerror(-r));
-		return load_result(r, image);
+		return load_result(r, image, size);
 	}
 	code->refs = 1;
 	*ret_code = TAKE_PTR(code);

@@ -309,6 +309,7 @@ static void bad_image_child(void)
 	static const char bad[] =
 		".version 8.0\n.target sm_50\n.address_size 64\n"
 		".visible .entry k()\n{\n	frobnicate.u32 %r1, %r2;\n	ret;\n}\n";
+	static const char empty[4];
 	char log[512] = "";
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	void *values[] = {log, (void *)(uintptr_t)sizeof(log)};
@@ -319,6 +320,8 @@ static void bad_image_child(void)
 	context_open();
 	EXPECT(CUDA_ERROR_INVALID_PTX, CU(cuModuleLoadDataEx)(&module, bad, 2, options, values));
 	CHECK(strstr(log, "frobnicate"));
+	/* Its copy is one byte. */
+	EXPECT(CUDA_ERROR_INVALID_IMAGE, CU(cuModuleLoadData)(&module, empty));
 	OK(CU(cuLibraryLoadData)(&lib, bad, NULL, NULL, 0, NULL, NULL, 0));
 	EXPECT(CUDA_ERROR_INVALID_PTX, CU(cuLibraryGetKernel)(&kernel, lib, "k"));
 	EXPECT(CUDA_ERROR_INVALID_PTX, CU(cuLibraryGetModule)(&module, lib));
