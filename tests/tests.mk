@@ -106,8 +106,15 @@ UNIT += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
 .PHONY: fuzz
 fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%)
 	for f in $(FUZZ); do mkdir -p $(BUILD)/fuzz/$$f; $(BUILD)/fuzz/fuzz_$$f -close_fd_mask=2 \
-		-max_len=8192 -max_total_time=$(FUZZ_SECONDS) $(BUILD)/fuzz/$$f \
+		-max_len=8192 -timeout=20 -max_total_time=$(FUZZ_SECONDS) $(BUILD)/fuzz/$$f \
 		tests/fuzz/corpus/$$f || exit 1; done
+	@$(MAKE) --no-print-directory SAN=address,undefined fuzz-clients
+
+# Whole processes against a real service (tests/fuzz/clients).
+.PHONY: fuzz-clients
+fuzz-clients: all softgpu examples
+	MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/fuzz/clients \
+		--seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 .PHONY: unit
 unit: $(UNIT)
