@@ -81,8 +81,9 @@ $(BUILD)/tests/$(1): $(call objects,test,tests/unit/$(1).c $(unit_$(1)))
 endef
 $(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
 
-# ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X; `make fuzz' looks for more
-# with libFuzzer, FUZZ_SECONDS each, and keeps what it finds under $(BUILD)/fuzz
+# ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X, and seeds that are made from the spec;
+# `make fuzz' looks for more with libFuzzer, FUZZ_SECONDS each, and keeps what it finds under
+# $(BUILD)/fuzz
 
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
@@ -101,13 +102,21 @@ $(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard server/*.h include/*.h
 		-Iserver -Iclient -Idaemon -o $$@ $$(filter %.c,$$^) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
+$(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp
+
+$(BUILD)/fuzz/seeds/.stamp: tests/fuzz/seeds.py tests/system/wire.py proto/cuda.spec $(WIRE) \
+		$(wildcard tests/fuzz/hostile/*.py) | $(GEN)/.stamp
+	CC=$(CC) $(PYTHON) tests/fuzz/seeds.py $(@D)
+	@touch $@
+
 UNIT += $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
 
 .PHONY: fuzz
-fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%)
-	for f in $(FUZZ); do mkdir -p $(BUILD)/fuzz/$$f; $(BUILD)/fuzz/fuzz_$$f -close_fd_mask=2 \
-		-max_len=8192 -timeout=20 -max_total_time=$(FUZZ_SECONDS) $(BUILD)/fuzz/$$f \
-		tests/fuzz/corpus/$$f || exit 1; done
+fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%) $(BUILD)/fuzz/seeds/.stamp
+	for f in $(FUZZ); do mkdir -p $(BUILD)/fuzz/$$f $(BUILD)/fuzz/seeds/$$f; \
+		$(BUILD)/fuzz/fuzz_$$f -close_fd_mask=2 -max_len=8192 -timeout=20 \
+		-max_total_time=$(FUZZ_SECONDS) $(BUILD)/fuzz/$$f tests/fuzz/corpus/$$f \
+		$(BUILD)/fuzz/seeds/$$f || exit 1; done
 	@$(MAKE) --no-print-directory SAN=address,undefined fuzz-clients
 
 # Whole processes against a real service (tests/fuzz/clients).

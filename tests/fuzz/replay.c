@@ -3,7 +3,8 @@
 /*
  * Runs a fuzzer's function over the files named, or those of the folders
  * named: the corpus as a test, without libFuzzer. Without an argument
- * test_fuzz_X runs over tests/fuzz/corpus/X.
+ * test_fuzz_X runs over tests/fuzz/corpus/X, and over the seeds that
+ * tests/fuzz/seeds.py has made for it in the build that MPS_BUILD names.
  */
 
 #include <dirent.h>
@@ -61,12 +62,18 @@ static void replay_folder(const char *path)
 static void replay_own(void)
 {
 	const char *name = strstr(program_invocation_short_name, "fuzz_");
+	const char *build = getenv("MPS_BUILD");
 	char path[4096];
 
-	if (name) {
-		snprintf(path, sizeof(path), "tests/fuzz/corpus/%s", name + strlen("fuzz_"));
-		replay_folder(path);
-	}
+	if (!name)
+		return;
+	name += strlen("fuzz_");
+	snprintf(path, sizeof(path), "tests/fuzz/corpus/%s", name);
+	replay_folder(path);
+	if (!build)
+		return;
+	snprintf(path, sizeof(path), "%s/fuzz/seeds/%s", build, name);
+	replay_folder(path);
 }
 
 int main(int argc, char **argv)
