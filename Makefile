@@ -6,13 +6,14 @@
 #   make install  DESTDIR=… PREFIX=/usr
 #   make lint     format, tidy, who may include whom
 #
-# SAN=address,undefined or SAN=thread builds beside, in build-SAN. All that is
-# made lies under $(BUILD).
+# SAN=address,undefined or SAN=thread builds beside, in build-SAN; COVERAGE=1 in
+# build-coverage, which counts the lines that run. All that is made lies under $(BUILD).
 
 SAN ?=
+COVERAGE ?=
 empty :=
 comma := ,
-BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)
 PREFIX ?= /usr/local
 CUDA_HOME := $(shell CUDA_HOME=$(CUDA_HOME) tests/setup --cuda)
 NVCC ?= $(CUDA_HOME)/bin/nvcc
@@ -35,6 +36,11 @@ ALL_LDFLAGS = $(LDFLAGS) -pthread
 ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=$(SAN)
+endif
+# Lines are counted in the programs, and in tests that are linked with their files.
+ifneq ($(COVERAGE),)
+COUNTED := --coverage -fprofile-update=atomic -include tests/fuzz/count_exits.h
+ALL_LDFLAGS += --coverage
 endif
 
 PROGRAMS := $(BUILD)/bin/mps-control $(BUILD)/bin/mps-server
@@ -75,11 +81,11 @@ endef
 
 objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
-$(eval $(call compile,daemon,-Idaemon))
-$(eval $(call compile,server,-Iserver))
+$(eval $(call compile,daemon,-Idaemon $(COUNTED)))
+$(eval $(call compile,server,-Iserver $(COUNTED)))
 $(eval $(call compile,client,-Iclient -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,softgpu,-Itests/softgpu -Iclient -Iserver -fPIC -fvisibility=hidden -ffp-contract=off))
-$(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -DMPS_SCRIBBLE))
+$(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -DMPS_SCRIBBLE $(COUNTED)))
 
 # ---- programs
 

@@ -164,13 +164,13 @@ $(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
 		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)
 
-# Programs have nothing of ours in them: a sanitized build takes the plain one's.
+# Programs have nothing of ours in them: other builds take the plain one's.
 .PHONY: examples
-ifeq ($(SAN),)
+ifeq ($(SAN)$(COVERAGE),)
 examples: $(EXAMPLES)
 else
 examples:
-	@$(MAKE) --no-print-directory SAN= BUILD=build examples
+	@$(MAKE) --no-print-directory SAN= COVERAGE= BUILD=build examples
 	@mkdir -p $(BUILD)/bin
 	ln -sfn ../../build/bin/examples $(BUILD)/bin/examples
 endif
@@ -212,6 +212,17 @@ SOAK_SECONDS ?= 3600
 soak: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/soak --seconds $(SOAK_SECONDS)
+
+# ---- which lines of server and daemon the fuzzers reach; COVERAGE_ARGS are tests/coverage's
+
+COVERAGE_SECONDS ?= 300
+
+.PHONY: coverage corpus
+corpus: $(FUZZ:%=$(BUILD)/tests/test_fuzz_%)
+
+coverage: setup
+	@$(MAKE) --no-print-directory -s $(JOBS) COVERAGE=1 all softgpu examples corpus
+	@CC=$(CC) tests/coverage --seconds $(COVERAGE_SECONDS) $(COVERAGE_ARGS)
 
 # ---- install: the library in a folder that ldconfig never scans, or it would
 # make the machine's libcuda.so.1 point at ours

@@ -231,6 +231,8 @@ class Service:
                             SOFTGPU_SWITCH=self.switch.path)
         if "address" in os.environ.get("MPS_SAN", ""):
             settings["ASAN_OPTIONS"] = "handle_segv=0:detect_leaks=0"
+        # tests/coverage: where servers write their counters.
+        settings.update({k: v for k, v in os.environ.items() if k.startswith("GCOV_")})
         if SLOW > 1:
             # The end of a client waits for the software GPU's one lock, with everybody else.
             settings.setdefault("MPS_GRACE_MS", str(10000 * SLOW))
