@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 600 s
+# time limit: 1200 s
 """The nth call of the driver fails, for every n of a whole program's run.
 
 The program gets an error or does not notice; the server lives, has nothing
