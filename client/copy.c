@@ -37,12 +37,6 @@ struct copy {
 	enum sync_side dst_side, src_side;
 };
 
-/* What an asynchronous call names as the device's counts as that. */
-static enum sync_side side_of(const struct copy *copy, CUdeviceptr address, enum host_ends end)
-{
-	return copy->is_sync || (copy->host & end) ? sync_side_at(address) : SYNC_DEVICE;
-}
-
 static bool end_is_valid(const struct copy *copy, const struct stream *stream, CUdeviceptr address,
 	enum sync_side side, enum host_ends end)
 {
@@ -189,8 +183,8 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 		return result;
 	copy.dst = registered_translate(copy.dst, copy.size);
 	copy.src = registered_translate(copy.src, copy.size);
-	copy.dst_side = side_of(&copy, copy.dst, HOST_DST);
-	copy.src_side = side_of(&copy, copy.src, HOST_SRC);
+	copy.dst_side = sync_side_at(copy.dst);
+	copy.src_side = sync_side_at(copy.src);
 	if (!end_is_valid(&copy, stream, copy.dst, copy.dst_side, HOST_DST) ||
 		!end_is_valid(&copy, stream, copy.src, copy.src_side, HOST_SRC))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -37,7 +37,8 @@ enum sync_side sync_side_of(const struct memory_range *range);
 
 /*
  * Whether the call returns only when it is done; `is_sync': it is no Async function. Asynchronous
- * calls go by what they name an end as: a device pointer is SYNC_DEVICE, wherever it leads.
+ * copies go by the memory, not by the pointers that name it: within host memory they are waited
+ * for.
  */
 bool sync_copy_waits(bool is_sync, enum sync_side dst, enum sync_side src);
 bool sync_set_waits(bool is_sync, enum sync_side dst);

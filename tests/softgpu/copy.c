@@ -110,16 +110,27 @@ static bool copy_is_awaited(const struct copy_work *copy)
 	       !(copy->is_src_array || range_is_hidden(copy->src));
 }
 
+static bool is_host_end(uint64_t address, bool is_array)
+{
+	return !is_array && host_owns(address);
+}
+
+/* Both ends are host memory, by whatever pointer. */
+static bool copy_is_on_host(const struct copy_work *copy)
+{
+	return is_host_end(copy->dst, copy->is_dst_array) &&
+	       is_host_end(copy->src, copy->is_src_array);
+}
+
 /*
- * Submits a classified copy. `is_on_host': both ends are host memory, and the call
- * names them so. An asynchronous call waits for such a copy, and until it needs
- * pageable memory no more. Only asynchronous calls stage: the others read the
- * source in the stream's order.
+ * Submits a classified copy. An asynchronous call waits for a copy on the host, and
+ * until it needs pageable memory no more. Only asynchronous calls stage: the others
+ * read the source in the stream's order.
  */
-static CUresult copy_push(
-	struct copy_work *copy, struct stream *stream, bool is_async, bool is_on_host)
+static CUresult copy_push(struct copy_work *copy, struct stream *stream, bool is_async)
 {
 	struct work work = {.kind = WORK_COPY};
+	bool is_on_host = copy_is_on_host(copy);
 	bool is_waited = is_async ? is_on_host || !copy->is_src_device || !copy->is_dst_device
 				  : copy_is_awaited(copy);
 	CUresult result;
@@ -145,16 +156,11 @@ CUresult copy_submit(
 {
 	struct stream *stream;
 	CUresult result = stream_get(handle, &stream);
-	bool is_on_host;
 
 	if (result != CUDA_SUCCESS || copy->width == 0 || copy->height == 0 || copy->depth == 0)
 		return result;
 	result = copy_classify(copy, is_dst_host, is_src_host);
-	if (result != CUDA_SUCCESS)
-		return result;
-	is_on_host = is_dst_host && is_src_host && !copy->is_dst_array && !copy->is_src_array &&
-		     host_owns(copy->dst) && host_owns(copy->src);
-	return copy_push(copy, stream, is_async, is_on_host);
+	return result == CUDA_SUCCESS ? copy_push(copy, stream, is_async) : result;
 }
 
 /* Which ends of a copy may be pageable memory. */

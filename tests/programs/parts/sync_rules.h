@@ -99,17 +99,14 @@ static struct rule_of_call rule_of_sync_copy(
 static struct rule_of_call rule_of_async_copy(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {
-	bool is_staged = is_pageable(dst) || is_pageable(src);
-
-	if (is_disguised(call, dst, src))
-		return (struct rule_of_call){OPEN, is_staged ? OPEN : RETURNS};
 	if (is_host(dst) && is_host(src))
-		return (struct rule_of_call){is_staged ? COMPLETE : OPEN, WAITS};
+		return (struct rule_of_call){COMPLETE, WAITS};
 	if (is_pageable(dst))
 		return (struct rule_of_call){OPEN, WAITS};
 	if (is_pageable(src))
 		return (struct rule_of_call){OPEN, OPEN};
-	if (is_managed(dst) || is_managed(src) || is_peer(dst) || is_peer(src))
+	if (is_managed(dst) || is_managed(src) || is_peer(dst) || is_peer(src) ||
+		is_disguised(call, dst, src))
 		return (struct rule_of_call){OPEN, RETURNS};
 	return (struct rule_of_call){is_misnamed(call, dst, src) ? OPEN : RETURNS, RETURNS};
 }
