@@ -69,7 +69,7 @@ static CUresult end_classify(const struct box *box, struct box_end *end, CUmemor
 	if (!end->address || !box_extent(box, end, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	end->address = registered_translate(end->address, bytes);
-	end->side = sync_side_at(end->address);
+	end->side = sync_side_named(sync_side_at(end->address), type == CU_MEMORYTYPE_HOST);
 	end->is_ours = sync_is_reached(end->side);
 	if (!end->is_ours)
 		return type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

@@ -37,6 +37,12 @@ struct copy {
 	enum sync_side dst_side, src_side;
 };
 
+/* A call that says HOST_BOTH takes any pointer at either end. */
+static enum sync_side side_of(const struct copy *copy, CUdeviceptr address, enum host_ends end)
+{
+	return sync_side_named(sync_side_at(address), copy->host == end);
+}
+
 static bool end_is_valid(const struct copy *copy, const struct stream *stream, CUdeviceptr address,
 	enum sync_side side, enum host_ends end)
 {
@@ -113,7 +119,7 @@ static bool device_of(CUdeviceptr address, enum sync_side side, unsigned *ret_de
 {
 	struct memory_range range;
 
-	if (side > SYNC_MANAGED || !memory_find(address, &range))
+	if (sync_is_host(side) || !memory_find(address, &range))
 		return false;
 	if (range.kind == MEMORY_MAPPED)
 		*ret_device = range.allocation->device;
@@ -183,8 +189,8 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 		return result;
 	copy.dst = registered_translate(copy.dst, copy.size);
 	copy.src = registered_translate(copy.src, copy.size);
-	copy.dst_side = sync_side_at(copy.dst);
-	copy.src_side = sync_side_at(copy.src);
+	copy.dst_side = side_of(&copy, copy.dst, HOST_DST);
+	copy.src_side = side_of(&copy, copy.src, HOST_SRC);
 	if (!end_is_valid(&copy, stream, copy.dst, copy.dst_side, HOST_DST) ||
 		!end_is_valid(&copy, stream, copy.src, copy.src_side, HOST_SRC))
 		return CUDA_ERROR_INVALID_VALUE;

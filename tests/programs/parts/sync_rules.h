@@ -47,6 +47,15 @@ static bool is_disguised(
 	       (is_host(src) && call->src_named >> src->kind & 1);
 }
 
+/* Managed memory that the call names by a pointer of the host's. */
+static bool is_managed_as_host(
+	const struct sync_call *call, const struct memory *dst, const struct memory *src)
+{
+	return call->names_host &&
+	       ((is_managed(dst) && !(call->dst_named >> dst->kind & 1)) ||
+		       (is_managed(src) && !(call->src_named >> src->kind & 1)));
+}
+
 static bool is_peer(const struct memory *memory)
 {
 	return memory->kind == PEER;
@@ -101,7 +110,8 @@ static struct rule_of_call rule_of_async_copy(
 {
 	if (is_host(dst) && is_host(src))
 		return (struct rule_of_call){COMPLETE, WAITS};
-	if (is_pageable(dst))
+	/* Driver 580 does, and where the managed memory is the source not always in order. */
+	if (is_managed_as_host(call, dst, src) || is_pageable(dst))
 		return (struct rule_of_call){OPEN, WAITS};
 	if (is_pageable(src))
 		return (struct rule_of_call){OPEN, OPEN};
