@@ -251,14 +251,15 @@ static bool is_batch_read_early(const struct cell *cell)
 	return cell->call->has_boxes ? !is_within_host : is_within_host && cell->hold == BEFORE;
 }
 
-/* Pageable memory may be read at once by asynchronous calls. */
+/* Pageable memory may be read at once by asynchronous calls, but not by a batch in STREAM order. */
 static bool is_read_in_turn(const struct cell *cell)
 {
 	if (cell->call->is_sync)
 		return false;
 	if (cell->call->rule == RULE_BATCH && is_batch_read_early(cell))
 		return false;
-	return cell->src->kind == REGISTERED;
+	return cell->src->kind == REGISTERED ||
+	       (cell->src->kind == PAGEABLE && cell->call->rule == RULE_BATCH);
 }
 
 /*
