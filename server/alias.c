@@ -239,9 +239,11 @@ static CUresult check_file(struct account *account, int fd, uint64_t filesystem,
 	uint64_t end, uint64_t *ret_page)
 {
 	struct file_facts file;
+	int r = file_facts_get(account, fd, &file);
 
-	if (file_facts_get(account, fd, &file) < 0 || file.page == 0 ||
-		(file.page & (file.page - 1)) || file.page > PAGE_MAX)
+	if (r == -ENOMEM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (r < 0 || file.page == 0 || (file.page & (file.page - 1)) || file.page > PAGE_MAX)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (file.filesystem != filesystem || file.inode != inode || file.size == 0 ||
 		end > ALIGN_UP(file.size, file.page))
