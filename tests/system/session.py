@@ -170,21 +170,18 @@ class Asker(Client):
 
     def place(self, words):
         wait_for("room in the ring",
-                 lambda: (self.tail - self.head()) % (1 << 32) + len(words) <= RING_SIZE,
+                 lambda: (self.tail - self.head()) % (1 << 32) + len(words) <= wire.RING_SIZE,
                  30 * mps.SLOW)
-        at = self.tail % RING_SIZE
-        first = min(len(words), RING_SIZE - at)
-        self.ring[RING_DATA + at:RING_DATA + at + first] = words[:first]
-        self.ring[RING_DATA:RING_DATA + len(words) - first] = words[first:]
-        self.tell(self.tail + len(words))
+        super().place(words)
 
-    def ask(self, op, body):
-        """(CUresult, what follows) of a message that is answered."""
+    def ask(self, name, /, **values):
+        """(CUresult, members of the answer) of a message that is answered."""
         self.seq += 1
-        self.place(message(op, body, 1, self.seq))
+        self.place(wire.message(name, 1, self.seq, **values))
         wait_for("an answer", lambda: self.result()[0] == self.seq, 60 * mps.SLOW)
-        size = struct.unpack_from("<I", self.page[REPLIES + 8:REPLIES + 12])[0]
-        return self.result()[1], self.page[REPLIES + 16:REPLIES + 16 + size]
+        at = wire.REPLIES + 16
+        size = struct.unpack_from("<I", self.page, wire.REPLIES + 8)[0]
+        return self.result()[1], wire.answer(name, self.page[at:at + size])
 
 
 def futex_wake(memory):

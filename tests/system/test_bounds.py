@@ -16,12 +16,10 @@ import time
 
 import harness
 import mps
+import wire
 from harness import contains, equal, settled, wait_for
-from session import Asker, DEVICE_OPEN, MEMORY_ALLOC, frame, message
+from session import Asker
 
-LINKER_CREATE, LINKER_ADD = 0x1e01, 0x1e02
-GRAPH_BEGIN, GRAPH_MAKE, GRAPH_MEMORY_OPS = 0x0c01, 0x0c03, 0x0c0a
-FRAME_IMAGE = 4
 PTX, WRITE_32 = 1, 2
 OUT_OF_MEMORY = 2
 SEALS = 0xf  # against all that there is
@@ -31,6 +29,9 @@ INPUT_MIB = 64
 # Without a bound these are 1.5 GiB and 710 MiB.
 INPUTS_MAX = 24
 NODES_MAX = 40000
+OPERATIONS = 255
+# Of the number in a message graph_memory_ops: behind the head and the graph.
+NODE_OFFSET = 16 + 4
 # What else the server takes meanwhile, and what its allocator keeps at first.
 OTHER_MIB = 64
 
@@ -40,13 +41,21 @@ class Hog(Asker):
 
     def __init__(self, service):
         super().__init__(service)
-        equal(self.ask(DEVICE_OPEN, struct.pack("<II", 0, 0))[0], 0)
-        result, body = self.ask(MEMORY_ALLOC, struct.pack("<IIQ", 0, 0, 1 << 20))
+        equal(self.ask("device_open")[0], 0)
+        result, answer = self.ask("memory_alloc", size=1 << 20)
         equal(result, 0)
-        self.memory = struct.unpack_from("<Q", body)[0]
+        self.memory = answer["address"]
+
+    def place_nodes(self, count):
+        """Nodes of graph 1, each of as many operations as one may have."""
+        words = bytearray(wire.message("graph_memory_ops", graph=1,
+                                       ops=[(self.memory, 1, WRITE_32, 0)] * OPERATIONS))
+        for node in range(count):
+            struct.pack_into("<I", words, NODE_OFFSET, node)
+            self.place(bytes(words))
 
     def send_image(self, fd, size):
-        socket.send_fds(self.sock, [frame(FRAME_IMAGE, struct.pack("<Q", size), 1)], [fd])
+        socket.send_fds(self.sock, [wire.frame("image", 1, size=size)], [fd])
 
 
 class Watched:
@@ -108,14 +117,13 @@ def test_linker_inputs():
         os.write(fd, text)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
         with Hog(watched.service) as hog:
-            equal(hog.ask(LINKER_CREATE, struct.pack("<6I", 1, 0, 0, 0, 0, 0))[0], 0)
+            equal(hog.ask("linker_create", linker=1)[0], 0)
             refusal, n_added = 0, 0
             while not refusal and n_added < INPUTS_MAX:
                 hog.send_image(fd, len(text))
-                result, body = hog.ask(LINKER_ADD, struct.pack(
-                    "<IIQII8s", 1, PTX, len(text) - 1, 0, 2, b"n"))
+                result, answer = hog.ask("linker_add", linker=1, type=PTX, size=len(text) - 1, name=b"n")
                 equal(result, 0)
-                refusal = struct.unpack_from("<I", body)[0]
+                refusal = answer["refusal"]
                 n_added += not refusal
             os.close(fd)
             equal(refusal, OUT_OF_MEMORY, "after %d inputs" % n_added)
@@ -134,12 +142,9 @@ def test_graph_operations():
     """Nodes of 255 memory operations each, in one graph."""
     with Watched() as watched:
         with Hog(watched.service) as hog:
-            hog.place(message(GRAPH_BEGIN, struct.pack("<II", 1, 0)))
-            ops = struct.pack("<QQII", hog.memory, 1, WRITE_32, 0) * 255
-            for node in range(NODES_MAX):
-                hog.place(message(GRAPH_MEMORY_OPS, struct.pack("<IIII", 1, node, 255, 0) + ops))
-            result, _ = hog.ask(GRAPH_MAKE, struct.pack("<IIII", 1, NODES_MAX, 0, 0))
-            equal(result, OUT_OF_MEMORY)
+            hog.place(wire.message("graph_begin", graph=1))
+            hog.place_nodes(NODES_MAX)
+            equal(hog.ask("graph_make", graph=1, n_nodes=NODES_MAX)[0], OUT_OF_MEMORY)
             watched.neighbour()
             assert not hog.is_dropped()
             contains(watched.service.server_log(), "1 graphs with")
@@ -152,14 +157,12 @@ def test_neighbours_at_their_bounds():
     with Watched({"MPS_CLIENT_HOST_MIB": "64"}) as watched:
         hogs = [Hog(watched.service) for _ in range(4)]
         for hog in hogs:
-            hog.place(message(GRAPH_BEGIN, struct.pack("<II", 1, 0)))
-            ops = struct.pack("<QQII", hog.memory, 1, WRITE_32, 0) * 255
-            for node in range(4000):
-                hog.place(message(GRAPH_MEMORY_OPS, struct.pack("<IIII", 1, node, 255, 0) + ops))
-            equal(hog.ask(GRAPH_MAKE, struct.pack("<IIII", 1, 4000, 0, 0))[0], OUT_OF_MEMORY)
+            hog.place(wire.message("graph_begin", graph=1))
+            hog.place_nodes(4000)
+            equal(hog.ask("graph_make", graph=1, n_nodes=4000)[0], OUT_OF_MEMORY)
         watched.neighbour()
         # Who is at its bound may still do what takes no memory.
-        equal(hogs[0].ask(MEMORY_ALLOC, struct.pack("<IIQ", 0, 0, 512))[0], 0)
+        equal(hogs[0].ask("memory_alloc", size=512)[0], 0)
         for hog in hogs:
             hog.__exit__()
         watched.is_back()

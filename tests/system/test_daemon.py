@@ -958,14 +958,14 @@ def test_adoption_needs_the_record():
     """What a process says of itself makes no server of it, not even while one is looked for."""
     need_root()
     with Daemon() as daemon:
-        Client(daemon).served_by()
+        server = Client(daemon).served_by()
         os.kill(daemon.pid(), signal.SIGKILL)
         wait_for("its end", lambda: not lives(daemon.pid()))
         with open(daemon.pipe + "/control_servers", encoding="utf-8") as file:
             title, line = file.read().splitlines()
         equal(os.stat(daemon.pipe + "/control_servers").st_mode & 0o777, 0o600)
         pid, uid, start = line.split()
-        equal((int(pid), int(uid)), (daemon.servers()[0], os.getuid()))
+        equal((int(pid), int(uid)), (server, os.getuid()))
         with open(daemon.pipe + "/control_servers", "w", encoding="utf-8") as file:
             # Of another start, of another user, and of nobody.
             file.write("%s\n%s %s %d\n%s 1000 %s\n4194305 1000 5\nnonsense\n"

@@ -3,14 +3,11 @@
 # time limit: 100 s
 """Limits of a GPU that one client raises for all: bounded, and lowered when nobody asks for them."""
 
-import struct
-
 import harness
 import mps
 from harness import contains, equal, settled, wait_for
-from session import Asker, DEVICE_OPEN
+from session import Asker
 
-LIMIT_RAISE, MEMORY_INFO = 0x0103, 0x0102
 STACK, PRINTF, HEAP = 0, 1, 2
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
@@ -22,16 +19,16 @@ class Client(Asker):
 
     def __init__(self, service):
         super().__init__(service)
-        equal(self.ask(DEVICE_OPEN, struct.pack("<II", 0, 0))[0], 0)
+        equal(self.ask("device_open")[0], 0)
 
     def limit(self, limit, value):
         """What is answered to who wants so much."""
-        return self.ask(LIMIT_RAISE, struct.pack("<IIQ", 0, limit, value))[0]
+        return self.ask("limit_raise", limit=limit, value=value)[0]
 
     def free_mib(self):
-        result, body = self.ask(MEMORY_INFO, struct.pack("<II", 0, 0))
+        result, answer = self.ask("memory_info")
         equal(result, 0)
-        return struct.unpack_from("<Q", body)[0] // MIB
+        return answer["free"] // MIB
 
 
 def test_bounds():
