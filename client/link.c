@@ -51,7 +51,7 @@ int link_map_memories(
 		r = shm_map(fds[1], STAGING_SIZE, SHM_THEIRS, ret_staging);
 	if (r == 0)
 		r = shm_map(fds[2], PAGE_BYTES, SHM_OURS, ret_page);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (((struct page *)*ret_page)->page_bytes != sizeof(struct page) ||
 		((struct page *)*ret_page)->n_devices > DEVICES_MAX)

@@ -140,7 +140,7 @@ static char *make_text(size_t size, const char *line, const char *last)
 	MUST(text != NULL);
 	memcpy(text, head, sizeof(head));
 	for (; at + length < size; at += length)
-		memcpy(text + at, line, length);
+		strcpy(text + at, line);
 	strcpy(text + at, last);
 	return text;
 }
@@ -415,7 +415,7 @@ static struct made make_mappings(void)
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr address;
 
-	CHECK(cuMemAddressReserve(&address, MAPPINGS * 2 * MIB, 0, 0, 0));
+	CHECK(cuMemAddressReserve(&address, 2 * MIB * MAPPINGS, 0, 0, 0));
 	for (unsigned i = 0; i < MAPPINGS; i++, address += 2 * MIB) {
 		CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
 		CHECK(cuMemMap(address, 2 * MIB, 0, handle, 0));
@@ -426,13 +426,13 @@ static struct made make_mappings(void)
 
 static struct made make_registrations(void)
 {
-	uint8_t *pages = mmap(NULL, REGISTRATIONS * 64 * KIB, PROT_READ | PROT_WRITE,
+	uint8_t *pages = mmap(NULL, 64 * KIB * REGISTRATIONS, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	MUST(pages != MAP_FAILED);
 	for (unsigned i = 0; i < REGISTRATIONS; i++)
 		CHECK(cuMemHostRegister(
-			pages + i * 64 * KIB, 64 * KIB, CU_MEMHOSTREGISTER_DEVICEMAP));
+			pages + 64 * KIB * i, 64 * KIB, CU_MEMHOSTREGISTER_DEVICEMAP));
 	return (struct made){REGISTRATIONS, KEPT_REGISTRATION};
 }
 
