@@ -18,12 +18,11 @@ import harness
 import mps
 import session
 import slow_files
+import wire
 from harness import Skip, equal, need_root, wait_for
 
 OLD_KERNEL = (sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "old_kernel.py"))
 LINGER_S = 120
-FRAME_IMAGE, FRAME_MEMORY = 4, 11
-HOST_ALIAS, ALLOCATION_IMPORT = 0x0706, 0x0e09
 STRANGER = 1001
 GRACE_MS = 1000 * mps.SLOW
 
@@ -125,7 +124,7 @@ def hang_up(service):
 
 def introduce_with_descriptors(service):
     """The daemon is quicker than we are, perhaps: then we wait for our own."""
-    for words in [b"\n", session.frame(1, bytes(1296)), b"\0", b"x" * 100] * 5:
+    for words in [b"\n", wire.frame("hello"), b"\0", b"x" * 100] * 5:
         lingering = slow_files.LingeringSocket(LINGER_S)
         sock = connect(service)
         send_descriptors(sock, words, [lingering])
@@ -190,27 +189,25 @@ def test_left_unread_for_the_server():
         for _ in range(4):
             lingering = slow_files.LingeringSocket(LINGER_S)
             with session.Client(service) as client:
-                send_descriptors(client.sock, session.frame(FRAME_IMAGE, struct.pack("<Q", 64), 1),
+                send_descriptors(client.sock, wire.frame("image", 1, size=64),
                                  [lingering])
                 lingering.give_away()
         wait_for("the client's end", lambda: len(service.clients()) <= 1)
 
 
 def image_message(client, descriptors):
-    send_descriptors(client.sock, session.frame(FRAME_IMAGE, struct.pack("<Q", 64), 1), descriptors)
-    client.place(session.message(session.LIBRARY_LOAD, struct.pack("<IIQ", 1, 0, 64), 1))
+    send_descriptors(client.sock, wire.frame("image", 1, size=64), descriptors)
+    client.place(wire.message("library_load", 1, library=1, size=64))
 
 
 def alias_message(client, descriptors):
-    body = struct.pack("<QQ", 0, 4096)
-    send_descriptors(client.sock, session.frame(FRAME_MEMORY, body, 1), descriptors)
-    client.place(session.message(HOST_ALIAS, struct.pack("<IIQQQQ", 0, 0, 1, 2, 0, 4096), 1))
+    send_descriptors(client.sock, wire.frame("memory", 1, size=4096), descriptors)
+    client.place(wire.message("host_alias", 1, filesystem=1, inode=2, size=4096))
 
 
 def import_message(client, descriptors):
-    body = struct.pack("<QQ", 1, 0)
-    send_descriptors(client.sock, session.frame(FRAME_MEMORY, body, 1), descriptors)
-    client.place(session.message(ALLOCATION_IMPORT, struct.pack("<II", 1, 0), 1))
+    send_descriptors(client.sock, wire.frame("memory", 1, address=1), descriptors)
+    client.place(wire.message("allocation_import", 1, allocation=1))
 
 
 MESSAGES = (image_message, alias_message, import_message)
