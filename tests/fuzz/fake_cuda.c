@@ -219,13 +219,15 @@ static CUresult get_current(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
-static size_t limits[CU_LIMIT_MAX];
+static size_t limits[CU_LIMIT_MAX]; /* under the lock: tests ask beside the deferred thread */
 
 static CUresult get_limit(size_t *value, CUlimit limit)
 {
 	if (limit >= CU_LIMIT_MAX)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	pthread_mutex_lock(&lock);
 	*value = limits[limit] ? limits[limit] : 1024;
+	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
 
