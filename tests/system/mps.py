@@ -352,11 +352,12 @@ class Service:
         return [int(pid) for pid in text.split()]
 
     def stats(self, server):
-        """The software GPU's live objects in that server; none before it has begun."""
+        """The software GPU's live objects in that server; 0 of each before it has begun."""
         if not os.path.exists(self.stats_path.replace("%p", str(server))):
             return collections.Counter()
         with open(self.stats_path.replace("%p", str(server)), encoding="utf-8") as file:
-            return {name: int(value) for name, value in (line.split() for line in file if line.strip(" \0\n"))}
+            lines = (line.split() for line in file if line.strip(" \0\n"))
+            return collections.Counter({name: int(value) for name, value in lines})
 
     # ---- programs
 
