@@ -239,55 +239,25 @@ static bool is_read_before_turn(const struct cell *cell)
 }
 
 /*
- * Where driver 580 reads the source of a batch before its turn, against the documentation: boxes
- * of pageable memory to the GPU at once, lines within the host without regard to other streams.
- */
-static bool is_batch_read_early(const struct cell *cell)
-{
-	bool is_within_host = is_host(cell->dst) && is_host(cell->src);
-
-	if (is_strict || !(is_pageable(cell->dst) || is_pageable(cell->src)))
-		return false;
-	return cell->call->has_boxes ? !is_within_host : is_within_host && cell->hold == BEFORE;
-}
-
-/* Pageable memory may be read at once by asynchronous calls, but not by a batch in STREAM order. */
-static bool is_read_in_turn(const struct cell *cell)
-{
-	if (cell->call->is_sync)
-		return false;
-	if (cell->call->rule == RULE_BATCH && is_batch_read_early(cell))
-		return false;
-	return cell->src->kind == REGISTERED ||
-	       (cell->src->kind == PAGEABLE && cell->call->rule == RULE_BATCH);
-}
-
-/*
  * Whether the releaser writes the source before it lets the stream go, as a host
- * function would that is queued there.
+ * function would that is queued there. Pageable memory may be read at once by
+ * asynchronous calls.
  */
 static bool is_written_late(const struct cell *cell)
 {
 	if (!reads_in_order(cell) || !cell->src->host || is_read_before_turn(cell))
 		return false;
-	return cell->answer == WAITS || (cell->answer == OPEN && is_read_in_turn(cell));
-}
-
-/* Lines of pageable memory to the GPU are read by driver 580 in their turn, whatever it is told. */
-static bool is_during_call(const struct cell *cell)
-{
-	return cell->call->rule == RULE_BATCH_DURING &&
-	       (is_strict || cell->call->has_boxes || cell->src->kind != PAGEABLE ||
-		       is_host(cell->dst));
+	return cell->answer == WAITS ||
+	       (cell->answer == OPEN && !cell->call->is_sync && cell->src->kind == REGISTERED);
 }
 
 /* The source belongs to the caller again. */
 static bool is_read_at_return(const struct cell *cell)
 {
 	return cell->src && cell->src->host &&
-	       (cell->answer == COMPLETE || is_during_call(cell) ||
+	       (cell->answer == COMPLETE || cell->call->rule == RULE_BATCH_DURING ||
 		       (cell->answer == OPEN && cell->src->kind == PAGEABLE &&
-			       cell->call->rule == RULE_COPY));
+			       cell->call->rule != RULE_BATCH_ANY));
 }
 
 static void check_wait(const struct cell *cell, bool is_early)

@@ -273,10 +273,10 @@ static CUresult discard_and_prefetch_run(const struct transfer *t)
 		.dst = (kinds), .src = (kinds), .dst_named = SET_OF(MAPPED),                       \
 		.src_named = SET_OF(MAPPED)                                                        \
 	}
-#define BATCH(call, how, its_rule, kinds, boxes)                                                   \
+#define BATCH(call, how, its_rule, kinds)                                                          \
 	{                                                                                          \
 		.name = #call, .run = how##_run, .rule = (its_rule), .dst = (kinds),               \
-		.src = (kinds), .has_boxes = (boxes), .is_there = has_batches                      \
+		.src = (kinds), .is_there = has_batches                                            \
 	}
 #define HINT(call, how, its_rule, there)                                                           \
 	{                                                                                          \
@@ -341,12 +341,12 @@ const struct sync_call sync_calls[] = {
 	COPY_BOX(cuMemcpy3DAsync, solid_async, false, MOST),
 	COPY_BOX(cuMemcpy3DPeer, peers, true, SOME | SET_OF(PEER)),
 	COPY_BOX(cuMemcpy3DPeerAsync, peers_async, false, SOME | SET_OF(PEER)),
-	BATCH(cuMemcpyBatchAsync(stream), batch_stream, RULE_BATCH, MOST & ~SET_OF(ARRAY), false),
-	BATCH(cuMemcpyBatchAsync(during), batch_during, RULE_BATCH_DURING, FEW, false),
-	BATCH(cuMemcpyBatchAsync(any), batch_any, RULE_BATCH_ANY, FEW, false),
-	BATCH(cuMemcpy3DBatchAsync(stream), boxes_stream, RULE_BATCH, MOST, true),
-	BATCH(cuMemcpy3DBatchAsync(during), boxes_during, RULE_BATCH_DURING, SOME, true),
-	BATCH(cuMemcpy3DBatchAsync(any), boxes_any, RULE_BATCH_ANY, SOME, true),
+	BATCH(cuMemcpyBatchAsync(stream), batch_stream, RULE_BATCH, MOST & ~SET_OF(ARRAY)),
+	BATCH(cuMemcpyBatchAsync(during), batch_during, RULE_BATCH_DURING, FEW),
+	BATCH(cuMemcpyBatchAsync(any), batch_any, RULE_BATCH_ANY, FEW),
+	BATCH(cuMemcpy3DBatchAsync(stream), boxes_stream, RULE_BATCH, MOST),
+	BATCH(cuMemcpy3DBatchAsync(during), boxes_during, RULE_BATCH_DURING, SOME),
+	BATCH(cuMemcpy3DBatchAsync(any), boxes_any, RULE_BATCH_ANY, SOME),
 	HINT(cuMemPrefetchAsync, cuMemPrefetchAsync, RULE_HINT, NULL),
 	HINT(cuStreamAttachMemAsync, cuStreamAttachMemAsync, RULE_HINT, NULL),
 	HINT(cuMemPrefetchBatchAsync, prefetch, RULE_HINT, has_hints),
