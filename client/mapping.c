@@ -38,12 +38,6 @@ struct area {
 	const char *path;
 };
 
-static void fclosep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
-
 static void closedirp(DIR **dir)
 {
 	if (*dir)
@@ -116,7 +110,7 @@ static bool follows(const struct area *area, const struct area *next)
 static int find_area(
 	uint64_t address, uint64_t size, struct area *ret_area, char ret_path[PATH_MAX])
 {
-	_cleanup_(fclosep) FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
 	_cleanup_free_ char *line = NULL;
 	struct area area, whole = {0};
 	size_t n_room = 0;

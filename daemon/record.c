@@ -32,15 +32,9 @@ static int read_boot(char *text, size_t size)
 	return 0;
 }
 
-static void fclosep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
-
 static int write_all(int directory, const struct record *records, size_t n)
 {
-	_cleanup_(fclosep) FILE *file = NULL;
+	_cleanup_fclose_ FILE *file = NULL;
 	char boot[64];
 	int fd, r = read_boot(boot, sizeof(boot));
 
@@ -97,7 +91,7 @@ static FILE *open_own(int directory)
 
 int record_load(int directory, struct record *records, size_t n_max)
 {
-	_cleanup_(fclosep) FILE *file = open_own(directory);
+	_cleanup_fclose_ FILE *file = open_own(directory);
 	char line[128], title[128], boot[64];
 	unsigned long long start_time;
 	size_t n = 0;

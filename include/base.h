@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -63,6 +64,13 @@ static inline void closep(int *fd)
 	errno = saved;
 }
 
+static inline void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+#define _cleanup_fclose_ _cleanup_(fclosep)
 #define _cleanup_free_ _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(closep)
 

@@ -31,15 +31,9 @@ static uint64_t number_next(const char **text)
 	return value;
 }
 
-static void fclosep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
-
 static uid_t overflow_uid(void)
 {
-	_cleanup_(fclosep) FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+	_cleanup_fclose_ FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
 	char line[32];
 	const char *at = line;
 
@@ -53,7 +47,7 @@ static uid_t overflow_uid(void)
  */
 static bool is_mapped(uid_t uid, bool outer)
 {
-	_cleanup_(fclosep) FILE *file = fopen("/proc/self/uid_map", "re");
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/uid_map", "re");
 	char line[64];
 
 	/* A kernel without user namespaces has no such file. */
@@ -112,7 +106,7 @@ static bool is_mount_of(char *line, const char *path)
 
 static bool is_mount_point(const char *directory)
 {
-	_cleanup_(fclosep) FILE *file = fopen("/proc/self/mountinfo", "re");
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");
 	char line[LINE_SIZE], path[PATH_MAX];
 
 	if (!file || !realpath(directory, path))

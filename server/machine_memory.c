@@ -14,15 +14,9 @@
 
 #include "base.h"
 
-static void closefilep(FILE **file)
-{
-	if (*file)
-		fclose(*file);
-}
-
 static uint64_t read_total(const char *root)
 {
-	_cleanup_(closefilep) FILE *file = NULL;
+	_cleanup_fclose_ FILE *file = NULL;
 	char path[PATH_MAX], line[256];
 	unsigned long long kib = 0;
 
@@ -36,7 +30,7 @@ static uint64_t read_total(const char *root)
 
 static uint64_t read_limit(const char *path)
 {
-	_cleanup_(closefilep) FILE *file = fopen(path, "re");
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
 	unsigned long long limit;
 
 	return file && fscanf(file, "%llu", &limit) == 1 ? limit : UINT64_MAX;
@@ -65,7 +59,7 @@ static uint64_t read_limits(const char *root, const char *mount, const char *nam
 /* Lines of /proc/self/cgroup are "0::/PATH" for version 2, "N:memory:/PATH" for version 1. */
 static uint64_t read_cgroups(const char *root)
 {
-	_cleanup_(closefilep) FILE *file = NULL;
+	_cleanup_fclose_ FILE *file = NULL;
 	char path[PATH_MAX], line[PATH_MAX];
 	uint64_t least = UINT64_MAX, limit;
 
