@@ -51,8 +51,7 @@ static CUresult copy_on_gpu(uint64_t dst, uint64_t src, uint64_t size, CUstream 
 
 static CUresult copy_piece(struct end dst, struct end src, uint64_t size, CUstream real)
 {
-	/* All of it has device pointers, the same ones; as host to host it would wait here. */
-	if (dst.is_host == src.is_host)
+	if (!dst.is_host && !src.is_host)
 		return copy_on_gpu(dst.address, src.address, size, real);
 	if (dst.is_host)
 		return cuda.cuMemcpyDtoHAsync_v2(
@@ -65,6 +64,8 @@ CUresult copy_line(struct end dst, struct end src, uint64_t size, CUstream real)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	if (dst.is_host && src.is_host)
+		return copy_host_line(dst.address, src.address, size, real);
 	while (size > 0 && result == CUDA_SUCCESS) {
 		uint64_t n = host_cut(dst.address, host_cut(src.address, size));
 

@@ -28,6 +28,9 @@ struct end end_of_piece(const void *piece);
 /* Cut where a registration ends: the driver copies within one only. */
 CUresult copy_line(struct end dst, struct end src, uint64_t size, CUstream real);
 
+/* The same within host memory, without waiting in the driver (copy_host.c). */
+CUresult copy_host_line(uint64_t dst, uint64_t src, uint64_t size, CUstream real);
+
 /* One end of a box; rows of a slice that is the only one mean nothing. */
 struct box_end {
 	struct end at;
@@ -50,5 +53,9 @@ CUDA_MEMCPY3D box_describe(
 /* As few copies as the ends of registrations allow. Both ends have been checked. */
 CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
 	const struct box_size *size, CUstream real);
+
+/* The same of a box within host memory; neither end is in an array. */
+CUresult copy_host_box(struct session *session, const struct box_end *dst,
+	const struct box_end *src, const struct box_size *size, CUstream real);
 
 #endif

@@ -39,17 +39,17 @@ bool box_end_ok(struct session *session, const struct box_end *end, const struct
 	       memory_check(session, end->at.address, bytes);
 }
 
-/* All of it has device pointers, the same ones; as host to host it would wait here. */
-static bool is_host(const struct box_end *end, const struct box_end *other)
-{
-	return end->at.is_host && !other->at.is_host;
-}
-
+/* Host memory at both ends goes by its device pointers, which are the same. */
 static CUmemorytype type_of(const struct box_end *end, const struct box_end *other)
 {
 	if (end->array)
 		return CU_MEMORYTYPE_ARRAY;
-	return is_host(end, other) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+	return end->at.is_host && !other->at.is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+static bool is_in_host(const struct box_end *end)
+{
+	return !end->array && end->at.is_host;
 }
 
 CUDA_MEMCPY3D box_describe(
@@ -205,6 +205,8 @@ CUresult copy_box(struct session *session, struct box_end dst, struct box_end sr
 	uint64_t dst_bytes = 0, src_bytes = 0, n;
 	CUresult result = CUDA_SUCCESS;
 
+	if (is_in_host(&dst) && is_in_host(&src))
+		return copy_host_box(session, &dst, &src, size, real);
 	if ((!dst.array && !box_extent(dst.pitch, dst.rows, &slice, &dst_bytes)) ||
 		(!src.array && !box_extent(src.pitch, src.rows, &slice, &src_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;

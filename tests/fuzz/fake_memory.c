@@ -215,6 +215,24 @@ static CUresult copy_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstr
 	return CUDA_SUCCESS;
 }
 
+/* Within pinned memory alone, which is what batches are for. */
+static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t n,
+	CUmemcpyAttributes *attributes, size_t *first, size_t n_attributes, size_t *ret_failed,
+	CUstream stream)
+{
+	BEGIN();
+	must(stream != NULL, "copies on no stream");
+	must(n > 0 && n_attributes == 1 && first[0] == 0 && ret_failed, "an odd batch");
+	must(attributes->srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, "an odd order");
+	for (size_t i = 0; i < n; i++) {
+		must(sizes[i] > 0, "a copy of nothing");
+		must_be_pinned(dsts[i], sizes[i], "a batch to other memory");
+		must_be_pinned(srcs[i], sizes[i], "a batch from other memory");
+	}
+	fake_calls.copies += n;
+	return CUDA_SUCCESS;
+}
+
 /* One end of a box, from its first byte to its last. */
 static void must_have_box(const CUDA_MEMCPY3D *copy, CUmemorytype type, uint64_t address,
 	uint64_t pitch, uint64_t rows)
@@ -357,6 +375,7 @@ void fake_memory_start(void)
 	cuda.cuMemcpyDtoHAsync_v2 = copy_out;
 	cuda.cuMemcpyDtoDAsync_v2 = copy_device;
 	cuda.cuMemcpyAsync = copy_device;
+	cuda.cuMemcpyBatchAsync = copy_batch;
 	cuda.cuMemcpy2DAsync_v2 = copy_2d;
 	cuda.cuMemcpy3DAsync_v2 = copy_3d;
 	cuda.cuMemsetD8Async = fill8;
