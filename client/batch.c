@@ -100,7 +100,7 @@ static CUresult batch_copy(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, 
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	result = batch_check(dsts, srcs, sizes, count, orders, &waits, ret_failed);
 	if (result == CUDA_SUCCESS && waits)
-		result = stream_wait(stream);
+		result = stream_wait_turn(stream);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		bool is_early = order_of(&orders, i) == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
 

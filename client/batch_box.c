@@ -160,7 +160,7 @@ static CUresult batch_copy(CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, unsigned long 
 		return CUDA_ERROR_INVALID_VALUE;
 	result = batch_check(ops, n, &waits, ret_failed);
 	if (result == CUDA_SUCCESS && waits && !captures)
-		result = stream_wait(stream);
+		result = stream_wait_turn(stream);
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		*ret_failed = i;
 		result = copy_one(&ops[i], stream, captures);

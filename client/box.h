@@ -18,7 +18,7 @@ struct box_end {
 	uint64_t rows;       /* from slice to slice */
 	uint64_t x, y, z;    /* in the array: bytes, rows, slices */
 	bool is_ours;        /* the GPU may touch it; else the program's own memory */
-	enum sync_side side; /* what it is, whatever the call names it as */
+	enum sync_side side; /* what it is */
 };
 
 struct box {

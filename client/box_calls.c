@@ -69,7 +69,7 @@ static CUresult end_classify(const struct box *box, struct box_end *end, CUmemor
 	if (!end->address || !box_extent(box, end, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	end->address = registered_translate(end->address, bytes);
-	end->side = sync_side_at(end->address);
+	end->side = sync_side_named(sync_side_at(end->address), type == CU_MEMORYTYPE_HOST);
 	end->is_ours = sync_is_reached(end->side);
 	if (!end->is_ours)
 		return type == CU_MEMORYTYPE_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -130,12 +130,6 @@ CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 				      : result;
 }
 
-/* What an asynchronous call names as the device's counts as that. */
-static enum sync_side side_of(const struct box_end *end, CUmemorytype type, bool is_sync)
-{
-	return !is_sync && type == CU_MEMORYTYPE_DEVICE ? SYNC_DEVICE : end->side;
-}
-
 static CUresult box_move(const struct box *box, struct stream *stream, bool is_sync)
 {
 	CUresult result;
@@ -154,14 +148,10 @@ static CUresult box_move(const struct box *box, struct stream *stream, bool is_s
 	return result == CUDA_SUCCESS ? box_to_device(box, stream) : result;
 }
 
-static CUresult box_post(
-	struct box *box, const CUDA_MEMCPY3D *copy, struct stream *stream, bool is_sync)
+static CUresult box_post(const struct box *box, struct stream *stream, bool is_sync)
 {
-	CUresult result;
+	CUresult result = box_move(box, stream, is_sync);
 
-	box->dst.side = side_of(&box->dst, copy->dstMemoryType, is_sync);
-	box->src.side = side_of(&box->src, copy->srcMemoryType, is_sync);
-	result = box_move(box, stream, is_sync);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (sync_copy_waits(is_sync, box->dst.side, box->src.side))
@@ -188,7 +178,7 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
 	result = is_sync ? capture_check_wait(stream) : capture_look(stream, &captures);
 	if (unlikely(captures))
 		return capture_box(stream, &box, copy);
-	return result == CUDA_SUCCESS ? box_post(&box, copy, stream, is_sync) : result;
+	return result == CUDA_SUCCESS ? box_post(&box, stream, is_sync) : result;
 }
 
 static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_sync)

@@ -37,10 +37,10 @@ struct copy {
 	enum sync_side dst_side, src_side;
 };
 
-/* What an asynchronous call names as the device's counts as that. */
+/* A call that says HOST_BOTH takes any pointer at either end. */
 static enum sync_side side_of(const struct copy *copy, CUdeviceptr address, enum host_ends end)
 {
-	return copy->is_sync || (copy->host & end) ? sync_side_at(address) : SYNC_DEVICE;
+	return sync_side_named(sync_side_at(address), copy->host == end);
 }
 
 static bool end_is_valid(const struct copy *copy, const struct stream *stream, CUdeviceptr address,
@@ -119,7 +119,7 @@ static bool device_of(CUdeviceptr address, enum sync_side side, unsigned *ret_de
 {
 	struct memory_range range;
 
-	if (side > SYNC_MANAGED || !memory_find(address, &range))
+	if (sync_is_host(side) || !memory_find(address, &range))
 		return false;
 	if (range.kind == MEMORY_MAPPED)
 		*ret_device = range.allocation->device;

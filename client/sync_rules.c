@@ -37,6 +37,11 @@ enum sync_side sync_side_at(CUdeviceptr address)
 	return SYNC_PAGEABLE;
 }
 
+enum sync_side sync_side_named(enum sync_side side, bool as_host)
+{
+	return side == SYNC_MANAGED && as_host ? SYNC_MANAGED_HOST : side;
+}
+
 /* The program wants what is synchronous by name to be so always. */
 static bool is_sync_context(void)
 {
@@ -45,11 +50,14 @@ static bool is_sync_context(void)
 
 /*
  * The table of CUDA 13 names host memory alone. Managed memory was synchronous by that of
- * CUDA 12 and before, which is the safe way to read the new one.
+ * CUDA 12 and before, which is the safe way to read the new one. Driver 580 has it so, and
+ * waits for asynchronous copies that name managed memory as the host's.
  */
 bool sync_copy_waits(bool is_sync, enum sync_side dst, enum sync_side src)
 {
 	if (sync_is_host(dst) && sync_is_host(src))
+		return true;
+	if (dst == SYNC_MANAGED_HOST || src == SYNC_MANAGED_HOST)
 		return true;
 	return is_sync && (dst != SYNC_DEVICE || src != SYNC_DEVICE || is_sync_context());
 }

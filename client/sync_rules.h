@@ -16,6 +16,7 @@ enum sync_side {
 	SYNC_DEVICE,        /* the host cannot look there */
 	SYNC_DEVICE_ALWAYS, /* the same, with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS set */
 	SYNC_MANAGED,
+	SYNC_MANAGED_HOST, /* the same, which the call names by a pointer of the host's */
 	SYNC_PINNED,
 	SYNC_REGISTERED, /* pinned by CUDA's rules, but no other process can pin it */
 	SYNC_PAGEABLE,
@@ -35,9 +36,13 @@ static inline bool sync_is_host(enum sync_side side)
 enum sync_side sync_side_at(CUdeviceptr address);
 enum sync_side sync_side_of(const struct memory_range *range);
 
+/* The side as a call names it; `as_host': by a pointer of the host's. */
+enum sync_side sync_side_named(enum sync_side side, bool as_host);
+
 /*
  * Whether the call returns only when it is done; `is_sync': it is no Async function. Asynchronous
- * calls go by what they name an end as: a device pointer is SYNC_DEVICE, wherever it leads.
+ * copies go by the memory, not by the pointers that name it: within host memory they are waited
+ * for. So are those of managed memory that is named as the host's.
  */
 bool sync_copy_waits(bool is_sync, enum sync_side dst, enum sync_side src);
 bool sync_set_waits(bool is_sync, enum sync_side dst);

@@ -10,7 +10,9 @@
  *
  * Where the documentation leaves open what the driver does, either is right;
  * `--strict' wants there what the service and the software GPU do. `--table'
- * prints a line for each call. `--only NAME' does only the calls of that name.
+ * prints a line for each call. `--only NAME' does only the calls of that name,
+ * `--no-batches' none of the batches: the software GPU's are those of driver 580,
+ * the service's are not.
  *
  * Runs: alone
  * Builds with: tests/programs/parts/sync_calls.c tests/programs/parts/sync_calls_ptds.c -pthread
@@ -239,25 +241,55 @@ static bool is_read_before_turn(const struct cell *cell)
 }
 
 /*
+ * Where driver 580 reads the source of a batch before its turn, against the documentation: boxes
+ * of pageable memory to the GPU at once, lines within the host without regard to other streams.
+ */
+static bool is_batch_read_early(const struct cell *cell)
+{
+	bool is_within_host = is_host(cell->dst) && is_host(cell->src);
+
+	if (is_strict || !(is_pageable(cell->dst) || is_pageable(cell->src)))
+		return false;
+	return cell->call->has_boxes ? !is_within_host : is_within_host && cell->hold == BEFORE;
+}
+
+/* Pageable memory may be read at once by asynchronous calls, but not by a batch in STREAM order. */
+static bool is_read_in_turn(const struct cell *cell)
+{
+	if (cell->call->is_sync)
+		return false;
+	if (cell->call->rule == RULE_BATCH && is_batch_read_early(cell))
+		return false;
+	return cell->src->kind == REGISTERED ||
+	       (cell->src->kind == PAGEABLE && cell->call->rule == RULE_BATCH);
+}
+
+/*
  * Whether the releaser writes the source before it lets the stream go, as a host
- * function would that is queued there. Pageable memory may be read at once by
- * asynchronous calls.
+ * function would that is queued there.
  */
 static bool is_written_late(const struct cell *cell)
 {
 	if (!reads_in_order(cell) || !cell->src->host || is_read_before_turn(cell))
 		return false;
-	return cell->answer == WAITS ||
-	       (cell->answer == OPEN && !cell->call->is_sync && cell->src->kind == REGISTERED);
+	return cell->answer == WAITS || (cell->answer == OPEN && is_read_in_turn(cell));
+}
+
+/* Lines of pageable memory to the GPU are read by driver 580 in their turn, whatever it is told. */
+static bool is_during_call(const struct cell *cell)
+{
+	return cell->call->rule == RULE_BATCH_DURING &&
+	       (is_strict || cell->call->has_boxes || cell->src->kind != PAGEABLE ||
+		       is_host(cell->dst));
 }
 
 /* The source belongs to the caller again. */
 static bool is_read_at_return(const struct cell *cell)
 {
 	return cell->src && cell->src->host &&
-	       (cell->answer == COMPLETE || cell->call->rule == RULE_BATCH_DURING ||
+	       (cell->answer == COMPLETE || is_during_call(cell) ||
 		       (cell->answer == OPEN && cell->src->kind == PAGEABLE &&
-			       cell->call->rule != RULE_BATCH_ANY));
+			       cell->call->rule == RULE_COPY));
 }
 
 static void check_wait(const struct cell *cell, bool is_early)
@@ -456,13 +488,24 @@ static void set_up(void)
 	releaser_start();
 }
 
+static bool is_wanted(const struct sync_call *call, const char *only, bool has_batches)
+{
+	if (call->is_there && !call->is_there())
+		return false;
+	if (!has_batches && call->rule >= RULE_BATCH && call->rule <= RULE_BATCH_ANY)
+		return false;
+	return !only || strcmp(only, call->name) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *only = NULL;
+	bool has_batches = true;
 
 	for (int i = 1; i < argc; i++) {
 		is_strict |= strcmp(argv[i], "--strict") == 0;
 		is_table |= strcmp(argv[i], "--table") == 0;
+		has_batches &= strcmp(argv[i], "--no-batches") != 0;
 		if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
 			only = argv[++i];
 	}
@@ -470,8 +513,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < n_sync_calls; i++) {
 		const struct sync_call *call = &sync_calls[i];
 
-		if ((call->is_there && !call->is_there()) ||
-			(only && strcmp(only, call->name) != 0))
+		if (!is_wanted(call, only, has_batches))
 			continue;
 		call_run(call);
 		if (call->is_sync)

@@ -110,18 +110,37 @@ static bool copy_is_awaited(const struct copy_work *copy)
 	       !(copy->is_src_array || range_is_hidden(copy->src));
 }
 
+static bool is_host_end(uint64_t address, bool is_array)
+{
+	return !is_array && host_owns(address);
+}
+
+/* Both ends are host memory, by whatever pointer. */
+static bool copy_is_on_host(const struct copy_work *copy)
+{
+	return is_host_end(copy->dst, copy->is_dst_array) &&
+	       is_host_end(copy->src, copy->is_src_array);
+}
+
+static bool is_managed_end(uint64_t address, bool is_array, enum copy_end end)
+{
+	return end == END_HOST && !is_array && range_is_managed(address);
+}
+
 /*
- * Submits a classified copy. `is_on_host': both ends are host memory, and the call
- * names them so. An asynchronous call waits for such a copy, and until it needs
+ * Submits a classified copy. An asynchronous call waits for a copy on the host, for
+ * one that names managed memory as the host's (`is_named'), and until it needs
  * pageable memory no more. Only asynchronous calls stage: the others read the
  * source in the stream's order.
  */
 static CUresult copy_push(
-	struct copy_work *copy, struct stream *stream, bool is_async, bool is_on_host)
+	struct copy_work *copy, struct stream *stream, bool is_async, bool is_named)
 {
 	struct work work = {.kind = WORK_COPY};
-	bool is_waited = is_async ? is_on_host || !copy->is_src_device || !copy->is_dst_device
-				  : copy_is_awaited(copy);
+	bool is_on_host = copy_is_on_host(copy);
+	bool is_waited =
+		is_async ? is_on_host || is_named || !copy->is_src_device || !copy->is_dst_device
+			 : copy_is_awaited(copy);
 	CUresult result;
 
 	if (!is_async && stream->capture)
@@ -140,37 +159,38 @@ static CUresult copy_push(
 	return stream_finish(stream, is_waited);
 }
 
-CUresult copy_submit(
-	struct copy_work *copy, CUstream handle, bool is_async, bool is_dst_host, bool is_src_host)
+CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enum copy_end dst,
+	enum copy_end src)
 {
 	struct stream *stream;
 	CUresult result = stream_get(handle, &stream);
-	bool is_on_host;
 
 	if (result != CUDA_SUCCESS || copy->width == 0 || copy->height == 0 || copy->depth == 0)
 		return result;
-	result = copy_classify(copy, is_dst_host, is_src_host);
+	result = copy_classify(copy, dst != END_DEVICE, src != END_DEVICE);
 	if (result != CUDA_SUCCESS)
 		return result;
-	is_on_host = is_dst_host && is_src_host && !copy->is_dst_array && !copy->is_src_array &&
-		     host_owns(copy->dst) && host_owns(copy->src);
-	return copy_push(copy, stream, is_async, is_on_host);
+	return copy_push(copy, stream, is_async,
+		is_managed_end(copy->dst, copy->is_dst_array, dst) ||
+			is_managed_end(copy->src, copy->is_src_array, src));
 }
 
-/* Which ends of a copy may be pageable memory. */
-enum ends {
-	ENDS_DEVICE = 0,
-	DST_HOST = 1,
-	SRC_HOST = 2,
-	ENDS_ANY = 3
+/* What a call names the ends of a copy as. */
+struct ends {
+	enum copy_end dst, src;
 };
 
-static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, enum ends ends,
+static const struct ends on_device = {END_DEVICE, END_DEVICE};
+static const struct ends to_host = {END_HOST, END_DEVICE};
+static const struct ends from_host = {END_DEVICE, END_HOST};
+static const struct ends any = {END_ANY, END_ANY};
+
+static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, struct ends ends,
 	CUstream handle, bool is_async)
 {
 	struct copy_work copy = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
 
-	return copy_submit(&copy, handle, is_async, ends & DST_HOST, ends & SRC_HOST);
+	return copy_submit(&copy, handle, is_async, ends.dst, ends.src);
 }
 
 /* Mapped memory that the device was given no access to. */
@@ -181,7 +201,7 @@ static bool is_barred(CUdeviceptr address, size_t size, const struct device *dev
 	return range && range->kind == RANGE_MAPPED && !range_reaches(address, size, device);
 }
 
-static CUresult copy_line(CUdeviceptr dst, CUdeviceptr src, size_t size, enum ends ends,
+static CUresult copy_line(CUdeviceptr dst, CUdeviceptr src, size_t size, struct ends ends,
 	CUstream handle, bool is_async)
 {
 	struct stream *stream;
@@ -201,21 +221,21 @@ static CUdeviceptr host(const void *p)
 }
 
 ENTER_DEFAULT_STREAM(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t size),
-	copy_line(dst, host(src), size, SRC_HOST, stream, false))
+	copy_line(dst, host(src), size, from_host, stream, false))
 ENTER_DEFAULT_STREAM(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t size),
-	copy_line(host(dst), src, size, DST_HOST, stream, false))
+	copy_line(host(dst), src, size, to_host, stream, false))
 ENTER_DEFAULT_STREAM(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size),
-	copy_line(dst, src, size, ENDS_DEVICE, stream, false))
+	copy_line(dst, src, size, on_device, stream, false))
 ENTER_DEFAULT_STREAM(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t size),
-	copy_line(dst, src, size, ENDS_ANY, stream, false))
+	copy_line(dst, src, size, any, stream, false))
 ENTER_STREAM(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
-	copy_line(dst, host(src), size, SRC_HOST, stream, true))
+	copy_line(dst, host(src), size, from_host, stream, true))
 ENTER_STREAM(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t size, CUstream stream),
-	copy_line(host(dst), src, size, DST_HOST, stream, true))
+	copy_line(host(dst), src, size, to_host, stream, true))
 ENTER_STREAM(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
-	copy_line(dst, src, size, ENDS_DEVICE, stream, true))
+	copy_line(dst, src, size, on_device, stream, true))
 ENTER_STREAM(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
-	copy_line(dst, src, size, ENDS_ANY, stream, true))
+	copy_line(dst, src, size, any, stream, true))
 
 static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
 	CUcontext src_context, size_t size, CUstream handle, bool is_async)
@@ -225,7 +245,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 	if (!dst_context || !src_context || context_get(dst_context, &context) != CUDA_SUCCESS ||
 		context_get(src_context, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return copy_between(dst, src, size, ENDS_DEVICE, handle, is_async);
+	return copy_between(dst, src, size, on_device, handle, is_async);
 }
 
 ENTER_DEFAULT_STREAM(cuMemcpyPeer,

@@ -6,6 +6,13 @@
 
 #include "work.h"
 
+/* As what a call names an end of a copy; END_ANY: by a pointer of either kind. */
+enum copy_end {
+	END_DEVICE,
+	END_HOST,
+	END_ANY,
+};
+
 /*
  * Finds out what kind of memory the ends of a copy are, and that all of it is
  * there; an end may be pageable memory only where it is said to be the host's.
@@ -13,8 +20,8 @@
 CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_host);
 
 /* Classifies and submits. An asynchronous one still waits for its pageable memory. */
-CUresult copy_submit(
-	struct copy_work *copy, CUstream handle, bool is_async, bool is_dst_host, bool is_src_host);
+CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enum copy_end dst,
+	enum copy_end src);
 
 /* A box, of memory or arrays. */
 CUresult copy_submit_3d(const CUDA_MEMCPY3D *params, CUstream handle, bool is_async);

@@ -121,6 +121,13 @@ CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work)
 	return result;
 }
 
+static enum copy_end end_of(CUmemorytype type)
+{
+	if (type == CU_MEMORYTYPE_HOST)
+		return END_HOST;
+	return type == CU_MEMORYTYPE_DEVICE ? END_DEVICE : END_ANY;
+}
+
 CUresult copy_submit_3d(const CUDA_MEMCPY3D *c, CUstream handle, bool is_async)
 {
 	struct copy_work copy;
@@ -128,8 +135,8 @@ CUresult copy_submit_3d(const CUDA_MEMCPY3D *c, CUstream handle, bool is_async)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy_submit(&copy, handle, is_async, c->dstMemoryType != CU_MEMORYTYPE_DEVICE,
-		c->srcMemoryType != CU_MEMORYTYPE_DEVICE);
+	return copy_submit(
+		&copy, handle, is_async, end_of(c->dstMemoryType), end_of(c->srcMemoryType));
 }
 
 static CUresult box_2d(const CUDA_MEMCPY2D *c, CUstream handle, bool is_async)

@@ -65,6 +65,8 @@ bool range_is_hidden(uint64_t address);
 /* Whether it is host memory, pageable or pinned. Managed memory is not. */
 bool host_owns(uint64_t address);
 
+bool range_is_managed(uint64_t address);
+
 /* Whether it is the program's own memory, registered. Any thread, without the lock. */
 bool range_is_registered(uint64_t address);
 

@@ -131,6 +131,13 @@ bool host_owns(uint64_t address)
 	return !range || range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
 }
 
+bool range_is_managed(uint64_t address)
+{
+	const struct range *range = range_find(address);
+
+	return range && range->kind == RANGE_MANAGED;
+}
+
 bool range_is_registered(uint64_t address)
 {
 	const struct range *range;

@@ -76,6 +76,7 @@ struct sync_call {
 	unsigned dst, src;             /* sets of kinds */
 	unsigned dst_named, src_named; /* of them, those that it names as the device's */
 	bool names_host;               /* the type of one end is a host pointer */
+	bool has_boxes;                /* of a batch: its copies are boxes, else lines */
 	bool (*is_there)(void);        /* NULL: in every driver */
 };
 

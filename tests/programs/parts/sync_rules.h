@@ -47,6 +47,15 @@ static bool is_disguised(
 	       (is_host(src) && call->src_named >> src->kind & 1);
 }
 
+/* Managed memory that the call names by a pointer of the host's. */
+static bool is_managed_as_host(
+	const struct sync_call *call, const struct memory *dst, const struct memory *src)
+{
+	return call->names_host &&
+	       ((is_managed(dst) && !(call->dst_named >> dst->kind & 1)) ||
+		       (is_managed(src) && !(call->src_named >> src->kind & 1)));
+}
+
 static bool is_peer(const struct memory *memory)
 {
 	return memory->kind == PEER;
@@ -99,19 +108,28 @@ static struct rule_of_call rule_of_sync_copy(
 static struct rule_of_call rule_of_async_copy(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {
-	bool is_staged = is_pageable(dst) || is_pageable(src);
-
-	if (is_disguised(call, dst, src))
-		return (struct rule_of_call){OPEN, is_staged ? OPEN : RETURNS};
 	if (is_host(dst) && is_host(src))
-		return (struct rule_of_call){is_staged ? COMPLETE : OPEN, WAITS};
-	if (is_pageable(dst))
+		return (struct rule_of_call){COMPLETE, WAITS};
+	/* Driver 580 does, and where the managed memory is the source not always in order. */
+	if (is_managed_as_host(call, dst, src) || is_pageable(dst))
 		return (struct rule_of_call){OPEN, WAITS};
 	if (is_pageable(src))
 		return (struct rule_of_call){OPEN, OPEN};
-	if (is_managed(dst) || is_managed(src) || is_peer(dst) || is_peer(src))
+	if (is_managed(dst) || is_managed(src) || is_peer(dst) || is_peer(src) ||
+		is_disguised(call, dst, src))
 		return (struct rule_of_call){OPEN, RETURNS};
 	return (struct rule_of_call){is_misnamed(call, dst, src) ? OPEN : RETURNS, RETURNS};
+}
+
+/* Of a copy within the host driver 580 returns before it is done, if the batch is one of lines. */
+static struct rule_of_call rule_of_batch(
+	const struct sync_call *call, const struct memory *dst, const struct memory *src)
+{
+	struct rule_of_call rule = rule_of_async_copy(call, dst, src);
+
+	if (is_host(dst) && is_host(src))
+		rule.said = OPEN;
+	return rule;
 }
 
 static struct rule_of_call rule_of(
@@ -126,7 +144,7 @@ static struct rule_of_call rule_of(
 		return call->is_sync ? rule_of_sync_copy(call, dst, src)
 				     : rule_of_async_copy(call, dst, src);
 	case RULE_BATCH:
-		return rule_of_async_copy(call, dst, src);
+		return rule_of_batch(call, dst, src);
 	case RULE_HINT:
 		return (struct rule_of_call){RETURNS, RETURNS};
 	case RULE_ADVICE:

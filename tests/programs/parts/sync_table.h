@@ -27,7 +27,12 @@ extern __typeof__(cuMemDiscardAndPrefetchBatchAsync) cuMemDiscardAndPrefetchBatc
 
 static bool has_batches(void)
 {
-	return cuMemcpyBatchAsync != NULL && cuMemcpy3DBatchAsync != NULL;
+	return cuMemcpyBatchAsync != NULL;
+}
+
+static bool has_batches_of_boxes(void)
+{
+	return cuMemcpy3DBatchAsync != NULL;
 }
 
 static bool has_hints(void)
@@ -278,6 +283,11 @@ static CUresult discard_and_prefetch_run(const struct transfer *t)
 		.name = #call, .run = how##_run, .rule = (its_rule), .dst = (kinds),               \
 		.src = (kinds), .is_there = has_batches                                            \
 	}
+#define BATCH_BOX(call, how, its_rule, kinds)                                                      \
+	{                                                                                          \
+		.name = #call, .run = how##_run, .rule = (its_rule), .dst = (kinds),               \
+		.src = (kinds), .has_boxes = true, .is_there = has_batches_of_boxes                \
+	}
 #define HINT(call, how, its_rule, there)                                                           \
 	{                                                                                          \
 		.name = #call, .run = how##_run, .rule = (its_rule), .dst = SET_OF(MANAGED),       \
@@ -344,9 +354,9 @@ const struct sync_call sync_calls[] = {
 	BATCH(cuMemcpyBatchAsync(stream), batch_stream, RULE_BATCH, MOST & ~SET_OF(ARRAY)),
 	BATCH(cuMemcpyBatchAsync(during), batch_during, RULE_BATCH_DURING, FEW),
 	BATCH(cuMemcpyBatchAsync(any), batch_any, RULE_BATCH_ANY, FEW),
-	BATCH(cuMemcpy3DBatchAsync(stream), boxes_stream, RULE_BATCH, MOST),
-	BATCH(cuMemcpy3DBatchAsync(during), boxes_during, RULE_BATCH_DURING, SOME),
-	BATCH(cuMemcpy3DBatchAsync(any), boxes_any, RULE_BATCH_ANY, SOME),
+	BATCH_BOX(cuMemcpy3DBatchAsync(stream), boxes_stream, RULE_BATCH, MOST),
+	BATCH_BOX(cuMemcpy3DBatchAsync(during), boxes_during, RULE_BATCH_DURING, SOME),
+	BATCH_BOX(cuMemcpy3DBatchAsync(any), boxes_any, RULE_BATCH_ANY, SOME),
 	HINT(cuMemPrefetchAsync, cuMemPrefetchAsync, RULE_HINT, NULL),
 	HINT(cuStreamAttachMemAsync, cuStreamAttachMemAsync, RULE_HINT, NULL),
 	HINT(cuMemPrefetchBatchAsync, prefetch, RULE_HINT, has_hints),
