@@ -39,6 +39,9 @@ struct box_end {
 	uint64_t x, y, z; /* in the array: bytes, rows, slices */
 };
 
+/* Whether both ends are host memory, staging included. */
+bool box_is_within_host(const struct box_end *dst, const struct box_end *src);
+
 /* Whether all bytes of an end in linear memory are the session's. */
 bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size);
 

@@ -47,9 +47,9 @@ static CUmemorytype type_of(const struct box_end *end, const struct box_end *oth
 	return end->at.is_host && !other->at.is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-static bool is_in_host(const struct box_end *end)
+bool box_is_within_host(const struct box_end *dst, const struct box_end *src)
 {
-	return !end->array && end->at.is_host;
+	return !dst->array && dst->at.is_host && !src->array && src->at.is_host;
 }
 
 CUDA_MEMCPY3D box_describe(
@@ -205,7 +205,7 @@ CUresult copy_box(struct session *session, struct box_end dst, struct box_end sr
 	uint64_t dst_bytes = 0, src_bytes = 0, n;
 	CUresult result = CUDA_SUCCESS;
 
-	if (is_in_host(&dst) && is_in_host(&src))
+	if (box_is_within_host(&dst, &src))
 		return copy_host_box(session, &dst, &src, size, real);
 	if ((!dst.array && !box_extent(dst.pitch, dst.rows, &slice, &dst_bytes)) ||
 		(!src.array && !box_extent(src.pitch, src.rows, &slice, &src_bytes)))

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "copy_kernel.h"
 #include "device.h"
 #include "green.h"
 #include "log.h"
@@ -139,6 +140,7 @@ CUresult devices_init(void)
 void devices_fini(void)
 {
 	greens_forget(); /* they go with the contexts */
+	copy_kernel_fini();
 	for (uint32_t i = 0; i < n_devices; i++) {
 		struct device *device = &devices[i];
 
@@ -291,6 +293,17 @@ static void make_scratch(struct device *device)
 		device->scratch = 0;
 }
 
+/* As make_scratch(). Without it a graph that copies within host memory is refused. */
+static void load_kernel(const struct device *device)
+{
+	CUresult result = copy_kernel_load();
+
+	if (result != CUDA_SUCCESS)
+		log_line("Device %u (%s): the kernel for copies within host memory in graphs "
+			 "cannot be loaded: %s. Graphs with such copies are refused",
+			device->ordinal, device->facts.name, result_name(result));
+}
+
 /* With the new context current: what every session will be told. */
 static CUresult read_context_facts(struct device *device)
 {
@@ -337,6 +350,7 @@ static CUresult make_context(struct device *device)
 	if (result == CUDA_SUCCESS)
 		raise_heap(device);
 	make_scratch(device);
+	load_kernel(device);
 	if (result == CUDA_SUCCESS) {
 		room_make(device);
 		spares_fill(device);

@@ -13,6 +13,7 @@
 #include "array.h"
 #include "box.h"
 #include "copy.h"
+#include "copy_kernel.h"
 #include "event.h"
 #include "graph.h"
 #include "host.h"
@@ -85,6 +86,7 @@ static CUresult find(struct session *session, struct graph *graph, uint32_t numb
 			return CUDA_ERROR_INVALID_VALUE;
 		ret_node->real = graph->nodes[number].real;
 		ret_node->given = graph->nodes[number].given;
+		ret_node->is_by_kernel = graph->nodes[number].is_by_kernel;
 		kept_before = graph->nodes[number].kept;
 	} else if (graph->result != CUDA_SUCCESS) {
 		return graph->result;
@@ -279,6 +281,25 @@ static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUD
 	return cuda.cuGraphAddMemcpyNode(&node->real, graph->model, NULL, 0, copy, context);
 }
 
+/* Within host memory a kernel copies; of a graph that is made no node changes to that or from it.
+ */
+static CUresult box_put(struct graph *graph, struct graph_node *node, const struct box_end *dst,
+	const struct box_end *src, const struct box_size *size)
+{
+	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
+	bool is_by_kernel = box_is_within_host(dst, src);
+	struct copy_kernel_launch launch;
+	CUresult result;
+
+	if (graph->real && is_by_kernel != node->is_by_kernel)
+		return CUDA_ERROR_INVALID_VALUE;
+	node->is_by_kernel = is_by_kernel;
+	if (!is_by_kernel)
+		return copy_put(graph, node, &copy);
+	result = copy_kernel_make(dst, src, size, &launch);
+	return result == CUDA_SUCCESS ? kernel_put(graph, node, &launch.node, 0, NULL, 0) : result;
+}
+
 /* The whole end in one registration, of which the driver's copies may not leave. */
 static bool span_of(struct session *session, const struct box_end *end, const struct box_size *size,
 	struct graph_span *ret_span)
@@ -304,16 +325,16 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size,
 	struct array *const arrays[2])
 {
-	const CUDA_MEMCPY3D copy = box_describe(dst, src, size);
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY, 0, &node);
+	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY,
+		KEPT_PARAMS(sizeof(struct copy_kernel_params)), &node);
 
 	if (result == CUDA_SUCCESS &&
 		((!dst->array && !span_of(session, dst, size, &node.spans[0])) ||
 			(!src->array && !span_of(session, src, size, &node.spans[1]))))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = copy_put(graph, &node, &copy);
+		result = box_put(graph, &node, dst, src, size);
 	for (unsigned i = 0; i < ARRAY_SIZE(node.arrays); i++)
 		if (result == CUDA_SUCCESS && arrays[i])
 			node.arrays[i] = array_ref(arrays[i]);

@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../server/copy_kernel.h"
 #include "fake_tables.h"
 
 #define FAKE_KERNELS 7
 #define GLOBAL_BASE 0x1000000000ull
+/* The server's own library, which stays: it is not counted. */
+#define OWN_LIBRARY ((CUlibrary)&kernel_object)
 
 static int kernel_object;
 
@@ -29,6 +32,10 @@ static CUresult library_load(CUlibrary *ret, const void *code, CUjit_option *jit
 	(void)option_values;
 	(void)n_options;
 	must(code != NULL, "no image");
+	if (code == copy_kernel_image) {
+		*ret = OWN_LIBRARY;
+		return CUDA_SUCCESS;
+	}
 	handle = fake_handle();
 	table_add(&globals, GLOBAL_BASE + handle * 0x10000, FAKE_GLOBAL_SIZE);
 	fake_counts.libraries++;
@@ -39,6 +46,7 @@ static CUresult library_load(CUlibrary *ret, const void *code, CUjit_option *jit
 static CUresult library_unload(CUlibrary library)
 {
 	BEGIN();
+	must(library != OWN_LIBRARY, "the end of the server's own library");
 	table_remove(&globals, GLOBAL_BASE + (uint64_t)(uintptr_t)library * 0x10000);
 	fake_counts.libraries--;
 	return CUDA_SUCCESS;
@@ -94,6 +102,13 @@ static CUresult kernel_function(CUfunction *ret, CUkernel kernel)
 {
 	BEGIN();
 	*ret = (CUfunction)kernel;
+	return CUDA_SUCCESS;
+}
+
+static CUresult function_load(CUfunction function)
+{
+	BEGIN();
+	must(function != NULL, "no function");
 	return CUDA_SUCCESS;
 }
 
@@ -390,6 +405,7 @@ void fake_work_start(void)
 	cuda.cuKernelGetName = kernel_name;
 	cuda.cuLibraryGetGlobal = library_global;
 	cuda.cuKernelGetFunction = kernel_function;
+	cuda.cuFuncLoad = function_load;
 	cuda.cuKernelGetAttribute = kernel_attribute;
 	cuda.cuKernelSetAttribute = kernel_set_attribute;
 	cuda.cuFuncSetAttribute = function_set_attribute;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies within host memory on a stream that waits for a word. The word is written
- * by a call of another thread: a service whose worker waits in the driver for such
- * a copy never comes to that call.
+ * Copies within host memory, alone and in graphs, on a stream that waits for a word. The word is
+ * written by a call of another thread: a service whose worker waits in the driver for such a copy
+ * never comes to that call.
  *
  * Builds with: -pthread
  */
@@ -41,26 +41,46 @@ struct job {
 	const struct memory *dst, *src;
 	CUstream stream;
 	CUcontext context;
-	CUresult (*copy)(const struct job *job);
+	CUresult (*copy)(struct job *job);
+	CUgraphExec exec; /* that it has launched */
 	CUresult result;
 };
 
-static CUresult line(const struct job *job)
+static CUresult line(struct job *job)
 {
 	return cuMemcpyAsync(job->dst->device, job->src->device, SIZE * 2, job->stream);
 }
 
-static CUresult line_in(const struct job *job)
+static CUresult line_in(struct job *job)
 {
 	return cuMemcpyHtoDAsync(job->dst->device, job->src->host, SIZE * 2, job->stream);
 }
 
-static CUresult line_out(const struct job *job)
+static CUresult line_out(struct job *job)
 {
 	return cuMemcpyDtoHAsync(job->dst->host, job->src->device, SIZE * 2, job->stream);
 }
 
-static CUresult rows(const struct job *job)
+static CUDA_MEMCPY3D box(const struct job *job, size_t width, size_t height, size_t depth)
+{
+	size_t pitch = width > PITCH ? width : PITCH;
+
+	return (CUDA_MEMCPY3D){
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstDevice = job->dst->device,
+		.dstPitch = pitch,
+		.dstHeight = height,
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.srcDevice = job->src->device,
+		.srcPitch = pitch,
+		.srcHeight = height,
+		.WidthInBytes = width,
+		.Height = height,
+		.Depth = depth,
+	};
+}
+
+static CUresult rows(struct job *job)
 {
 	const CUDA_MEMCPY2D copy = {
 		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
@@ -76,27 +96,51 @@ static CUresult rows(const struct job *job)
 	return cuMemcpy2DAsync(&copy, job->stream);
 }
 
-static CUresult slices(const struct job *job)
+static CUresult slices(struct job *job)
 {
-	const CUDA_MEMCPY3D copy = {
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = job->dst->device,
-		.dstPitch = PITCH,
-		.dstHeight = ROWS / 2,
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = job->src->device,
-		.srcPitch = PITCH,
-		.srcHeight = ROWS / 2,
-		.WidthInBytes = WIDTH,
-		.Height = ROWS / 2,
-		.Depth = 2,
-	};
+	const CUDA_MEMCPY3D copy = box(job, WIDTH, ROWS / 2, 2);
 
 	return cuMemcpy3DAsync(&copy, job->stream);
 }
 
+/* Launches a graph of that copy, which was made of `first'. */
+static CUresult launch(struct job *job, const CUDA_MEMCPY3D *first, const CUDA_MEMCPY3D *copy)
+{
+	CUgraph graph = NULL;
+	CUgraphNode node;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, first, job->context));
+	CHECK(cuGraphInstantiate(&job->exec, graph, 0));
+	if (copy != first)
+		CHECK(cuGraphExecMemcpyNodeSetParams(job->exec, node, copy, job->context));
+	CHECK(cuGraphDestroy(graph));
+	return cuGraphLaunch(job->exec, job->stream);
+}
+
+static CUresult graph_line(struct job *job)
+{
+	const CUDA_MEMCPY3D copy = box(job, SIZE * 2, 1, 1);
+
+	return launch(job, &copy, &copy);
+}
+
+static CUresult graph_line_set(struct job *job)
+{
+	const CUDA_MEMCPY3D first = box(job, SIZE + 1, 1, 1), copy = box(job, SIZE * 2, 1, 1);
+
+	return launch(job, &first, &copy);
+}
+
+static CUresult graph_slices(struct job *job)
+{
+	const CUDA_MEMCPY3D copy = box(job, WIDTH, ROWS / 2, 2);
+
+	return launch(job, &copy, &copy);
+}
+
 static const struct {
-	CUresult (*copy)(const struct job *job);
+	CUresult (*copy)(struct job *job);
 	enum kind dst, src;
 } copies[] = {
 	{line, PINNED, PINNED},
@@ -109,6 +153,11 @@ static const struct {
 	{rows, PINNED, PINNED},
 	{rows, MANAGED, MANAGED},
 	{slices, PINNED, PINNED},
+	{graph_line, PINNED, PINNED},
+	{graph_line, MANAGED, PINNED},
+	{graph_line_set, PINNED, PINNED},
+	{graph_slices, PINNED, PINNED},
+	{graph_slices, MANAGED, MANAGED},
 };
 
 static struct memory memory_make(enum kind kind)
@@ -135,14 +184,16 @@ static void *work(void *argument)
 	CHECK(cuCtxSetCurrent(job->context));
 	job->result = job->copy(job);
 	CHECK(cuStreamSynchronize(job->stream));
+	if (job->exec)
+		CHECK(cuGraphExecDestroy(job->exec));
 	return NULL;
 }
 
 /* What the copy has to leave, where it is rows: the bytes between them are the destination's. */
 static unsigned char byte_wanted(const struct job *job, unsigned at, unsigned n)
 {
-	bool is_copied = (job->copy != rows && job->copy != slices) ||
-			 (at % PITCH < WIDTH && at / PITCH < ROWS);
+	bool is_box = job->copy == rows || job->copy == slices || job->copy == graph_slices;
+	bool is_copied = !is_box || (at % PITCH < WIDTH && at / PITCH < ROWS);
 
 	return is_copied ? (unsigned char)(at + n) : 0;
 }

@@ -115,8 +115,7 @@ static bool is_host_end(uint64_t address, bool is_array)
 	return !is_array && host_owns(address);
 }
 
-/* Both ends are host memory, by whatever pointer. */
-static bool copy_is_on_host(const struct copy_work *copy)
+bool copy_is_on_host(const struct copy_work *copy)
 {
 	return is_host_end(copy->dst, copy->is_dst_array) &&
 	       is_host_end(copy->src, copy->is_src_array);

@@ -19,6 +19,9 @@ enum copy_end {
  */
 CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_host);
 
+/* Whether both ends are host memory, by whatever pointers. */
+bool copy_is_on_host(const struct copy_work *copy);
+
 /* Classifies and submits. An asynchronous one still waits for its pageable memory. */
 CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enum copy_end dst,
 	enum copy_end src);

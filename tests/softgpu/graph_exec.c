@@ -354,6 +354,16 @@ static CUresult step_submit(const struct step *step, struct stream *stream)
 	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
 }
 
+/* Driver 580 waits for the whole graph then. */
+static bool copies_on_host(const struct exec *exec)
+{
+	for (size_t i = 0; i < exec->n_steps; i++)
+		if (exec->steps[i].work.kind == WORK_COPY && !exec->steps[i].is_disabled &&
+			copy_is_on_host(&exec->steps[i].work.copy))
+			return true;
+	return false;
+}
+
 static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 {
 	struct exec *exec = object_find(OBJECT_EXEC, handle);
@@ -374,7 +384,7 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 	stream_unref(exec->last_stream);
 	exec->last_stream = stream_ref(stream);
 	exec->last_ticket = stream->submitted;
-	return CUDA_SUCCESS;
+	return copies_on_host(exec) ? stream_finish(stream, true) : CUDA_SUCCESS;
 }
 
 ENTER_STREAM(cuGraphLaunch, (CUgraphExec exec, CUstream stream), graph_launch(exec, stream))

@@ -36,7 +36,8 @@ class Watched:
     def holds(self):
         wait_for("the server to have nobody", lambda: not self.service.clients(self.server))
         stats = self.service.stats(self.server)
-        wait_for("everything to be back", lambda: not self.service.stats(self.server)["libraries"])
+        wait_for("everything to be back", lambda: self.service.stats(self.server)["libraries"]
+                 == mps.OWN_LIBRARIES)
         for counter in ("launches", "faults"):
             stats.pop(counter)
         return len(mps.open_files(self.server)), mps.thread_count(self.server), stats

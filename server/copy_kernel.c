@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "copy_kernel.h"
+
+#include <pthread.h>
+
+/* So many blocks of so many threads keep the bus busy. */
+#define BLOCKS_MAX 32
+#define THREADS 256
+
+/* Each thread copies one unit, then the one as many units further as there are threads. */
+#define ENTRY(name, shift, load, store, registers)                                                 \
+	".visible .entry " name "(.param .u64 dst, .param .u64 src,\n"                             \
+	"	.param .u64 dst_pitch, .param .u64 src_pitch,\n"                                         \
+	"	.param .u64 dst_slice, .param .u64 src_slice,\n"                                         \
+	"	.param .u64 width, .param .u64 height, .param .u64 n_units)\n"                           \
+	"{\n"                                                                                      \
+	"	.reg .pred %done;\n"                                                                     \
+	"	.reg .b32 %block, %threads, %blocks, %thread;\n"                                         \
+	"	.reg .b32 %v<4>;\n"                                                                      \
+	"	.reg .b64 %i, %step, %width, %height, %n, %row, %x, %y, %z, %at, %to, %from;\n"          \
+	"	mov.u32 %block, %ctaid.x;\n"                                                             \
+	"	mov.u32 %blocks, %nctaid.x;\n"                                                           \
+	"	mov.u32 %thread, %tid.x;\n"                                                              \
+	"	mov.u32 %threads, %ntid.x;\n"                                                            \
+	"	mul.wide.u32 %i, %block, %threads;\n"                                                    \
+	"	cvt.u64.u32 %x, %thread;\n"                                                              \
+	"	add.u64 %i, %i, %x;\n"                                                                   \
+	"	mul.wide.u32 %step, %blocks, %threads;\n"                                                \
+	"	ld.param.u64 %width, [width];\n"                                                         \
+	"	ld.param.u64 %height, [height];\n"                                                       \
+	"	ld.param.u64 %n, [n_units];\n"                                                           \
+	"next:\n"                                                                                  \
+	"	setp.ge.u64 %done, %i, %n;\n"                                                            \
+	"	@%done bra end;\n"                                                                       \
+	"	div.u64 %row, %i, %width;\n"                                                             \
+	"	mul.lo.u64 %x, %row, %width;\n"                                                          \
+	"	sub.u64 %x, %i, %x;\n"                                                                   \
+	"	shl.b64 %x, %x, " shift ";\n"                                                      \
+	"	div.u64 %z, %row, %height;\n"                                                            \
+	"	mul.lo.u64 %y, %z, %height;\n"                                                           \
+	"	sub.u64 %y, %row, %y;\n"                                                                 \
+	"	ld.param.u64 %from, [src];\n"                                                            \
+	"	ld.param.u64 %at, [src_pitch];\n"                                                        \
+	"	mad.lo.u64 %from, %y, %at, %from;\n"                                                     \
+	"	ld.param.u64 %at, [src_slice];\n"                                                        \
+	"	mad.lo.u64 %from, %z, %at, %from;\n"                                                     \
+	"	add.u64 %from, %from, %x;\n"                                                             \
+	"	ld.param.u64 %to, [dst];\n"                                                              \
+	"	ld.param.u64 %at, [dst_pitch];\n"                                                        \
+	"	mad.lo.u64 %to, %y, %at, %to;\n"                                                         \
+	"	ld.param.u64 %at, [dst_slice];\n"                                                        \
+	"	mad.lo.u64 %to, %z, %at, %to;\n"                                                         \
+	"	add.u64 %to, %to, %x;\n"                                                                 \
+	"	" load " " registers ", [%from];\n"                                                \
+	"	" store " [%to], " registers ";\n"                                                 \
+	"	add.u64 %i, %i, %step;\n"                                                                \
+	"	bra next;\n"                                                                             \
+	"end:\n"                                                                                   \
+	"	ret;\n"                                                                                  \
+	"}\n"
+
+const char copy_kernel_image[] =
+	".version 6.0\n"
+	".target sm_50\n"
+	".address_size 64\n" ENTRY("copy_bytes", "0", "ld.global.u8", "st.global.u8", "%v0")
+		ENTRY("copy_vectors", "4", "ld.global.v4.u32", "st.global.v4.u32",
+			"{%v0, %v1, %v2, %v3}");
+
+#define VECTOR 16
+
+static const char *const names[] = {"copy_bytes", "copy_vectors"};
+
+/* Written under the lock as a GPU's context is made, before anybody on that GPU reads it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUlibrary library; /* NULL: not loaded yet */
+static CUkernel kernels[ARRAY_SIZE(names)];
+
+static CUresult load_library(void)
+{
+	CUresult result;
+
+	if (library)
+		return CUDA_SUCCESS;
+	result = cuda.cuLibraryLoadData(&library, copy_kernel_image, NULL, NULL, 0, NULL, NULL, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(names) && result == CUDA_SUCCESS; i++)
+		result = cuda.cuLibraryGetKernel(&kernels[i], library, names[i]);
+	return result;
+}
+
+/* The driver would put that off until the first use, and then wait for what runs on the GPU. */
+static CUresult load_code(CUkernel kernel)
+{
+	CUfunction function = NULL;
+	CUresult result = cuda.cuKernelGetFunction(&function, kernel);
+
+	return result == CUDA_SUCCESS ? cuda.cuFuncLoad(function) : result;
+}
+
+CUresult copy_kernel_load(void)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = load_library();
+	for (unsigned i = 0; i < ARRAY_SIZE(names) && result == CUDA_SUCCESS; i++)
+		result = load_code(kernels[i]);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void copy_kernel_fini(void)
+{
+	if (library)
+		cuda.cuLibraryUnload(library);
+	library = NULL;
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		kernels[i] = NULL;
+}
+
+static bool is_vectors(const struct copy_kernel_params *params)
+{
+	const uint64_t all = params->dst | params->src | params->dst_pitch | params->src_pitch |
+			     params->dst_slice | params->src_slice | params->width;
+
+	return all % VECTOR == 0;
+}
+
+/* The width is in bytes yet. */
+static struct copy_kernel_params describe(
+	const struct box_end *dst, const struct box_end *src, const struct box_size *size)
+{
+	return (struct copy_kernel_params){
+		.dst = dst->at.address,
+		.src = src->at.address,
+		.dst_pitch = dst->pitch,
+		.src_pitch = src->pitch,
+		.dst_slice = dst->pitch * dst->rows,
+		.src_slice = src->pitch * src->rows,
+		.width = size->width,
+		.height = size->height,
+	};
+}
+
+/* A launch by that many units; the parameters are its own. */
+static void fill_in(struct copy_kernel_launch *launch, uint64_t n_units)
+{
+	const uint64_t blocks = (n_units + THREADS - 1) / THREADS;
+
+	launch->params.n_units = n_units;
+	launch->size = sizeof(launch->params);
+	launch->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+	launch->extra[1] = &launch->params;
+	launch->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+	launch->extra[3] = &launch->size;
+	launch->extra[4] = CU_LAUNCH_PARAM_END;
+	launch->node = (CUDA_KERNEL_NODE_PARAMS_v2){
+		.gridDimX = (unsigned)MIN(MAX(blocks, 1u), BLOCKS_MAX),
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = THREADS,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.extra = launch->extra,
+	};
+}
+
+CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
+	const struct box_size *size, struct copy_kernel_launch *ret_launch)
+{
+	bool has_vectors;
+	CUkernel kernel;
+
+	*ret_launch = (struct copy_kernel_launch){.params = describe(dst, src, size)};
+	has_vectors = is_vectors(&ret_launch->params);
+	kernel = kernels[has_vectors];
+	if (!kernel)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (has_vectors)
+		ret_launch->params.width /= VECTOR;
+	fill_in(ret_launch, ret_launch->params.width * size->height * size->depth);
+	return cuda.cuKernelGetFunction(&ret_launch->node.func, kernel);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COPY_KERNEL_H
+#define COPY_KERNEL_H
+
+/*
+ * The kernel that copies a box within host memory for a graph. A driver may make
+ * the launch of a graph wait until its nodes that copy within host memory are
+ * done (580 does, and holds locks meanwhile); of a kernel it does not.
+ */
+
+#include "copy.h"
+
+/* Its PTX, the only image that the server loads of its own accord. */
+extern const char copy_kernel_image[];
+
+/* What the kernel takes, in the order of its text. */
+struct copy_kernel_params {
+	uint64_t dst, src;
+	uint64_t dst_pitch, src_pitch; /* from row to row */
+	uint64_t dst_slice, src_slice; /* from slice to slice */
+	uint64_t width;                /* of a row, in units */
+	uint64_t height;
+	uint64_t n_units; /* in all */
+};
+
+/* A launch of it as a node, which points to the rest: it stays where it was made. */
+struct copy_kernel_launch {
+	CUDA_KERNEL_NODE_PARAMS_v2 node;
+	struct copy_kernel_params params;
+	size_t size;
+	void *extra[5];
+};
+
+/*
+ * Loads the kernel, and its code on the GPU whose context is current: as the context
+ * is made, because later it would wait for what runs there. Any thread.
+ */
+CUresult copy_kernel_load(void);
+
+/*
+ * How to copy that box by the kernel on the GPU whose context is current. Both ends
+ * are within host memory, and checked. CUDA_ERROR_NOT_SUPPORTED: it was not loaded.
+ */
+CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
+	const struct box_size *size, struct copy_kernel_launch *ret_launch);
+
+/* Unloads it, before the contexts go. No other thread is there. */
+void copy_kernel_fini(void);
+
+#endif
