@@ -23,10 +23,10 @@ static bool end_place(struct box_end *end, const struct box *box, uint64_t base,
 	if (__builtin_add_overflow(x, box->width, &right) ||
 		__builtin_add_overflow(y, box->height, &below))
 		return false;
-	if (end->pitch == 0 || box->height * box->depth == 1)
-		end->pitch = MAX(end->pitch, right);
-	if (end->rows == 0 || box->depth == 1)
-		end->rows = MAX(end->rows, below);
+	if (end->pitch == 0)
+		end->pitch = right;
+	if (end->rows == 0)
+		end->rows = below;
 	if (end->pitch < right || end->rows < below ||
 		__builtin_mul_overflow(end->pitch, end->rows, &slice) ||
 		__builtin_mul_overflow(z, slice, &slices) ||

@@ -67,7 +67,7 @@ CUresult task_copy(const CUDA_MEMCPY3D *params, struct task *ret_task)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!params)
+	if (!params || params->WidthInBytes == 0 || params->Height == 0 || params->Depth == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 	ret_task->copy.given = *params;

@@ -52,14 +52,15 @@ static CUresult end_place(struct end *end, size_t width, size_t height, size_t d
 		return CUDA_ERROR_INVALID_VALUE;
 	if (end->rows == 0 && __builtin_add_overflow(end->y, height, &end->rows))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (__builtin_mul_overflow(end->pitch, end->rows, &end->slice) ||
+	if (end->pitch < end->x + width || end->rows < end->y + height ||
+		__builtin_mul_overflow(end->pitch, end->rows, &end->slice) ||
 		__builtin_mul_overflow(end->y, end->pitch, &rows) ||
 		__builtin_mul_overflow(end->z, end->slice, &layers) ||
 		__builtin_add_overflow(rows, layers, &offset) ||
 		__builtin_add_overflow(offset, end->x, &offset) ||
 		__builtin_add_overflow(end->base, offset, &end->address))
 		return CUDA_ERROR_INVALID_VALUE;
-	return end->pitch < end->x + width && height > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return CUDA_SUCCESS;
 }
 
 static uint64_t base_of(CUmemorytype type, const void *host, CUdeviceptr device)
