@@ -23,11 +23,15 @@ struct newcomer {
 	bool is_told; /* in the log */
 };
 
-/* A client that has left, and whose own work is still on a GPU. */
-static const struct peer *find_leftover(const struct server *server)
+/*
+ * A client that had left by that time, and whose own work is still on a GPU. A newcomer does not
+ * wait for those that leave later: there may be no end of them.
+ */
+static const struct peer *find_leftover(const struct server *server, uint64_t since_ms)
 {
 	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		if (peer->is_ending && atomic_load(&peer->session->has_work) &&
+		if (peer->is_ending && peer->ending_ms <= since_ms &&
+			atomic_load(&peer->session->has_work) &&
 			!atomic_load(&peer->session->waits_for_others))
 			return peer;
 	return NULL;
@@ -52,16 +56,17 @@ static void add_last(struct server *server, struct newcomer *newcomer)
 
 void newcomers_take(struct server *server, const struct frame_client *client, int connection)
 {
+	uint64_t now_ms = uv_now(&server->loop);
 	struct newcomer *newcomer = NULL;
 
-	if (server->newcomers || (find_leftover(server) && !server->is_stopping))
+	if (server->newcomers || (find_leftover(server, now_ms) && !server->is_stopping))
 		newcomer = malloc(sizeof(*newcomer));
 	if (!newcomer) {
 		peer_new(server, client, connection);
 		return;
 	}
-	*newcomer = (struct newcomer){
-		.client = *client, .connection = connection, .since_ms = uv_now(&server->loop)};
+	*newcomer =
+		(struct newcomer){.client = *client, .connection = connection, .since_ms = now_ms};
 	add_last(server, newcomer);
 }
 
@@ -75,17 +80,28 @@ static void tell_why(struct newcomer *newcomer, const struct peer *leftover)
 		(int)newcomer->client.pid, SESSION_NAME_ARGS(leftover->session));
 }
 
-void newcomers_look(struct server *server)
+static void tell_those_that_wait(struct server *server)
 {
-	const struct peer *leftover = find_leftover(server);
 	uint64_t now_ms = uv_now(&server->loop);
 
-	if (leftover)
-		for (struct newcomer *each = server->newcomers; each; each = each->next)
-			if (now_ms - each->since_ms >= NEWCOMER_TOLD_MS)
-				tell_why(each, leftover);
-	while (server->newcomers &&
-		(!leftover || now_ms - server->newcomers->since_ms >= NEWCOMER_WAIT_MS)) {
+	for (struct newcomer *each = server->newcomers; each; each = each->next) {
+		const struct peer *leftover = find_leftover(server, each->since_ms);
+
+		if (leftover && now_ms - each->since_ms >= NEWCOMER_TOLD_MS)
+			tell_why(each, leftover);
+	}
+}
+
+static bool has_to_wait(const struct server *server, const struct newcomer *newcomer)
+{
+	return uv_now(&server->loop) - newcomer->since_ms < NEWCOMER_WAIT_MS &&
+	       find_leftover(server, newcomer->since_ms);
+}
+
+void newcomers_look(struct server *server)
+{
+	tell_those_that_wait(server);
+	while (server->newcomers && !has_to_wait(server, server->newcomers)) {
 		struct newcomer *newcomer = take_first(server);
 
 		peer_new(server, &newcomer->client, newcomer->connection);

@@ -29,6 +29,8 @@ unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_test_server_machine_memory := server/machine_memory.c
 unit_test_server_tables := $(ACCOUNT) server/bits.c server/object.c server/owner.c server/ranges.c
 unit_test_server_shield := server/shield.c server/thread.c
+unit_test_server_newcomers := server/newcomers.c
+unit_libs_test_server_newcomers := $(LIBUV)
 unit_test_server_image := $(ACCOUNT) server/image.c proto/shm.c
 unit_test_server_cubin := server/cubin.c
 unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))

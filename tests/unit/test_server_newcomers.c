@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which clients are welcomed when, over a loop whose time the test sets. A
+ * client's connection stands for the client.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "async_close.h"
+#include "bounds.h"
+#include "../../server/log.h"
+#include "newcomers.h"
+#include "../../server/server.h"
+#include "../../server/session.h"
+
+#define WELCOMED_MAX 8
+
+static struct server server;
+static struct session sessions[2];
+static struct peer leavers[2];
+static int welcomed[WELCOMED_MAX];
+static unsigned n_welcomed, n_lines, n_closed, n_told;
+
+void peer_new(
+	_unused_ struct server *of, _unused_ const struct frame_client *client, int connection)
+{
+	assert_true(n_welcomed < WELCOMED_MAX);
+	welcomed[n_welcomed++] = connection;
+}
+
+void peer_tell(
+	_unused_ struct server *of, _unused_ const struct peer *peer, _unused_ enum frame_type type)
+{
+	n_told++;
+}
+
+void log_line(_unused_ const char *format, ...)
+{
+	n_lines++;
+}
+
+void async_close(_unused_ int fd)
+{
+	n_closed++;
+}
+
+static int set_up(_unused_ void **state)
+{
+	server = (struct server){.loop = {.time = 1000}};
+	for (unsigned i = 0; i < 2; i++) {
+		sessions[i] = (struct session){0};
+		leavers[i] = (struct peer){.session = &sessions[i]};
+	}
+	leavers[0].next = &leavers[1];
+	server.peers = leavers;
+	n_welcomed = n_lines = n_closed = n_told = 0;
+	return 0;
+}
+
+static int tear_down(_unused_ void **state)
+{
+	newcomers_drop(&server);
+	return 0;
+}
+
+static void leave(unsigned i)
+{
+	leavers[i].is_ending = true;
+	leavers[i].ending_ms = server.loop.time;
+	atomic_store(&sessions[i].has_work, true);
+}
+
+static void come(int connection)
+{
+	const struct frame_client client = {.pid = (uint32_t)connection};
+
+	newcomers_take(&server, &client, connection);
+}
+
+static void pass(uint64_t ms)
+{
+	server.loop.time += ms;
+	newcomers_look(&server);
+}
+
+static void test_welcomed_at_once(_unused_ void **state)
+{
+	come(7);
+	assert_int_equal(n_welcomed, 1);
+}
+
+/* In the order in which they came. */
+static void test_wait_for_work(_unused_ void **state)
+{
+	leave(0);
+	come(7);
+	come(8);
+	pass(NEWCOMER_TOLD_MS - 1);
+	assert_int_equal(n_lines, 0);
+	pass(1);
+	assert_int_equal(n_lines, 2);
+	pass(1);
+	assert_int_equal(n_lines, 2);
+	assert_int_equal(n_welcomed, 0);
+	atomic_store(&sessions[0].has_work, false);
+	pass(1);
+	assert_int_equal(n_welcomed, 2);
+	assert_int_equal(welcomed[0], 7);
+	assert_int_equal(welcomed[1], 8);
+}
+
+static void test_work_that_waits_for_others(_unused_ void **state)
+{
+	leave(0);
+	atomic_store(&sessions[0].waits_for_others, true);
+	come(7);
+	assert_int_equal(n_welcomed, 1);
+}
+
+static void test_not_for_ever(_unused_ void **state)
+{
+	leave(0);
+	come(7);
+	pass(NEWCOMER_WAIT_MS - 1);
+	assert_int_equal(n_welcomed, 0);
+	pass(1);
+	assert_int_equal(n_welcomed, 1);
+}
+
+/* Clients that leave work one after the other would hold it up for long. */
+static void test_not_for_those_that_leave_later(_unused_ void **state)
+{
+	leave(0);
+	come(7);
+	server.loop.time += 10;
+	leave(1);
+	come(8);
+	atomic_store(&sessions[0].has_work, false);
+	pass(1);
+	assert_int_equal(n_welcomed, 1);
+	assert_int_equal(welcomed[0], 7);
+	atomic_store(&sessions[1].has_work, false);
+	pass(1);
+	assert_int_equal(n_welcomed, 2);
+}
+
+static void test_dropped(_unused_ void **state)
+{
+	leave(0);
+	come(7);
+	come(8);
+	newcomers_tell(&server);
+	assert_int_equal(n_told, 2);
+	newcomers_drop(&server);
+	assert_int_equal(n_told, 4);
+	assert_int_equal(n_closed, 2);
+	assert_int_equal(n_welcomed, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_welcomed_at_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_wait_for_work, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_work_that_waits_for_others, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_not_for_ever, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_not_for_those_that_leave_later, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_dropped, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
