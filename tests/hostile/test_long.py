@@ -109,12 +109,7 @@ def test_storm():
 def test_newcomers_do_not_wait_for_ever():
     """The dead client's kernel ends before the grace, but later than a newcomer waits."""
     with mps.Service({"MPS_GRACE_MS": "90000", "SOFTGPU_LAUNCH_US": "30000000"}) as service:
-        process = service.popen("process1")
-        wait_for("a launch", lambda: service.servers()
-                 and service.stats(service.server())["launches"] > 0)
-        server = service.server()
-        process.kill()
-        process.wait()
+        _, server = service.leave_a_kernel()
         began = time.monotonic()
         newcomer = service.popen("mem_info", "--free")
         service.wait_for_log("Client process %d waits" % newcomer.pid)

@@ -349,6 +349,14 @@ class Service:
         equal(len(servers), 1, servers)
         return servers[0]
 
+    def leave_a_kernel(self):
+        """Kills a program while its kernel runs; its PID and its server's."""
+        process = self.popen("process1")
+        wait_for("a launch", lambda: self.servers() and self.stats(self.server())["launches"] > 0)
+        process.kill()
+        process.wait()
+        return process.pid, self.server()
+
     def clients(self, server=None):
         text = self.command("get_client_list", str(server or self.server())).stdout
         return [int(pid) for pid in text.split()]

@@ -99,13 +99,8 @@ def test_many_threads():
 def test_endless_kernel():
     """What runs on after its client costs the server, and nobody else waits for it."""
     with mps.Service({"MPS_GRACE_MS": "500", "SOFTGPU_LAUNCH_US": "4000000"}) as service:
-        process = service.popen("process1")
-        wait_for("a launch", lambda: service.servers()
-                 and service.stats(service.server())["launches"] > 0)
-        server = service.server()
+        _, server = service.leave_a_kernel()
         began = time.monotonic()
-        process.kill()
-        process.wait()
         wait_for("its server's end", lambda: not mps.is_alive(server), 5 * mps.SLOW)
         assert time.monotonic() - began < 3 * mps.SLOW
         service.wait_for_log("its work still occupies the GPU")
@@ -117,15 +112,11 @@ def test_newcomers_beside_an_endless_kernel():
     for kernel_us, grace_ms, ends in (4000000, 1500, False), (1500000, 10000, True):
         with mps.Service({"MPS_GRACE_MS": str(grace_ms * mps.SLOW),
                           "SOFTGPU_LAUNCH_US": str(kernel_us * mps.SLOW)}) as service:
-            process = service.popen("process1")
-            wait_for("a launch", lambda service=service: service.servers()
-                     and service.stats(service.server())["launches"] > 0)
-            server = service.server()
-            process.kill()
-            process.wait()
-            newcomers = [service.popen("process2") for _ in range(3)]
+            left, server = service.leave_a_kernel()
+            # Programs without kernels: theirs would take as long, and delay each other's end.
+            newcomers = [service.popen("boxes") for _ in range(3)]
             service.wait_for_log("Client process %d waits: work of client {PID: %d, "
-                                 % (newcomers[0].pid, process.pid))
+                                 % (newcomers[0].pid, left))
             equal(service.command("get_client_list", str(server)).returncode, 0)
             for newcomer in newcomers:
                 code, out, err = service.finish(newcomer, 60)
