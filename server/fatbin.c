@@ -57,20 +57,42 @@ int fatbin_is(const void *image, size_t size)
 	return size >= FATBIN_HEADER_MIN && read_le(image, 4) == FATBIN_MAGIC;
 }
 
-/* Reads the entry at `off'; *ret_next is where the next one starts. */
-static int entry_read(const uint8_t *body, uint64_t body_size, uint64_t off,
-	struct fatbin_entry *ret_entry, uint64_t *ret_next)
+/* A walk over the entries of a fatbin. */
+struct walk {
+	const uint8_t *body;
+	uint64_t size, next; /* of the body; where the next entry starts */
+};
+
+static int walk_begin(struct walk *walk, const void *image, size_t size)
 {
-	const uint8_t *p = body + off;
+	const uint8_t *p = image;
+	uint64_t header, body_size;
+
+	if (!fatbin_is(image, size))
+		return -EBADMSG;
+	header = read_le(p + 6, 2);
+	body_size = read_le(p + 8, 8);
+	if (header < FATBIN_HEADER_MIN || header > size || !range_ok(header, body_size, size))
+		return -EBADMSG;
+	*walk = (struct walk){.body = p + header, .size = body_size};
+	return 0;
+}
+
+/* 1: there was another entry; 0: there is none; -EBADMSG. */
+static int walk_next(struct walk *walk, struct fatbin_entry *ret_entry)
+{
+	const uint8_t *p = walk->body + walk->next;
 	uint64_t header, size, packed;
 
-	if (!range_ok(off, FATBIN_ENTRY_MIN, body_size))
+	if (walk->next >= walk->size)
+		return 0;
+	if (!range_ok(walk->next, FATBIN_ENTRY_MIN, walk->size))
 		return -EBADMSG;
 	header = read_le(p + 4, 4);
 	size = read_le(p + 8, 8);
 	packed = read_le(p + 16, 4);
-	if (header < FATBIN_ENTRY_MIN || !range_ok(off, header, body_size) ||
-		!range_ok(off + header, size, body_size))
+	if (header < FATBIN_ENTRY_MIN || !range_ok(walk->next, header, walk->size) ||
+		!range_ok(walk->next + header, size, walk->size))
 		return -EBADMSG;
 	*ret_entry = (struct fatbin_entry){
 		.kind = (uint16_t)read_le(p, 2),
@@ -82,8 +104,8 @@ static int entry_read(const uint8_t *body, uint64_t body_size, uint64_t off,
 	};
 	if (ret_entry->payload_size > size)
 		return -EBADMSG;
-	*ret_next = off + header + size;
-	return 0;
+	walk->next += header + size;
+	return 1;
 }
 
 static int entry_inflate(const struct fatbin_entry *entry, char *text)
@@ -161,38 +183,17 @@ static void choice_add(
 	}
 }
 
-/* Where the entries lie. */
-static int body_find(
-	const void *image, size_t size, const uint8_t **ret_body, uint64_t *ret_body_size)
-{
-	const uint8_t *p = image;
-	uint64_t header, body_size;
-
-	if (!fatbin_is(image, size))
-		return -EBADMSG;
-	header = read_le(p + 6, 2);
-	body_size = read_le(p + 8, 8);
-	if (header < FATBIN_HEADER_MIN || header > size || !range_ok(header, body_size, size))
-		return -EBADMSG;
-	*ret_body = p + header;
-	*ret_body_size = body_size;
-	return 0;
-}
-
 static int find_choice(
 	const void *image, size_t size, uint32_t max_arch, struct fatbin_choice *choice)
 {
-	const uint8_t *body;
-	uint64_t body_size;
-	int r = body_find(image, size, &body, &body_size);
+	struct fatbin_entry entry;
+	struct walk walk;
+	int r = walk_begin(&walk, image, size);
 
-	for (uint64_t off = 0; r == 0 && off < body_size;) {
-		struct fatbin_entry entry;
-
-		r = entry_read(body, body_size, off, &entry, &off);
-		if (r == 0)
-			choice_add(choice, &entry, max_arch);
-	}
+	if (r < 0)
+		return r;
+	while ((r = walk_next(&walk, &entry)) > 0)
+		choice_add(choice, &entry, max_arch);
 	return r;
 }
 
@@ -230,19 +231,16 @@ int fatbin_find_ptx(
 
 void fatbin_largest(const void *image, size_t size, uint64_t *ret_code, uint64_t *ret_text)
 {
-	const uint8_t *body;
-	uint64_t body_size;
-	int r = body_find(image, size, &body, &body_size);
+	struct fatbin_entry entry;
+	struct walk walk;
 
 	*ret_code = *ret_text = 0;
-	for (uint64_t off = 0; r == 0 && off < body_size;) {
-		struct fatbin_entry entry;
+	if (walk_begin(&walk, image, size) < 0)
+		return;
+	while (walk_next(&walk, &entry) > 0) {
+		uint64_t *largest = entry.kind == FATBIN_ELF ? ret_code : ret_text;
 
-		r = entry_read(body, body_size, off, &entry, &off);
-		if (r == 0 && entry.kind == FATBIN_ELF)
-			*ret_code = MAX(*ret_code, entry_size(&entry));
-		else if (r == 0)
-			*ret_text = MAX(*ret_text, entry_size(&entry));
+		*largest = MAX(*largest, entry_size(&entry));
 	}
 }
 
@@ -267,19 +265,19 @@ static int entry_mentions(const struct fatbin_entry *entry, const char *word)
 
 int fatbin_mentions(const void *image, size_t size, const char *word)
 {
-	const uint8_t *body;
-	uint64_t body_size;
+	struct fatbin_entry entry;
+	struct walk walk;
 	int r;
 
 	if (!fatbin_is(image, size))
 		return memmem(image, size, word, strlen(word)) != NULL;
-	r = body_find(image, size, &body, &body_size);
-	for (uint64_t off = 0; r == 0 && off < body_size;) {
-		struct fatbin_entry entry;
-
-		r = entry_read(body, body_size, off, &entry, &off);
-		if (r == 0)
-			r = entry_mentions(&entry, word);
+	r = walk_begin(&walk, image, size);
+	if (r < 0)
+		return r;
+	while ((r = walk_next(&walk, &entry)) > 0) {
+		r = entry_mentions(&entry, word);
+		if (r != 0)
+			return r;
 	}
 	return r;
 }
