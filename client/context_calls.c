@@ -8,10 +8,10 @@
  * what other programs are answered.
  */
 
-#include "bounds.h"
 #include "capture.h"
 #include "client.h"
 #include "context.h"
+#include "limit_bound.h"
 #include "log.h"
 #include "send.h"
 #include "stream.h"
@@ -266,14 +266,6 @@ CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
-/* The most that a client may ask for; the GPU's memory bounds the stack. */
-static uint64_t bound_of(CUlimit limit)
-{
-	return limit == CU_LIMIT_MALLOC_HEAP_SIZE   ? DEVICE_HEAP_MAX
-	       : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? PRINTF_BUFFER_MAX
-						    : UINT64_MAX;
-}
-
 /* Kernels feel these three; they are the GPU's, and everybody's, and rise as they are asked for. */
 static CUresult raise_limit(const struct context *context, CUlimit limit, size_t value)
 {
@@ -282,11 +274,11 @@ static CUresult raise_limit(const struct context *context, CUlimit limit, size_t
 	if (limit > CU_LIMIT_MALLOC_HEAP_SIZE || value <= context->device->limits[limit])
 		return CUDA_SUCCESS;
 	result = send_limit_raise(context->device->index, (uint32_t)limit, value);
-	if (result != CUDA_SUCCESS && value > bound_of(limit))
+	if (result != CUDA_SUCCESS && value > limit_bound(limit))
 		log_warn("the GPU's %s cannot grow to %zu bytes: all clients share it, and one may "
 			 "ask for %llu MiB",
 			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value,
-			(unsigned long long)bound_of(limit) >> 20);
+			(unsigned long long)limit_bound(limit) >> 20);
 	/* Once somebody's kernels have used it, the heap stays, as does the buffer. */
 	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
 		log_warn("the GPU's %s cannot grow to %zu bytes: other clients use it",

@@ -18,11 +18,11 @@
 
 #include <time.h>
 
-#include "bounds.h"
 #include "deferred.h"
 #include "device.h"
 #include "fault.h"
 #include "limit.h"
+#include "limit_bound.h"
 #include "log.h"
 #include "place.h"
 #include "session.h"
@@ -297,14 +297,6 @@ void limits_lower(void)
 
 /* ---- raising */
 
-/* The largest that a client may ask for; the driver knows that of the stack. */
-static uint64_t bound_of(CUlimit limit)
-{
-	return limit == CU_LIMIT_STACK_SIZE         ? UINT64_MAX
-	       : limit == CU_LIMIT_MALLOC_HEAP_SIZE ? DEVICE_HEAP_MAX
-						    : PRINTF_BUFFER_MAX;
-}
-
 /* As the driver does where it has no room. */
 static CUresult refuse(struct session *session, struct place *place, CUlimit limit, uint64_t value)
 {
@@ -312,7 +304,7 @@ static CUresult refuse(struct session *session, struct place *place, CUlimit lim
 		log_line("Client " SESSION_NAME " asked for %llu bytes for %s of device %u and is "
 			 "refused: %llu bytes are the most, as it is everybody's",
 			SESSION_NAME_ARGS(session), (unsigned long long)value, limit_name(limit),
-			place->device->ordinal, (unsigned long long)bound_of(limit));
+			place->device->ordinal, (unsigned long long)limit_bound(limit));
 	place->asks.is_refusal_told = true;
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -340,7 +332,7 @@ CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limi
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (value > bound_of((CUlimit)limit))
+	if (value > limit_bound((CUlimit)limit))
 		return refuse(session, place, (CUlimit)limit, value);
 	pthread_mutex_lock(&lock);
 	result = raise_to(session, place, (CUlimit)limit, value);
