@@ -14,9 +14,11 @@
 
 #define _GNU_SOURCE
 #define NAME "driver_growth"
-#include "driver_program.h"
 #include <string.h>
 #include <sys/mman.h>
+
+#include "driver_program.h"
+#include "parts/own_memory.h"
 
 #define MIB ((size_t)1 << 20)
 #define LONG_GRAPH 400
@@ -39,20 +41,6 @@ static CUstream stream;
 static CUfunction function;
 static CUdeviceptr memory;
 static void *pages;
-
-static long host_kib(void)
-{
-	FILE *file = fopen("/proc/self/status", "r");
-	char line[256];
-	long kib = 0;
-
-	MUST(file != NULL);
-	while (fgets(line, sizeof(line), file))
-		if (!strncmp(line, "RssAnon:", 8))
-			kib = strtol(line + 8, NULL, 10);
-	fclose(file);
-	return kib;
-}
 
 static long gpu_kib(void)
 {
@@ -334,12 +322,12 @@ int main(int argc, char **argv)
 		/* What is made once is nobody's growth. */
 		for (long round = 0; round < rounds / 4 && things[i].make; round++)
 			things[i].make();
-		host = host_kib();
+		host = own_memory_kib();
 		gpu = gpu_kib();
 		for (long round = 0; round < rounds && things[i].make; round++)
 			things[i].make();
 		printf("%s host=%.2f gpu=%.2f\n", things[i].name,
-			(double)(host_kib() - host) / (double)rounds,
+			(double)(own_memory_kib() - host) / (double)rounds,
 			(double)(gpu_kib() - gpu) / (double)rounds);
 		fflush(stdout);
 	}

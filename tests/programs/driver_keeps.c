@@ -16,14 +16,14 @@
 
 #define _GNU_SOURCE
 #define NAME "driver_keeps"
-#include <malloc.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "../../server/kept.h"
 #include "driver_program.h"
+#include "parts/each_thing.h"
+#include "parts/own_memory.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -59,22 +59,6 @@ static CUstream stream;
 static CUfunction function;
 static CUdeviceptr memory;
 static CUgraph graph;
-
-static long host_bytes(void)
-{
-	FILE *file = fopen("/proc/self/status", "r");
-	char line[256];
-	long kib = 0;
-
-	MUST(file != NULL);
-	/* What was freed is nobody's: a server gives it back, too. */
-	malloc_trim(0);
-	while (fgets(line, sizeof(line), file))
-		if (!strncmp(line, "RssAnon:", 8))
-			kib = strtol(line + 8, NULL, 10);
-	fclose(file);
-	return kib << 10;
-}
 
 /* ---- what is made: each says how many things that were, and what one is charged */
 
@@ -482,44 +466,21 @@ static void setup(void)
 	(void)make_array();
 }
 
-static void try_it(const struct thing *thing)
+static void try_it(const void *data)
 {
+	const struct thing *thing = data;
 	struct made made;
 	size_t kept;
 	long before;
 
 	setup();
-	before = host_bytes();
+	before = own_memory_kib();
 	made = thing->make();
-	kept = (size_t)(host_bytes() - before) / made.n;
+	kept = (size_t)(own_memory_kib() - before) * KIB / made.n;
 	printf("%s kept=%zu charged=%zu%s\n", thing->name, kept, made.charged,
 		kept > made.charged ? " TOO LITTLE" : "");
 	fflush(stdout);
 	_exit(kept > made.charged);
-}
-
-static int is_wanted(const char *name, int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], name))
-			return 1;
-	return argc < 2;
-}
-
-/* 0, or 1 if it did not end by itself with success. */
-static int run(const struct thing *thing)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		alarm(LIMIT_S);
-		try_it(thing);
-	}
-	MUST(pid > 0 && waitpid(pid, &status, 0) == pid);
-	if (WIFSIGNALED(status))
-		printf("%s: ended by signal %d\n", thing->name, WTERMSIG(status));
-	return status != 0;
 }
 
 int main(int argc, char **argv)
@@ -527,8 +488,8 @@ int main(int argc, char **argv)
 	int n_bad = 0;
 
 	for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++)
-		if (is_wanted(things[i].name, argc, argv))
-			n_bad += run(&things[i]);
+		if (is_named(things[i].name, argc, argv))
+			n_bad += in_a_process(things[i].name, LIMIT_S, try_it, &things[i]);
 	if (n_bad > 0)
 		return 1;
 	printf(NAME ": ok\n");

@@ -18,9 +18,9 @@
 #define _GNU_SOURCE
 #define NAME "driver_waits"
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include "parts/driver_graphs.h"
+#include "parts/each_thing.h"
 
 enum {
 	PATIENCE_US = 1000000, /* nothing here takes so long by itself */
@@ -198,8 +198,9 @@ static void back(void)
 		stand();
 }
 
-static void try_it(const struct thing *thing)
+static void try_it(const void *data)
 {
+	const struct thing *thing = data;
 	pthread_t thread;
 
 	setup();
@@ -221,30 +222,6 @@ static void try_it(const struct thing *thing)
 	_exit(0);
 }
 
-static int is_wanted(const char *name, int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], name))
-			return 1;
-	return argc < 2;
-}
-
-/* 0, or 1 if it did not end by itself with success. */
-static int run(const struct thing *thing)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		alarm(LIMIT_S);
-		try_it(thing);
-	}
-	MUST(pid > 0 && waitpid(pid, &status, 0) == pid);
-	if (WIFSIGNALED(status))
-		printf("%s: ended by signal %d\n", thing->name, WTERMSIG(status));
-	return status != 0;
-}
-
 int main(int argc, char **argv)
 {
 	int n_bad = 0;
@@ -255,8 +232,8 @@ int main(int argc, char **argv)
 		argv++;
 	}
 	for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++)
-		if (is_wanted(things[i].name, argc, argv))
-			n_bad += run(&things[i]);
+		if (is_named(things[i].name, argc, argv))
+			n_bad += in_a_process(things[i].name, LIMIT_S, try_it, &things[i]);
 	if (n_bad > 0)
 		return 1;
 	printf(NAME ": ok\n");
