@@ -58,7 +58,7 @@ def check_recovers(how, stop):
         end(stuck(service, how))
         before = settle(service, server)
         for _ in range(3):
-            running = service.popen_going_round("process1", "--seconds", "4")
+            running = service.popen_going_round("process1", 4)
             process = stuck(service, how)
             if stop:
                 process.send_signal(signal.SIGSTOP)
@@ -109,7 +109,7 @@ def test_many_stand_still():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        running = [service.popen_going_round("process1", "--seconds", "5")]
+        running = [service.popen_going_round("process1", 5)]
         service.run_ok("stream_overlap")
         waiting = [stuck(service, how) for how in ("word", "call", "call", "call")]
         waiting[1].send_signal(signal.SIGSTOP)
@@ -142,7 +142,7 @@ def test_killed_beside_a_call_that_waits():
     """Where some call of the driver waits for a stream that stands still, with the driver's lock held:
     killing its client is enough."""
     with mps.Service() as service:
-        running = service.popen_going_round("process1", "--seconds", "10")
+        running = service.popen_going_round("process1", 10)
         server = service.server()
         waiting = service.popen("waits_beside", os.path.join(service.folder, "never"))
         equal(waiting.stdout.readline(), "waits_beside: waiting\n")
@@ -162,7 +162,7 @@ def test_calls_that_wait_for_everything():
     """Beside a stream that stands still the driver is not asked for them, or nobody could call it."""
     with mps.Service() as service:
         service.run_ok("process1")
-        running = [service.popen_going_round(name, "--seconds", "3")
+        running = [service.popen_going_round(name, 3)
                    for name in ("process1", "graph_capture")]
         late = service.popen("local_memory", "slowly")
         equal(late.stdout.readline(), "local_memory: loaded\n")
@@ -209,7 +209,7 @@ def test_full_queue():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        running = service.popen_going_round("process1", "--seconds", "3")
+        running = service.popen_going_round("process1", 3)
         process = stuck(service, "flood")
         equal(service.finish(running, 20)[:2], (0, "process1: ok\n"))
         equal(process.poll(), None)

@@ -40,7 +40,7 @@ def check_recovers(stop):
         end(service, stuck(service))
         before = settle(service, server)
         for _ in range(3):
-            running = service.popen_going_round("process1", "--seconds", "3")
+            running = service.popen_going_round("process1", 3)
             process = stuck(service)
             if stop:
                 process.send_signal(signal.SIGSTOP)
