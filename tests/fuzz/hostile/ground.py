@@ -52,6 +52,14 @@ class Service(mps.Service):
         return found
 
 
+    def last_words(self, pid, n=8):
+        """What the logs say last of that server, and it itself."""
+        text = self.control_log() + self.server_log()
+        lines = [line for line in text.splitlines() if re.search(r"\b%d\b" % pid, line)]
+        ends = [line for line in lines if re.search("Server %d |its work|held up" % pid, line)]
+        return "\n".join(ends[-n:] + lines[-n:])
+
+
 class User:
     """A UID, its server, and what the server held before hostile clients connected."""
 
@@ -106,8 +114,8 @@ class User:
     def check(self):
         """Fails unless the same server still runs and has given everything back."""
         pid = self.server_of()
-        assert pid == self.server, "the server of user %d was replaced: %d, now %d" % (
-            self.uid, self.server, pid)
+        assert pid == self.server, "the server of user %d was replaced: %d, now %d; it said:\n%s" % (
+            self.uid, self.server, pid, self.service.last_words(self.server))
         wait_for("clients of user %d to be gone" % self.uid, self.is_alone, DEADLINE_S * mps.SLOW)
         try:
             wait_for("", lambda: not self.left(), DEADLINE_S * mps.SLOW)
