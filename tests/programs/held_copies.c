@@ -17,7 +17,7 @@
 #include "driver_program.h"
 
 enum {
-	SIZE = 4096,
+	BYTES = 8192,
 	ROWS = 100, /* more than the server queues by one call */
 	PITCH = 64,
 	WIDTH = 40,
@@ -48,17 +48,17 @@ struct job {
 
 static CUresult line(struct job *job)
 {
-	return cuMemcpyAsync(job->dst->device, job->src->device, SIZE * 2, job->stream);
+	return cuMemcpyAsync(job->dst->device, job->src->device, BYTES, job->stream);
 }
 
 static CUresult line_in(struct job *job)
 {
-	return cuMemcpyHtoDAsync(job->dst->device, job->src->host, SIZE * 2, job->stream);
+	return cuMemcpyHtoDAsync(job->dst->device, job->src->host, BYTES, job->stream);
 }
 
 static CUresult line_out(struct job *job)
 {
-	return cuMemcpyDtoHAsync(job->dst->host, job->src->device, SIZE * 2, job->stream);
+	return cuMemcpyDtoHAsync(job->dst->host, job->src->device, BYTES, job->stream);
 }
 
 static CUDA_MEMCPY3D box(const struct job *job, size_t width, size_t height, size_t depth)
@@ -120,14 +120,14 @@ static CUresult launch(struct job *job, const CUDA_MEMCPY3D *first, const CUDA_M
 
 static CUresult graph_line(struct job *job)
 {
-	const CUDA_MEMCPY3D copy = box(job, SIZE * 2, 1, 1);
+	const CUDA_MEMCPY3D copy = box(job, BYTES, 1, 1);
 
 	return launch(job, &copy, &copy);
 }
 
 static CUresult graph_line_set(struct job *job)
 {
-	const CUDA_MEMCPY3D first = box(job, SIZE + 1, 1, 1), copy = box(job, SIZE * 2, 1, 1);
+	const CUDA_MEMCPY3D first = box(job, BYTES / 2 + 1, 1, 1), copy = box(job, BYTES, 1, 1);
 
 	return launch(job, &first, &copy);
 }
@@ -165,12 +165,12 @@ static struct memory memory_make(enum kind kind)
 	struct memory made = {NULL, 0};
 
 	if (kind == PINNED) {
-		CHECK(cuMemHostAlloc((void **)&made.host, SIZE * 2, CU_MEMHOSTALLOC_DEVICEMAP));
+		CHECK(cuMemHostAlloc((void **)&made.host, BYTES, CU_MEMHOSTALLOC_DEVICEMAP));
 	} else if (kind == MANAGED) {
-		CHECK(cuMemAllocManaged(&made.device, SIZE * 2, CU_MEM_ATTACH_GLOBAL));
+		CHECK(cuMemAllocManaged(&made.device, BYTES, CU_MEM_ATTACH_GLOBAL));
 		made.host = (unsigned char *)(uintptr_t)made.device;
 	} else {
-		made.host = malloc(SIZE * 2);
+		made.host = malloc(BYTES);
 	}
 	MUST(made.host != NULL);
 	made.device = (CUdeviceptr)(uintptr_t)made.host;
@@ -202,16 +202,16 @@ static void run(struct job *job, const struct memory *word, CUstream beside, uns
 {
 	pthread_t thread;
 
-	for (unsigned i = 0; i < SIZE * 2; i++)
+	for (unsigned i = 0; i < BYTES; i++)
 		job->src->host[i] = (unsigned char)(i + n);
-	memset(job->dst->host, 0, SIZE * 2);
+	memset(job->dst->host, 0, BYTES);
 	CHECK(cuStreamWaitValue32(job->stream, word->device, n, CU_STREAM_WAIT_VALUE_EQ));
 	MUST(pthread_create(&thread, NULL, work, job) == 0);
 	usleep(HELD_US);
 	CHECK(cuStreamWriteValue32(beside, word->device, n, 0));
 	pthread_join(thread, NULL);
 	CHECK(job->result);
-	for (unsigned i = 0; i < SIZE * 2; i++)
+	for (unsigned i = 0; i < BYTES; i++)
 		MUST(job->dst->host[i] == byte_wanted(job, i, n));
 }
 
@@ -228,7 +228,7 @@ int main(void)
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(cuCtxSetCurrent(context));
 	word = memory_make(PINNED);
-	memset(word.host, 0, SIZE);
+	memset(word.host, 0, BYTES);
 	for (unsigned i = 0; i < 2; i++) {
 		CHECK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
 		for (enum kind kind = 0; kind < KINDS; kind++)
