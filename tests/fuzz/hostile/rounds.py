@@ -185,14 +185,17 @@ class Fuzz:
         return sum(victim.n for victim in victims)
 
     def strike(self):
-        """Chooses the next driver call that fails, or stalls."""
+        """Chooses the next driver call that fails, or stalls.
+
+        None waits for all streams (Switch.WAIT): if one of them waits for a word of a GPU's
+        memory, only another call of the driver could write it, and the server has to end.
+        """
         switch, dice = self.service.switch, self.dice
         if switch.name() or not switch.seen():
             if dice.random() < 0.8:
                 switch.set(dice.randrange(1, 400), switch.RESULT, dice.choice(MISFORTUNES))
             else:
-                switch.set(dice.randrange(1, 400), dice.choice((switch.STALL, switch.WAIT)),
-                           STALL_MS)
+                switch.set(dice.randrange(1, 400), switch.STALL, STALL_MS)
 
     def ask(self):
         """Sends an operator's command, which must be answered in time."""
