@@ -7,7 +7,10 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -27,21 +30,44 @@
 /* Connections accepted before others get their turn. */
 #define ACCEPT_BATCH 32
 
-/* For a daemon before us to be gone. */
+/* For a daemon before us to be gone; and where it is, for its children to become servers. */
 #define LOCK_MS 300
+#define LOCK_CHILDREN_MS 10000
 
 /* After running out of descriptors. */
 #define PAUSE_MS 100
 
-/* A daemon that was killed has the lock until its last thread is gone. */
-static int lock_patiently(int fd)
+/* Whether no process has the PID that the last daemon wrote. */
+static bool last_daemon_is_gone(int directory)
+{
+	_cleanup_close_ int fd =
+		openat(directory, PID_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char text[16] = "";
+	long pid;
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return false;
+	pid = strtol(text, NULL, 10);
+	return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+/*
+ * A daemon that was killed has the lock until its last thread is gone, and until
+ * each child that it had started has become a server, which closes the lock.
+ */
+static int lock_patiently(int directory, int fd)
 {
 	const struct timespec step = {.tv_nsec = 10000000L};
 	int r;
 
 	for (int waited_ms = 0; (r = flock(fd, LOCK_EX | LOCK_NB)) < 0; waited_ms += 10) {
-		if (errno != EWOULDBLOCK || waited_ms >= LOCK_MS)
+		if (errno != EWOULDBLOCK)
 			break;
+		if (waited_ms >= LOCK_MS &&
+			(waited_ms >= LOCK_CHILDREN_MS || !last_daemon_is_gone(directory))) {
+			errno = EWOULDBLOCK;
+			break;
+		}
 		nanosleep(&step, NULL);
 	}
 	return r;
@@ -60,7 +86,7 @@ static int take_lock(struct listener *listener, const struct config *config, str
 			"to a directory that UID %u can write",
 			config->pipe_directory, strerror(errno), config->uid);
 	listener->lock = fd;
-	listener->is_locked = lock_patiently(fd) == 0;
+	listener->is_locked = lock_patiently(listener->directory, fd) == 0;
 	if (listener->is_locked)
 		return 0;
 	if (errno == EWOULDBLOCK)

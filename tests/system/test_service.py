@@ -3,10 +3,12 @@
 # time limit: 300 s
 """The whole path: programs share a GPU, an operator looks on and ends it."""
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import harness
@@ -191,6 +193,19 @@ def test_start_server():
         equal(service.command("get_server_status", str(server)).stdout, "ACTIVE\n")
         service.run_ok("process1")
         equal(service.servers(), [server])
+
+
+def test_lock_of_a_dead_daemons_child():
+    """A server that a killed daemon has just begun has the daemon's lock for a moment."""
+    with mps.Service() as service:
+        service.daemon.kill()
+        service.daemon.wait()
+        with open(os.path.join(service.pipe, "control_lock"), "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            release = threading.Timer(2, fcntl.flock, (lock, fcntl.LOCK_UN))
+            release.start()
+            service.start()
+            release.join()
 
 
 if __name__ == "__main__":
