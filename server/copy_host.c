@@ -6,8 +6,8 @@
  *
  * A driver may make cuMemcpy*Async wait until such a copy is done: 580 does,
  * whatever pointers name the memory. The stream may stand still until another
- * client writes a word, so the worker would wait in the driver, and hold up who
- * needs the driver's locks. A batch of lines that is read in the stream's order
+ * client writes a word, so the worker would wait in the driver, and every other
+ * thread for the driver's locks. A batch of lines that is read in the stream's order
  * returns at once. Drivers before 12.8 have no batches.
  */
 
@@ -23,6 +23,11 @@ struct lines {
 	size_t size[LINES_MAX];
 	size_t n;
 };
+
+static bool has_batches(void)
+{
+	return (void (*)(void))cuda.cuMemcpyBatchAsync != (void (*)(void))cuda_api_absent;
+}
 
 static CUresult copy_lines_singly(const struct lines *lines, CUstream real)
 {
@@ -43,9 +48,10 @@ static CUresult lines_flush(struct lines *lines, CUstream real)
 
 	if (lines->n == 0)
 		return CUDA_SUCCESS;
-	result = cuda.cuMemcpyBatchAsync(
-		lines->dst, lines->src, lines->size, lines->n, &in_order, &first, 1, &failed, real);
-	if (result == CUDA_ERROR_NOT_SUPPORTED)
+	if (has_batches())
+		result = cuda.cuMemcpyBatchAsync(lines->dst, lines->src, lines->size, lines->n,
+			&in_order, &first, 1, &failed, real);
+	else
 		result = copy_lines_singly(lines, real);
 	lines->n = 0;
 	return result;

@@ -118,6 +118,23 @@ static void test_copies(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Drivers before CUDA 12.8 have none. */
+static void test_without_batches(void **state)
+{
+	uint64_t a = alloc(2 * MIB, true), b = alloc(2 * MIB, true);
+	const struct cuda_api real = cuda;
+
+	(void)state;
+	memcpy(&cuda.cuMemcpyBatchAsync, &(CUresult(*)(void)){cuda_api_absent}, sizeof(void *));
+	fake_calls.copies = 0;
+	assert_int_equal(copy(b, a, MIB), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1);
+	send_copy_box(0, b, a, 64, 64, 0, 0, 32, 100, 1);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.copies, 1 + 100);
+	cuda = real;
+}
+
 /* Its pages have to be the client's: else they would be charged to the server. */
 static void test_absent(void **state)
 {
@@ -237,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_copies, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_without_batches, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_absent, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_pieces, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_pieces_of_boxes, open_session, close_session),
