@@ -76,15 +76,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUlibrary library; /* NULL: not loaded yet */
 static CUkernel kernels[ARRAY_SIZE(names)];
 
+/* What an earlier call has found stays as it is: workers on other GPUs read it. */
 static CUresult load_library(void)
 {
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
 
-	if (library)
-		return CUDA_SUCCESS;
-	result = cuda.cuLibraryLoadData(&library, copy_kernel_image, NULL, NULL, 0, NULL, NULL, 0);
+	if (!library)
+		result = cuda.cuLibraryLoadData(
+			&library, copy_kernel_image, NULL, NULL, 0, NULL, NULL, 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(names) && result == CUDA_SUCCESS; i++)
-		result = cuda.cuLibraryGetKernel(&kernels[i], library, names[i]);
+		if (!kernels[i])
+			result = cuda.cuLibraryGetKernel(&kernels[i], library, names[i]);
 	return result;
 }
 

@@ -293,15 +293,27 @@ static void make_scratch(struct device *device)
 		device->scratch = 0;
 }
 
-/* As make_scratch(). Without it a graph that copies within host memory is refused. */
-static void load_kernel(const struct device *device)
+/*
+ * As make_scratch(). A driver that never compiles it serves the rest: graphs that copy within host
+ * memory are refused then. After another failure the next client's context is tried anew.
+ */
+static CUresult load_kernel(const struct device *device)
 {
 	CUresult result = copy_kernel_load();
 
-	if (result != CUDA_SUCCESS)
-		log_line("Device %u (%s): the kernel for copies within host memory in graphs "
-			 "cannot be loaded: %s. Graphs with such copies are refused",
+	switch (result) {
+	case CUDA_ERROR_INVALID_PTX:
+	case CUDA_ERROR_NO_BINARY_FOR_GPU:
+	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+		log_line("Device %u (%s): the driver does not compile the kernel for copies within "
+			 "host memory: %s. Graphs with such copies are refused",
 			device->ordinal, device->facts.name, result_name(result));
+		return CUDA_SUCCESS;
+	default:
+		return result;
+	}
 }
 
 /* With the new context current: what every session will be told. */
@@ -350,7 +362,8 @@ static CUresult make_context(struct device *device)
 	if (result == CUDA_SUCCESS)
 		raise_heap(device);
 	make_scratch(device);
-	load_kernel(device);
+	if (result == CUDA_SUCCESS)
+		result = load_kernel(device);
 	if (result == CUDA_SUCCESS) {
 		room_make(device);
 		spares_fill(device);
