@@ -281,7 +281,7 @@ static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUD
 	return cuda.cuGraphAddMemcpyNode(&node->real, graph->model, NULL, 0, copy, context);
 }
 
-/* Within host memory a kernel copies; of a graph that is made no node changes to that or from it.
+/* Within host memory a kernel copies. Once the graph is made, a node does not change to or from it.
  */
 static CUresult box_put(struct graph *graph, struct graph_node *node, const struct box_end *dst,
 	const struct box_end *src, const struct box_size *size)
