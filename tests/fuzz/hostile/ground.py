@@ -53,11 +53,10 @@ class Service(mps.Service):
 
 
     def last_words(self, pid, n=8):
-        """What the logs say last of that server, and it itself."""
-        text = self.control_log() + self.server_log()
-        lines = [line for line in text.splitlines() if re.search(r"\b%d\b" % pid, line)]
-        ends = [line for line in lines if re.search("Server %d |its work|held up" % pid, line)]
-        return "\n".join(ends[-n:] + lines[-n:])
+        """The last lines of both logs that name that server, or that it has written."""
+        return "\n".join(
+            line for text in (self.control_log(), self.server_log())
+            for line in [line for line in text.splitlines() if re.search(r"\b%d\b" % pid, line)][-n:])
 
 
 class User:
