@@ -181,6 +181,24 @@ static uint32_t program_hash(void)
 	return hash;
 }
 
+/* Its first argument, which `ps' of the control daemon shows. */
+static void read_command(char *command, size_t size)
+{
+	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, command, size - 1) : -1;
+	size_t length = n > 0 ? strnlen(command, (size_t)n) : 0;
+
+	memset(command + length, 0, size - length);
+}
+
+/* MPS_ISOLATE=1 asks for a server that no other program shares. */
+static bool wants_isolation(void)
+{
+	const char *value = getenv("MPS_ISOLATE");
+
+	return value && *value && strcmp(value, "0") != 0;
+}
+
 static int send_hello(struct attempt *attempt, int sock)
 {
 	struct frame_hello hello = {0};
@@ -188,10 +206,8 @@ static int send_hello(struct attempt *attempt, int sock)
 		struct frame_variable *variable;
 		const char *name;
 	} variables[] = {
-		{&hello.visible_devices, "CUDA_VISIBLE_DEVICES"},
-		{&hello.device_order, "CUDA_DEVICE_ORDER"},
-		{&hello.active_thread_percentage, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"},
-		{&hello.pinned_device_mem_limit, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"},
+		{&hello.group, "MPS_GROUP"},
+		{&hello.sm_partition, "CUDA_MPS_SM_PARTITION"},
 		{&hello.client_priority, "CUDA_MPS_CLIENT_PRIORITY"},
 	};
 
@@ -199,6 +215,8 @@ static int send_hello(struct attempt *attempt, int sock)
 	hello.version = FRAME_VERSION;
 	hello.program = program_hash();
 	hello.spec_hash = SPEC_HASH;
+	hello.is_isolated = wants_isolation();
+	read_command(hello.command, sizeof(hello.command));
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		int r = hello_variable(attempt, variables[i].variable, variables[i].name);
 

@@ -8,6 +8,7 @@
  */
 
 #include <linux/sockios.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
 #include "clients.h"
@@ -51,7 +52,7 @@ static bool are_too_many(const struct server *server)
 	return daemon->n_sessions >= ALL_SESSIONS_MAX - reserved;
 }
 
-int clients_add(struct server *server, uint64_t id, pid_t pid, uint32_t program)
+int clients_add(struct server *server, const struct frame_client_note *note)
 {
 	struct client *client;
 
@@ -62,12 +63,34 @@ int clients_add(struct server *server, uint64_t id, pid_t pid, uint32_t program)
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return -ENOMEM;
-	client->id = id;
-	client->pid = pid;
-	client->program = program;
+	client->id = note->id;
+	client->pid = (pid_t)note->pid;
+	client->uid = note->uid;
+	client->program = note->program;
+	memcpy(client->command, note->command, sizeof(client->command));
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
 	server->daemon->n_sessions++;
+	return 0;
+}
+
+int clients_add_context(struct server *server, const struct frame_context *frame)
+{
+	struct client *client = clients_find(server, frame->client);
+	unsigned i = 0;
+
+	if (!client || frame->ordinal >= server->devices.n)
+		return -EBADMSG;
+	while (i < client->n_contexts && client->contexts[i].ordinal != frame->ordinal)
+		i++;
+	client->contexts[i] = (struct context){
+		.ordinal = frame->ordinal,
+		.session = frame->session,
+		.n_sms = frame->n_sms,
+		.priority = frame->priority,
+		.memory = frame->memory,
+	};
+	client->n_contexts = MAX(client->n_contexts, i + 1);
 	return 0;
 }
 
@@ -172,6 +195,9 @@ static int send_client(struct server *server, struct peer *peer, uint64_t id)
 	frame.pid = (uint64_t)peer->cred.pid;
 	frame.uid = peer->cred.uid;
 	frame.gid = peer->cred.gid;
+	frame.limits.active_threads = ACTIVE_THREADS_ALL;
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		frame.limits.memory[i] = UINT64_MAX;
 	frame.hello = peer->in.hello;
 	return peer_send(server->link, &frame, peer->fd);
 }
@@ -179,11 +205,18 @@ static int send_client(struct server *server, struct peer *peer, uint64_t id)
 int clients_hand_over(struct server *server, struct peer *peer)
 {
 	uint64_t id = server->daemon->last_client_id + 1;
+	struct frame_client_note note = {
+		.id = id,
+		.pid = (uint64_t)peer->cred.pid,
+		.uid = peer->cred.uid,
+		.program = peer->in.hello.program,
+	};
 	int r;
 
 	if (server->in_flight)
 		return -EAGAIN;
-	r = clients_add(server, id, peer->cred.pid, peer->in.hello.program);
+	memcpy(note.command, peer->in.hello.command, sizeof(note.command));
+	r = clients_add(server, &note);
 	if (r < 0)
 		return r;
 	r = send_client(server, peer, id);

@@ -13,16 +13,30 @@
 
 #include <sys/types.h>
 
+#include "frame.h"
 #include "list.h"
 
 struct peer;
 struct server;
 
+/* A GPU that a client uses, and what holds for it there. */
+struct context {
+	uint32_t ordinal; /* the server's */
+	uint32_t session; /* "Context ID" of log lines */
+	uint32_t n_sms;
+	int32_t priority;
+	uint64_t memory; /* bytes; UINT64_MAX: no limit */
+};
+
 struct client {
 	struct list link;
 	uint64_t id;
-	pid_t pid;
-	uint32_t program; /* as its HELLO has it; 0: an adopted server's, which tells none */
+	pid_t pid; /* 0: of a PID namespace that we cannot see */
+	uid_t uid;
+	uint32_t program; /* as its HELLO has it */
+	char command[FRAME_TEXT_MAX];
+	struct context contexts[DEVICES_MAX];
+	unsigned n_contexts;
 };
 
 struct client *clients_find(const struct server *server, uint64_t id);
@@ -31,7 +45,10 @@ struct client *clients_find(const struct server *server, uint64_t id);
 unsigned clients_count_of(const struct server *server, pid_t pid);
 
 /* 0, -EUSERS (of one server), -EDQUOT (of all) or -ENOMEM. */
-int clients_add(struct server *server, uint64_t id, pid_t pid, uint32_t program);
+int clients_add(struct server *server, const struct frame_client_note *note);
+
+/* The server says that a client uses a GPU. 0 or -EBADMSG. */
+int clients_add_context(struct server *server, const struct frame_context *frame);
 void clients_remove(struct server *server, uint64_t id);
 
 /*

@@ -60,9 +60,10 @@ static bool variable_ok(const struct frame_variable *variable)
 
 static bool hello_ok(const struct frame_hello *hello)
 {
-	return hello->head.n_fds == 0 && variable_ok(&hello->visible_devices) &&
-	       variable_ok(&hello->device_order) && variable_ok(&hello->active_thread_percentage) &&
-	       variable_ok(&hello->pinned_device_mem_limit) && variable_ok(&hello->client_priority);
+	return hello->head.n_fds == 0 && hello->is_isolated <= 1 && hello->reserved == 0 &&
+	       variable_ok(&hello->group) && variable_ok(&hello->sm_partition) &&
+	       variable_ok(&hello->client_priority) &&
+	       frame_text_ok(hello->command, sizeof(hello->command));
 }
 
 static void drop(struct peer *peer, const char *what)

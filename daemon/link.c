@@ -107,11 +107,12 @@ static int on_client_here(struct server *server, const struct frame_client_note 
 {
 	int r;
 
-	if (note->id == 0 || note->pid > INT32_MAX)
+	if (note->id == 0 || note->pid > INT32_MAX ||
+		!frame_text_ok(note->command, sizeof(note->command)))
 		return -EBADMSG;
 	if (clients_find(server, note->id))
 		return 0;
-	r = clients_add(server, note->id, (pid_t)note->pid, 0);
+	r = clients_add(server, note);
 	server_bound_end(server);
 	return r;
 }
@@ -139,6 +140,10 @@ int link_on_frame(struct server *server, struct peer *peer)
 		return on_client_here(server, &peer->in.note);
 	case FRAME_CLIENT_GONE:
 		return on_client_gone(server, peer);
+	case FRAME_DEVICE:
+		return devices_add(&server->devices, &peer->in.device);
+	case FRAME_CONTEXT:
+		return clients_add_context(server, &peer->in.context);
 	default:
 		return -EBADMSG;
 	}

@@ -68,6 +68,9 @@ struct peer {
 		struct frame_server introduction;
 		struct frame_server_state state;
 		struct frame_client_note note;
+		struct frame_device device;
+		struct frame_context context;
+		struct frame_terminate terminated;
 		uint8_t bytes[FRAME_MAX];
 		char text[COMMAND_MAX];
 	} in;

@@ -60,6 +60,7 @@ static void on_closed(uv_handle_t *handle)
 		return;
 	closep(&server->pidfd);
 	closep(&server->output);
+	devices_fini(&server->devices);
 	free(server);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "devices.h"
 #include "frame.h"
 #include "lines.h"
 #include "list.h"
@@ -40,6 +41,7 @@ struct server {
 	unsigned n_kills;    /* signals it got after its time was up */
 	const char *overdue; /* what it had time for, in words */
 	struct peer *link;   /* not owned; NULL while it has no connection */
+	struct devices devices; /* that it has told of */
 	struct list clients;
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */

@@ -13,6 +13,7 @@
  */
 
 #include "base.h"
+#include "bounds.h"
 
 #define FRAME_VERSION 1
 
@@ -34,7 +35,12 @@ enum frame_type {
 	FRAME_SHUTDOWN,     /* daemon to server */
 	FRAME_MEMORY,       /* with the descriptor of memory */
 	FRAME_OUTPUT,       /* daemon to server: a pipe for its log */
-	FRAME_TYPE_MAX = FRAME_OUTPUT,
+	FRAME_DEVICE,       /* server to daemon: one GPU that it has, before it is ACTIVE */
+	FRAME_CONTEXT,      /* server to daemon: a client has begun to use a GPU */
+	FRAME_TERMINATE,    /* daemon to server: end the work of a client that stays */
+	FRAME_TERMINATED,   /* server to daemon: the answer */
+	FRAME_GROUP,        /* daemon to server: a group's limits, before its first client */
+	FRAME_TYPE_MAX = FRAME_GROUP,
 };
 
 struct frame_head {
@@ -57,11 +63,12 @@ struct frame_hello {
 	uint32_t version;
 	uint32_t program; /* a hash of its executable and arguments */
 	uint64_t spec_hash;
-	struct frame_variable visible_devices;          /* CUDA_VISIBLE_DEVICES */
-	struct frame_variable device_order;             /* CUDA_DEVICE_ORDER */
-	struct frame_variable active_thread_percentage; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE */
-	struct frame_variable pinned_device_mem_limit;  /* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT */
-	struct frame_variable client_priority;          /* CUDA_MPS_CLIENT_PRIORITY */
+	uint32_t is_isolated; /* 1: MPS_ISOLATE asks for a server of its own */
+	uint32_t reserved;
+	struct frame_variable group;           /* MPS_GROUP */
+	struct frame_variable sm_partition;    /* CUDA_MPS_SM_PARTITION */
+	struct frame_variable client_priority; /* CUDA_MPS_CLIENT_PRIORITY */
+	char command[FRAME_TEXT_MAX];          /* argv[0], cut to fit; any bytes but NUL */
 };
 
 struct frame_refused {
@@ -113,6 +120,16 @@ struct frame_server_state {
 	char text[FRAME_TEXT_MAX];
 };
 
+/* A share of SMs is counted in thousandths of a percent. */
+#define ACTIVE_THREADS_ALL 100000u
+
+/* What the operator allows a client, or the clients of a group together. */
+struct frame_limits {
+	uint32_t active_threads;      /* 1 to ACTIVE_THREADS_ALL */
+	int32_t priority;             /* 0 normal, 1 below normal, 2 background */
+	uint64_t memory[DEVICES_MAX]; /* bytes, by the server's ordinal; UINT64_MAX: no limit */
+};
+
 /* One descriptor: the client's connection, as the daemon accepted it. */
 struct frame_client {
 	struct frame_head head;
@@ -120,14 +137,64 @@ struct frame_client {
 	uint64_t pid;
 	uint32_t uid;
 	uint32_t gid;
+	uint32_t group; /* the id that FRAME_GROUP gave it; 0: none */
+	uint32_t reserved;
+	struct frame_limits limits;
 	struct frame_hello hello;
 };
 
-/* FRAME_CLIENT_HERE and FRAME_CLIENT_GONE. */
+#define GROUP_NAME_MAX 256
+
+/* The limits hold for the clients of the group that come later; memory for all of them. */
+struct frame_group {
+	struct frame_head head;
+	uint32_t id; /* never 0 */
+	uint32_t reserved;
+	struct frame_limits limits;
+	char name[GROUP_NAME_MAX];
+};
+
+struct frame_device {
+	struct frame_head head;
+	uint32_t ordinal;
+	uint32_t n_devices;
+	int32_t compute_mode; /* CUcomputemode */
+	uint32_t n_sms;
+	uint32_t sm_chunk; /* SMs of the smallest part that the driver divides into; 0: not known */
+	uint32_t compute_capability; /* 10 * major + minor */
+	uint64_t total_memory;
+	uint8_t uuid[16];
+	char pci_bus_id[32]; /* "0000:00:06.0" */
+	char name[FRAME_TEXT_MAX];
+};
+
+/* What holds for a client on a GPU, since it has a context there. */
+struct frame_context {
+	struct frame_head head;
+	uint64_t client;
+	uint32_t ordinal;
+	uint32_t session; /* "Context ID" of log lines */
+	uint32_t n_sms;   /* that its kernels run on */
+	int32_t priority;
+	uint64_t memory; /* bytes it may have; UINT64_MAX: no limit */
+};
+
+/* FRAME_TERMINATE, and with a result FRAME_TERMINATED. */
+struct frame_terminate {
+	struct frame_head head;
+	uint64_t client;
+	uint32_t result; /* CUresult; 0: every call of the client fails from now on */
+	uint32_t reserved;
+};
+
+/* FRAME_CLIENT_HERE, and with the id alone FRAME_CLIENT_GONE. */
 struct frame_client_note {
 	struct frame_head head;
 	uint64_t id;
 	uint64_t pid;
+	uint32_t uid;
+	uint32_t program; /* these as its HELLO had them */
+	char command[FRAME_TEXT_MAX];
 };
 
 struct frame_shutdown {

@@ -38,6 +38,11 @@ static const struct {
 	[FRAME_SHUTDOWN] = {sizeof(struct frame_shutdown), 0, 0},
 	[FRAME_MEMORY] = {sizeof(struct frame_memory), 1, 1},
 	[FRAME_OUTPUT] = {sizeof(struct frame_output), 1, 1},
+	[FRAME_DEVICE] = {sizeof(struct frame_device), 0, 0},
+	[FRAME_CONTEXT] = {sizeof(struct frame_context), 0, 0},
+	[FRAME_TERMINATE] = {sizeof(struct frame_terminate), 0, 0},
+	[FRAME_TERMINATED] = {sizeof(struct frame_terminate), 0, 0},
+	[FRAME_GROUP] = {sizeof(struct frame_group), 0, 0},
 };
 
 size_t frame_size(unsigned type)

@@ -195,8 +195,11 @@ static void introduce(struct server *server)
 		lose(server);
 		return;
 	}
-	for (const struct peer *peer = server->peers; peer; peer = peer->next)
+	server_tell_devices(server);
+	for (struct peer *peer = server->peers; peer; peer = peer->next) {
 		peer_tell(server, peer, FRAME_CLIENT_HERE);
+		peer_tell_contexts(peer);
+	}
 	newcomers_tell(server);
 	server_tell_state(server);
 }

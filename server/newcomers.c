@@ -109,19 +109,12 @@ void newcomers_look(struct server *server)
 	}
 }
 
-static void tell(struct server *server, const struct newcomer *newcomer, enum frame_type type)
-{
-	const struct peer peer = {.id = newcomer->client.id, .pid = (pid_t)newcomer->client.pid};
-
-	peer_tell(server, &peer, type);
-}
-
 void newcomers_drop(struct server *server)
 {
 	while (server->newcomers) {
 		struct newcomer *newcomer = take_first(server);
 
-		tell(server, newcomer, FRAME_CLIENT_GONE);
+		peer_tell_of(server, &newcomer->client, FRAME_CLIENT_GONE);
 		async_close(newcomer->connection);
 		free(newcomer);
 	}
@@ -130,5 +123,5 @@ void newcomers_drop(struct server *server)
 void newcomers_tell(struct server *server)
 {
 	for (const struct newcomer *each = server->newcomers; each; each = each->next)
-		tell(server, each, FRAME_CLIENT_HERE);
+		peer_tell_of(server, &each->client, FRAME_CLIENT_HERE);
 }

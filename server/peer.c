@@ -40,6 +40,22 @@ void peer_tell(struct server *server, const struct peer *peer, enum frame_type t
 	frame_init(&note, type, 0);
 	note.id = peer->id;
 	note.pid = (uint64_t)peer->pid;
+	note.uid = peer->session ? (uint32_t)peer->session->uid : 0;
+	note.program = peer->program;
+	memcpy(note.command, peer->command, sizeof(note.command));
+	control_send(server, &note);
+}
+
+void peer_tell_of(struct server *server, const struct frame_client *client, enum frame_type type)
+{
+	struct frame_client_note note = {0};
+
+	frame_init(&note, type, 0);
+	note.id = client->id;
+	note.pid = client->pid;
+	note.uid = client->uid;
+	note.program = client->hello.program;
+	memcpy(note.command, client->hello.command, sizeof(note.command));
 	control_send(server, &note);
 }
 
@@ -47,7 +63,6 @@ void peer_tell(struct server *server, const struct peer *peer, enum frame_type t
 static void refuse(struct server *server, const struct frame_client *client, int connection,
 	CUresult result, const char *text)
 {
-	const struct peer peer = {.id = client->id, .pid = (pid_t)client->pid};
 	struct frame_refused refused = {0};
 
 	log_line("Client process %d is refused: %s", (int)client->pid, text);
@@ -55,7 +70,7 @@ static void refuse(struct server *server, const struct frame_client *client, int
 	refused.result = result;
 	text_copy(refused.text, text, sizeof(refused.text));
 	frame_send(connection, &refused, NULL, 0);
-	peer_tell(server, &peer, FRAME_CLIENT_GONE);
+	peer_tell_of(server, client, FRAME_CLIENT_GONE);
 }
 
 /* NULL, or why this client cannot be served. */
@@ -156,12 +171,14 @@ static void watch(struct peer *peer)
 		peer_end(peer);
 }
 
-static int start(struct peer *peer)
+static int start(struct peer *peer, const struct frame_client *client)
 {
 	struct session *session = peer->session;
 
 	session->pid = peer->pid;
-	session->uid = peer->server->uid;
+	session->uid = (uid_t)client->uid;
+	session->limits = client->limits;
+	session->group = client->group;
 	session->connection = peer->connection;
 	session->on_news = on_news;
 	session->on_news_arg = peer->server;
@@ -188,6 +205,8 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	peer->server = server;
 	peer->id = client->id;
 	peer->pid = (pid_t)client->pid;
+	peer->program = client->hello.program;
+	memcpy(peer->command, client->hello.command, sizeof(peer->command));
 	peer->connection = peer->pidfd = -EBADF;
 	r = session_new(server->last_session + 1, &peer->session, fds);
 	if (r < 0)
@@ -202,7 +221,7 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	if (r < 0)
 		return r;
 	log_line("Client {PID: %d, Context ID: %u} connected", (int)peer->pid, peer->session->id);
-	r = start(peer);
+	r = start(peer, client);
 	if (r < 0)
 		return r;
 	peer->next = server->peers;
@@ -229,10 +248,8 @@ void peer_new(struct server *server, const struct frame_client *client, int conn
 	}
 	r = peer_make(server, client, fd);
 	if (r == -EPIPE || r == -ECONNRESET) {
-		const struct peer gone = {.id = client->id, .pid = (pid_t)client->pid};
-
 		log_line("Client process %d disconnected", (int)client->pid);
-		peer_tell(server, &gone, FRAME_CLIENT_GONE);
+		peer_tell_of(server, client, FRAME_CLIENT_GONE);
 	} else if (r < 0) {
 		char text[FRAME_TEXT_MAX];
 
@@ -310,8 +327,42 @@ static void see_off(struct peer *peer)
 	free_closed(peer);
 }
 
+static void tell_context(const struct peer *peer, uint32_t ordinal)
+{
+	const struct session *session = peer->session;
+	const struct grant *grant = &session->grants[ordinal];
+	struct frame_context frame = {0};
+
+	frame_init(&frame, FRAME_CONTEXT, 0);
+	frame.client = peer->id;
+	frame.ordinal = ordinal;
+	frame.session = session->id;
+	frame.n_sms = grant->n_sms;
+	frame.priority = grant->priority;
+	frame.memory = grant->memory;
+	control_send(peer->server, &frame);
+}
+
+/* Of those that the worker has opened since. */
+static void tell_new_contexts(struct peer *peer)
+{
+	uint64_t granted = atomic_load(&peer->session->granted) & ~peer->told;
+
+	peer->told |= granted;
+	for (uint32_t i = 0; i < DEVICES_MAX; i++)
+		if (granted >> i & 1)
+			tell_context(peer, i);
+}
+
+void peer_tell_contexts(struct peer *peer)
+{
+	peer->told = 0;
+	tell_new_contexts(peer);
+}
+
 void peer_look(struct peer *peer)
 {
+	tell_new_contexts(peer);
 	if (!peer->is_active && atomic_load(&peer->session->is_active)) {
 		peer->is_active = true;
 		peer->server->n_active++;

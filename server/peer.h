@@ -20,12 +20,15 @@ struct peer {
 	struct peer *next;
 	uint64_t id; /* the daemon's */
 	pid_t pid;
+	uint32_t program; /* these two are the daemon's business: see FRAME_CLIENT_HERE */
+	char command[FRAME_TEXT_MAX];
 	struct session *session;
 	int connection, pidfd;
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */
 	bool is_ending;
 	bool is_active; /* counted as such */
+	uint64_t told;  /* GPUs of its contexts that the daemon knows, a bit each */
 	uint64_t ending_ms;
 };
 
@@ -46,5 +49,11 @@ void peer_look_for_stall(struct peer *peer);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
 void peer_tell(struct server *server, const struct peer *peer, enum frame_type type);
+
+/* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE of one that is not welcomed yet, or never was. */
+void peer_tell_of(struct server *server, const struct frame_client *client, enum frame_type type);
+
+/* Tells a new daemon of each GPU that the client uses. */
+void peer_tell_contexts(struct peer *peer);
 
 #endif

@@ -45,15 +45,26 @@ CUresult place_get_entered(struct session *session, uint32_t device, struct plac
 	return *ret_place ? place_enter(session, *ret_place) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+static struct grant grant_of(const struct session *session, const struct device *device)
+{
+	return (struct grant){
+		.n_sms =
+			(uint32_t)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+		.priority = session->limits.priority,
+		.memory = session->limits.memory[device->ordinal],
+	};
+}
+
 static void log_arrival(struct session *session, const struct device *device)
 {
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
 	log_line("Device %s (uuid %s) is associated", device->facts.name, uuid);
-	if (atomic_exchange(&session->is_active, true))
-		return;
-	log_line("Status of client " SESSION_NAME " is ACTIVE", SESSION_NAME_ARGS(session));
+	session->grants[device->ordinal] = grant_of(session, device);
+	atomic_fetch_or(&session->granted, (uint64_t)1 << device->ordinal);
+	if (!atomic_exchange(&session->is_active, true))
+		log_line("Status of client " SESSION_NAME " is ACTIVE", SESSION_NAME_ARGS(session));
 	session->on_news(session->on_news_arg);
 }
 

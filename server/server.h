@@ -64,7 +64,8 @@ void server_peer_gone(struct server *server);
 /* Somebody is ending: have a look ten times a second. */
 void server_start_tick(struct server *server);
 
-/* What the daemon is told about us, now and after it was replaced. */
+/* What the daemon is told about us, now and after it was replaced: its GPUs come first. */
+void server_tell_devices(struct server *server);
 void server_tell_state(struct server *server);
 
 #endif

@@ -76,6 +76,13 @@ static void session_freep(struct session **session)
 	session_free(*session);
 }
 
+static void limits_init(struct frame_limits *limits)
+{
+	limits->active_threads = ACTIVE_THREADS_ALL;
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		limits->memory[i] = UINT64_MAX;
+}
+
 int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
 {
 	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
@@ -85,6 +92,7 @@ int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WEL
 	if (!session)
 		return -ENOMEM;
 	session->id = id;
+	limits_init(&session->limits);
 	pthread_mutex_init(&session->gates_lock, NULL);
 	frame_reader_init(&session->images, async_close);
 	waiters_init(&session->waiters);

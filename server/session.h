@@ -32,12 +32,21 @@
 #include "train.h"
 #include "waiter.h"
 
+/* What a session may use of a GPU: the least of all limits. */
+struct grant {
+	uint32_t n_sms;
+	int32_t priority;
+	uint64_t memory; /* bytes; UINT64_MAX: no limit */
+};
+
 struct session {
 	/* Set before the worker starts. */
 	uint32_t id;
 	pid_t pid;
 	uid_t uid;
 	int connection; /* not owned */
+	uint32_t group; /* 0: none */
+	struct frame_limits limits;
 	struct account *account;
 	void *ring, *staging;
 	struct page *page;
@@ -47,6 +56,7 @@ struct session {
 	/* Shared with the loop. */
 	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, go */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
+	_Atomic uint64_t granted;     /* set by the worker: GPUs whose grants stand, a bit each */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
@@ -70,6 +80,7 @@ struct session {
 	CUdeviceptr timeline;  /* of page->timeline, for the GPU; 0: not pinned */
 	struct place *current; /* whose context this thread has */
 	struct place *places[DEVICES_MAX];
+	struct grant grants[DEVICES_MAX]; /* the loop reads those that were opened */
 	struct stream *streams[STREAMS_MAX];
 	struct stream *busy; /* those that may have work on a GPU, also after their end */
 	uint32_t n_dying;    /* of them, destroyed by the client */

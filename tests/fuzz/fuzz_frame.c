@@ -25,8 +25,8 @@ static void look_at(const struct frame_reader *reader)
 	must(reader->head.zero == 0 && frame_size(reader->head.type) == reader->head.size);
 	must(reader->n_read == reader->head.size && reader->n_fds == reader->head.n_fds);
 	if (reader->head.type == FRAME_HELLO &&
-		frame_text_ok(hello->visible_devices.value, sizeof(hello->visible_devices.value)))
-		must(strlen(hello->visible_devices.value) < sizeof(hello->visible_devices.value));
+		frame_text_ok(hello->group.value, sizeof(hello->group.value)))
+		must(strlen(hello->group.value) < sizeof(hello->group.value));
 }
 
 /* Reads what is there; false: the connection would be closed. */

@@ -16,7 +16,7 @@ import sys
 import time
 
 HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT = 1, 2, 5, 6, 7, 8, 9, 10, 12
-SIZES = {CLIENT: 1336, SHUTDOWN: 16, OUTPUT: 8}
+SIZES = {int(kind): size for kind, size in json.loads(os.environ["FAKE_SIZES"]).items()}
 INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
 
 
@@ -28,7 +28,7 @@ def say(text):
 
 
 def frame(kind, body):
-    return struct.pack("<BBHI", 0, kind, 0, 8 + len(body)) + body
+    return struct.pack("<BBHI", 0, kind, 0, SIZES[kind]) + body.ljust(SIZES[kind] - 8, b"\0")
 
 
 class Server:

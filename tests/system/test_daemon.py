@@ -23,6 +23,7 @@ import tempfile
 import time
 
 import harness
+import wire
 from harness import Skip, contains, equal, need_root, wait_for
 
 # Another user must be able to start it too.
@@ -30,7 +31,9 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else os.path.r
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONTROL = os.path.join(harness.BUILD, "bin", "mps-control")
 FRAME_HELLO, FRAME_REFUSED, FRAME_SERVER = 1, 2, 5
-HELLO_SIZE = 1304
+HELLO_SIZE = wire.FRAMES["hello"].size
+# What the stand-in reads and writes, by the numbers of their types.
+FRAME_SIZES = json.dumps({kind.number: kind.size for kind in wire.FRAMES.values()})
 START = "start_server -uid %d" % os.getuid()
 NO_DAEMON = "Cannot find MPS control daemon process\n"
 LINE = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (Control|Other|Server) [ \d]{4}\d\] ", re.M)
@@ -66,7 +69,7 @@ class Daemon:
         self.environment = {
             "PATH": os.environ.get("PATH", ""), "CUDA_MPS_PIPE_DIRECTORY": self.pipe,
             "CUDA_MPS_LOG_DIRECTORY": self.log, "FAKE_DIR": self.fake, "FAKE_SPEC": SPEC,
-            "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,NOT_SET", "MPS_GRACE_MS": "0",
+            "FAKE_SIZES": FRAME_SIZES, "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,NOT_SET", "MPS_GRACE_MS": "0",
         }
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             if name in os.environ:
@@ -660,7 +663,7 @@ def test_hand_over():
 def test_environment_of_a_server():
     environment = {"LD_PRELOAD": "", "CUDA_VISIBLE_DEVICES": "0,1", "MPS_CUDA_LIBRARY": "/lib/x.so",
                    "SECRET": "1", "LD_LIBRARY_PATH": "/tmp/none", "CUDA_CACHE_PATH": "/tmp/cache",
-                   "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,LD_PRELOAD,,NOT_SET"}
+                   "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,LD_PRELOAD,,NOT_SET"}
     with Daemon(environment=environment) as daemon:
         Client(daemon).served_by()
         server = daemon.servers()[0]
@@ -673,7 +676,7 @@ def test_environment_of_a_server():
                     "CUDA_MODULE_LOADING": "LAZY", "CUDA_VISIBLE_DEVICES": "0,1",
                     "MPS_CUDA_LIBRARY": "/lib/x.so", "LD_LIBRARY_PATH": "/tmp/none",
                     "CUDA_CACHE_PATH": "/tmp/cache", "MPS_GRACE_MS": "0",
-                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC})
+                    "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC, "FAKE_SIZES": FRAME_SIZES})
         equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid())])
         equal(start["ignored"], False, "signals have their defaults")
         # The fourth is the directory that is being listed, the fifth the opened file.
@@ -1190,12 +1193,12 @@ def test_hostile_bytes():
     with Daemon() as daemon:
         good = hello()
         bad = [b"\0", b"\0" * 8, b"\0" * 5000, b"\0\xff" + b"\xff" * 100, b"\0\x05" + b"\xff" * 2000,
-               b"\0\x07" + struct.pack("<HI", 1, 1336) + bytes(1328),
+               wire.frame("client", 1),
                b"\0\x0a" + struct.pack("<HI", 0, 16) + bytes(8),
                good[:4] + struct.pack("<I", 0) + good[8:], good[:4] + struct.pack("<I", 2 ** 32 - 1) + good[8:],
-               good[:2] + struct.pack("<H", 3) + good[4:], good[:24] + b"\xff" * 1280,
+               good[:2] + struct.pack("<H", 3) + good[4:], good[:24] + b"\xff" * (HELLO_SIZE - 24),
                good[:24] + struct.pack("<I", 2) + good[28:]]
-        bad += [good[:n] for n in (1, 7, 8, 9, 23, 24, 1303)]
+        bad += [good[:n] for n in (1, 7, 8, 9, 23, 24, HELLO_SIZE - 1)]
         for words in bad:
             sock = daemon.connect()
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -1213,7 +1216,7 @@ def test_mutated_frames():
     chance = harness.dice(1)
     server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1)
     said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
-    said += [struct.pack("<BBHIQQ", 0, kind, 0, 24, number, 5) for kind in (8, 9) for number in (1, 2)]
+    said += [wire.frame(kind, id=number, pid=5) for kind in ("client_here", "client_gone") for number in (1, 2)]
     with Daemon("exit") as daemon:
         pid = daemon.pid()
         for _ in range(300):
@@ -1230,7 +1233,7 @@ def test_mutated_frames():
 
 def test_mutated_frames_of_a_server():
     """The same from a process that the daemon has started, which connects again and again."""
-    environment = {"FAKE_SEED": str(harness.seed(1)), "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SEED"}
+    environment = {"FAKE_SEED": str(harness.seed(1)), "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,FAKE_SEED"}
     with Daemon("mutated", environment=environment) as daemon:
         pid = daemon.pid()
         daemon.ask(START)

@@ -33,8 +33,8 @@ void peer_new(
 	welcomed[n_welcomed++] = connection;
 }
 
-void peer_tell(
-	_unused_ struct server *of, _unused_ const struct peer *peer, _unused_ enum frame_type type)
+void peer_tell_of(_unused_ struct server *of, _unused_ const struct frame_client *client,
+	_unused_ enum frame_type type)
 {
 	n_told++;
 }

@@ -26,9 +26,8 @@ MESSAGES = (30, 200, 1000, 4000)
 SCENES = [play for module in (scenes, scenes_work, scenes_graphs)
           for name, play in sorted(vars(module).items()) if name.startswith("scene_")]
 # Environment variables in HELLO, and values for them.
-VARIABLES = {"pinned_device_mem_limit": (b"0=64M", b"0=1G,1=64M", b"x"),
-             "active_thread_percentage": (b"50", b"0", b"100.5"), "client_priority": (b"1", b"7"),
-             "visible_devices": (b"0", b"1,0", b"7"), "device_order": (b"PCI_BUS_ID",)}
+VARIABLES = {"group": (b"jobs", b"", b"a/b\n"), "sm_partition": (b"GPU-0/AAA", b"x"),
+             "client_priority": (b"1", b"2", b"7")}
 NAP_S = 0.3
 
 

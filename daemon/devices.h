@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DEVICES_H
+#define DEVICES_H
+
+/*
+ * The GPUs of a server, as it has told of them. The daemon itself never opens
+ * CUDA. Loop thread.
+ */
+
+#include "frame.h"
+
+struct devices {
+	unsigned n; /* told so far: ordinals 0 to n - 1 */
+	struct frame_device *items;
+};
+
+/* One more, or one that is told again. 0, -EBADMSG or -ENOMEM. */
+int devices_add(struct devices *devices, const struct frame_device *device);
+
+/* Replaces `devices' by a copy of `from'. 0 or -ENOMEM, and then nothing has changed. */
+int devices_copy(struct devices *devices, const struct devices *from);
+
+void devices_fini(struct devices *devices);
+
+/* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
+#define DEVICE_UUID_TEXT 48
+void device_uuid_text(const struct frame_device *device, char text[DEVICE_UUID_TEXT]);
+
+#endif
