@@ -12,10 +12,8 @@
 #include "context.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #define UUID_TEXT_SIZE 41 /* "GPU-8-4-4-4-12" and its NUL */
 
@@ -270,42 +268,6 @@ CUresult devices_init(void)
 	return CUDA_SUCCESS;
 }
 
-static int device_lock_open(const struct device *device)
-{
-	const char *dir = getenv("SOFTGPU_DIR");
-	char path[4096];
-	int len;
-
-	len = snprintf(path, sizeof(path), "%s/softgpu-%d.lock", dir && *dir ? dir : "/tmp",
-		device->ordinal);
-	if (len < 0 || (size_t)len >= sizeof(path))
-		return -ENAMETOOLONG;
-	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-}
-
-CUresult device_claim(struct device *device)
-{
-	if (driver.compute_mode == CU_COMPUTEMODE_PROHIBITED)
-		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (driver.compute_mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS && device->n_contexts == 0) {
-		_cleanup_close_ int fd = device_lock_open(device);
-
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-			return CUDA_ERROR_DEVICE_UNAVAILABLE;
-		device->lock_fd = TAKE_FD(fd);
-	}
-	device->n_contexts++;
-	return CUDA_SUCCESS;
-}
-
-void device_unclaim(struct device *device)
-{
-	if (--device->n_contexts > 0 || device->lock_fd < 0)
-		return;
-	close(device->lock_fd);
-	device->lock_fd = -EBADF;
-}
-
 CUresult device_charge(struct device *device, size_t size)
 {
 	if (size > device->total - device->used)
@@ -325,7 +287,7 @@ static CUresult device_attribute(const struct device *device, CUdevice_attribute
 {
 	switch (attrib) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
-		*value = (int)driver.compute_mode;
+		*value = (int)device_compute_mode(device);
 		return CUDA_SUCCESS;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
 		*value = device->ordinal + 1;

@@ -79,7 +79,7 @@ struct device {
 	size_t total; /* bytes */
 	size_t used;
 	struct context *primary; /* made at cuInit, active only while retained */
-	int lock_fd;             /* exclusive mode: held while a context lives here */
+	int lock_fd;             /* held while a context lives here: mode.c */
 	uint32_t n_contexts;
 	struct room room;
 };
@@ -90,7 +90,6 @@ struct driver {
 	bool is_initialized;
 	bool is_held;   /* one call waits for everything, the others for it */
 	CUresult fault; /* sticky: what every later call says */
-	CUcomputemode compute_mode;
 	uint32_t launch_us, copy_us;
 	int n_devices;
 	struct device devices[DEVICES_MAX];
@@ -167,12 +166,15 @@ void call_forbid(bool is_forbidden);
 CUresult devices_init(void);
 struct device *device_get(CUdevice dev); /* NULL for a bad ordinal */
 void device_uuid(const struct device *device, CUuuid *ret_uuid);
-/* Exclusive mode: takes and gives back this process's claim, one for each context. */
-CUresult device_claim(struct device *device);
-void device_unclaim(struct device *device);
 /* Charges device memory; CUDA_ERROR_OUT_OF_MEMORY where there is not enough. */
 CUresult device_charge(struct device *device, size_t size);
 void device_refund(struct device *device, size_t size);
+
+/* mode.c */
+CUcomputemode device_compute_mode(const struct device *device);
+/* Takes and gives back this process's claim on a device, one for each context. */
+CUresult device_claim(struct device *device);
+void device_unclaim(struct device *device);
 
 /* object.c */
 void object_add(struct object *object, enum object_kind kind);

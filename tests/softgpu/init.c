@@ -10,8 +10,6 @@
 #include "context.h"
 #include "stream.h"
 
-#include <string.h>
-
 struct driver driver = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.progress = PTHREAD_COND_INITIALIZER,
@@ -83,14 +81,8 @@ static void fork_child(void)
 
 static CUresult driver_init(void)
 {
-	const char *mode = getenv("SOFTGPU_COMPUTE_MODE");
 	CUresult result;
 
-	driver.compute_mode = CU_COMPUTEMODE_DEFAULT;
-	if (mode && strcmp(mode, "exclusive") == 0)
-		driver.compute_mode = CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
-	else if (mode && strcmp(mode, "prohibited") == 0)
-		driver.compute_mode = CU_COMPUTEMODE_PROHIBITED;
 	driver.launch_us = (uint32_t)env_number("SOFTGPU_LAUNCH_US", 0);
 	driver.copy_us = (uint32_t)env_number("SOFTGPU_COPY_US", 0);
 	stats_open();

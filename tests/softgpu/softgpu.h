@@ -7,13 +7,20 @@
 /*
  * The software GPU as its users see it: a libcuda.so.1 whose device is this
  * process. Nothing but the driver API is exported; the environment, read once
- * at cuInit() (the fail switch at the first call), decides the rest.
+ * at cuInit() unless said otherwise (the fail switch at the first call),
+ * decides the rest.
  *
  * SOFTGPU_DEVICES=N           number of devices, 0 to 16 (default 1; 0: cuInit says NO_DEVICE)
  * SOFTGPU_MEMORY_MIB=N        memory of each device (default 1024)
- * SOFTGPU_COMPUTE_MODE=MODE   default, exclusive or prohibited; the last two refuse contexts
- *                             with DEVICE_UNAVAILABLE (exclusive: while another process has one)
- * SOFTGPU_DIR=DIR             where exclusive mode keeps its lock files (default /tmp)
+ * SOFTGPU_COMPUTE_MODE=LIST   0 or default, 2 or prohibited, 3 or exclusive, for one device
+ *                             after the other ("3,0"), the last for all further ones. Prohibited
+ *                             refuses contexts with DEVICE_UNAVAILABLE, exclusive does while
+ *                             another process has one on the device
+ * SOFTGPU_COMPUTE_MODE_FILE=F a file with such a list, which then is read each time; while it is
+ *                             empty or missing, SOFTGPU_COMPUTE_MODE holds
+ * SOFTGPU_DIR=DIR             where softgpu-N.lock lies, by which processes see each other's
+ *                             contexts (default /tmp, then for exclusive mode alone). Who cannot
+ *                             make the file has to find it there
  * SOFTGPU_DRIVER_VERSION=N    what cuDriverGetVersion() says (default 13000)
  * SOFTGPU_FAIL=LIST           "cuMemCreate:3=2,*:7=719": the 3rd call of cuMemCreate fails with
  *                             CUresult 2, the 7th driver call, whatever it is, with 719. Names

@@ -229,6 +229,9 @@ class Service:
         settings = dict(settings or {})
         if library:
             self.switch = Switch(os.path.join(self.folder, "switch"))
+            for device in range(int(settings.get("SOFTGPU_DEVICES", 1))):
+                # Servers of other users lock it, and could not make it.
+                self.make_readable(os.path.join(self.folder, "softgpu-%d.lock" % device))
             settings.update(SOFTGPU_STATS=self.stats_path, SOFTGPU_DIR=self.folder,
                             SOFTGPU_SWITCH=self.switch.path)
         if "address" in os.environ.get("MPS_SAN", ""):
@@ -247,6 +250,12 @@ class Service:
         self.daemon_env = dict(self.env, **settings)
         if uid is not None:
             os.chown(self.folder, uid, uid)
+
+    @staticmethod
+    def make_readable(path):
+        """Makes an empty file that every user can open."""
+        with open(path, "w", encoding="ascii"):
+            os.chmod(path, 0o644)
 
     def __enter__(self):
         try:
