@@ -484,7 +484,7 @@ static CUresult answer(CUstream handle, const struct question *question)
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* To be asked about leaves the other's capture as it is. */
-	if (stream_is_null(stream) && blocking_capture(stream->context))
+	if (stream_is_null(stream) && !stream->is_green && blocking_capture(stream->context))
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*question->status = status_of(stream);
 	if (*question->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)

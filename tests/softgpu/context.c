@@ -12,6 +12,7 @@
 
 #include "capture.h"
 #include "event.h"
+#include "green.h"
 #include "launch.h"
 #include "memory.h"
 #include "module.h"
@@ -30,7 +31,7 @@ static bool flags_are_valid(unsigned flags)
 /* The buffer of printf at first. */
 #define PRINTF_SIZE ((size_t)8650752)
 
-static _Thread_local struct context *stack[CONTEXT_STACK_MAX];
+static _Thread_local const void *stack[CONTEXT_STACK_MAX]; /* handles */
 static _Thread_local unsigned depth;
 
 /*
@@ -124,6 +125,7 @@ void context_stop(struct context *context)
 		return;
 	context->is_active = false;
 	context->null_stream = NULL;
+	greens_free_context(context);
 	streams_drop(context);
 	while (context->events)
 		event_free(context->events);
@@ -150,10 +152,18 @@ static void context_free(struct context *context)
 	free(context);
 }
 
+static struct context *context_find(const void *handle)
+{
+	struct context *context = object_find(OBJECT_CONTEXT, handle);
+	struct green *green = context ? NULL : green_of_context(handle);
+
+	return green ? green->context : context;
+}
+
 /* What the thread has on top of its stack, if that still exists. */
 static struct context *context_top(void)
 {
-	return depth > 0 ? object_find(OBJECT_CONTEXT, stack[depth - 1]) : NULL;
+	return depth > 0 ? context_find(stack[depth - 1]) : NULL;
 }
 
 struct context *context_current(void)
@@ -177,12 +187,19 @@ CUresult context_check(void)
 
 CUresult context_get(CUcontext handle, struct context **ret_context)
 {
-	struct context *context = handle ? object_find(OBJECT_CONTEXT, handle) : context_top();
+	struct context *context = handle ? context_find(handle) : context_top();
 
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*ret_context = context;
 	return CUDA_SUCCESS;
+}
+
+struct green *context_green(CUcontext handle)
+{
+	if (!handle && depth == 0)
+		return NULL;
+	return green_of_context(handle ? handle : stack[depth - 1]);
 }
 
 CUresult context_wait(struct context *context)
@@ -204,11 +221,11 @@ CUresult device_wait(const struct device *device)
 	return result;
 }
 
-static CUresult context_push(struct context *context)
+static CUresult context_push(const void *handle)
 {
 	if (depth == CONTEXT_STACK_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	stack[depth++] = context;
+	stack[depth++] = handle;
 	return CUDA_SUCCESS;
 }
 
@@ -380,11 +397,11 @@ CUresult cuCtxGetCurrent(CUcontext *pctx)
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {
 	ENTER(CALL_INIT);
-	if (ctx && !object_find(OBJECT_CONTEXT, ctx))
+	if (ctx && !context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (depth > 0)
 		depth--;
-	return ctx ? context_push((struct context *)ctx) : CUDA_SUCCESS;
+	return ctx ? context_push(ctx) : CUDA_SUCCESS;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
@@ -392,9 +409,9 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 	ENTER(CALL_INIT);
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!object_find(OBJECT_CONTEXT, ctx))
+	if (!context_find(ctx))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return context_push((struct context *)ctx);
+	return context_push(ctx);
 }
 
 CUresult cuCtxPushCurrent(CUcontext ctx)
@@ -472,7 +489,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (context_get(ctx, &context) != CUDA_SUCCESS)
 		return ctx ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
-	*ctxId = context->id;
+	*ctxId = context_green(ctx) ? context_green(ctx)->id : context->id;
 	return CUDA_SUCCESS;
 }
 
@@ -490,14 +507,14 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 }
 
 /* A program may not wait for a stream that it is capturing; the driver itself may. */
-static CUresult synchronize(struct context *context)
+static CUresult synchronize(struct context *context, const struct green *green)
 {
 	CUresult result;
 
 	for (struct stream *stream = context->streams; stream; stream = stream->next)
-		if (stream->capture)
+		if (stream->capture && (!green || stream->green == green))
 			return capture_forbid(stream);
-	result = context_wait(context);
+	result = streams_wait_green(context, green);
 	print_flush();
 	return result;
 }
@@ -505,7 +522,7 @@ static CUresult synchronize(struct context *context)
 CUresult cuCtxSynchronize(void)
 {
 	ENTER(CALL_CONTEXT);
-	return synchronize(context_current());
+	return synchronize(context_current(), context_green(NULL));
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
@@ -515,7 +532,8 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	ENTER(CALL_ALIVE);
 	if (context_get(ctx, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return context->is_active ? synchronize(context) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return context->is_active ? synchronize(context, context_green(ctx))
+				  : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 /* The last limits can only be asked for. */

@@ -17,6 +17,7 @@
 #define CONTEXT_STACK_MAX 64
 
 struct event;
+struct green;
 struct module;
 
 struct context {
@@ -33,6 +34,7 @@ struct context {
 	CUfunc_cache cache_config;
 	struct stream *streams; /* with work or a handle, the NULL stream among them */
 	struct stream *null_stream;
+	struct green *greens; /* of a primary */
 	struct event *events;
 	struct module *modules;
 	struct storage storage; /* what the runtime hangs on it; has a lock of its own */
@@ -53,8 +55,11 @@ struct context *context_current(void);
 bool context_is_sync(void); /* CU_CTX_SYNC_MEMOPS is set in the current one */
 CUresult context_check(void);
 
-/* The context that a handle names; NULL is the current one. */
+/* The context that a handle names; NULL is the current one. A green one's is the primary. */
 CUresult context_get(CUcontext handle, struct context **ret_context);
+
+/* The green context that a handle names, or that is current; NULL: it is an ordinary one. */
+struct green *context_green(CUcontext handle);
 
 /* Waits for all that its streams have been given so far. */
 CUresult context_wait(struct context *context);

@@ -10,6 +10,7 @@
 
 #include "driver.h"
 #include "context.h"
+#include "sms.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -39,7 +40,6 @@ static const struct attribute attributes[] = {
 	{CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
 	{CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
 	{CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
-	{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, DEVICE_SMS},
 	{CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, 0},
 	{CU_DEVICE_ATTRIBUTE_INTEGRATED, 0},
 	{CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
@@ -251,6 +251,7 @@ CUresult devices_init(void)
 	int n = (int)MIN(env_number("SOFTGPU_DEVICES", 1), DEVICES_MAX);
 
 	driver.n_devices = 0;
+	driver.n_sms = (uint32_t)MIN(MAX(env_number("SOFTGPU_SMS", SMS_DEFAULT), 1), SMS_MAX);
 	if (visible)
 		devices_select(visible, n);
 	else
@@ -288,6 +289,9 @@ static CUresult device_attribute(const struct device *device, CUdevice_attribute
 	switch (attrib) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
 		*value = (int)device_compute_mode(device);
+		return CUDA_SUCCESS;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+		*value = (int)driver.n_sms;
 		return CUDA_SUCCESS;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
 		*value = device->ordinal + 1;

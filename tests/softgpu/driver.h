@@ -30,7 +30,7 @@
 #define DEVICES_MAX 16
 #define DRIVER_VERSION 13000
 #define GRANULARITY ((size_t)2 << 20)
-#define DEVICE_SMS 132
+#define SMS_DEFAULT 132 /* an H200 */
 
 struct context;
 struct stream;
@@ -56,6 +56,7 @@ enum object_kind {
 	OBJECT_USER,
 	OBJECT_DESC,
 	OBJECT_GREEN,
+	OBJECT_GREEN_CONTEXT,
 };
 
 struct object {
@@ -91,6 +92,7 @@ struct driver {
 	bool is_held;   /* one call waits for everything, the others for it */
 	CUresult fault; /* sticky: what every later call says */
 	uint32_t launch_us, copy_us;
+	uint32_t n_sms; /* of each device */
 	int n_devices;
 	struct device devices[DEVICES_MAX];
 	struct context *contexts;

@@ -21,11 +21,14 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 {
 	struct context *context = context_current();
 	struct launch launch;
+	CUcontext handle;
 	CUresult result;
 
 	if (!params || (!params->func && !params->kern))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (params->ctx && context_get(params->ctx, &context) != CUDA_SUCCESS)
+	/* With a function the driver leaves the context that is named unread (measured). */
+	handle = params->func ? NULL : params->ctx;
+	if (handle && context_get(handle, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!context || !context->is_active)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -35,7 +38,7 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 		.shared_dynamic = params->sharedMemBytes,
 		.params = params->kernelParams,
 		.extra = params->extra};
-	result = launch_work(&launch, context, ret_work);
+	result = launch_work(&launch, context, context_green(handle), ret_work);
 	if (result == CUDA_SUCCESS)
 		ret_work->kernel.has_buffer = params->extra != NULL;
 	return result;
@@ -516,7 +519,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
 		.blockDimZ = work->block[2],
 		.sharedMemBytes = work->shared_dynamic,
 		.kernelParams = node->param_pointers,
-		.ctx = (CUcontext)work->module->context};
+		.ctx = work->context};
 	return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,8 @@
  * hidden bytes, as the driver's do.
  */
 
+#include "green.h"
+
 #include "context.h"
 #include "stream.h"
 
@@ -28,45 +30,7 @@ struct desc {
 	struct sm_set sms;
 };
 
-struct green {
-	struct object object;
-	struct context *context; /* not owned */
-	struct sm_set sms;
-};
-
 static uint32_t last_division;
-
-static unsigned count(const struct sm_set *set)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < ARRAY_SIZE(set->words); i++)
-		n += (unsigned)__builtin_popcountll(set->words[i]);
-	return n;
-}
-
-/* Moves the first `n' SMs of one set to another. */
-static struct sm_set take(struct sm_set *from, unsigned n)
-{
-	struct sm_set taken = {0};
-
-	for (unsigned sm = 0; sm < DEVICE_SMS && n > 0; sm++)
-		if (sm_set_has(from, sm)) {
-			from->words[sm / 64] &= ~(1ull << (sm % 64));
-			taken.words[sm / 64] |= 1ull << (sm % 64);
-			n--;
-		}
-	return taken;
-}
-
-static struct sm_set all_sms(void)
-{
-	struct sm_set all = {0};
-
-	for (unsigned sm = 0; sm < DEVICE_SMS; sm++)
-		all.words[sm / 64] |= 1ull << (sm % 64);
-	return all;
-}
 
 static void resource_write(CUdevResource *resource, int device, uint32_t division,
 	const struct sm_set *sms, unsigned part)
@@ -74,11 +38,11 @@ static void resource_write(CUdevResource *resource, int device, uint32_t divisio
 	const struct hidden hidden = {device, division, *sms};
 
 	memset(resource, 0, sizeof(*resource));
-	if (count(sms) == 0)
+	if (sm_set_count(sms) == 0)
 		return;
 	resource->type = CU_DEV_RESOURCE_TYPE_SM;
 	memcpy(resource->_internal_padding, &hidden, sizeof(hidden));
-	resource->sm.smCount = count(sms);
+	resource->sm.smCount = sm_set_count(sms);
 	resource->sm.minSmPartitionSize = part;
 	resource->sm.smCoscheduledAlignment = part;
 }
@@ -100,7 +64,7 @@ static CUresult check(const void *resource, CUdevResourceType type)
 
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
 {
-	struct sm_set all = all_sms();
+	struct sm_set all = sm_set_all();
 	CUresult result;
 
 	ENTER(CALL_ALIVE);
@@ -128,13 +92,31 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 	return result;
 }
 
+/* A green context tells of its SMs, any other of all. */
+CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+	struct context *context;
+	struct sm_set sms;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = check(resource, type);
+	if (result == CUDA_SUCCESS)
+		result = context_get(hCtx, &context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	sms = green_sms(context_green(hCtx));
+	resource_write(resource, context->device->ordinal, 0, &sms, PART);
+	return CUDA_SUCCESS;
+}
+
 /* How many groups there can be, each of `*count_min' SMs, which becomes whole parts. */
 static unsigned groups_max(const struct sm_set *sms, unsigned flags, unsigned *count_min)
 {
 	unsigned part = flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? PART_FINE : PART;
 
-	*count_min = MIN(ALIGN_UP(MAX(*count_min, part), part), count(sms));
-	return count(sms) / *count_min;
+	*count_min = MIN(ALIGN_UP(MAX(*count_min, part), part), sm_set_count(sms));
+	return sm_set_count(sms) / *count_min;
 }
 
 CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups,
@@ -154,7 +136,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 		return read;
 	if (hidden.division != 0)
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-	if (minCount > count(&hidden.sms))
+	if (minCount > sm_set_count(&hidden.sms))
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	n = groups_max(&hidden.sms, useFlags, &minCount);
 	*nbGroups = result ? MIN(*nbGroups, n) : n;
@@ -162,7 +144,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 		return CUDA_SUCCESS;
 	last_division++;
 	for (unsigned i = 0; i < *nbGroups; i++) {
-		struct sm_set sms = take(&hidden.sms, minCount);
+		struct sm_set sms = sm_set_take(&hidden.sms, minCount);
 
 		resource_write(&result[i], hidden.device, last_division, &sms, 0);
 	}
@@ -223,35 +205,80 @@ CUresult cuGreenCtxCreate(
 	if (!green)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	green->context = device->primary;
-	green->sms = found ? found->sms : all_sms();
+	green->sms = found ? found->sms : sm_set_all();
+	green->id = ++driver.last_id;
+	green->next = device->primary->greens;
+	device->primary->greens = green;
 	object_add(&green->object, OBJECT_GREEN);
+	object_add(&green->as_context, OBJECT_GREEN_CONTEXT);
 	stat_add(STAT_GREENS, 1);
 	*phCtx = (CUgreenCtx)green;
 	return CUDA_SUCCESS;
 }
 
+struct green *green_of_context(const void *handle)
+{
+	struct object *object = object_find(OBJECT_GREEN_CONTEXT, handle);
+
+	return object ? container_of(object, struct green, as_context) : NULL;
+}
+
+CUcontext green_context(struct green *green)
+{
+	return (CUcontext)&green->as_context;
+}
+
+struct sm_set green_sms(const struct green *green)
+{
+	return green ? green->sms : sm_set_all();
+}
+
+/* Its streams do what they have, and take no more. */
+static void green_free(struct green *green)
+{
+	struct green **link = &green->context->greens;
+	struct stream *null_stream = green->null_stream;
+
+	while (*link != green)
+		link = &(*link)->next;
+	*link = green->next;
+	for (struct stream *stream = green->context->streams; stream; stream = stream->next)
+		if (stream->green == green)
+			stream->green = NULL;
+	if (null_stream)
+		stream_close(null_stream);
+	object_remove(&green->object);
+	object_remove(&green->as_context);
+	stat_add(STAT_GREENS, -1);
+	free(green);
+}
+
+void greens_free_context(struct context *context)
+{
+	while (context->greens)
+		green_free(context->greens);
+}
+
 /* Waits for what runs in its streams' context, as whoever calls it must expect. */
 CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
+	struct context *context;
 	struct green *green;
-	CUresult result;
 
 	ENTER(CALL_ALIVE);
 	green = object_find(OBJECT_GREEN, hCtx);
 	if (!green)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	object_remove(&green->object);
-	result = streams_wait(green->context);
-	stat_add(STAT_GREENS, -1);
-	free(green);
-	return result;
+	context = green->context;
+	green_free(green);
+	return streams_wait(context);
 }
 
 CUresult cuGreenCtxStreamCreate(
 	CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority)
 {
-	const struct green *green;
 	struct stream *stream;
+	struct green *green;
 
 	ENTER(CALL_ALIVE);
 	green = object_find(OBJECT_GREEN, greenCtx);
@@ -259,13 +286,42 @@ CUresult cuGreenCtxStreamCreate(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!green)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	stream = stream_new(green->context, flags, priority);
+	stream = stream_new_in(green->context, green, flags, priority);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	stream->sms = green->sms;
-	stream->is_green = true;
 	object_add(&stream->object, OBJECT_STREAM);
 	stat_add(STAT_STREAMS, 1);
 	*phStream = (CUstream)stream;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	struct green *green;
+
+	ENTER(CALL_ALIVE);
+	green = object_find(OBJECT_GREEN, hCtx);
+	if (!pContext)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*pContext = green_context(green);
+	return CUDA_SUCCESS;
+}
+
+/* NULL asks for the current one's. */
+CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
+{
+	const struct green *green;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = greenCtx ? CUDA_SUCCESS : context_check();
+	green = greenCtx ? object_find(OBJECT_GREEN, greenCtx) : context_green(NULL);
+	if (!greenCtxId || result != CUDA_SUCCESS)
+		return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*greenCtxId = green->id;
 	return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "launch.h"
 
 #include "context.h"
+#include "green.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -59,35 +60,21 @@ static CUresult fault_result(const struct ptx_fault *fault)
 	}
 }
 
-static uint32_t sm_list(const struct sm_set *set, uint16_t list[DEVICE_SMS])
-{
-	uint32_t n = 0;
-
-	for (unsigned sm = 0; sm < DEVICE_SMS; sm++)
-		if (sm_set_has(set, sm))
-			list[n++] = (uint16_t)sm;
-	return n;
-}
-
 CUresult kernel_run(const struct kernel_work *kernel, const struct stream *stream)
 {
+	uint16_t sms[SMS_MAX];
 	struct ptx_launch launch = {.shared_dynamic = kernel->shared_dynamic,
 		.params = kernel->params,
 		.lookup = range_lookup,
 		.user = stream->context->device,
 		.texture = texture_lookup,
-		.n_sms = DEVICE_SMS,
-		.n_sms_all = DEVICE_SMS,
+		.n_sms = sm_set_list(&kernel->sms, sms),
+		.n_sms_all = driver.n_sms,
+		.sms = sms,
 		.cancelled = &stream->cancelled,
 		.print = print};
 	struct ptx_fault fault = {.kind = PTX_FAULT_NONE};
-	uint16_t sms[DEVICE_SMS];
 	int r;
-
-	if (stream->is_green) {
-		launch.sms = sms;
-		launch.n_sms = sm_list(&stream->sms, sms);
-	}
 
 	memcpy(launch.grid, kernel->grid, sizeof(launch.grid));
 	memcpy(launch.cluster, kernel->cluster, sizeof(launch.cluster));
@@ -195,7 +182,7 @@ static CUresult cluster_check(const struct launch *launch, const struct ptx_kern
 }
 
 /* All blocks of a cooperative launch are there at once, or it is refused. */
-static CUresult cooperative_check(const struct launch *launch)
+static CUresult cooperative_check(const struct launch *launch, unsigned n_sms)
 {
 	uint64_t grid = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 	uint32_t block = launch->block[0] * launch->block[1] * launch->block[2];
@@ -205,11 +192,12 @@ static CUresult cooperative_check(const struct launch *launch)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return grid > (uint64_t)blocks * DEVICE_SMS ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-						    : CUDA_SUCCESS;
+	return grid > (uint64_t)blocks * n_sms ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+					       : CUDA_SUCCESS;
 }
 
-CUresult launch_work(const struct launch *launch, struct context *context, struct work *ret_work)
+CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
+	struct work *ret_work)
 {
 	struct kernel_work *kernel = &ret_work->kernel;
 	const struct ptx_kernel_info *info;
@@ -222,8 +210,9 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	result = shape_check(launch, info, function->settings);
 	if (result == CUDA_SUCCESS)
 		result = cluster_check(launch, info);
+	kernel->sms = green_sms(green);
 	if (result == CUDA_SUCCESS && launch->is_cooperative)
-		result = cooperative_check(launch);
+		result = cooperative_check(launch, sm_set_count(&kernel->sms));
 	if (result == CUDA_SUCCESS)
 		result = params_new(launch, info, kernel);
 	if (result != CUDA_SUCCESS)
@@ -232,6 +221,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	module_ref(kernel->module);
 	kernel->kernel = function->kernel;
 	kernel->function = launch->function;
+	kernel->context = green ? green_context(green) : (CUcontext)context;
 	kernel->shared_dynamic = launch->shared_dynamic;
 	kernel->is_cooperative = launch->is_cooperative;
 	memcpy(kernel->grid, launch->grid, sizeof(kernel->grid));
@@ -268,7 +258,7 @@ static CUresult launch_push(const struct launch *launch, CUstream handle)
 	if (result == CUDA_SUCCESS)
 		result = local_make_room(launch, stream->context);
 	if (result == CUDA_SUCCESS)
-		result = launch_work(launch, stream->context, &work);
+		result = launch_work(launch, stream->context, stream->green, &work);
 	if (result != CUDA_SUCCESS)
 		return result;
 	stat_add(STAT_LAUNCHES, 1);

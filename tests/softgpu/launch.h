@@ -14,6 +14,7 @@
 #define SHARED_MAX 232448
 
 struct context;
+struct green;
 
 /* A launch as the caller describes it. */
 struct launch {
@@ -27,8 +28,9 @@ struct launch {
 	void **extra;
 };
 
-/* Checks a launch and copies its arguments. */
-CUresult launch_work(const struct launch *launch, struct context *context, struct work *ret_work);
+/* Checks a launch and copies its arguments. It runs on the SMs of `green'; NULL: on all. */
+CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
+	struct work *ret_work);
 
 /* How many blocks of this shape an SM takes at once; 0 if not even one. */
 CUresult launch_occupancy(

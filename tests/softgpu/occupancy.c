@@ -6,6 +6,7 @@
  */
 
 #include "context.h"
+#include "green.h"
 #include "launch.h"
 #include "module.h"
 
@@ -29,6 +30,14 @@ static int occupancy(const struct ptx_kernel_info *info, uint32_t block_size, si
 
 	blocks = MIN(blocks, SM_REGISTERS / registers);
 	return (int)MIN(blocks, SM_SHARED / (shared + BLOCK_SHARED_RESERVED));
+}
+
+/* As the driver, which counts the SMs of a green context that is current. */
+static int current_sms(void)
+{
+	const struct sm_set sms = green_sms(context_green(NULL));
+
+	return (int)sm_set_count(&sms);
 }
 
 static size_t dynamic_max(const struct ptx_kernel_info *info, const struct settings *settings)
@@ -117,7 +126,7 @@ static CUresult potential(int *min_grid, int *block_size, CUfunction function,
 		}
 	}
 	*block_size = best;
-	*min_grid = best_blocks * DEVICE_SMS;
+	*min_grid = best_blocks * current_sms();
 	return CUDA_SUCCESS;
 }
 
@@ -188,7 +197,7 @@ CUresult cuOccupancyMaxActiveClusters(
 	result = launch_occupancy(func, config->blockDimX * config->blockDimY * config->blockDimZ,
 		config->sharedMemBytes, &blocks);
 	if (result == CUDA_SUCCESS)
-		*numClusters = blocks * DEVICE_SMS / (int)cluster;
+		*numClusters = blocks * current_sms() / (int)cluster;
 	return result;
 }
 

@@ -12,6 +12,7 @@
  *
  * SOFTGPU_DEVICES=N           number of devices, 0 to 16 (default 1; 0: cuInit says NO_DEVICE)
  * SOFTGPU_MEMORY_MIB=N        memory of each device (default 1024)
+ * SOFTGPU_SMS=N               SMs of each device, 1 to 256 (default 132)
  * SOFTGPU_COMPUTE_MODE=LIST   0 or default, 2 or prohibited, 3 or exclusive, for one device
  *                             after the other ("3,0"), the last for all further ones. Prohibited
  *                             refuses contexts with DEVICE_UNAVAILABLE, exclusive does while
@@ -34,8 +35,8 @@
  * CUDA_VISIBLE_DEVICES        as the driver's: ordinals or GPU-uuid prefixes, up to the first
  *                             that is not there
  *
- * Not modelled, and refused rather than done wrong: sparse arrays, IPC, green contexts,
- * external memory. Peer access always works.
+ * Not modelled, and refused rather than done wrong: sparse arrays, IPC, events of green
+ * contexts, external memory. Peer access always works.
  *
  * An image is translated when it is loaded, and stderr says then what is wrong with it; a
  * library tells its caller at the first use, as the driver does. A reset or destroyed context drops

@@ -12,6 +12,7 @@
 
 #include "capture.h"
 #include "context.h"
+#include "green.h"
 #include "queue.h"
 #include "room.h"
 
@@ -24,10 +25,12 @@ static uint64_t last_ticket;
 
 bool stream_is_null(const struct stream *stream)
 {
-	return stream == stream->context->null_stream;
+	return stream == (stream->is_green ? stream->green ? stream->green->null_stream : NULL
+					   : stream->context->null_stream);
 }
 
-struct stream *stream_new(struct context *context, unsigned flags, int priority)
+struct stream *stream_new_in(
+	struct context *context, struct green *green, unsigned flags, int priority)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 
@@ -35,6 +38,8 @@ struct stream *stream_new(struct context *context, unsigned flags, int priority)
 		return NULL;
 	room_take(context->device, 1, 0);
 	stream->context = context;
+	stream->is_green = green != NULL;
+	stream->green = green;
 	stream->refs = 1;
 	stream->flags = flags;
 	stream->priority = MIN(MAX(priority, STREAM_PRIORITY_GREATEST), 0);
@@ -45,6 +50,11 @@ struct stream *stream_new(struct context *context, unsigned flags, int priority)
 	stream->next = context->streams;
 	context->streams = stream;
 	return stream;
+}
+
+struct stream *stream_new(struct context *context, unsigned flags, int priority)
+{
+	return stream_new_in(context, NULL, flags, priority);
 }
 
 struct stream *stream_ref(struct stream *stream)
@@ -208,20 +218,21 @@ static CUresult op_depend(struct op *op, struct stream *on, uint64_t ticket)
 
 /*
  * The rules of the legacy default stream: its work waits for that of every
- * blocking stream of the context, and theirs for its.
+ * blocking stream of the context, and theirs for its. They do not hold in green
+ * contexts (measured).
  */
 static CUresult op_depend_default(struct op *op, struct stream *stream)
 {
 	struct context *context = stream->context;
 	CUresult result = CUDA_SUCCESS;
 
-	if (stream->flags & CU_STREAM_NON_BLOCKING)
+	if (stream->flags & CU_STREAM_NON_BLOCKING || stream->is_green)
 		return CUDA_SUCCESS;
 	if (!stream_is_null(stream))
 		return op_depend(op, context->null_stream, context->null_stream->submitted);
 	for (struct stream *other = context->streams; other; other = other->next)
 		if (other != stream && !(other->flags & CU_STREAM_NON_BLOCKING) &&
-			result == CUDA_SUCCESS)
+			!other->is_green && result == CUDA_SUCCESS)
 			result = op_depend(op, other, other->submitted);
 	return result;
 }
@@ -279,7 +290,8 @@ CUresult stream_push(struct stream *stream, struct work *work)
 {
 	if (stream->capture)
 		return capture_push(stream, work);
-	if (stream_is_null(stream) && capture_blocks_default(stream->context)) {
+	if (stream_is_null(stream) && !stream->is_green &&
+		capture_blocks_default(stream->context)) {
 		work_fini(work);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
@@ -344,26 +356,33 @@ CUresult streams_catch_up(struct context *context)
 	return result;
 }
 
-static bool streams_reached(const struct context *context, uint64_t ticket)
+/* Those of `green', or all. */
+static bool streams_reached(
+	const struct context *context, const struct green *green, uint64_t ticket)
 {
 	for (struct stream *stream = context->streams; stream; stream = stream->next)
-		if (!stream_reached(stream, ticket))
+		if ((!green || stream->green == green) && !stream_reached(stream, ticket))
 			return false;
 	return true;
 }
 
-CUresult streams_wait(struct context *context)
+CUresult streams_wait_green(struct context *context, const struct green *green)
 {
 	uint64_t ticket = last_ticket;
 
 	/* The context may go while the lock is given away, so it is looked up again. */
-	while (object_find(OBJECT_CONTEXT, context) && !streams_reached(context, ticket) &&
+	while (object_find(OBJECT_CONTEXT, context) && !streams_reached(context, green, ticket) &&
 		driver.fault == CUDA_SUCCESS)
 		pthread_cond_wait(&driver.progress, &driver.lock);
 	return driver.fault;
 }
 
-static void stream_close(struct stream *stream)
+CUresult streams_wait(struct context *context)
+{
+	return streams_wait_green(context, NULL);
+}
+
+void stream_close(struct stream *stream)
 {
 	if (stream->object.kind != OBJECT_NONE) {
 		object_remove(&stream->object);
@@ -408,17 +427,30 @@ CUresult stream_check_sync(struct stream *stream)
 	return stream->capture ? capture_forbid(stream) : CUDA_SUCCESS;
 }
 
+/* The default stream of the current context; a green one's is made at first use. */
+static CUresult stream_default(struct stream **ret_stream)
+{
+	struct green *green = context_green(NULL);
+
+	if (green && !green->null_stream)
+		green->null_stream = stream_new_in(green->context, green, CU_STREAM_DEFAULT, 0);
+	*ret_stream = green ? green->null_stream : context_current()->null_stream;
+	return *ret_stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* The calling thread's own default stream in the current context, made at first use. */
 static CUresult stream_per_thread(struct stream **ret_stream)
 {
 	struct context *context = context_current();
+	struct green *green = context_green(NULL);
 	struct stream *stream;
 
 	for (stream = context->streams; stream; stream = stream->next)
-		if (stream->is_per_thread && pthread_equal(stream->owner, pthread_self()))
+		if (stream->is_per_thread && stream->green == green &&
+			pthread_equal(stream->owner, pthread_self()))
 			break;
 	if (!stream) {
-		stream = stream_new(context, CU_STREAM_DEFAULT, 0);
+		stream = stream_new_in(context, green, CU_STREAM_DEFAULT, 0);
 		if (!stream)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		stream->is_per_thread = true;
@@ -439,13 +471,12 @@ CUresult stream_get(CUstream handle, struct stream **ret_stream)
 			return result;
 		if (handle == CU_STREAM_PER_THREAD)
 			return stream_per_thread(ret_stream);
-		*ret_stream = context_current()->null_stream;
-		return CUDA_SUCCESS;
+		return stream_default(ret_stream);
 	}
 	stream = object_find(OBJECT_STREAM, handle);
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!stream->context->is_active)
+	if (!stream->context->is_active || (stream->is_green && !stream->green))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_stream = stream;
 	return CUDA_SUCCESS;
@@ -457,7 +488,7 @@ static CUresult stream_create(CUstream *handle, unsigned flags, int priority)
 
 	if (!handle || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
 		return CUDA_ERROR_INVALID_VALUE;
-	stream = stream_new(context_current(), flags, priority);
+	stream = stream_new_in(context_current(), context_green(NULL), flags, priority);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	object_add(&stream->object, OBJECT_STREAM);

@@ -20,6 +20,7 @@
 
 struct context;
 struct capture;
+struct green;
 
 /* Work of another stream that has to be done first. */
 struct dependency {
@@ -35,16 +36,6 @@ struct op {
 	struct dependency *dependencies;
 };
 
-/* Some of a device's SMs. */
-struct sm_set {
-	uint64_t words[(DEVICE_SMS + 63) / 64];
-};
-
-static inline bool sm_set_has(const struct sm_set *set, unsigned sm)
-{
-	return set->words[sm / 64] >> (sm % 64) & 1;
-}
-
 struct stream {
 	struct object object;
 	struct stream *next;     /* context::streams */
@@ -53,8 +44,8 @@ struct stream {
 	unsigned flags;
 	int priority;
 	uint64_t id;
-	bool is_green; /* has not all SMs, but those */
-	struct sm_set sms;
+	bool is_green;       /* was made in a green context */
+	struct green *green; /* which one; NULL once that has ended. Not owned */
 	bool is_per_thread;
 	pthread_t owner; /* of a per-thread default stream */
 	struct op *head;
@@ -73,12 +64,18 @@ struct stream {
 
 /* NULL without memory. The stream is in the context's list, which holds a reference. */
 struct stream *stream_new(struct context *context, unsigned flags, int priority);
+/* The same in a green context, which may be NULL. */
+struct stream *stream_new_in(
+	struct context *context, struct green *green, unsigned flags, int priority);
 struct stream *stream_ref(struct stream *stream);
 void stream_unref(struct stream *stream);
 
 /* The stream that a handle names, default streams included; its context is alive. */
 CUresult stream_get(CUstream handle, struct stream **ret_stream);
 bool stream_is_null(const struct stream *stream);
+
+/* The handle is of no use any more; what the stream has is still done. */
+void stream_close(struct stream *stream);
 
 /* Queues work behind what the stream has. Takes `work', on failure too. */
 CUresult stream_submit(struct stream *stream, struct work *work);
@@ -95,6 +92,8 @@ CUresult stream_wait(struct stream *stream, uint64_t ticket);
 
 /* Waits for all work of a context so far. */
 CUresult streams_wait(struct context *context);
+/* The same for the streams of a green context alone. */
+CUresult streams_wait_green(struct context *context, const struct green *green);
 
 /* The end of a synchronous call: the wait for its work, or a note that there was none. */
 CUresult stream_finish(struct stream *stream, bool is_waited);

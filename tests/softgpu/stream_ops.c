@@ -7,6 +7,7 @@
  */
 
 #include "context.h"
+#include "green.h"
 #include "launch.h"
 #include "stream.h"
 
@@ -20,7 +21,7 @@ static bool stream_is_idle(const struct stream *stream)
 {
 	if (stream->head)
 		return false;
-	if (!stream_is_null(stream))
+	if (!stream_is_null(stream) || stream->is_green)
 		return true;
 	for (const struct stream *other = stream->context->streams; other; other = other->next)
 		if (other->head && !(other->flags & CU_STREAM_NON_BLOCKING))
@@ -118,9 +119,11 @@ static CUresult get_context(CUstream handle, CUcontext *context, CUgreenCtx *gre
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	*context = (CUcontext)stream->context;
+	/* Who does not ask for the green context gets a context that stands for it. */
+	*context =
+		stream->green && !green ? green_context(stream->green) : (CUcontext)stream->context;
 	if (green)
-		*green = NULL;
+		*green = (CUgreenCtx)stream->green;
 	return CUDA_SUCCESS;
 }
 
@@ -128,6 +131,20 @@ ENTER_STREAM(
 	cuStreamGetCtx, (CUstream stream, CUcontext *context), get_context(stream, context, NULL))
 ENTER_STREAM(cuStreamGetCtx_v2, (CUstream stream, CUcontext *context, CUgreenCtx *green),
 	green ? get_context(stream, context, green) : CUDA_ERROR_INVALID_VALUE)
+
+CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	struct stream *stream;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = stream_get(hStream, &stream);
+	if (!phCtx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		*phCtx = (CUgreenCtx)stream->green;
+	return result;
+}
 
 static CUresult get_device(CUstream handle, CUdevice *device)
 {

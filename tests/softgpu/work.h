@@ -12,6 +12,7 @@
  */
 
 #include "driver.h"
+#include "sms.h"
 
 struct ptx_kernel;
 struct event;
@@ -37,6 +38,8 @@ struct kernel_work {
 	struct module *module; /* owns a reference */
 	const struct ptx_kernel *kernel;
 	CUfunction function; /* as the caller named it, for graph nodes */
+	CUcontext context;   /* that it was made for, and that may have ended since */
+	struct sm_set sms;   /* that it runs on */
 	uint32_t grid[3];
 	uint32_t cluster[3]; /* blocks of one; 0: not said */
 	uint32_t block[3];

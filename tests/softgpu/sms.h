@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SMS_H
+#define SMS_H
+
+/*
+ * Sets of SMs of a device, by number: all that a device has (driver.n_sms), or
+ * those of a green context. Plain values.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SMS_MAX 256u
+
+struct sm_set {
+	uint64_t words[SMS_MAX / 64];
+};
+
+struct sm_set sm_set_all(void);
+unsigned sm_set_count(const struct sm_set *set);
+
+/* Moves the first `n' SMs of a set to another one, or as many as there are. */
+struct sm_set sm_set_take(struct sm_set *from, unsigned n);
+
+/* Writes the numbers in rising order; returns how many. */
+uint32_t sm_set_list(const struct sm_set *set, uint16_t list[SMS_MAX]);
+
+#endif
