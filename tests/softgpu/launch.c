@@ -10,6 +10,7 @@
 
 #include "context.h"
 #include "green.h"
+#include "kernel_log.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
@@ -88,6 +89,8 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 		fprintf(stderr, "softgpu: kernel %s: fault %d at 0x%llx, %s\n",
 			ptx_kernel_info(kernel->kernel)->name, (int)fault.kind,
 			(unsigned long long)fault.address, fault.is_write ? "write" : "read");
+	if (r == -EFAULT && fault.kind == PTX_FAULT_ADDRESS)
+		kernel_log_fault(stream, fault.address, fault.is_write);
 	return r == -EFAULT ? fault_result(&fault) : CUDA_ERROR_LAUNCH_FAILED;
 }
 

@@ -22,6 +22,8 @@
  * SOFTGPU_DIR=DIR             where softgpu-N.lock lies, by which processes see each other's
  *                             contexts (default /tmp, then for exclusive mode alone). Who cannot
  *                             make the file has to find it there
+ * SOFTGPU_KERNEL_LOG=FILE     gets a record of /dev/kmsg for each kernel's illegal address, in
+ *                             the shape of the NVIDIA kernel driver's Xid 31
  * SOFTGPU_DRIVER_VERSION=N    what cuDriverGetVersion() says (default 13000)
  * SOFTGPU_FAIL=LIST           "cuMemCreate:3=2,*:7=719": the 3rd call of cuMemCreate fails with
  *                             CUresult 2, the 7th driver call, whatever it is, with 719. Names
