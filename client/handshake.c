@@ -257,6 +257,23 @@ static int take_welcome(struct attempt *attempt, struct frame_reader *reader)
 	return 0;
 }
 
+/* As long as the daemon says that our turn comes, it is worth waiting. */
+static int wait_for_answer(struct attempt *attempt, struct frame_reader *reader, int sock)
+{
+	for (;;) {
+		const struct frame_pending *pending = (const void *)reader->bytes;
+		int r = frame_read_wait(reader, sock, left_ms(attempt));
+
+		if (r < 0 || reader->head.type != FRAME_PENDING)
+			return r;
+		if (!frame_text_ok(pending->text, sizeof(pending->text)))
+			return -EBADMSG;
+		log_info("waiting for a server: %s", pending->text);
+		attempt->began_ms = now_ms();
+		frame_reader_reset(reader);
+	}
+}
+
 static int attempt_once(struct attempt *attempt)
 {
 	_cleanup_(frame_reader_fini) struct frame_reader reader;
@@ -269,7 +286,7 @@ static int attempt_once(struct attempt *attempt)
 	if (r == 0)
 		r = send_hello(attempt, sock);
 	if (r == 0)
-		r = frame_read_wait(&reader, sock, left_ms(attempt));
+		r = wait_for_answer(attempt, &reader, sock);
 	if (r == 0)
 		r = take_welcome(attempt, &reader);
 	if (r == 0)

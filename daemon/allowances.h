@@ -55,6 +55,19 @@
 #define FAULT_WAIT_MAX_MS 2000u
 #define FAULT_MEMORY_MS 60000u
 
+/*
+ * A program that has caused so many faults within FAULT_MEMORY_MS has a server of its own, until
+ * it has caused none for a longer while.
+ */
+#define QUARANTINE_FAULTS 2u
+#define QUARANTINE_MS 600000u
+
+/* Isolated programs of one UID, each with a server and its contexts. */
+#define ISOLATED_MAX 8
+
+/* How long the server of one stays without clients: the program has ended, or starts again. */
+#define ISOLATED_IDLE_S 10
+
 /* Lines of control.log that a guest's connections may cause: thousands of clients are told of. */
 #define CONTROL_LINES_MAX 10000
 #define CONTROL_LINES_PER_S 100

@@ -149,14 +149,14 @@ void clients_settle(struct server *server, bool is_unread)
 		return;
 	}
 	client_free(server, clients_find(server, server->in_flight_id));
-	tenant_take_back(server->tenant, peer);
+	slot_take_back(server->slot, peer);
 }
 
 void clients_look(struct server *server)
 {
 	if (server->in_flight && server->link && has_read_all(server)) {
 		clients_settle(server, false);
-		tenant_progress(server->tenant);
+		slot_progress(server->slot);
 	}
 }
 

@@ -53,7 +53,7 @@ void clients_remove(struct server *server, uint64_t id);
 
 /*
  * Hands a client's connection over. 0: it is on its way. -EAGAIN: later, when
- * the one before has arrived (tenant_progress() follows). -errno: this client
+ * the one before has arrived (slot_progress() follows). -errno: this client
  * cannot be served.
  */
 int clients_hand_over(struct server *server, struct peer *peer);

@@ -58,12 +58,11 @@ static struct server *find_server(struct peer *peer, const struct words *words)
 		commander_reply(peer, "Server %s not found", words->word[1]);
 		return NULL;
 	}
-	list_for_each (item, &peer->daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
+	list_for_each (item, &peer->daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
 
-		if (!tenant->server || tenant->server->pid != (pid_t)pid)
-			continue;
-		return may(peer, words->word[0], tenant->uid) ? tenant->server : NULL;
+		if (server->pid == (pid_t)pid)
+			return may(peer, words->word[0], server->tenant->uid) ? server : NULL;
 	}
 	commander_reply(peer, "Server %d not found", (int)pid);
 	return NULL;
@@ -73,12 +72,8 @@ static struct server *find_server(struct peer *peer, const struct words *words)
 
 static void get_server_list(struct peer *peer, _unused_ const struct words *words)
 {
-	list_for_each (item, &peer->daemon->tenants) {
-		const struct tenant *tenant = container_of(item, struct tenant, link);
-
-		if (tenant->server)
-			commander_reply(peer, "%d", tenant->server->pid);
-	}
+	list_for_each (item, &peer->daemon->servers)
+		commander_reply(peer, "%d", container_of(item, struct server, link_in_daemon)->pid);
 }
 
 static void get_server_status(struct peer *peer, const struct words *words)
@@ -102,7 +97,7 @@ static void get_client_list(struct peer *peer, const struct words *words)
 static void start_server(struct peer *peer, const struct words *words)
 {
 	struct daemon *daemon = peer->daemon;
-	struct tenant *tenant;
+	struct slot *slot;
 	uint64_t uid;
 
 	if (words->n < 3 || strcmp(words->word[1], "-uid") != 0) {
@@ -131,13 +126,13 @@ static void start_server(struct peer *peer, const struct words *words)
 		commander_reply(peer, "The daemon is being stopped: start it again");
 		return;
 	}
-	tenant = tenant_get(daemon, (uid_t)uid);
-	if (!tenant) {
+	slot = slot_shared(daemon, (uid_t)uid);
+	if (!slot) {
 		commander_reply(peer, "The daemon has no memory");
 		return;
 	}
 	peer->is_waiting = true;
-	tenant_add_starter(tenant, peer);
+	slot_add_starter(slot, peer);
 }
 
 static void shutdown_server(struct peer *peer, const struct words *words)
@@ -212,5 +207,5 @@ void command_run(struct peer *peer, char *line)
 void command_on_deadline(struct peer *peer)
 {
 	/* Only start_server sets one; quit is bounded by its servers. */
-	tenant_on_starter_deadline(peer);
+	slot_on_starter_deadline(peer);
 }

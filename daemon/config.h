@@ -18,6 +18,8 @@ struct config {
 	char pipe_directory[PATH_MAX]; /* absolute, no slash at its end */
 	char log_directory[PATH_MAX];  /* the same */
 	char socket_path[SOCKET_PATH_MAX + 1];
+	bool is_multiuser;    /* -M: one server for all users, which is: */
+	uid_t server_uid;     /* MPS_SERVER_USER */
 	uid_t uid;            /* of the daemon: 0 serves everyone, another its own user only */
 	unsigned grace_ms;    /* MPS_GRACE_MS */
 	unsigned servers_max; /* MPS_SERVERS_MAX */

@@ -39,12 +39,19 @@
 static void force_all(struct daemon *daemon)
 {
 	daemon->is_forced = true;
-	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
+	list_for_each_safe (item, following, &daemon->servers)
+		server_shutdown(container_of(item, struct server, link_in_daemon), true);
+}
 
-		if (tenant->server)
-			server_shutdown(tenant->server, true);
-	}
+/* Tells all who wait for a server that there will be none. */
+static void refuse_all(struct daemon *daemon)
+{
+	static const struct reason reason = {"The MPS daemon is being stopped: start it again"};
+
+	list_for_each (item, &daemon->tenants)
+		list_for_each (each, &container_of(item, struct tenant, link)->slots)
+			slot_refuse_all(container_of(each, struct slot, link),
+				CUDA_ERROR_MPS_CONNECTION_FAILED, &reason);
 }
 
 static void on_quit_timeout(uv_timer_t *timer)
@@ -54,20 +61,14 @@ static void on_quit_timeout(uv_timer_t *timer)
 
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
 {
-	static const struct reason reason = {"The MPS daemon is being stopped: start it again"};
-
 	if (peer)
 		list_add_tail(&daemon->quitters, &peer->wait);
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		notify_state("STOPPING=1");
-		list_for_each (item, &daemon->tenants) {
-			struct tenant *tenant = container_of(item, struct tenant, link);
-
-			tenant_refuse_all(tenant, CUDA_ERROR_MPS_CONNECTION_FAILED, &reason);
-			if (tenant->server)
-				server_shutdown(tenant->server, false);
-		}
+		refuse_all(daemon);
+		list_for_each_safe (item, following, &daemon->servers)
+			server_shutdown(container_of(item, struct server, link_in_daemon), false);
 	}
 	if (timeout_ms == 0)
 		force_all(daemon);
@@ -100,14 +101,6 @@ static void on_farewell_over(uv_timer_t *timer)
 	close_all(timer->data);
 }
 
-static bool has_servers(const struct daemon *daemon)
-{
-	list_for_each (item, &daemon->tenants)
-		if (container_of(item, struct tenant, link)->server)
-			return true;
-	return false;
-}
-
 /* The last commander whose quit was answered has gone: no need to wait on. */
 static bool has_quitters(const struct daemon *daemon)
 {
@@ -135,7 +128,7 @@ void daemon_check_quit(struct daemon *daemon)
 	if (!daemon->is_quitting || uv_is_closing((uv_handle_t *)&daemon->quit_timer))
 		return;
 	if (!daemon->is_over) {
-		if (has_servers(daemon))
+		if (!list_empty(&daemon->servers))
 			return;
 		daemon->is_over = true;
 		listener_stop(daemon);
@@ -150,7 +143,7 @@ void daemon_check_quit(struct daemon *daemon)
 
 static void on_retry(uv_timer_t *timer)
 {
-	tenants_progress(timer->data);
+	slots_progress(timer->data);
 }
 
 void daemon_retry_soon(struct daemon *daemon)
@@ -163,11 +156,11 @@ static void on_idle_look(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
-	list_for_each_safe (item, following, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
+	list_for_each_safe (item, following, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
 
-		if (tenant->server && !tenant_is_waiting(tenant))
-			server_look_for_idle(tenant->server);
+		if (!slot_is_waiting(server->slot))
+			server_look_for_idle(server);
 	}
 	tenants_sweep(daemon);
 	if (daemon->n_tenants == 0)
@@ -197,12 +190,9 @@ static void reap_strangers(const struct daemon *daemon)
 	if (getpid() != 1)
 		return;
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-		list_for_each (item, &daemon->tenants) {
-			const struct tenant *tenant = container_of(item, struct tenant, link);
-
-			if (tenant->server && tenant->server->pid == info.si_pid)
+		list_for_each (item, &daemon->servers)
+			if (container_of(item, struct server, link_in_daemon)->pid == info.si_pid)
 				return;
-		}
 		waitpid(info.si_pid, NULL, 0);
 		info.si_pid = 0;
 	}
@@ -210,12 +200,8 @@ static void reap_strangers(const struct daemon *daemon)
 
 static void look_at_servers(struct daemon *daemon)
 {
-	list_for_each (item, &daemon->tenants) {
-		struct tenant *tenant = container_of(item, struct tenant, link);
-
-		if (tenant->server)
-			server_look(tenant->server);
-	}
+	list_for_each_safe (item, following, &daemon->servers)
+		server_look(container_of(item, struct server, link_in_daemon));
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -268,19 +254,27 @@ void daemon_record_servers(struct daemon *daemon)
 	size_t n = 0;
 	int r;
 
-	list_for_each (item, &daemon->tenants) {
-		const struct server *server = container_of(item, struct tenant, link)->server;
-
-		if (server && n < SERVERS_MAX_MAX)
-			records[n++] = (struct record){
-				server->pid, server->tenant->uid, server->start_time};
-	}
+	list_for_each (item, &daemon->servers)
+		if (n < SERVERS_MAX_MAX)
+			records[n++] =
+				server_record(container_of(item, struct server, link_in_daemon));
 	r = record_store(daemon->listener.directory, records, n);
 	if (r < 0)
 		journal_control(&daemon->journal,
 			"Cannot write the record of servers in %s: %s: should this daemon die, the "
 			"next one will not know them",
 			daemon->config.pipe_directory, strerror(-r));
+}
+
+/* The slot that the server filled; NULL: its user is not served. */
+static struct slot *find_recorded(struct daemon *daemon, const struct record *record)
+{
+	struct tenant *tenant =
+		daemon_serves(daemon, record->uid) ? tenant_get(daemon, record->uid) : NULL;
+
+	if (!tenant || !record->is_isolated)
+		return tenant ? &tenant->shared : NULL;
+	return slot_get_isolated(tenant, record->client_uid, record->program);
 }
 
 /* Servers of a daemon that died, which look for another one every DAEMON_RETRY_MS. */
@@ -293,12 +287,10 @@ static void adopt_recorded(struct daemon *daemon)
 		journal_control(&daemon->journal, "Cannot read the record of servers in %s: %s",
 			daemon->config.pipe_directory, strerror(-n));
 	for (int i = 0; i < n; i++) {
-		struct tenant *tenant = daemon_serves(daemon, records[i].uid)
-						? tenant_get(daemon, records[i].uid)
-						: NULL;
+		struct slot *slot = find_recorded(daemon, &records[i]);
 
-		if (tenant && !tenant->server)
-			server_adopt(tenant, &records[i]);
+		if (slot && !slot->server)
+			server_adopt(slot, &records[i]);
 	}
 	daemon_record_servers(daemon);
 }
@@ -310,6 +302,7 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 	if (r < 0)
 		return reason_set(reason, r, "No event loop: %s", uv_strerror(r));
 	list_init(&daemon->tenants);
+	list_init(&daemon->servers);
 	list_init(&daemon->quitters);
 	daemon->last_client_id = first_client_id();
 	r = listener_start(daemon);

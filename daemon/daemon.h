@@ -25,10 +25,13 @@ struct daemon {
 	struct listener listener;
 	struct list tenants; /* every UID we know: struct tenant */
 	struct tenant *tenants_by_uid[1024];
+	struct list servers; /* in the order of their starts: struct server */
 	unsigned n_tenants, n_servers, n_sessions;
 	unsigned n_guest_servers, n_guest_peers, guest_peers_max; /* see allowances.h */
 	struct bucket guest_starts;
 	uint64_t last_client_id;
+	uint64_t n_queued;      /* counts those who have begun to wait in a slot */
+	bool is_exclusive;      /* servers take turns: see turns.h */
 	uv_timer_t retry_timer; /* something has to wait for its turn */
 	uv_timer_t idle_timer;  /* looks for what is of no more use */
 
@@ -57,7 +60,7 @@ void daemon_run(struct daemon *daemon);
  */
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer);
 
-/* Calls tenants_progress() a little later. */
+/* Calls slots_progress() a little later. */
 void daemon_retry_soon(struct daemon *daemon);
 
 /* There is something that may become idle. */

@@ -12,6 +12,7 @@
 #include "cuda.h"
 #include "daemon.h"
 #include "introduction.h"
+#include "link.h"
 #include "peer.h"
 #include "server.h"
 #include "spec_hash.h"
@@ -76,6 +77,8 @@ static void drop(struct peer *peer, const char *what)
 static void introduce_client(struct peer *peer)
 {
 	struct daemon *daemon = peer->daemon;
+	struct reason reason;
+	struct slot *slot;
 
 	if (!hello_ok(&peer->in.hello)) {
 		drop(peer, "malformed introduction");
@@ -89,12 +92,40 @@ static void introduce_client(struct peer *peer)
 			daemon->config.uid, peer->cred.uid);
 		return;
 	}
-	tenant_add_client(peer->tenant, peer);
+	slot = slot_choose(peer, &reason);
+	if (slot)
+		slot_add_client(slot, peer);
+	else
+		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "%s", reason.text);
+}
+
+/* The server that this process is; NULL: no daemon has started it. */
+static struct server *find_server(const struct peer *peer)
+{
+	list_for_each (item, &peer->daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (server->pid == peer->cred.pid && server->tenant->uid == peer->cred.uid)
+			return server;
+	}
+	return NULL;
+}
+
+/* A server that is refused leaves when its clients have left. */
+static void turn_away(struct peer *peer, const char *why)
+{
+	struct frame_shutdown shutdown = {0};
+
+	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid, why);
+	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
+	(void)peer_send(peer, &shutdown, -EBADF);
+	peer_close(peer);
 }
 
 static void introduce_server(struct peer *peer)
 {
 	const struct frame_server *introduction = &peer->in.introduction;
+	struct server *server = find_server(peer);
 
 	if (introduction->uid != peer->cred.uid) {
 		drop(peer, "claims to be another user's server");
@@ -104,7 +135,12 @@ static void introduce_server(struct peer *peer)
 		drop(peer, "is a server of a user that this daemon does not serve");
 		return;
 	}
-	tenant_add_server(peer->tenant, peer);
+	if (!server)
+		turn_away(peer, "this daemon has not started it, nor has the one before");
+	else if (server->link)
+		turn_away(peer, "it has a connection already");
+	else
+		link_open(server, peer);
 }
 
 /* Words of another build: says so in a form that every build understands. */
@@ -114,6 +150,22 @@ static void refuse_version(struct peer *peer, uint32_t version, uint64_t spec_ha
 		"The client library has version %u (spec %016llx), the MPS daemon version %d (spec "
 		"%016llx): restart the daemon or use the library of the same build",
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
+}
+
+static void refuse_server_version(struct peer *peer, uint32_t version, uint64_t spec_hash)
+{
+	struct server *server = find_server(peer);
+	struct reason reason;
+
+	reason_set(&reason, 0,
+		"mps-server has version %u (spec %016llx), mps-control version %d (spec %016llx): "
+		"install both from the same build",
+		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
+	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid,
+		reason.text);
+	peer_close(peer);
+	if (server && server->is_child && !server->link)
+		server_kill(server, &reason);
 }
 
 /* 1: the version is ours. 0: more is needed, or the connection is closed. */
@@ -135,7 +187,7 @@ static int check_version(struct peer *peer)
 	if (is_hello)
 		refuse_version(peer, version, spec_hash);
 	else
-		tenant_on_foreign_server(peer, version, spec_hash);
+		refuse_server_version(peer, version, spec_hash);
 	return 0;
 }
 

@@ -14,8 +14,9 @@
 #include "link.h"
 #include "peer.h"
 #include "server.h"
-#include "start.h"
+#include "quarantine.h"
 #include "tenant.h"
+#include "turns.h"
 
 void link_open(struct server *server, struct peer *peer)
 {
@@ -57,7 +58,7 @@ void link_push_shutdown(struct server *server)
 void link_on_writable(struct server *server)
 {
 	link_push_shutdown(server);
-	tenant_progress(server->tenant);
+	slot_progress(server->slot);
 }
 
 /* A program's fault is no failure of the server's: it is the program that waits. */
@@ -65,8 +66,10 @@ static void on_fault(struct server *server, uint64_t id)
 {
 	const struct client *client = clients_find(server, id);
 
-	if (!server->had_fault && client)
-		start_note_fault(server->tenant, client->program);
+	struct tenant *tenant = client ? tenant_get(server->daemon, client->uid) : NULL;
+
+	if (!server->had_fault && tenant)
+		quarantine_note_fault(tenant, client->program);
 	server->had_fault = true;
 }
 
@@ -87,6 +90,7 @@ static int on_state(struct server *server, struct peer *peer)
 		peer_log(peer, "NEW SERVER %d: Ready", server->pid);
 		server->was_active = true;
 		uv_timer_stop(&server->timer);
+		turns_on_ready(server);
 	} else {
 		peer_log(peer, "Server %d is %s, result %u%s%s", server->pid,
 			server_state_name(server), state->result, state->text[0] ? ": " : "",
@@ -99,7 +103,7 @@ static int on_state(struct server *server, struct peer *peer)
 	if (server->state == SERVER_FAULT)
 		server_set_deadline(server, server_end_ms(server), "end after its fault");
 	server_bound_end(server);
-	tenant_progress(server->tenant);
+	slot_progress(server->slot);
 	return 0;
 }
 

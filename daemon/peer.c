@@ -294,7 +294,7 @@ static void on_deadline(uv_timer_t *timer)
 		commander_on_deadline(peer);
 		break;
 	case PEER_CLIENT:
-		tenant_on_client_deadline(peer);
+		slot_on_client_deadline(peer);
 		break;
 	case PEER_HANDED_OVER:
 	case PEER_SERVER:

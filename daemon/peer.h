@@ -19,6 +19,7 @@
 
 struct daemon;
 struct server;
+struct slot;
 struct tenant;
 
 enum peer_kind {
@@ -34,8 +35,10 @@ enum peer_kind {
 #define COMMAND_MAX 1024
 
 struct peer {
-	struct list link; /* in its tenant's peers */
-	struct list wait; /* in a tenant's clients or starters, or the daemon's quitters */
+	struct list link;      /* in its tenant's peers */
+	struct list wait;      /* in a slot's clients or starters, or the daemon's quitters */
+	struct slot *slot;     /* not owned; where it waits */
+	uint64_t queue_number; /* rises with each that begins to wait */
 	struct daemon *daemon;
 	struct tenant *tenant; /* its UID's, until it is closed */
 	enum peer_kind kind;

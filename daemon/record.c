@@ -48,8 +48,9 @@ static int write_all(int directory, const struct record *records, size_t n)
 		return -errno;
 	fprintf(file, TITLE "%s\n", boot);
 	for (size_t i = 0; i < n; i++)
-		fprintf(file, "%d %u %llu\n", records[i].pid, records[i].uid,
-			(unsigned long long)records[i].start_time);
+		fprintf(file, "%d %u %llu %u %u %u\n", records[i].pid, records[i].uid,
+			(unsigned long long)records[i].start_time, records[i].is_isolated,
+			records[i].program, records[i].client_uid);
 	return fflush(file) == 0 ? 0 : -errno;
 }
 
@@ -89,11 +90,24 @@ static FILE *open_own(int directory)
 	return file;
 }
 
+static bool parse_line(const char *line, struct record *record)
+{
+	unsigned long long start_time;
+	unsigned is_isolated;
+
+	if (sscanf(line, "%d %u %llu %u %u %u\n", &record->pid, &record->uid, &start_time,
+		    &is_isolated, &record->program, &record->client_uid) != 6 ||
+		record->pid <= 0)
+		return false;
+	record->start_time = start_time;
+	record->is_isolated = is_isolated;
+	return true;
+}
+
 int record_load(int directory, struct record *records, size_t n_max)
 {
 	_cleanup_fclose_ FILE *file = open_own(directory);
 	char line[128], title[128], boot[64];
-	unsigned long long start_time;
 	size_t n = 0;
 
 	if (!file)
@@ -103,14 +117,7 @@ int record_load(int directory, struct record *records, size_t n_max)
 	snprintf(title, sizeof(title), TITLE "%s\n", boot);
 	if (strcmp(line, title) != 0)
 		return 0;
-	while (n < n_max && fgets(line, sizeof(line), file)) {
-		struct record *record = &records[n];
-
-		if (sscanf(line, "%d %u %llu\n", &record->pid, &record->uid, &start_time) != 3 ||
-			record->pid <= 0)
-			break;
-		record->start_time = start_time;
+	while (n < n_max && fgets(line, sizeof(line), file) && parse_line(line, &records[n]))
 		n++;
-	}
 	return (int)n;
 }

@@ -16,6 +16,9 @@ struct record {
 	pid_t pid;
 	uid_t uid;
 	uint64_t start_time; /* process_start_time() */
+	bool is_isolated;    /* for that program of that user alone */
+	uint32_t program;
+	uid_t client_uid;
 };
 
 /* Replaces the file as a whole; without servers there is none. 0 or -errno. */

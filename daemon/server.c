@@ -71,25 +71,27 @@ static void close_output(struct server *server)
 	uv_close((uv_handle_t *)&server->output_poll, on_closed);
 }
 
-/* It is gone, or as good as: tells the tenant, who may start another at once. */
+/* It is gone, or as good as: tells the slot, which may get another at once. */
 static void server_end(struct server *server, bool is_clean)
 {
-	struct tenant *tenant = server->tenant;
+	struct slot *slot = server->slot;
 	struct peer *link = server->link;
 	struct reason reason = server->reason;
 
 	if (link)
 		peer_close(link);
 	clients_clear(server);
+	count_server(server->tenant, -1);
+	list_remove(&server->link_in_daemon);
+	server->slot = NULL;
 	server->tenant = NULL;
-	tenant->server = NULL;
-	count_server(tenant, -1);
+	slot->server = NULL;
 	daemon_record_servers(server->daemon);
 	uv_close((uv_handle_t *)&server->exit_poll, on_closed);
 	uv_close((uv_handle_t *)&server->timer, on_closed);
 	uv_close((uv_handle_t *)&server->settle_timer, on_closed);
 	close_output(server);
-	tenant_on_server_end(tenant, is_clean, &reason);
+	slot_on_server_end(slot, is_clean, &reason);
 }
 
 /* A user's servers share an allowance of lines, however many there were. */
@@ -288,11 +290,11 @@ static int watch_output(struct server *server, int output)
 }
 
 /* Takes the descriptors in `spawned', on failure too. */
-static int server_new(struct tenant *tenant, const struct spawned *spawned, struct server **ret)
+static int server_new(struct slot *slot, const struct spawned *spawned, struct server **ret)
 {
 	_cleanup_close_ int pidfd = spawned->pidfd, output = spawned->output;
 	_cleanup_free_ struct server *server = calloc(1, sizeof(*server));
-	struct daemon *daemon = tenant->daemon;
+	struct daemon *daemon = slot->tenant->daemon;
 	int r;
 
 	if (!server)
@@ -312,17 +314,20 @@ static int server_new(struct tenant *tenant, const struct spawned *spawned, stru
 	uv_poll_start(&server->exit_poll, UV_READABLE, on_exit_event);
 	server->pid = spawned->pid;
 	server->pidfd = TAKE_FD(pidfd);
-	server->tenant = tenant;
+	server->slot = slot;
+	server->tenant = slot->tenant;
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
 	server->idle_ms = uv_now(&daemon->loop);
-	count_server(tenant, 1);
-	tenant->server = *ret = TAKE_PTR(server);
+	count_server(server->tenant, 1);
+	list_add_tail(&daemon->servers, &server->link_in_daemon);
+	slot->server = *ret = TAKE_PTR(server);
 	return 0;
 }
 
-int server_start(struct tenant *tenant, struct reason *reason)
+int server_start(struct slot *slot, struct reason *reason)
 {
+	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
 	struct spawned spawned;
 	struct server *server;
@@ -333,7 +338,7 @@ int server_start(struct tenant *tenant, struct reason *reason)
 		return r;
 	journal_control_as(&daemon->journal, spawned.pid, "Starting new server %d for user %u",
 		spawned.pid, tenant->uid);
-	r = server_new(tenant, &spawned, &server);
+	r = server_new(slot, &spawned, &server);
 	if (r < 0) {
 		kill(spawned.pid, SIGKILL);
 		waitpid(spawned.pid, NULL, 0);
@@ -363,13 +368,14 @@ static int open_recorded(const struct record *record)
 	return r < 0 ? r : TAKE_FD(pidfd);
 }
 
-void server_adopt(struct tenant *tenant, const struct record *record)
+void server_adopt(struct slot *slot, const struct record *record)
 {
+	const struct tenant *tenant = slot->tenant;
 	const struct spawned spawned = {
 		.pid = record->pid, .pidfd = open_recorded(record), .output = -EBADF};
 	struct journal *journal = &tenant->daemon->journal;
 	struct server *server = NULL;
-	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(tenant, &spawned, &server);
+	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(slot, &spawned, &server);
 
 	if (!server) {
 		journal_control(journal, "Server %d of user %u, known from the daemon before: %s",
@@ -418,6 +424,20 @@ void server_on_adopted_link(struct server *server)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
 }
 
+struct record server_record(const struct server *server)
+{
+	const struct slot *slot = server->slot;
+
+	return (struct record){
+		.pid = server->pid,
+		.uid = server->tenant->uid,
+		.start_time = server->start_time,
+		.is_isolated = slot->is_isolated,
+		.program = slot->program,
+		.client_uid = slot->uid,
+	};
+}
+
 uint64_t server_end_ms(const struct server *server)
 {
 	return (uint64_t)server->daemon->config.grace_ms + END_MS;
@@ -450,13 +470,17 @@ bool server_is_idle(const struct server *server)
 void server_look_for_idle(struct server *server)
 {
 	unsigned idle_s = server->daemon->config.idle_s;
+	bool is_isolated = server->slot->is_isolated;
 
+	if (is_isolated && (idle_s == 0 || idle_s > ISOLATED_IDLE_S))
+		idle_s = ISOLATED_IDLE_S;
 	if (idle_s == 0 || !server_is_idle(server) ||
 		uv_now(&server->daemon->loop) - server->idle_ms < (uint64_t)idle_s * 1000)
 		return;
 	journal_control(&server->daemon->journal,
-		"Server %d of user %u has had no clients for %u s (MPS_IDLE_S)", server->pid,
-		server->tenant->uid, idle_s);
+		"Server %d of user %u has had no clients for %u s%s", server->pid,
+		server->tenant->uid, idle_s,
+		is_isolated ? " (it is a program's own)" : " (MPS_IDLE_S)");
 	server_shutdown(server, false);
 }
 

@@ -7,7 +7,7 @@
  * clients it has, what it writes.
  *
  * Loop thread. It lives from fork (or adoption) until the process has ended or
- * cannot be killed; then the tenant is told, and the rest closes by itself.
+ * cannot be killed; then the slot is told, and the rest closes by itself.
  * What it says is checked as a client's words are.
  */
 
@@ -19,13 +19,16 @@
 #include "lines.h"
 #include "list.h"
 #include "reason.h"
+#include "record.h"
 
 struct peer;
-struct record;
+struct slot;
 struct tenant;
 
 struct server {
-	struct tenant *tenant; /* not owned; NULL after its end */
+	struct list link_in_daemon; /* in the order of their starts */
+	struct slot *slot;          /* not owned; NULL after its end */
+	struct tenant *tenant;      /* the slot's */
 	struct daemon *daemon;
 	pid_t pid;
 	uint64_t start_time; /* process_start_time() */
@@ -37,10 +40,10 @@ struct server {
 	enum server_state state; /* SERVER_STOPPING as soon as we have asked for it */
 	bool is_asked;           /* to end, by us */
 	bool is_forced;
-	unsigned n_told;     /* shutdowns it was sent: 1 the polite one, 2 the forced one */
-	unsigned n_kills;    /* signals it got after its time was up */
-	const char *overdue; /* what it had time for, in words */
-	struct peer *link;   /* not owned; NULL while it has no connection */
+	unsigned n_told;        /* shutdowns it was sent: 1 the polite one, 2 the forced one */
+	unsigned n_kills;       /* signals it got after its time was up */
+	const char *overdue;    /* what it had time for, in words */
+	struct peer *link;      /* not owned; NULL while it has no connection */
 	struct devices devices; /* that it has told of */
 	struct list clients;
 	unsigned n_clients;
@@ -58,15 +61,15 @@ struct server {
 	unsigned n_handles;
 };
 
-/* Starts the process for the tenant. 0 or -errno with a reason. */
-int server_start(struct tenant *tenant, struct reason *reason);
+/* Starts the process for the slot. 0 or -errno with a reason. */
+int server_start(struct slot *slot, struct reason *reason);
 
 /*
  * Takes in a server that stands in the record of the daemon before, if that
- * process lives and is the tenant's. Sets the tenant's server; it has some time
- * to connect.
+ * process lives and is the slot's tenant's. Sets the slot's server; it has some
+ * time to connect.
  */
-void server_adopt(struct tenant *tenant, const struct record *record);
+void server_adopt(struct slot *slot, const struct record *record);
 
 /* An adopted server has connected: it gets a pipe for its lines, and time to become ready. */
 void server_on_adopted_link(struct server *server);
@@ -103,6 +106,9 @@ uint64_t server_end_ms(const struct server *server);
 
 /* Bounds its end if it is to end and nobody is left to wait for; after each change of that. */
 void server_bound_end(struct server *server);
+
+/* What the next daemon has to know of it. */
+struct record server_record(const struct server *server);
 
 /* The name that get_server_status prints. */
 const char *server_state_name(const struct server *server);

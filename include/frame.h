@@ -40,7 +40,8 @@ enum frame_type {
 	FRAME_TERMINATE,    /* daemon to server: end the work of a client that stays */
 	FRAME_TERMINATED,   /* server to daemon: the answer */
 	FRAME_GROUP,        /* daemon to server: a group's limits, before its first client */
-	FRAME_TYPE_MAX = FRAME_GROUP,
+	FRAME_PENDING,      /* daemon to client: go on waiting, it is another user's turn */
+	FRAME_TYPE_MAX = FRAME_PENDING,
 };
 
 struct frame_head {
@@ -76,6 +77,11 @@ struct frame_refused {
 	uint32_t result; /* a CUresult for every later call, never 0 */
 	uint32_t reserved;
 	char text[FRAME_TEXT_MAX]; /* what, where and what to do */
+};
+
+struct frame_pending {
+	struct frame_head head;
+	char text[FRAME_TEXT_MAX]; /* for whom it waits */
 };
 
 /* Descriptors: request ring, staging, page (see layout.h). */

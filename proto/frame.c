@@ -43,6 +43,7 @@ static const struct {
 	[FRAME_TERMINATE] = {sizeof(struct frame_terminate), 0, 0},
 	[FRAME_TERMINATED] = {sizeof(struct frame_terminate), 0, 0},
 	[FRAME_GROUP] = {sizeof(struct frame_group), 0, 0},
+	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
 };
 
 size_t frame_size(unsigned type)

@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 
-HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT = 1, 2, 5, 6, 7, 8, 9, 10, 12
+HELLO, REFUSED, SERVER, STATE, CLIENT, HERE, GONE, SHUTDOWN, OUTPUT, DEVICE = 1, 2, 5, 6, 7, 8, 9, 10, 12, 13
 SIZES = {int(kind): size for kind, size in json.loads(os.environ["FAKE_SIZES"]).items()}
 INITIALIZING, ACTIVE, FAULT, STOPPING = 1, 2, 3, 4
 
@@ -63,6 +63,17 @@ class Server:
 
     def state(self, state, result=0, text=b"", culprit=0):
         self.tell(frame(STATE, struct.pack("<IIQ256s", state, result, culprit, text)))
+
+    def ready(self):
+        """One GPU, in the compute mode that the file says."""
+        try:
+            with open(os.environ["FAKE_DIR"] + "/compute_mode", encoding="utf-8") as file:
+                mode = int(file.read())
+        except FileNotFoundError:
+            mode = 0
+        self.tell(frame(DEVICE, struct.pack("<IIiIIIQ16s32s256s", 0, 1, mode, 132, 8, 90, 1 << 30,
+                                            bytes(range(16)), b"0000:00:06.0", b"a GPU")))
+        self.state(ACTIVE)
 
     def receive(self):
         """One frame and its descriptor, or (None, -1) at the end."""
@@ -147,7 +158,7 @@ class Server:
         idle_since = time.monotonic()
         while not (self.ending and not self.clients):
             if not self.daemon and self.connect():
-                self.state(ACTIVE)
+                self.ready()
             if not self.daemon and not self.clients and time.monotonic() - idle_since > 10:
                 return
             sockets = {client.fileno(): number for number, (_, client) in self.clients.items()}
@@ -202,12 +213,12 @@ def main():
     if "strange_notes" in modes:
         server.daemon.sendall(frame(GONE, struct.pack("<QQ", 77, 78)))
     if "mutated" in modes:
-        server.state(ACTIVE)
+        server.ready()
         server.mutate()
     if "slow" in modes:
         time.sleep(0.5)
     say("Server has started")
-    server.state(ACTIVE)
+    server.ready()
     server.run()
     say("Exiting")
 

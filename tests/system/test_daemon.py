@@ -967,11 +967,12 @@ def test_adoption_needs_the_record():
         with open(daemon.pipe + "/control_servers", encoding="utf-8") as file:
             title, line = file.read().splitlines()
         equal(os.stat(daemon.pipe + "/control_servers").st_mode & 0o777, 0o600)
-        pid, uid, start = line.split()
+        pid, uid, start, *slot = line.split()
+        equal(slot, ["0", "0", "0"], "the shared one")
         equal((int(pid), int(uid)), (server, os.getuid()))
         with open(daemon.pipe + "/control_servers", "w", encoding="utf-8") as file:
             # Of another start, of another user, and of nobody.
-            file.write("%s\n%s %s %d\n%s 1000 %s\n4194305 1000 5\nnonsense\n"
+            file.write("%s\n%s %s %d 0 0 0\n%s 1000 %s 0 0 0\n4194305 1000 5 0 0 0\nnonsense\n"
                        % (title, pid, uid, int(start) + 1, pid, start))
         equal(daemon.run("-d").returncode, 0)
         wait_for("its end without clients", lambda: not daemon.servers(), 30)

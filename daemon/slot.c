@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which slot serves whom. Loop thread; slot_queue.c has those who wait.
+ *
+ * Invariant: a slot with a server, or where somebody waits, is never freed.
+ */
+
+#include "slot.h"
+
+#include "allowances.h"
+#include "daemon.h"
+#include "peer.h"
+#include "quarantine.h"
+#include "start.h"
+#include "tenant.h"
+
+void slot_init(struct slot *slot, struct tenant *tenant)
+{
+	slot->tenant = tenant;
+	list_init(&slot->clients);
+	list_init(&slot->starters);
+	list_add_tail(&tenant->slots, &slot->link);
+}
+
+static void slot_free(struct slot *slot)
+{
+	list_remove(&slot->link);
+	if (slot != &slot->tenant->shared)
+		free(slot);
+}
+
+void slots_free(struct tenant *tenant)
+{
+	list_for_each_safe (item, following, &tenant->slots)
+		slot_free(container_of(item, struct slot, link));
+}
+
+void slots_sweep(struct tenant *tenant)
+{
+	list_for_each_safe (item, following, &tenant->slots) {
+		struct slot *slot = container_of(item, struct slot, link);
+
+		if (slot->is_isolated && slot_is_unused(slot))
+			slot_free(slot);
+	}
+}
+
+bool slot_is_waiting(const struct slot *slot)
+{
+	return !list_empty(&slot->clients) || !list_empty(&slot->starters);
+}
+
+bool slot_is_unused(struct slot *slot)
+{
+	return !slot->server && !slot_is_waiting(slot) && start_count_restarts(slot) == 0;
+}
+
+bool slots_are_needed(const struct tenant *tenant)
+{
+	list_for_each (item, &tenant->slots) {
+		const struct slot *slot = container_of(item, struct slot, link);
+
+		if (slot->server || slot_is_waiting(slot))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t first_of(const struct list *waiting)
+{
+	if (list_empty(waiting))
+		return UINT64_MAX;
+	return container_of(waiting->next, const struct peer, wait)->queue_number;
+}
+
+uint64_t slot_first_waiting(const struct slot *slot)
+{
+	return MIN(first_of(&slot->clients), first_of(&slot->starters));
+}
+
+/* ---- which slot */
+
+/* NULL: there is none. `ret_n' is how many the user has. */
+static struct slot *find_isolated(
+	const struct tenant *tenant, uid_t uid, uint32_t program, unsigned *ret_n)
+{
+	struct slot *found = NULL;
+
+	*ret_n = 0;
+	list_for_each (item, &tenant->slots) {
+		struct slot *slot = container_of(item, struct slot, link);
+
+		if (!slot->is_isolated || slot->uid != uid)
+			continue;
+		(*ret_n)++;
+		if (slot->program == program)
+			found = slot;
+	}
+	return found;
+}
+
+struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t program)
+{
+	unsigned n;
+	struct slot *slot = find_isolated(tenant, uid, program, &n);
+
+	if (slot)
+		return slot;
+	slot = calloc(1, sizeof(*slot));
+	if (!slot)
+		return NULL;
+	slot->is_isolated = true;
+	slot->uid = uid;
+	slot->program = program;
+	slot_init(slot, tenant);
+	return slot;
+}
+
+/* With -M a server of its own works for all. */
+static struct tenant *serving_tenant(struct daemon *daemon, uid_t uid)
+{
+	return tenant_get(daemon, daemon->config.is_multiuser ? daemon->config.server_uid : uid);
+}
+
+struct slot *slot_shared(struct daemon *daemon, uid_t uid)
+{
+	struct tenant *tenant = serving_tenant(daemon, uid);
+
+	return tenant ? &tenant->shared : NULL;
+}
+
+static struct slot *choose_isolated(
+	struct tenant *tenant, const struct peer *client, struct reason *reason)
+{
+	uint32_t program = client->in.hello.program;
+	unsigned n, uid = client->cred.uid;
+	struct slot *slot = find_isolated(tenant, uid, program, &n);
+
+	if (!slot && n < ISOLATED_MAX)
+		slot = slot_get_isolated(tenant, uid, program);
+	if (!slot)
+		reason_set(reason, -EUSERS,
+			"UID %u has %u isolated programs, each with a server of its own, and more "
+			"it cannot have: wait until one has ended, or start this one without "
+			"MPS_ISOLATE",
+			uid, n);
+	return slot;
+}
+
+struct slot *slot_choose(struct peer *client, struct reason *reason)
+{
+	const struct frame_hello *hello = &client->in.hello;
+	struct tenant *tenant = serving_tenant(client->daemon, client->cred.uid);
+
+	if (!tenant) {
+		reason_set(reason, -ENOMEM, "The MPS daemon has no memory for another user");
+		return NULL;
+	}
+	if (!hello->is_isolated && !quarantine_holds(client->tenant, hello->program))
+		return &tenant->shared;
+	return choose_isolated(tenant, client, reason);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns of servers on GPUs that admit one process. Loop thread.
+ *
+ * Invariant: of two servers that exclude each other the later one gives way.
+ */
+
+#include "turns.h"
+
+#include "cuda.h"
+#include "daemon.h"
+#include "server.h"
+#include "tenant.h"
+
+static bool has_exclusive_device(const struct devices *devices)
+{
+	for (unsigned i = 0; i < devices->n; i++)
+		if (devices->items[i].compute_mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS)
+			return true;
+	return false;
+}
+
+/* The first of the servers that run. */
+static struct server *first_server(const struct daemon *daemon)
+{
+	if (list_empty(&daemon->servers))
+		return NULL;
+	return container_of(daemon->servers.next, struct server, link_in_daemon);
+}
+
+const struct server *turns_before(const struct slot *slot)
+{
+	const struct daemon *daemon = slot->tenant->daemon;
+	const struct server *first = daemon->is_exclusive ? first_server(daemon) : NULL;
+
+	return first && (first->slot != slot || first->state == SERVER_STOPPING) ? first : NULL;
+}
+
+/* The slot of those who wait whose first came before all others. */
+static const struct slot *next_slot(const struct daemon *daemon)
+{
+	const struct slot *next = NULL;
+
+	list_for_each (item, &daemon->tenants) {
+		const struct tenant *tenant = container_of(item, struct tenant, link);
+
+		list_for_each (each, &tenant->slots) {
+			const struct slot *slot = container_of(each, struct slot, link);
+
+			if (slot_is_waiting(slot) &&
+				(!next || slot_first_waiting(slot) < slot_first_waiting(next)))
+				next = slot;
+		}
+	}
+	return next;
+}
+
+/* It takes nobody new from now on, unless somebody waits for it who came before. */
+static void give_way(struct server *server, const struct slot *next)
+{
+	if (!server->in_flight && slot_first_waiting(server->slot) > slot_first_waiting(next))
+		server_shutdown(server, false);
+}
+
+bool turns_allow(struct slot *slot)
+{
+	struct daemon *daemon = slot->tenant->daemon;
+
+	if (!daemon->is_exclusive)
+		return true;
+	if (list_empty(&daemon->servers) && next_slot(daemon) == slot)
+		return true;
+	list_for_each (item, &daemon->servers)
+		give_way(container_of(item, struct server, link_in_daemon), slot);
+	daemon_retry_soon(daemon);
+	return false;
+}
+
+void turns_on_ready(struct server *server)
+{
+	struct daemon *daemon = server->daemon;
+	const struct server *first = first_server(daemon);
+
+	daemon->is_exclusive = has_exclusive_device(&server->devices);
+	if (!daemon->is_exclusive || first == server)
+		return;
+	journal_control(&daemon->journal,
+		"Server %d of user %u waits for its turn: a GPU is in compute mode "
+		"EXCLUSIVE_PROCESS, and server %d of user %u has it",
+		server->pid, server->tenant->uid, first->pid, first->tenant->uid);
+	server_shutdown(server, false);
+}
