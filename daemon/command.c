@@ -34,9 +34,9 @@ struct command {
 static void refuse(struct peer *peer, const char *name, uid_t owner)
 {
 	if (owner == 0)
-		commander_reply(peer, "Operation not permitted: %s needs UID 0", name);
+		commander_fail(peer, "Operation not permitted: %s needs UID 0", name);
 	else
-		commander_reply(
+		commander_fail(
 			peer, "Operation not permitted: %s needs UID 0 or UID %u", name, owner);
 	peer_log(peer, "That was process %d of user %u", peer->cred.pid, peer->cred.uid);
 }
@@ -55,7 +55,7 @@ static struct server *find_server(struct peer *peer, const struct words *words)
 	uint64_t pid = 0;
 
 	if (parse_number(words->word[1], INT32_MAX, &pid) < 0) {
-		commander_reply(peer, "Server %s not found", words->word[1]);
+		commander_fail(peer, "Server %s not found", words->word[1]);
 		return NULL;
 	}
 	list_for_each (item, &peer->daemon->servers) {
@@ -64,7 +64,7 @@ static struct server *find_server(struct peer *peer, const struct words *words)
 		if (server->pid == (pid_t)pid)
 			return may(peer, words->word[0], server->tenant->uid) ? server : NULL;
 	}
-	commander_reply(peer, "Server %d not found", (int)pid);
+	commander_fail(peer, "Server %d not found", (int)pid);
 	return NULL;
 }
 
@@ -101,12 +101,12 @@ static void start_server(struct peer *peer, const struct words *words)
 	uint64_t uid;
 
 	if (words->n < 3 || strcmp(words->word[1], "-uid") != 0) {
-		commander_reply(peer, "A user id (UID) is required to start a new server");
+		commander_fail(peer, "A user id (UID) is required to start a new server");
 		return;
 	}
 	/* The highest value is no UID but "no change" to setuid(). */
 	if (parse_number(words->word[2], UINT32_MAX - 1, &uid) < 0) {
-		commander_reply(peer,
+		commander_fail(peer,
 			"\"%s\" is not a user id (UID), which is a number: A user id (UID) is "
 			"required "
 			"to start a new server",
@@ -116,19 +116,19 @@ static void start_server(struct peer *peer, const struct words *words)
 	if (!may(peer, words->word[0], (uid_t)uid))
 		return;
 	if (!daemon_serves(daemon, (uid_t)uid)) {
-		commander_reply(peer,
+		commander_fail(peer,
 			"The daemon runs as UID %u and serves that user only: start it as root to "
 			"serve UID %u too",
 			daemon->config.uid, (unsigned)uid);
 		return;
 	}
 	if (daemon->is_quitting) {
-		commander_reply(peer, "The daemon is being stopped: start it again");
+		commander_fail(peer, "The daemon is being stopped: start it again");
 		return;
 	}
 	slot = slot_shared(daemon, (uid_t)uid);
 	if (!slot) {
-		commander_reply(peer, "The daemon has no memory");
+		commander_fail(peer, "The daemon has no memory");
 		return;
 	}
 	peer->is_waiting = true;
@@ -141,7 +141,7 @@ static void shutdown_server(struct peer *peer, const struct words *words)
 	struct server *server;
 
 	if (force && strcmp(words->word[2], "-f") != 0) {
-		commander_reply(
+		commander_fail(
 			peer, "Unknown option \"%s\": shutdown_server PID [-f]", words->word[2]);
 		return;
 	}
@@ -156,12 +156,12 @@ static void quit(struct peer *peer, const struct words *words)
 	uint64_t seconds;
 
 	if (words->n == 2 || (words->n == 3 && strcmp(words->word[1], "-t") != 0)) {
-		commander_reply(peer, "Usage: quit [-t SECONDS]");
+		commander_fail(peer, "Usage: quit [-t SECONDS]");
 		return;
 	}
 	if (words->n == 3) {
 		if (parse_number(words->word[2], TIMEOUT_S_MAX, &seconds) < 0) {
-			commander_reply(peer, "\"%s\" is not a number of seconds from 0 to %d",
+			commander_fail(peer, "\"%s\" is not a number of seconds from 0 to %d",
 				words->word[2], TIMEOUT_S_MAX);
 			return;
 		}
@@ -196,12 +196,12 @@ void command_run(struct peer *peer, char *line)
 		if (strcmp(words.word[0], command->name) != 0)
 			continue;
 		if (words.n < command->n_min || words.n > command->n_max)
-			commander_reply(peer, "Usage: %s%s", command->name, command->usage);
+			commander_fail(peer, "Usage: %s%s", command->name, command->usage);
 		else
 			command->run(peer, &words);
 		return;
 	}
-	commander_reply(peer, "Unknown command \"%s\"", words.word[0]);
+	commander_fail(peer, "Unknown command \"%s\"", words.word[0]);
 }
 
 void command_on_deadline(struct peer *peer)

@@ -60,20 +60,62 @@ static void put(struct peer *peer, const char *bytes, size_t size)
 	peer->out_size += size;
 }
 
-void commander_reply(struct peer *peer, const char *format, ...)
+static void put_line(struct peer *peer, const char *line)
 {
-	char line[LINE_MAX_SIZE + 2];
-	va_list args;
-	int n;
+	put(peer, line, strlen(line));
+	put(peer, "\n", 1);
+}
 
-	va_start(args, format);
-	n = vsnprintf(line, sizeof(line) - 1, format, args);
-	va_end(args);
-	n = MIN(n, (int)sizeof(line) - 2);
+/* Tells a front end, once for each command, that the reply is a failure. */
+static void put_mark(struct peer *peer, const char *line)
+{
+	char mark[sizeof(peer->command) + 4];
+
+	if (!peer->wants_marks || peer->is_marked)
+		return;
+	peer->is_marked = true;
+	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, peer->command);
+	put(peer, mark, strlen(mark));
+	put_line(peer, line);
+}
+
+static void reply(struct peer *peer, bool is_failure, const char *format, va_list args)
+{
+	char line[LINE_MAX_SIZE + 1];
+
+	vsnprintf(line, sizeof(line), format, args);
 	line_clean(line);
 	peer_log(peer, "%s", line);
-	line[n] = '\n';
-	put(peer, line, (size_t)n + 1);
+	if (is_failure)
+		put_mark(peer, line);
+	put_line(peer, line);
+}
+
+void commander_reply(struct peer *peer, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	reply(peer, false, format, args);
+	va_end(args);
+}
+
+void commander_fail(struct peer *peer, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	reply(peer, true, format, args);
+	va_end(args);
+}
+
+/* Its first word. */
+static void note_command(struct peer *peer, const char *line)
+{
+	const char *name = line + strspn(line, " ");
+
+	snprintf(peer->command, sizeof(peer->command), "%.*s", (int)strcspn(name, " "), name);
+	peer->is_marked = false;
 }
 
 static void run_line(struct peer *peer, char *line)
@@ -87,10 +129,15 @@ static void run_line(struct peer *peer, char *line)
 		put(peer, &eot, 1);
 		return;
 	}
+	if (length == 1 && line[0] == COMMAND_NAK) {
+		peer->wants_marks = true;
+		return;
+	}
 	line_clean(line);
 	if (line[strspn(line, " ")] == '\0')
 		return;
 	peer_log(peer, "Cmd:%s", line);
+	note_command(peer, line);
 	/* The one for an incomplete line is over; a command that waits may set its own. */
 	peer_set_deadline(peer, 0);
 	command_run(peer, line);
@@ -138,7 +185,8 @@ static void run_lines(struct peer *peer)
 		flush(peer);
 	}
 	if (is_idle(peer) && peer->in_size == sizeof(peer->in.text)) {
-		commander_reply(peer, "A command has at most %d bytes", COMMAND_MAX - 1);
+		note_command(peer, "");
+		commander_fail(peer, "A command has at most %d bytes", COMMAND_MAX - 1);
 		peer->is_skipping = true;
 		skip_line(peer);
 		flush(peer);

@@ -9,6 +9,10 @@
  *
  * A line of nothing but EOT is answered by EOT: the front end sends it last,
  * and knows from the answer that all before was answered.
+ *
+ * After a line of nothing but NAK, the first reply to each command that fails
+ * is preceded by a line "NAK COMMAND: REPLY" (without the blank). Other peers
+ * see the reply alone.
  */
 
 #include "base.h"
@@ -16,6 +20,7 @@
 struct peer;
 
 #define COMMAND_EOT '\x04'
+#define COMMAND_NAK '\x15'
 
 /* A stranger turns out to send text. */
 void commander_read(struct peer *peer);
@@ -27,6 +32,9 @@ void commander_on_deadline(struct peer *peer);
 
 /* A line of the reply, logged too. */
 void commander_reply(struct peer *peer, const char *format, ...) _printf_(2, 3);
+
+/* The same, and the command has failed: it was refused, or did not do all that was asked. */
+void commander_fail(struct peer *peer, const char *format, ...) _printf_(2, 3);
 
 /* The command that it waited for has ended: goes on with the next line, later. */
 void commander_resume(struct peer *peer);

@@ -30,6 +30,7 @@
 #define SIGN_MS 5000
 
 static const char eot[] = {COMMAND_EOT, '\n'};
+static const char nak[] = {COMMAND_NAK, '\n'};
 
 static int connect_once(const struct config *config)
 {
@@ -91,7 +92,10 @@ struct front {
 	int silence_ms; /* after which the daemon is asked whether it is there */
 	bool has_ended; /* all of the input has been sent, and EOT */
 	bool has_eot;   /* the daemon's answer to it */
-	char last;      /* byte of the input */
+	bool in_mark;   /* the answer is within a line that tells of a failure */
+	bool is_loud;   /* such lines are printed */
+	bool has_failed;
+	char last; /* byte of the input */
 };
 
 /* Whether the daemon answers a connection that asks for nothing; one that ends need not. */
@@ -174,23 +178,42 @@ static int send_input(struct front *front)
 	return send_all(front, bytes, (size_t)n);
 }
 
+/* A line of standard error; standard output comes first, as it was sent first. */
+static void begin_mark(struct front *front)
+{
+	front->in_mark = front->has_failed = true;
+	fflush(stdout);
+	if (front->is_loud)
+		fputs("mps-control: ", stderr);
+}
+
+static void print_byte(struct front *front, char byte)
+{
+	if (byte == COMMAND_NAK) {
+		begin_mark(front);
+	} else if (byte == COMMAND_EOT) {
+		front->has_eot = true;
+	} else if (front->in_mark) {
+		if (front->is_loud)
+			fputc(byte, stderr);
+		front->in_mark = byte != '\n';
+	} else {
+		fputc(byte, stdout);
+	}
+}
+
 /* 1: there may be more; 0: that was all; -errno. */
 static int print_answer(struct front *front)
 {
 	char bytes[4096];
 	ssize_t n = recv(front->sock, bytes, sizeof(bytes), 0);
-	size_t size;
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 1 : -errno;
 	if (n == 0)
 		return 0;
-	size = (size_t)n;
-	if (front->has_ended && bytes[size - 1] == COMMAND_EOT) {
-		front->has_eot = true;
-		size--;
-	}
-	fwrite(bytes, 1, size, stdout);
+	for (ssize_t i = 0; i < n; i++)
+		print_byte(front, bytes[i]);
 	fflush(stdout);
 	return 1;
 }
@@ -215,7 +238,13 @@ static int exchange(struct front *front)
 	}
 }
 
-int front_run(const struct config *config, char *const *words)
+/* On a terminal the reply itself says it. */
+static bool needs_marks(void)
+{
+	return !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO);
+}
+
+int front_run(const struct config *config, char *const *words, bool is_strict)
 {
 	_cleanup_close_ int sock = -EBADF;
 	struct front front = {.config = config, .silence_ms = SILENCE_MS, .last = '\n'};
@@ -224,13 +253,14 @@ int front_run(const struct config *config, char *const *words)
 
 	if (trust_path(config->socket_path, why, sizeof(why)) < 0)
 		return complain_stranger(why);
+	front.is_loud = needs_marks();
 	front.sock = sock = connect_daemon(config);
 	if (sock < 0)
 		return complain_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)
 		return complain_stranger(why);
-	/* An empty line: somebody at a terminal may think for a while before the first one. */
-	r = send_all(&front, "\n", 1);
+	/* At once: somebody at a terminal may think for a while before the first command. */
+	r = send_all(&front, nak, sizeof(nak));
 	if (r == 0 && *words)
 		r = send_words(&front, words);
 	/* Answers are read even if not all could be sent: they may say why. */
@@ -238,7 +268,7 @@ int front_run(const struct config *config, char *const *words)
 		front.has_ended = true;
 	r = exchange(&front);
 	if (front.has_eot)
-		return EXIT_SUCCESS;
+		return is_strict && front.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 	return complain_broken(r == -ETIMEDOUT ? "the daemon is there, but does not answer"
 			       : r < 0         ? strerror(-r)
 					       : "the daemon closed the connection");

@@ -8,8 +8,8 @@
  * The front end: sends commands to the daemon and prints what it answers. The
  * words are one command, or (none) lines of standard input are. Blocks until
  * all is answered. Returns the program's exit status: 0 if the daemon answered,
- * whatever it said.
+ * whatever it said; with `is_strict' only if no command failed, too.
  */
-int front_run(const struct config *config, char *const *words);
+int front_run(const struct config *config, char *const *words, bool is_strict);
 
 #endif

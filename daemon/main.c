@@ -44,6 +44,7 @@ static void print_help(void)
 	     "output\n"
 	     "  -v, --version      print the version\n"
 	     "  -h, --help         print this\n"
+	     "      --strict       exit with status 1 also if a command failed\n"
 	     "\n"
 	     "Without options it sends the command, or the lines of its standard input, to the "
 	     "daemon:\n"
@@ -240,11 +241,13 @@ int main(int argc, char **argv)
 		{"foreground", no_argument, NULL, 'f'},
 		{"version", no_argument, NULL, 'v'},
 		{"help", no_argument, NULL, 'h'},
+		{"strict", no_argument, NULL, 's'},
 		{NULL, 0, NULL, 0},
 	};
 	static struct daemon daemon;
 	enum mode mode = MODE_FRONT;
 	struct reason reason;
+	bool is_strict = false;
 	int option;
 
 	/* "+": what follows a command is the command's own, like its -f. */
@@ -254,6 +257,10 @@ int main(int argc, char **argv)
 		if (option == 'h' || option == 'v') {
 			option == 'h' ? print_help() : print_version();
 			return EXIT_SUCCESS;
+		}
+		if (option == 's') {
+			is_strict = true;
+			continue;
 		}
 		if (option == '?')
 			return usage("unknown option");
@@ -266,6 +273,6 @@ int main(int argc, char **argv)
 	if (config_load(&daemon.config, &reason) < 0)
 		return complain(&reason);
 	if (mode == MODE_FRONT)
-		return front_run(&daemon.config, argv + optind);
+		return front_run(&daemon.config, argv + optind, is_strict);
 	return run_daemon(&daemon, mode);
 }

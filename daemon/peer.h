@@ -60,6 +60,9 @@ struct peer {
 	bool is_waiting;  /* for the end of a long command */
 	bool at_end;      /* no more will come in */
 	bool is_skipping; /* the rest of a line that was too long */
+	bool wants_marks; /* of commands that fail: see commander.h */
+	bool is_marked;   /* the command that runs has such a mark */
+	char command[32]; /* its name */
 	char *out;        /* replies that did not fit into the socket */
 	size_t out_size, out_room;
 

@@ -33,7 +33,7 @@ static void resume_starters(struct slot *slot, const struct reason *reason)
 
 		list_remove(&peer->wait);
 		if (reason)
-			commander_reply(peer, "%s", reason->text);
+			commander_fail(peer, "%s", reason->text);
 		commander_resume(peer);
 	}
 }
@@ -100,12 +100,12 @@ void slot_on_starter_deadline(struct peer *peer)
 
 	list_remove(&peer->wait);
 	if (before)
-		commander_reply(peer,
+		commander_fail(peer,
 			"Server %d of UID %u has the GPU alone (compute mode EXCLUSIVE_PROCESS): "
 			"wait until its %u clients have left",
 			before->pid, before->tenant->uid, before->n_clients);
 	else
-		commander_reply(peer, "The server was not ready within %d s: see %s/server.log",
+		commander_fail(peer, "The server was not ready within %d s: see %s/server.log",
 			PATIENCE_MS / 1000, peer->daemon->config.log_directory);
 	commander_resume(peer);
 }

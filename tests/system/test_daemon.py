@@ -126,9 +126,11 @@ class Daemon:
                               env=dict(self.environment, **(environment or {})))
 
     def ask(self, command, uid=None, timeout=30):
-        """The answer to a command, which has to succeed as such."""
+        """The answer to a command, which has to succeed as such; failures stand in it, too."""
         done = self.run(text=command, uid=uid, timeout=timeout)
-        equal((done.returncode, done.stderr), (0, ""), command)
+        equal(done.returncode, 0, command)
+        for line in done.stderr.splitlines():
+            contains(done.stdout.splitlines(), re.fullmatch(r"mps-control: [^ ]*: (.*)", line)[1])
         return done.stdout
 
     def listens(self):
@@ -322,6 +324,32 @@ def test_bad_input():
                 ("x" * 1024, "A command has at most 1023 bytes"),
                 ("%s%n%s%n", 'Unknown command "%s%n%s%n"')):
             contains(daemon.ask(command), part, command[:80])
+        daemon.quit()
+
+
+def test_failures_are_told():
+    """On standard error, a line for each command that failed, and with --strict by the status."""
+    lines = ("get_server_list\nhelp\nget_server_status 1\nstart_server -uid x\n%s\n"
+             % ("y" * 1024))
+    said = ['help: Unknown command "help"', "get_server_status: Server 1 not found",
+            'start_server: "x" is not a user id (UID), which is a number: A user id (UID) is '
+            "required to start a new server", ": A command has at most 1023 bytes"]
+    with Daemon("crash") as daemon:
+        done = daemon.run(text=lines)
+        equal((done.returncode, done.stderr),
+              (0, "".join("mps-control: %s\n" % line for line in said)))
+        equal(done.stdout, "".join("%s\n" % line.split(": ", 1)[1] for line in said))
+        equal(daemon.run("--strict", text=lines).returncode, 1)
+        equal(daemon.run("--strict", "get_server_status", "1").returncode, 1)
+        equal(daemon.run("--strict", "get_server_list").returncode, 0)
+        # One that fails later, and others see no marks.
+        done = daemon.run("--strict", *START.split(), timeout=60)
+        equal(done.returncode, 1)
+        contains(done.stderr, "mps-control: start_server: The server of UID ")
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(daemon.pipe + "/control")
+            sock.sendall(b"help\n\x04\n")
+            equal(b"".join(iter(lambda: sock.recv(1), b"\x04")), b'Unknown command "help"\n')
         daemon.quit()
 
 
