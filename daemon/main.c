@@ -9,7 +9,6 @@
  */
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,31 +20,23 @@
 #include "frame.h"
 #include "front.h"
 #include "notify.h"
+#include "options.h"
 #include "spec_hash.h"
 
 /* The CUDA release whose client API is spoken, as the vendor's daemon prints it. */
 #define BINARY_VERSION 13000
 
-enum mode {
-	MODE_FRONT,
-	MODE_BACKGROUND,
-	MODE_FOREGROUND,
-};
-
 static void print_help(void)
 {
 	puts("CUDA MPS Control for Linux. An open multi-process service.\n"
 	     "\n"
-	     "mps-control [options] [command]\n"
+	     "  Runs the CUDA programs of a user in one GPU context, so that their kernels run "
+	     "side\n"
+	     "  by side: see mps-control(1).\n"
 	     "\n"
-	     "  -d, --daemon       start the daemon in the background; returns when it can be "
-	     "reached\n"
-	     "  -f, --foreground   run the daemon in the foreground; both logs also go to standard "
-	     "output\n"
-	     "  -v, --version      print the version\n"
-	     "  -h, --help         print this\n"
-	     "      --strict       exit with status 1 also if a command failed\n"
-	     "\n"
+	     "mps-control [options] [command]");
+	options_print();
+	puts("\n"
 	     "Without options it sends the command, or the lines of its standard input, to the "
 	     "daemon:\n"
 	     "\n"
@@ -228,51 +219,26 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	return EXIT_SUCCESS;
 }
 
-static int usage(const char *text)
-{
-	fprintf(stderr, "mps-control: %s: see mps-control -h\n", text);
-	return EXIT_FAILURE;
-}
-
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"daemon", no_argument, NULL, 'd'},
-		{"foreground", no_argument, NULL, 'f'},
-		{"version", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},
-		{"strict", no_argument, NULL, 's'},
-		{NULL, 0, NULL, 0},
-	};
 	static struct daemon daemon;
-	enum mode mode = MODE_FRONT;
+	struct config *config = &daemon.config;
+	struct options options;
 	struct reason reason;
-	bool is_strict = false;
-	int option;
 
-	/* "+": what follows a command is the command's own, like its -f. */
-	while ((option = getopt_long(argc, argv, "+dfvh", options, NULL)) != -1) {
-		enum mode wanted = option == 'd' ? MODE_BACKGROUND : MODE_FOREGROUND;
-
-		if (option == 'h' || option == 'v') {
-			option == 'h' ? print_help() : print_version();
-			return EXIT_SUCCESS;
-		}
-		if (option == 's') {
-			is_strict = true;
-			continue;
-		}
-		if (option == '?')
-			return usage("unknown option");
-		if (mode != MODE_FRONT && mode != wanted)
-			return usage("-d and -f exclude each other");
-		mode = wanted;
+	if (options_read(&options, argc, argv, &reason) < 0) {
+		fprintf(stderr, "mps-control: %s: see mps-control -h\n", reason.text);
+		return EXIT_FAILURE;
 	}
-	if (mode != MODE_FRONT && argv[optind])
-		return usage("a daemon is started without a command");
-	if (config_load(&daemon.config, &reason) < 0)
+	if (options.mode == MODE_HELP || options.mode == MODE_VERSION) {
+		options.mode == MODE_HELP ? print_help() : print_version();
+		return EXIT_SUCCESS;
+	}
+	if (config_load(config, &reason) < 0)
 		return complain(&reason);
-	if (mode == MODE_FRONT)
-		return front_run(&daemon.config, argv + optind, is_strict);
-	return run_daemon(&daemon, mode);
+	if (options.mode == MODE_FRONT)
+		return front_run(config, options.words, options.is_strict);
+	config->is_multiuser = options.is_multiuser;
+	config->is_partitioned = options.is_partitioned;
+	return run_daemon(&daemon, options.mode);
 }

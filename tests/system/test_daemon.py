@@ -270,10 +270,65 @@ def test_version_and_help():
     for word in "get_server_list", "get_client_list", "start_server", "quit", "CUDA_MPS_PIPE_DIRECTORY":
         contains(done.stdout, word)
     contains(VERSION, "Binary version: 13000")
-    for args in (["-x"], ["-d", "-f"], ["-d", "quit"]):
+    for option in "--help", "-help", "-v", "--version":
+        equal(subprocess.run([CONTROL, option, "-x"], capture_output=True, check=True).stderr, b"")
+    for args in (["-x"], ["-d", "-f"], ["-d", "quit"], ["-M"], ["-S", "get_server_list"], ["-p"],
+                 ["-d", "--strict"], ["-p", "3", "get_server_list"], ["-d", "-p", "x"]):
         done = subprocess.run([CONTROL, *args], capture_output=True, text=True, check=False)
-        equal((done.returncode, done.stdout), (1, ""))
+        equal((done.returncode, done.stdout), (1, ""), args)
         contains(done.stderr, "mps-control")
+    server = os.path.join(harness.BUILD, "bin", "mps-server")
+    for option in "-v", "--version":
+        equal(subprocess.run([server, option], capture_output=True, check=True).stdout,
+              b"CUDA MPS Server for Linux/Unix. Binary version: 13000\n")
+
+
+def test_options_of_the_vendor():
+    """Each way to write them; the daemon's arguments stay as they were given."""
+    for words in (["-d", "-S"], ["-dS"], ["--daemon", "--static-partitioning"], ["-daemon"],
+                  ["-d", "-p", "2"], ["-d", "--protocol=2"], ["-dp2"]):
+        with Daemon(start=False) as daemon:
+            equal(daemon.run(*words).returncode, 0, words)
+            with open("/proc/%d/cmdline" % daemon.pid(), "rb") as file:
+                equal(file.read().split(b"\0"),
+                      [word.encode() for word in [daemon.control, *words, ""]])
+            equal(daemon.run("-p", "2", "shutdown_server", "1", "-f").stdout, "Server 1 not found\n")
+            daemon.quit()
+    for word in "--forground", "--foreground", "-foreground", "-f":
+        with Daemon(start=False) as daemon:
+            process = subprocess.Popen([daemon.control, word], env=daemon.environment,
+                                       stdout=subprocess.DEVNULL)
+            wait_for("the daemon", lambda daemon=daemon: daemon.run("get_server_list").returncode == 0)
+            daemon.ask("quit")
+            equal(process.wait(), 0)
+
+
+def test_protocol():
+    """Its variable wins over the option; another one than 2 is refused."""
+    with Daemon(start=False) as daemon:
+        for words, variable, wrong in ((["-p", "3"], None, "-p"), (["-p", "2"], "3", "CUDA_MPS_PROTOCOL"),
+                                       ([], "1", "CUDA_MPS_PROTOCOL"), ([], "2x", "CUDA_MPS_PROTOCOL"),
+                                       (["-p", "3"], "2", None), (["--protocol", "2"], "", None)):
+            done = daemon.run("-d", *words, environment={} if variable is None else
+                              {"CUDA_MPS_PROTOCOL_VERSION": variable})
+            equal(done.returncode, 1 if wrong else 0, (words, variable, done.stderr))
+            if wrong:
+                contains(done.stderr, wrong)
+                contains(done.stderr, "set it to 2")
+            else:
+                daemon.quit()
+
+
+def test_one_server_for_all_needs_root():
+    need_root()
+    for word in "-M", "-multiuser-server", "--multiuser-server":
+        with Daemon(start=False) as daemon:
+            done = daemon.run("-d", word, uid=65534)
+            equal((done.returncode, done.stdout), (1, ""))
+            contains(done.stderr, "only a daemon of root's can")
+            equal(os.path.exists(daemon.pipe), False)
+
+
 
 
 def test_transcript():
@@ -833,8 +888,8 @@ def test_no_server_program():
         equal(daemon.run("-d").returncode, 0)
         result, text = Client(daemon).refused()
         equal(result, 805)
-        contains(text, "mps-server is neither beside")
-        contains(daemon.ask(START), "mps-server is neither beside")
+        contains(text, "mps-server is neither in")
+        contains(daemon.ask(START), "mps-server is neither in")
         daemon.quit()
 
 

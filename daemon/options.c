@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Options. Runs in main() before all else.
+ *
+ * Invariant: what follows the first word of a command is the command's own.
+ */
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options.h"
+#include "words.h"
+
+/* The one that is spoken; NVIDIA's newer daemons have another one, of other commands. */
+#define PROTOCOL 2
+#define PROTOCOL_VARIABLE "CUDA_MPS_PROTOCOL_VERSION"
+
+/* NVIDIA's long options may have one dash; its "forground" is as its help has it. */
+static const struct option long_options[] = {
+	{"daemon", no_argument, NULL, 'd'},
+	{"foreground", no_argument, NULL, 'f'},
+	{"forground", no_argument, NULL, 'f'},
+	{"help", no_argument, NULL, 'h'},
+	{"multiuser-server", no_argument, NULL, 'M'},
+	{"protocol", required_argument, NULL, 'p'},
+	{"static-partitioning", no_argument, NULL, 'S'},
+	{"strict", no_argument, NULL, 's'},
+	{"version", no_argument, NULL, 'v'},
+	{NULL, 0, NULL, 0},
+};
+
+void options_print(void)
+{
+	puts("OPTIONS:\n"
+	     "  -h, --help                 print this\n"
+	     "  -v, --version              print the version\n"
+	     "  -d, --daemon               start the daemon in the background; returns when it can "
+	     "be reached\n"
+	     "  -f, --foreground           run the daemon in the foreground; both logs also go to "
+	     "standard output\n"
+	     "  -M, --multiuser-server     for the daemon: one server for all users; needs root\n"
+	     "  -S, --static-partitioning  for the daemon: clients get static partitions of SMs\n"
+	     "  -p, --protocol 2           the protocol of the commands; there is no other\n"
+	     "      --strict               exit with status 1 also if a command failed");
+}
+
+static int check_protocol(const char *text, const char *where, struct reason *reason)
+{
+	uint64_t number;
+
+	if (parse_number(text, PROTOCOL, &number) == 0 && number == PROTOCOL)
+		return 0;
+	return reason_set(reason, -EINVAL,
+		"Protocol \"%.32s\" (%s) is not spoken here: set it to %d, or leave it out", text,
+		where, PROTOCOL);
+}
+
+/* The variable wins, as NVIDIA documents it. */
+static int choose_protocol(const char *option, struct reason *reason)
+{
+	const char *variable = getenv(PROTOCOL_VARIABLE);
+
+	if (variable && *variable)
+		return check_protocol(variable, PROTOCOL_VARIABLE, reason);
+	return option ? check_protocol(option, "-p", reason) : 0;
+}
+
+static int set_mode(struct options *options, enum mode mode, struct reason *reason)
+{
+	if (options->mode != MODE_FRONT && options->mode != mode)
+		return reason_set(reason, -EINVAL, "-d and -f exclude each other");
+	options->mode = mode;
+	return 0;
+}
+
+/* What belongs to the daemon alone, and to the front end alone. */
+static int check_together(
+	const struct options *options, const char *protocol, struct reason *reason)
+{
+	if (options->mode == MODE_FRONT) {
+		if (options->is_multiuser || options->is_partitioned)
+			return reason_set(reason, -EINVAL,
+				"-M and -S are the daemon's: give them with -d or -f");
+		return protocol ? check_protocol(protocol, "-p", reason) : 0;
+	}
+	if (*options->words)
+		return reason_set(reason, -EINVAL, "a daemon is started without a command");
+	if (options->is_strict)
+		return reason_set(reason, -EINVAL, "--strict is the front end's");
+	if (options->is_multiuser && geteuid() != 0)
+		return reason_set(reason, -EINVAL,
+			"-M serves every user by one server, which only a daemon of root's can: "
+			"start it as root, or leave -M out");
+	return choose_protocol(protocol, reason);
+}
+
+int options_read(struct options *options, int argc, char **argv, struct reason *reason)
+{
+	const char *protocol = NULL;
+	int option, r = 0;
+
+	*options = (struct options){0};
+	/* "+": what follows a command is the command's own, like its -f. */
+	while (r == 0 &&
+		(option = getopt_long_only(argc, argv, "+dfhMp:Sv", long_options, NULL)) != -1) {
+		switch (option) {
+		case 'd':
+			r = set_mode(options, MODE_BACKGROUND, reason);
+			break;
+		case 'f':
+			r = set_mode(options, MODE_FOREGROUND, reason);
+			break;
+		case 'h':
+		case 'v':
+			options->mode = option == 'h' ? MODE_HELP : MODE_VERSION;
+			return 0;
+		case 'M':
+			options->is_multiuser = true;
+			break;
+		case 'p':
+			protocol = optarg;
+			break;
+		case 'S':
+			options->is_partitioned = true;
+			break;
+		case 's':
+			options->is_strict = true;
+			break;
+		default:
+			r = reason_set(reason, -EINVAL, "unknown option, or one without its value");
+		}
+	}
+	options->words = argv + optind;
+	return r < 0 ? r : check_together(options, protocol, reason);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+/*
+ * The options of the command line, which are those of NVIDIA's control daemon
+ * and some of our own. Used in main() alone.
+ */
+
+#include "reason.h"
+
+enum mode {
+	MODE_FRONT,
+	MODE_BACKGROUND,
+	MODE_FOREGROUND,
+	MODE_HELP,
+	MODE_VERSION,
+};
+
+struct options {
+	enum mode mode;
+	bool is_strict;      /* the front end fails where a command does */
+	bool is_multiuser;   /* one server for all users */
+	bool is_partitioned; /* SMs are divided into static partitions */
+	char *const *words;  /* the command, or none; of argv */
+};
+
+/* Reads argv and CUDA_MPS_PROTOCOL_VERSION. 0 or -EINVAL with a reason. */
+int options_read(struct options *options, int argc, char **argv, struct reason *reason);
+
+/* The options' part of the usage, to standard output. */
+void options_print(void);
+
+#endif
