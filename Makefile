@@ -4,6 +4,7 @@
 #   make check    everything set up, then every test
 #   make          the programs and the library alone
 #   make install  DESTDIR=… PREFIX=/usr
+#   make install-compat  COMPATDIR=…  the programs by NVIDIA's names, in a folder of their own
 #   make lint     format, tidy, who may include whom
 #
 # SAN=address,undefined or SAN=thread builds beside, in build-SAN; COVERAGE=1 in

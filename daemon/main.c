@@ -21,6 +21,7 @@
 #include "front.h"
 #include "notify.h"
 #include "options.h"
+#include "spawn.h"
 #include "spec_hash.h"
 
 /* The CUDA release whose client API is spoken, as the vendor's daemon prints it. */
@@ -240,5 +241,6 @@ int main(int argc, char **argv)
 		return front_run(config, options.words, options.is_strict);
 	config->is_multiuser = options.is_multiuser;
 	config->is_partitioned = options.is_partitioned;
+	spawn_init();
 	return run_daemon(&daemon, options.mode);
 }

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "process.h"
@@ -22,40 +24,106 @@
 
 #define SERVER_NAME "mps-server"
 
-/* Whether DIRECTORY/mps-server can be run; then it is in `path'. */
-static bool is_server_in(const char *directory, size_t length, char *path, size_t size)
+/* NVIDIA's names, for who looks for processes of these names. */
+#define VENDOR_CONTROL_NAME "nvidia-cuda-mps-control"
+#define VENDOR_SERVER_NAME "nvidia-cuda-mps-server"
+
+/* The folders of this program and of the link by which it was started; "" where not known. */
+static struct {
+	char own[PATH_MAX], link[PATH_MAX];
+} folders;
+static bool has_vendor_name;
+
+/* Cuts off the name; a path without a slash is none. */
+static void keep_folder(char *path)
 {
-	int n = snprintf(path, size, "%.*s/" SERVER_NAME, (int)length, directory);
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		*slash = '\0';
+	else
+		*path = '\0';
+}
+
+void spawn_init(void)
+{
+	/* The path that execve() was given: the shell has searched PATH. */
+	const char *path = (const char *)getauxval(AT_EXECFN);
+	char folder[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", folders.own, sizeof(folders.own) - 1);
+
+	folders.own[MAX(n, (ssize_t)0)] = '\0';
+	keep_folder(folders.own);
+	has_vendor_name = strcmp(program_invocation_short_name, VENDOR_CONTROL_NAME) == 0;
+	if (!path || snprintf(folder, sizeof(folder), "%s%s", *path == '/' ? "" : "./", path) >=
+			     (int)sizeof(folder))
+		return;
+	keep_folder(folder);
+	if (!realpath(*folder ? folder : "/", folders.link))
+		*folders.link = '\0';
+}
+
+/* Whether FOLDER/NAME can be run; then it is in `path'. */
+static bool is_program(const char *folder, size_t length, const char *name, char *path, size_t size)
+{
+	int n = snprintf(path, size, "%.*s/%s", (int)length, folder, name);
 
 	return n > 0 && (size_t)n < size && access(path, X_OK) == 0;
+}
+
+/*
+ * NVIDIA's name is that of our server only where the same name of the daemon is
+ * ours: a copy of both programs.
+ */
+static bool is_own_folder(const char *folder)
+{
+	char path[PATH_MAX];
+	struct stat own, named;
+
+	return is_program(folder, strlen(folder), VENDOR_CONTROL_NAME, path, sizeof(path)) &&
+	       stat(path, &named) == 0 && stat("/proc/self/exe", &own) == 0 &&
+	       named.st_dev == own.st_dev && named.st_ino == own.st_ino;
+}
+
+static bool is_server_beside(const char *folder, char *path, size_t size)
+{
+	if (!*folder)
+		return false;
+	return is_program(folder, strlen(folder), SERVER_NAME, path, size) ||
+	       (is_own_folder(folder) &&
+		       is_program(folder, strlen(folder), VENDOR_SERVER_NAME, path, size));
 }
 
 static int find_server(char *path, size_t size, struct reason *reason)
 {
 	const char *search = getenv("PATH");
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	const char *slash = NULL;
 
-	if (n > 0) {
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-	}
-	if (slash && is_server_in(self, (size_t)(slash - self), path, size))
+	if (is_server_beside(folders.own, path, size) || is_server_beside(folders.link, path, size))
 		return 0;
 	if (!search || !*search)
 		search = DEFAULT_PATH;
 	for (const char *part = search; *part;) {
 		size_t length = strcspn(part, ":");
 
-		if (*part == '/' && is_server_in(part, length, path, size))
+		if (*part == '/' && is_program(part, length, SERVER_NAME, path, size))
 			return 0;
 		part += length;
 		part += *part == ':';
 	}
 	return reason_set(reason, -ENOENT,
-		SERVER_NAME " is neither beside %.200s nor in PATH: install it beside mps-control",
-		slash ? self : "mps-control (/proc is not readable)");
+		SERVER_NAME " is neither in %.200s nor in PATH: install it beside mps-control",
+		*folders.own ? folders.own : "the folder of mps-control (/proc is not readable)");
+}
+
+/* What the server is called by ps: its path, but with NVIDIA's name where the daemon has it. */
+static void name_server(const char *path, char *name, size_t size)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (has_vendor_name)
+		snprintf(name, size, "%.*s/" VENDOR_SERVER_NAME, (int)(slash - path), path);
+	else
+		snprintf(name, size, "%s", path);
 }
 
 /* Between fork and exec. Other threads only close descriptors (async_close.h). */
@@ -90,8 +158,8 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 {
 	_cleanup_(environment_freep) char **environment = config_environment(config);
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
-	char path[PATH_MAX], uid_text[16], gid_text[16];
-	char *argv[] = {path, "--uid", uid_text, gid ? "--gid" : NULL, gid_text, NULL};
+	char path[PATH_MAX], name[PATH_MAX + 32], uid_text[16], gid_text[16];
+	char *argv[] = {name, "--uid", uid_text, gid ? "--gid" : NULL, gid_text, NULL};
 	int pidfd, pair[2], r;
 	pid_t pid;
 
@@ -100,6 +168,7 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 	r = find_server(path, sizeof(path), reason);
 	if (r < 0)
 		return r;
+	name_server(path, name, sizeof(name));
 	snprintf(uid_text, sizeof(uid_text), "%u", uid);
 	snprintf(gid_text, sizeof(gid_text), "%u", gid ? *gid : 0);
 	if (pipe2(pair, O_CLOEXEC) < 0)

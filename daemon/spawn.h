@@ -4,6 +4,12 @@
 
 #include "config.h"
 
+/*
+ * Notes by which path the program was started, while the working directory is
+ * still that of its start.
+ */
+void spawn_init(void);
+
 /* A new mps-server. Its descriptors are the caller's. */
 struct spawned {
 	pid_t pid;
@@ -12,9 +18,10 @@ struct spawned {
 };
 
 /*
- * Starts `mps-server --uid UID [--gid GID]': the one beside this program, else
- * the one in PATH. It still has to become that user by itself. `gid' may be
- * NULL. 0 or -errno with a reason.
+ * Starts `mps-server --uid UID [--gid GID]': the one beside this program or
+ * beside the link by which it was started, else the one in PATH. It goes by
+ * NVIDIA's name for it if this program does. It still has to become that user by itself. `gid' may
+ * be NULL. 0 or -errno with a reason.
  */
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struct spawned *ret,
 	struct reason *reason);

@@ -18,8 +18,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "cuda.h"
 #include "identity.h"
 #include "log.h"
 #include "server.h"
@@ -37,7 +39,7 @@
 /* The driver's own tidying up must end, too. */
 #define EXIT_ALARM_S 10
 
-static const char usage[] = "usage: mps-server --uid UID [--gid GID]\n"
+static const char usage[] = "usage: mps-server --uid UID [--gid GID] | -v\n"
 			    "Started by mps-control for each user; not to be run by hand.\n";
 
 static bool parse_id(const char *text, unsigned *ret_id)
@@ -85,10 +87,16 @@ int main(int argc, char **argv)
 	static struct server server;
 	unsigned uid = 0, gid = (unsigned)-1;
 
+	if (argc == 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--version") == 0)) {
+		printf(VERSION_LINE "\n", CUDA_VERSION);
+		return 0;
+	}
 	if (!parse_options(argc, argv, &uid, &gid)) {
 		fputs(usage, stderr);
 		return 2;
 	}
+	/* The daemon may have given us another name than the file has, for ps and pgrep. */
+	prctl(PR_SET_NAME, program_invocation_short_name);
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
 	mallopt(M_TRIM_THRESHOLD, MALLOC_MMAP_BYTES);

@@ -134,7 +134,7 @@ static void become_ready(struct server *server)
 	if (server->init_result)
 		log_line("cuInit failed: %s (%u). Clients are told so",
 			result_name((CUresult)server->init_result), server->init_result);
-	log_line("CUDA MPS Server for Linux/Unix. Binary version: %d", CUDA_VERSION);
+	log_line(VERSION_LINE, CUDA_VERSION);
 	log_driver_version();
 	log_line("Active Threads Percentage set to 100.0");
 	log_line("Server Priority set to 0");

@@ -15,6 +15,9 @@
 #include "control.h"
 #include "peer.h"
 
+/* With CUDA_VERSION; in the log and for -v. */
+#define VERSION_LINE "CUDA MPS Server for Linux/Unix. Binary version: %d"
+
 struct server {
 	uv_loop_t loop;
 	uv_async_t news;  /* from any thread: look round */

@@ -238,6 +238,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d \
 		$(DESTDIR)$(PREFIX)/share/doc/mps $(MANDIR)/man1 $(MANDIR)/man8
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
+	daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin"
 	install -m 644 $(LIBRARY) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
@@ -247,6 +248,13 @@ install: all
 	install -m 644 README.md LICENSE $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps
 	install -m 644 $(wildcard docs/man/*.1) $(MANDIR)/man1
 	install -m 644 $(wildcard docs/man/*.8) $(MANDIR)/man8
+
+# NVIDIA's names in a folder of their own, for where `install' leaves them out.
+COMPATDIR ?= $(PREFIX)/lib/mps/compat
+
+.PHONY: install-compat
+install-compat:
+	daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin" "$(abspath $(COMPATDIR))"
 
 # ---- lint
 

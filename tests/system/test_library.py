@@ -190,12 +190,16 @@ def system_library(root):
     return folder
 
 
-def install(root, prefix):
+def install(root, prefix, target="install", status=0, **more):
+    """make install, or another target; returns what it says on standard error."""
     build = os.path.relpath(mps.BUILD, harness.ROOT)
-    subprocess.run(["make", "-s", "-C", harness.ROOT, "install", "BUILD=" + build,
-                    "SAN=" + os.environ.get("MPS_SAN", ""), "DESTDIR=" + root, "PREFIX=" + prefix],
-                   check=True, stdout=subprocess.DEVNULL,
-                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")})
+    variables = dict(more, BUILD=build, SAN=os.environ.get("MPS_SAN", ""), DESTDIR=root, PREFIX=prefix)
+    done = subprocess.run(["make", "-s", "-C", harness.ROOT, target,
+                           *("%s=%s" % pair for pair in variables.items())],
+                          check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")})
+    equal(done.returncode, status, done.stderr)
+    return done.stderr
 
 
 def test_install():
@@ -227,6 +231,88 @@ def check_installed(prefix):
         assert "@" not in file.read().replace("@system-service", ""), "unreplaced words"
 
 
+def write_file(path, text="the driver's"):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read_file(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def test_vendor_names():
+    """They are installed where none of the driver's is in the way, and again over themselves."""
+    with tempfile.TemporaryDirectory() as root:
+        for _ in range(2):
+            equal(install(root, "/usr"), "")
+            for name in "control", "server":
+                equal(os.readlink("%s/usr/bin/nvidia-cuda-mps-%s" % (root, name)), "mps-" + name)
+        # Those in /usr/bin are ours.
+        equal(install(root, "/usr/local"), "")
+        assert os.path.islink(root + "/usr/local/bin/nvidia-cuda-mps-control")
+
+
+def test_vendor_names_in_the_way():
+    """One of the driver's files anywhere in the default PATH: it stays, and neither name is ours."""
+    for prefix, taken in (("/usr", "/usr/bin/nvidia-cuda-mps-control"),
+                          ("/usr/local", "/usr/bin/nvidia-cuda-mps-server"),
+                          ("/opt/mps", "/usr/sbin/nvidia-cuda-mps-control")):
+        with tempfile.TemporaryDirectory() as root:
+            write_file(root + taken)
+            said = install(root, prefix)
+            for part in taken, "left out", "make install-compat":
+                contains(said, part)
+            equal(read_file(root + taken), "the driver's")
+            left = set(glob.glob(root + "/**/nvidia-cuda-mps-*", recursive=True))
+            equal(left, {root + taken})
+            # As with Debian's alternatives: a link, which may lead nowhere.
+            os.unlink(root + taken)
+            os.symlink("/etc/alternatives/x", root + taken)
+            contains(install(root, prefix), taken)
+            equal(os.readlink(root + taken), "/etc/alternatives/x")
+            # A folder of their own is no matter of the others.
+            equal(install(root, prefix, "install-compat", COMPATDIR="/opt/names"), "")
+            for name in "control", "server":
+                link = root + "/opt/names/nvidia-cuda-mps-" + name
+                equal(os.path.realpath(link), os.path.realpath("%s%s/bin/mps-%s" % (root, prefix, name)))
+
+
+def test_compat_folder_of_others():
+    with tempfile.TemporaryDirectory() as root:
+        contains(install(root, "/usr", "install-compat", 2, COMPATDIR="/taken"), "run make install first")
+        install(root, "/usr")
+        write_file(root + "/taken/nvidia-cuda-mps-server")
+        contains(install(root, "/usr", "install-compat", 2, COMPATDIR="/taken"), "is there and not ours")
+        equal(os.listdir(root + "/taken"), ["nvidia-cuda-mps-server"])
+        equal(read_file(root + "/taken/nvidia-cuda-mps-server"), "the driver's")
+
+
+def test_service_by_vendor_names():
+    """Scripts find the processes of a service by NVIDIA's names, and the daemon its server without PATH."""
+    with installed() as prefix:
+        names = os.path.dirname(os.path.dirname(prefix)) + "/names"
+        install(prefix[:-len("/opt/mps")], "/opt/mps", "install-compat", COMPATDIR="/names")
+        mps.CONTROL = names + "/nvidia-cuda-mps-control"
+        with mps.Service() as service:
+            service.run_ok("process1")
+            daemon, server = service.daemon_pid(), service.server()
+            for pid, words in ((daemon, [mps.CONTROL, "-f"]),
+                               (server, [prefix + "/bin/nvidia-cuda-mps-server", "--uid"])):
+                equal(mps.command_line(pid).split()[:2], words)
+                equal(read_file("/proc/%d/comm" % pid), "nvidia-cuda-mps\n")
+        # Copies, as in an image, without our own names.
+        copies = names + "/copies"
+        os.mkdir(copies)
+        for name in "control", "server":
+            shutil.copy(prefix + "/bin/mps-" + name, copies + "/nvidia-cuda-mps-" + name)
+        mps.CONTROL = copies + "/nvidia-cuda-mps-control"
+        with mps.Service() as service:
+            service.run_ok("process1")
+            contains(mps.command_line(service.server()), copies + "/nvidia-cuda-mps-server --uid ")
+
+
 def test_man_pages():
     """groff finds nothing to complain about, and each command and option of the daemon is told."""
     groff = mps.need_program("groff")
@@ -240,7 +326,7 @@ def test_man_pages():
     with open(pages[0], encoding="ascii") as file:
         text = file.read().replace("\\", "")
     usage = output(mps.CONTROL, "-h")
-    for word in re.findall(r"^  (\w+|-\w), ?|^  (\w+)", usage, re.M) + re.findall(
+    for word in re.findall(r"^  (\w+)  |(?<= )(--?\w[-\w]*)(?=[ ,])", usage, re.M) + re.findall(
             r"()(C?U?D?A?_?MPS_\w+)", usage):
         contains(text, word[0] or word[1])
 
