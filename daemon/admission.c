@@ -34,6 +34,7 @@ static int worth(const struct peer *peer)
 {
 	switch (peer->kind) {
 	case PEER_STRANGER:
+	case PEER_QUEUED:
 		return 0;
 	case PEER_COMMANDER:
 		return peer->is_waiting ? 3 : 1;
@@ -127,12 +128,24 @@ void admission_check(struct tenant *tenant)
 		close_one(daemon);
 }
 
-bool admission_allows_commander(const struct tenant *tenant)
+static unsigned count_kind(const struct tenant *tenant, enum peer_kind kind)
 {
-	unsigned n = 0, n_max = daemon_trusts(tenant->daemon, tenant->uid) ? COMMANDERS_MAX
-									   : GUEST_COMMANDERS_MAX;
+	unsigned n = 0;
 
 	list_for_each (item, &tenant->peers)
-		n += container_of(item, struct peer, link)->kind == PEER_COMMANDER;
-	return n < n_max;
+		n += container_of(item, struct peer, link)->kind == kind;
+	return n;
+}
+
+bool admission_allows_commander(const struct tenant *tenant)
+{
+	unsigned n_max =
+		daemon_trusts(tenant->daemon, tenant->uid) ? COMMANDERS_MAX : GUEST_COMMANDERS_MAX;
+
+	return count_kind(tenant, PEER_COMMANDER) < n_max;
+}
+
+bool admission_allows_queued(const struct tenant *tenant)
+{
+	return count_kind(tenant, PEER_QUEUED) < COMMANDERS_QUEUED_MAX;
 }

@@ -20,4 +20,7 @@ void admission_check(struct tenant *tenant);
 /* Whether the tenant may give commands on one connection more. */
 bool admission_allows_commander(const struct tenant *tenant);
 
+/* ... or may at least wait until it may. */
+bool admission_allows_queued(const struct tenant *tenant);
+
 #endif

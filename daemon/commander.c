@@ -7,17 +7,20 @@
  * one peer can make us keep is bounded by the reply to one command.
  */
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "admission.h"
+#include "allowances.h"
 #include "bounds.h"
 #include "command.h"
 #include "commander.h"
 #include "daemon.h"
 #include "lines.h"
 #include "peer.h"
+#include "tenant.h"
 
 /* What a peer may leave unread, and for how long. */
 #define OUT_MAX 65536
@@ -277,14 +280,79 @@ void commander_read(struct peer *peer)
 	if (!peer->at_end && peer->in_size < sizeof(peer->in.text) &&
 		!memchr(peer->in.text, '\n', peer->in_size))
 		return;
-	if (!admission_allows_commander(peer->tenant)) {
+	if (admission_allows_commander(peer->tenant)) {
+		peer_become(peer, PEER_COMMANDER);
+		run_lines(peer);
+	} else if (admission_allows_queued(peer->tenant)) {
+		peer_become(peer, PEER_QUEUED);
+		peer_set_deadline(peer, COMMANDERS_QUEUED_MS);
+	} else {
 		peer_log(peer,
 			"User %u has as many connections for commands as it can: one more is "
 			"closed",
 			peer->cred.uid);
 		peer_close(peer);
-		return;
 	}
-	peer_become(peer, PEER_COMMANDER);
-	run_lines(peer);
+}
+
+/* ---- more of a user's than there may be */
+
+/* The one that has been connected for longest; NULL: there is none. */
+static struct peer *find_oldest(const struct tenant *tenant, bool (*is_wanted)(const struct peer *))
+{
+	list_for_each (item, &tenant->peers) {
+		struct peer *peer = container_of(item, struct peer, link);
+
+		if (is_wanted(peer))
+			return peer;
+	}
+	return NULL;
+}
+
+static bool is_queued(const struct peer *peer)
+{
+	return peer->kind == PEER_QUEUED;
+}
+
+static bool is_silent(const struct peer *peer)
+{
+	return is_idle(peer) && peer->in_size == 0;
+}
+
+/* What somebody asked who is gone is not done. */
+static void on_begin(uv_timer_t *timer)
+{
+	struct peer *peer = timer->data;
+	struct pollfd pfd = {.fd = peer->fd};
+
+	if (peer->kind == PEER_COMMANDER && poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP))
+		peer_close(peer);
+	else
+		on_resume(timer);
+}
+
+void commander_begin_next(struct tenant *tenant)
+{
+	struct peer *next = find_oldest(tenant, is_queued);
+
+	if (!next || !admission_allows_commander(tenant))
+		return;
+	peer_become(next, PEER_COMMANDER);
+	/* Later, since the caller goes through lists that its commands may change. */
+	uv_timer_start(&next->timer, on_begin, 0, 0);
+}
+
+/* Commands end by themselves, but a connection may stay without one. */
+void commander_on_queued_deadline(struct peer *peer)
+{
+	struct peer *silent = find_oldest(peer->tenant, is_silent);
+
+	peer_set_deadline(peer, COMMANDERS_QUEUED_MS);
+	if (!silent)
+		return;
+	peer_log(silent,
+		"User %u has as many connections for commands as it can: the oldest that is silent "
+		"makes room",
+		silent->cred.uid);
+	peer_close(silent);
 }

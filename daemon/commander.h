@@ -18,6 +18,7 @@
 #include "base.h"
 
 struct peer;
+struct tenant;
 
 #define COMMAND_EOT '\x04'
 #define COMMAND_NAK '\x15'
@@ -29,6 +30,10 @@ void commander_read(struct peer *peer);
 int commander_events(const struct peer *peer);
 void commander_on_event(struct peer *peer, int events);
 void commander_on_deadline(struct peer *peer);
+void commander_on_queued_deadline(struct peer *peer);
+
+/* One of the tenant's has ended: the one that has been queued for longest begins, later. */
+void commander_begin_next(struct tenant *tenant);
 
 /* A line of the reply, logged too. */
 void commander_reply(struct peer *peer, const char *format, ...) _printf_(2, 3);

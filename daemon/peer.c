@@ -61,6 +61,7 @@ static void leave_tenant(struct peer *peer)
 
 void peer_close(struct peer *peer)
 {
+	bool was_commander = peer->kind == PEER_COMMANDER;
 	struct server *server = peer->server;
 
 	if (peer->kind == PEER_CLOSED)
@@ -75,6 +76,8 @@ void peer_close(struct peer *peer)
 	uv_close((uv_handle_t *)&peer->timer, on_closed);
 	if (server)
 		link_on_lost(server, peer_is_reset(peer));
+	if (was_commander)
+		commander_begin_next(peer->tenant);
 	daemon_check_quit(peer->daemon);
 }
 
@@ -248,6 +251,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	case PEER_SERVER:
 		on_server_event(peer, events);
 		break;
+	case PEER_QUEUED:
 	case PEER_HANDED_OVER:
 	case PEER_CLOSED:
 		break;
@@ -268,6 +272,8 @@ void peer_watch(struct peer *peer)
 	case PEER_CLIENT:
 		events = UV_DISCONNECT;
 		break;
+	case PEER_QUEUED:
+		/* Of one that has sent all there is an end of file: no sign that it went away. */
 	case PEER_HANDED_OVER:
 		break;
 	case PEER_SERVER:
@@ -289,6 +295,9 @@ static void on_deadline(uv_timer_t *timer)
 	switch (peer->kind) {
 	case PEER_STRANGER:
 		peer_close(peer);
+		break;
+	case PEER_QUEUED:
+		commander_on_queued_deadline(peer);
 		break;
 	case PEER_COMMANDER:
 		commander_on_deadline(peer);

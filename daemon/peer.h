@@ -24,6 +24,7 @@ struct tenant;
 
 enum peer_kind {
 	PEER_STRANGER,
+	PEER_QUEUED, /* gives commands, and waits for others of its user to end */
 	PEER_COMMANDER,
 	PEER_CLIENT,
 	PEER_HANDED_OVER, /* a client, on its way to the server */

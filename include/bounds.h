@@ -17,8 +17,8 @@
 /* A connection without a complete HELLO or command line is closed after this. */
 #define INTRODUCTION_MS 5000
 
-/* Connections of one UID that have not been introduced yet. */
-#define STRANGERS_MAX 64
+/* Connections of one UID that have not been introduced yet: front ends that start at once. */
+#define STRANGERS_MAX 256
 
 /* A client waits this long for its server: a cold one starts in about a second. */
 #define WELCOME_MS 60000

@@ -1355,11 +1355,52 @@ def test_hello_in_pieces():
         equal(sock.recv(100), b"%d\n" % daemon.servers()[0])
 
 
+def queued(daemon, uid, count):
+    """That many front ends of a user at once, whose first command takes a while."""
+    words = [daemon.control, "--strict", "start_server", "-uid", str(uid)]
+    return [subprocess.Popen(words, env=dict(daemon.environment, MPS_TRUST_UID=str(os.getuid())),
+                             user=uid, group=uid, extra_groups=[], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for _ in range(count)]
+
+
+def test_front_ends_queue():
+    """A hundred of an ordinary user's are all served, though 64 can be at a time."""
+    need_root()
+    with Daemon("slow") as daemon:
+        processes = queued(daemon, 2000, 100)
+        for process in processes:
+            equal(process.communicate(timeout=60), ("", None))
+            equal(process.returncode, 0)
+        daemon.quit()
+
+
+def test_queue_behind_silence():
+    """Connections without a command make room; what asked and went away is not done."""
+    need_root()
+    with Daemon() as daemon:
+        silent = connected(daemon, 64, b"\x04\n", uid=2000)
+        for sock in silent:
+            sock.settimeout(20)
+            equal(sock.recv(1), b"\x04")
+        gone = connected(daemon, 1, b"start_server -uid 2000\n", uid=2000)[0]
+        waits = connected(daemon, 1, b"help\n", uid=2000)[0]
+        waits.settimeout(30)
+        wait_for("all to be accepted", lambda: daemon.read("control").count("Accepting") >= 66)
+        gone.close()
+        equal(waits.recv(100), b'Unknown command "help"\n')
+        contains(daemon.read("control"), "the oldest that is silent makes room")
+        assert is_closed(silent[0]) and not poll_closed(silent[63])
+        equal(daemon.servers(), [])
+        equal(daemon.ask("get_server_list"), "")
+        daemon.quit()
+
+
 def test_silent_strangers():
     """They are few, and not for long."""
     with Daemon() as daemon:
         began = time.monotonic()
-        silent = [daemon.connect() for _ in range(80)]
+        silent = [daemon.connect() for _ in range(272)]
         partial = daemon.connect()
         equal(daemon.ask("get_server_list"), "", "others are served meanwhile")
         contains(daemon.read("control"), "connections that say nothing: the oldest is closed")
