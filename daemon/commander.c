@@ -26,6 +26,8 @@
 #define OUT_MAX 65536
 #define OUT_MS 5000
 
+static const char eot = COMMAND_EOT;
+
 static void flush(struct peer *peer)
 {
 	while (peer->kind == PEER_COMMANDER && peer->out_size > 0) {
@@ -123,7 +125,6 @@ static void note_command(struct peer *peer, const char *line)
 
 static void run_line(struct peer *peer, char *line)
 {
-	static const char eot = COMMAND_EOT;
 	size_t length = strlen(line);
 
 	if (length > 0 && line[length - 1] == '\r')
@@ -192,6 +193,11 @@ static void run_lines(struct peer *peer)
 		commander_fail(peer, "A command has at most %d bytes", COMMAND_MAX - 1);
 		peer->is_skipping = true;
 		skip_line(peer);
+		flush(peer);
+	}
+	/* Its quit is done: a front end at a terminal would wait for the next command. */
+	if (is_idle(peer) && peer->keeps_fd && peer->wants_marks && !peer->at_end) {
+		put(peer, &eot, 1);
 		flush(peer);
 	}
 	if (is_idle(peer) && peer->at_end)

@@ -12,7 +12,7 @@
  *
  * After a line of nothing but NAK, the first reply to each command that fails
  * is preceded by a line "NAK COMMAND: REPLY" (without the blank). Other peers
- * see the reply alone.
+ * see the reply alone. A quit that is done is answered by EOT then.
  */
 
 #include "base.h"

@@ -91,7 +91,7 @@ struct front {
 	int sock;
 	int silence_ms; /* after which the daemon is asked whether it is there */
 	bool has_ended; /* all of the input has been sent, and EOT */
-	bool has_eot;   /* the daemon's answer to it */
+	bool has_eot;   /* the daemon's answer to it, and nothing since */
 	bool in_mark;   /* the answer is within a line that tells of a failure */
 	bool is_loud;   /* such lines are printed */
 	bool has_failed;
@@ -189,6 +189,7 @@ static void begin_mark(struct front *front)
 
 static void print_byte(struct front *front, char byte)
 {
+	front->has_eot = false;
 	if (byte == COMMAND_NAK) {
 		begin_mark(front);
 	} else if (byte == COMMAND_EOT) {
@@ -215,7 +216,8 @@ static int print_answer(struct front *front)
 	for (ssize_t i = 0; i < n; i++)
 		print_byte(front, bytes[i]);
 	fflush(stdout);
-	return 1;
+	/* EOT that was not asked for: the daemon has ended, as it was told. */
+	return front->has_eot && !front->has_ended ? 0 : 1;
 }
 
 static int exchange(struct front *front)
@@ -244,6 +246,14 @@ static bool needs_marks(void)
 	return !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO);
 }
 
+static void greet(const struct config *config)
+{
+	fprintf(stderr,
+		"mps-control: connected to the daemon at %s: a command a line; Ctrl-D leaves it, "
+		"quit ends the daemon\n",
+		config->socket_path);
+}
+
 int front_run(const struct config *config, char *const *words, bool is_strict)
 {
 	_cleanup_close_ int sock = -EBADF;
@@ -261,6 +271,8 @@ int front_run(const struct config *config, char *const *words, bool is_strict)
 		return complain_stranger(why);
 	/* At once: somebody at a terminal may think for a while before the first command. */
 	r = send_all(&front, nak, sizeof(nak));
+	if (r == 0 && !*words && isatty(STDIN_FILENO))
+		greet(config);
 	if (r == 0 && *words)
 		r = send_words(&front, words);
 	/* Answers are read even if not all could be sent: they may say why. */

@@ -9,6 +9,7 @@ Every daemon lives in a directory of its own and is gone when its test ends.
 import contextlib
 import json
 import os
+import pty
 import re
 import resource
 import shlex
@@ -1625,6 +1626,28 @@ def test_waiting_terminal():
         equal(front.stdout.readline(), 'Unknown command "help"\n')
         front.stdin.close()
         equal((front.stdout.read(), front.wait(timeout=20)), ("", 0))
+
+
+def test_at_a_terminal():
+    """It says where one is and how to leave; a failure is told once, and quit ends it, too."""
+    with Daemon() as daemon:
+        for last in "\x04", "quit\n":
+            master, slave = pty.openpty()
+            front = subprocess.Popen([daemon.control], stdin=slave, stdout=slave, stderr=slave,
+                                     env=daemon.environment)
+            os.close(slave)
+            os.write(master, b"help\n")
+            seen = b""
+            while seen.count(b'Unknown command "help"') < 1:
+                seen += os.read(master, 1000)
+            os.write(master, last.encode())
+            equal(front.wait(timeout=20), 0, seen)
+            with contextlib.suppress(OSError):
+                seen += os.read(master, 1000)
+            os.close(master)
+            contains(seen.decode(), "connected to the daemon at %s/control" % daemon.pipe)
+            equal(seen.count(b'Unknown command "help"'), 1, seen)
+        wait_for("the daemon's end", lambda: daemon.pid() is None)
 
 
 def test_out_of_descriptors():
