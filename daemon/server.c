@@ -502,8 +502,14 @@ void server_shutdown(struct server *server, bool force)
 
 	if (was_stopping && (server->is_forced || !force))
 		return;
-	journal_control(&server->daemon->journal, "Try shutting down server %d%s", server->pid,
-		force ? ", by force" : "");
+	journal_control(&server->daemon->journal,
+		"Try shutting down server %d, backoff is disabled%s", server->pid,
+		force ? "; its clients are not waited for" : "");
+	if (server->n_clients > 0 && !force)
+		journal_control(&server->daemon->journal,
+			"Server %d has %u active worker threads. It will shut down when they have "
+			"ended",
+			server->pid, server->n_clients);
 	server->state = SERVER_STOPPING;
 	server->is_asked = true;
 	server->is_forced |= force;

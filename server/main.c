@@ -115,5 +115,6 @@ int main(int argc, char **argv)
 	server_run(&server);
 	alarm(EXIT_ALARM_S);
 	server_fini(&server);
+	log_line("Exiting");
 	return 0;
 }

@@ -170,6 +170,17 @@ static void find_culprit(struct server *server)
 		(int)fault_get());
 }
 
+/* A line for each GPU that it uses. */
+static void log_end_by_fault(struct session *session)
+{
+	uint64_t devices = atomic_load(&session->granted);
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (devices >> i & 1)
+			log_line("Client " SESSION_NAME " on device %u to be torn down",
+				SESSION_NAME_ARGS(session), i);
+}
+
 /* Nobody's kernels will ever run here again: clients are told, the daemon replaces us. */
 static void handle_fault(struct server *server)
 {
@@ -182,8 +193,7 @@ static void handle_fault(struct server *server)
 		session_set_fault(peer->session, fault_get());
 	find_culprit(server);
 	for (peer = server->peers; peer; peer = peer->next)
-		log_line("Client " SESSION_NAME " to be torn down",
-			SESSION_NAME_ARGS(peer->session));
+		log_end_by_fault(peer->session);
 	log_line("The following client process have a sticky error set:");
 	for (peer = server->peers; peer; peer = peer->next)
 		log_line("%d", (int)peer->pid);
@@ -279,7 +289,6 @@ static void close_all(struct server *server)
 	if (server->is_closing || !server->is_stopping || server->n_peers > 0)
 		return;
 	server->is_closing = true;
-	log_line("Exiting");
 	control_close(server);
 	uv_close((uv_handle_t *)&server->news, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
@@ -305,8 +314,7 @@ void server_stop(struct server *server, bool force)
 	if (!server->is_stopping) {
 		server->is_stopping = true;
 		server_tell_state(server);
-		if (server->n_peers > 0)
-			log_line("Waiting for current clients to finish");
+		log_line("Waiting for current clients to finish");
 	}
 	newcomers_drop(server);
 	server->is_forced |= force;
