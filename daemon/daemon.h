@@ -12,6 +12,7 @@
 #include "bucket.h"
 #include "config.h"
 #include "journal.h"
+#include "line_limit.h"
 #include "list.h"
 #include "listener.h"
 
@@ -29,6 +30,8 @@ struct daemon {
 	unsigned n_tenants, n_servers, n_sessions;
 	unsigned n_guest_servers, n_guest_peers, guest_peers_max; /* see allowances.h */
 	struct bucket guest_starts;
+	struct line_limit stranger_lines; /* of connections without a tenant */
+	uv_timer_t tell_timer;            /* lines were left out (tenant_log.h) */
 	uint64_t last_client_id;
 	uint64_t n_queued;      /* counts those who have begun to wait in a slot */
 	bool is_exclusive;      /* servers take turns: see turns.h */

@@ -139,31 +139,63 @@ static void put_line(struct journal *journal, struct journal_file *file, const c
 		(void)put(journal, file, line, length);
 }
 
-void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...)
+static void put_control(struct journal *journal, const struct journal_about *about, pid_t pid,
+	const char *format, va_list args)
 {
 	char text[LINE_MAX_SIZE];
+
+	vsnprintf(text, sizeof(text), format, args);
+	line_clean(text);
+	put_line(journal, &journal->control, "Control", pid, text);
+	journald_send(&journal->journald, false, about, text);
+}
+
+void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...)
+{
+	const struct journal_about about = {.server = pid};
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	put_control(journal, &about, pid, format, args);
 	va_end(args);
-	put_line(journal, &journal->control, "Control", pid, text);
+}
+
+void journal_control_about(
+	struct journal *journal, const struct journal_about *about, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	put_control(journal, about, getpid(), format, args);
+	va_end(args);
 }
 
 void journal_control(struct journal *journal, const char *format, ...)
 {
-	char text[LINE_MAX_SIZE];
+	const struct journal_about about = {0};
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	put_control(journal, &about, getpid(), format, args);
 	va_end(args);
-	put_line(journal, &journal->control, "Control", getpid(), text);
 }
 
-void journal_server(struct journal *journal, bool is_up, pid_t pid, const char *text)
+void journal_server(
+	struct journal *journal, bool is_up, const struct journal_about *about, const char *text)
 {
-	put_line(journal, &journal->server, is_up ? "Server" : "Other", pid, text);
+	const char *role = about->server <= 0 ? "Control" : is_up ? "Server" : "Other";
+
+	put_line(journal, &journal->server, role, about->server > 0 ? about->server : getpid(),
+		text);
+	journald_send(&journal->journald, about->server > 0, about, text);
+}
+
+static void close_files(struct journal *journal)
+{
+	closep(&journal->directory);
+	closep(&journal->control.fd);
+	closep(&journal->server.fd);
+	journal->directory = journal->control.fd = journal->server.fd = -EBADF;
 }
 
 static int open_or_say(const struct journal *journal, int directory, const char *name,
@@ -196,7 +228,7 @@ int journal_reopen(struct journal *journal, struct reason *reason)
 		closep(&control.fd);
 		return r;
 	}
-	journal_close(journal);
+	close_files(journal);
 	journal->directory = TAKE_FD(directory);
 	journal->control = control;
 	journal->server = server;
@@ -212,13 +244,15 @@ int journal_open(
 		.control.fd = -EBADF,
 		.server.fd = -EBADF,
 	};
+	journald_open(&journal->journald);
+	/* There it is already. */
+	if (journal->journald.fd >= 0 && journald_has(STDOUT_FILENO))
+		journal->options.echo = false;
 	return journal_reopen(journal, reason);
 }
 
 void journal_close(struct journal *journal)
 {
-	closep(&journal->directory);
-	closep(&journal->control.fd);
-	closep(&journal->server.fd);
-	journal->directory = journal->control.fd = journal->server.fd = -EBADF;
+	close_files(journal);
+	journald_close(&journal->journald);
 }

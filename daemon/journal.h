@@ -9,12 +9,14 @@
  * A log that would grow above its size is moved to its name with ".1", and a
  * new one is begun. A log that cannot be written (disk full) stops nothing:
  * lines are counted as lost, and the first one that works again is preceded by
- * their number.
+ * their number. Where systemd has started the daemon, its journal gets each line
+ * once, too.
  */
 
 #include <sys/types.h>
 #include <time.h>
 
+#include "journald.h"
 #include "reason.h"
 
 struct journal_file {
@@ -36,6 +38,7 @@ struct journal {
 	struct journal_options options;
 	int directory;
 	struct journal_file control, server;
+	struct journald journald;
 };
 
 /* 0 or -errno with a reason. */
@@ -48,11 +51,19 @@ int journal_reopen(struct journal *journal, struct reason *reason);
 
 void journal_control(struct journal *journal, const char *format, ...) _printf_(2, 3);
 
+/* The same about somebody. */
+void journal_control_about(struct journal *journal, const struct journal_about *about,
+	const char *format, ...) _printf_(3, 4);
+
 /* The same in the name of a process that the daemon has just started. */
 void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...) _printf_(3, 4);
 
-/* A line of a server's: `is_up' once it has been ACTIVE. */
-void journal_server(struct journal *journal, bool is_up, pid_t pid, const char *text);
+/*
+ * A line of the server that `about' names: `is_up' once it has been ACTIVE.
+ * Without a server it is the daemon's, about servers.
+ */
+void journal_server(
+	struct journal *journal, bool is_up, const struct journal_about *about, const char *text);
 
 /* Bytes that a formatted line may have, its newline and NUL included. */
 #define JOURNAL_LINE_MAX 1152

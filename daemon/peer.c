@@ -26,6 +26,7 @@
 #include "peer.h"
 #include "server.h"
 #include "tenant.h"
+#include "tenant_log.h"
 
 /* Frames of one server before others get their turn. */
 #define FRAME_BATCH 32
@@ -81,40 +82,29 @@ void peer_close(struct peer *peer)
 	daemon_check_quit(peer->daemon);
 }
 
-/* Whether the line may be written: root's and the daemon's own user's always. */
-static bool may_log(struct peer *peer)
+static bool is_client(const struct peer *peer)
 {
-	struct tenant *tenant = peer->tenant;
-	struct journal *journal = &peer->daemon->journal;
-
-	if (daemon_trusts(peer->daemon, tenant->uid))
-		return true;
-	if (!bucket_take(&tenant->control_lines, uv_now(&peer->daemon->loop), CONTROL_LINES_MAX,
-		    CONTROL_LINES_PER_S)) {
-		if (tenant->n_control_lines_left_out++ == 0)
-			journal_control(journal,
-				"User %u causes too many lines: the next ones are left out",
-				tenant->uid);
-		return false;
-	}
-	if (tenant->n_control_lines_left_out > 0)
-		journal_control(journal, "%lu lines about user %u's connections were left out",
-			tenant->n_control_lines_left_out, tenant->uid);
-	tenant->n_control_lines_left_out = 0;
-	return true;
+	if (peer->kind == PEER_STRANGER)
+		return peer->in_size >= sizeof(peer->in.head) && peer->in.head.zero == 0 &&
+		       peer->in.head.type == FRAME_HELLO;
+	return peer->kind == PEER_CLIENT || peer->kind == PEER_HANDED_OVER;
 }
 
 void peer_log(struct peer *peer, const char *format, ...)
 {
+	const struct journal_about about = {
+		.server = peer->kind == PEER_SERVER ? peer->cred.pid : 0,
+		.client = is_client(peer) ? peer->cred.pid : 0,
+		.has_uid = true,
+		.uid = peer->cred.uid,
+	};
 	char text[LINE_MAX_SIZE];
 	va_list args;
 
-	if (!may_log(peer))
-		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	journal_control(&peer->daemon->journal, "%s", text);
+	tenant_log(peer->tenant, &about, "%s", text);
 }
 
 ssize_t peer_recv(struct peer *peer, void *bytes, size_t size)
@@ -363,7 +353,7 @@ void peer_accept(struct daemon *daemon, int fd)
 
 	r = peer_new(daemon, fd, &peer);
 	if (!peer) {
-		journal_control(&daemon->journal, "Cannot keep a connection: %s", strerror(-r));
+		daemon_log_stranger(daemon, "Cannot keep a connection: %s", strerror(-r));
 		async_close(fd);
 		return;
 	}

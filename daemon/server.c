@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 #include "server.h"
 #include "spawn.h"
 #include "tenant.h"
+#include "tenant_log.h"
 
 /* On top of the grace of clients' kernels, for a server that has to end. */
 #define END_MS 5000
@@ -48,6 +50,28 @@ void server_set_deadline(struct server *server, uint64_t timeout_ms, const char 
 {
 	server->overdue = overdue;
 	uv_timer_start(&server->timer, on_overdue, timeout_ms, 0);
+}
+
+static struct journal_about about_server(const struct server *server)
+{
+	return (struct journal_about){
+		.server = server->pid,
+		.has_uid = true,
+		.uid = server->tenant->uid,
+	};
+}
+
+/* A line of control.log about it. */
+_printf_(2, 3) static void server_log(struct server *server, const char *format, ...)
+{
+	const struct journal_about about = about_server(server);
+	char text[LINE_MAX_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	journal_control_about(&server->daemon->journal, &about, "%s", text);
 }
 
 /* ---- its end */
@@ -94,33 +118,13 @@ static void server_end(struct server *server, bool is_clean)
 	slot_on_server_end(slot, is_clean, &reason);
 }
 
-/* A user's servers share an allowance of lines, however many there were. */
-static bool may_log(struct server *server)
-{
-	struct tenant *tenant = server->tenant;
-	char note[96];
-
-	if (!bucket_take(&tenant->server_lines, uv_now(&server->daemon->loop), SERVER_LINES_MAX,
-		    SERVER_LINES_PER_S)) {
-		tenant->n_server_lines_left_out++;
-		return false;
-	}
-	if (tenant->n_server_lines_left_out == 0)
-		return true;
-	snprintf(note, sizeof(note), "%lu lines are left out: too many at once",
-		tenant->n_server_lines_left_out);
-	tenant->n_server_lines_left_out = 0;
-	journal_server(&server->daemon->journal, server->was_active, server->pid, note);
-	return true;
-}
-
 static void on_line(void *arg, const char *line)
 {
 	struct server *server = arg;
+	const struct journal_about about = about_server(server);
 
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
-	if (may_log(server))
-		journal_server(&server->daemon->journal, server->was_active, server->pid, line);
+	tenant_log_server(server->tenant, server->was_active, &about, line);
 }
 
 /* Appends what it has written. False: there will be no more. */
@@ -177,7 +181,7 @@ static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 		lines_end(&server->lines, on_line, server);
 	}
 	describe_end(server, is_known, exit_status, &end);
-	journal_control(&server->daemon->journal, "%s", end.text);
+	server_log(server, "%s", end.text);
 	if (!server->reason.text[0])
 		reason_set(&server->reason, 0, "%.64s%s%s", end.text,
 			server->last_line[0] ? ", its last words: " : "", server->last_line);
@@ -196,9 +200,8 @@ static bool signal_server(struct server *server, int number)
 				 : process_check(server->pidfd, server->pid, server->tenant->uid);
 
 	if (r == -EPERM) {
-		journal_control(&server->daemon->journal,
-			"Process %d is not user %u's any more and is left alone", server->pid,
-			server->tenant->uid);
+		server_log(server, "Process %d is not user %u's any more and is left alone",
+			server->pid, server->tenant->uid);
 		server_end(server, false);
 		return false;
 	}
@@ -209,11 +212,10 @@ static bool signal_server(struct server *server, int number)
 static void on_overdue(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
-	struct journal *journal = &server->daemon->journal;
 
 	if (server->n_kills == 0) {
-		journal_control(journal, "Server %d did not %s in time: it gets SIGTERM",
-			server->pid, server->overdue);
+		server_log(server, "Server %d did not %s in time: it gets SIGTERM", server->pid,
+			server->overdue);
 		if (!server->reason.text[0])
 			reason_set(&server->reason, 0, "Server %d did not %s in time%s%s",
 				server->pid, server->overdue,
@@ -222,11 +224,11 @@ static void on_overdue(uv_timer_t *timer)
 		if (!signal_server(server, SIGTERM))
 			return;
 	} else if (server->n_kills == 1) {
-		journal_control(journal, "Server %d ignores SIGTERM: it gets SIGKILL", server->pid);
+		server_log(server, "Server %d ignores SIGTERM: it gets SIGKILL", server->pid);
 		if (!signal_server(server, SIGKILL))
 			return;
 	} else {
-		journal_control(journal,
+		server_log(server,
 			"Server %d cannot be killed: the system may have to be restarted",
 			server->pid);
 		server_end(server, false);
@@ -255,6 +257,7 @@ static const char goes_on[] = "go on after it was stopped";
  */
 void server_look(struct server *server)
 {
+	const struct journal_about about = about_server(server);
 	siginfo_t info = {0};
 
 	if (!server->is_child ||
@@ -262,13 +265,13 @@ void server_look(struct server *server)
 		info.si_pid == 0 || server->n_kills > 0)
 		return;
 	if (info.si_code == CLD_STOPPED && !uv_is_active((uv_handle_t *)&server->timer)) {
-		journal_control(&server->daemon->journal,
+		tenant_log(server->tenant, &about,
 			"Server %d was stopped by signal %d (%s): it has %d s to go on",
 			server->pid, info.si_status, strsignal(info.si_status),
 			(int)(server_end_ms(server) / 1000));
 		server_set_deadline(server, server_end_ms(server), goes_on);
 	} else if (info.si_code == CLD_CONTINUED && server->overdue == goes_on) {
-		journal_control(&server->daemon->journal, "Server %d goes on", server->pid);
+		tenant_log(server->tenant, &about, "Server %d goes on", server->pid);
 		uv_timer_stop(&server->timer);
 		server->overdue = NULL;
 	}
@@ -409,16 +412,15 @@ static void give_output(struct server *server)
 	if (r == 0)
 		TAKE_FD(output);
 	else
-		journal_control(&server->daemon->journal,
-			"What server %d writes cannot be had from now on: %s", server->pid,
-			strerror(-r));
+		server_log(server, "What server %d writes cannot be had from now on: %s",
+			server->pid, strerror(-r));
 }
 
 void server_on_adopted_link(struct server *server)
 {
 	if (server->output < 0)
-		journal_control(&server->daemon->journal, "Adopted server %d of user %u",
-			server->pid, server->tenant->uid);
+		server_log(
+			server, "Adopted server %d of user %u", server->pid, server->tenant->uid);
 	give_output(server);
 	if (!server->was_active && server->state != SERVER_STOPPING)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
@@ -477,8 +479,7 @@ void server_look_for_idle(struct server *server)
 	if (idle_s == 0 || !server_is_idle(server) ||
 		uv_now(&server->daemon->loop) - server->idle_ms < (uint64_t)idle_s * 1000)
 		return;
-	journal_control(&server->daemon->journal,
-		"Server %d of user %u has had no clients for %u s%s", server->pid,
+	server_log(server, "Server %d of user %u has had no clients for %u s%s", server->pid,
 		server->tenant->uid, idle_s,
 		is_isolated ? " (it is a program's own)" : " (MPS_IDLE_S)");
 	server_shutdown(server, false);
@@ -502,11 +503,10 @@ void server_shutdown(struct server *server, bool force)
 
 	if (was_stopping && (server->is_forced || !force))
 		return;
-	journal_control(&server->daemon->journal,
-		"Try shutting down server %d, backoff is disabled%s", server->pid,
+	server_log(server, "Try shutting down server %d, backoff is disabled%s", server->pid,
 		force ? "; its clients are not waited for" : "");
 	if (server->n_clients > 0 && !force)
-		journal_control(&server->daemon->journal,
+		server_log(server,
 			"Server %d has %u active worker threads. It will shut down when they have "
 			"ended",
 			server->pid, server->n_clients);

@@ -10,6 +10,7 @@
 #include "daemon.h"
 #include "quarantine.h"
 #include "tenant.h"
+#include "tenant_log.h"
 
 static struct tenant **hash_slot(struct daemon *daemon, uid_t uid)
 {
@@ -30,10 +31,10 @@ static bool is_whole(struct tenant *tenant)
 {
 	uint64_t now = uv_now(&tenant->daemon->loop);
 
-	return bucket_left(&tenant->control_lines, now, CONTROL_LINES_MAX, CONTROL_LINES_PER_S) ==
-		       CONTROL_LINES_MAX &&
-	       bucket_left(&tenant->server_lines, now, SERVER_LINES_MAX, SERVER_LINES_PER_S) ==
-		       SERVER_LINES_MAX &&
+	return bucket_left(&tenant->control_lines.bucket, now, CONTROL_LINES_MAX,
+		       CONTROL_LINES_PER_S) == CONTROL_LINES_MAX &&
+	       bucket_left(&tenant->server_lines.bucket, now, SERVER_LINES_MAX,
+		       SERVER_LINES_PER_S) == SERVER_LINES_MAX &&
 	       bucket_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX &&
 	       slot_is_unused(&tenant->shared) && quarantine_is_empty(tenant);
 }
@@ -42,6 +43,7 @@ static void tenant_free(struct tenant *tenant)
 {
 	struct tenant **link = hash_slot(tenant->daemon, tenant->uid);
 
+	tenant_tell_left_out(tenant);
 	while (*link != tenant)
 		link = &(*link)->next;
 	*link = tenant->next;

@@ -14,6 +14,7 @@
 
 #include "bounds.h"
 #include "bucket.h"
+#include "line_limit.h"
 #include "list.h"
 #include "slot.h"
 
@@ -33,8 +34,8 @@ struct tenant {
 	struct slot shared; /* for all programs that are not isolated */
 
 	/* What it has used of its allowances: see allowances.h. */
-	struct bucket control_lines, server_lines, starts;
-	unsigned long n_control_lines_left_out, n_server_lines_left_out;
+	struct line_limit control_lines, server_lines;
+	struct bucket starts;
 
 	/* Programs whose clients caused GPU faults: see quarantine.h. */
 	struct faulty {

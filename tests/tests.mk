@@ -16,7 +16,8 @@ unit_test_words := daemon/words.c
 unit_test_bucket := daemon/bucket.c
 unit_test_lines := daemon/lines.c
 unit_test_server_log := server/log.c
-unit_test_journal := daemon/journal.c daemon/directory.c daemon/lines.c daemon/reason.c
+unit_test_line_limit := daemon/line_limit.c daemon/bucket.c
+unit_test_journal := daemon/journal.c daemon/journald.c daemon/directory.c daemon/lines.c daemon/reason.c
 unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
 unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.

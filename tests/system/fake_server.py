@@ -217,6 +217,9 @@ def main():
         server.mutate()
     if "slow" in modes:
         time.sleep(0.5)
+    if "talks" in modes:
+        for number in range(30000):
+            say("word %d" % number)
     say("Server has started")
     server.ready()
     server.run()

@@ -1467,9 +1467,31 @@ def test_flood_of_lines():
         contains(daemon.read("control"), "Cmd:get_server_list\n")
         daemon.ask("an unknown command", uid=1001)
         contains(daemon.read("control"), "Cmd:an unknown command\n")
-        time.sleep(0.1)
-        daemon.ask("help", uid=1000)
-        assert re.search(r"\d+ lines about user 1000's connections were left out", daemon.read("control"))
+        # The number follows by itself, and with what was written is the number of all.
+        told = wait_for("the number", lambda: re.findall(
+            r"\] (\d+) lines about user 1000's connections were left out", daemon.read("control")))
+        assert int(told[0]) > 1000, told
+        daemon.quit()
+        log = daemon.read("control")
+        told = sum(int(n) for n in re.findall(r"\] (\d+) lines about user 1000", log))
+        written = len(re.findall(r"\] (Accepting connection|Cmd:x\n|Unknown command \"x\")", log))
+        # Three connections were others'.
+        equal(told + written, 12 * (1 + 600 + 600) + 3, log[-1000:])
+
+
+def test_flood_of_a_server():
+    """Of what a server writes so much is left out, and that is said when it is over."""
+    with Daemon("talks") as daemon:
+        daemon.ask(START)
+        told = wait_for("the number", lambda: re.findall(
+            r" Control .*\] (\d+) lines of user \d+'s servers were left out", daemon.read("server")))
+        log = daemon.read("server")
+        words = len(re.findall(r"\] word \d+\n", log))
+        assert 10000 <= words < 30000, words
+        others = [text for text in ("Startup", "Server has started") if "] %s\n" % text not in log]
+        equal(int(told[0]), 30000 + len(others) - words)
+        contains(log, "The next lines are left out")
+        daemon.quit()
 
 
 def test_size_of_logs():

@@ -102,6 +102,7 @@ static void open_it(struct journal *journal, const struct journal_options *optio
 
 static void test_files(_unused_ void **state)
 {
+	const struct journal_about about = {.server = 77};
 	_cleanup_free_ char *control = NULL, *server = NULL;
 	struct journal journal;
 	char who[32];
@@ -109,8 +110,8 @@ static void test_files(_unused_ void **state)
 	open_it(&journal, &(struct journal_options){.directory = directory});
 	journal_control(&journal, "%s %d", "text", 5);
 	journal_control_as(&journal, 4242, "Starting");
-	journal_server(&journal, false, 77, "Startup");
-	journal_server(&journal, true, 77, "Server has started");
+	journal_server(&journal, false, &about, "Startup");
+	journal_server(&journal, true, &about, "Server has started");
 	journal_close(&journal);
 	control = read_log("control.log");
 	server = read_log("server.log");

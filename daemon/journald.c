@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The journal. Loop thread.
+ *
+ * Invariant: a field's value has no newline in it, so that nobody's text
+ * becomes a field.
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "journald.h"
+#include "lines.h"
+
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
+
+bool journald_has(int fd)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char own[64];
+	struct stat st;
+
+	if (!stream || fstat(fd, &st) < 0)
+		return false;
+	snprintf(own, sizeof(own), "%llu:%llu", (unsigned long long)st.st_dev,
+		(unsigned long long)st.st_ino);
+	return strcmp(stream, own) == 0;
+}
+
+static int connect_journal(void)
+{
+	const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = JOURNAL_SOCKET};
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+void journald_open(struct journald *journald)
+{
+	bool is_wanted = getenv("NOTIFY_SOCKET") || journald_has(STDERR_FILENO);
+
+	*journald = (struct journald){.fd = is_wanted ? connect_journal() : -EBADF};
+}
+
+void journald_close(struct journald *journald)
+{
+	closep(&journald->fd);
+	journald->fd = -EBADF;
+}
+
+/* A datagram under construction. */
+struct entry {
+	size_t size;
+	char bytes[LINE_MAX_SIZE + 512];
+};
+
+_printf_(2, 3) static void add(struct entry *entry, const char *format, ...)
+{
+	size_t room = sizeof(entry->bytes) - entry->size;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(entry->bytes + entry->size, room, format, args);
+	va_end(args);
+	if (n > 0 && (size_t)n < room)
+		entry->size += (size_t)n;
+}
+
+/* What a server's line says of a client: "{PID: 12, Context ID: 1}", and of a GPU: "device 0". */
+static void add_named(struct entry *entry, const char *text)
+{
+	const char *named = strstr(text, "{PID: "), *device = strstr(text, "evice ");
+	int pid = 0;
+	unsigned ordinal;
+
+	if (named && sscanf(named, "{PID: %9d, Context", &pid) == 1 && pid > 0)
+		add(entry, "MPS_CLIENT_PID=%d\n", pid);
+	if (device && sscanf(device, "evice %9u", &ordinal) == 1)
+		add(entry, "MPS_DEVICE=%u\n", ordinal);
+}
+
+static int priority_of(bool is_server, const struct journal_about *about, const char *text)
+{
+	if (about->priority)
+		return about->priority;
+	if (is_server && strstr(text, "fatal GPU error"))
+		return JOURNAL_ERROR;
+	return strncmp(text, "Cannot ", strlen("Cannot ")) == 0 ? JOURNAL_ERROR : JOURNAL_INFO;
+}
+
+static int put(struct journald *journald, bool is_server, const struct journal_about *about,
+	const char *text)
+{
+	struct entry entry = {0};
+
+	add(&entry, "MESSAGE=%.*s\n", LINE_MAX_SIZE, text);
+	add(&entry, "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMPS_ROLE=%s\n",
+		priority_of(is_server, about, text), program_invocation_short_name,
+		is_server ? "server" : "control");
+	if (about->server > 0)
+		add(&entry, "MPS_SERVER_PID=%d\n", about->server);
+	if (is_server)
+		add_named(&entry, text);
+	else if (about->client > 0)
+		add(&entry, "MPS_CLIENT_PID=%d\n", about->client);
+	if (about->has_uid)
+		add(&entry, "MPS_UID=%u\n", about->uid);
+	if (send(journald->fd, entry.bytes, entry.size, MSG_NOSIGNAL) >= 0)
+		return 0;
+	/* It was started anew: the next line finds it. */
+	if (errno == ECONNREFUSED || errno == ENOTCONN) {
+		journald_close(journald);
+		journald->fd = connect_journal();
+	}
+	return -1;
+}
+
+/* Says first, where lines were lost, how many. */
+static int put_lost(struct journald *journald)
+{
+	const struct journal_about about = {.priority = JOURNAL_WARNING};
+	char text[96];
+	int r;
+
+	if (journald->n_lost == 0)
+		return 0;
+	snprintf(text, sizeof(text), "%lu lines are in control.log and server.log alone",
+		journald->n_lost);
+	r = put(journald, false, &about, text);
+	if (r == 0)
+		journald->n_lost = 0;
+	return r;
+}
+
+void journald_send(struct journald *journald, bool is_server, const struct journal_about *about,
+	const char *text)
+{
+	if (journald->fd < 0)
+		return;
+	if (put_lost(journald) < 0 || put(journald, is_server, about, text) < 0)
+		journald->n_lost++;
+}

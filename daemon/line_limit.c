@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Limits of lines. Any thread.
+ *
+ * Invariant: each line that was left out is told of in one number, and only one.
+ */
+
+#include "line_limit.h"
+
+/* A flood is over when nothing was left out for so long; one that goes on is told of as often. */
+#define QUIET_MS 1000
+#define FLOOD_MS 10000
+
+int line_limit_take(struct line_limit *limit, uint64_t now_ms, unsigned size, unsigned per_s)
+{
+	if (bucket_take(&limit->bucket, now_ms, size, per_s))
+		return LINE_WRITTEN;
+	limit->last_ms = now_ms;
+	if (limit->n_left_out++ > 0)
+		return LINE_LEFT_OUT;
+	limit->first_ms = now_ms;
+	return LINE_FIRST_LEFT_OUT;
+}
+
+unsigned long line_limit_tell(struct line_limit *limit, uint64_t now_ms)
+{
+	unsigned long n = limit->n_left_out;
+
+	if (now_ms - limit->last_ms < QUIET_MS && now_ms - limit->first_ms < FLOOD_MS)
+		return 0;
+	limit->n_left_out = 0;
+	return n;
+}
