@@ -9,33 +9,14 @@
 #include <string.h>
 
 #include "lines.h"
-
-/* Bytes of the UTF-8 sequence that begins here, 0: it is none. Text ends with NUL. */
-static size_t sequence_length(const unsigned char *c)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t length = *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
-	uint32_t point = *c & (0x7fu >> length);
-
-	if (*c < 0xc0 || *c > 0xf4)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-		point = point << 6 | (c[i] & 0x3fu);
-	}
-	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-		return 0;
-	/* C1 controls reach terminals as escapes do. */
-	return point < 0xa0 ? 0 : length;
-}
+#include "quote.h"
 
 void line_clean(char *text)
 {
 	unsigned char *c = (unsigned char *)text;
 
 	while (*c) {
-		size_t length = *c < 0x80 ? 1 : sequence_length(c);
+		size_t length = utf8_length((const char *)c);
 
 		if (*c == '\t')
 			*c = ' ';

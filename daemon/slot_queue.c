@@ -18,6 +18,7 @@
 #include "daemon.h"
 #include "peer.h"
 #include "quarantine.h"
+#include "quote.h"
 #include "server.h"
 #include "start.h"
 #include "tenant.h"
@@ -188,14 +189,17 @@ static void log_arrival(const struct slot *slot, struct peer *peer)
 {
 	bool is_ready = slot->server && server_is_ready(slot->server);
 	uint64_t wait_ms = quarantine_wait_ms(peer->tenant, peer->in.hello.program);
+	struct quoted command;
 
 	peer_log(peer, "NEW CLIENT %d from user %u: %s", peer->cred.pid, peer->cred.uid,
 		is_ready ? "Server already exists"
 			 : "Server is not ready, push client to pending list");
 	if (wait_ms > 0)
 		peer_log(peer,
-			"Client %d of user %u waits %llu ms: its program has caused GPU faults",
-			peer->cred.pid, peer->cred.uid, (unsigned long long)wait_ms);
+			"Client %d of user %u waits %llu ms: its program, %s, has caused GPU "
+			"faults",
+			peer->cred.pid, peer->cred.uid, (unsigned long long)wait_ms,
+			quote(&command, peer->in.hello.command));
 	if (slot->is_isolated)
 		peer_log(peer, "Client %d of user %u gets a server of its own: %s", peer->cred.pid,
 			peer->cred.uid,

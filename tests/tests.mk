@@ -14,10 +14,12 @@ unit_test_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c
 unit_test_words := daemon/words.c
 unit_test_bucket := daemon/bucket.c
-unit_test_lines := daemon/lines.c
+unit_test_lines := daemon/lines.c proto/quote.c
+unit_test_quote := proto/quote.c
 unit_test_server_log := server/log.c
 unit_test_line_limit := daemon/line_limit.c daemon/bucket.c
-unit_test_journal := daemon/journal.c daemon/journald.c daemon/directory.c daemon/lines.c daemon/reason.c
+unit_test_journal := daemon/journal.c daemon/journald.c daemon/directory.c daemon/lines.c daemon/reason.c \
+	proto/quote.c
 unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
 unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
@@ -93,7 +95,7 @@ FUZZ_SECONDS ?= 60
 fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_session))
 # What others are linked with.
 fuzz_of_frame := proto/frame.c
-fuzz_of_words := daemon/lines.c daemon/words.c
+fuzz_of_words := daemon/lines.c daemon/words.c proto/quote.c
 
 define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef QUOTE_H
+#define QUOTE_H
+
+/*
+ * Foreign text in lines for people: names of programs, of groups, of files.
+ * Any thread.
+ */
+
+#include "base.h"
+
+/* Bytes of the UTF-8 sequence that begins here; 0: it is none, a C1 control or the text's end. */
+size_t utf8_length(const char *text);
+
+/* Room for quoted text, its quotes and NUL included. */
+#define QUOTED_MAX 160
+
+struct quoted {
+	char text[QUOTED_MAX];
+};
+
+/*
+ * Puts `text' in double quotes: quotes and backslashes get a backslash, bytes
+ * that are no printable UTF-8 become \n, \t or \xHH. What is too long ends with
+ * "..." behind its closing quote. Returns quoted->text, whatever the text is.
+ */
+const char *quote(struct quoted *quoted, const char *text);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Quoted text. Any thread.
+ *
+ * Invariant: what comes out is valid UTF-8 without controls, and the only quotes
+ * without a backslash are the first and the last.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "quote.h"
+
+/* What ends a text that is too long, and the NUL. */
+#define TAIL sizeof("\"...")
+
+size_t utf8_length(const char *text)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *c = (const unsigned char *)text;
+	size_t length = *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
+	uint32_t point = *c & (0x7fu >> length);
+
+	if (*c < 0x80)
+		return *c ? 1 : 0;
+	if (*c < 0xc0 || *c > 0xf4)
+		return 0;
+	/* The NUL at the text's end is no further byte. */
+	for (size_t i = 1; i < length; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+		point = point << 6 | (c[i] & 0x3fu);
+	}
+	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+		return 0;
+	/* C1 controls reach terminals as escapes do. */
+	return point < 0xa0 ? 0 : length;
+}
+
+/* One character as it is written; how many bytes of the text it was. */
+static size_t escape(const char *text, char piece[8])
+{
+	size_t length = utf8_length(text);
+	unsigned char c = (unsigned char)*text;
+
+	if (c == '"' || c == '\\')
+		snprintf(piece, 8, "\\%c", c);
+	else if (c == '\n')
+		snprintf(piece, 8, "\\n");
+	else if (c == '\t')
+		snprintf(piece, 8, "\\t");
+	else if (length == 0 || c < ' ' || c == 0x7f)
+		snprintf(piece, 8, "\\x%02x", c);
+	else
+		snprintf(piece, 8, "%.*s", (int)length, text);
+	return MAX(length, (size_t)1);
+}
+
+const char *quote(struct quoted *quoted, const char *text)
+{
+	size_t size = 1;
+	char piece[8];
+
+	quoted->text[0] = '"';
+	while (*text) {
+		size_t taken = escape(text, piece);
+		size_t length = strlen(piece);
+
+		if (size + length + TAIL > sizeof(quoted->text))
+			break;
+		memcpy(quoted->text + size, piece, length);
+		size += length;
+		text += taken;
+	}
+	snprintf(quoted->text + size, sizeof(quoted->text) - size, *text ? "\"..." : "\"");
+	return quoted->text;
+}
