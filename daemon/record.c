@@ -90,14 +90,17 @@ static FILE *open_own(int directory)
 	return file;
 }
 
+/* A daemon before this one may have been of a build that wrote three numbers. */
 static bool parse_line(const char *line, struct record *record)
 {
 	unsigned long long start_time;
-	unsigned is_isolated;
+	unsigned is_isolated = 0;
+	int n;
 
-	if (sscanf(line, "%d %u %llu %u %u %u\n", &record->pid, &record->uid, &start_time,
-		    &is_isolated, &record->program, &record->client_uid) != 6 ||
-		record->pid <= 0)
+	*record = (struct record){0};
+	n = sscanf(line, "%d %u %llu %u %u %u\n", &record->pid, &record->uid, &start_time,
+		&is_isolated, &record->program, &record->client_uid);
+	if ((n != 3 && n != 6) || record->pid <= 0)
 		return false;
 	record->start_time = start_time;
 	record->is_isolated = is_isolated;

@@ -35,7 +35,11 @@ static int remove_folder(_unused_ void **state)
 	return rmdir(folder);
 }
 
-static const struct record some[] = {{1, 0, 77}, {4194304, 4294967294u, UINT64_MAX}, {5, 1000, 0}};
+static const struct record some[] = {
+	{.pid = 1, .start_time = 77},
+	{4194304, 4294967294u, UINT64_MAX, true, UINT32_MAX, 4294967293u},
+	{.pid = 5, .uid = 1000},
+};
 
 static void test_round_trip(_unused_ void **state)
 {
@@ -50,6 +54,9 @@ static void test_round_trip(_unused_ void **state)
 			assert_int_equal(got[i].pid, some[i].pid);
 			assert_int_equal(got[i].uid, some[i].uid);
 			assert_int_equal(got[i].start_time, some[i].start_time);
+			assert_int_equal(got[i].is_isolated, some[i].is_isolated);
+			assert_int_equal(got[i].program, some[i].program);
+			assert_int_equal(got[i].client_uid, some[i].client_uid);
 		}
 	}
 	assert_int_equal(fstatat(directory, "control_servers", &st, 0), 0);
