@@ -9,6 +9,7 @@
  * --sms N: no way may be on more than N. --rounds N: each way so often. --wait
  * FILE: says `ready' and waits until FILE is there, then does its work, says
  * `done', and waits until FILE is gone before it ends.
+ * Runs: for a test of its own
  */
 
 #include <string.h>
