@@ -9,6 +9,7 @@
  */
 
 #include <stdio.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -31,6 +32,8 @@ static const char *const passed_on[] = {
 	"MPS_GRACE_MS",
 	"PATH",
 };
+
+#define SERVER_USER_DEFAULT "mps"
 
 /* An absolute path without slashes at its end: with one, O_NOFOLLOW would follow. */
 static int load_directory(
@@ -124,6 +127,29 @@ int config_load(struct config *config, struct reason *reason)
 			SOCKET_PATH_MAX - strlen("/control"));
 	memcpy(config->socket_path, config->pipe_directory, length - strlen("/control"));
 	memcpy(config->socket_path + length - strlen("/control"), "/control", sizeof("/control"));
+	return 0;
+}
+
+int config_load_server_user(struct config *config, struct reason *reason)
+{
+	const char *name = getenv("MPS_SERVER_USER");
+	const struct passwd *entry;
+
+	if (!name || !*name)
+		name = SERVER_USER_DEFAULT;
+	entry = getpwnam(name);
+	if (!entry)
+		return reason_set(reason, -ENOENT,
+			"-M needs a user for the server, and the system has none of the name "
+			"\"%.64s\": make one (useradd --system %.64s), or name another in "
+			"MPS_SERVER_USER",
+			name, name);
+	if (entry->pw_uid == 0)
+		return reason_set(reason, -EPERM,
+			"MPS_SERVER_USER is \"%.64s\", which is root: the server of all users "
+			"needs a user without rights",
+			name);
+	config->server_uid = entry->pw_uid;
 	return 0;
 }
 

@@ -33,6 +33,9 @@ struct config {
 /* Fills `config' for the daemon and the front end. 0 or -errno with a reason. */
 int config_load(struct config *config, struct reason *reason);
 
+/* For -M: the user that the server becomes, MPS_SERVER_USER or `mps'. 0 or -errno with a reason. */
+int config_load_server_user(struct config *config, struct reason *reason);
+
 /* Where the control socket is, for bind() and connect(). */
 struct sockaddr_un config_address(const struct config *config);
 

@@ -53,7 +53,7 @@ static void print_help(void)
 	     "), CUDA_MPS_LOG_DIRECTORY\n"
 	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CLIENT_HOST_MIB,\n"
 	     "MPS_CUDA_LIBRARY, MPS_GRACE_MS, MPS_IDLE_S, MPS_LOG_MAX_MIB, MPS_SERVERS_MAX,\n"
-	     "MPS_SERVER_ENV, MPS_TRUST_UID: see mps-control(1).");
+	     "MPS_SERVER_ENV, MPS_SERVER_USER, MPS_TRUST_UID: see mps-control(1).");
 }
 
 static void print_version(void)
@@ -241,6 +241,8 @@ int main(int argc, char **argv)
 		return front_run(config, options.words, options.is_strict);
 	config->is_multiuser = options.is_multiuser;
 	config->is_partitioned = options.is_partitioned;
+	if (config->is_multiuser && config_load_server_user(config, &reason) < 0)
+		return complain(&reason);
 	spawn_init();
 	return run_daemon(&daemon, options.mode);
 }

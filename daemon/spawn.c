@@ -159,7 +159,8 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 	_cleanup_(environment_freep) char **environment = config_environment(config);
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
 	char path[PATH_MAX], name[PATH_MAX + 32], uid_text[16], gid_text[16];
-	char *argv[] = {name, "--uid", uid_text, gid ? "--gid" : NULL, gid_text, NULL};
+	char *argv[8] = {name, "--uid", uid_text};
+	unsigned n = 3;
 	int pidfd, pair[2], r;
 	pid_t pid;
 
@@ -171,6 +172,12 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 	name_server(path, name, sizeof(name));
 	snprintf(uid_text, sizeof(uid_text), "%u", uid);
 	snprintf(gid_text, sizeof(gid_text), "%u", gid ? *gid : 0);
+	if (gid) {
+		argv[n++] = "--gid";
+		argv[n++] = gid_text;
+	}
+	if (config->is_multiuser && uid == config->server_uid)
+		argv[n++] = "--multiuser";
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return reason_set(
 			reason, -errno, "No pipe for " SERVER_NAME ": %s", strerror(errno));

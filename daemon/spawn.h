@@ -18,7 +18,7 @@ struct spawned {
 };
 
 /*
- * Starts `mps-server --uid UID [--gid GID]': the one beside this program or
+ * Starts `mps-server --uid UID [--gid GID] [--multiuser]': the one beside this program or
  * beside the link by which it was started, else the one in PATH. It goes by
  * NVIDIA's name for it if this program does. It still has to become that user by itself. `gid' may
  * be NULL. 0 or -errno with a reason.

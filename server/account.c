@@ -88,13 +88,13 @@ static bool charge(struct account *account, uint64_t amount)
 	return true;
 }
 
-struct account *account_new(uint64_t base, struct account_owner owner)
+struct account *account_new(uint64_t base, struct account_owner owner, struct quota *parent)
 {
 	struct account *account = calloc(1, sizeof(*account));
 
 	if (!account)
 		return NULL;
-	account->quota.parent = accounts_quota();
+	account->quota.parent = parent ? parent : accounts_quota();
 	account->quota.own = ACCOUNT_OWN;
 	account->quota.limit = session_max;
 	account->base = base + sizeof(*account);

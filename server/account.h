@@ -45,8 +45,11 @@ struct account_owner {
 	void *arg;
 };
 
-/* For a session that costs `base' bytes by itself. NULL: there is no memory for it. */
-struct account *account_new(uint64_t base, struct account_owner owner);
+/*
+ * For a session that costs `base' bytes by itself. `parent' is what its user may have (NULL:
+ * what the server may have). NULL: there is no memory for it.
+ */
+struct account *account_new(uint64_t base, struct account_owner owner, struct quota *parent);
 
 /* The session has ended. NULL is fine. */
 void account_close(struct account *account);

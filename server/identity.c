@@ -53,7 +53,7 @@ static int check(uid_t uid, gid_t gid)
 	return 0;
 }
 
-int identity_take(uid_t uid, gid_t gid)
+int identity_take(uid_t uid, gid_t gid, bool is_multiuser)
 {
 	const struct passwd *entry = getpwuid(uid);
 	int r;
@@ -73,8 +73,11 @@ int identity_take(uid_t uid, gid_t gid)
 	r = check(uid, gid);
 	if (r < 0)
 		return r;
-	/* Changing ids forbade it; debuggers of the same user may look. */
-	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	/*
+	 * Changing ids forbade it. Debuggers of the same user may look, unless the memory of other
+	 * users' programs is here.
+	 */
+	prctl(PR_SET_DUMPABLE, !is_multiuser, 0, 0, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return 0;
 }

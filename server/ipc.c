@@ -27,6 +27,7 @@ struct share {
 	struct share *next;
 	struct token token;
 	uint32_t owner;   /* a session's id */
+	uid_t uid;        /* its user's: no other may open it */
 	bool is_revoked;  /* nobody may open it any more */
 	uint32_t n_opens; /* sessions that have it */
 	uint32_t device;
@@ -174,7 +175,8 @@ static CUresult share_new(
 	share = account_alloc(session->account, sizeof(*share), 0);
 	if (!share)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*share = (struct share){.owner = session->id, .address = address, .size = size};
+	*share = (struct share){
+		.owner = session->id, .uid = session->uid, .address = address, .size = size};
 	share->device = place->device->ordinal;
 	if (!arena_chunk(&place->arena, address, &share->chunk, &share->chunk_size) ||
 		!range_ok(address - share->chunk, size, share->chunk_size)) {
@@ -249,7 +251,8 @@ static CUresult share_open(
 
 	pthread_mutex_lock(&lock);
 	share = shares;
-	while (share && (share->is_revoked || !token_is(&share->token, token)))
+	while (share && (share->is_revoked || share->uid != session->uid ||
+				!token_is(&share->token, token)))
 		share = share->next;
 	if (share && share->owner == session->id)
 		result = CUDA_ERROR_INVALID_CONTEXT;

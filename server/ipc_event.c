@@ -17,6 +17,7 @@
 struct shared_event {
 	struct shared_event *next;
 	struct token token;
+	uid_t uid; /* of its user: no other may open it */
 	CUevent real;
 	uint32_t device;
 	uint32_t n_refs; /* sessions' events */
@@ -43,6 +44,7 @@ CUresult do_ipc_event_export(
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
 		account_unkeep(event, KEPT_EVENT);
+		shared->uid = session->uid;
 		shared->real = event->real;
 		shared->device = device;
 		shared->n_refs = 1;
@@ -57,13 +59,13 @@ CUresult do_ipc_event_export(
 }
 
 /* One reference more; NULL: no such event. */
-static struct shared_event *shared_event_ref(const uint64_t token[2])
+static struct shared_event *shared_event_ref(uid_t uid, const uint64_t token[2])
 {
 	struct shared_event *shared;
 
 	pthread_mutex_lock(&lock);
 	shared = shared_events;
-	while (shared && !token_is(&shared->token, token))
+	while (shared && (shared->uid != uid || !token_is(&shared->token, token)))
 		shared = shared->next;
 	if (shared)
 		shared->n_refs++;
@@ -100,7 +102,7 @@ bool ipc_event_end(struct event *event, bool is_lost)
 
 CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t token[2])
 {
-	struct shared_event *shared = shared_event_ref(token);
+	struct shared_event *shared = shared_event_ref(session->uid, token);
 	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	struct place *place = NULL;
 	struct event *event;

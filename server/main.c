@@ -39,7 +39,7 @@
 /* The driver's own tidying up must end, too. */
 #define EXIT_ALARM_S 10
 
-static const char usage[] = "usage: mps-server --uid UID [--gid GID] | -v\n"
+static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser] | -v\n"
 			    "Started by mps-control for each user; not to be run by hand.\n";
 
 static bool parse_id(const char *text, unsigned *ret_id)
@@ -56,19 +56,29 @@ static bool parse_id(const char *text, unsigned *ret_id)
 	return true;
 }
 
-static bool parse_options(int argc, char **argv, unsigned *ret_uid, unsigned *ret_gid)
-{
-	bool has_uid = false;
+struct options {
+	unsigned uid, gid;
+	bool has_uid, is_multiuser;
+};
 
-	for (int i = 1; i < argc; i += 2) {
-		if (i + 1 >= argc)
+static bool parse_options(int argc, char **argv, struct options *options)
+{
+	int i = 1;
+
+	while (i < argc) {
+		const char *name = argv[i++];
+
+		if (strcmp(name, "--multiuser") == 0)
+			options->is_multiuser = true;
+		else if (i == argc)
 			return false;
-		if (strcmp(argv[i], "--uid") == 0 && parse_id(argv[i + 1], ret_uid))
-			has_uid = true;
-		else if (strcmp(argv[i], "--gid") != 0 || !parse_id(argv[i + 1], ret_gid))
+		else if (strcmp(name, "--uid") == 0 && parse_id(argv[i], &options->uid))
+			options->has_uid = true;
+		else if (strcmp(name, "--gid") != 0 || !parse_id(argv[i], &options->gid))
 			return false;
+		i += strcmp(name, "--multiuser") != 0;
 	}
-	return has_uid;
+	return options->has_uid;
 }
 
 /* Every client costs a few descriptors. */
@@ -85,13 +95,13 @@ static void raise_limits(void)
 int main(int argc, char **argv)
 {
 	static struct server server;
-	unsigned uid = 0, gid = (unsigned)-1;
+	struct options options = {.gid = (unsigned)-1};
 
 	if (argc == 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--version") == 0)) {
 		printf(VERSION_LINE "\n", CUDA_VERSION);
 		return 0;
 	}
-	if (!parse_options(argc, argv, &uid, &gid)) {
+	if (!parse_options(argc, argv, &options)) {
 		fputs(usage, stderr);
 		return 2;
 	}
@@ -104,13 +114,13 @@ int main(int argc, char **argv)
 	signal(SIGHUP, SIG_IGN);
 	shield_init();
 	log_init();
-	if (identity_take(uid, gid) < 0)
+	if (identity_take(options.uid, options.gid, options.is_multiuser) < 0)
 		return 1;
 	raise_limits();
 	log_line("Startup");
 	if (text_init() < 0)
 		log_line("What kernels print is lost: %s", strerror(errno));
-	if (server_init(&server, uid) < 0)
+	if (server_init(&server, options.uid, options.is_multiuser) < 0)
 		return 1;
 	server_run(&server);
 	alarm(EXIT_ALARM_S);

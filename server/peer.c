@@ -19,6 +19,7 @@
 #include "server.h"
 #include "session.h"
 #include "spec_hash.h"
+#include "user.h"
 #include "wire.h"
 
 #ifndef SO_PEERPIDFD
@@ -83,7 +84,7 @@ static const char *find_objection(const struct server *server, const struct fram
 	*ret_result = CUDA_ERROR_MPS_CONNECTION_FAILED;
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
 		return "its connection has no credentials";
-	if (cred.uid != server->uid || client->uid != server->uid) {
+	if (cred.uid != client->uid || (!server->is_multiuser && cred.uid != server->uid)) {
 		*ret_result = CUDA_ERROR_NOT_PERMITTED;
 		return "it belongs to another user than this server";
 	}
@@ -131,6 +132,7 @@ static void on_end(uv_poll_t *poll, int status, int events)
 static void peer_free(struct peer *peer)
 {
 	session_free(peer->session);
+	user_remove_client(peer->user);
 	async_close(peer->connection);
 	closep(&peer->pidfd);
 	free(peer);
@@ -208,7 +210,10 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	peer->program = client->hello.program;
 	memcpy(peer->command, client->hello.command, sizeof(peer->command));
 	peer->connection = peer->pidfd = -EBADF;
-	r = session_new(server->last_session + 1, &peer->session, fds);
+	r = user_add_client(server, (uid_t)client->uid, &peer->user);
+	if (r < 0)
+		return r;
+	r = session_new(server->last_session + 1, user_quota(peer->user), &peer->session, fds);
 	if (r < 0)
 		return r;
 	server->last_session++;
@@ -250,6 +255,9 @@ void peer_new(struct server *server, const struct frame_client *client, int conn
 	if (r == -EPIPE || r == -ECONNRESET) {
 		log_line("Client process %d disconnected", (int)client->pid);
 		peer_tell_of(server, client, FRAME_CLIENT_GONE);
+	} else if (r == -EUSERS) {
+		refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+			"its user has as many clients as a user can have in this server");
 	} else if (r < 0) {
 		char text[FRAME_TEXT_MAX];
 

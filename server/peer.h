@@ -23,6 +23,7 @@ struct peer {
 	uint32_t program; /* these two are the daemon's business: see FRAME_CLIENT_HERE */
 	char command[FRAME_TEXT_MAX];
 	struct session *session;
+	struct user *user; /* NULL: the server has one only */
 	int connection, pidfd;
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */

@@ -21,6 +21,7 @@
 #include "server.h"
 #include "session.h"
 #include "thread.h"
+#include "user.h"
 
 #define TICK_MS 100
 /* After a fault: workers need a moment to let go, unless the driver keeps them. */
@@ -355,11 +356,11 @@ static void loop_init(struct server *server)
 	uv_signal_start(&server->sigint, on_signal, SIGINT);
 }
 
-int server_init(struct server *server, uid_t uid)
+int server_init(struct server *server, uid_t uid, bool is_multiuser)
 {
 	int r;
 
-	*server = (struct server){.uid = uid};
+	*server = (struct server){.uid = uid, .is_multiuser = is_multiuser};
 	server->grace_ms = read_grace();
 	r = control_init(&server->control);
 	if (r < 0)
@@ -391,6 +392,7 @@ void server_fini(struct server *server)
 
 	deferred_stop();
 	devices_fini();
+	users_free(server);
 	frame_reader_fini(&server->control.reader);
 	r = uv_loop_close(&server->loop);
 	assert(r == 0);

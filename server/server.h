@@ -26,6 +26,8 @@ struct server {
 	uv_signal_t sigterm, sigint;
 	struct control control;
 	uid_t uid;
+	bool is_multiuser; /* its clients are any user's, and kept apart by their UIDs */
+	struct user *users;
 	int grace_ms;
 
 	pthread_t starter; /* runs cuInit() */
@@ -48,7 +50,7 @@ struct server {
 };
 
 /* Connects to the daemon and opens the driver. 0 or -errno; the log has been told. */
-int server_init(struct server *server, uid_t uid);
+int server_init(struct server *server, uid_t uid, bool is_multiuser);
 
 /* Runs until it is told to stop. */
 void server_run(struct server *server);

@@ -57,10 +57,10 @@ static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 #define SESSION_BASE                                                                               \
 	(sizeof(struct session) + RING_RUN_MAX + (1 + WAITERS_MAX) * (uint64_t)KEPT_THREAD)
 
-static int open_account(struct session *session)
+static int open_account(struct session *session, struct quota *quota)
 {
 	struct account *account =
-		account_new(SESSION_BASE, (struct account_owner){bound_met, session});
+		account_new(SESSION_BASE, (struct account_owner){bound_met, session}, quota);
 	struct object_table *const tables[] = {TABLES_OF(session)};
 
 	if (!account)
@@ -83,7 +83,8 @@ static void limits_init(struct frame_limits *limits)
 		limits->memory[i] = UINT64_MAX;
 }
 
-int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
+int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
+	int ret_fds[FRAME_WELCOME_FDS])
 {
 	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
 	int fds[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
@@ -96,7 +97,7 @@ int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WEL
 	pthread_mutex_init(&session->gates_lock, NULL);
 	frame_reader_init(&session->images, async_close);
 	waiters_init(&session->waiters);
-	r = open_account(session);
+	r = open_account(session, quota);
 	if (r == 0)
 		r = make_memories(session, fds);
 	if (r < 0) {

@@ -107,10 +107,12 @@ struct session {
 };
 
 /*
- * Makes a session with its memories. `ret_fds' are ring, staging and page, for
+ * Makes a session with its memories. `quota' bounds the host memory of its user (NULL: the server
+ * has one user). `ret_fds' are ring, staging and page, for
  * the client; the caller owns them. 0 or -errno.
  */
-int session_new(uint32_t id, struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS]);
+int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
+	int ret_fds[FRAME_WELCOME_FDS]);
 
 /* The worker has ended, or never ran. */
 void session_free(struct session *session);

@@ -62,7 +62,7 @@ int harness_try_open(void)
 
 	start_once();
 	fault_forget();
-	r = session_new(++last_id, &harness.session, fds);
+	r = session_new(++last_id, NULL, &harness.session, fds);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)

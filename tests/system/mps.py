@@ -210,11 +210,12 @@ class Service:
     """A daemon in a folder of its own. `settings' are SOFTGPU_* and others for the server.
 
     `library' is the libcuda that servers open; None: the machine's own, on a real GPU.
-    `launcher' is a command that runs the daemon's. All programs and libraries are such as every
+    `launcher' is a command that runs the daemon's, `options' are further ones of the daemon. All programs and libraries are such as every
     user can run.
     """
 
-    def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None, launcher=()):
+    def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None, launcher=(),
+                 options=()):
         self.folder = tempfile.mkdtemp(prefix="mps-test-")
         os.chmod(self.folder, 0o755)
         self.pipe = os.path.join(self.folder, "pipe")
@@ -224,6 +225,7 @@ class Service:
         self.uid = uid
         self.control = for_everybody(CONTROL)
         self.launcher = list(launcher)
+        self.options = list(options)
         self.daemon = None
         self.started = []  # clients and others that are ours to end
         settings = dict(settings or {})
@@ -285,7 +287,8 @@ class Service:
         out = open(os.path.join(self.folder, "daemon.out"), "ab")
         with out:
             self.daemon = subprocess.Popen(
-                [*self.launcher, self.control, "-d" if self.background else "-f"], env=self.daemon_env,
+                [*self.launcher, self.control, "-d" if self.background else "-f", *self.options],
+                env=self.daemon_env,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, **become)
         if self.background:
             equal(self.daemon.wait(60 * SLOW), 0, self.read("daemon.out"))

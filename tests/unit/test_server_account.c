@@ -134,7 +134,7 @@ static int open_account(void **state)
 {
 	(void)state;
 	n_full = n_free_on_full = 0;
-	account = account_new(BASE, (struct account_owner){on_full, &account});
+	account = account_new(BASE, (struct account_owner){on_full, &account}, NULL);
 	return account ? 0 : -1;
 }
 
@@ -222,7 +222,7 @@ static void test_no_memory(void **state)
 	assert_null(account_alloc(NULL, 100, 100));
 	assert_null(account_grow(account, block, 2 * MIB, 1));
 	assert_null(account_grow(account, NULL, 2 * MIB, 1));
-	assert_null(account_new(BASE, (struct account_owner){0}));
+	assert_null(account_new(BASE, (struct account_owner){0}, NULL));
 	has_no_memory = false;
 	assert_int_equal(account_held(account), held);
 	assert_int_equal(quota_used(accounts_quota()), all);
@@ -262,7 +262,7 @@ static void test_neighbour(void **state)
 	while (account_keep(hog, MIB))
 		n_hog++;
 	assert_in_range(n_hog, 48, 50);
-	neighbour = account_new(BASE, (struct account_owner){0});
+	neighbour = account_new(BASE, (struct account_owner){0}, NULL);
 	assert_non_null(neighbour);
 	block = account_alloc(neighbour, 1, 0);
 	while (account_keep(block, MIB))

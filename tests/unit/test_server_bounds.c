@@ -101,7 +101,7 @@ static void test_everything(void **state)
 	assert_true(harness.session->is_bound_told);
 	assert_true(held() > LIMIT - (2 << 20));
 	fake_switches.is_busy = false;
-	other = account_new(0, (struct account_owner){0});
+	other = account_new(0, (struct account_owner){0}, NULL);
 	block = account_alloc(other, ACCOUNT_OWN / 2, 0);
 	assert_non_null(block);
 	account_free(block);
