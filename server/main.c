@@ -63,22 +63,23 @@ struct options {
 
 static bool parse_options(int argc, char **argv, struct options *options)
 {
-	int i = 1;
+	bool is_good = true;
 
-	while (i < argc) {
-		const char *name = argv[i++];
+	for (int i = 1; i < argc && is_good; i++) {
+		const char *name = argv[i], *value = argv[i + 1];
 
-		if (strcmp(name, "--multiuser") == 0)
+		if (strcmp(name, "--multiuser") == 0) {
 			options->is_multiuser = true;
-		else if (i == argc)
-			return false;
-		else if (strcmp(name, "--uid") == 0 && parse_id(argv[i], &options->uid))
-			options->has_uid = true;
-		else if (strcmp(name, "--gid") != 0 || !parse_id(argv[i], &options->gid))
-			return false;
-		i += strcmp(name, "--multiuser") != 0;
+			continue;
+		}
+		i++;
+		if (value && strcmp(name, "--uid") == 0)
+			is_good = options->has_uid = parse_id(value, &options->uid);
+		else
+			is_good = value && strcmp(name, "--gid") == 0 &&
+				  parse_id(value, &options->gid);
 	}
-	return options->has_uid;
+	return is_good && options->has_uid;
 }
 
 /* Every client costs a few descriptors. */

@@ -54,9 +54,9 @@ struct session {
 	void *on_news_arg;
 
 	/* Shared with the loop. */
+	_Atomic uint64_t granted;     /* set by the worker: GPUs whose grants stand, a bit each */
 	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, go */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
-	_Atomic uint64_t granted;     /* set by the worker: GPUs whose grants stand, a bit each */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
