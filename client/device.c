@@ -14,6 +14,7 @@
 #include "device.h"
 #include "eager.h"
 #include "launch.h"
+#include "log.h"
 #include "reconnect.h"
 #include "send.h"
 #include "stream.h"
@@ -158,6 +159,24 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 	return CUDA_SUCCESS;
 }
 
+/* The server could not make its context: its compute mode is why, or another process. */
+static void tell_why_unavailable(const struct device *device)
+{
+	const struct device_facts *facts = device_facts(device);
+	int mode = facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_MODE];
+
+	if (mode == CU_COMPUTEMODE_PROHIBITED)
+		log_warn("GPU %s (%s) is in compute mode PROHIBITED, which admits no program: an "
+			 "administrator can change that (nvidia-smi -c DEFAULT)",
+			facts->pci_bus_id, facts->name);
+	else
+		log_warn(
+			"GPU %s (%s) is not available to the MPS server: a process that is not its "
+			"client has it alone (compute mode EXCLUSIVE_PROCESS), or it is busy; "
+			"server.log says more",
+			facts->pci_bus_id, facts->name);
+}
+
 CUresult device_open(struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -169,6 +188,8 @@ CUresult device_open(struct device *device)
 		result = send_device_open(device->index, &device->heap, &device->heap_size,
 			&device->granularity, &device->priority_least, &device->priority_greatest,
 			device->limits);
+	if (result == CUDA_ERROR_DEVICE_UNAVAILABLE)
+		tell_why_unavailable(device);
 	if (result == CUDA_SUCCESS && !device->is_open) {
 		reconnect_end(&server);
 		stream_open_null(device->primary, device->index);
