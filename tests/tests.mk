@@ -9,6 +9,7 @@ UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.
 # Modules of a unit test: the test_X line here, else nothing but itself.
 unit_test_ring := proto/ring.c proto/shm.c
 unit_test_frame := proto/frame.c
+unit_test_limits := proto/limits.c
 unit_test_async_close := proto/async_close.c
 unit_test_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c

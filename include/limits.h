@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LIMITS_H
+#define LIMITS_H
+
+/*
+ * Limits as people write them, on command lines and in environment variables.
+ * The locale changes nothing. Blanks before and after are refused.
+ */
+
+#include "base.h"
+
+#define PERCENTAGE_ACCEPTED "a number of percent above 0, at most 100, such as 25 or 12.5"
+
+/* Thousandths of a percent, 1 to ACTIVE_THREADS_ALL: "12.5" is 12500. Further decimals are cut.
+ * -EINVAL. */
+int parse_percentage(const char *text, uint32_t *ret_thousandths);
+
+#define SIZE_ACCEPTED "a whole number with K, KB, M, MB, G or GB, such as 512M or 2G"
+#define SIZE_LIMIT_MAX ((uint64_t)1 << 56)
+
+/* 1 byte to SIZE_LIMIT_MAX; the unit may follow blanks, and its case does not count. -EINVAL. */
+int parse_size(const char *text, uint64_t *ret_bytes);
+
+/* Holds whatever format_size() writes, with its NUL. */
+#define SIZE_TEXT_MAX 24
+
+/* In the largest of G, M and K that divides `bytes', else in bytes: "1044M", "3B". */
+void format_size(uint64_t bytes, char *text, size_t size);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Limits as people write them. Any thread; touches nothing but its arguments.
+ * The same text means the same for the daemon's commands and for clients.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frame.h"
+#include "limits.h"
+
+#define THOUSANDTHS 1000u
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* The digits at *text, which move it on. Counts no further than `max' + 1. */
+static uint64_t take_number(const char **text, uint64_t max)
+{
+	uint64_t n = 0;
+
+	for (; is_digit(**text); ++*text) {
+		uint64_t digit = (uint64_t)(**text - '0');
+
+		n = n > (max - MIN(max, digit)) / 10 ? max + 1 : 10 * n + digit;
+	}
+	return n;
+}
+
+/* The decimals at *text, in thousandths. */
+static uint32_t take_decimals(const char **text)
+{
+	uint32_t n = 0;
+
+	for (uint32_t weight = THOUSANDTHS / 10; is_digit(**text); weight /= 10, ++*text)
+		n += weight * (uint32_t)(**text - '0');
+	return n;
+}
+
+int parse_percentage(const char *text, uint32_t *ret_thousandths)
+{
+	uint64_t n;
+
+	if (!is_digit(text[0]) && !(text[0] == '.' && is_digit(text[1])))
+		return -EINVAL;
+	n = THOUSANDTHS * take_number(&text, ACTIVE_THREADS_ALL / THOUSANDTHS);
+	if (*text == '.') {
+		text++;
+		n += take_decimals(&text);
+	}
+	if (*text || n == 0 || n > ACTIVE_THREADS_ALL)
+		return -EINVAL;
+	*ret_thousandths = (uint32_t)n;
+	return 0;
+}
+
+static const struct unit {
+	char letter;
+	uint64_t bytes;
+} units[] = {
+	{'G', (uint64_t)1 << 30},
+	{'M', (uint64_t)1 << 20},
+	{'K', (uint64_t)1 << 10},
+};
+
+/* In either case, whatever the locale is. */
+static bool is_letter(char c, char letter)
+{
+	return c == letter || c == (char)(letter | 0x20);
+}
+
+/* "M" and "MB" alike. */
+static const struct unit *find_unit(const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (is_letter(text[0], units[i].letter))
+			return !text[1] || (is_letter(text[1], 'B') && !text[2]) ? &units[i] : NULL;
+	}
+	return NULL;
+}
+
+int parse_size(const char *text, uint64_t *ret_bytes)
+{
+	const struct unit *unit;
+	uint64_t n;
+
+	if (!is_digit(*text))
+		return -EINVAL;
+	n = take_number(&text, SIZE_LIMIT_MAX);
+	text += strspn(text, " \t");
+	unit = find_unit(text);
+	if (!unit || n == 0 || n > SIZE_LIMIT_MAX / unit->bytes)
+		return -EINVAL;
+	*ret_bytes = n * unit->bytes;
+	return 0;
+}
+
+void format_size(uint64_t bytes, char *text, size_t size)
+{
+	for (size_t i = 0; bytes && i < ARRAY_SIZE(units); i++) {
+		if (bytes % units[i].bytes == 0) {
+			snprintf(text, size, "%" PRIu64 "%c", bytes / units[i].bytes,
+				units[i].letter);
+			return;
+		}
+	}
+	snprintf(text, size, "%" PRIu64 "B", bytes);
+}
