@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "frame.h"
-#include "limits.h"
+#include "limit_text.h"
 
 #define THOUSANDTHS 1000u
 

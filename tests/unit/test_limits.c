@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "frame.h"
-#include "limits.h"
+#include "limit_text.h"
 
 #define K ((uint64_t)1 << 10)
 #define M ((uint64_t)1 << 20)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LIMITS_H
-#define LIMITS_H
+#ifndef LIMIT_TEXT_H
+#define LIMIT_TEXT_H
 
 /*
  * Limits as people write them, on command lines and in environment variables.
