@@ -187,7 +187,7 @@ CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = create(allocation, prop);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_trim_device(device))
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(device))
 		result = create(allocation, prop);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&allocations, allocation);

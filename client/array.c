@@ -9,6 +9,7 @@
 
 #include "array.h"
 #include "client.h"
+#include "pool.h"
 #include "route.h"
 #include "send.h"
 #include "slab.h"
@@ -100,6 +101,15 @@ static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned wanted)
 	return MIN(MAX(wanted, 1u), most);
 }
 
+static CUresult create(const struct array *array)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR *shape = &array->shape;
+
+	return send_array_create(array_id(array), array->context->device->index, shape->Width,
+		shape->Height, shape->Depth, shape->Format, shape->NumChannels, shape->Flags,
+		array->n_levels);
+}
+
 static CUresult array_new(
 	const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned n_levels, struct array **ret_array)
 {
@@ -117,9 +127,9 @@ static CUresult array_new(
 	array->context = context;
 	array->shape = *shape;
 	array->n_levels = n_levels;
-	result = send_array_create(array_id(array), context->device->index, shape->Width,
-		shape->Height, shape->Depth, shape->Format, shape->NumChannels, shape->Flags,
-		n_levels);
+	result = create(array);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(context->device))
+		result = create(array);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&arrays, array);
 		return result;

@@ -15,6 +15,7 @@
 #include "eager.h"
 #include "launch.h"
 #include "log.h"
+#include "memory_limit.h"
 #include "reconnect.h"
 #include "send.h"
 #include "stream.h"
@@ -54,10 +55,14 @@ static const struct page *facts_page(void)
 	return (const struct page *)(uintptr_t)server.page;
 }
 
-static CUresult make_primaries(const unsigned *chosen, unsigned n)
+static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
 {
+	uint64_t limits[DEVICES_MAX];
+
+	memory_limits_parse(getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), chosen, n, limits);
 	for (unsigned i = 0; i < n; i++) {
-		devices[i].index = chosen[i];
+		devices[i].index = chosen[i].index;
+		devices[i].memory_limit = limits[i];
 		devices[i].primary = context_new(&devices[i], (CUdevice)i, true);
 		if (!devices[i].primary)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -66,11 +71,11 @@ static CUresult make_primaries(const unsigned *chosen, unsigned n)
 	return CUDA_SUCCESS;
 }
 
-/* The server's numbers of those that the program wants to see, in its order. */
-static unsigned choose(const struct page *page, unsigned ret_chosen[DEVICES_MAX])
+/* Those that the program wants to see, in its order, with the server's numbers of them. */
+static unsigned choose(const struct page *page, struct visible_gpu ret_chosen[DEVICES_MAX])
 {
 	struct visible_gpu gpus[DEVICES_MAX];
-	unsigned n;
+	unsigned chosen[DEVICES_MAX], n;
 
 	for (unsigned i = 0; i < page->n_devices; i++) {
 		const struct device_facts *facts = &page->device[i];
@@ -83,16 +88,16 @@ static unsigned choose(const struct page *page, unsigned ret_chosen[DEVICES_MAX]
 		gpus[i].index = i;
 	}
 	visible_order(getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);
-	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, ret_chosen);
+	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, chosen);
 	for (unsigned i = 0; n != VISIBLE_TWICE && i < n; i++)
-		ret_chosen[i] = gpus[ret_chosen[i]].index;
+		ret_chosen[i] = gpus[chosen[i]];
 	return n;
 }
 
 CUresult devices_init(void)
 {
 	const struct page *page = facts_page();
-	unsigned chosen[DEVICES_MAX];
+	struct visible_gpu chosen[DEVICES_MAX];
 	CUresult result = (CUresult)page->init_result;
 	unsigned n;
 
@@ -125,6 +130,12 @@ struct device *device_get(CUdevice ordinal)
 const struct device_facts *device_facts(const struct device *device)
 {
 	return &facts_page()->device[device->index];
+}
+
+/* Of the operator's limits the server has told. */
+uint64_t device_total_memory(const struct device *device)
+{
+	return MIN(device_facts(device)->total_memory, device->memory_limit);
 }
 
 const struct peer_facts *device_peer_facts(const struct device *device, const struct device *other)
@@ -185,9 +196,9 @@ CUresult device_open(struct device *device)
 		return link_check(&server);
 	pthread_mutex_lock(&devices_lock);
 	if (!device->is_open)
-		result = send_device_open(device->index, &device->heap, &device->heap_size,
-			&device->granularity, &device->priority_least, &device->priority_greatest,
-			device->limits);
+		result = send_device_open(device->index, device->memory_limit, &device->heap,
+			&device->heap_size, &device->granularity, &device->priority_least,
+			&device->priority_greatest, device->limits);
 	if (result == CUDA_ERROR_DEVICE_UNAVAILABLE)
 		tell_why_unavailable(device);
 	if (result == CUDA_SUCCESS && !device->is_open) {

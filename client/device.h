@@ -17,6 +17,7 @@ struct context;
 struct device {
 	struct context *primary; /* there from the start, active only while retained */
 	unsigned index;          /* the server's number of it */
+	uint64_t memory_limit;   /* of our environment (memory_limit.h); ~0: none */
 	uint32_t is_open;        /* atomic: what follows is filled */
 	int32_t priority_least, priority_greatest;
 	uint64_t heap, heap_size; /* this session's device addresses */
@@ -34,6 +35,9 @@ struct device *device_get(CUdevice ordinal);
 
 /* What the server told of it; never changes. */
 const struct device_facts *device_facts(const struct device *device);
+
+/* The GPU's memory, or how much of it this process may have. */
+uint64_t device_total_memory(const struct device *device);
 
 /* What it can do with the memory of the other. */
 const struct peer_facts *device_peer_facts(const struct device *device, const struct device *other);

@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "device.h"
+#include "visible.h"
 
 CUresult local_cuDeviceGet(CUdevice *device, int ordinal)
 {
@@ -78,7 +79,7 @@ CUresult local_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	*bytes = device_facts(device)->total_memory;
+	*bytes = device_total_memory(device);
 	return CUDA_SUCCESS;
 }
 
@@ -112,48 +113,6 @@ CUresult local_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-static bool hex_next(const char **text, unsigned *ret_value)
-{
-	const char *start = *text;
-	unsigned value = 0;
-
-	for (; *text - start < 8; (*text)++) {
-		char c = **text;
-
-		if (c >= '0' && c <= '9')
-			value = value << 4 | (unsigned)(c - '0');
-		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-			value = value << 4 | (unsigned)((c | 0x20) - 'a' + 10);
-		else
-			break;
-	}
-	*ret_value = value;
-	return *text != start;
-}
-
-/* [domain]:[bus]:[device].[function], domain and function optional. */
-static bool parse_pci(const char *text, unsigned ret_place[3])
-{
-	unsigned part[3] = {0}, function;
-	unsigned n = 0;
-
-	do
-		if (!hex_next(&text, &part[n++]))
-			return false;
-	while (n < 3 && *text == ':' && text++);
-	if (n < 2)
-		return false;
-	if (*text == '.') {
-		text++;
-		if (!hex_next(&text, &function) || function != 0)
-			return false;
-	}
-	ret_place[0] = n == 3 ? part[0] : 0;
-	ret_place[1] = part[n - 2];
-	ret_place[2] = part[n - 1];
-	return *text == '\0';
-}
-
 CUresult local_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
 	static const unsigned attributes[3] = {
@@ -163,7 +122,7 @@ CUresult local_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 	};
 	unsigned place[3];
 
-	if (!dev || !pciBusId || !parse_pci(pciBusId, place))
+	if (!dev || !pciBusId || !visible_parse_place(pciBusId, place))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < device_count(); i++) {
 		const struct device_facts *facts = device_facts(device_get((CUdevice)i));

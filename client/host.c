@@ -14,6 +14,7 @@
 #include "client.h"
 #include "host.h"
 #include "log.h"
+#include "pool.h"
 #include "registered.h"
 #include "send.h"
 
@@ -31,11 +32,11 @@
 static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Under link::reading, as what it reads from the connection belongs to its own answer. */
-static CUresult region_ask(uint64_t size, uint64_t after, uint64_t *ret_address, uint64_t *ret_size,
-	int *ret_map_error)
+static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
+	uint64_t *ret_size, int *ret_map_error)
 {
 	_cleanup_close_ int fd = -EBADF;
-	CUresult result = send_host_region(size, after, ret_address, ret_size);
+	CUresult result = send_host_region(size, after, payer, ret_address, ret_size);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -49,7 +50,7 @@ static CUresult region_ask(uint64_t size, uint64_t after, uint64_t *ret_address,
 }
 
 /* Under region_lock. */
-static CUresult region_new(uint64_t size)
+static CUresult region_new(uint64_t size, uint32_t payer)
 {
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 	uint64_t address = 0, region_size = 0;
@@ -57,7 +58,7 @@ static CUresult region_new(uint64_t size)
 
 	pthread_mutex_lock(&server.reading);
 	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
-		result = region_ask(size, address + region_size, &address, &region_size, &r);
+		result = region_ask(size, address + region_size, payer, &address, &region_size, &r);
 		if (result != CUDA_SUCCESS)
 			break;
 		if (r < 0) {
@@ -89,29 +90,37 @@ static bool populate(uint64_t start, uint64_t span)
 }
 
 /* In a region that is there, or else in a new one, which no other thread can fill first. */
-static CUresult take(uint64_t size, uint64_t *ret_address, uint64_t *ret_start, uint64_t *ret_span,
-	uint32_t *ret_is_pinned)
+static CUresult take(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
+	uint64_t *ret_span, uint32_t *ret_is_pinned)
 {
 	CUresult result;
 
 	pthread_mutex_lock(&region_lock);
-	result = send_host_alloc(size, ret_address, ret_start, ret_span, ret_is_pinned);
+	result = send_host_alloc(size, payer, ret_address, ret_start, ret_span, ret_is_pinned);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-		result = region_new(size);
+		result = region_new(size, payer);
 		if (result == CUDA_SUCCESS)
 			result = send_host_alloc(
-				size, ret_address, ret_start, ret_span, ret_is_pinned);
+				size, payer, ret_address, ret_start, ret_span, ret_is_pinned);
 	}
 	pthread_mutex_unlock(&region_lock);
 	return result;
 }
 
+/* Managed memory counts as memory of its GPU, whose limit it may meet. */
+static uint32_t payer_of(const struct memory_range *range)
+{
+	return range->kind == MEMORY_MANAGED ? range->context->device->index + 1 : 0;
+}
+
 static CUresult pinned_alloc(struct memory_range *range)
 {
+	uint32_t payer = payer_of(range), is_pinned;
 	uint64_t start, span;
-	uint32_t is_pinned;
-	CUresult result = take(range->size, &range->address, &start, &span, &is_pinned);
+	CUresult result = take(range->size, payer, &range->address, &start, &span, &is_pinned);
 
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && payer && pools_make_room(range->context->device))
+		result = take(range->size, payer, &range->address, &start, &span, &is_pinned);
 	if (result != CUDA_SUCCESS || is_pinned)
 		return result;
 	result = populate(start, span)

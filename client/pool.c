@@ -241,6 +241,13 @@ bool pools_trim_device(const struct device *device)
 	return is_less;
 }
 
+bool pools_make_room(const struct device *device)
+{
+	if (device_has_pending(device) && streams_wait_device(device->index) != CUDA_SUCCESS)
+		return false;
+	return pools_trim_device(device);
+}
+
 /* Memory is short: what was freed in the order of streams is waited for only now. */
 static CUresult alloc_again(
 	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)

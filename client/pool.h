@@ -99,6 +99,9 @@ static inline void pools_synced(void)
 /* Every pool of a device gives back all that is free. Whether anything was. */
 bool pools_trim_device(const struct device *device);
 
+/* The same after what was freed in the order of streams has been waited for. */
+bool pools_make_room(const struct device *device);
+
 void pool_get_size(struct pool *pool, struct pool_size *ret_size);
 void pool_reset_high(struct pool *pool, bool of_used);
 void pool_set_threshold(struct pool *pool, uint64_t threshold);

@@ -25,7 +25,7 @@ static void uuid_format(const uint8_t uuid[16], char ret_text[UUID_TEXT])
 	}
 }
 
-static bool uuid_begins(const uint8_t uuid[16], const char *text, size_t length)
+bool visible_uuid_begins(const uint8_t uuid[16], const char *text, size_t length)
 {
 	char whole[UUID_TEXT];
 
@@ -56,7 +56,7 @@ static unsigned find_uuid(const char *text, size_t length, const struct visible_
 		/* A whole GPU has one UUID under both names. */
 		if (is_part && !memcmp(gpu->uuid, gpu->part_uuid, sizeof(gpu->uuid)))
 			continue;
-		if (!uuid_begins(is_part ? gpu->part_uuid : gpu->uuid, text, length))
+		if (!visible_uuid_begins(is_part ? gpu->part_uuid : gpu->uuid, text, length))
 			continue;
 		if (found != n_gpus)
 			return n_gpus;
@@ -144,4 +144,45 @@ unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsign
 			return n;
 		value += length + 1;
 	}
+}
+
+static bool hex_next(const char **text, unsigned *ret_value)
+{
+	const char *start = *text;
+	unsigned value = 0;
+
+	for (; *text - start < 8; (*text)++) {
+		char c = **text;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (unsigned)(c - '0');
+		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+			value = value << 4 | (unsigned)((c | 0x20) - 'a' + 10);
+		else
+			break;
+	}
+	*ret_value = value;
+	return *text != start;
+}
+
+bool visible_parse_place(const char *text, unsigned ret_place[3])
+{
+	unsigned part[3] = {0}, function;
+	unsigned n = 0;
+
+	do
+		if (!hex_next(&text, &part[n++]))
+			return false;
+	while (n < 3 && *text == ':' && text++);
+	if (n < 2)
+		return false;
+	if (*text == '.') {
+		text++;
+		if (!hex_next(&text, &function) || function != 0)
+			return false;
+	}
+	ret_place[0] = n == 3 ? part[0] : 0;
+	ret_place[1] = part[n - 2];
+	ret_place[2] = part[n - 1];
+	return *text == '\0';
 }

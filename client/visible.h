@@ -8,6 +8,8 @@
  * twice. CUDA_DEVICE_ORDER says what the ordinals count.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "layout.h"
@@ -20,6 +22,12 @@ struct visible_gpu {
 	int32_t place[3];      /* domain, bus, device */
 	unsigned index;        /* whatever the caller calls it */
 };
+
+/* Whether `text' is the beginning of the UUID in its 8-4-4-4-12 form, in either case. */
+bool visible_uuid_begins(const uint8_t uuid[16], const char *text, size_t length);
+
+/* Reads a PCI id: [domain]:[bus]:[device].[function], domain and function optional. */
+bool visible_parse_place(const char *text, unsigned ret_place[3]);
 
 /*
  * Puts the GPUs, which come in the driver's own order, into that in which the program

@@ -56,6 +56,9 @@
 #define PRINTF_BUFFER_MAX ((uint64_t)64 << 20)
 #define DEVICE_HEAP_MAX ((uint64_t)1 << 30)
 
+/* Groups that one daemon keeps limits of, and one server: an entry is 4 KiB. */
+#define GROUPS_MAX 256
+
 /* Devices of one server; cudart and NVML know no machine with more. */
 #define DEVICES_MAX 64
 

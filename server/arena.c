@@ -77,7 +77,6 @@ CUresult arena_init_backed(struct arena *arena, const struct arena_backing *back
 		.n_units = (uint32_t)(size >> SPACE_UNIT_SHIFT),
 		.page = page,
 		.n_pages = (uint32_t)(size / page),
-		.quota = {.limit = UINT64_MAX},
 	};
 	arena->taken = account_alloc(
 		account, BITS_WORDS(arena->n_pages) * sizeof(uint64_t), KEPT_RESERVATION);
@@ -143,11 +142,12 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
 {
 	set_pages(arena, chunk, false);
-	quota_refund(&arena->quota, chunk->size);
 	if (is_lost)
 		set_spare(arena, chunk, false);
 	else
 		give_back(arena, chunk);
+	device_quota_refund(arena->memory, chunk->size);
+	arena->mapped -= chunk->size;
 	chunk_free(chunk);
 }
 
@@ -261,16 +261,17 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	chunk->address = arena->base + (uint64_t)page * arena->page;
 	chunk->size = size;
-	if (!quota_charge(&arena->quota, size)) {
+	if (!device_quota_charge(arena->memory, size)) {
 		chunk_free(chunk);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	result = arena->backing->back(arena, chunk->address, size, &chunk->handle);
 	if (result != CUDA_SUCCESS) {
-		quota_refund(&arena->quota, size);
+		device_quota_refund(arena->memory, size);
 		chunk_free(chunk);
 		return result;
 	}
+	arena->mapped += size;
 	set_pages(arena, chunk, true);
 	*ret_chunk = chunk;
 	return CUDA_SUCCESS;
@@ -461,6 +462,7 @@ void arena_fini(struct arena *arena, bool is_lost)
 			chunk_end(arena, arena->chunk_of[i], is_lost);
 	arena->backing->disclaim(arena, is_lost);
 	owner_give_back(arena->unit, arena->n_units);
+	device_quota_unref(arena->memory);
 	account_free(arena->taken);
 	account_free(arena->chunk_of);
 	account_free(arena->remains);

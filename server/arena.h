@@ -13,6 +13,7 @@
 
 #include "account.h"
 #include "device.h"
+#include "device_quota.h"
 #include "owner.h"
 
 #define ARENA_ALIGN 512u
@@ -43,18 +44,20 @@ struct arena {
 	uint32_t unit, n_units;
 	uint64_t page; /* bytes: granularity of chunks */
 	uint32_t n_pages;
-	uint64_t *taken;         /* a bit a page of the reservation */
-	struct chunk **chunk_of; /* by page; NULL: nothing mapped */
-	struct chunk *shared;    /* chunks cut in small pieces */
-	struct chunk *spare;     /* mapped, and nobody uses them */
-	uint64_t spare_bytes;    /* on a GPU also part of device::unused */
-	bool is_ending;          /* ... and of device::going: its session has ended */
-	struct quota quota;      /* mapped bytes */
+	uint64_t *taken;             /* a bit a page of the reservation */
+	struct chunk **chunk_of;     /* by page; NULL: nothing mapped */
+	struct chunk *shared;        /* chunks cut in small pieces */
+	struct chunk *spare;         /* mapped, and nobody uses them */
+	uint64_t spare_bytes;        /* on a GPU also part of device::unused */
+	bool is_ending;              /* ... and of device::going: its session has ended */
+	uint64_t mapped;             /* bytes of all chunks */
+	struct device_quota *memory; /* a reference: what they are charged to; NULL: nothing */
 };
 
 /*
  * Reserves as many units as the GPU has memory. Zero-initialised is finished.
  * CUDA_ERROR_OUT_OF_MEMORY when the device space or our own memory is used up.
+ * The caller may set `memory' before the first chunk.
  */
 CUresult arena_init(
 	struct arena *arena, struct device *device, uint32_t session, struct account *account);

@@ -12,6 +12,7 @@
 
 #include "array.h"
 #include "copy.h"
+#include "device_quota.h"
 #include "fault.h"
 #include "memory.h"
 #include "session.h"
@@ -38,6 +39,9 @@ static void array_done(struct deferred *deferred)
 		else if (array->real)
 			cuda.cuArrayDestroy(array->real);
 	}
+	atomic_fetch_sub(&array->memory->going, array->charged);
+	device_quota_refund(array->memory, array->charged);
+	device_quota_unref(array->memory);
 	account_free(array);
 }
 
@@ -52,10 +56,13 @@ void array_unref(struct array *array)
 	while (array && --array->refs == 0) {
 		struct array *parent = array->parent;
 
-		if (parent)
+		if (parent) {
+			device_quota_unref(array->memory);
 			account_free(array);
-		else
+		} else {
+			atomic_fetch_add(&array->memory->going, array->charged);
 			deferred_add(&array->deferred);
+		}
 		array = parent;
 	}
 }
@@ -81,10 +88,12 @@ static CUresult array_new(
 	array->id = id;
 	array->refs = 1;
 	array->place = place;
+	array->memory = device_quota_ref(place->memory);
 	array->deferred.context = place->device->context;
 	array->deferred.on_done = array_done;
 	r = object_put(&session->arrays, id, array);
 	if (r < 0) {
+		device_quota_unref(array->memory);
 		account_free(array);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 	}
@@ -201,7 +210,8 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 
 	if (result == CUDA_SUCCESS) {
 		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
-		result = arena_alloc(&array->place->arena, size, &scratch);
+		/* The session's limit has to have room for it, while the array is made. */
+		result = memory_take(session, array->place, size, &scratch);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -220,7 +230,31 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 	return result;
 }
 
-static CUresult try_real(
+/*
+ * About what the driver takes for it: blocks of 64 bytes by 8 rows, slice after slice. It
+ * tells that for none but arrays without memory. 0: it has none so large.
+ */
+static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+{
+	bool is_layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	uint64_t element = texel_size(shape->Format, shape->NumChannels), bytes = 0, size;
+
+	for (uint32_t i = 0; i < MAX(n_levels, 1u); i++) {
+		uint64_t width = MAX(shape->Width >> i, 1u), height = MAX(shape->Height >> i, 1u);
+		uint64_t depth = MAX(is_layered ? shape->Depth : shape->Depth >> i, 1u);
+
+		if (__builtin_mul_overflow(width, element, &size) || size > INT64_MAX ||
+			height > UINT32_MAX ||
+			__builtin_mul_overflow(ALIGN_UP(size, (uint64_t)64),
+				ALIGN_UP(height, (uint64_t)8), &size) ||
+			__builtin_mul_overflow(size, depth, &size) ||
+			__builtin_add_overflow(bytes, size, &bytes))
+			return 0;
+	}
+	return bytes;
+}
+
+static CUresult try_driver(
 	struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
 {
 	CUresult result;
@@ -239,16 +273,33 @@ static CUresult try_real(
 	return result;
 }
 
+/* Charged to the session's quota. */
+static CUresult try_real(
+	struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels, uint64_t size)
+{
+	CUresult result;
+
+	if (!device_quota_charge(array->memory, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = try_driver(array, shape, n_levels);
+	if (result == CUDA_SUCCESS)
+		array->charged = size;
+	else
+		device_quota_refund(array->memory, size);
+	return result;
+}
+
 /* What the session and others keep and do not use goes first. */
 static CUresult make_real(struct session *session, struct array *array,
 	const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
 {
-	CUresult result = try_real(array, shape, n_levels);
+	uint64_t size = estimate(shape, n_levels);
+	CUresult result = try_real(array, shape, n_levels, size);
 
-	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, array->place, i);
+	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
+			     memory_make_room(session, array->place, size, i);
 		i++)
-		result = try_real(array, shape, n_levels);
+		result = try_real(array, shape, n_levels, size);
 	return result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "deferred.h"
 
+struct device_quota;
 struct place;
 struct session;
 
@@ -16,8 +17,10 @@ struct session;
 struct array {
 	struct deferred deferred;
 	uint32_t id;
-	struct place *place; /* not owned */
-	CUarray real;        /* NULL: mipmapped */
+	struct place *place;         /* not owned */
+	struct device_quota *memory; /* a reference */
+	uint64_t charged;            /* to it; 0: a level, its parent pays */
+	CUarray real;                /* NULL: mipmapped */
 	CUmipmappedArray mipmap;
 	struct array *parent; /* of a level: holds a reference, and the driver's array */
 	uint32_t refs;        /* the id's, its levels', and graphs' */

@@ -13,6 +13,7 @@
 
 #include "async_close.h"
 #include "fault.h"
+#include "group.h"
 #include "log.h"
 #include "newcomers.h"
 #include "server.h"
@@ -129,6 +130,7 @@ static void take_order(struct server *server)
 	struct control *control = &server->control;
 	const struct frame_client *client = (const void *)control->reader.bytes;
 	const struct frame_shutdown *stop = (const void *)control->reader.bytes;
+	const struct frame_group *group = (const void *)control->reader.bytes;
 
 	switch (control->reader.head.type) {
 	case FRAME_CLIENT:
@@ -137,6 +139,9 @@ static void take_order(struct server *server)
 	case FRAME_SHUTDOWN:
 		log_line("Server has been notified to shutdown");
 		server_stop(server, stop->force != 0);
+		break;
+	case FRAME_GROUP:
+		group_set(group);
 		break;
 	case FRAME_OUTPUT:
 		log_take(frame_take_fd(&control->reader, 0));
@@ -195,6 +200,7 @@ static void introduce(struct server *server)
 		lose(server);
 		return;
 	}
+	groups_meet_daemon();
 	server_tell_devices(server);
 	for (struct peer *peer = server->peers; peer; peer = peer->next) {
 		peer_tell(server, peer, FRAME_CLIENT_HERE);

@@ -14,6 +14,7 @@
 #include "arena.h"
 #include "bits.h"
 #include "host.h"
+#include "memory.h"
 #include "session.h"
 #include "standing.h"
 
@@ -116,8 +117,8 @@ static void region_free(struct host_region *region, bool is_lost)
 	account_free(region);
 }
 
-static CUresult region_new(
-	struct session *session, uint64_t size, uint64_t after, struct host_region **ret_region)
+static CUresult region_new(struct session *session, uint64_t size, uint64_t after,
+	struct device_quota *memory, struct host_region **ret_region)
 {
 	struct owner owner = {session->id, OWNER_HOST};
 	struct host_region *region = account_alloc(session->account, sizeof(*region), 0);
@@ -139,6 +140,7 @@ static CUresult region_new(
 		region_free(region, false);
 		return result;
 	}
+	region->arena.memory = device_quota_ref(memory);
 	*ret_region = region;
 	return CUDA_SUCCESS;
 }
@@ -164,16 +166,34 @@ uint64_t host_units(const struct session *session)
 	return n_units;
 }
 
-CUresult do_host_region(struct session *session, uint64_t size, uint64_t after,
+/* That of the GPU whose limit counts the memory, NULL if none's does. */
+static CUresult find_payer(struct session *session, uint32_t payer, struct place **ret_place)
+{
+	*ret_place = NULL;
+	return payer > 0 ? place_get_entered(session, payer - 1, ret_place) : CUDA_SUCCESS;
+}
+
+static bool is_at_limit(const struct place *payer, uint64_t size)
+{
+	return payer && quota_left(&payer->memory->quota) < ALIGN_UP(size, HOST_PAGE);
+}
+
+CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, uint32_t payer,
 	uint64_t *ret_address, uint64_t *ret_region_size)
 {
 	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
 	struct host_region *region;
-	CUresult result;
+	struct place *place;
+	CUresult result = find_payer(session, payer, &place);
 
-	if (n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* The client asks for a region also where its limit was met. */
+	if (is_at_limit(place, size) ||
+		n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = region_new(session, ALIGN_UP(size, SPACE_UNIT), after, &region);
+	result = region_new(
+		session, ALIGN_UP(size, SPACE_UNIT), after, place ? place->memory : NULL, &region);
 	if (result != CUDA_SUCCESS)
 		return result;
 	region->next = session->host_regions;
@@ -192,7 +212,7 @@ CUresult do_host_region_end(struct session *session, uint64_t address)
 	struct host_region **link = &session->host_regions;
 	struct host_region *region = region_find(session, address);
 
-	if (!region || region->arena.base != address || region->arena.quota.used > 0)
+	if (!region || region->arena.base != address || region->arena.mapped > 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	while (*link != region)
 		link = &(*link)->next;
@@ -228,6 +248,16 @@ uint64_t host_cut(uint64_t address, uint64_t size)
 	return MIN(size, piece_end(address, UINT64_MAX) - address);
 }
 
+uint64_t host_spare_of(const struct session *session, const struct device_quota *memory)
+{
+	uint64_t bytes = 0;
+
+	for (struct host_region *region = session->host_regions; region; region = region->next)
+		if (region->arena.memory == memory)
+			bytes += region->arena.spare_bytes;
+	return bytes;
+}
+
 static uint64_t spare_bytes(const struct session *session)
 {
 	uint64_t bytes = 0;
@@ -237,12 +267,15 @@ static uint64_t spare_bytes(const struct session *session)
 	return bytes;
 }
 
-static CUresult alloc(struct session *session, uint64_t size, struct host_region **ret_region,
-	uint64_t *ret_address)
+static CUresult alloc(struct session *session, uint64_t size, const struct place *payer,
+	struct host_region **ret_region, uint64_t *ret_address)
 {
+	const struct device_quota *memory = payer ? payer->memory : NULL;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	for (struct host_region *region = session->host_regions; region; region = region->next) {
+		if (region->arena.memory != memory)
+			continue;
 		result = arena_alloc(&region->arena, size, ret_address);
 		*ret_region = region;
 		if (result == CUDA_SUCCESS)
@@ -251,12 +284,19 @@ static CUresult alloc(struct session *session, uint64_t size, struct host_region
 	return result;
 }
 
-CUresult do_host_alloc(struct session *session, uint64_t size, uint64_t *ret_address,
-	uint64_t *ret_start, uint64_t *ret_span, uint32_t *ret_is_pinned)
+CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
+	uint64_t *ret_address, uint64_t *ret_start, uint64_t *ret_span, uint32_t *ret_is_pinned)
 {
 	struct host_region *region = NULL;
-	CUresult result = alloc(session, size, &region, ret_address);
+	struct place *place;
+	CUresult result = find_payer(session, payer, &place);
 
+	if (result == CUDA_SUCCESS)
+		result = alloc(session, size, place, &region, ret_address);
+	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && is_at_limit(place, size) &&
+			     memory_make_room(session, place, ALIGN_UP(size, HOST_PAGE), i);
+		i++)
+		result = alloc(session, size, place, &region, ret_address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!arena_chunk(&region->arena, *ret_address, ret_start, ret_span))

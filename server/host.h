@@ -11,6 +11,7 @@
 
 #include "driver.h"
 
+struct device_quota;
 struct session;
 
 /* Whether all these bytes, in the host space, lie in one chunk that is used and pinned. */
@@ -28,6 +29,9 @@ bool host_is_present(uint64_t address, uint64_t size);
 
 /* Those that its regions have. */
 uint64_t host_units(const struct session *session);
+
+/* Bytes that are kept for the next managed memory that `memory' pays for. */
+uint64_t host_spare_of(const struct session *session, const struct device_quota *memory);
 
 /* Gives back what nobody uses. No work of the session may be on a GPU. */
 void host_trim(struct session *session);

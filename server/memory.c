@@ -12,6 +12,7 @@
 
 #include "alias.h"
 #include "deferred.h"
+#include "device_quota.h"
 #include "host.h"
 #include "memory.h"
 #include "owner.h"
@@ -68,10 +69,44 @@ static unsigned rounds(const struct place *place)
 	return atomic_load(&place->device->going) > 0 ? GOING_ROUNDS : PRESS_ROUNDS;
 }
 
-bool memory_make_room(struct session *session, struct place *place, unsigned round)
+/* Whether its own limit refuses the session so much: what others have is of no use then. */
+static bool is_at_own_limit(const struct place *place, uint64_t size)
 {
-	if (round == 0 && session->has_spare && wait_until_idle(session)) {
+	const struct quota *own = &place->memory->quota;
+	uint64_t used = quota_used(own);
+
+	return used > own->limit || size > own->limit - used;
+}
+
+/* What the session itself keeps and does not use, or what it has freed and the driver has not. */
+static bool make_own_room(struct session *session, struct place *place, unsigned round)
+{
+	bool has_spare = session->has_spare || session->has_host_spare;
+	bool has_going = session->n_going > 0 || atomic_load(&place->memory->going) > 0;
+
+	if (round == 0 && has_spare && wait_until_idle(session)) {
 		places_trim(session);
+		host_trim(session);
+	} else if (!has_going || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
+		return false;
+	} else {
+		if (round <= 1)
+			deferred_press();
+		nap();
+	}
+	return true;
+}
+
+static bool make_any_room(struct session *session, struct place *place, unsigned round)
+{
+	/* Managed memory is none of the GPU's, but the group's. */
+	bool has_host_spare = session->has_host_spare && place->memory->group;
+	bool has_spare = session->has_spare || has_host_spare;
+
+	if (round == 0 && has_spare && wait_until_idle(session)) {
+		places_trim(session);
+		if (has_host_spare)
+			host_trim(session);
 	} else if (round > rounds(place) || atomic_load(&session->is_ending)) {
 		return false;
 	} else {
@@ -81,8 +116,32 @@ bool memory_make_room(struct session *session, struct place *place, unsigned rou
 		}
 		nap();
 	}
+	return true;
+}
+
+bool memory_make_room(struct session *session, struct place *place, uint64_t size, unsigned round)
+{
+	if (is_at_own_limit(place, size) ? !make_own_room(session, place, round)
+					 : !make_any_room(session, place, round))
+		return false;
 	virtual_poll(session);
 	return place_enter(session, place) == CUDA_SUCCESS;
+}
+
+CUresult memory_take(
+	struct session *session, struct place *place, uint64_t size, uint64_t *ret_address)
+{
+	CUresult result = arena_alloc(&place->arena, size, ret_address);
+	uint64_t bytes;
+
+	if (size > place->arena.size)
+		return result;
+	bytes = ALIGN_UP(size, place->arena.page);
+	for (unsigned i = 0;
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, bytes, i);
+		i++)
+		result = arena_alloc(&place->arena, size, ret_address);
+	return result;
 }
 
 CUresult do_memory_alloc(
@@ -91,15 +150,7 @@ CUresult do_memory_alloc(
 	struct place *place;
 	CUresult result = place_get_entered(session, device, &place);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = arena_alloc(&place->arena, size, ret_address);
-	if (size > place->arena.size)
-		return result;
-	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, i); i++)
-		result = arena_alloc(&place->arena, size, ret_address);
-	return result;
+	return result == CUDA_SUCCESS ? memory_take(session, place, size, ret_address) : result;
 }
 
 /* Bytes stay mapped for the session's next allocation, until it is idle. */
@@ -134,6 +185,20 @@ static void wait_for_ends(struct session *session)
 	}
 }
 
+/* What is spare goes before a limit refuses. */
+static void apply_limits(
+	const struct session *session, const struct place *place, uint64_t *free, uint64_t *total)
+{
+	const struct quota *quota = &place->memory->quota;
+	uint64_t left = quota_left(quota);
+
+	*total = MIN(*total, quota_limit(quota));
+	if (left < *total)
+		*free = MIN(*free,
+			left + place->arena.spare_bytes + host_spare_of(session, place->memory));
+	*free = MIN(*free, *total);
+}
+
 CUresult do_memory_info(
 	struct session *session, uint32_t device, uint64_t *ret_free, uint64_t *ret_total)
 {
@@ -143,5 +208,8 @@ CUresult do_memory_info(
 	if (result != CUDA_SUCCESS)
 		return result;
 	wait_for_ends(session);
-	return device_memory_info(place->device, ret_free, ret_total);
+	result = device_memory_info(place->device, ret_free, ret_total);
+	if (result == CUDA_SUCCESS)
+		apply_limits(session, place, ret_free, ret_total);
+	return result;
 }

@@ -74,6 +74,14 @@ static void refuse(struct server *server, const struct frame_client *client, int
 	peer_tell_of(server, client, FRAME_CLIENT_GONE);
 }
 
+static bool has_unknown_group(const struct frame_client *client)
+{
+	struct group *group = group_find(client->group);
+
+	group_unref(group);
+	return client->group != 0 && !group;
+}
+
 /* NULL, or why this client cannot be served. */
 static const char *find_objection(const struct server *server, const struct frame_client *client,
 	int connection, CUresult *ret_result)
@@ -99,6 +107,8 @@ static const char *find_objection(const struct server *server, const struct fram
 		*ret_result = CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
 		return "the server has as many clients as it can have";
 	}
+	if (has_unknown_group(client))
+		return "the daemon has not told this server the limits of its group";
 	return NULL;
 }
 
@@ -179,8 +189,6 @@ static int start(struct peer *peer, const struct frame_client *client)
 
 	session->pid = peer->pid;
 	session->uid = (uid_t)client->uid;
-	session->limits = client->limits;
-	session->group = client->group;
 	session->connection = peer->connection;
 	session->on_news = on_news;
 	session->on_news_arg = peer->server;
@@ -217,6 +225,7 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	if (r < 0)
 		return r;
 	server->last_session++;
+	session_limit(peer->session, &client->limits, group_find(client->group));
 	peer->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
 	peer->pidfd = open_pidfd(connection, peer->pid);
 	allow_descriptors(connection);

@@ -45,13 +45,13 @@ CUresult place_get_entered(struct session *session, uint32_t device, struct plac
 	return *ret_place ? place_enter(session, *ret_place) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static struct grant grant_of(const struct session *session, const struct device *device)
+static struct grant grant_of(struct session *session, const struct device *device)
 {
 	return (struct grant){
 		.n_sms =
 			(uint32_t)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
 		.priority = session->limits.priority,
-		.memory = session->limits.memory[device->ordinal],
+		.memory = quota_limit(&place_get(session, device->ordinal)->memory->quota),
 	};
 }
 
@@ -87,6 +87,23 @@ static CUresult admit_others(struct session *session, struct place *place)
 	return result == CUDA_SUCCESS ? ipc_admit(session, place->device) : result;
 }
 
+static CUresult place_make(struct session *session, struct place *place)
+{
+	CUresult result = device_enter(place->device);
+
+	if (result == CUDA_SUCCESS)
+		result = timeline_pin(session);
+	if (result == CUDA_SUCCESS)
+		result = arena_init(&place->arena, place->device, session->id, session->account);
+	if (result != CUDA_SUCCESS)
+		return result;
+	place->arena.memory = device_quota_ref(place->memory);
+	result = admit_others(session, place);
+	if (result != CUDA_SUCCESS)
+		arena_fini(&place->arena, false);
+	return result;
+}
+
 static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
 {
 	/* Its streams: the NULL stream, that of text.c, the one that opens gates. */
@@ -97,18 +114,15 @@ static CUresult place_new(struct session *session, struct device *device, struct
 	if (!place)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	place->device = device;
+	place->memory = device_quota_new(session->account, session->group, device->ordinal,
+		session->limits.memory[device->ordinal]);
+	if (!place->memory)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream_init_null(&place->null, place);
 	session->current = NULL;
-	result = device_enter(device);
-	if (result == CUDA_SUCCESS)
-		result = timeline_pin(session);
-	if (result == CUDA_SUCCESS)
-		result = arena_init(&place->arena, device, session->id, session->account);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = admit_others(session, place);
+	result = place_make(session, place);
 	if (result != CUDA_SUCCESS) {
-		arena_fini(&place->arena, false);
+		device_quota_unref(place->memory);
 		return result;
 	}
 	session->current = place;
@@ -132,15 +146,21 @@ CUresult place_open(struct session *session, uint32_t device, struct place **ret
 	return CUDA_SUCCESS;
 }
 
-CUresult do_device_open(struct session *session, uint32_t device, uint64_t *ret_heap,
-	uint64_t *ret_heap_size, uint64_t *ret_granularity, int32_t *ret_priority_least,
-	int32_t *ret_priority_greatest, uint64_t limits[16])
+CUresult do_device_open(struct session *session, uint32_t device, uint64_t memory_limit,
+	uint64_t *ret_heap, uint64_t *ret_heap_size, uint64_t *ret_granularity,
+	int32_t *ret_priority_least, int32_t *ret_priority_greatest, uint64_t limits[16])
 {
+	uint64_t *limit = &session->limits.memory[device];
 	struct place *place;
-	CUresult result = place_open(session, device, &place);
+	CUresult result;
 
+	if (memory_limit > 0)
+		*limit = MIN(*limit, memory_limit);
+	result = place_open(session, device, &place);
 	if (result != CUDA_SUCCESS)
 		return result;
+	/* It may have been opened before, by memory of another process. */
+	atomic_store(&place->memory->quota.limit, *limit);
 	*ret_heap = place->arena.base;
 	*ret_heap_size = place->arena.size;
 	*ret_granularity = place->device->granularity;
@@ -163,6 +183,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 		arena_fini(&place->arena, true);
 	else
 		ipc_keep_arena(&place->arena);
+	device_quota_unref(place->memory);
 	session->places[place->device->ordinal] = NULL;
 	session->current = NULL;
 	account_free(place);

@@ -16,6 +16,7 @@ struct session;
 struct place {
 	struct device *device; /* not owned */
 	struct arena arena;
+	struct device_quota *memory; /* a reference */
 	struct stream null;
 	/* The NULL stream and the blocking ones take turns: see stream.c. */
 	uint64_t null_serial;       /* counts work on the NULL stream */

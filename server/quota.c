@@ -25,9 +25,11 @@ static uint64_t whole_steps(uint64_t used)
 static bool allows(
 	const struct quota *quota, uint64_t after, const struct quota *child, uint64_t taken)
 {
+	uint64_t limit = atomic_load_explicit(&quota->limit, memory_order_relaxed);
+
 	if (child && taken <= child->own)
 		return true;
-	return after <= quota->limit && (!child || taken <= quota->limit - after);
+	return after <= limit && (!child || quota->is_common || taken <= limit - after);
 }
 
 /* Fills in `links' from the counters as they are now. Returns how many; 0: a quota refuses. */
@@ -75,6 +77,31 @@ bool quota_charge(struct quota *quota, uint64_t amount)
 				links[n_left].quota, links[n_left].after - links[n_left].before);
 	}
 	return true;
+}
+
+uint64_t quota_left(const struct quota *quota)
+{
+	uint64_t left = UINT64_MAX;
+
+	for (; quota; quota = quota->parent) {
+		uint64_t limit = atomic_load_explicit(&quota->limit, memory_order_relaxed);
+		uint64_t used = quota_used(quota);
+
+		left = MIN(left, limit > used ? limit - used : 0);
+	}
+	return left;
+}
+
+uint64_t quota_limit(const struct quota *quota)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (; quota; quota = quota->parent) {
+		uint64_t limit = atomic_load_explicit(&quota->limit, memory_order_relaxed);
+
+		least = MIN(least, limit);
+	}
+	return least;
 }
 
 uint64_t quota_refund(struct quota *quota, uint64_t amount)

@@ -11,9 +11,10 @@
  * The first quota of a chain is charged by the byte. Its parent is charged in whole
  * steps, so that the parent's counter, which many threads share, changes seldom.
  *
- * No child can take all that a parent has: a child may have as much as it leaves to the other
- * children. So the first child can have half, and a second one half of the rest. A child may
- * always have its `own' part, which is not subject to that rule.
+ * Mostly no child can take all that a parent has: a child may have as much as it leaves to the
+ * other children. So the first child can have half, and a second one half of the rest. A child
+ * may always have its `own' part, which is not subject to that rule. A parent that `is_common'
+ * has no such rule: the first child to come can have all of it.
  *
  * Any thread. A parent outlives its children.
  */
@@ -23,9 +24,10 @@
 #include "base.h"
 
 struct quota {
-	struct quota *parent; /* NULL: the last of the chain */
-	uint64_t limit;
-	uint64_t own;          /* of what the parent has */
+	struct quota *parent;   /* NULL: the last of the chain */
+	_Atomic uint64_t limit; /* may be lowered below what is used: then nothing is charged */
+	uint64_t own;           /* of what the parent has */
+	bool is_common;
 	_Atomic uint64_t used; /* may exceed the limit by the children's own parts */
 };
 
@@ -43,6 +45,12 @@ bool quota_charge(struct quota *quota, uint64_t amount);
  * the last refund, which returns 0, no other thread looks at `quota'.
  */
 uint64_t quota_refund(struct quota *quota, uint64_t amount);
+
+/* What a charge may be at most, where all parents are common. */
+uint64_t quota_left(const struct quota *quota);
+
+/* The least limit of the chain. */
+uint64_t quota_limit(const struct quota *quota);
 
 static inline uint64_t quota_used(const struct quota *quota)
 {

@@ -127,8 +127,28 @@ void session_free(struct session *session)
 	unmap(session->staging, STAGING_SIZE);
 	unmap(session->page, PAGE_BYTES);
 	pthread_mutex_destroy(&session->gates_lock);
+	group_unref(session->group);
 	account_close(session->account);
 	free(session);
+}
+
+void session_limit(struct session *session, const struct frame_limits *limits, struct group *group)
+{
+	struct frame_limits *own = &session->limits;
+
+	*own = *limits;
+	session->group = group;
+	if (group) {
+		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
+		own->priority = MAX(own->priority, group->limits.priority);
+	}
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		uint64_t *total = &session->page->device[i].total_memory;
+
+		*total = MIN(*total, own->memory[i]);
+		if (group)
+			*total = MIN(*total, quota_limit(&group->memory[i]));
+	}
 }
 
 int session_start(struct session *session)

@@ -22,6 +22,7 @@
 #include "frame.h"
 #include "bounds.h"
 #include "gate.h"
+#include "group.h"
 #include "object.h"
 #include "place.h"
 #include "ranges.h"
@@ -44,8 +45,8 @@ struct session {
 	uint32_t id;
 	pid_t pid;
 	uid_t uid;
-	int connection; /* not owned */
-	uint32_t group; /* 0: none */
+	int connection;      /* not owned */
+	struct group *group; /* a reference; NULL: none */
 	struct frame_limits limits;
 	struct account *account;
 	void *ring, *staging;
@@ -113,6 +114,12 @@ struct session {
  */
 int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
 	int ret_fds[FRAME_WELCOME_FDS]);
+
+/*
+ * Before the client is welcomed and the worker starts: the least of both limits holds, also in
+ * what the client is told of its GPUs. Takes the reference to `group', which may be NULL.
+ */
+void session_limit(struct session *session, const struct frame_limits *limits, struct group *group);
 
 /* The worker has ended, or never ran. */
 void session_free(struct session *session);

@@ -32,8 +32,8 @@
 struct allocation {
 	uint32_t id;
 	CUmemGenericAllocationHandle handle;
-	uint64_t size;       /* 0: imported, only the driver knows */
-	struct place *place; /* that pays for it; NULL: imported */
+	uint64_t size;               /* 0: imported, only the driver knows */
+	struct device_quota *memory; /* a reference; NULL: imported, its owner pays */
 	const struct device *device;
 	uint32_t n_mappings;
 	bool is_released; /* by the client: goes with its last mapping */
@@ -117,8 +117,9 @@ static void allocation_free(struct allocation *allocation, bool is_lost)
 {
 	if (!is_lost)
 		cuda.cuMemRelease(allocation->handle);
-	if (allocation->place)
-		quota_refund(&allocation->place->arena.quota, allocation->size);
+	if (allocation->memory)
+		device_quota_refund(allocation->memory, allocation->size);
+	device_quota_unref(allocation->memory);
 	account_free(allocation);
 }
 
@@ -278,7 +279,8 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 
 /* Takes the handle, on failure too. */
 static CUresult allocation_add(struct session *session, uint32_t id, uint64_t size,
-	const struct device *device, struct place *place, CUmemGenericAllocationHandle handle)
+	const struct device *device, struct device_quota *memory,
+	CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation =
 		account_alloc(session->account, sizeof(*allocation), KEPT_ALLOCATION);
@@ -290,7 +292,12 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
 	}
 	*allocation = (struct allocation){
-		.id = id, .handle = handle, .size = size, .place = place, .device = device};
+		.id = id,
+		.handle = handle,
+		.size = size,
+		.memory = device_quota_ref(memory),
+		.device = device,
+	};
 	return CUDA_SUCCESS;
 }
 
@@ -301,6 +308,20 @@ static CUresult ask(CUmemGenericAllocationHandle handle, CUmemAllocationProp *re
 
 	if (result != CUDA_SUCCESS)
 		cuda.cuMemRelease(handle);
+	return result;
+}
+
+/* Charged to the session's quota. */
+static CUresult create(struct place *place, uint64_t size, const CUmemAllocationProp *prop,
+	CUmemGenericAllocationHandle *ret_handle)
+{
+	CUresult result;
+
+	if (!device_quota_charge(place->memory, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = cuda.cuMemCreate(ret_handle, size, prop, 0);
+	if (result != CUDA_SUCCESS)
+		device_quota_refund(place->memory, size);
 	return result;
 }
 
@@ -320,18 +341,19 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	if (!is_exportable)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 	prop.allocFlags.compressionType = (unsigned char)compression;
-	if (!quota_charge(&place->arena.quota, size))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = cuda.cuMemCreate(&handle, size, &prop, 0);
+	result = create(place, size, &prop, &handle);
 	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, i); i++)
-		result = cuda.cuMemCreate(&handle, size, &prop, 0);
-	if (result == CUDA_SUCCESS && compression)
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, size, i);
+		i++)
+		result = create(place, size, &prop, &handle);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (compression)
 		result = ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, size, place->device, place, handle);
+		result = allocation_add(session, id, size, place->device, place->memory, handle);
 	if (result != CUDA_SUCCESS)
-		quota_refund(&place->arena.quota, size);
+		device_quota_refund(place->memory, size);
 	else
 		*ret_granted = prop.allocFlags.compressionType;
 	return result;

@@ -23,7 +23,7 @@ static void furnish(void)
 	int32_t least, greatest, attributes[16];
 	uint32_t n_params, param_bytes, prints;
 
-	send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits);
+	send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits);
 	send_memory_alloc(0, 4096, &address);
 	send_stream_create(DEVICES_MAX, 0, 0, 0);
 	harness_send_image(image, sizeof(image));

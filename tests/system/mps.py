@@ -390,11 +390,11 @@ class Service:
         env.update(more)
         return {k: v for k, v in env.items() if v is not None}
 
-    def popen(self, name, *args, preload=True, env=None, **more):
+    def popen(self, name, *args, preload=True, env=None, stdin=subprocess.DEVNULL, **more):
         """Starts an example program (or any path) as a client."""
         path = for_everybody(name) if "/" in name else program(name)
         process = subprocess.Popen(
-            [path, *args], env=self.client_env(preload, **(env or {})), stdin=subprocess.DEVNULL,
+            [path, *args], env=self.client_env(preload, **(env or {})), stdin=stdin,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
         self.started.append(process)
         return process

@@ -108,10 +108,10 @@ static bool every_kind_prepare(void)
 	if (result == CUDA_SUCCESS)
 		result = send_allocation_create(KIND_BASE, 0, KIND_CHUNK, 0, 0, &granted);
 	if (result == CUDA_SUCCESS)
-		result = send_host_region(1, 0, &kind.host, &size);
+		result = send_host_region(1, 0, 0, &kind.host, &size);
 	drop_frames();
 	if (result == CUDA_SUCCESS)
-		result = send_host_alloc(100, &start, &start, &span, &is_pinned);
+		result = send_host_alloc(100, 0, &start, &start, &span, &is_pinned);
 	send_graph_begin(KIND_BASE, 0);
 	return settle_kind(result) == CUDA_SUCCESS;
 }
@@ -428,7 +428,7 @@ static CUresult make_addresses(uint32_t i)
 static CUresult make_host_region(uint32_t i)
 {
 	uint64_t address, size;
-	CUresult result = send_host_region(1, 0, &address, &size);
+	CUresult result = send_host_region(1, 0, 0, &address, &size);
 
 	(void)i;
 	drop_frames();
@@ -441,7 +441,7 @@ static CUresult make_host_memory(uint32_t i)
 	uint32_t is_pinned;
 
 	(void)i;
-	return send_host_alloc(KIND_CHUNK, &address, &start, &span, &is_pinned);
+	return send_host_alloc(KIND_CHUNK, 0, &address, &start, &span, &is_pinned);
 }
 
 static CUresult make_alias(uint32_t i)

@@ -19,7 +19,7 @@ static int open_session(void **state)
 	(void)state;
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	return send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) ==
+	return send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) ==
 			       CUDA_SUCCESS
 		       ? 0
 		       : -1;

@@ -15,6 +15,7 @@
 #include "../../client/context.h"
 #include "../../client/host.h"
 #include "../../client/log.h"
+#include "../../client/pool.h"
 #include "../../client/registered.h"
 #include "send.h"
 
@@ -103,9 +104,16 @@ static void let_try(void)
 		nanosleep(&nap, NULL);
 }
 
-CUresult send_host_region(
-	uint64_t size, uint64_t after, uint64_t *ret_address, uint64_t *ret_region_size)
+bool pools_make_room(const struct device *device)
 {
+	(void)device;
+	return false;
+}
+
+CUresult send_host_region(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
+	uint64_t *ret_region_size)
+{
+	assert_int_equal(payer, 0);
 	assert_true(size <= REGION);
 	*ret_address = region_address(__atomic_add_fetch(&n_regions, 1, __ATOMIC_ACQ_REL));
 	*ret_region_size = REGION;
@@ -146,11 +154,12 @@ int shm_map_at(int fd, uint64_t address, size_t size)
 	return is_mapped ? 0 : -ENOMEM;
 }
 
-CUresult send_host_alloc(uint64_t size, uint64_t *ret_address, uint64_t *ret_start,
+CUresult send_host_alloc(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
 	uint64_t *ret_span, uint32_t *ret_is_pinned)
 {
 	uint32_t n;
 
+	assert_int_equal(payer, 0);
 	__atomic_add_fetch(&n_asked, 1, __ATOMIC_ACQ_REL);
 	if (__atomic_load_n(&n_regions, __ATOMIC_ACQUIRE) == 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;

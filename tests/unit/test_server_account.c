@@ -108,6 +108,32 @@ static void test_quota_shares(void **state)
 	assert_int_equal(quota_used(&all), 0);
 }
 
+/* A common parent is for whoever comes first, and may be lowered below what is used. */
+static void test_quota_is_common(void **state)
+{
+	struct quota group = {.limit = 8 * QUOTA_STEP, .is_common = true};
+	struct quota first = {.parent = &group, .limit = UINT64_MAX};
+	struct quota second = {.parent = &group, .limit = 4 * QUOTA_STEP};
+
+	(void)state;
+	assert_int_equal(quota_limit(&first), 8 * QUOTA_STEP);
+	assert_int_equal(quota_left(&second), 4 * QUOTA_STEP);
+	assert_true(quota_charge(&first, 6 * QUOTA_STEP));
+	assert_int_equal(quota_left(&first), 2 * QUOTA_STEP);
+	assert_int_equal(quota_left(&second), 2 * QUOTA_STEP);
+	assert_false(quota_charge(&second, 2 * QUOTA_STEP + 1));
+	assert_true(quota_charge(&second, 2 * QUOTA_STEP));
+	assert_false(quota_charge(&first, 1));
+	atomic_store(&group.limit, QUOTA_STEP);
+	assert_int_equal(quota_left(&first), 0);
+	assert_int_equal(quota_refund(&first, 6 * QUOTA_STEP), 0);
+	assert_false(quota_charge(&first, 1));
+	assert_int_equal(quota_refund(&second, 2 * QUOTA_STEP), 0);
+	assert_true(quota_charge(&second, QUOTA_STEP));
+	quota_refund(&second, QUOTA_STEP);
+	assert_int_equal(quota_used(&group), 0);
+}
+
 /* ---- accounts */
 
 static unsigned n_full, n_free_on_full;
@@ -330,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_quota_alone),
 		cmocka_unit_test(test_quota_chain),
 		cmocka_unit_test(test_quota_shares),
+		cmocka_unit_test(test_quota_is_common),
 		TEST(test_blocks),
 		TEST(test_bound),
 		TEST(test_no_memory),

@@ -56,8 +56,8 @@ static void pin(void)
 	uint64_t address, size, start, span;
 	uint32_t is_pinned;
 
-	if (send_host_region(1, 0, &address, &size) != CUDA_SUCCESS ||
-		send_host_alloc(100, &address, &start, &span, &is_pinned) != CUDA_SUCCESS)
+	if (send_host_region(1, 0, 0, &address, &size) != CUDA_SUCCESS ||
+		send_host_alloc(100, 0, &address, &start, &span, &is_pinned) != CUDA_SUCCESS)
 		return;
 	memset((void *)(uintptr_t)start, 0, span);
 	send_host_pin(0, address);
@@ -103,7 +103,7 @@ static void work(void)
 	struct param_layout params[8];
 	uint8_t bytes[FAKE_PARAM_BYTES] = {0};
 
-	if (send_device_open(0, &heap, &size, &granularity, &least, &greatest, limits))
+	if (send_device_open(0, 0, &heap, &size, &granularity, &least, &greatest, limits))
 		return;
 	send_memory_alloc(0, 100, &small);
 	if (send_memory_alloc(0, 8 << 20, &address) == CUDA_SUCCESS)

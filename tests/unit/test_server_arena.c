@@ -129,7 +129,7 @@ static void test_freed_memory_is_out_of_reach(void **state)
 	arena_trim(&arena);
 	assert_int_equal(fake_counts.mappings, 0);
 	assert_int_equal(arena.spare_bytes, 0);
-	assert_int_equal(arena.quota.used, 0);
+	assert_int_equal(arena.mapped, 0);
 }
 
 static void test_neighbouring_chunks_are_one_range(void **state)
@@ -154,9 +154,33 @@ static void test_out_of_memory(void **state)
 	assert_int_equal(arena_alloc(&arena, FAKE_MEMORY * 4, &address), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(arena_alloc(&arena, UINT64_MAX, &address), CUDA_ERROR_OUT_OF_MEMORY);
 	alloc(2 * MIB);
-	arena.quota.limit = arena.quota.used;
-	fake_switches.memory = FAKE_MEMORY;
+	assert_int_equal(arena.mapped, 8 * MIB);
+}
+
+/* Chunks that nobody uses count as well: they are there. */
+static void test_limit(void **state)
+{
+	struct device_quota *memory = device_quota_new(NULL, NULL, 0, 8 * MIB);
+	uint64_t address, large;
+
+	(void)state;
+	assert_non_null(memory);
+	arena.memory = device_quota_ref(memory);
+	large = alloc(6 * MIB);
 	assert_int_equal(arena_alloc(&arena, 4 * MIB, &address), CUDA_ERROR_OUT_OF_MEMORY);
+	alloc(1);
+	assert_int_equal(quota_left(&memory->quota), 0);
+	assert_int_equal(arena_free(&arena, large), CUDA_SUCCESS);
+	assert_int_equal(arena_alloc(&arena, 4 * MIB, &address), CUDA_ERROR_OUT_OF_MEMORY);
+	arena_trim(&arena);
+	assert_int_equal(quota_left(&memory->quota), 6 * MIB);
+	fake_switches.fail_next = CUDA_ERROR_UNKNOWN;
+	assert_int_equal(arena_alloc(&arena, 4 * MIB, &address), CUDA_ERROR_UNKNOWN);
+	assert_int_equal(quota_left(&memory->quota), 6 * MIB);
+	alloc(6 * MIB);
+	arena_fini(&arena, false);
+	assert_int_equal(quota_used(&memory->quota), 0);
+	device_quota_unref(memory);
 }
 
 static void test_failed_calls_leave_nothing(void **state)
@@ -168,7 +192,7 @@ static void test_failed_calls_leave_nothing(void **state)
 	fake_switches.fail_next = CUDA_ERROR_UNKNOWN;
 	assert_int_equal(arena_alloc(&arena, 4 * MIB, &address), CUDA_ERROR_UNKNOWN);
 	assert_int_equal(fake_counts.allocations, before.allocations);
-	assert_int_equal(arena.quota.used, 0);
+	assert_int_equal(arena.mapped, 0);
 	alloc(4 * MIB);
 }
 
@@ -306,6 +330,7 @@ int main(void)
 		TEST(test_freed_memory_is_out_of_reach),
 		TEST(test_neighbouring_chunks_are_one_range),
 		TEST(test_out_of_memory),
+		TEST(test_limit),
 		TEST(test_failed_calls_leave_nothing),
 		TEST(test_unused_memory_is_free),
 		TEST(test_memory_of_the_ended_is_free),

@@ -27,7 +27,7 @@ static uint64_t new_region(uint64_t size, uint64_t after)
 	uint64_t address = 0;
 	int fd;
 
-	assert_int_equal(send_host_region(size, after, &address, &region_size), CUDA_SUCCESS);
+	assert_int_equal(send_host_region(size, after, 0, &address, &region_size), CUDA_SUCCESS);
 	frame_reader_init(&reader, frame_close_fd);
 	assert_int_equal(frame_read_wait(&reader, harness.client, 1000), 0);
 	assert_int_equal(reader.head.type, FRAME_MEMORY);
@@ -49,7 +49,7 @@ static int open_session(void **state)
 	(void)state;
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	if (send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
+	if (send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
 		CUDA_SUCCESS)
 		return -1;
 	region = new_region(1, 0);
@@ -70,7 +70,8 @@ static uint64_t alloc(uint64_t size, bool is_present)
 	uint64_t address = 0, start, span;
 	uint32_t is_pinned;
 
-	assert_int_equal(send_host_alloc(size, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
+	assert_int_equal(
+		send_host_alloc(size, 0, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
 	assert_true(range_ok(address - start, size, span));
 	assert_true(range_ok(start - region, span, region_size));
 	if (!is_present)
@@ -240,9 +241,9 @@ static void test_regions(void **state)
 	send_host_region_end(other);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(owner_of(other).session, 0);
-	assert_int_equal(send_host_alloc(SPACE_UNIT + 1, &address, &start, &size, &is_pinned),
+	assert_int_equal(send_host_alloc(SPACE_UNIT + 1, 0, &address, &start, &size, &is_pinned),
 		CUDA_ERROR_OUT_OF_MEMORY);
-	assert_int_equal(send_host_region(WIRE_HOST_MAX, 0, &address, &size),
+	assert_int_equal(send_host_region(WIRE_HOST_MAX, 0, 0, &address, &size),
 		CUDA_ERROR_OUT_OF_MEMORY); /* with the one it has that is too many */
 	region_size = SPACE_UNIT;
 	alloc(1, true);

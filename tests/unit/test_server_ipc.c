@@ -31,7 +31,7 @@ static int open_session(void **state)
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
 	assert_int_equal(
-		send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits),
+		send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits),
 		CUDA_SUCCESS);
 	assert_int_equal(send_memory_alloc(0, 4 * MIB, &memory), CUDA_SUCCESS);
 	return 0;

@@ -77,7 +77,7 @@ static struct harness open_other(void)
 
 	harness_open(false);
 	assert_int_equal(
-		send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits),
+		send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits),
 		CUDA_SUCCESS);
 	return before;
 }

@@ -30,9 +30,10 @@ static uint64_t alloc(uint64_t size)
 	uint64_t region, region_size, address = 0, start, span;
 	uint32_t is_pinned;
 
-	assert_int_equal(send_host_region(size, 0, &region, &region_size), CUDA_SUCCESS);
+	assert_int_equal(send_host_region(size, 0, 0, &region, &region_size), CUDA_SUCCESS);
 	close(harness_read_memory(region, region_size));
-	assert_int_equal(send_host_alloc(size, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
+	assert_int_equal(
+		send_host_alloc(size, 0, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
 	memset((void *)(uintptr_t)start, 0, span);
 	assert_int_equal(send_host_pin(0, address), CUDA_SUCCESS);
 	return address;

@@ -34,7 +34,7 @@ static int open_session(bool with_worker)
 	memset(&fake_calls, 0, sizeof(fake_calls));
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(with_worker);
-	return send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
+	return send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
 	       CUDA_SUCCESS;
 }
 

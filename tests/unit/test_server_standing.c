@@ -157,8 +157,9 @@ static void wait_for_host_word(void)
 	uint64_t region, size, address, start, span;
 	uint32_t is_pinned;
 
-	assert_int_equal(send_host_region(1, 0, &region, &size), CUDA_SUCCESS);
-	assert_int_equal(send_host_alloc(4096, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
+	assert_int_equal(send_host_region(1, 0, 0, &region, &size), CUDA_SUCCESS);
+	assert_int_equal(
+		send_host_alloc(4096, 0, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
 	memset((void *)(uintptr_t)start, 0, span);
 	assert_int_equal(send_host_pin(0, address), CUDA_SUCCESS);
 	pinned = (const volatile uint32_t *)(uintptr_t)address;

@@ -31,7 +31,7 @@ static int open_session(void **state)
 	memset(&fake_calls, 0, sizeof(fake_calls));
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	if (send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
+	if (send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
 		CUDA_SUCCESS)
 		return -1;
 	harness_send_image(image, sizeof(image));

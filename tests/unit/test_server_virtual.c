@@ -34,7 +34,7 @@ static int open_session(void **state)
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
 	assert_int_equal(
-		send_device_open(0, &heap, &heap_size, &granularity, &least, &greatest, limits),
+		send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits),
 		CUDA_SUCCESS);
 	assert_int_equal(granularity, UNIT);
 	assert_int_equal(send_address_region(5 * GIB, &base, &size), CUDA_SUCCESS);

@@ -18,9 +18,9 @@ FLOAT, U8 = 0x20, 0x01
 
 def furnish(c):
     """Makes the objects that most messages need: a GPU, memory, streams, events, kernels."""
-    c.say("device_open", device=0)
+    c.say("device_open", device=0, memory_limit=0)
     if c.known.n_devices > 1 and c.dice.random() < 0.5:
-        c.say("device_open", device=1)
+        c.say("device_open", device=1, memory_limit=c.dice.choice((0, 1 << 20, 1 << 30)))
     for size in (4096, 1 << 20, 2 << 20):
         c.say("memory_alloc", device=0, size=size)
     for flags in (1, 0, 1):
@@ -126,13 +126,15 @@ def map_frame(c, size):
 
 
 def scene_host(c):
-    """Pinned memory: its pages are made present, pinned, used and freed."""
-    region = c.say("host_region", size=c.dice.choice((1 << 20, 1 << 32, (1 << 32) + 1)), after=0)
+    """Pinned or managed memory: its pages are made present, pinned, used and freed."""
+    payer = c.dice.choice((0, 0, 1))
+    region = c.say("host_region", size=c.dice.choice((1 << 20, 1 << 32, (1 << 32) + 1)), after=0,
+                   payer=payer)
     if not region:
         return
     memory = map_frame(c, 64 << 20)
     for _ in range(c.dice.randint(1, 3)):
-        made = c.say("host_alloc", size=c.dice.choice((100, 4096, 3 << 20)))
+        made = c.say("host_alloc", size=c.dice.choice((100, 4096, 3 << 20)), payer=payer)
         if not made:
             break
         at = made["start"] - region["address"]
@@ -151,8 +153,8 @@ def scene_host(c):
 
 def scene_host_boxes(c):
     """Copies boxes across the end of a piece of pinned memory, where the server divides them."""
-    region = c.say("host_region", size=1 << 32, after=0)
-    made = c.say("host_alloc", size=wire.HOST_PIECE + (4 << 20)) if region else {}
+    region = c.say("host_region", size=1 << 32, after=0, payer=0)
+    made = c.say("host_alloc", size=wire.HOST_PIECE + (4 << 20), payer=0) if region else {}
     memory = map_frame(c, wire.HOST_PIECE + (64 << 20)) if made else None
     if not memory or not chance(c, 0.3):
         return

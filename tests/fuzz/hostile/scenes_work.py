@@ -258,8 +258,8 @@ def scene_managed(c):
 
 def pinned(c, size):
     """Address of pinned memory; 0 if there is none."""
-    region = c.say("host_region", size=size, after=0)
-    made = c.say("host_alloc", size=size) if region else {}
+    region = c.say("host_region", size=size, after=0, payer=0)
+    made = c.say("host_alloc", size=size, payer=0) if region else {}
     memory = map_frame(c, 64 << 20) if made else None
     if not memory:
         return 0

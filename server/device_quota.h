@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DEVICE_QUOTA_H
+#define DEVICE_QUOTA_H
+
+/*
+ * How much of a GPU's memory a session may have, and how much it has: one such
+ * quota for each GPU that the session uses, whose parent is that of its group.
+ *
+ * Whatever is charged refers to it, also after the session has ended: memory that
+ * another session has open, arrays whose end is deferred. So the memory of a session
+ * counts exactly as long as it is there.
+ *
+ * Any thread, but that device_quota_new() is the session's worker's.
+ */
+
+#include "account.h"
+#include "group.h"
+
+struct device_quota {
+	struct quota quota;
+	struct group *group; /* a reference; NULL: none */
+	atomic_uint refs;
+	_Atomic uint64_t going; /* charged for arrays that end as soon as the driver has the time */
+};
+
+/* `group' NULL: none. NULL: no memory. */
+struct device_quota *device_quota_new(
+	struct account *account, struct group *group, uint32_t ordinal, uint64_t limit);
+
+struct device_quota *device_quota_ref(struct device_quota *quota);
+void device_quota_unref(struct device_quota *quota); /* NULL is fine */
+
+/* These two: NULL is fine, and has no limit. False: a limit is met. */
+bool device_quota_charge(struct device_quota *quota, uint64_t size);
+void device_quota_refund(struct device_quota *quota, uint64_t size);
+
+#endif

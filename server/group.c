@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The table of groups. The loop, but for references.
+ *
+ * Invariant: an entry whose references are 0 has no memory charged, as whatever
+ * charges it has a reference; so it can be used for another group.
+ */
+
+#include <string.h>
+
+#include "bounds.h"
+#include "group.h"
+#include "log.h"
+
+static struct group groups[GROUPS_MAX];
+static uint32_t daemon_count;
+
+static bool is_used(const struct group *group)
+{
+	return group->name[0] != '\0';
+}
+
+static struct group *find_id(uint32_t id)
+{
+	for (unsigned i = 0; id != 0 && i < GROUPS_MAX; i++)
+		if (groups[i].id == id)
+			return &groups[i];
+	return NULL;
+}
+
+/* Of those that an earlier daemon has told of; users of one daemon may have groups of one name. */
+static struct group *find_earlier(const char *name)
+{
+	for (unsigned i = 0; i < GROUPS_MAX; i++)
+		if (is_used(&groups[i]) && groups[i].daemon != daemon_count &&
+			strcmp(groups[i].name, name) == 0)
+			return &groups[i];
+	return NULL;
+}
+
+/* Never used, or else without members. NULL: each has some. */
+static struct group *find_free(void)
+{
+	struct group *found = NULL;
+
+	for (unsigned i = 0; i < GROUPS_MAX; i++) {
+		if (!is_used(&groups[i]))
+			return &groups[i];
+		if (!found && atomic_load(&groups[i].refs) == 0)
+			found = &groups[i];
+	}
+	return found;
+}
+
+void groups_meet_daemon(void)
+{
+	daemon_count++;
+}
+
+static struct group *find_or_make(const struct frame_group *frame)
+{
+	struct group *group = find_id(frame->id);
+
+	if (group && group->daemon == daemon_count)
+		return group;
+	if (group)
+		group->id = 0;
+	group = find_earlier(frame->name);
+	if (group)
+		return group;
+	group = find_free();
+	if (!group)
+		return NULL;
+	*group = (struct group){0};
+	memcpy(group->name, frame->name, sizeof(group->name));
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		group->memory[i].is_common = true;
+	return group;
+}
+
+bool group_set(const struct frame_group *frame)
+{
+	const struct frame_limits *limits = &frame->limits;
+	struct group *group;
+
+	if (frame->id == 0 || !frame->name[0] || !frame_text_ok(frame->name, sizeof(frame->name)) ||
+		limits->active_threads == 0 || limits->active_threads > ACTIVE_THREADS_ALL) {
+		log_line("The daemon sent a group with a wrong id, name or limit");
+		return false;
+	}
+	group = find_or_make(frame);
+	if (!group) {
+		log_line("There are %d groups with clients, which is as many as there can be: "
+			 "group %u has no limits here and its clients are refused",
+			GROUPS_MAX, frame->id);
+		return false;
+	}
+	group->id = frame->id;
+	group->daemon = daemon_count;
+	memcpy(group->name, frame->name, sizeof(group->name));
+	group->limits = *limits;
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		atomic_store(&group->memory[i].limit, limits->memory[i]);
+	return true;
+}
+
+struct group *group_find(uint32_t id)
+{
+	struct group *group = find_id(id);
+
+	return group ? group_ref(group) : NULL;
+}
+
+struct group *group_ref(struct group *group)
+{
+	atomic_fetch_add(&group->refs, 1);
+	return group;
+}
+
+void group_unref(struct group *group)
+{
+	if (group)
+		atomic_fetch_sub(&group->refs, 1);
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 200 s
+"""How much memory of a GPU a client may have: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and groups."""
+
+import re
+import subprocess
+
+import harness
+import mps
+from harness import contains, equal
+
+MIB = 1024  # KiB
+SETTINGS = {"SOFTGPU_MEMORY_MIB": "1024"}
+LIMIT = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=64M"}
+OUT_OF_MEMORY = 2
+
+
+def numbers(text, what):
+    """What the program has printed in the lines that begin so, as tuples."""
+    return [tuple(map(int, re.findall(r"\d+", line.partition(": ")[2])))
+            for line in text.splitlines() if line.startswith(what + ": ")]
+
+
+def run(service, way, kib, env):
+    code, out, err = service.run("limited_memory", way, str(kib), env=env)
+    equal(code, 0, out + err)
+    contains(out, "limited_memory: ok")
+    return out, err
+
+
+def holds(service, way, kib, least):
+    """At most the limit can be had in that way, at least so many MiB, and again after it is freed."""
+    out, _ = run(service, way, kib, LIMIT)
+    for got, result in numbers(out, way):
+        equal(result, OUT_OF_MEMORY, out)
+        assert least * MIB <= got <= 64 * MIB, out
+    equal(len(numbers(out, way)), 2)
+    for free, total, device in numbers(out, "at first") + numbers(out, "in the end"):
+        equal((free, total, device), (64 * MIB,) * 3, out)
+    for free, total, _ in numbers(out, "full"):
+        equal(total, 64 * MIB, out)
+        assert free <= (64 - least) * MIB, out
+
+
+def test_each_way():
+    with mps.Service(SETTINGS) as service:
+        for way, kib, least in (("plain", 1, 60), ("plain", 100, 60), ("plain", 64 * MIB, 64),
+                                ("pitch", 512, 60), ("async", 16, 60), ("async", 3 * MIB, 56),
+                                ("pool", 700, 60), ("create", 2 * MIB, 64), ("array", 512, 60),
+                                ("array_3d", 1024, 60), ("mipmap", 512, 58), ("graph", 300, 60),
+                                ("managed", 4 * MIB, 64), ("managed", 10, 60)):
+            holds(service, way, kib, least)
+
+
+def totals(service, env):
+    """What a client is told of its first GPU's memory, in KiB, and what it says of its limit."""
+    out, err = run(service, "plain", 600 * MIB, env)
+    return numbers(out, "at first")[0][1:], err
+
+
+def test_entries():
+    """GPUs are named as the client sees them; what names none is reported, and the others hold."""
+    with mps.Service(dict(SETTINGS, SOFTGPU_DEVICES="2")) as service:
+        uuids = [wire_uuid(service, i) for i in range(2)]
+
+        def limited(value, **more):
+            return totals(service, dict(more, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=value))
+
+        equal(limited("0=64M")[0], (64 * MIB,) * 2)
+        equal(limited("1=64M")[0], (1024 * MIB,) * 2)
+        equal(limited("0=64M", CUDA_VISIBLE_DEVICES="1")[0], (64 * MIB,) * 2)
+        equal(limited(uuids[0] + "=48MB,1=64M")[0], (48 * MIB,) * 2)
+        equal(limited(uuids[1] + "=48MB,0=64M", CUDA_VISIBLE_DEVICES="1")[0], (48 * MIB,) * 2)
+        equal(limited("0=2G")[0], (1024 * MIB,) * 2)
+        told, err = limited("7=1M,0=64M,5=nonsense")
+        equal(told, (64 * MIB,) * 2)
+        contains(err, '"7=1M" is ignored: this process sees no such GPU. It sees 2')
+        contains(err, '"5=nonsense" is ignored: a size is')
+        told, err = limited("1=1M,0=64M", CUDA_VISIBLE_DEVICES="0")
+        equal(told, (64 * MIB,) * 2)
+        contains(err, '"1=1M" is ignored: this process sees no such GPU. It sees 1')
+
+
+def wire_uuid(service, ordinal):
+    """Of a GPU, as the server's log has it."""
+    run(service, "plain", 600 * MIB, {"CUDA_VISIBLE_DEVICES": str(ordinal)})
+    return re.findall(r"\(uuid (GPU-[0-9a-f-]+)\) is associated", service.server_log())[-1]
+
+
+def test_each_has_its_own():
+    """A client at its limit takes nothing from another's, nor from one without a limit."""
+    with mps.Service(SETTINGS) as service:
+        first = service.popen("limited_memory", "hold", str(64 * MIB), env=LIMIT,
+                              stdin=subprocess.PIPE)
+        equal(first.stdout.readline().split()[0], "at")
+        equal(first.stdout.readline(), "hold: 0\n")
+        holds(service, "plain", 64 * MIB, 64)
+        out, _ = run(service, "plain", 64 * MIB, {})
+        got, result = numbers(out, "plain")[0]
+        equal(result, OUT_OF_MEMORY)
+        assert got > 800 * MIB, out
+        equal(service.finish(first)[0], 0)
+
+
+def test_pinned_memory_is_not_counted():
+    with mps.Service(SETTINGS) as service:
+        out, _ = run(service, "host", 16 * MIB, LIMIT)
+        equal(numbers(out, "host")[0], (1024 * MIB, 0), out)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
