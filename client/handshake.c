@@ -199,6 +199,19 @@ static bool wants_isolation(void)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
+/* Once: a process may say HELLO again. */
+static void check_priority(void)
+{
+	const char *value = getenv("CUDA_MPS_CLIENT_PRIORITY");
+	static bool is_checked;
+
+	if (!is_checked && value && *value && (value[1] || *value < '0' || *value > '2'))
+		log_warn("CUDA_MPS_CLIENT_PRIORITY=%.64s is ignored: 0 (normal), 1 (below normal) "
+			 "and 2 (background) are accepted",
+			value);
+	is_checked = true;
+}
+
 static int send_hello(struct attempt *attempt, int sock)
 {
 	struct frame_hello hello = {0};
@@ -211,6 +224,7 @@ static int send_hello(struct attempt *attempt, int sock)
 		{&hello.client_priority, "CUDA_MPS_CLIENT_PRIORITY"},
 	};
 
+	check_priority();
 	frame_init(&hello, FRAME_HELLO, 0);
 	hello.version = FRAME_VERSION;
 	hello.program = program_hash();

@@ -204,6 +204,7 @@ static CUresult clear_levels(struct session *session, const struct array *array,
 static CUresult array_clear(struct session *session, const struct array *array, uint32_t n_levels)
 {
 	struct array first = *array;
+	int32_t priority = place_priority(array->place, 0);
 	uint64_t scratch = 0, size = 0, bytes;
 	CUresult result = array_size(&first, 0, &bytes), waited;
 	CUstream real;
@@ -215,13 +216,13 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = spare_take(session, array->place->device, 0, &real);
+	result = spare_take(session, array->place->device, priority, &real);
 	if (result == CUDA_SUCCESS) {
 		result = clear_levels(session, array, n_levels, scratch, size, real);
 		waited = wait_for(session, real);
 		result = result == CUDA_SUCCESS ? waited : result;
 		if (waited == CUDA_SUCCESS)
-			spare_give(array->place->device, real, 0);
+			spare_give(array->place->device, real, priority);
 		else
 			spare_discard(array->place->device, real);
 	}

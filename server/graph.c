@@ -11,6 +11,7 @@
 #include "event.h"
 #include "graph.h"
 #include "graph_end.h"
+#include "launch.h"
 #include "memory_op.h"
 #include "session.h"
 #include "wire.h"
@@ -166,6 +167,23 @@ CUresult do_graph_edges(struct session *session, struct graph *graph,
 	return CUDA_SUCCESS;
 }
 
+/* Kernels to which their program gave none have that of a stream without one. */
+static CUresult set_priorities(const struct graph *graph)
+{
+	const CUlaunchAttributeValue value = {.priority = place_priority(graph->place, 0)};
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < graph->n_nodes && result == CUDA_SUCCESS; i++) {
+		const struct graph_node *node = &graph->nodes[i];
+
+		if ((node->type == CU_GRAPH_NODE_TYPE_KERNEL && !(node->given & GIVEN_PRIORITY)) ||
+			node->is_by_kernel)
+			result = cuda.cuGraphKernelNodeSetAttribute(
+				node->real, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
+	}
+	return result;
+}
+
 CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_nodes,
 	uint32_t by_node_priority, uint32_t *ret_error_node)
 {
@@ -177,6 +195,8 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = place_enter(session, graph->place);
+	if (result == CUDA_SUCCESS && by_node_priority)
+		result = set_priorities(graph);
 	if (result != CUDA_SUCCESS)
 		return result;
 	part = (struct room_part){graph->n_nodes - graph->n_joined, graph->n_nodes};

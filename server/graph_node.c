@@ -255,8 +255,8 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 		result = kernel_point_all(
 			&all, kernel, given & GIVEN_COOPERATIVE, params, params_size);
 	if (result == CUDA_SUCCESS) {
-		unsigned n =
-			launch_attributes(attributes, given, cluster, cluster_policy, priority);
+		unsigned n = launch_attributes(attributes, given, cluster, cluster_policy,
+			place_priority(graph->place, priority));
 
 		all.node.func = found->function;
 		result = kernel_put(graph, &node, &all.node, given, attributes, n);

@@ -163,6 +163,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		return CUDA_ERROR_INVALID_VALUE;
 	if (kernel->prints)
 		text_begin(session);
-	config.numAttrs = launch_attributes(attributes, given, cluster, cluster_policy, priority);
+	config.numAttrs = launch_attributes(attributes, given, cluster, cluster_policy,
+		place_priority(stream->place, priority));
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
 }

@@ -16,6 +16,7 @@
 #include "async_close.h"
 #include "driver.h"
 #include "log.h"
+#include "quote.h"
 #include "server.h"
 #include "session.h"
 #include "spec_hash.h"
@@ -204,6 +205,19 @@ static void allow_descriptors(int connection)
 	setsockopt(connection, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
 }
 
+static void limit(struct session *session, const struct frame_client *client)
+{
+	const struct frame_variable *own = &client->hello.client_priority;
+	int32_t *priority = &session->limits.priority;
+	struct quoted quoted;
+
+	session_limit(session, &client->limits, group_find(client->group));
+	if (!priority_choose(own, *priority, priority))
+		log_line("Client process %d has CUDA_MPS_CLIENT_PRIORITY=%s, which is ignored: 0 "
+			 "(normal), 1 (below normal) and 2 (background) are accepted",
+			(int)client->pid, quote(&quoted, own->value));
+}
+
 static int peer_make(struct server *server, const struct frame_client *client, int connection)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
@@ -225,7 +239,7 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	if (r < 0)
 		return r;
 	server->last_session++;
-	session_limit(peer->session, &client->limits, group_find(client->group));
+	limit(peer->session, client);
 	peer->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
 	peer->pidfd = open_pidfd(connection, peer->pid);
 	allow_descriptors(connection);

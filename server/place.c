@@ -8,6 +8,7 @@
 
 #include "fault.h"
 #include "ipc.h"
+#include "limit_text.h"
 #include "log.h"
 #include "place.h"
 #include "session.h"
@@ -19,6 +20,11 @@ static atomic_uint pressure; /* counts calls of places_press() */
 struct place *place_get(struct session *session, uint32_t device)
 {
 	return device < DEVICES_MAX ? session->places[device] : NULL;
+}
+
+int32_t place_priority(const struct place *place, int32_t priority)
+{
+	return priority_real(place->device, place->priorities, priority);
 }
 
 CUresult place_enter(struct session *session, struct place *place)
@@ -55,6 +61,19 @@ static struct grant grant_of(struct session *session, const struct device *devic
 	};
 }
 
+static void log_grant(const struct session *session, const struct device *device)
+{
+	const struct grant *grant = &session->grants[device->ordinal];
+	char memory[SIZE_TEXT_MAX] = "all";
+
+	if (grant->memory == UINT64_MAX && grant->priority == PRIORITY_NORMAL)
+		return;
+	if (grant->memory != UINT64_MAX)
+		format_size(grant->memory, memory, sizeof(memory));
+	log_line("Client " SESSION_NAME " on device %u: memory limit %s, priority %d",
+		SESSION_NAME_ARGS(session), device->ordinal, memory, grant->priority);
+}
+
 static void log_arrival(struct session *session, const struct device *device)
 {
 	char uuid[DEVICE_UUID_TEXT];
@@ -65,6 +84,7 @@ static void log_arrival(struct session *session, const struct device *device)
 	atomic_fetch_or(&session->granted, (uint64_t)1 << device->ordinal);
 	if (!atomic_exchange(&session->is_active, true))
 		log_line("Status of client " SESSION_NAME " is ACTIVE", SESSION_NAME_ARGS(session));
+	log_grant(session, device);
 	session->on_news(session->on_news_arg);
 }
 
@@ -118,6 +138,7 @@ static CUresult place_new(struct session *session, struct device *device, struct
 		session->limits.memory[device->ordinal]);
 	if (!place->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	place->priorities = priority_range(device, session->limits.priority);
 	stream_init_null(&place->null, place);
 	session->current = NULL;
 	result = place_make(session, place);
@@ -165,7 +186,8 @@ CUresult do_device_open(struct session *session, uint32_t device, uint64_t memor
 	*ret_heap_size = place->arena.size;
 	*ret_granularity = place->device->granularity;
 	*ret_priority_least = place->device->priority_least;
-	*ret_priority_greatest = place->device->priority_greatest;
+	*ret_priority_greatest = place->device->priority_least -
+				 (place->priorities.least - place->priorities.greatest);
 	for (unsigned i = 0; i < DEVICE_LIMITS; i++)
 		limits[i] = place->device->limits[i];
 	return CUDA_SUCCESS;
@@ -177,7 +199,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 	if (!is_lost && place->null_event)
 		cuda.cuEventDestroy_v2(place->null_event);
 	if (!is_lost && place->text)
-		spare_give(place->device, place->text, 0);
+		spare_give(place->device, place->text, place_priority(place, 0));
 	limits_forget(place, is_lost);
 	if (is_lost)
 		arena_fini(&place->arena, true);

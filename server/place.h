@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "limit.h"
+#include "priority.h"
 #include "stream.h"
 
 struct session;
@@ -17,6 +18,7 @@ struct place {
 	struct device *device; /* not owned */
 	struct arena arena;
 	struct device_quota *memory; /* a reference */
+	struct priority_range priorities;
 	struct stream null;
 	/* The NULL stream and the blocking ones take turns: see stream.c. */
 	uint64_t null_serial;       /* counts work on the NULL stream */
@@ -32,6 +34,9 @@ struct place *place_get(struct session *session, uint32_t device);
 
 /* The same, which is opened at need. */
 CUresult place_open(struct session *session, uint32_t device, struct place **ret_place);
+
+/* Of the driver's, for a stream or a kernel that the program gave this priority. */
+int32_t place_priority(const struct place *place, int32_t priority);
 
 /* Makes the GPU's context the worker's, unless it is already. */
 CUresult place_enter(struct session *session, struct place *place);

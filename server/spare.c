@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "device.h"
+#include "priority.h"
 #include "session.h"
 #include "spare.h"
 
@@ -73,11 +74,12 @@ static CUresult with_priority(struct device *device, struct spare spare, int32_t
 
 static CUresult make_spare(struct device *device)
 {
+	int32_t priority = priority_normal(device);
 	CUstream real;
-	CUresult result = make(NULL, device, 0, SPARE_MS, &real);
+	CUresult result = make(NULL, device, priority, SPARE_MS, &real);
 
 	if (result == CUDA_SUCCESS)
-		spare_give(device, real, 0);
+		spare_give(device, real, priority);
 	return result;
 }
 

@@ -39,6 +39,7 @@ void stream_init_null(struct stream *stream, struct place *place)
 	*stream = (struct stream){
 		.id = place->device->ordinal,
 		.place = place,
+		.priority = place_priority(place, 0),
 		.is_null = true,
 	};
 }
@@ -395,7 +396,7 @@ CUresult do_stream_create(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->id = id;
 	stream->place = place;
-	stream->priority = priority;
+	stream->priority = place_priority(place, priority);
 	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
 	session->streams[id] = stream;
 	return CUDA_SUCCESS;
@@ -403,14 +404,14 @@ CUresult do_stream_create(
 
 CUresult do_stream_priority(struct session *session, struct stream *stream, int32_t priority)
 {
-	CUstreamAttrValue value = {.priority = priority};
+	CUstreamAttrValue value = {.priority = place_priority(stream->place, priority)};
 	CUresult result = place_enter(session, stream->place);
 
 	if (result == CUDA_SUCCESS && stream->real)
 		result = cuda.cuStreamSetAttribute(
 			stream->real, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
 	if (result == CUDA_SUCCESS)
-		stream->priority = priority;
+		stream->priority = value.priority;
 	return result;
 }
 

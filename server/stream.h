@@ -21,12 +21,12 @@ struct stream {
 	uint32_t id;
 	struct place *place; /* not owned */
 	CUstream real;       /* NULL until its first work */
-	int priority;
-	bool is_null;     /* the legacy default stream of its GPU */
-	bool is_blocking; /* takes turns with the NULL stream */
-	bool is_dying;    /* its id may have a new stream already */
-	bool is_busy;     /* on session::busy */
-	bool is_unjoined; /* on place::unjoined */
+	int priority;        /* the driver's */
+	bool is_null;        /* the legacy default stream of its GPU */
+	bool is_blocking;    /* takes turns with the NULL stream */
+	bool is_dying;       /* its id may have a new stream already */
+	bool is_busy;        /* on session::busy */
+	bool is_unjoined;    /* on place::unjoined */
 	struct stream *next_busy, *next_unjoined;
 	uint64_t seen_serial; /* of place::null_serial */
 	uint64_t owed_mark;   /* that the GPU will not write; 0: none */

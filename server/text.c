@@ -208,8 +208,8 @@ static void make_driver_write(struct session *session)
 
 		if (!place || place_enter(session, place) != CUDA_SUCCESS)
 			continue;
-		if (!place->text &&
-			spare_take(session, place->device, 0, &place->text) != CUDA_SUCCESS)
+		if (!place->text && spare_take(session, place->device, place_priority(place, 0),
+					    &place->text) != CUDA_SUCCESS)
 			place->text = NULL;
 		if (place->text)
 			cuda.cuStreamSynchronize(place->text);

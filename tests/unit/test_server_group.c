@@ -190,6 +190,40 @@ static void test_many_in_turn(void **state)
 	group_unref(group);
 }
 
+/* The group's, or the client's, whichever is lower; and the program sees its part of the driver's.
+ */
+static void test_priorities(void **state)
+{
+	static const int32_t wanted[3][3] = {{-3, -4, -2}, {-1, -2, -1}, {0, 0, 0}};
+	struct frame_group frame = frame_of(1, "red", UINT64_MAX);
+	struct frame_limits limits = limits_of(UINT64_MAX);
+	uint64_t heap, heap_size, granularity, of_context[16];
+	int32_t least, greatest;
+
+	(void)state;
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	for (int32_t i = 0; i < 9; i++) {
+		int32_t lower = MAX(i / 3, i % 3);
+
+		limits.priority = i / 3;
+		frame.limits.priority = i % 3;
+		assert_true(group_set(&frame));
+		harness_open(false);
+		session_limit(harness.session, &limits, group_find(1));
+		assert_int_equal(send_device_open(0, 0, &heap, &heap_size, &granularity, &least,
+					 &greatest, of_context),
+			CUDA_SUCCESS);
+		assert_int_equal(least, 0);
+		assert_int_equal(greatest, wanted[lower][2]);
+		assert_int_equal(harness.session->grants[0].priority, lower);
+		send_stream_create(DEVICES_MAX, 0, CU_STREAM_NON_BLOCKING, -1);
+		assert_int_equal(harness_serve(), 0);
+		assert_int_equal(harness.session->places[0]->null.priority, wanted[lower][0]);
+		assert_int_equal(harness.session->streams[DEVICES_MAX]->priority, wanted[lower][1]);
+		harness_close();
+	}
+}
+
 /* Its ids may be those that the one before gave to others; names are the same. */
 static void test_daemon_is_replaced(void **state)
 {
@@ -271,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_members_share),
 		cmocka_unit_test(test_limit_changes),
 		cmocka_unit_test(test_many_in_turn),
+		cmocka_unit_test(test_priorities),
 		cmocka_unit_test(test_daemon_is_replaced),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_too_many),

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 60 s
+"""CUDA_MPS_CLIENT_PRIORITY: which priority a client gets, and that programs work with each."""
+
+import re
+
+import harness
+import mps
+from harness import contains, equal
+
+
+def run(service, name, value):
+    code, out, err = service.run(name, env={"CUDA_MPS_CLIENT_PRIORITY": value})
+    equal(code, 0, out + err)
+    contains(out, "%s: ok" % name)
+    return err
+
+
+def told(service):
+    """The priorities that the log has of clients that are not normal."""
+    return re.findall(r"memory limit all, priority (-?\d+)$", service.server_log(), re.M)
+
+
+def test_streams():
+    """A stream has the priority that its program sets, within the range that it is told."""
+    with mps.Service() as service:
+        for value in (None, "", "0", "1", "2"):
+            for name in ("stream_attributes", "stream_overlap"):
+                equal(run(service, name, value), "")
+        equal(told(service), ["1", "1", "2", "2"])
+
+
+def test_nonsense():
+    """It is reported, to the program and to the operator, and ignored."""
+    with mps.Service() as service:
+        for value in ("3", "-1", "low", "1 "):
+            contains(run(service, "stream_attributes", value),
+                     "CUDA_MPS_CLIENT_PRIORITY=%s is ignored: 0 (normal)" % value)
+            contains(service.server_log(), 'CUDA_MPS_CLIENT_PRIORITY="%s", which is ignored' % value)
+        equal(told(service), [])
+
+
+if __name__ == "__main__":
+    harness.main(globals())
