@@ -101,6 +101,35 @@ static int file_open(uint8_t *bytes, size_t size, struct cubin_file *ret_file)
 
 /* ---- variables */
 
+/* Of zeros and of values. */
+static bool is_for_variables(
+	const struct cubin_file *file, const Elf64_Shdr *section, const Elf64_Shdr *names)
+{
+	static const char prefix[] = ".nv.global";
+
+	return (section->sh_flags & SHF_ALLOC) && names->sh_type == SHT_STRTAB &&
+	       range_ok(section->sh_name, sizeof(prefix) - 1, names->sh_size) &&
+	       memcmp(file->bytes + names->sh_offset + section->sh_name, prefix,
+		       sizeof(prefix) - 1) == 0;
+}
+
+uint64_t cubin_variables(const uint8_t *bytes, size_t size)
+{
+	struct cubin_file file = {.bytes = (uint8_t *)(uintptr_t)bytes, .size = size};
+	Elf64_Shdr section, names;
+	uint64_t total = 0;
+
+	if (read_head(bytes, size, &file.head) < 0 ||
+		read_section(&file, file.head.e_shstrndx, &names) < 0)
+		return 0;
+	for (uint32_t i = 0; i < file.head.e_shnum; i++)
+		if (read_section(&file, i, &section) == 0 &&
+			is_for_variables(&file, &section, &names) &&
+			__builtin_add_overflow(total, section.sh_size, &total))
+			return UINT64_MAX;
+	return total;
+}
+
 static uint32_t symbols_count(const struct cubin_file *file)
 {
 	return (uint32_t)MIN(file->symbols.sh_size / sizeof(Elf64_Sym), (uint64_t)UINT32_MAX);

@@ -49,6 +49,9 @@ void cubin_initialise(const struct cubin *cubin, uint8_t *memory);
 /* NULL: there is none of that name. */
 const struct cubin_variable *cubin_find(const struct cubin *cubin, const char *name);
 
+/* Bytes of a GPU's memory that all variables of a cubin take, of either kind; 0 of other bytes. */
+uint64_t cubin_variables(const uint8_t *bytes, size_t size);
+
 void cubin_fini(struct cubin *cubin);
 
 #endif

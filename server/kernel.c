@@ -82,6 +82,10 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 	CUfunction function = NULL;
 	CUresult result;
 
+	result = library_charge(
+		session, kernel->library, place_get(session, place->device->ordinal));
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (!standing_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelGetFunction(&function, kernel->real);

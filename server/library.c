@@ -13,6 +13,7 @@
 #include "log.h"
 #include "machine_code.h"
 #include "managed.h"
+#include "memory.h"
 #include "receive.h"
 #include "session.h"
 #include "standing.h"
@@ -28,12 +29,89 @@ struct library *session_library(struct session *session, uint32_t id)
 	return object_get(&session->libraries, id);
 }
 
+/* ---- memory of its variables */
+
+static void charges_end(struct library *library)
+{
+	while (library->charges) {
+		struct library_charge *charge = library->charges;
+
+		library->charges = charge->next;
+		atomic_fetch_sub(&charge->memory->going, charge->size);
+		device_quota_refund(charge->memory, charge->size);
+		device_quota_unref(charge->memory);
+		account_free(charge);
+	}
+}
+
+/* Those of __managed__ that lie in the client's memory are charged there. */
+static CUresult measure(
+	const struct library *library, const struct device *device, uint64_t *ret_size)
+{
+	const struct image *image = library->deferred.image;
+	uint64_t unpacked = MAX(machine_code_unpacked(image), image->size), size;
+	void *block = (void *)(uintptr_t)library;
+
+	if (!account_keep(block, unpacked))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	size = machine_code_variables(image, device);
+	account_unkeep(block, unpacked);
+	*ret_size = size - MIN(size, managed_size(library->managed));
+	return CUDA_SUCCESS;
+}
+
+static bool is_charged(const struct library *library, const struct device_quota *memory)
+{
+	const struct library_charge *charge = library->charges;
+
+	while (charge && charge->memory != memory)
+		charge = charge->next;
+	return charge;
+}
+
+CUresult library_charge(struct session *session, struct library *library, struct place *place)
+{
+	struct library_charge *charge;
+	uint64_t size;
+	CUresult result;
+
+	if (quota_limit(&place->memory->quota) == UINT64_MAX || is_charged(library, place->memory))
+		return CUDA_SUCCESS;
+	result = measure(library, place->device, &size);
+	charge =
+		result == CUDA_SUCCESS ? account_alloc(session->account, sizeof(*charge), 0) : NULL;
+	if (!charge)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; !device_quota_charge(place->memory, size); i++) {
+		if (memory_make_room(session, place, size, i))
+			continue;
+		account_free(charge);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	charge->memory = device_quota_ref(place->memory);
+	charge->size = size;
+	charge->next = library->charges;
+	library->charges = charge;
+	return CUDA_SUCCESS;
+}
+
+/* ---- from the table to the deferred calls */
+
 static void library_done(struct deferred *deferred)
 {
 	struct library *library = container_of(deferred, struct library, deferred);
 
+	charges_end(library);
 	managed_free(library->managed);
 	account_free(library);
+}
+
+/* Nobody uses it any more: the driver unloads it later. */
+static void unload(struct library *library)
+{
+	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
+		atomic_fetch_add(&charge->memory->going, charge->size);
+	deferred_add(&library->deferred);
 }
 
 /* The compiler's words, a line each, for whoever looks for the reason. */
@@ -134,7 +212,7 @@ void library_end(struct session *session, struct library *library)
 	session->n_freed++;
 	library->is_ended = true;
 	if (library->n_users == 0)
-		deferred_add(&library->deferred);
+		unload(library);
 }
 
 void library_use(struct library *library)
@@ -145,7 +223,7 @@ void library_use(struct library *library)
 void library_unuse(struct library *library)
 {
 	if (--library->n_users == 0 && library->is_ended)
-		deferred_add(&library->deferred);
+		unload(library);
 }
 
 CUresult do_library_unload(struct session *session, struct library *library)
@@ -187,6 +265,9 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 		return result;
 	if (managed_come_first(library, place->device))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	result = library_charge(session, library, place);
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (!standing_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);

@@ -12,12 +12,21 @@
 #include "jit.h"
 #include "wire.h"
 
+struct device_quota;
 struct kernel;
 struct managed;
+struct place;
 struct session;
 
 /* What the driver's compiler says of an image it refuses, where the client asks for no more. */
 #define LIBRARY_LOG_SIZE 1024
+
+/* What it takes of a GPU's memory, where a limit counts that. */
+struct library_charge {
+	struct library_charge *next;
+	struct device_quota *memory; /* a reference */
+	uint64_t size;
+};
 
 struct library {
 	struct deferred deferred; /* holds the real library and its image */
@@ -27,7 +36,8 @@ struct library {
 	bool is_used;       /* somebody could tell it from one that is loaded anew (managed.c) */
 	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
 	struct kernel *kernels;
-	struct managed *managed; /* owned; NULL: nobody asked for variables of that kind */
+	struct library_charge *charges; /* owned */
+	struct managed *managed;        /* owned; NULL: nobody asked for variables of that kind */
 	struct jit jit; /* as the driver was given it: it compiles a kernel when asked for it */
 	char log_bytes[];
 };
@@ -41,6 +51,12 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 
 /* Gives it to the driver. */
 CUresult library_load(struct library *library);
+
+/*
+ * Before anything of it is used on a GPU, which makes its variables there: they count
+ * for the session's limit, if it has one. CUDA_ERROR_OUT_OF_MEMORY.
+ */
+CUresult library_charge(struct session *session, struct library *library, struct place *place);
 
 /* Undoes library_new(); the driver has not taken it. */
 void library_drop(struct session *session, struct library *library);

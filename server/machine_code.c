@@ -11,9 +11,11 @@
 #include <elf.h>
 #include <string.h>
 
+#include "cubin.h"
 #include "device.h"
 #include "fatbin.h"
 #include "image.h"
+#include "ptx_variables.h"
 
 /* The client pays for the image alone. */
 #define CODE_MAX ((size_t)64 << 20)
@@ -154,6 +156,37 @@ CUresult machine_code_make(const struct image *image, const struct device *devic
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	cuda.cuLinkDestroy(linker);
 	return result;
+}
+
+static uint64_t variables_of_text(const void *data, size_t size, const struct device *device)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t length;
+
+	if (!fatbin_is(data, size))
+		return ptx_variables(data, size);
+	if (fatbin_find_ptx(data, size, arch_of(device), &text, &length) < 0)
+		return 0;
+	return ptx_variables(text, length);
+}
+
+uint64_t machine_code_variables(const struct image *image, const struct device *device)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	uint64_t total = 0;
+	const void *part;
+	size_t size;
+
+	if (machine_code_find(image, device, &bytes, &size) == 0)
+		return cubin_variables(bytes, size);
+	if (is_elf(image))
+		return 0;
+	if (!image->linked)
+		return variables_of_text(image->data, image->size, device);
+	for (unsigned i = 0; (part = image_part(image, i, &size)); i++)
+		if (__builtin_add_overflow(total, variables_of_text(part, size, device), &total))
+			return UINT64_MAX;
+	return total;
 }
 
 bool machine_code_would_mention(const struct image *image, const char *word)

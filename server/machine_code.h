@@ -36,6 +36,12 @@ uint64_t machine_code_unpacked(const struct image *image);
 /* What a driver that has loaded the image keeps for its code (kept.h). */
 uint64_t machine_code_kept(const struct image *image);
 
+/*
+ * Bytes of the GPU's memory that the variables of the image take there, as far as its code for
+ * that GPU or its PTX tells. 0 where we have no memory to look. Unpacks as machine_code_find().
+ */
+uint64_t machine_code_variables(const struct image *image, const struct device *device);
+
 /* Whether the PTX of an image, which is not compiled for this, has that word in it. */
 bool machine_code_would_mention(const struct image *image, const char *word);
 

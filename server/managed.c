@@ -41,6 +41,11 @@ void managed_free(struct managed *managed)
 	account_free(managed);
 }
 
+uint64_t managed_size(const struct managed *managed)
+{
+	return managed && managed->address ? managed->size : 0;
+}
+
 static void on_discarded(struct deferred *deferred)
 {
 	managed_free(container_of(deferred, struct managed, deferred));

@@ -9,6 +9,7 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct device;
 struct library;
@@ -19,6 +20,9 @@ struct managed;
  * asks for others. Of small images alone: a look takes 1 ms a MiB.
  */
 bool managed_come_first(struct library *library, const struct device *device);
+
+/* Bytes of them that lie in the client's memory; NULL: none. */
+uint64_t managed_size(const struct managed *managed);
 
 /* Its library is unloaded; NULL is fine. */
 void managed_free(struct managed *managed);

@@ -44,6 +44,7 @@ unit_test_server_limit := $(unit_test_server_session)
 unit_test_server_bounds := $(unit_test_server_session)
 unit_test_server_memory := $(unit_test_server_session)
 unit_test_server_group := $(unit_test_server_session)
+unit_test_server_ptx_variables := server/ptx_variables.c
 unit_test_server_priority := server/priority.c
 unit_test_server_standing := $(unit_test_server_session)
 unit_test_server_room := $(unit_test_server_session)

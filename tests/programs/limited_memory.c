@@ -176,17 +176,48 @@ static CUresult give_host(union piece *piece)
 	return cuMemFreeHost(piece->host);
 }
 
-/* A module with a variable; each is another text. */
-static CUresult take_variable(union piece *piece, size_t size)
+/* A module with a kernel and a variable, each of another text. */
+static void load(union piece *piece, size_t size)
 {
 	static unsigned n;
 	char text[256];
 
 	snprintf(text, sizeof(text),
 		".version 7.0\n.target sm_75\n.address_size 64\n"
-		".visible .global .align 8 .b8 variable_%u[%zu];\n",
-		n++, size);
-	return cuModuleLoadData(&piece->module, text);
+		".visible .global .align 8 .b8 variable[%zu];\n"
+		".visible .entry nothing() { ret; }\n// %u\n",
+		size, n++);
+	CHECK(cuModuleLoadData(&piece->module, text));
+}
+
+/* The variable is there when it is asked for, */
+static CUresult take_variable(union piece *piece, size_t size)
+{
+	CUdeviceptr address;
+	CUresult result;
+
+	load(piece, size);
+	result = cuModuleGetGlobal(&address, NULL, piece->module, "variable");
+	if (result != CUDA_SUCCESS)
+		CHECK(cuModuleUnload(piece->module));
+	return result;
+}
+
+/* or when the kernel is launched. */
+static CUresult take_kernel(union piece *piece, size_t size)
+{
+	CUfunction function;
+	CUresult result;
+
+	load(piece, size);
+	result = cuModuleGetFunction(&function, piece->module, "nothing");
+	if (result == CUDA_SUCCESS)
+		result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	if (result == CUDA_SUCCESS)
+		result = cuCtxSynchronize();
+	if (result != CUDA_SUCCESS)
+		CHECK(cuModuleUnload(piece->module));
+	return result;
 }
 
 static CUresult give_variable(union piece *piece)
@@ -210,6 +241,7 @@ static const struct way {
 	{"graph", take_graph, give_graph},
 	{"managed", take_managed, give_plain},
 	{"variable", take_variable, give_variable},
+	{"kernel", take_kernel, give_variable},
 	{"host", take_host, give_host},
 };
 

@@ -49,7 +49,8 @@ def test_each_way():
                                 ("pitch", 512, 60), ("async", 16, 60), ("async", 3 * MIB, 56),
                                 ("pool", 700, 60), ("create", 2 * MIB, 64), ("array", 512, 60),
                                 ("array_3d", 1024, 60), ("mipmap", 512, 58), ("graph", 300, 60),
-                                ("managed", 4 * MIB, 64), ("managed", 10, 60)):
+                                ("managed", 4 * MIB, 64), ("managed", 10, 60),
+                                ("variable", 1024, 64), ("kernel", 3 * MIB, 63)):
             holds(service, way, kib, least)
 
 

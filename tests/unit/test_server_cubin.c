@@ -181,7 +181,7 @@ static void test_broken_heads(void **state)
 static void test_broken_symbols(void **state)
 {
 	(void)state;
-	BROKEN(symbols[FIRST].st_name, 32, -EBADMSG);
+	BROKEN(symbols[FIRST].st_name, 64, -EBADMSG);
 	BROKEN(symbols[FIRST].st_size, 0, -ENOTSUP);
 	BROKEN(symbols[FIRST].st_size, ~0ull, -ENOTSUP);
 	BROKEN(symbols[FIRST].st_size, 1ull << 40, -ENOTSUP);
@@ -190,7 +190,7 @@ static void test_broken_symbols(void **state)
 	BROKEN(symbols[SECOND].st_value, ~0ull - 2, -ENOTSUP);
 	BROKEN(symbols[SECOND].st_shndx, OF_CODE, -ENOTSUP);
 	/* Its last name ends with the file at the latest. */
-	BROKEN(sections[NAMES].sh_offset, sizeof(struct cubin_file) - 32, 0);
+	BROKEN(sections[NAMES].sh_offset, sizeof(struct cubin_file) - 64, 0);
 }
 
 static void test_broken_relocations(void **state)
@@ -268,6 +268,34 @@ static void test_written_over(void **state)
 		}
 }
 
+/* What the driver makes of a GPU's memory when it loads the code. */
+static void test_size_of_variables(void **state)
+{
+	struct cubin_file file = whole;
+
+	(void)state;
+	assert_int_equal(cubin_variables((const uint8_t *)&file, sizeof(file)), (1 << 20) + 16);
+	file.sections[INITIAL].sh_flags = 0;
+	assert_int_equal(cubin_variables((const uint8_t *)&file, sizeof(file)), 1 << 20);
+	file.sections[ZEROS].sh_name = 55;
+	assert_int_equal(cubin_variables((const uint8_t *)&file, sizeof(file)), 0);
+	file.sections[ZEROS].sh_name = UINT32_MAX;
+	assert_int_equal(cubin_variables((const uint8_t *)&file, sizeof(file)), 0);
+	file = whole;
+	file.sections[ZEROS].sh_size = UINT64_MAX;
+	assert_int_equal(cubin_variables((const uint8_t *)&file, sizeof(file)), UINT64_MAX);
+	file.head.e_shstrndx = SECTIONS;
+	assert_int_equal(cubin_variables((const uint8_t *)&file, sizeof(file)), 0);
+	for (size_t size = 0; size < sizeof(whole); size += 7) {
+		uint8_t *bytes = malloc(size + 1);
+
+		assert_non_null(bytes);
+		memcpy(bytes, &whole, size);
+		(void)cubin_variables(bytes, size);
+		free(bytes);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +310,7 @@ int main(void)
 		cmocka_unit_test(test_tables_without_end),
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_written_over),
+		cmocka_unit_test(test_size_of_variables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

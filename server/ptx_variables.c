@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads declarations out of PTX. Any thread.
+ *
+ * Invariant: no byte beyond the text is read, and each step moves on in it; so a
+ * text of whatever bytes takes no longer than its length.
+ */
+
+#include "ptx_variables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+
+#define NUMBER_MAX 32
+
+struct token {
+	const char *at;
+	size_t size; /* 0: the text has ended */
+};
+
+struct scanner {
+	const char *at, *end;
+};
+
+/* Of one declaration, which can name several variables. */
+struct declaration {
+	uint64_t bits, vector;
+	uint64_t count, n_initial; /* elements: told, or of the values that stand behind `=' */
+	bool is_managed, is_open;  /* open: the first dimension is as long as these are many */
+};
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '$' || c == '%' || c == '.';
+}
+
+static bool begins(const struct scanner *scanner, const char *what)
+{
+	size_t size = strlen(what);
+
+	return (size_t)(scanner->end - scanner->at) >= size && memcmp(scanner->at, what, size) == 0;
+}
+
+/* To behind the next `what', or to the end. */
+static void skip_past(struct scanner *scanner, const char *what)
+{
+	while (scanner->at < scanner->end && !begins(scanner, what))
+		scanner->at++;
+	if (scanner->at < scanner->end)
+		scanner->at += strlen(what);
+}
+
+static void skip_blanks(struct scanner *scanner)
+{
+	while (scanner->at < scanner->end) {
+		if (begins(scanner, "//"))
+			skip_past(scanner, "\n");
+		else if (begins(scanner, "/*"))
+			skip_past(scanner, "*/");
+		else if (strchr(" \t\r\n\f\v", *scanner->at))
+			scanner->at++;
+		else
+			return;
+	}
+}
+
+/* A word, a string in quotes, or another character. */
+static struct token next(struct scanner *scanner)
+{
+	struct token token;
+
+	skip_blanks(scanner);
+	token.at = scanner->at;
+	if (scanner->at < scanner->end && *scanner->at == '"') {
+		scanner->at++;
+		skip_past(scanner, "\"");
+	} else if (scanner->at < scanner->end && !is_word(*scanner->at)) {
+		scanner->at++;
+	} else {
+		while (scanner->at < scanner->end && is_word(*scanner->at))
+			scanner->at++;
+	}
+	token.size = (size_t)(scanner->at - token.at);
+	return token;
+}
+
+static bool is(struct token token, const char *what)
+{
+	return token.size == strlen(what) && memcmp(token.at, what, token.size) == 0;
+}
+
+static uint64_t number(struct token token)
+{
+	char text[NUMBER_MAX];
+
+	if (token.size >= sizeof(text))
+		return 0;
+	memcpy(text, token.at, token.size);
+	text[token.size] = '\0';
+	return strtoull(text, NULL, 0);
+}
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* From behind a bracket to behind the one that closes it. Returns the commas between. */
+static uint64_t skip_brackets(struct scanner *scanner, bool *ret_has_managed)
+{
+	uint64_t depth = 1, n_commas = 0;
+	struct token token;
+
+	while (depth > 0 && (token = next(scanner)).size > 0) {
+		char c = token.size == 1 ? *token.at : 'x';
+
+		depth += c == '(' || c == '{' || c == '[';
+		depth -= c == ')' || c == '}' || c == ']';
+		n_commas += c == ',';
+		if (ret_has_managed && is(token, ".managed"))
+			*ret_has_managed = true;
+	}
+	return n_commas;
+}
+
+/* The last number in a type gives its bits, but for pairs: ".u32", ".f16x2". */
+static uint64_t bits_of(struct token type)
+{
+	uint64_t bits = 0;
+	size_t i = 1;
+
+	while (i < type.size && (type.at[i] < '0' || type.at[i] > '9'))
+		i++;
+	for (; i < type.size && type.at[i] >= '0' && type.at[i] <= '9' && bits < 1000; i++)
+		bits = 10 * bits + (uint64_t)(type.at[i] - '0');
+	return i + 2 == type.size && type.at[i] == 'x' && type.at[i + 1] == '2' ? 2 * bits : bits;
+}
+
+static void read_dimension(struct scanner *scanner, struct declaration *declaration)
+{
+	struct token token = next(scanner);
+
+	if (is(token, "]")) {
+		declaration->is_open = true;
+		return;
+	}
+	declaration->count = multiply(declaration->count, number(token));
+	while (token.size > 0 && !is(token, "]"))
+		token = next(scanner);
+}
+
+static void read_directive(
+	struct scanner *scanner, struct token token, struct declaration *declaration)
+{
+	if (is(token, ".align"))
+		(void)next(scanner);
+	else if (is(token, ".v2") || is(token, ".v4") || is(token, ".v8"))
+		declaration->vector = (uint64_t)(token.at[2] - '0');
+	else if (!is(token, ".attribute"))
+		declaration->bits = bits_of(token);
+}
+
+static uint64_t bytes_of(const struct declaration *declaration)
+{
+	uint64_t n = declaration->count;
+
+	if (declaration->is_managed)
+		return 0;
+	if (declaration->is_open)
+		n = MAX(n, declaration->n_initial);
+	return multiply(multiply(n, declaration->vector), declaration->bits / 8);
+}
+
+/* From behind ".global" to behind the semicolon. */
+static uint64_t read_declaration(struct scanner *scanner)
+{
+	struct declaration declaration = {.vector = 1, .count = 1};
+	uint64_t bytes = 0;
+	struct token token;
+
+	while ((token = next(scanner)).size > 0 && !is(token, ";")) {
+		if (is(token, ",")) {
+			bytes = add(bytes, bytes_of(&declaration));
+			declaration.count = 1;
+			declaration.n_initial = 0;
+			declaration.is_open = false;
+		} else if (is(token, "[")) {
+			read_dimension(scanner, &declaration);
+		} else if (is(token, "{")) {
+			declaration.n_initial = 1 + skip_brackets(scanner, NULL);
+		} else if (is(token, "(")) {
+			(void)skip_brackets(scanner, &declaration.is_managed);
+		} else if (*token.at == '.' && token.size > 1) {
+			read_directive(scanner, token, &declaration);
+		}
+	}
+	return add(bytes, bytes_of(&declaration));
+}
+
+uint64_t ptx_variables(const char *text, size_t size)
+{
+	struct scanner scanner = {text, text + size};
+	bool is_extern = false;
+	uint64_t bytes = 0;
+	struct token token;
+
+	while ((token = next(&scanner)).size > 0) {
+		if (is(token, "{") || is(token, "(") || is(token, "[")) {
+			(void)skip_brackets(&scanner, NULL);
+		} else if (is(token, ".global")) {
+			uint64_t more = read_declaration(&scanner);
+
+			bytes = is_extern ? bytes : add(bytes, more);
+			is_extern = false;
+		} else if (is(token, ".extern")) {
+			is_extern = true;
+		} else if (is(token, ";") || is(token, ".func") || is(token, ".visible")) {
+			is_extern = false;
+		}
+	}
+	return bytes;
+}
