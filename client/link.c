@@ -94,6 +94,13 @@ CUresult link_fault(const struct link *link, uint32_t fault)
 {
 	static uint32_t is_told;
 
+	if (fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
+		if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
+			log_error("the operator has terminated this client (terminate_client): "
+				  "every call fails from now on; start the program again to use "
+				  "the GPU");
+		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
+	}
 	/* Another server will know nothing of it. */
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
@@ -141,7 +148,7 @@ bool link_is_alive(void *user)
 
 bool link_wait_goes_on(struct link *link)
 {
-	if (!reconnect_is_possible(link))
+	if (!reconnect_is_possible(link) || link_is_terminated(link))
 		return link_is_alive(link);
 	if (!link_is_lost(link))
 		return true;

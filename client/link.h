@@ -47,6 +47,12 @@ void link_forget(struct link *link);
 /* Looks whether the server still holds its end (a system call); for ring_push(). */
 bool link_is_alive(void *link);
 
+/* Whether the operator has ended this process's work: no other server will take it over. */
+static inline bool link_is_terminated(const struct link *link)
+{
+	return shm_load32(&link->page->fault) == CUDA_ERROR_MPS_CLIENT_TERMINATED;
+}
+
 /* Whether it has hung up, or has met a GPU fault. */
 bool link_is_lost(const struct link *link);
 

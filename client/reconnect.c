@@ -245,7 +245,7 @@ int reconnect(struct link *link)
 
 	pthread_mutex_lock(&kept.exchanges);
 	/* Another thread may have met it meanwhile, or have given up. */
-	if (!reconnect_is_possible(link))
+	if (!reconnect_is_possible(link) || link_is_terminated(link))
 		r = -ECONNRESET;
 	else if (link_is_lost(link))
 		r = meet_next(link);

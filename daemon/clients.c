@@ -17,6 +17,7 @@
 #include "link.h"
 #include "peer.h"
 #include "server.h"
+#include "termination.h"
 #include "tenant.h"
 
 /* How soon to look whether the server has read: at first, and at most. */
@@ -113,6 +114,7 @@ void clients_remove(struct server *server, uint64_t id)
 	if (server->in_flight && server->in_flight_id == id)
 		clients_settle(server, false);
 	client_free(server, client);
+	terminations_look(server);
 	server_bound_end(server);
 }
 

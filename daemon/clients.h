@@ -28,6 +28,14 @@ struct context {
 	uint64_t memory; /* bytes; UINT64_MAX: no limit */
 };
 
+/* How far the end of its work has come that a command has asked for. */
+enum termination_state {
+	TERMINATION_NONE,
+	TERMINATION_WANTED, /* the server has not been asked yet */
+	TERMINATION_ASKED,
+	TERMINATION_DONE, /* every call of the client fails */
+};
+
 struct client {
 	struct list link;
 	uint64_t id;
@@ -37,6 +45,7 @@ struct client {
 	char command[FRAME_TEXT_MAX];
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;
+	enum termination_state termination;
 };
 
 struct client *clients_find(const struct server *server, uint64_t id);

@@ -12,11 +12,13 @@
 
 #include "clients.h"
 #include "command.h"
+#include "command_terminate.h"
 #include "commander.h"
 #include "daemon.h"
 #include "peer.h"
 #include "server.h"
 #include "tenant.h"
+#include "termination.h"
 #include "words.h"
 
 /* Beyond that a timer would overflow; it is eleven days. */
@@ -49,8 +51,7 @@ static bool may(struct peer *peer, const char *name, uid_t owner)
 	return false;
 }
 
-/* The server that a word names, if the peer may command it; else NULL and it is answered. */
-static struct server *find_server(struct peer *peer, const struct words *words)
+struct server *command_find_server(struct peer *peer, const struct words *words)
 {
 	uint64_t pid = 0;
 
@@ -78,7 +79,7 @@ static void get_server_list(struct peer *peer, _unused_ const struct words *word
 
 static void get_server_status(struct peer *peer, const struct words *words)
 {
-	const struct server *server = find_server(peer, words);
+	const struct server *server = command_find_server(peer, words);
 
 	if (server)
 		commander_reply(peer, "%s", server_state_name(server));
@@ -86,7 +87,7 @@ static void get_server_status(struct peer *peer, const struct words *words)
 
 static void get_client_list(struct peer *peer, const struct words *words)
 {
-	const struct server *server = find_server(peer, words);
+	const struct server *server = command_find_server(peer, words);
 
 	if (!server)
 		return;
@@ -145,7 +146,7 @@ static void shutdown_server(struct peer *peer, const struct words *words)
 			peer, "Unknown option \"%s\": shutdown_server PID [-f]", words->word[2]);
 		return;
 	}
-	server = find_server(peer, words);
+	server = command_find_server(peer, words);
 	if (server)
 		server_shutdown(server, force);
 }
@@ -182,6 +183,7 @@ static const struct command commands[] = {
 	{"get_client_list", " PID", 2, 2, get_client_list},
 	{"start_server", " -uid UID", 1, 3, start_server},
 	{"shutdown_server", " PID [-f]", 2, 3, shutdown_server},
+	{"terminate_client", " SERVER_PID CLIENT_PID", 3, 3, command_terminate_client},
 	{"quit", " [-t SECONDS]", 1, 3, quit},
 };
 
@@ -206,6 +208,9 @@ void command_run(struct peer *peer, char *line)
 
 void command_on_deadline(struct peer *peer)
 {
-	/* Only start_server sets one; quit is bounded by its servers. */
-	slot_on_starter_deadline(peer);
+	/* quit sets none: it is bounded by its servers. */
+	if (peer->termination)
+		termination_on_deadline(peer);
+	else
+		slot_on_starter_deadline(peer);
 }

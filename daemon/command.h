@@ -20,4 +20,11 @@ void command_run(struct peer *peer, char *line);
 /* The command that the peer waits for has taken too long. */
 void command_on_deadline(struct peer *peer);
 
+struct server;
+struct words;
+
+/* The server that the second word names, if the peer may command it; else NULL and it is answered.
+ */
+struct server *command_find_server(struct peer *peer, const struct words *words);
+
 #endif

@@ -16,6 +16,7 @@
 #include "server.h"
 #include "quarantine.h"
 #include "tenant.h"
+#include "termination.h"
 #include "turns.h"
 
 void link_open(struct server *server, struct peer *peer)
@@ -36,6 +37,7 @@ void link_on_lost(struct server *server, bool is_unread)
 {
 	server->link = NULL;
 	clients_settle(server, is_unread);
+	terminations_fail(server);
 	/* A server whose connection breaks looks for the daemon again by itself. */
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
@@ -58,6 +60,7 @@ void link_push_shutdown(struct server *server)
 void link_on_writable(struct server *server)
 {
 	link_push_shutdown(server);
+	terminations_push(server);
 	slot_progress(server->slot);
 }
 
@@ -148,6 +151,9 @@ int link_on_frame(struct server *server, struct peer *peer)
 		return devices_add(&server->devices, &peer->in.device);
 	case FRAME_CONTEXT:
 		return clients_add_context(server, &peer->in.context);
+	case FRAME_TERMINATED:
+		termination_on_answer(server, &peer->in.terminated);
+		return 0;
 	default:
 		return -EBADMSG;
 	}

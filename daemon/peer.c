@@ -27,6 +27,7 @@
 #include "server.h"
 #include "tenant.h"
 #include "tenant_log.h"
+#include "termination.h"
 
 /* Frames of one server before others get their turn. */
 #define FRAME_BATCH 32
@@ -72,6 +73,7 @@ void peer_close(struct peer *peer)
 	if (peer->handed_to)
 		peer->handed_to->in_flight = NULL;
 	list_remove(&peer->wait);
+	termination_drop(peer);
 	leave_tenant(peer);
 	uv_close((uv_handle_t *)&peer->poll, on_closed);
 	uv_close((uv_handle_t *)&peer->timer, on_closed);
@@ -205,6 +207,11 @@ static void on_server_readable(struct peer *peer)
 				peer->cred.pid, peer->cred.uid, strerror(-r));
 		peer_close(peer);
 	}
+}
+
+void peer_read_rest(struct peer *peer)
+{
+	on_server_readable(peer);
 }
 
 static void on_server_event(struct peer *peer, int events)

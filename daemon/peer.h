@@ -21,6 +21,7 @@ struct daemon;
 struct server;
 struct slot;
 struct tenant;
+struct termination;
 
 enum peer_kind {
 	PEER_STRANGER,
@@ -58,13 +59,14 @@ struct peer {
 	bool was_reset; /* it went without having read all that was sent */
 
 	/* A commander: */
-	bool is_waiting;  /* for the end of a long command */
-	bool at_end;      /* no more will come in */
-	bool is_skipping; /* the rest of a line that was too long */
-	bool wants_marks; /* of commands that fail: see commander.h */
-	bool is_marked;   /* the command that runs has such a mark */
-	char command[32]; /* its name */
-	char *out;        /* replies that did not fit into the socket */
+	bool is_waiting;                 /* for the end of a long command */
+	struct termination *termination; /* not owned: that it waits for, or NULL */
+	bool at_end;                     /* no more will come in */
+	bool is_skipping;                /* the rest of a line that was too long */
+	bool wants_marks;                /* of commands that fail: see commander.h */
+	bool is_marked;                  /* the command that runs has such a mark */
+	char command[32];                /* its name */
+	char *out;                       /* replies that did not fit into the socket */
 	size_t out_size, out_room;
 
 	/* What has come in: a frame, or lines. */
@@ -85,6 +87,9 @@ struct peer {
 
 /* A connection has been accepted. Takes `fd'. */
 void peer_accept(struct daemon *daemon, int fd);
+
+/* A server has ended: takes in the frames that it sent before. It may be closed after that. */
+void peer_read_rest(struct peer *peer);
 
 /* The end of it; may be called at any time, and twice. */
 void peer_close(struct peer *peer);

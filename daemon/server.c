@@ -25,6 +25,7 @@
 #include "spawn.h"
 #include "tenant.h"
 #include "tenant_log.h"
+#include "termination.h"
 
 /* On top of the grace of clients' kernels, for a server that has to end. */
 #define END_MS 5000
@@ -104,6 +105,7 @@ static void server_end(struct server *server, bool is_clean)
 
 	if (link)
 		peer_close(link);
+	terminations_fail(server);
 	clients_clear(server);
 	count_server(server->tenant, -1);
 	list_remove(&server->link_in_daemon);
@@ -180,6 +182,9 @@ static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 		read_output(server);
 		lines_end(&server->lines, on_line, server);
 	}
+	/* What it has said last may still lie in its connection. */
+	if (server->link)
+		peer_read_rest(server->link);
 	describe_end(server, is_known, exit_status, &end);
 	server_log(server, "%s", end.text);
 	if (!server->reason.text[0])
@@ -321,6 +326,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->tenant = slot->tenant;
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
+	list_init(&server->terminations);
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(server->tenant, 1);
 	list_add_tail(&daemon->servers, &server->link_in_daemon);

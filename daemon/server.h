@@ -46,6 +46,7 @@ struct server {
 	struct peer *link;      /* not owned; NULL while it has no connection */
 	struct devices devices; /* that it has told of */
 	struct list clients;
+	struct list terminations; /* commands that wait for the end of a client's work */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */
 	struct lines lines;

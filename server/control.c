@@ -18,6 +18,7 @@
 #include "newcomers.h"
 #include "server.h"
 #include "spec_hash.h"
+#include "terminate.h"
 
 static void on_readable(uv_poll_t *poll, int status, int events);
 
@@ -131,6 +132,7 @@ static void take_order(struct server *server)
 	const struct frame_client *client = (const void *)control->reader.bytes;
 	const struct frame_shutdown *stop = (const void *)control->reader.bytes;
 	const struct frame_group *group = (const void *)control->reader.bytes;
+	const struct frame_terminate *terminate = (const void *)control->reader.bytes;
 
 	switch (control->reader.head.type) {
 	case FRAME_CLIENT:
@@ -146,6 +148,9 @@ static void take_order(struct server *server)
 	case FRAME_OUTPUT:
 		log_take(frame_take_fd(&control->reader, 0));
 		log_line("Connected to a new control daemon on socket: %s", control->path);
+		break;
+	case FRAME_TERMINATE:
+		terminate_client(server, terminate->client);
 		break;
 	default:
 		log_line("The daemon sent a frame of type %u, which is none for a server",

@@ -30,7 +30,7 @@ struct newcomer {
 static const struct peer *find_leftover(const struct server *server, uint64_t since_ms)
 {
 	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		if (peer->is_ending && peer->ending_ms <= since_ms &&
+		if (peer->is_ending && !peer->is_inactive && peer->ending_ms <= since_ms &&
 			atomic_load(&peer->session->has_work) &&
 			!atomic_load(&peer->session->waits_for_others))
 			return peer;
@@ -76,7 +76,7 @@ static void tell_why(struct newcomer *newcomer, const struct peer *leftover)
 		return;
 	newcomer->is_told = true;
 	log_line("Client process %d waits: work of client " SESSION_NAME
-		 ", which has left, is still on the GPU",
+		 ", which has left or was terminated, is still on the GPU",
 		(int)newcomer->client.pid, SESSION_NAME_ARGS(leftover->session));
 }
 
@@ -107,6 +107,23 @@ void newcomers_look(struct server *server)
 		peer_new(server, &newcomer->client, newcomer->connection);
 		free(newcomer);
 	}
+}
+
+bool newcomers_terminate(struct server *server, uint64_t id)
+{
+	struct newcomer **link = &server->newcomers, *newcomer;
+
+	while (*link && (*link)->client.id != id)
+		link = &(*link)->next;
+	newcomer = *link;
+	if (!newcomer)
+		return false;
+	*link = newcomer->next;
+	peer_refuse(server, &newcomer->client, newcomer->connection,
+		CUDA_ERROR_MPS_CLIENT_TERMINATED, "the operator has terminated this client");
+	async_close(newcomer->connection);
+	free(newcomer);
+	return true;
 }
 
 void newcomers_drop(struct server *server)

@@ -19,6 +19,12 @@ void newcomers_take(struct server *server, const struct frame_client *client, in
 /* Work of a client that has left may have ended: welcomes those that need not wait any more. */
 void newcomers_look(struct server *server);
 
+/*
+ * Refuses the client with that id with 810, if it waits here: whether it did.
+ * The daemon is told that the client has gone.
+ */
+bool newcomers_terminate(struct server *server, uint64_t id);
+
 /* The server ends. Connections that close without a word make their clients try again. */
 void newcomers_drop(struct server *server);
 

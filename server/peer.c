@@ -4,7 +4,7 @@
  * Clients: welcomed, watched, seen off. Loop thread.
  *
  * Invariant: a peer on the server's list has a session whose worker was
- * started and not yet joined.
+ * started and, unless the peer is inactive, not yet joined.
  */
 
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #include "server.h"
 #include "session.h"
 #include "spec_hash.h"
+#include "terminate.h"
 #include "user.h"
 #include "wire.h"
 
@@ -61,9 +62,8 @@ void peer_tell_of(struct server *server, const struct frame_client *client, enum
 	control_send(server, &note);
 }
 
-/* Says no, to the client and to the daemon. */
-static void refuse(struct server *server, const struct frame_client *client, int connection,
-	CUresult result, const char *text)
+void peer_refuse(struct server *server, const struct frame_client *client, int connection,
+	uint32_t result, const char *text)
 {
 	struct frame_refused refused = {0};
 
@@ -271,7 +271,7 @@ void peer_new(struct server *server, const struct frame_client *client, int conn
 		server->last_session + 1);
 	objection = find_objection(server, client, fd, &result);
 	if (objection) {
-		refuse(server, client, fd, result, objection);
+		peer_refuse(server, client, fd, result, objection);
 		return;
 	}
 	r = peer_make(server, client, fd);
@@ -279,29 +279,15 @@ void peer_new(struct server *server, const struct frame_client *client, int conn
 		log_line("Client process %d disconnected", (int)client->pid);
 		peer_tell_of(server, client, FRAME_CLIENT_GONE);
 	} else if (r == -EUSERS) {
-		refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+		peer_refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"its user has as many clients as a user can have in this server");
 	} else if (r < 0) {
 		char text[FRAME_TEXT_MAX];
 
 		snprintf(text, sizeof(text), "the server cannot make a session: %s",
 			strerrordesc_np(-r));
-		refuse(server, client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
+		peer_refuse(server, client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
 	}
-}
-
-void peer_end(struct peer *peer)
-{
-	if (peer->is_ending)
-		return;
-	peer->is_ending = true;
-	peer->ending_ms = uv_now(&peer->server->loop);
-	if (peer->has_hangup)
-		uv_poll_stop(&peer->hangup);
-	if (peer->has_death)
-		uv_poll_stop(&peer->death);
-	session_end(peer->session);
-	server_start_tick(peer->server);
 }
 
 /* Once no handle of it is open any more. Gone means that nothing of it is left here. */
@@ -334,19 +320,10 @@ static void on_death_closed(uv_handle_t *handle)
 	free_closed(peer);
 }
 
-/* The worker has gone: nothing of the client is left in the driver. */
-static void see_off(struct peer *peer)
+static void forget(struct peer *peer)
 {
-	struct server *server = peer->server;
-	struct session *session = peer->session;
-	struct peer **link = &server->peers;
+	struct peer **link = &peer->server->peers;
 
-	pthread_join(session->thread, NULL);
-	if (peer->is_active) {
-		server->n_active--;
-		log_line("Client " SESSION_NAME " exiting. Number of active client contexts is %u.",
-			SESSION_NAME_ARGS(session), server->n_active);
-	}
 	log_line("Client process %d disconnected", (int)peer->pid);
 	while (*link != peer)
 		link = &(*link)->next;
@@ -356,6 +333,70 @@ static void see_off(struct peer *peer)
 	if (peer->has_hangup)
 		uv_close((uv_handle_t *)&peer->hangup, on_hangup_closed);
 	free_closed(peer);
+}
+
+/* Its work ends: the worker drops what is queued and gives everything back. */
+static void end_work(struct peer *peer)
+{
+	if (peer->is_ending)
+		return;
+	peer->is_ending = true;
+	peer->ending_ms = uv_now(&peer->server->loop);
+	session_end(peer->session);
+	server_start_tick(peer->server);
+}
+
+void peer_end(struct peer *peer)
+{
+	if (peer->has_left)
+		return;
+	peer->has_left = true;
+	if (peer->has_hangup)
+		uv_poll_stop(&peer->hangup);
+	if (peer->has_death)
+		uv_poll_stop(&peer->death);
+	if (peer->is_inactive)
+		forget(peer);
+	else
+		end_work(peer);
+}
+
+void peer_terminate(struct peer *peer)
+{
+	if (peer->is_inactive) {
+		terminate_answer(peer->server, peer->id, CUDA_SUCCESS);
+		return;
+	}
+	if (!peer->is_terminated)
+		log_line("Client " SESSION_NAME " is terminated by the operator",
+			SESSION_NAME_ARGS(peer->session));
+	peer->is_terminated = true;
+	session_set_fault(peer->session, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+	end_work(peer);
+}
+
+static void note_terminated(struct peer *peer)
+{
+	log_line("Status of client " SESSION_NAME " is INACTIVE", SESSION_NAME_ARGS(peer->session));
+	terminate_answer(peer->server, peer->id, CUDA_SUCCESS);
+	/* A server that ends does not wait for a process that can do nothing. */
+	peer->is_inactive = !peer->has_left && !peer->server->is_stopping;
+}
+
+/* The worker has gone: nothing of the client is left in the driver. */
+static void see_off(struct peer *peer)
+{
+	struct server *server = peer->server;
+
+	pthread_join(peer->session->thread, NULL);
+	server->n_active -= peer->is_active;
+	if (peer->is_terminated)
+		note_terminated(peer);
+	else if (peer->is_active)
+		log_line("Client " SESSION_NAME " exiting. Number of active client contexts is %u.",
+			SESSION_NAME_ARGS(peer->session), server->n_active);
+	if (!peer->is_inactive)
+		forget(peer);
 }
 
 static void tell_context(const struct peer *peer, uint32_t ordinal)
@@ -398,7 +439,7 @@ void peer_look(struct peer *peer)
 		peer->is_active = true;
 		peer->server->n_active++;
 	}
-	if (atomic_load(&peer->session->is_done))
+	if (!peer->is_inactive && atomic_load(&peer->session->is_done))
 		see_off(peer);
 }
 

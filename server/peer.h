@@ -27,9 +27,12 @@ struct peer {
 	int connection, pidfd;
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */
-	bool is_ending;
-	bool is_active; /* counted as such */
-	uint64_t told;  /* GPUs of its contexts that the daemon knows, a bit each */
+	bool has_left;      /* its connection or its process has ended, or the server ends it */
+	bool is_terminated; /* by the operator: its work ends, the process may stay */
+	bool is_ending;     /* its work is to end */
+	bool is_inactive;   /* ... and has ended, but its process stays: its worker is gone */
+	bool is_active;     /* counted as such */
+	uint64_t told;      /* GPUs of its contexts that the daemon knows, a bit each */
 	uint64_t ending_ms;
 };
 
@@ -41,6 +44,20 @@ void peer_new(struct server *server, const struct frame_client *client, int conn
 
 /* Begins its end; it is freed when its worker has cleaned up. */
 void peer_end(struct peer *peer);
+
+/*
+ * Ends its work alone. Every call of the client returns 810 from now on; the
+ * connection stays until the client closes it. The daemon is answered when the
+ * client's worker has cleaned up.
+ */
+void peer_terminate(struct peer *peer);
+
+/*
+ * Says no to a client that is not welcomed, and tells the daemon that it has
+ * gone. The caller keeps `connection'.
+ */
+void peer_refuse(struct server *server, const struct frame_client *client, int connection,
+	uint32_t result, const char *text);
 
 /* Looks what its worker has done meanwhile. `peer' may be gone after that. */
 void peer_look(struct peer *peer);

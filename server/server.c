@@ -20,6 +20,7 @@
 #include "newcomers.h"
 #include "server.h"
 #include "session.h"
+#include "terminate.h"
 #include "thread.h"
 #include "user.h"
 
@@ -228,16 +229,19 @@ static void check_overdue(struct server *server, const struct peer *peer)
 	if (uv_now(&server->loop) - peer->ending_ms < (uint64_t)server->grace_ms ||
 		atomic_load(&peer->session->waits_for_others))
 		return;
-	log_line("Client " SESSION_NAME " has left %d ms ago and its work still occupies the "
+	log_line("Client " SESSION_NAME " %s %d ms ago and its work still occupies the "
 		 "GPU (MPS_GRACE_MS): the server ends and is replaced",
-		SESSION_NAME_ARGS(peer->session), server->grace_ms);
+		SESSION_NAME_ARGS(peer->session), peer->is_terminated ? "was terminated" : "left",
+		server->grace_ms);
 	frame_init(&frame, FRAME_SERVER_STATE, 0);
 	frame.state = SERVER_FAULT;
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
-	frame.client = peer->id;
-	snprintf(frame.text, sizeof(frame.text), "work of the dead client %d does not end",
-		(int)peer->pid);
+	/* An end that the operator has asked for is nothing to hold against the program. */
+	frame.client = peer->is_terminated ? 0 : peer->id;
+	snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
+		peer->is_terminated ? "terminated" : "dead", (int)peer->pid);
 	control_send(server, &frame);
+	terminate_answer_all(server);
 	leave(1);
 }
 
@@ -247,7 +251,7 @@ static void on_tick(uv_timer_t *timer)
 	bool is_needed = server->is_faulted || (server->is_stopping && !server->is_ready);
 
 	for (struct peer *peer = server->peers; peer; peer = peer->next) {
-		if (!peer->is_ending)
+		if (!peer->is_ending || peer->is_inactive)
 			continue;
 		is_needed = true;
 		session_end(peer->session);
@@ -256,8 +260,10 @@ static void on_tick(uv_timer_t *timer)
 	newcomers_look(server);
 	if (server->is_faulted &&
 		(server->n_peers == 0 ||
-			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS))
+			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS)) {
+		terminate_answer_all(server);
 		leave(1);
+	}
 	if (!is_needed)
 		uv_timer_stop(timer);
 }
@@ -319,8 +325,9 @@ void server_stop(struct server *server, bool force)
 	}
 	newcomers_drop(server);
 	server->is_forced |= force;
-	for (struct peer *peer = server->peers; peer && force; peer = peer->next)
-		peer_end(peer);
+	for (struct peer *peer = server->peers; peer; peer = peer->next)
+		if (force || peer->is_inactive)
+			peer_end(peer);
 	close_all(server);
 }
 

@@ -25,7 +25,7 @@ unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
 unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
-	server/newcomers.c server/identity.c server/user.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
+	server/newcomers.c server/identity.c server/user.c server/terminate.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
 # What is charged for memory, alone.
 ACCOUNT := server/account.c server/quota.c server/machine_memory.c server/log.c
 unit_test_server_account := $(ACCOUNT)

@@ -5,9 +5,9 @@
  * a host function, `stuck word' with streams that wait for words which nobody
  * writes, `stuck load' with one such stream beside a kernel that has to be
  * loaded, `stuck flood' with one that has more behind it than a queue of the GPU
- * takes. `stuck slow' is in a host function for two seconds, then ends well;
- * `stuck idle' waits with its host functions done. Says `stuck: running' when it
- * has come so far.
+ * takes, `stuck kernel' with a kernel that runs for ever. `stuck slow' is in a host function for
+ * two seconds, then ends well; `stuck idle' waits with its host functions done. Says `stuck:
+ * running' when it has come so far.
  *
  * Runs: for a test of its own
  */
@@ -97,6 +97,27 @@ static void flood(CUdeviceptr words, const CUstream *streams)
 		CHECK(cuMemsetD32Async(words + 4, i, 1, streams[0]));
 }
 
+static const char image_of_forever[] = ".version 7.0\n"
+				       ".target sm_75\n"
+				       ".address_size 64\n"
+				       ".visible .entry forever()\n"
+				       "{\n"
+				       "again:\n"
+				       "	bra again;\n"
+				       "}\n";
+
+static void run_for_ever(CUstream stream)
+{
+	CUmodule module;
+	CUfunction function;
+
+	CHECK(cuModuleLoadData(&module, image_of_forever));
+	CHECK(cuModuleGetFunction(&function, module, "forever"));
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+	say_waiting();
+	CHECK(cuCtxSynchronize());
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -119,6 +140,8 @@ int main(int argc, char **argv)
 		load(words, streams);
 	else if (!strcmp(how, "flood"))
 		flood(words, streams);
+	else if (!strcmp(how, "kernel"))
+		run_for_ever(streams[0]);
 	else
 		CHECK(cuLaunchHostFunc(streams[0], call, (void *)how));
 	for (unsigned s = 0; s < STREAMS; s++)

@@ -24,7 +24,7 @@ static struct server server;
 static struct session sessions[2];
 static struct peer leavers[2];
 static int welcomed[WELCOMED_MAX];
-static unsigned n_welcomed, n_lines, n_closed, n_told;
+static unsigned n_welcomed, n_lines, n_closed, n_told, n_refused;
 
 void peer_new(
 	_unused_ struct server *of, _unused_ const struct frame_client *client, int connection)
@@ -37,6 +37,13 @@ void peer_tell_of(_unused_ struct server *of, _unused_ const struct frame_client
 	_unused_ enum frame_type type)
 {
 	n_told++;
+}
+
+void peer_refuse(_unused_ struct server *of, _unused_ const struct frame_client *client,
+	_unused_ int connection, uint32_t result, _unused_ const char *text)
+{
+	assert_int_equal(result, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+	n_refused++;
 }
 
 void log_line(_unused_ const char *format, ...)
@@ -58,7 +65,7 @@ static int set_up(_unused_ void **state)
 	}
 	leavers[0].next = &leavers[1];
 	server.peers = leavers;
-	n_welcomed = n_lines = n_closed = n_told = 0;
+	n_welcomed = n_lines = n_closed = n_told = n_refused = 0;
 	return 0;
 }
 
@@ -77,7 +84,8 @@ static void leave(unsigned i)
 
 static void come(int connection)
 {
-	const struct frame_client client = {.pid = (uint32_t)connection};
+	const struct frame_client client = {
+		.pid = (uint32_t)connection, .id = (uint64_t)connection};
 
 	newcomers_take(&server, &client, connection);
 }
@@ -162,6 +170,33 @@ static void test_dropped(_unused_ void **state)
 	assert_int_equal(n_welcomed, 0);
 }
 
+/* The operator ends one that waits; the others wait on. */
+static void test_terminated(_unused_ void **state)
+{
+	leave(0);
+	come(7);
+	come(8);
+	come(9);
+	assert_false(newcomers_terminate(&server, 6));
+	assert_true(newcomers_terminate(&server, 8));
+	assert_false(newcomers_terminate(&server, 8));
+	assert_int_equal(n_refused, 1);
+	assert_int_equal(n_closed, 1);
+	atomic_store(&sessions[0].has_work, false);
+	pass(1);
+	assert_int_equal(n_welcomed, 2);
+	assert_int_equal(welcomed[1], 9);
+}
+
+/* A process that stays after its work was ended holds up nobody. */
+static void test_inactive(_unused_ void **state)
+{
+	leave(0);
+	leavers[0].is_inactive = true;
+	come(7);
+	assert_int_equal(n_welcomed, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +207,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_not_for_those_that_leave_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_dropped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_terminated, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_inactive, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMMAND_TERMINATE_H
+#define COMMAND_TERMINATE_H
+
+struct peer;
+struct words;
+
+/* terminate_client SERVER_PID CLIENT_PID */
+void command_terminate_client(struct peer *peer, const struct words *words);
+
+#endif

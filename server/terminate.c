@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Terminating clients. Loop thread.
+ *
+ * Invariant: the daemon gets one answer to each FRAME_TERMINATE at least, as
+ * long as it is connected.
+ */
+
+#include "terminate.h"
+
+#include "driver.h"
+#include "newcomers.h"
+#include "server.h"
+
+void terminate_answer(struct server *server, uint64_t id, uint32_t result)
+{
+	struct frame_terminate frame = {0};
+
+	frame_init(&frame, FRAME_TERMINATED, 0);
+	frame.client = id;
+	frame.result = result;
+	control_send(server, &frame);
+}
+
+void terminate_client(struct server *server, uint64_t id)
+{
+	for (struct peer *peer = server->peers; peer; peer = peer->next)
+		if (peer->id == id) {
+			peer_terminate(peer);
+			return;
+		}
+	if (newcomers_terminate(server, id))
+		terminate_answer(server, id, CUDA_SUCCESS);
+	else
+		terminate_answer(server, id, CUDA_ERROR_INVALID_CONTEXT);
+}
+
+void terminate_answer_all(struct server *server)
+{
+	for (const struct peer *peer = server->peers; peer; peer = peer->next)
+		if (peer->is_terminated && !peer->is_inactive)
+			terminate_answer(server, peer->id, CUDA_SUCCESS);
+}
