@@ -43,7 +43,7 @@ static void refuse(struct peer *peer, const char *name, uid_t owner)
 	peer_log(peer, "That was process %d of user %u", peer->cred.pid, peer->cred.uid);
 }
 
-static bool may(struct peer *peer, const char *name, uid_t owner)
+bool command_may(struct peer *peer, const char *name, uid_t owner)
 {
 	if (peer->cred.uid == owner || daemon_trusts(peer->daemon, peer->cred.uid))
 		return true;
@@ -51,7 +51,8 @@ static bool may(struct peer *peer, const char *name, uid_t owner)
 	return false;
 }
 
-struct server *command_find_server(struct peer *peer, const struct words *words)
+/* The server that a word names, if the peer may command it; else NULL and it is answered. */
+static struct server *find_server(struct peer *peer, const struct words *words)
 {
 	uint64_t pid = 0;
 
@@ -63,7 +64,8 @@ struct server *command_find_server(struct peer *peer, const struct words *words)
 		struct server *server = container_of(item, struct server, link_in_daemon);
 
 		if (server->pid == (pid_t)pid)
-			return may(peer, words->word[0], server->tenant->uid) ? server : NULL;
+			return command_may(peer, words->word[0], server->tenant->uid) ? server
+										      : NULL;
 	}
 	commander_fail(peer, "Server %d not found", (int)pid);
 	return NULL;
@@ -79,7 +81,7 @@ static void get_server_list(struct peer *peer, _unused_ const struct words *word
 
 static void get_server_status(struct peer *peer, const struct words *words)
 {
-	const struct server *server = command_find_server(peer, words);
+	const struct server *server = find_server(peer, words);
 
 	if (server)
 		commander_reply(peer, "%s", server_state_name(server));
@@ -87,7 +89,7 @@ static void get_server_status(struct peer *peer, const struct words *words)
 
 static void get_client_list(struct peer *peer, const struct words *words)
 {
-	const struct server *server = command_find_server(peer, words);
+	const struct server *server = find_server(peer, words);
 
 	if (!server)
 		return;
@@ -114,7 +116,7 @@ static void start_server(struct peer *peer, const struct words *words)
 			words->word[2]);
 		return;
 	}
-	if (!may(peer, words->word[0], (uid_t)uid))
+	if (!command_may(peer, words->word[0], (uid_t)uid))
 		return;
 	if (!daemon_serves(daemon, (uid_t)uid)) {
 		commander_fail(peer,
@@ -146,7 +148,7 @@ static void shutdown_server(struct peer *peer, const struct words *words)
 			peer, "Unknown option \"%s\": shutdown_server PID [-f]", words->word[2]);
 		return;
 	}
-	server = command_find_server(peer, words);
+	server = find_server(peer, words);
 	if (server)
 		server_shutdown(server, force);
 }
@@ -168,7 +170,7 @@ static void quit(struct peer *peer, const struct words *words)
 		}
 		timeout_ms = (int64_t)seconds * 1000;
 	}
-	if (!may(peer, words->word[0], peer->daemon->config.uid))
+	if (!command_may(peer, words->word[0], peer->daemon->config.uid))
 		return;
 	if (timeout_ms >= 0)
 		journal_control(&peer->daemon->journal, "quit command issued with timeout of %llu",

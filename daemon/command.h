@@ -7,6 +7,8 @@
  * thread.
  */
 
+#include <sys/types.h>
+
 #include "base.h"
 
 struct peer;
@@ -20,11 +22,7 @@ void command_run(struct peer *peer, char *line);
 /* The command that the peer waits for has taken too long. */
 void command_on_deadline(struct peer *peer);
 
-struct server;
-struct words;
-
-/* The server that the second word names, if the peer may command it; else NULL and it is answered.
- */
-struct server *command_find_server(struct peer *peer, const struct words *words);
+/* Whether the peer is `owner' or may do everything; false: it has been refused. */
+bool command_may(struct peer *peer, const char *name, uid_t owner);
 
 #endif

@@ -16,32 +16,68 @@
 #include "daemon.h"
 #include "peer.h"
 #include "server.h"
+#include "tenant.h"
 #include "termination.h"
 #include "words.h"
 
-static bool exists(const struct daemon *daemon, uint64_t pid)
+static struct server *find_server(const struct daemon *daemon, uint64_t pid)
 {
-	list_for_each (item, &daemon->servers)
-		if ((uint64_t)container_of(item, struct server, link_in_daemon)->pid == pid)
-			return true;
-	return false;
+	list_for_each (item, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if ((uint64_t)server->pid == pid)
+			return server;
+	}
+	return NULL;
+}
+
+/* Whose the server's clients of that process are; if not one user's, the server's owner. */
+static uid_t find_owner(const struct server *server, uint64_t pid)
+{
+	const struct client *found = NULL;
+
+	list_for_each (item, &server->clients) {
+		const struct client *client = container_of(item, struct client, link);
+
+		if ((uint64_t)client->pid != pid)
+			continue;
+		if (found && found->uid != client->uid)
+			return server->tenant->uid;
+		found = client;
+	}
+	return found ? found->uid : server->tenant->uid;
+}
+
+static bool may(struct peer *peer, const char *name, const struct server *server, uint64_t pid)
+{
+	return peer->cred.uid == server->tenant->uid ||
+	       command_may(peer, name, find_owner(server, pid));
+}
+
+static void reply_no_server(struct peer *peer, const char *pid)
+{
+	commander_fail(peer, "Server %s not found", pid);
+	commander_fail(peer, "Server %s not found!", pid);
+	commander_fail(peer, "%d", CUDA_ERROR_INVALID_VALUE);
 }
 
 void command_terminate_client(struct peer *peer, const struct words *words)
 {
-	struct server *server = command_find_server(peer, words);
-	uint64_t pid = 0;
+	uint64_t server_pid, pid = 0;
+	struct server *server = parse_number(words->word[1], INT32_MAX, &server_pid) == 0
+					? find_server(peer->daemon, server_pid)
+					: NULL;
 
 	if (!server) {
-		if (parse_number(words->word[1], INT32_MAX, &pid) == 0 && exists(peer->daemon, pid))
-			return;
-		commander_fail(peer, "Server %s not found!", words->word[1]);
-		commander_fail(peer, "%d", CUDA_ERROR_INVALID_VALUE);
+		reply_no_server(peer, words->word[1]);
 		return;
 	}
 	/* A client in a PID namespace that the daemon cannot see has the PID 0. */
-	if (parse_number(words->word[2], INT32_MAX, &pid) < 0 || pid == 0 ||
-		clients_count_of(server, (pid_t)pid) == 0) {
+	if (parse_number(words->word[2], INT32_MAX, &pid) < 0)
+		pid = 0;
+	if (!may(peer, words->word[0], server, pid))
+		return;
+	if (pid == 0 || clients_count_of(server, (pid_t)pid) == 0) {
 		commander_fail(peer, "%d", CUDA_ERROR_INVALID_CONTEXT);
 		return;
 	}

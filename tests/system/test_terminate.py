@@ -234,6 +234,22 @@ def test_who_may():
             contains(service.finish(process)[1], "(%d)" % TERMINATED)
 
 
+def test_who_may_in_a_server_of_all():
+    need_root()
+    users = [{"user": uid, "group": uid, "extra_groups": []} for uid in (7001, 7002)]
+    service = mps.Service(options=["-M"])
+    service.daemon_env["MPS_SERVER_USER"] = "nobody"
+    with service:
+        mine, other = [running(service, "victim", **user) for user in users]
+        words = "terminate_client %d %%d" % service.server()
+        contains(terminations.said_by(service, users[0], words % other.pid),
+                 "Operation not permitted: terminate_client needs UID 0 or UID 7002")
+        contains(terminations.said_by(service, users[0], words % 1), "Operation not permitted")
+        equal(terminations.said_by(service, users[0], words % mine.pid), "0\n")
+        contains(service.finish(mine)[1], "(%d)" % TERMINATED)
+        equal(other.poll(), None)
+
+
 def test_many_in_turn():
     """The short form of hostile/test_terminate."""
     terminations.in_turn(clients=8, rounds=2)
