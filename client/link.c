@@ -15,11 +15,16 @@
 #include "handshake.h"
 #include "link.h"
 #include "log.h"
+#include "nap.h"
 #include "reconnect.h"
 #include "wire.h"
 
 /* A frame that the server sent before its answer came. */
 #define MEMORY_MS 2000
+
+/* How often, and for how long each, to wait for the PID of whoever caused a fault. */
+#define FAULT_PID_NAPS 100
+#define FAULT_PID_NAP_NS 1000000
 
 struct link server = {
 	.sock = -EBADF,
@@ -90,6 +95,35 @@ void link_forget(struct link *link)
 	};
 }
 
+/* The server finds out whose it was a moment after the first client sees the fault. */
+static uint32_t fault_pid(const struct link *link)
+{
+	uint32_t pid = shm_load32(&link->page->fault_pid);
+
+	for (unsigned i = 0; pid == 0 && i < FAULT_PID_NAPS; i++) {
+		nap(FAULT_PID_NAP_NS);
+		pid = shm_load32(&link->page->fault_pid);
+	}
+	return pid;
+}
+
+/* One line: what happened, and what to do. */
+static void tell_fault(const struct link *link, uint32_t fault)
+{
+	uint32_t pid = fault_pid(link);
+	char whose[96] = "this program, or of another client of its server,";
+
+	if (pid == (uint32_t)getpid())
+		snprintf(whose, sizeof(whose), "this program");
+	else if (pid != 0 && pid != FAULT_PID_UNKNOWN)
+		snprintf(whose, sizeof(whose), "process %u, another client of its server,", pid);
+	log_error("a kernel of %s failed with %s: every call fails from now on; start the program "
+		  "again. %s",
+		whose, cuda_result_name(fault),
+		fault == CUDA_ERROR_ASSERT ? "server.log has what the assertion says"
+					   : "mps-control get_last_fault tells more");
+}
+
 CUresult link_fault(const struct link *link, uint32_t fault)
 {
 	static uint32_t is_told;
@@ -105,11 +139,7 @@ CUresult link_fault(const struct link *link, uint32_t fault)
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
 	if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
-		log_error("a kernel of this program, or of another client of its server, failed "
-			  "with %s: every call fails from now on; %s",
-			cuda_result_name(fault),
-			fault == CUDA_ERROR_ASSERT ? "server.log has what the assertion says"
-						   : "server.log names who had work on the GPU");
+		tell_fault(link, fault);
 	return (CUresult)fault;
 }
 

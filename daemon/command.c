@@ -12,6 +12,7 @@
 
 #include "clients.h"
 #include "command.h"
+#include "command_fault.h"
 #include "command_terminate.h"
 #include "commander.h"
 #include "daemon.h"
@@ -186,6 +187,7 @@ static const struct command commands[] = {
 	{"start_server", " -uid UID", 1, 3, start_server},
 	{"shutdown_server", " PID [-f]", 2, 3, shutdown_server},
 	{"terminate_client", " SERVER_PID CLIENT_PID", 3, 3, command_terminate_client},
+	{"get_last_fault", " [N] [--json]", 1, 3, command_get_last_fault},
 	{"quit", " [-t SECONDS]", 1, 3, quit},
 };
 

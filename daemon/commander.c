@@ -105,6 +105,13 @@ void commander_reply(struct peer *peer, const char *format, ...)
 	va_end(args);
 }
 
+void commander_reply_text(struct peer *peer, const char *text)
+{
+	peer_log(peer, "%zu bytes", text ? strlen(text) : 0);
+	if (text)
+		put_line(peer, text);
+}
+
 void commander_fail(struct peer *peer, const char *format, ...)
 {
 	va_list args;

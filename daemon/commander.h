@@ -41,6 +41,9 @@ void commander_reply(struct peer *peer, const char *format, ...) _printf_(2, 3);
 /* The same, and the command has failed: it was refused, or did not do all that was asked. */
 void commander_fail(struct peer *peer, const char *format, ...) _printf_(2, 3);
 
+/* Text of any size and of one line; the log has its size. It may be NULL, which is nothing. */
+void commander_reply_text(struct peer *peer, const char *text);
+
 /* The command that it waited for has ended: goes on with the next line, later. */
 void commander_resume(struct peer *peer);
 

@@ -97,6 +97,19 @@ static int load_numbers(struct config *config, struct reason *reason)
 	return r;
 }
 
+static int load_kernel_log(struct config *config, struct reason *reason)
+{
+	const char *value = getenv("MPS_KERNEL_LOG");
+
+	if (!value || !*value)
+		value = KERNEL_LOG_DEFAULT;
+	if (value[0] != '/' || strlen(value) >= sizeof(config->kernel_log))
+		return reason_set(reason, -EINVAL,
+			"MPS_KERNEL_LOG=%.200s is not the absolute path of a file", value);
+	memcpy(config->kernel_log, value, strlen(value) + 1);
+	return 0;
+}
+
 int config_load(struct config *config, struct reason *reason)
 {
 	size_t length;
@@ -113,6 +126,9 @@ int config_load(struct config *config, struct reason *reason)
 	if (r < 0)
 		return r;
 	r = load_numbers(config, reason);
+	if (r < 0)
+		return r;
+	r = load_kernel_log(config, reason);
 	if (r < 0)
 		return r;
 	length = strlen(config->pipe_directory) + strlen("/control");

@@ -18,11 +18,12 @@ struct config {
 	char pipe_directory[PATH_MAX]; /* absolute, no slash at its end */
 	char log_directory[PATH_MAX];  /* the same */
 	char socket_path[SOCKET_PATH_MAX + 1];
-	uid_t uid;            /* of the daemon: 0 serves everyone, another its own user only */
-	unsigned grace_ms;    /* MPS_GRACE_MS */
-	unsigned servers_max; /* MPS_SERVERS_MAX */
-	unsigned log_max_mib; /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
-	unsigned idle_s;      /* MPS_IDLE_S; 0: servers without clients stay */
+	uid_t uid;                 /* of the daemon: 0 serves everyone, another its own user only */
+	char kernel_log[PATH_MAX]; /* MPS_KERNEL_LOG */
+	unsigned grace_ms;         /* MPS_GRACE_MS */
+	unsigned servers_max;      /* MPS_SERVERS_MAX */
+	unsigned log_max_mib;      /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
+	unsigned idle_s;           /* MPS_IDLE_S; 0: servers without clients stay */
 
 	/* Of the command line, for the daemon: */
 	bool is_multiuser;   /* -M: one server for all users, which is: */

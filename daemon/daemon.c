@@ -92,6 +92,7 @@ static void close_all(struct daemon *daemon)
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->idle_timer, NULL);
+	kernel_log_close(daemon);
 	uv_close((uv_handle_t *)&daemon->tell_timer, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
@@ -316,6 +317,7 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 	uv_timer_init(&daemon->loop, &daemon->quit_timer);
 	uv_timer_init(&daemon->loop, &daemon->retry_timer);
 	uv_timer_init(&daemon->loop, &daemon->idle_timer);
+	kernel_log_open(daemon);
 	uv_timer_init(&daemon->loop, &daemon->tell_timer);
 	daemon->tell_timer.data = daemon;
 	daemon->quit_timer.data = daemon->retry_timer.data = daemon->idle_timer.data = daemon;
@@ -328,4 +330,5 @@ void daemon_run(struct daemon *daemon)
 {
 	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 	assert(uv_loop_close(&daemon->loop) == 0);
+	faults_fini(&daemon->faults);
 }

@@ -11,7 +11,9 @@
 
 #include "bucket.h"
 #include "config.h"
+#include "faults.h"
 #include "journal.h"
+#include "kernel_log.h"
 #include "line_limit.h"
 #include "list.h"
 #include "listener.h"
@@ -33,6 +35,8 @@ struct daemon {
 	struct line_limit stranger_lines; /* of connections without a tenant */
 	uv_timer_t tell_timer;            /* lines were left out (tenant_log.h) */
 	uint64_t last_client_id;
+	struct faults faults;
+	struct kernel_log kernel_log;
 	uint64_t n_queued;      /* counts those who have begun to wait in a slot */
 	bool is_exclusive;      /* servers take turns: see turns.h */
 	uv_timer_t retry_timer; /* something has to wait for its turn */

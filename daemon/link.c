@@ -11,6 +11,7 @@
 
 #include "clients.h"
 #include "daemon.h"
+#include "faults.h"
 #include "link.h"
 #include "peer.h"
 #include "server.h"
@@ -71,9 +72,12 @@ static void on_fault(struct server *server, uint64_t id)
 
 	struct tenant *tenant = client ? tenant_get(server->daemon, client->uid) : NULL;
 
-	if (!server->had_fault && tenant)
+	if (!server->had_fault && tenant) {
 		quarantine_note_fault(tenant, client->program);
+		server->has_culprit = true;
+	}
 	server->had_fault = true;
+	faults_on_state(server);
 }
 
 static int on_state(struct server *server, struct peer *peer)
@@ -151,6 +155,8 @@ int link_on_frame(struct server *server, struct peer *peer)
 		return devices_add(&server->devices, &peer->in.device);
 	case FRAME_CONTEXT:
 		return clients_add_context(server, &peer->in.context);
+	case FRAME_FAULT:
+		return faults_on_frame(server, &peer->in.fault);
 	case FRAME_TERMINATED:
 		termination_on_answer(server, &peer->in.terminated);
 		return 0;

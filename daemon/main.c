@@ -46,6 +46,8 @@ static void print_help(void)
 	     "  get_client_list PID              PIDs of the server's clients\n"
 	     "  start_server -uid UID            start a user's server now\n"
 	     "  shutdown_server PID [-f]         end it when its clients have left; -f: now\n"
+	     "  terminate_client PID CLIENT      end a client's work; its process goes on\n"
+	     "  get_last_fault [N] [--json]      whose GPU fault it was, and how that is known\n"
 	     "  quit [-t SECONDS]                end all; after that time clients are not waited "
 	     "for\n"
 	     "\n"

@@ -80,6 +80,7 @@ struct peer {
 		struct frame_device device;
 		struct frame_context context;
 		struct frame_terminate terminated;
+		struct frame_fault fault;
 		uint8_t bytes[FRAME_MAX];
 		char text[COMMAND_MAX];
 	} in;

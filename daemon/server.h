@@ -46,6 +46,9 @@ struct server {
 	struct peer *link;      /* not owned; NULL while it has no connection */
 	struct devices devices; /* that it has told of */
 	struct list clients;
+	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
+	bool has_culprit;         /* whose fault it was is known */
+	bool is_address_told;     /* the server knows where its fault was, or that nobody knows */
 	struct list terminations; /* commands that wait for the end of a client's work */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */

@@ -11,6 +11,9 @@
 #define PIPE_DIRECTORY_DEFAULT "/tmp/nvidia-mps"
 #define LOG_DIRECTORY_DEFAULT "/var/log/nvidia-mps"
 
+/* Where the NVIDIA kernel driver tells of faults. (MPS_KERNEL_LOG) */
+#define KERNEL_LOG_DEFAULT "/dev/kmsg"
+
 /* sun_path holds 108 bytes with its NUL. */
 #define SOCKET_PATH_MAX 107
 

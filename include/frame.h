@@ -23,25 +23,27 @@
 #endif
 
 enum frame_type {
-	FRAME_HELLO = 1,    /* client to daemon */
-	FRAME_REFUSED,      /* daemon or server to client: the end of this connection */
-	FRAME_WELCOME,      /* server to client, with the session's memory */
-	FRAME_IMAGE,        /* client to server, with the descriptor of a sealed image */
-	FRAME_SERVER,       /* server to daemon: who I am */
-	FRAME_SERVER_STATE, /* server to daemon */
-	FRAME_CLIENT,       /* daemon to server, with a client's connection */
-	FRAME_CLIENT_HERE,  /* server to daemon: one it has, told to a new daemon */
-	FRAME_CLIENT_GONE,  /* server to daemon */
-	FRAME_SHUTDOWN,     /* daemon to server */
-	FRAME_MEMORY,       /* with the descriptor of memory */
-	FRAME_OUTPUT,       /* daemon to server: a pipe for its log */
-	FRAME_DEVICE,       /* server to daemon: one GPU that it has, before it is ACTIVE */
-	FRAME_CONTEXT,      /* server to daemon: a client has begun to use a GPU */
-	FRAME_TERMINATE,    /* daemon to server: end the work of a client that stays */
-	FRAME_TERMINATED,   /* server to daemon: the answer */
-	FRAME_GROUP,        /* daemon to server: a group's limits, before its first client */
-	FRAME_PENDING,      /* daemon to client: go on waiting, it is another user's turn */
-	FRAME_TYPE_MAX = FRAME_PENDING,
+	FRAME_HELLO = 1,     /* client to daemon */
+	FRAME_REFUSED,       /* daemon or server to client: the end of this connection */
+	FRAME_WELCOME,       /* server to client, with the session's memory */
+	FRAME_IMAGE,         /* client to server, with the descriptor of a sealed image */
+	FRAME_SERVER,        /* server to daemon: who I am */
+	FRAME_SERVER_STATE,  /* server to daemon */
+	FRAME_CLIENT,        /* daemon to server, with a client's connection */
+	FRAME_CLIENT_HERE,   /* server to daemon: one it has, told to a new daemon */
+	FRAME_CLIENT_GONE,   /* server to daemon */
+	FRAME_SHUTDOWN,      /* daemon to server */
+	FRAME_MEMORY,        /* with the descriptor of memory */
+	FRAME_OUTPUT,        /* daemon to server: a pipe for its log */
+	FRAME_DEVICE,        /* server to daemon: one GPU that it has, before it is ACTIVE */
+	FRAME_CONTEXT,       /* server to daemon: a client has begun to use a GPU */
+	FRAME_TERMINATE,     /* daemon to server: end the work of a client that stays */
+	FRAME_TERMINATED,    /* server to daemon: the answer */
+	FRAME_GROUP,         /* daemon to server: a group's limits, before its first client */
+	FRAME_PENDING,       /* daemon to client: go on waiting, it is another user's turn */
+	FRAME_FAULT,         /* server to daemon: a GPU fault, and whose it is */
+	FRAME_FAULT_ADDRESS, /* daemon to server: where that was, from the kernel's log */
+	FRAME_TYPE_MAX = FRAME_FAULT_ADDRESS,
 };
 
 struct frame_head {
@@ -201,6 +203,38 @@ struct frame_client_note {
 	uint32_t uid;
 	uint32_t program; /* these as its HELLO had them */
 	char command[FRAME_TEXT_MAX];
+};
+
+/* How it is known whose fault it was. */
+enum fault_how {
+	FAULT_SUSPECTS = 1, /* it is not: clients that had work on a GPU */
+	FAULT_ALONE,        /* no other client had work on a GPU */
+	FAULT_ADDRESS,      /* its address lies in the client's address window */
+	FAULT_OVERDUE,      /* the client's work went on after its end */
+	FAULT_HOW_MAX = FAULT_OVERDUE,
+};
+
+#define FAULT_SUSPECTS_MAX 16
+#define FAULT_DEVICE_UNKNOWN UINT32_MAX
+
+/* A later one of the same server replaces it. */
+struct frame_fault {
+	struct frame_head head;
+	uint32_t result; /* CUresult, never 0 */
+	uint32_t how;
+	uint64_t address;                     /* 0: not known */
+	uint32_t ordinal;                     /* of the GPU, or FAULT_DEVICE_UNKNOWN */
+	uint32_t n_suspects;                  /* with those that `clients' has no room for */
+	uint64_t clients[FAULT_SUSPECTS_MAX]; /* ids, then zeros; of one alone where it is known */
+	char result_name[64];
+	char kernel[FRAME_TEXT_MAX]; /* that this one client has launched last; may be empty */
+};
+
+struct frame_fault_address {
+	struct frame_head head;
+	uint64_t address; /* 0: the kernel's log cannot be read, none will come */
+	uint32_t ordinal; /* or FAULT_DEVICE_UNKNOWN */
+	uint32_t reserved;
 };
 
 struct frame_shutdown {

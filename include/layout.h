@@ -96,6 +96,9 @@ struct peer_facts {
 
 #define PEER_ATTRIBUTES ARRAY_SIZE(((struct peer_facts *)0)->attribute)
 
+/* Of struct page. */
+#define FAULT_PID_UNKNOWN UINT32_MAX
+
 /* Server writes, client reads. Words that change have a cache line each. */
 struct page {
 	uint32_t head; /* free-running count of bytes taken out of the ring */
@@ -104,8 +107,9 @@ struct page {
 	uint8_t pad1[60];
 	uint64_t error; /* count << 32 | CUresult of the last late error of this client */
 	uint8_t pad2[56];
-	uint32_t fault; /* CUresult that every call returns from now on; 0: none */
-	uint8_t pad3[60];
+	uint32_t fault;     /* CUresult that every call returns from now on; 0: none */
+	uint32_t fault_pid; /* whose kernel it was, or FAULT_PID_UNKNOWN; 0: not looked up yet */
+	uint8_t pad3[56];
 	/* Fixed before the client sees the page. */
 	uint32_t init_result;    /* CUresult of the server's cuInit */
 	uint32_t driver_version; /* cuDriverGetVersion */

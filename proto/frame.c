@@ -42,6 +42,8 @@ static const struct {
 	[FRAME_CONTEXT] = {sizeof(struct frame_context), 0, 0},
 	[FRAME_TERMINATE] = {sizeof(struct frame_terminate), 0, 0},
 	[FRAME_TERMINATED] = {sizeof(struct frame_terminate), 0, 0},
+	[FRAME_FAULT] = {sizeof(struct frame_fault), 0, 0},
+	[FRAME_FAULT_ADDRESS] = {sizeof(struct frame_fault_address), 0, 0},
 	[FRAME_GROUP] = {sizeof(struct frame_group), 0, 0},
 	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
 };

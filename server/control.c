@@ -133,6 +133,7 @@ static void take_order(struct server *server)
 	const struct frame_shutdown *stop = (const void *)control->reader.bytes;
 	const struct frame_group *group = (const void *)control->reader.bytes;
 	const struct frame_terminate *terminate = (const void *)control->reader.bytes;
+	const struct frame_fault_address *address = (const void *)control->reader.bytes;
 
 	switch (control->reader.head.type) {
 	case FRAME_CLIENT:
@@ -152,6 +153,9 @@ static void take_order(struct server *server)
 	case FRAME_TERMINATE:
 		terminate_client(server, terminate->client);
 		break;
+	case FRAME_FAULT_ADDRESS:
+		fault_report_take_address(server, address);
+		break;
 	default:
 		log_line("The daemon sent a frame of type %u, which is none for a server",
 			control->reader.head.type);
@@ -160,14 +164,40 @@ static void take_order(struct server *server)
 }
 
 /*
+ * Type of the frame that comes next, which stays unread; 0: none is there yet.
+ * -ECONNRESET: nor will there be. Between two frames.
+ */
+static int control_next(const struct control *control)
+{
+	struct frame_head head;
+	ssize_t n = recv(control->sock, &head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0)
+		return -ECONNRESET;
+	return n == sizeof(head) ? head.type : 0;
+}
+
+/*
  * Whoever comes to a server that ends shall find the next one: his frame stays
  * unread, and the daemon then knows that he never arrived (daemon/clients.c).
+ * After a fault the daemon may tell where it was.
  */
 static bool control_may_read(struct server *server)
 {
+	struct control *control = &server->control;
+	int type = FRAME_CLIENT;
+
 	if (fault_get() == CUDA_SUCCESS && !server->is_forced)
 		return true;
-	server->control.is_reading = false;
+	if (!server->is_forced && control->reader.n_read == 0)
+		type = control_next(control);
+	if (type == FRAME_FAULT_ADDRESS && server->is_faulted)
+		return true;
+	if (type == 0)
+		return false;
+	control->is_reading = false;
 	poll_start(server);
 	return false;
 }

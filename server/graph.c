@@ -278,6 +278,8 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	if (stands && !gates_begin_wait(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;
+	/* Nobody knows which of its nodes runs. */
+	session->last_kernel = NULL;
 	result = cuda.cuGraphLaunch(graph->real, real);
 	if (stands)
 		gates_end_wait(session, stream, real);

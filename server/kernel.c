@@ -8,6 +8,7 @@
  * change of an attribute.
  */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "limit.h"
@@ -165,7 +166,7 @@ static struct place *any_place(struct session *session)
 }
 
 static CUresult kernel_new(struct session *session, struct library *library, uint32_t id,
-	CUkernel real, struct kernel **ret_kernel)
+	CUkernel real, const char *name, struct kernel **ret_kernel)
 {
 	struct kernel *kernel;
 	int r;
@@ -183,6 +184,7 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 	}
 	kernel->id = id;
 	kernel->real = real;
+	snprintf(kernel->name, sizeof(kernel->name), "%s", name);
 	kernel->library = library;
 	kernel->next = library->kernels;
 	library->kernels = kernel;
@@ -206,7 +208,7 @@ CUresult do_library_kernel(struct session *session, struct library *library, uin
 	if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND)
 		library_log_refusal(session, library, result);
 	if (result == CUDA_SUCCESS)
-		result = kernel_new(session, library, id, real, &kernel);
+		result = kernel_new(session, library, id, real, name, &kernel);
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; i++) {

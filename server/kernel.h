@@ -23,6 +23,9 @@ struct kernel_place {
 	bool is_ready;        /* kernel_make_room() was successful */
 };
 
+/* Of a kernel's name; what is longer is cut: it is for people. */
+#define KERNEL_NAME_MAX 256
+
 struct kernel {
 	struct kernel *next; /* of its library */
 	struct library *library;
@@ -31,7 +34,8 @@ struct kernel {
 	bool is_measured; /* param_bytes is known, as for every kernel that kernel_find() found */
 	uint32_t param_bytes, n_params;
 	CUkernel real;
-	CUkernel next_real;           /* while its library is loaded anew (managed.c) */
+	CUkernel next_real; /* while its library is loaded anew (managed.c) */
+	char name[KERNEL_NAME_MAX];
 	struct kernel_place places[]; /* by GPU */
 };
 

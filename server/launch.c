@@ -61,6 +61,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		return result;
 	if (unlikely(kernel->prints))
 		text_begin(session);
+	session->last_kernel = kernel;
 	car.function = found->function;
 	car.params_size = kernel->param_bytes;
 	/* A graph's kernels would have all SMs. */
@@ -163,6 +164,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		return CUDA_ERROR_INVALID_VALUE;
 	if (kernel->prints)
 		text_begin(session);
+	session->last_kernel = kernel;
 	config.numAttrs = launch_attributes(attributes, given, cluster, cluster_policy,
 		place_priority(stream->place, priority));
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);

@@ -204,6 +204,8 @@ void library_end(struct session *session, struct library *library)
 		struct kernel *kernel = library->kernels;
 
 		library->kernels = kernel->next;
+		if (session->last_kernel == kernel)
+			session->last_kernel = NULL;
 		object_remove(&session->kernels, kernel->id);
 		account_free(kernel);
 	}

@@ -18,23 +18,34 @@
 _Static_assert(HOST_SPACE == DEVICE_SPACE_END, "one table for both");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t units[N_UNITS]; /* session << 32 | device */
+static uint64_t units[N_UNITS];      /* session << 32 | device */
+static uint64_t last_units[N_UNITS]; /* the same, kept when they are given back */
 
-struct owner owner_of(uint64_t address)
+static struct owner look_up(const uint64_t table[N_UNITS], uint64_t address)
 {
 	uint64_t word;
 
 	if (address < DEVICE_SPACE || address >= HOST_SPACE_END)
 		return (struct owner){0};
 	word = __atomic_load_n(
-		&units[(address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT], __ATOMIC_RELAXED);
+		&table[(address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT], __ATOMIC_RELAXED);
 	return (struct owner){(uint32_t)(word >> 32), (uint32_t)word};
 }
 
-static void set(uint32_t unit, uint32_t n_units, uint64_t word)
+struct owner owner_of(uint64_t address)
+{
+	return look_up(units, address);
+}
+
+struct owner owner_last(uint64_t address)
+{
+	return look_up(last_units, address);
+}
+
+static void set(uint64_t table[N_UNITS], uint32_t unit, uint32_t n_units, uint64_t word)
 {
 	for (uint32_t i = 0; i < n_units; i++)
-		__atomic_store_n(&units[unit + i], word, __ATOMIC_RELAXED);
+		__atomic_store_n(&table[unit + i], word, __ATOMIC_RELAXED);
 }
 
 int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
@@ -42,6 +53,7 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 	bool is_host = owner.device == OWNER_HOST;
 	uint32_t first = is_host ? DEVICE_UNITS : 0, end = is_host ? N_UNITS : DEVICE_UNITS;
 	uint32_t n_free = 0;
+	uint64_t word;
 	int r = -ENOSPC;
 
 	if (n_units == 0 || n_units > N_UNITS)
@@ -51,7 +63,9 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 		n_free = units[i] == 0 ? n_free + 1 : 0;
 		if (n_free == n_units) {
 			r = (int)(i + 1 - n_units);
-			set((uint32_t)r, n_units, (uint64_t)owner.session << 32 | owner.device);
+			word = (uint64_t)owner.session << 32 | owner.device;
+			set(units, (uint32_t)r, n_units, word);
+			set(last_units, (uint32_t)r, n_units, word);
 			break;
 		}
 	}
@@ -62,6 +76,6 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 void owner_give_back(uint32_t unit, uint32_t n_units)
 {
 	pthread_mutex_lock(&lock);
-	set(unit, n_units, 0);
+	set(units, unit, n_units, 0);
 	pthread_mutex_unlock(&lock);
 }

@@ -22,6 +22,9 @@ struct owner {
 /* The owner of the unit in which `address' lies. */
 struct owner owner_of(uint64_t address);
 
+/* The same, or the owner that it had last, if it has none. */
+struct owner owner_last(uint64_t address);
+
 /*
  * Gives `n_units' adjacent free units of its space, at or after unit `from', to
  * an owner.

@@ -389,6 +389,7 @@ static void see_off(struct peer *peer)
 	struct server *server = peer->server;
 
 	pthread_join(peer->session->thread, NULL);
+	fault_report_note_end(server, peer);
 	server->n_active -= peer->is_active;
 	if (peer->is_terminated)
 		note_terminated(peer);

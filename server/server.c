@@ -68,7 +68,8 @@ void server_tell_state(struct server *server)
 		frame.state = SERVER_STOPPING;
 	if (server->is_faulted)
 		frame.result = fault_get();
-	frame.client = server->culprit;
+	if (server->is_faulted)
+		frame.client = fault_report_client(server);
 	if (frame.result)
 		snprintf(frame.text, sizeof(frame.text), "%s: %s",
 			server->is_faulted ? "GPU fault" : "cuInit",
@@ -146,32 +147,6 @@ static void become_ready(struct server *server)
 	control_read(server);
 }
 
-/*
- * The driver does not say whose kernel it was. It is certain where one client
- * alone had work on the GPU.
- */
-static void find_culprit(struct server *server)
-{
-	const struct peer *culprit = NULL;
-	unsigned n_at_work = 0;
-
-	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		if (atomic_load(&peer->session->has_work) || peer->session->id == fault_session()) {
-			culprit = peer;
-			n_at_work++;
-		}
-	if (n_at_work == 1) {
-		server->culprit = culprit->id;
-		log_line("Client {PID: %d, Context: %u} encountered a fatal GPU error.",
-			(int)culprit->pid, culprit->session->id);
-	} else {
-		log_line("One of %u clients with work on the GPU encountered a fatal GPU error.",
-			n_at_work);
-	}
-	log_line("Server is handling a fatal GPU error: %s (%d)", result_name(fault_get()),
-		(int)fault_get());
-}
-
 /* A line for each GPU that it uses. */
 static void log_end_by_fault(struct session *session)
 {
@@ -183,25 +158,49 @@ static void log_end_by_fault(struct session *session)
 				SESSION_NAME_ARGS(session), i);
 }
 
-/* Nobody's kernels will ever run here again: clients are told, the daemon replaces us. */
-static void handle_fault(struct server *server)
+static void log_devices(const struct server *server)
+{
+	uint64_t devices = 0;
+
+	for (const struct peer *peer = server->peers; peer; peer = peer->next)
+		devices |= atomic_load(&peer->session->granted);
+	log_line("The following devices will be reset:");
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (devices >> i & 1)
+			log_line("%u", i);
+}
+
+/* What the report says already. */
+static void log_fault(const struct server *server)
 {
 	const struct peer *peer;
+	pid_t pid = fault_report_pid(server);
 
-	server->is_faulted = true;
-	server->fault_ms = uv_now(&server->loop);
-	newcomers_drop(server);
-	for (peer = server->peers; peer; peer = peer->next)
-		session_set_fault(peer->session, fault_get());
-	find_culprit(server);
 	for (peer = server->peers; peer; peer = peer->next)
 		log_end_by_fault(peer->session);
+	if (pid > 0)
+		log_line("All clients belonging to error triggering process %d will be torn down",
+			(int)pid);
+	log_devices(server);
 	log_line("The following client process have a sticky error set:");
 	for (peer = server->peers; peer; peer = peer->next)
 		log_line("%d", (int)peer->pid);
+}
+
+/* Nobody's kernels will ever run here again: clients are told, the daemon replaces us. */
+static void handle_fault(struct server *server)
+{
+	server->is_faulted = true;
+	server->fault_ms = uv_now(&server->loop);
+	newcomers_drop(server);
+	fault_report_begin(server);
+	for (struct peer *peer = server->peers; peer; peer = peer->next)
+		session_tell_fault(peer->session, fault_get(), fault_report_pid(server));
+	log_fault(server);
 	server_tell_state(server);
-	for (struct peer *each = server->peers; each; each = each->next)
-		peer_end(each);
+	fault_report_send(server);
+	for (struct peer *peer = server->peers; peer; peer = peer->next)
+		peer_end(peer);
 	server_start_tick(server);
 }
 
@@ -241,6 +240,7 @@ static void check_overdue(struct server *server, const struct peer *peer)
 	snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
 		peer->is_terminated ? "terminated" : "dead", (int)peer->pid);
 	control_send(server, &frame);
+	fault_report_overdue(server, peer);
 	terminate_answer_all(server);
 	leave(1);
 }
@@ -259,7 +259,7 @@ static void on_tick(uv_timer_t *timer)
 	}
 	newcomers_look(server);
 	if (server->is_faulted &&
-		(server->n_peers == 0 ||
+		((server->n_peers == 0 && !fault_report_is_open(server)) ||
 			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS)) {
 		terminate_answer_all(server);
 		leave(1);

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "control.h"
+#include "fault_report.h"
 #include "peer.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
@@ -44,7 +45,7 @@ struct server {
 	bool is_forced;   /* ... nor waits for those who are there */
 	bool is_closing;  /* that was it */
 	bool is_faulted;
-	uint64_t culprit;  /* the daemon's id of the client whose fault it certainly is, else 0 */
+	struct fault_report fault_report;
 	uint64_t fault_ms; /* when, by the loop's clock */
 	uint64_t alone_ms; /* since when there is no client */
 };

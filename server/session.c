@@ -7,6 +7,7 @@
  * worker alone, so that nothing of it needs a lock.
  */
 
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -173,6 +174,13 @@ void session_set_fault(struct session *session, CUresult fault)
 		__ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
+void session_tell_fault(struct session *session, CUresult fault, pid_t pid)
+{
+	__atomic_store_n(&session->page->fault_pid, pid > 0 ? (uint32_t)pid : FAULT_PID_UNKNOWN,
+		__ATOMIC_RELEASE);
+	session_set_fault(session, fault);
+}
+
 void session_tell_busy(struct session *session, bool is_busy)
 {
 	if (session->is_busy != is_busy)
@@ -185,6 +193,15 @@ void session_drop(struct session *session)
 	shutdown(session->connection, SHUT_RDWR);
 }
 
+/* For who asks later whose fault it was: the kernel goes with its library. */
+static void keep_last_words(struct session *session)
+{
+	if (session->last_kernel)
+		memcpy(session->last_kernel_name, session->last_kernel->name,
+			sizeof(session->last_kernel_name));
+	atomic_store(&session->has_last_words, true);
+}
+
 /*
  * The order matters: nothing may go that the GPU still uses, and waiters hold
  * events of streams.
@@ -195,6 +212,7 @@ void session_clean_up(struct session *session)
 	bool is_lost;
 
 	atomic_store(&session->is_ending, true);
+	keep_last_words(session);
 	is_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
 	gates_fini(session, is_lost);
 	text_fini(session, is_lost);

@@ -23,6 +23,7 @@
 #include "bounds.h"
 #include "gate.h"
 #include "group.h"
+#include "kernel.h"
 #include "object.h"
 #include "place.h"
 #include "ranges.h"
@@ -58,6 +59,7 @@ struct session {
 	_Atomic uint64_t granted;     /* set by the worker: GPUs whose grants stand, a bit each */
 	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, go */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
+	atomic_bool has_last_words;   /* set by the worker: last_kernel_name stands */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
@@ -102,6 +104,8 @@ struct session {
 	struct waiters waiters;
 	struct gates gates;
 	struct text text;                 /* what its kernels printed */
+	const struct kernel *last_kernel; /* that it has launched; NULL: a graph, or not known */
+	char last_kernel_name[KERNEL_NAME_MAX];
 	struct train train;               /* launches that wait for the next */
 	struct train_store *train_stores; /* of its streams */
 	unsigned n_train_stores;
@@ -132,6 +136,9 @@ void session_end(struct session *session);
 
 /* Any thread: every call of the client returns `fault' from now on, if none was set before. */
 void session_set_fault(struct session *session, CUresult fault);
+
+/* Loop: the same of a fault whose cause may be known by its PID, else 0. */
+void session_tell_fault(struct session *session, CUresult fault, pid_t pid);
 
 /* The worker: the deferred calls must know who has work on a GPU. */
 void session_tell_busy(struct session *session, bool is_busy);

@@ -14,6 +14,7 @@ unit_test_async_close := proto/async_close.c
 unit_test_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c
 unit_test_words := daemon/words.c
+unit_test_xid := daemon/xid.c
 unit_test_bucket := daemon/bucket.c
 unit_test_lines := daemon/lines.c proto/quote.c
 unit_test_quote := proto/quote.c
@@ -25,7 +26,8 @@ unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
 unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
-	server/newcomers.c server/identity.c server/user.c server/terminate.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
+	server/newcomers.c server/identity.c server/user.c server/terminate.c \
+	server/fault_report.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
 # What is charged for memory, alone.
 ACCOUNT := server/account.c server/quota.c server/machine_memory.c server/log.c
 unit_test_server_account := $(ACCOUNT)
@@ -101,6 +103,7 @@ fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_sessio
 # What others are linked with.
 fuzz_of_frame := proto/frame.c
 fuzz_of_words := daemon/lines.c daemon/words.c proto/quote.c
+fuzz_of_xid := daemon/xid.c
 
 define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))

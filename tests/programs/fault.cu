@@ -3,6 +3,7 @@
 /*
  * A kernel that writes where nothing is mapped. Succeeds when the program is
  * told so as without a service: error 700, from that call on and for good.
+ * `fault near' writes behind its own memory.
  *
  * Runs: for a test of its own
  */
@@ -12,6 +13,8 @@
 
 /* No driver puts an allocation here, and the service none of anybody's. */
 #define NOWHERE 0x100000000000ULL
+/* Nothing else of a program that allocates a page. */
+#define BEHIND (1ULL << 30)
 
 static __global__ void store(int *where)
 {
@@ -26,13 +29,14 @@ static void expect(const char *what, cudaError_t error)
 	exit(1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	void *more = NULL;
 	int *data = NULL;
 
 	CHECK(cudaMalloc(&data, 4096));
-	store<<<1, 1>>>((int *)NOWHERE);
+	store<<<1, 1>>>(argc > 1 && !strcmp(argv[1], "near") ? (int *)((char *)data + BEHIND)
+							     : (int *)NOWHERE);
 	CHECK(cudaGetLastError());
 	expect("cudaDeviceSynchronize", cudaDeviceSynchronize());
 	expect("cudaDeviceSynchronize, again,", cudaDeviceSynchronize());

@@ -5,7 +5,8 @@
  * a host function, `stuck word' with streams that wait for words which nobody
  * writes, `stuck load' with one such stream beside a kernel that has to be
  * loaded, `stuck flood' with one that has more behind it than a queue of the GPU
- * takes, `stuck kernel' with a kernel that runs for ever. `stuck slow' is in a host function for
+ * takes, `stuck kernel' with a kernel that runs for ever, `stuck busy' with one
+ * kernel behind the other. `stuck slow' is in a host function for
  * two seconds, then ends well; `stuck idle' waits with its host functions done. Says `stuck:
  * running' when it has come so far.
  *
@@ -25,6 +26,7 @@ enum {
 	STREAMS = 8,
 	EACH = 20,
 	FLOOD = 5000,
+	AHEAD = 16,
 	SLOW_S = 2
 };
 
@@ -118,6 +120,26 @@ static void run_for_ever(CUstream stream)
 	CHECK(cuCtxSynchronize());
 }
 
+/* The next ones are on the stream long before the last has ended. */
+static void launch_for_ever(CUstream stream)
+{
+	CUmodule module;
+	CUfunction function;
+	CUevent events[AHEAD];
+
+	CHECK(cuModuleLoadData(&module, image));
+	CHECK(cuModuleGetFunction(&function, module, "nothing"));
+	for (unsigned i = 0; i < AHEAD; i++)
+		CHECK(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
+	for (unsigned i = 0;; i++) {
+		CHECK(cuEventSynchronize(events[i % AHEAD]));
+		CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+		CHECK(cuEventRecord(events[i % AHEAD], stream));
+		if (i == AHEAD)
+			say_running();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
@@ -142,6 +164,8 @@ int main(int argc, char **argv)
 		flood(words, streams);
 	else if (!strcmp(how, "kernel"))
 		run_for_ever(streams[0]);
+	else if (!strcmp(how, "busy"))
+		launch_for_ever(streams[0]);
 	else
 		CHECK(cuLaunchHostFunc(streams[0], call, (void *)how));
 	for (unsigned s = 0; s < STREAMS; s++)

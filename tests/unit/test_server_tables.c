@@ -72,6 +72,10 @@ static void test_owners(void **state)
 	assert_int_equal(owner_take(a, 0, UINT32_MAX), -ENOSPC);
 	assert_int_equal(owner_take(a, 0, 0), -ENOSPC);
 	owner_give_back(0, 2);
+	assert_int_equal(owner_of(owner_address(1)).session, 0);
+	assert_int_equal(owner_last(owner_address(1)).session, 1);
+	assert_int_equal(owner_last(owner_address(2)).session, 2);
+	assert_int_equal(owner_last(owner_address(5)).session, 0);
 	assert_int_equal(owner_take(a, 0, 3), 5);
 	assert_int_equal(owner_take(a, 0, 2), 0);
 	owner_give_back(0, 8);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+/*
+ * The last GPU faults: what servers tell of them, and the address from the
+ * kernel's log. Loop thread.
+ */
+
+#include <sys/types.h>
+#include <time.h>
+
+#include "devices.h"
+#include "frame.h"
+
+struct daemon;
+struct server;
+struct xid;
+
+#define FAULTS_MAX 16
+
+/* A client as it was when the fault came. */
+struct faulter {
+	uint64_t id;
+	pid_t pid;
+	uid_t uid;
+	uint32_t program;
+	char command[FRAME_TEXT_MAX];
+};
+
+struct fault {
+	uint64_t serial; /* rises; 0: none */
+	struct timespec time;
+	pid_t server;
+	uid_t server_uid;
+	uint32_t result, how;
+	uint64_t address; /* 0: not known */
+	bool has_device;
+	uint32_t ordinal;
+	char uuid[DEVICE_UUID_TEXT], pci_bus_id[32], device_name[FRAME_TEXT_MAX];
+	char result_name[64], kernel[FRAME_TEXT_MAX];
+	unsigned n_suspects; /* with those that the list has no room for */
+	unsigned n;          /* in it; one alone where it is known whose fault it was */
+	struct faulter clients[FAULT_SUSPECTS_MAX];
+	unsigned n_hurt; /* users that had clients in the server */
+	uid_t *hurt;
+};
+
+struct faults {
+	uint64_t last;
+	struct fault list[FAULTS_MAX];
+};
+
+/* A server says what it knows. -EBADMSG: it is malformed. */
+int faults_on_frame(struct server *server, const struct frame_fault *frame);
+
+/* A server is in FAULT: it is told the address, when it is known. */
+void faults_on_state(struct server *server);
+
+/* The kernel's log has told of a fault: whether it was a server's that is in FAULT. */
+bool faults_on_xid(struct daemon *daemon, const struct xid *xid);
+
+/* The nth last fault that the user may know of, from 0 on; NULL: there are no more. */
+const struct fault *faults_get(const struct daemon *daemon, uid_t uid, unsigned nth);
+
+/* Whether it is known whose fault it was. */
+static inline bool fault_is_certain(const struct fault *fault)
+{
+	return fault->how != FAULT_SUSPECTS;
+}
+
+/* How it is known, as part of a sentence. */
+const char *fault_how_text(const struct fault *fault);
+
+void faults_fini(struct faults *faults);
+
+#endif

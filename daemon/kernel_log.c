@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reading the kernel's log. Loop thread.
+ *
+ * Invariant: at most LOG_BATCH reads before others get their turn, and no more
+ * kept than one line.
+ */
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon.h"
+#include "faults.h"
+#include "kernel_log.h"
+
+#define LOG_BATCH 64
+
+/* How often a file is looked at, which tells of nothing by itself. */
+#define LOOK_MS 50
+
+static void on_line(struct daemon *daemon, const char *line)
+{
+	struct kernel_log *log = &daemon->kernel_log;
+	unsigned at = log->n_seen % XIDS_KEPT;
+	struct xid xid;
+
+	if (!xid_parse(line, &xid) || xid.address == 0)
+		return;
+	log->seen[at].xid = xid;
+	/* One that no server's word has come for yet waits for that. */
+	log->seen[at].ms = faults_on_xid(daemon, &log->seen[at].xid) ? 0 : uv_now(&daemon->loop);
+	log->n_seen++;
+}
+
+/* Whole lines of the text; what is left begins the next. */
+static void take_lines(struct daemon *daemon)
+{
+	struct kernel_log *log = &daemon->kernel_log;
+	char *begin = log->text, *end;
+
+	while ((end = memchr(begin, '\n', log->n - (size_t)(begin - log->text)))) {
+		*end = '\0';
+		if (!log->is_skipping)
+			on_line(daemon, begin);
+		log->is_skipping = false;
+		begin = end + 1;
+	}
+	log->n -= (size_t)(begin - log->text);
+	memmove(log->text, begin, log->n);
+	if (log->n == KERNEL_RECORD_MAX) {
+		log->is_skipping = true;
+		log->n = 0;
+	}
+}
+
+/* Records end with a newline; what follows there are facts for programs. */
+static void take_record(struct daemon *daemon)
+{
+	struct kernel_log *log = &daemon->kernel_log;
+
+	log->text[log->n] = '\0';
+	log->text[strcspn(log->text, "\n")] = '\0';
+	on_line(daemon, log->text);
+	log->n = 0;
+}
+
+/* A file that was begun anew is read from its beginning. */
+static void look_for_rotation(const struct kernel_log *log)
+{
+	off_t at = lseek(log->fd, 0, SEEK_CUR);
+	struct stat info;
+
+	if (at > 0 && fstat(log->fd, &info) == 0 && info.st_size < at)
+		lseek(log->fd, 0, SEEK_SET);
+}
+
+/* False: there is nothing more for now. */
+static bool read_some(struct daemon *daemon)
+{
+	struct kernel_log *log = &daemon->kernel_log;
+	ssize_t n = read(log->fd, log->text + log->n, KERNEL_RECORD_MAX - log->n);
+
+	if (n < 0)
+		/* Records that were lost, or are too long: the next read gives the one behind. */
+		return errno == EPIPE || errno == EINTR || (errno == EINVAL && log->is_records);
+	if (n == 0) {
+		look_for_rotation(log);
+		return false;
+	}
+	log->n += (size_t)n;
+	if (log->is_records)
+		take_record(daemon);
+	else
+		take_lines(daemon);
+	return true;
+}
+
+static void read_batch(struct daemon *daemon)
+{
+	for (int i = 0; i < LOG_BATCH && read_some(daemon); i++)
+		;
+}
+
+static void on_readable(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+{
+	read_batch(poll->data);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+	read_batch(timer->data);
+}
+
+static int open_file(const char *path, bool *ret_is_records)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	struct stat info;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &info) < 0)
+		return -errno;
+	if (!S_ISCHR(info.st_mode) && !S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
+		return -EINVAL;
+	/* A FIFO has no end to go to. */
+	(void)lseek(fd, 0, SEEK_END);
+	*ret_is_records = S_ISCHR(info.st_mode);
+	return TAKE_FD(fd);
+}
+
+void kernel_log_open(struct daemon *daemon)
+{
+	struct kernel_log *log = &daemon->kernel_log;
+	const char *path = daemon->config.kernel_log;
+
+	log->fd = open_file(path, &log->is_records);
+	if (log->fd < 0) {
+		journal_control(&daemon->journal,
+			"Cannot read the kernel's log %s (%s): the address of a GPU fault stays "
+			"unknown, and with several clients at work also whose it was",
+			path, strerror(-log->fd));
+		return;
+	}
+	uv_timer_init(&daemon->loop, &log->timer);
+	log->timer.data = log->poll.data = daemon;
+	if (log->is_records && uv_poll_init(&daemon->loop, &log->poll, log->fd) == 0) {
+		uv_poll_start(&log->poll, UV_READABLE, on_readable);
+		return;
+	}
+	log->is_records = false;
+	uv_timer_start(&log->timer, on_look, LOOK_MS, LOOK_MS);
+}
+
+void kernel_log_close(struct daemon *daemon)
+{
+	struct kernel_log *log = &daemon->kernel_log;
+
+	if (log->fd < 0)
+		return;
+	if (log->is_records)
+		uv_close((uv_handle_t *)&log->poll, NULL);
+	uv_close((uv_handle_t *)&log->timer, NULL);
+	close(log->fd);
+	log->fd = -EBADF;
+}

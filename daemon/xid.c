@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Xid lines taken apart. Any thread.
+ *
+ * Invariant: nothing is read behind the record's NUL, whatever the record says.
+ */
+
+#include "xid.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MARK "NVRM: Xid (PCI:"
+/* As /proc/PID/comm has it: 15 characters. */
+#define SERVER_NAMES                                                                               \
+	{                                                                                          \
+		"mps-server", "nvidia-cuda-mps"                                                    \
+	}
+
+/* A number of at most `digits_max' digits; NULL: there is none, or a longer one. */
+static const char *take_number(
+	const char *text, unsigned base, unsigned digits_max, uint64_t *ret_number)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint64_t number = 0;
+	unsigned n;
+
+	for (n = 0; text[n]; n++) {
+		char c = (char)(text[n] >= 'A' && text[n] <= 'F' ? text[n] + 'a' - 'A' : text[n]);
+		const char *digit = memchr(digits, c, base);
+
+		if (!digit)
+			break;
+		if (n == digits_max)
+			return NULL;
+		number = number * base + (uint64_t)(digit - digits);
+	}
+	if (n == 0)
+		return NULL;
+	*ret_number = number;
+	return text + n;
+}
+
+static const char *take_text(const char *text, const char *expected)
+{
+	size_t length = strlen(expected);
+
+	return text && strncmp(text, expected, length) == 0 ? text + length : NULL;
+}
+
+/* "0000:06:00): 31", a function behind the device if there is one. */
+static const char *take_head(const char *text, struct xid *xid)
+{
+	uint64_t domain, bus, device, number;
+
+	text = take_number(text, 16, 8, &domain);
+	text = take_text(text, ":");
+	text = text ? take_number(text, 16, 2, &bus) : NULL;
+	text = take_text(text, ":");
+	text = text ? take_number(text, 16, 2, &device) : NULL;
+	if (!text)
+		return NULL;
+	text += strcspn(text, ")");
+	text = take_text(text, "): ");
+	text = text ? take_number(text, 10, 9, &number) : NULL;
+	if (!text)
+		return NULL;
+	xid->has_gpu = true;
+	xid->domain = (uint32_t)domain;
+	xid->bus = (uint8_t)bus;
+	xid->device = (uint8_t)device;
+	xid->number = (uint32_t)number;
+	return text;
+}
+
+static void take_process(const char *text, struct xid *xid)
+{
+	static const char *const names[] = SERVER_NAMES;
+	const char *pid = strstr(text, "pid="), *name = strstr(text, "name=");
+	uint64_t number;
+
+	if (pid && take_number(pid + strlen("pid="), 10, 9, &number))
+		xid->pid = (pid_t)number;
+	for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
+		xid->is_server |= take_text(name + strlen("name="), names[i]) != NULL;
+}
+
+/* "faulted @ 0x7f12_34567000": the upper and the lower 32 bits. */
+static void take_address(const char *text, struct xid *xid)
+{
+	const char *at = strstr(text, "faulted @ 0x");
+	uint64_t upper, lower;
+
+	if (!at)
+		return;
+	at = take_number(at + strlen("faulted @ 0x"), 16, 8, &upper);
+	at = take_text(at, "_");
+	if (at && take_number(at, 16, 8, &lower))
+		xid->address = upper << 32 | lower;
+}
+
+bool xid_parse(const char *record, struct xid *ret_xid)
+{
+	const char *text = strstr(record, MARK);
+	struct xid xid = {0};
+
+	text = text ? take_head(text + strlen(MARK), &xid) : NULL;
+	if (!text)
+		return false;
+	take_process(text, &xid);
+	take_address(text, &xid);
+	*ret_xid = xid;
+	return true;
+}
+
+bool xid_is_of(const struct xid *xid, const char *pci_bus_id)
+{
+	uint64_t domain, bus, device;
+	const char *text = take_number(pci_bus_id, 16, 8, &domain);
+
+	text = take_text(text, ":");
+	text = text ? take_number(text, 16, 2, &bus) : NULL;
+	text = take_text(text, ":");
+	text = text ? take_number(text, 16, 2, &device) : NULL;
+	return text && xid->has_gpu && xid->domain == domain && xid->bus == bus &&
+	       xid->device == device;
+}

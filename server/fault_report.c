@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reports of faults. Loop thread.
+ *
+ * Invariant: a client is named as the one who caused a fault only if it had
+ * work on a GPU: an address in the memory of another says nothing, as any
+ * kernel can go there.
+ */
+
+#include "fault_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fault.h"
+#include "log.h"
+#include "owner.h"
+#include "server.h"
+#include "session.h"
+
+/* From the fault on: the kernel's log is read by then. */
+#define ADDRESS_MS 600
+
+static bool is_known(const struct fault_report *report)
+{
+	return report->frame.how != FAULT_SUSPECTS;
+}
+
+static bool may_have_caused_it(const struct peer *peer)
+{
+	return !peer->is_inactive &&
+	       (atomic_load(&peer->session->has_work) || peer->session->id == fault_session());
+}
+
+/* The GPU, if all of them use the same one alone. */
+static uint32_t only_device(uint64_t devices)
+{
+	if (devices == 0 || (devices & (devices - 1)))
+		return FAULT_DEVICE_UNKNOWN;
+	return (uint32_t)__builtin_ctzll(devices);
+}
+
+static void add(struct fault_report *report, const struct peer *peer)
+{
+	unsigned n = report->n_suspects;
+
+	report->frame.n_suspects++;
+	if (n == FAULT_SUSPECTS_MAX)
+		return;
+	report->frame.clients[n] = peer->id;
+	report->suspects[n].id = peer->id;
+	report->suspects[n].session = peer->session->id;
+	report->suspects[n].pid = peer->pid;
+	report->n_suspects++;
+}
+
+static void set_result(struct fault_report *report, CUresult result)
+{
+	report->frame.result = (uint32_t)result;
+	snprintf(report->frame.result_name, sizeof(report->frame.result_name), "%s",
+		result_name(result));
+}
+
+static void log_culprit(const struct fault_report *report, unsigned i, const char *why)
+{
+	log_line("Client {PID: %d, Context: %u} encountered a fatal GPU error%s",
+		(int)report->suspects[i].pid, report->suspects[i].session, why);
+}
+
+static void log_suspects(const struct fault_report *report)
+{
+	log_line("One of %u clients with work on the GPU encountered a fatal GPU error.",
+		report->frame.n_suspects);
+	for (unsigned i = 0; i < report->n_suspects; i++)
+		log_line("Client {PID: %d, Context: %u} had work on the GPU",
+			(int)report->suspects[i].pid, report->suspects[i].session);
+}
+
+void fault_report_begin(struct server *server)
+{
+	struct fault_report *report = &server->fault_report;
+	uint64_t devices = 0;
+
+	*report = (struct fault_report){.is_address_due = true};
+	frame_init(&report->frame, FRAME_FAULT, 0);
+	set_result(report, fault_get());
+	for (const struct peer *peer = server->peers; peer; peer = peer->next)
+		if (may_have_caused_it(peer)) {
+			add(report, peer);
+			devices |= atomic_load(&peer->session->granted);
+		}
+	report->frame.ordinal = only_device(devices);
+	report->frame.how = report->frame.n_suspects == 1 ? FAULT_ALONE : FAULT_SUSPECTS;
+	if (is_known(report))
+		log_culprit(report, 0, ".");
+	else
+		log_suspects(report);
+	log_line("Server is handling a fatal GPU error.");
+	log_line("The error is %s (%d)", report->frame.result_name, (int)report->frame.result);
+}
+
+uint64_t fault_report_client(const struct server *server)
+{
+	const struct fault_report *report = &server->fault_report;
+
+	return is_known(report) ? report->suspects[0].id : 0;
+}
+
+pid_t fault_report_pid(const struct server *server)
+{
+	const struct fault_report *report = &server->fault_report;
+
+	return is_known(report) ? report->suspects[0].pid : 0;
+}
+
+void fault_report_send(struct server *server)
+{
+	control_send(server, &server->fault_report.frame);
+}
+
+/* The last words of a client. */
+static void take_kernel(struct fault_report *report, unsigned i, const struct peer *peer)
+{
+	if (atomic_load(&peer->session->has_last_words))
+		memcpy(report->suspects[i].kernel, peer->session->last_kernel_name,
+			sizeof(report->suspects[i].kernel));
+}
+
+/* One of several suspects it was. */
+static void settle(struct fault_report *report, unsigned i, enum fault_how how)
+{
+	report->suspects[0] = report->suspects[i];
+	report->n_suspects = report->frame.n_suspects = 1;
+	memset(report->frame.clients, 0, sizeof(report->frame.clients));
+	report->frame.clients[0] = report->suspects[0].id;
+	memcpy(report->frame.kernel, report->suspects[0].kernel, sizeof(report->frame.kernel));
+	report->frame.how = how;
+}
+
+static void look_up(struct server *server, uint64_t address)
+{
+	struct fault_report *report = &server->fault_report;
+	uint32_t session = owner_last(address).session;
+	char why[80];
+
+	snprintf(why, sizeof(why), ": its memory is around the address 0x%" PRIx64 " of the fault",
+		address);
+	for (unsigned i = 0; i < report->n_suspects && session > 0; i++)
+		if (report->suspects[i].session == session) {
+			settle(report, i, FAULT_ADDRESS);
+			log_culprit(report, 0, why);
+			return;
+		}
+	log_line("The address 0x%" PRIx64 " of the fault is near no memory of those with work on "
+		 "the GPU",
+		address);
+}
+
+void fault_report_take_address(struct server *server, const struct frame_fault_address *frame)
+{
+	struct fault_report *report = &server->fault_report;
+
+	if (!server->is_faulted || !report->is_address_due)
+		return;
+	report->is_address_due = false;
+	if (frame->address == 0)
+		return;
+	report->frame.address = frame->address;
+	if (frame->ordinal < DEVICES_MAX)
+		report->frame.ordinal = frame->ordinal;
+	if (!is_known(report))
+		look_up(server, frame->address);
+	fault_report_send(server);
+}
+
+void fault_report_note_end(struct server *server, const struct peer *peer)
+{
+	struct fault_report *report = &server->fault_report;
+
+	for (unsigned i = 0; server->is_faulted && i < report->n_suspects; i++)
+		if (report->suspects[i].id == peer->id)
+			take_kernel(report, i, peer);
+	if (!server->is_faulted || !is_known(report) || report->frame.kernel[0] ||
+		!report->suspects[0].kernel[0])
+		return;
+	settle(report, 0, report->frame.how);
+	fault_report_send(server);
+}
+
+bool fault_report_is_open(const struct server *server)
+{
+	const struct fault_report *report = &server->fault_report;
+
+	return report->is_address_due && !is_known(report) && report->n_suspects > 0 &&
+	       uv_now(&server->loop) - server->fault_ms < ADDRESS_MS;
+}
+
+void fault_report_overdue(struct server *server, const struct peer *peer)
+{
+	struct fault_report *report = &server->fault_report;
+
+	*report = (struct fault_report){.frame = {.how = FAULT_OVERDUE}};
+	frame_init(&report->frame, FRAME_FAULT, 0);
+	set_result(report, CUDA_ERROR_LAUNCH_TIMEOUT);
+	add(report, peer);
+	report->frame.ordinal = only_device(atomic_load(&peer->session->granted));
+	take_kernel(report, 0, peer);
+	settle(report, 0, FAULT_OVERDUE);
+	fault_report_send(server);
+}

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 400 s
+"""Whose GPU fault it was: server.log, control.log, get_last_fault and the clients say so."""
+
+import contextlib
+import json
+import os
+import re
+
+import harness
+import mps
+import terminations
+from harness import contains, equal, need_root, wait_for
+
+SECRET = "--a-secret-word"
+
+
+def xid(pid, name, address, bus="01"):
+    return ("6,77,88,-;NVRM: Xid (PCI:0000:%s:00): 31, %sname=%s, channel 0x1, intr 0. MMU Fault: "
+            "ENGINE GRAPHICS faulted @ 0x%x_%08x. Fault is of type FAULT_PDE\n"
+            % (bus, "pid=%s, " % pid if pid else "", name, address >> 32, address & 0xffffffff))
+
+
+@contextlib.contextmanager
+def service_with_log(writes=True, fifo=False, **settings):
+    """A service whose daemon reads a file as the kernel's log; the software GPU `writes' to it."""
+    service = mps.Service({"SOFTGPU_LAUNCH_US": "20000"})
+    path = os.path.join(service.folder, "kmsg")
+    if fifo:
+        os.mkfifo(path)
+    else:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(xid(1, "mps-server", 0x200000000000))
+    os.chmod(path, 0o666)
+    service.kernel_log = path
+    service.daemon_env.update({"MPS_KERNEL_LOG": path, **settings})
+    if writes:
+        service.daemon_env["SOFTGPU_KERNEL_LOG"] = path
+        service.daemon_env["MPS_SERVER_ENV"] += ",SOFTGPU_KERNEL_LOG"
+    with service:
+        yield service
+
+
+def last_faults(service, n=1):
+    return json.loads(service.command("get_last_fault", str(n), "--json").stdout)
+
+
+def last_fault(service):
+    faults = last_faults(service)
+    return faults[0] if faults else None
+
+
+def field(text, name):
+    found = re.search(r"^%s +(.*)$" % name, text, re.M)
+    assert found, "no %s in %s" % (name, text)
+    return found[1]
+
+
+def bystander(service, **more):
+    process = service.popen("process1", "--seconds", "60", **more)
+    service.wait_for_active(process)
+    return process
+
+
+def test_one_at_work():
+    """Certain without a word of the kernel's; kernel, address and GPU are told."""
+    with service_with_log() as service:
+        equal(service.command("get_last_fault").stdout, "No fault is known\n")
+        equal(last_faults(service, 16), [])
+        process = service.popen("fault")
+        code, _, err = service.finish(process)
+        equal(code, 0)
+        contains(err, "a kernel of this program failed with CUDA_ERROR_ILLEGAL_ADDRESS: every call "
+                      "fails")
+        fault = wait_for("the address",
+                         lambda: (last_fault(service) or {}).get("address") and last_fault(service))
+        equal((fault["result"], fault["certain"], fault["address"], fault["kernel"]),
+              (700, True, "0x100000000000", "_Z5storePi"))
+        equal([client["pid"] for client in fault["clients"]], [process.pid])
+        text = service.command("get_last_fault").stdout
+        contains(field(text, "Client"), '%d "' % process.pid)
+        contains(field(text, "Client"), 'fault" of user %d' % os.getuid())
+        contains(field(text, "Result"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)")
+        contains(field(text, "Device"), fault["device"]["uuid"])
+        equal(field(text, "Known by"), "no other client had work on the GPU")
+        contains(service.control_log(), "Client %d of user %d, " % (process.pid, os.getuid()))
+
+
+def at_work(service):
+    """A program that has work on the GPU at every moment."""
+    return terminations.running(service, "stuck", "busy")
+
+
+def fault_beside(service, *args):
+    """A program faults while another is at work: PIDs of both, and what the other said."""
+    neighbour = at_work(service)
+    process = service.popen("fault", *args)
+    equal(service.finish(process)[0], 0)
+    code, out, err = service.finish(neighbour)
+    equal(code, 1, out + err)
+    wait_for("the report", lambda: last_fault(service))
+    return process.pid, neighbour.pid, err
+
+
+def test_address_tells():
+    """Two at work: the address lies in the memory of one."""
+    with service_with_log() as service:
+        culprit, _, err = fault_beside(service, "near")
+        contains(err, "start the program again")
+        fault = wait_for("the culprit", lambda: last_fault(service)["certain"] and last_fault(service))
+        equal([client["pid"] for client in fault["clients"]], [culprit])
+        equal(fault["kernel"], "_Z5storePi")
+        contains(fault["address"], "0x2")
+        contains(fault["known_by"], "its memory is around the address")
+        wait_for("its line", lambda: re.search(
+            r"Client \{PID: %d, Context: 2\} encountered a fatal GPU error: its memory" % culprit,
+            service.server_log()))
+        contains(service.control_log(), "Client %d of user %d, " % (culprit, os.getuid()))
+        # A program that is known to have caused it waits; a second time it gets a server of its own.
+        service.run_ok("fault", "near")
+        service.run_ok("process2")
+
+
+def test_address_of_nobody():
+    """It lies in no client's memory: all that had work are suspects."""
+    with service_with_log() as service:
+        culprit, neighbour, err = fault_beside(service)
+        contains(err, "a kernel of this program, or of another client of its server, failed with "
+                      "CUDA_ERROR_ILLEGAL_ADDRESS: every call fails")
+        fault = wait_for("the address", lambda: last_fault(service)["address"] and last_fault(service))
+        equal((fault["certain"], fault["address"], fault["kernel"]), (False, "0x100000000000", None))
+        equal(sorted(client["pid"] for client in fault["suspects"]), sorted([culprit, neighbour]))
+        text = service.command("get_last_fault").stdout
+        equal(len(re.findall(r"^Suspect ", text, re.M)), 2)
+        equal(field(text, "Known by"), "they had work on the GPU")
+        contains(service.control_log(), "One of 2 clients has caused the GPU fault")
+
+
+def test_without_a_kernel_log():
+    """The daemon says why there is none, and nobody waits for it."""
+    with service_with_log(writes=False, MPS_KERNEL_LOG="/nonexistent/kmsg") as service:
+        contains(service.control_log(), "Cannot read the kernel's log /nonexistent/kmsg")
+        fault_beside(service, "near")
+        equal((last_fault(service)["certain"], last_fault(service)["address"]), (False, None))
+
+
+def test_lines_of_others():
+    """Other processes, other GPUs, nonsense and endless lines name nobody."""
+    with service_with_log(writes=False) as service:
+        neighbour = at_work(service)
+        server = service.server()
+        with open(service.kernel_log, "a", encoding="utf-8") as file:
+            for line in (xid(1, "python", 0x200000001000), xid(server + 1, "mps", 0x200000001000),
+                         xid(None, "x", 0x200000001000, bus="7f"), "x" * 100000 + "\n",
+                         "NVRM: Xid (PCI:", "\n"):
+                file.write(line)
+        service.run_ok("fault", "near")
+        service.finish(neighbour)
+        wait_for("the report", lambda: last_fault(service))
+        wait_for("the server's end", lambda: server not in service.servers())
+        equal((last_fault(service)["certain"], last_fault(service)["address"]), (False, None))
+
+
+def test_log_of_another_pid_namespace():
+    """By the GPU and the name, where the number says nothing; from a FIFO."""
+    with service_with_log(writes=False, fifo=True) as service:
+        neighbour = at_work(service)
+        writer = os.open(service.kernel_log, os.O_WRONLY)
+        # The neighbour has come first, so that its memory comes first.
+        os.write(writer, xid(4000000, "mps-server", 0x200000001000).encode())
+        process = service.popen("fault", "near")
+        equal(service.finish(process)[0], 0)
+        service.finish(neighbour)
+        os.close(writer)
+        fault = wait_for("the culprit", lambda: (last_fault(service) or {}).get("certain")
+                         and last_fault(service))
+        equal([client["pid"] for client in fault["clients"]], [neighbour.pid])
+
+
+def test_kernel_that_outlives_its_client():
+    with mps.Service({"MPS_GRACE_MS": "500"}) as service:
+        neighbour = bystander(service)
+        client = terminations.running(service, "stuck", "kernel")
+        client.kill()
+        client.wait()
+        contains(service.finish(neighbour)[1], "(806)")
+        fault = wait_for("the report", lambda: last_fault(service))
+        equal((fault["result"], [c["pid"] for c in fault["clients"]], fault["kernel"]),
+              (702, [client.pid], "forever"))
+        contains(fault["known_by"], "went on after its end")
+
+
+def test_the_last_ones():
+    with mps.Service() as service:
+        for n in range(18):
+            # Each is another program, which need not wait.
+            service.run_ok("fault", "run %d" % n)
+        wait_for("the last", lambda: len(last_faults(service, 16)) == 16)
+        servers = [fault["server"] for fault in last_faults(service, 16)]
+        equal(len(set(servers)), 16)
+        equal(len(re.findall("^Server ", service.command("get_last_fault", "3").stdout, re.M)), 3)
+        for words in ("0",), ("17",), ("x",), ("1", "2"), ("--json", "1"):
+            contains(service.command("get_last_fault", *words).stdout, "Usage: get_last_fault")
+
+
+def test_who_is_told():
+    """Users whose clients were hurt, and root; nobody else, and no other's command line."""
+    need_root()
+    with mps.Service() as service:
+        os.chmod(service.folder, 0o777)
+        users = [{"user": uid, "group": uid, "extra_groups": []} for uid in (7001, 7002)]
+        equal(service.finish(service.popen("fault", SECRET, **users[0]))[0], 0)
+        wait_for("the report", lambda: last_fault(service))
+        contains(terminations.said_by(service, users[0], "get_last_fault"), 'fault" of user 7001')
+        equal(terminations.said_by(service, users[1], "get_last_fault"), "No fault is known\n")
+        equal(terminations.said_by(service, users[1], "get_last_fault 16 --json"), "[]\n")
+
+
+def test_who_is_told_by_a_server_of_all():
+    need_root()
+    users = [{"user": uid, "group": uid, "extra_groups": []} for uid in (7001, 7002, 7003)]
+    service = mps.Service(options=["-M"])
+    service.daemon_env["MPS_SERVER_USER"] = "nobody"
+    with service:
+        hurt = bystander(service, **users[1])
+        culprit = service.popen("fault", "near", **users[0])
+        equal(service.finish(culprit)[0], 0)
+        service.finish(hurt)
+        wait_for("the report", lambda: last_fault(service))
+        said = {user["user"]: terminations.said_by(service, user, "get_last_fault") for user in users}
+        contains(said[7001], '%d "' % culprit.pid)
+        contains(said[7002], "%d of user 7001" % culprit.pid)
+        assert "/fault" not in said[7002] and "storePi" not in said[7002], said[7002]
+        equal(said[7003], "No fault is known\n")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
