@@ -90,8 +90,9 @@ $(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -D
 
 # ---- programs
 
-DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/limits.c proto/async_close.c proto/trust.c proto/quote.c
-SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/limits.c proto/ring.c proto/shm.c proto/find_cuda.c \
+DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/device_name.c proto/limits.c proto/async_close.c \
+	proto/trust.c proto/quote.c
+SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/device_name.c proto/limits.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
 CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/limits.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c

@@ -67,3 +67,41 @@ void device_uuid_text(const struct frame_device *device, char text[DEVICE_UUID_T
 		u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
 		u[14], u[15]);
 }
+
+int devices_find(
+	const struct devices *devices, const char *name, const struct frame_device **ret_device)
+{
+	const struct frame_device *found = NULL;
+
+	for (unsigned i = 0; i < devices->n; i++) {
+		if (!device_name_matches(name, &devices->items[i]))
+			continue;
+		if (found)
+			return -ENOTUNIQ;
+		found = &devices->items[i];
+	}
+	if (!found)
+		return -ENODEV;
+	*ret_device = found;
+	return 0;
+}
+
+bool devices_are_whole(const struct devices *devices)
+{
+	return devices->n > 0 && devices->items[devices->n - 1].n_devices == devices->n;
+}
+
+void devices_list(const struct devices *devices, char *text, size_t size)
+{
+	char uuid[DEVICE_UUID_TEXT];
+	size_t used = 0;
+
+	*text = '\0';
+	for (unsigned i = 0; i < devices->n && used < size; i++) {
+		const struct frame_device *device = &devices->items[i];
+
+		device_uuid_text(device, uuid);
+		used += (size_t)snprintf(text + used, size - used, "%s%u (%s, %s)",
+			i > 0 ? ", " : "", device->ordinal, device->pci_bus_id, uuid);
+	}
+}

@@ -7,6 +7,7 @@
  * CUDA. Loop thread.
  */
 
+#include "device_name.h"
 #include "frame.h"
 
 struct devices {
@@ -21,6 +22,16 @@ int devices_add(struct devices *devices, const struct frame_device *device);
 int devices_copy(struct devices *devices, const struct devices *from);
 
 void devices_fini(struct devices *devices);
+
+/* The one of that name: 0, -ENODEV, or -ENOTUNIQ where several UUIDs begin so. */
+int devices_find(
+	const struct devices *devices, const char *name, const struct frame_device **ret_device);
+
+/* Whether they are all there are. */
+bool devices_are_whole(const struct devices *devices);
+
+/* "0 (0000:00:06.0, GPU-…), 1 (…)", cut to fit. */
+void devices_list(const struct devices *devices, char *text, size_t size);
 
 /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 #define DEVICE_UUID_TEXT 48
