@@ -22,9 +22,11 @@
 #include <sys/resource.h>
 
 #include "cuda.h"
+#include "device_frame.h"
 #include "identity.h"
 #include "log.h"
 #include "server.h"
+#include "settings.h"
 #include "shield.h"
 #include "text.h"
 
@@ -39,7 +41,8 @@
 /* The driver's own tidying up must end, too. */
 #define EXIT_ALARM_S 10
 
-static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser] | -v\n"
+static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser] [SETTINGS]\n"
+			    "       mps-server --devices | -v\n"
 			    "Started by mps-control for each user; not to be run by hand.\n";
 
 static bool parse_id(const char *text, unsigned *ret_id)
@@ -75,9 +78,10 @@ static bool parse_options(int argc, char **argv, struct options *options)
 		i++;
 		if (value && strcmp(name, "--uid") == 0)
 			is_good = options->has_uid = parse_id(value, &options->uid);
+		else if (value && strcmp(name, "--gid") == 0)
+			is_good = parse_id(value, &options->gid);
 		else
-			is_good = value && strcmp(name, "--gid") == 0 &&
-				  parse_id(value, &options->gid);
+			is_good = value && settings_read(name, value);
 	}
 	return is_good && options->has_uid;
 }
@@ -101,6 +105,11 @@ int main(int argc, char **argv)
 	if (argc == 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--version") == 0)) {
 		printf(VERSION_LINE "\n", CUDA_VERSION);
 		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "--devices") == 0) {
+		log_init();
+		/* Whatever the driver would still tidy up. */
+		_exit(device_frames_print());
 	}
 	if (!parse_options(argc, argv, &options)) {
 		fputs(usage, stderr);

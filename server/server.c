@@ -15,11 +15,13 @@
 #include "async_close.h"
 #include "deferred.h"
 #include "device.h"
+#include "device_frame.h"
 #include "fault.h"
 #include "log.h"
 #include "newcomers.h"
 #include "server.h"
 #include "session.h"
+#include "settings.h"
 #include "terminate.h"
 #include "thread.h"
 #include "user.h"
@@ -77,41 +79,13 @@ void server_tell_state(struct server *server)
 	control_send(server, &frame);
 }
 
-/* Compute mode may have been set since the facts were read. */
-static int32_t compute_mode(const struct device *device)
-{
-	int value = 0;
-
-	if (cuda.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device->handle) !=
-		CUDA_SUCCESS)
-		return CU_COMPUTEMODE_DEFAULT;
-	return value;
-}
-
-static void tell_device(struct server *server, const struct device *device)
-{
-	const struct device_facts *facts = &device->facts;
-	struct frame_device frame = {0};
-
-	frame_init(&frame, FRAME_DEVICE, 0);
-	frame.ordinal = device->ordinal;
-	frame.n_devices = devices_count();
-	frame.compute_mode = compute_mode(device);
-	frame.n_sms = (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
-	frame.compute_capability =
-		10u * (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] +
-		(uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
-	frame.total_memory = facts->total_memory;
-	memcpy(frame.uuid, facts->uuid, sizeof(frame.uuid));
-	snprintf(frame.pci_bus_id, sizeof(frame.pci_bus_id), "%s", facts->pci_bus_id);
-	snprintf(frame.name, sizeof(frame.name), "%.255s", facts->name);
-	control_send(server, &frame);
-}
-
 void server_tell_devices(struct server *server)
 {
-	for (uint32_t i = 0; server->is_ready && i < devices_count(); i++)
-		tell_device(server, device_get(i));
+	for (uint32_t i = 0; server->is_ready && i < devices_count(); i++) {
+		struct frame_device frame = device_frame(device_get(i));
+
+		control_send(server, &frame);
+	}
 }
 
 static void log_driver_version(void)
@@ -139,8 +113,7 @@ static void become_ready(struct server *server)
 			result_name((CUresult)server->init_result), server->init_result);
 	log_line(VERSION_LINE, CUDA_VERSION);
 	log_driver_version();
-	log_line("Active Threads Percentage set to 100.0");
-	log_line("Server Priority set to 0");
+	settings_log();
 	log_line("Server has started");
 	server_tell_devices(server);
 	server_tell_state(server);
