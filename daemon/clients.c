@@ -14,6 +14,7 @@
 #include "clients.h"
 #include "daemon.h"
 #include "allowances.h"
+#include "groups.h"
 #include "link.h"
 #include "peer.h"
 #include "server.h"
@@ -53,6 +54,23 @@ static bool are_too_many(const struct server *server)
 	return daemon->n_sessions >= ALL_SESSIONS_MAX - reserved;
 }
 
+/* The inode in "pid:[4026531836]", or 0. */
+static uint64_t read_pid_namespace(pid_t pid)
+{
+	char path[64], text[64];
+	unsigned long long inode;
+	ssize_t n;
+
+	if (pid <= 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	n = readlink(path, text, sizeof(text) - 1);
+	if (n < 0)
+		return 0;
+	text[n] = '\0';
+	return sscanf(text, "pid:[%llu]", &inode) == 1 ? inode : 0;
+}
+
 int clients_add(struct server *server, const struct frame_client_note *note)
 {
 	struct client *client;
@@ -68,6 +86,7 @@ int clients_add(struct server *server, const struct frame_client_note *note)
 	client->pid = (pid_t)note->pid;
 	client->uid = note->uid;
 	client->program = note->program;
+	client->pid_namespace = read_pid_namespace(client->pid);
 	memcpy(client->command, note->command, sizeof(client->command));
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
@@ -187,21 +206,59 @@ static void on_settle(uv_timer_t *timer)
 	server_kill(server, &reason);
 }
 
+/* What the operator allows the client there. */
+static struct frame_limits limits_of(const struct server *server, const struct group *group)
+{
+	struct frame_limits limits;
+
+	limits_init(&limits);
+	settings_lower(&server->settings, &server->devices, &limits);
+	if (server->settings.priority < 0)
+		limits.priority = server->daemon->settings.priority;
+	if (group)
+		settings_lower(&group->settings, &server->devices, &limits);
+	return limits;
+}
+
 /* Sends it; the client is on the list. */
 static int send_client(struct server *server, struct peer *peer, uint64_t id)
 {
+	const struct group *group = groups_get(&server->daemon->groups, peer->group);
 	struct frame_client frame = {0};
+	int r = group ? groups_tell(server, group) : 0;
+
+	if (r < 0)
+		return r;
 
 	frame_init(&frame, FRAME_CLIENT, 1);
 	frame.id = id;
 	frame.pid = (uint64_t)peer->cred.pid;
 	frame.uid = peer->cred.uid;
 	frame.gid = peer->cred.gid;
-	frame.limits.active_threads = ACTIVE_THREADS_ALL;
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		frame.limits.memory[i] = UINT64_MAX;
+	frame.group = peer->group;
+	frame.limits = limits_of(server, group);
 	frame.hello = peer->in.hello;
 	return peer_send(server->link, &frame, peer->fd);
+}
+
+/* For log_level debug. */
+static void note_limits(const struct server *server, const struct peer *peer)
+{
+	struct journal *journal = &server->daemon->journal;
+	const struct group *group = groups_get(&server->daemon->groups, peer->group);
+	struct frame_limits limits;
+
+	if (!journal->is_verbose)
+		return;
+	limits = limits_of(server, group);
+	journal_debug(journal, "Client %d of server %d: %u.%03u %% of SMs, priority %d, group %s",
+		peer->cred.pid, server->pid, limits.active_threads / 1000,
+		limits.active_threads % 1000, limits.priority, group ? group->name : "none");
+	for (unsigned i = 0; i < server->devices.n; i++)
+		if (limits.memory[i] != MEMORY_ALL)
+			journal_debug(journal, "Client %d of server %d: %llu bytes of device %u",
+				peer->cred.pid, server->pid, (unsigned long long)limits.memory[i],
+				i);
 }
 
 int clients_hand_over(struct server *server, struct peer *peer)
@@ -221,6 +278,7 @@ int clients_hand_over(struct server *server, struct peer *peer)
 	r = clients_add(server, &note);
 	if (r < 0)
 		return r;
+	clients_find(server, id)->group = peer->group;
 	r = send_client(server, peer, id);
 	if (r < 0) {
 		client_free(server, clients_find(server, id));
@@ -229,6 +287,7 @@ int clients_hand_over(struct server *server, struct peer *peer)
 			peer_close(server->link);
 		return -EAGAIN;
 	}
+	note_limits(server, peer);
 	server->daemon->last_client_id = id;
 	server->in_flight = peer;
 	server->in_flight_id = id;

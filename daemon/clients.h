@@ -41,7 +41,9 @@ struct client {
 	uint64_t id;
 	pid_t pid; /* 0: of a PID namespace that we cannot see */
 	uid_t uid;
-	uint32_t program; /* as its HELLO has it */
+	uint32_t program;       /* as its HELLO has it */
+	uint32_t group;         /* its id; 0: none */
+	uint64_t pid_namespace; /* the inode of it; 0: not known */
 	char command[FRAME_TEXT_MAX];
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;

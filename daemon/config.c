@@ -82,6 +82,7 @@ static int load_number(const char *variable, const char *unit, unsigned fallback
 
 static int load_numbers(struct config *config, struct reason *reason)
 {
+	unsigned by_cgroup = 0;
 	int r = load_number("MPS_GRACE_MS", "milliseconds", GRACE_MS_DEFAULT, 0, GRACE_MS_MAX,
 		&config->grace_ms, reason);
 
@@ -94,6 +95,9 @@ static int load_numbers(struct config *config, struct reason *reason)
 	if (r == 0)
 		r = load_number("MPS_IDLE_S", "seconds, 0 for no end", IDLE_S_DEFAULT, 0,
 			IDLE_S_MAX, &config->idle_s, reason);
+	if (r == 0)
+		r = load_number("MPS_GROUP_BY_CGROUP", "1 or 0", 0, 0, 1, &by_cgroup, reason);
+	config->groups_by_cgroup = by_cgroup;
 	return r;
 }
 

@@ -24,6 +24,7 @@ struct config {
 	unsigned servers_max;      /* MPS_SERVERS_MAX */
 	unsigned log_max_mib;      /* MPS_LOG_MAX_MIB, of each log; 0: no limit */
 	unsigned idle_s;           /* MPS_IDLE_S; 0: servers without clients stay */
+	bool groups_by_cgroup;     /* MPS_GROUP_BY_CGROUP */
 
 	/* Of the command line, for the daemon: */
 	bool is_multiuser;   /* -M: one server for all users, which is: */

@@ -21,6 +21,7 @@
 #include "allowances.h"
 #include "notify.h"
 #include "peer.h"
+#include "probe.h"
 #include "record.h"
 #include "server.h"
 #include "tenant.h"
@@ -65,6 +66,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
 		list_add_tail(&daemon->quitters, &peer->wait);
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
+		probe_stop(daemon);
 		notify_state("STOPPING=1");
 		refuse_all(daemon);
 		list_for_each_safe (item, following, &daemon->servers)
@@ -306,6 +308,7 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 	list_init(&daemon->tenants);
 	list_init(&daemon->servers);
 	list_init(&daemon->quitters);
+	groups_init(&daemon->groups);
 	daemon->last_client_id = first_client_id();
 	r = listener_start(daemon);
 	if (r < 0)
@@ -331,4 +334,6 @@ void daemon_run(struct daemon *daemon)
 	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 	assert(uv_loop_close(&daemon->loop) == 0);
 	faults_fini(&daemon->faults);
+	devices_fini(&daemon->devices);
+	groups_fini(&daemon->groups);
 }

@@ -11,14 +11,18 @@
 
 #include "bucket.h"
 #include "config.h"
+#include "devices.h"
 #include "faults.h"
+#include "groups.h"
 #include "journal.h"
 #include "kernel_log.h"
 #include "line_limit.h"
 #include "list.h"
 #include "listener.h"
+#include "settings.h"
 
 struct peer;
+struct probe;
 struct tenant;
 
 struct daemon {
@@ -37,8 +41,14 @@ struct daemon {
 	uint64_t last_client_id;
 	struct faults faults;
 	struct kernel_log kernel_log;
-	uint64_t n_queued;      /* counts those who have begun to wait in a slot */
-	bool is_exclusive;      /* servers take turns: see turns.h */
+	uint64_t n_queued;        /* counts those who have begun to wait in a slot */
+	bool is_exclusive;        /* servers take turns: see turns.h */
+	struct settings settings; /* the defaults */
+	struct groups groups;
+	struct devices devices;      /* of the last server or probe that is to be believed */
+	struct probe *probe;         /* NULL: none runs */
+	struct reason probe_failure; /* of the last one; "": it did not fail */
+	uint64_t probe_failed_ms;
 	uv_timer_t retry_timer; /* something has to wait for its turn */
 	uv_timer_t idle_timer;  /* looks for what is of no more use */
 

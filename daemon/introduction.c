@@ -13,6 +13,7 @@
 #include "daemon.h"
 #include "introduction.h"
 #include "link.h"
+#include "membership.h"
 #include "peer.h"
 #include "server.h"
 #include "spec_hash.h"
@@ -92,6 +93,8 @@ static void introduce_client(struct peer *peer)
 			daemon->config.uid, peer->cred.uid);
 		return;
 	}
+	if (!membership_decide(peer))
+		return;
 	slot = slot_choose(peer, &reason);
 	if (slot)
 		slot_add_client(slot, peer);

@@ -180,6 +180,19 @@ void journal_control(struct journal *journal, const char *format, ...)
 	va_end(args);
 }
 
+void journal_debug(struct journal *journal, const char *format, ...)
+{
+	char text[LINE_MAX_SIZE];
+	va_list args;
+
+	if (!journal->is_verbose)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	put_line(journal, &journal->control, "Control", getpid(), text);
+}
+
 void journal_server(
 	struct journal *journal, bool is_up, const struct journal_about *about, const char *text)
 {

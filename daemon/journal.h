@@ -35,6 +35,7 @@ struct journal_options {
 };
 
 struct journal {
+	bool is_verbose; /* journal_debug() writes */
 	struct journal_options options;
 	int directory;
 	struct journal_file control, server;
@@ -54,6 +55,8 @@ void journal_control(struct journal *journal, const char *format, ...) _printf_(
 /* The same about somebody. */
 void journal_control_about(struct journal *journal, const struct journal_about *about,
 	const char *format, ...) _printf_(3, 4);
+/* A line that only log_level debug asks for. */
+void journal_debug(struct journal *journal, const char *format, ...) _printf_(2, 3);
 
 /* The same in the name of a process that the daemon has just started. */
 void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...) _printf_(3, 4);

@@ -28,6 +28,7 @@ void link_open(struct server *server, struct peer *peer)
 	/* It tells anew who is there; who left while it could not tell is not among them. */
 	clients_clear(server);
 	server->n_told = 0;
+	groups_forget_told(server);
 	peer_become(peer, PEER_SERVER);
 	if (!server->is_child)
 		server_on_adopted_link(server);
@@ -62,6 +63,7 @@ void link_on_writable(struct server *server)
 {
 	link_push_shutdown(server);
 	terminations_push(server);
+	groups_push(server);
 	slot_progress(server->slot);
 }
 
@@ -141,6 +143,34 @@ static int on_client_gone(struct server *server, struct peer *peer)
 	return 0;
 }
 
+/* What an ordinary user's server says holds for itself alone. */
+static int on_device(struct server *server, const struct frame_device *device)
+{
+	struct daemon *daemon = server->daemon;
+	int r = devices_add(&server->devices, device);
+
+	if (r == 0)
+		journal_debug(&daemon->journal, "Server %d has device %u, %s, %u SMs", server->pid,
+			device->ordinal, device->pci_bus_id, device->n_sms);
+	if (r < 0 || !devices_are_whole(&server->devices))
+		return r;
+	if (daemon_trusts(daemon, server->tenant->uid))
+		r = devices_copy(&daemon->devices, &server->devices);
+	return r;
+}
+
+static int on_context(struct server *server, const struct frame_context *context)
+{
+	int r = clients_add_context(server, context);
+
+	if (r == 0)
+		journal_debug(&server->daemon->journal,
+			"Server %d: client %d uses device %u, context ID %u, %u SMs, priority %d",
+			server->pid, clients_find(server, context->client)->pid, context->ordinal,
+			context->session, context->n_sms, context->priority);
+	return r;
+}
+
 int link_on_frame(struct server *server, struct peer *peer)
 {
 	clients_look(server);
@@ -152,9 +182,9 @@ int link_on_frame(struct server *server, struct peer *peer)
 	case FRAME_CLIENT_GONE:
 		return on_client_gone(server, peer);
 	case FRAME_DEVICE:
-		return devices_add(&server->devices, &peer->in.device);
+		return on_device(server, &peer->in.device);
 	case FRAME_CONTEXT:
-		return clients_add_context(server, &peer->in.context);
+		return on_context(server, &peer->in.context);
 	case FRAME_FAULT:
 		return faults_on_frame(server, &peer->in.fault);
 	case FRAME_TERMINATED:

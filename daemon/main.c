@@ -174,6 +174,9 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct reason *rea
 			"The socket that the service manager passed cannot be used: %s: it takes "
 			"libsystemd.so.0 and one stream socket that listens",
 			strerror(-fd));
+	r = settings_load(&daemon->settings, reason);
+	if (r < 0)
+		return r;
 	r = listener_open(&daemon->listener, &daemon->config, fd, reason);
 	if (r != 0)
 		return r;

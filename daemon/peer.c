@@ -41,6 +41,7 @@ static void on_closed(uv_handle_t *handle)
 	if (!peer->keeps_fd)
 		async_close(peer->fd);
 	free(peer->out);
+	free(peer->again);
 	free(peer);
 }
 

@@ -52,6 +52,7 @@ struct peer {
 	unsigned n_handles;
 
 	struct server *handed_to; /* not owned; of one that is handed over */
+	uint32_t group;           /* its id; 0: none */
 
 	/* A server: */
 	struct server *server; /* not owned; NULL once it has ended */
@@ -65,8 +66,9 @@ struct peer {
 	bool is_skipping;                /* the rest of a line that was too long */
 	bool wants_marks;                /* of commands that fail: see commander.h */
 	bool is_marked;                  /* the command that runs has such a mark */
-	char command[32];                /* its name */
+	char command[48];                /* its name */
 	char *out;                       /* replies that did not fit into the socket */
+	char *again;                     /* probe.c: a command that is to run once more */
 	size_t out_size, out_room;
 
 	/* What has come in: a frame, or lines. */

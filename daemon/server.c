@@ -86,6 +86,7 @@ static void on_closed(uv_handle_t *handle)
 	closep(&server->pidfd);
 	closep(&server->output);
 	devices_fini(&server->devices);
+	groups_forget_told(server);
 	free(server);
 }
 
@@ -327,6 +328,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
 	list_init(&server->terminations);
+	server->settings = settings_of_server(&daemon->settings);
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(server->tenant, 1);
 	list_add_tail(&daemon->servers, &server->link_in_daemon);
@@ -341,7 +343,7 @@ int server_start(struct slot *slot, struct reason *reason)
 	struct spawned spawned;
 	struct server *server;
 	int r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
-		&spawned, reason);
+		&daemon->settings, &spawned, reason);
 
 	if (r < 0)
 		return r;

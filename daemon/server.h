@@ -16,10 +16,12 @@
 
 #include "devices.h"
 #include "frame.h"
+#include "groups.h"
 #include "lines.h"
 #include "list.h"
 #include "reason.h"
 #include "record.h"
+#include "settings.h"
 
 struct peer;
 struct slot;
@@ -45,6 +47,8 @@ struct server {
 	const char *overdue;    /* what it had time for, in words */
 	struct peer *link;      /* not owned; NULL while it has no connection */
 	struct devices devices; /* that it has told of */
+	struct settings settings;
+	struct told_groups told_groups; /* on this link */
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
 	bool has_culprit;         /* whose fault it was is known */

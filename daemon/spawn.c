@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -153,14 +154,15 @@ static void environment_freep(char ***environment)
 	config_environment_free(*environment);
 }
 
-int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struct spawned *ret,
-	struct reason *reason)
+/* Runs mps-server with these arguments; the first of them is set here. */
+static int spawn(
+	const struct config *config, char **argv, struct spawned *ret, struct reason *reason)
 {
 	_cleanup_(environment_freep) char **environment = config_environment(config);
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
-	char path[PATH_MAX], name[PATH_MAX + 32], uid_text[16], gid_text[16];
-	char *argv[8] = {name, "--uid", uid_text};
-	unsigned n = 3;
+	/* Static, as the caller keeps its argv. */
+	static char name[PATH_MAX + 32];
+	char path[PATH_MAX];
 	int pidfd, pair[2], r;
 	pid_t pid;
 
@@ -170,14 +172,7 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 	if (r < 0)
 		return r;
 	name_server(path, name, sizeof(name));
-	snprintf(uid_text, sizeof(uid_text), "%u", uid);
-	snprintf(gid_text, sizeof(gid_text), "%u", gid ? *gid : 0);
-	if (gid) {
-		argv[n++] = "--gid";
-		argv[n++] = gid_text;
-	}
-	if (config->is_multiuser && uid == config->server_uid)
-		argv[n++] = "--multiuser";
+	argv[0] = name;
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return reason_set(
 			reason, -errno, "No pipe for " SERVER_NAME ": %s", strerror(errno));
@@ -200,4 +195,51 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid, struc
 	}
 	*ret = (struct spawned){.pid = pid, .pidfd = pidfd, .output = TAKE_FD(output)};
 	return 0;
+}
+
+int spawn_probe(const struct config *config, struct spawned *ret, struct reason *reason)
+{
+	char *argv[] = {NULL, "--devices", NULL};
+
+	return spawn(config, argv, ret, reason);
+}
+
+/* Options and their values; each is written out by add_option(). */
+struct arguments {
+	size_t n, n_values;
+	char *argv[2 * (DEVICES_MAX + 4) + 4];
+	char values[DEVICES_MAX + 4][DEVICE_NAME_MAX + 24];
+};
+
+static void add_option(struct arguments *arguments, char *name, const char *format, ...)
+	_printf_(3, 4);
+
+static void add_option(struct arguments *arguments, char *name, const char *format, ...)
+{
+	char *value = arguments->values[arguments->n_values++];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(value, sizeof(arguments->values[0]), format, args);
+	va_end(args);
+	arguments->argv[++arguments->n] = name;
+	arguments->argv[++arguments->n] = value;
+}
+
+int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
+	const struct settings *settings, struct spawned *ret, struct reason *reason)
+{
+	struct arguments arguments = {0};
+
+	add_option(&arguments, "--uid", "%u", uid);
+	if (gid)
+		add_option(&arguments, "--gid", "%u", *gid);
+	if (config->is_multiuser && uid == config->server_uid)
+		arguments.argv[++arguments.n] = "--multiuser";
+	add_option(&arguments, "--active-threads", "%u", settings->active_threads);
+	add_option(&arguments, "--priority", "%d", settings->priority);
+	for (unsigned i = 0; i < settings->n_memory; i++)
+		add_option(&arguments, "--memory", "%s=%llu", settings->memory[i].device,
+			(unsigned long long)settings->memory[i].bytes);
+	return spawn(config, arguments.argv, ret, reason);
 }

@@ -15,6 +15,10 @@ unit_test_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c
 unit_test_words := daemon/words.c
 unit_test_xid := daemon/xid.c
+unit_test_json := daemon/json.c proto/quote.c
+unit_test_escape := daemon/escape.c proto/quote.c
+unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/words.c daemon/reason.c \
+	proto/device_name.c proto/frame.c proto/limits.c
 unit_test_bucket := daemon/bucket.c
 unit_test_lines := daemon/lines.c proto/quote.c
 unit_test_quote := proto/quote.c

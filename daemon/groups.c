@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Groups. Loop thread.
+ *
+ * Invariant: a server whose client is in a group has been told of the group on
+ * the same link, before.
+ */
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "clients.h"
+#include "daemon.h"
+#include "groups.h"
+#include "peer.h"
+#include "server.h"
+#include "tenant.h"
+
+void groups_init(struct groups *groups)
+{
+	*groups = (struct groups){0};
+	list_init(&groups->list);
+	/* Without the system's random numbers there is nothing better. */
+	if (getrandom(&groups->last_id, sizeof(groups->last_id), GRND_NONBLOCK) < 0)
+		groups->last_id = (uint32_t)getpid() << 12;
+}
+
+static void group_free(struct groups *groups, struct group *group)
+{
+	list_remove(&group->link);
+	groups->n--;
+	free(group);
+}
+
+void groups_fini(struct groups *groups)
+{
+	list_for_each_safe (item, following, &groups->list)
+		group_free(groups, container_of(item, struct group, link));
+}
+
+struct group *groups_find(const struct groups *groups, const char *name)
+{
+	list_for_each (item, &groups->list) {
+		struct group *group = container_of(item, struct group, link);
+
+		if (strcmp(group->name, name) == 0)
+			return group;
+	}
+	return NULL;
+}
+
+struct group *groups_get(const struct groups *groups, uint32_t id)
+{
+	list_for_each (item, &groups->list) {
+		struct group *group = container_of(item, struct group, link);
+
+		if (group->id == id)
+			return group;
+	}
+	return NULL;
+}
+
+struct group *groups_find_above(const struct groups *groups, const char *path)
+{
+	struct group *found = NULL;
+
+	list_for_each (item, &groups->list) {
+		struct group *group = container_of(item, struct group, link);
+
+		if (group_name_is_above(group->name, path) &&
+			(!found || strlen(group->name) > strlen(found->name)))
+			found = group;
+	}
+	return found;
+}
+
+static uint32_t new_id(struct groups *groups)
+{
+	do
+		groups->last_id++;
+	while (groups->last_id == 0 || groups_get(groups, groups->last_id));
+	return groups->last_id;
+}
+
+int groups_add(struct groups *groups, const char *name, struct group **ret_group)
+{
+	struct group *group;
+
+	if (groups->n >= GROUPS_MAX)
+		return -ENOSPC;
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return -ENOMEM;
+	group->id = new_id(groups);
+	settings_init(&group->settings);
+	snprintf(group->name, sizeof(group->name), "%s", name);
+	list_add_tail(&groups->list, &group->link);
+	groups->n++;
+	*ret_group = group;
+	return 0;
+}
+
+static unsigned count_waiting(const struct daemon *daemon, uint32_t id)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &daemon->tenants)
+		list_for_each (peer, &container_of(item, struct tenant, link)->peers)
+			n += container_of(peer, struct peer, link)->group == id;
+	return n;
+}
+
+unsigned groups_count_clients(const struct daemon *daemon, const struct group *group)
+{
+	unsigned n = count_waiting(daemon, group->id);
+
+	list_for_each (each, &daemon->servers) {
+		struct server *server = container_of(each, struct server, link_in_daemon);
+
+		list_for_each (item, &server->clients)
+			n += container_of(item, struct client, link)->group == group->id;
+	}
+	return n;
+}
+
+/* ---- what servers know */
+
+static struct told_group *find_told(const struct server *server, uint32_t id)
+{
+	for (unsigned i = 0; i < server->told_groups.n; i++)
+		if (server->told_groups.items[i].id == id)
+			return &server->told_groups.items[i];
+	return NULL;
+}
+
+void groups_forget_told(struct server *server)
+{
+	free(server->told_groups.items);
+	server->told_groups = (struct told_groups){0};
+}
+
+static int send_group(struct server *server, const struct group *group)
+{
+	struct frame_group frame = {0};
+
+	frame_init(&frame, FRAME_GROUP, 0);
+	frame.id = group->id;
+	limits_init(&frame.limits);
+	settings_lower(&group->settings, &server->devices, &frame.limits);
+	memcpy(frame.name, group->name, strlen(group->name));
+	return peer_send(server->link, &frame, -EBADF);
+}
+
+int groups_tell(struct server *server, const struct group *group)
+{
+	struct told_groups *told = &server->told_groups;
+	struct told_group *known = find_told(server, group->id), *items;
+	int r;
+
+	if (known && known->version == group->version)
+		return 0;
+	if (!known) {
+		items = reallocarray(told->items, told->n + 1, sizeof(*items));
+		if (!items)
+			return -ENOMEM;
+		told->items = items;
+	}
+	r = send_group(server, group);
+	if (r < 0)
+		return r;
+	if (!known)
+		known = &told->items[told->n++];
+	*known = (struct told_group){group->id, group->version};
+	return 0;
+}
+
+void groups_push(struct server *server)
+{
+	list_for_each (item, &server->daemon->groups.list) {
+		const struct group *group = container_of(item, struct group, link);
+
+		/* Where there is no room on the link, or no link, this is called again. */
+		if (server->link && find_told(server, group->id) && groups_tell(server, group) < 0)
+			return;
+	}
+}
+
+void groups_changed(struct daemon *daemon, struct group *group)
+{
+	group->version++;
+	list_for_each (item, &daemon->servers)
+		groups_push(container_of(item, struct server, link_in_daemon));
+}
+
+void groups_remove(struct daemon *daemon, struct group *group)
+{
+	list_for_each (item, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+		struct told_group *known = find_told(server, group->id);
+
+		if (known)
+			*known = server->told_groups.items[--server->told_groups.n];
+	}
+	group_free(&daemon->groups, group);
+}

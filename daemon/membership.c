@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Clients' groups. Loop thread.
+ *
+ * Invariant: a client of a group is of the group's user, if it has one.
+ */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "daemon.h"
+#include "groups.h"
+#include "membership.h"
+#include "peer.h"
+
+/* A path and the lines of version 1 before it. */
+#define CGROUP_TEXT_MAX 16384
+
+/* 0 or -errno. */
+static int read_cgroup(pid_t pid, char text[CGROUP_TEXT_MAX])
+{
+	char path[64];
+	_cleanup_close_ int fd = -EBADF;
+	ssize_t n;
+
+	if (pid <= 0)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, CGROUP_TEXT_MAX - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	return 0;
+}
+
+static bool may_join(const struct group *group, const struct peer *peer)
+{
+	return !group->has_uid || group->uid == peer->cred.uid;
+}
+
+/* The group of its cgroup, or NULL. False: it has been refused. */
+static bool find_by_cgroup(struct peer *peer, struct group **ret_group)
+{
+	char text[CGROUP_TEXT_MAX];
+	int r = read_cgroup(peer->cred.pid, text);
+	const char *path = r == 0 ? group_name_of_cgroup(text) : NULL;
+
+	*ret_group = NULL;
+	if (!path) {
+		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+			"The cgroup of process %d cannot be told (%s), and the MPS daemon groups "
+			"clients by it (MPS_GROUP_BY_CGROUP)",
+			peer->cred.pid, r < 0 ? strerror(-r) : "it has none of version 2");
+		return false;
+	}
+	*ret_group = groups_find_above(&peer->daemon->groups, path);
+	if (*ret_group && !may_join(*ret_group, peer)) {
+		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+			"The group %.100s of this cgroup is for UID %u: this is UID %u",
+			(*ret_group)->name, (*ret_group)->uid, peer->cred.uid);
+		return false;
+	}
+	return true;
+}
+
+static bool find_by_name(struct peer *peer, const char *name, struct group **ret_group)
+{
+	struct group *group = group_name_ok(name) ? groups_find(&peer->daemon->groups, name) : NULL;
+
+	if (!group_name_ok(name)) {
+		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+			"MPS_GROUP is no name of a group, which has " GROUP_NAME_ACCEPTED);
+		return false;
+	}
+	if (!group) {
+		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+			"There is no group \"%.60s\" (MPS_GROUP): the operator makes it with "
+			"\"mps-control group create %.60s\"",
+			name, name);
+		return false;
+	}
+	if (!may_join(group, peer)) {
+		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator makes one for "
+			"UID %u with \"mps-control group create NAME -uid %u\"",
+			name, group->uid, peer->cred.uid, peer->cred.uid);
+		return false;
+	}
+	*ret_group = group;
+	return true;
+}
+
+static bool find_group(struct peer *peer, struct group **ret_group)
+{
+	const struct frame_variable *variable = &peer->in.hello.group;
+	const char *name = variable->is_set && variable->value[0] ? variable->value : NULL;
+
+	*ret_group = NULL;
+	if (peer->daemon->config.groups_by_cgroup && !find_by_cgroup(peer, ret_group))
+		return false;
+	if (!*ret_group)
+		return !name || find_by_name(peer, name, ret_group);
+	if (name && strcmp(name, (*ret_group)->name) != 0)
+		peer_log(peer,
+			"Client %d of user %u stays in the group %s of its cgroup, whatever "
+			"its MPS_GROUP is",
+			peer->cred.pid, peer->cred.uid, (*ret_group)->name);
+	return true;
+}
+
+bool membership_decide(struct peer *peer)
+{
+	struct group *group;
+
+	if (!find_group(peer, &group))
+		return false;
+	peer->group = group ? group->id : 0;
+	return true;
+}

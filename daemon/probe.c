@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The probe for GPUs. Loop thread.
+ *
+ * Invariant: while `daemon->probe' is set a process runs and has a deadline,
+ * and those who wait for it are resumed at its end.
+ */
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include "command.h"
+#include "commander.h"
+#include "daemon.h"
+#include "lines.h"
+#include "peer.h"
+#include "probe.h"
+#include "process.h"
+#include "spawn.h"
+
+/* cuInit() of eight GPUs that were asleep takes some seconds. */
+#define PROBE_MS 30000
+#define KILL_MS 2000
+
+/* After a failure the next command does not try again at once. */
+#define FAILURE_MS 5000
+
+struct probe {
+	struct daemon *daemon;
+	pid_t pid;
+	int pidfd, output;
+	uv_poll_t exit_poll, output_poll;
+	uv_timer_t timer;
+	unsigned n_handles;
+	bool is_killed;
+	struct list waiters; /* peers */
+	struct devices found;
+	struct lines lines;
+	char last_line[160];
+	size_t in_size;
+	union {
+		struct frame_head head;
+		struct frame_device device;
+		uint8_t bytes[sizeof(struct frame_device)];
+	} in;
+};
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct probe *probe = handle->data;
+
+	if (--probe->n_handles > 0)
+		return;
+	closep(&probe->pidfd);
+	closep(&probe->output);
+	devices_fini(&probe->found);
+	free(probe);
+}
+
+static void resume(struct daemon *daemon, struct probe *probe)
+{
+	list_for_each_safe (item, following, &probe->waiters) {
+		struct peer *peer = container_of(item, struct peer, wait);
+		_cleanup_free_ char *command = TAKE_PTR(peer->again);
+
+		list_remove(&peer->wait);
+		if (daemon->is_quitting)
+			commander_fail(peer, "The daemon is being stopped: start it again");
+		else
+			command_run(peer, command);
+		commander_resume(peer);
+	}
+}
+
+static void note_failure(struct daemon *daemon, const struct probe *probe)
+{
+	reason_set(&daemon->probe_failure, 0, "%s",
+		probe->last_line[0] ? probe->last_line : "no GPU was found");
+	daemon->probe_failed_ms = uv_now(&daemon->loop);
+	journal_control(&daemon->journal, "The GPUs are not known: %s", daemon->probe_failure.text);
+}
+
+static void probe_end(struct probe *probe)
+{
+	struct daemon *daemon = probe->daemon;
+
+	daemon->probe = NULL;
+	daemon->probe_failure = (struct reason){0};
+	if (!devices_are_whole(&probe->found) || devices_copy(&daemon->devices, &probe->found) < 0)
+		note_failure(daemon, probe);
+	uv_close((uv_handle_t *)&probe->exit_poll, on_closed);
+	uv_close((uv_handle_t *)&probe->output_poll, on_closed);
+	uv_close((uv_handle_t *)&probe->timer, on_closed);
+	resume(daemon, probe);
+}
+
+/* ---- what it says */
+
+static void on_line(void *arg, const char *line)
+{
+	struct probe *probe = arg;
+
+	snprintf(probe->last_line, sizeof(probe->last_line), "%s", line);
+	journal_server(&probe->daemon->journal, false,
+		&(struct journal_about){.server = probe->pid}, line);
+}
+
+/* A frame begins with a zero, which no line does. */
+static void feed(struct probe *probe, uint8_t byte)
+{
+	if (probe->in_size == 0 && (byte != 0 || probe->lines.size > 0)) {
+		lines_feed(&probe->lines, (const char *)&byte, 1, on_line, probe);
+		return;
+	}
+	probe->in.bytes[probe->in_size++] = byte;
+	if (probe->in_size < sizeof(probe->in))
+		return;
+	probe->in_size = 0;
+	if (probe->in.head.type == FRAME_DEVICE && probe->in.head.size == sizeof(probe->in))
+		(void)devices_add(&probe->found, &probe->in.device);
+}
+
+static void read_output(struct probe *probe)
+{
+	uint8_t bytes[4096];
+	ssize_t n;
+
+	do {
+		n = read(probe->output, bytes, sizeof(bytes));
+		for (ssize_t i = 0; i < n; i++)
+			feed(probe, bytes[i]);
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (n == 0)
+		uv_poll_stop(&probe->output_poll);
+}
+
+static void on_output(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+{
+	read_output(poll->data);
+}
+
+/* ---- its end */
+
+static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+{
+	struct probe *probe = poll->data;
+
+	waitpid(probe->pid, NULL, WNOHANG);
+	read_output(probe);
+	lines_end(&probe->lines, on_line, probe);
+	probe_end(probe);
+}
+
+static void on_overdue(uv_timer_t *timer)
+{
+	struct probe *probe = timer->data;
+
+	if (probe->is_killed) {
+		probe_end(probe);
+		return;
+	}
+	snprintf(probe->last_line, sizeof(probe->last_line), "the driver did not answer for %d s",
+		PROBE_MS / 1000);
+	probe_stop(probe->daemon);
+}
+
+void probe_stop(struct daemon *daemon)
+{
+	struct probe *probe = daemon->probe;
+
+	if (!probe || probe->is_killed)
+		return;
+	probe->is_killed = true;
+	if (daemon->is_quitting)
+		resume(daemon, probe);
+	process_signal(probe->pidfd, SIGKILL);
+	uv_timer_start(&probe->timer, on_overdue, KILL_MS, 0);
+}
+
+/* ---- its beginning */
+
+static int watch(struct probe *probe)
+{
+	struct daemon *daemon = probe->daemon;
+	int r = uv_poll_init(&daemon->loop, &probe->exit_poll, probe->pidfd);
+
+	if (r < 0)
+		return r;
+	probe->n_handles++;
+	r = uv_poll_init(&daemon->loop, &probe->output_poll, probe->output);
+	if (r == 0)
+		probe->n_handles++;
+	uv_timer_init(&daemon->loop, &probe->timer);
+	probe->n_handles++;
+	probe->exit_poll.data = probe->output_poll.data = probe->timer.data = probe;
+	if (r < 0) {
+		uv_close((uv_handle_t *)&probe->exit_poll, on_closed);
+		uv_close((uv_handle_t *)&probe->timer, on_closed);
+		return r;
+	}
+	uv_poll_start(&probe->exit_poll, UV_READABLE, on_exit_event);
+	uv_poll_start(&probe->output_poll, UV_READABLE, on_output);
+	uv_timer_start(&probe->timer, on_overdue, PROBE_MS, 0);
+	return 0;
+}
+
+/* What cannot be watched must not run on. */
+static void abandon(struct probe *probe)
+{
+	process_signal(probe->pidfd, SIGKILL);
+	waitpid(probe->pid, NULL, 0);
+	if (probe->n_handles > 0)
+		return;
+	closep(&probe->pidfd);
+	closep(&probe->output);
+	free(probe);
+}
+
+static int probe_start(struct daemon *daemon, struct reason *reason)
+{
+	struct probe *probe = calloc(1, sizeof(*probe));
+	struct spawned spawned;
+	int r;
+
+	if (!probe)
+		return reason_set(reason, -ENOMEM, "no memory");
+	r = spawn_probe(&daemon->config, &spawned, reason);
+	if (r < 0) {
+		free(probe);
+		return r;
+	}
+	probe->daemon = daemon;
+	probe->pid = spawned.pid;
+	probe->pidfd = spawned.pidfd;
+	probe->output = spawned.output;
+	list_init(&probe->waiters);
+	r = watch(probe);
+	if (r < 0) {
+		abandon(probe);
+		return reason_set(reason, r, "the probe cannot be watched: %s", uv_strerror(r));
+	}
+	journal_control(&daemon->journal, "Process %d looks for GPUs", probe->pid);
+	daemon->probe = probe;
+	return 0;
+}
+
+static bool has_failed_lately(const struct daemon *daemon)
+{
+	return daemon->probe_failure.text[0] &&
+	       uv_now(&daemon->loop) - daemon->probe_failed_ms < FAILURE_MS;
+}
+
+bool probe_is_done(struct daemon *daemon, struct peer *peer, const char *command)
+{
+	if (daemon->devices.n > 0 || daemon->is_quitting || has_failed_lately(daemon))
+		return true;
+	peer->again = strdup(command);
+	if (!peer->again)
+		return true;
+	if (!daemon->probe && probe_start(daemon, &daemon->probe_failure) < 0) {
+		daemon->probe_failed_ms = uv_now(&daemon->loop);
+		free(TAKE_PTR(peer->again));
+		return true;
+	}
+	peer->is_waiting = true;
+	list_add_tail(&daemon->probe->waiters, &peer->wait);
+	return false;
+}

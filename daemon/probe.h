@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_H
+#define PROBE_H
+
+/*
+ * The probe: a child of the daemon that opens CUDA, tells of the GPUs and ends
+ * (mps-server --devices). For commands about GPUs that come before the first
+ * server. It runs as the daemon's user with a server's environment. Loop
+ * thread.
+ */
+
+#include "base.h"
+
+struct daemon;
+struct peer;
+
+/*
+ * Whether the daemon's GPUs are known, or cannot be. Otherwise the peer waits,
+ * and its command (which is copied) runs again when they are.
+ */
+bool probe_is_done(struct daemon *daemon, struct peer *peer, const char *command);
+
+/* Ends it: the daemon does. */
+void probe_stop(struct daemon *daemon);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+/*
+ * What the operator has set for clients: by default, for a server, for a group.
+ *
+ * A memory limit keeps the name of its GPU: the UUID where the GPUs were known
+ * when it was set, else the name that was given, which is looked up among the
+ * GPUs of the server that a client gets. Loop thread.
+ */
+
+#include "device_name.h"
+#include "devices.h"
+#include "reason.h"
+
+#define PRIORITY_MAX 2
+#define PRIORITY_ACCEPTED "must be 0 (normal), 1 (below normal) or 2 (background)"
+
+#define MEMORY_ALL UINT64_MAX
+
+struct memory_limit {
+	char device[DEVICE_NAME_MAX];
+	uint64_t bytes;
+};
+
+struct settings {
+	uint32_t active_threads; /* thousandths of a percent; 0: not set */
+	int32_t priority;        /* negative: not set */
+	unsigned n_memory;
+	struct memory_limit memory[DEVICES_MAX];
+};
+
+/* Nothing is set. */
+void settings_init(struct settings *settings);
+
+/*
+ * What the daemon begins with: everything is allowed, but what
+ * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and
+ * CUDA_MPS_CLIENT_PRIORITY say. 0 or -EINVAL with a reason.
+ */
+int settings_load(struct settings *settings, struct reason *reason);
+
+/* What a new server begins with, by those defaults. Clients' priority stays the default's. */
+struct settings settings_of_server(const struct settings *defaults);
+
+/* `bytes' may be MEMORY_ALL, which takes the limit back. `devices' are those known, if any. */
+int settings_set_memory(
+	struct settings *settings, const struct devices *devices, const char *name, uint64_t bytes);
+
+/* MEMORY_ALL where there is none. */
+uint64_t settings_get_memory(
+	const struct settings *settings, const struct devices *devices, const char *name);
+
+/* 0 or -EINVAL. */
+int parse_priority(const char *text, int32_t *ret_priority);
+
+/* "33.3" */
+#define PERCENTAGE_TEXT 16
+void format_percentage(uint32_t thousandths, char *text, size_t size);
+
+/* Everything is allowed. */
+void limits_init(struct frame_limits *limits);
+
+/* Lowers `limits' to what is set for GPUs of a server. */
+void settings_lower(const struct settings *settings, const struct devices *devices,
+	struct frame_limits *limits);
+
+#endif
