@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Commands. Loop thread.
+ * The table of commands. Loop thread.
  *
  * Invariant: a command answers, or refuses, or says how it is written; none
  * ends the daemon but quit.
@@ -10,209 +10,172 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clients.h"
 #include "command.h"
 #include "command_fault.h"
 #include "command_terminate.h"
 #include "commander.h"
-#include "daemon.h"
+#include "commands.h"
+#include "lines.h"
 #include "peer.h"
-#include "server.h"
-#include "tenant.h"
+#include "probe.h"
+#include "slot.h"
 #include "termination.h"
-#include "words.h"
 
-/* Beyond that a timer would overflow; it is eleven days. */
-#define TIMEOUT_S_MAX 1000000
+/* Of GPUs: it waits until those of the machine are known. */
+#define NEEDS_GPUS ""
 
 struct command {
 	const char *name;
 	const char *usage;   /* what follows the name */
 	size_t n_min, n_max; /* words, the name included */
 	void (*run)(struct peer *peer, const struct words *words);
+	const char *help;
+	const char *needs_gpus; /* NULL: no; else if this word is there, or always ("") */
 };
 
-/* ---- who may */
+static void command_help(struct peer *peer, const struct words *words);
 
-static void refuse(struct peer *peer, const char *name, uid_t owner)
+static const struct command commands[] = {
+	{"get_server_list", " [--json]", 1, 2, command_get_server_list,
+		"PIDs of the servers, one a line", NULL},
+	{"get_server_status", " PID", 2, 2, command_get_server_status,
+		"INITIALIZING, ACTIVE, FAULT or STOPPING", NULL},
+	{"start_server", " -uid UID", 1, 3, command_start_server, "start a user's server now",
+		NULL},
+	{"shutdown_server", " PID [-f]", 2, 3, command_shutdown_server,
+		"end it when its clients have left; -f: now", NULL},
+	{"get_client_list", " PID", 2, 2, command_get_client_list, "PIDs of the server's clients",
+		NULL},
+	{"get_device_client_list", " [PID]", 1, 2, command_get_device_client_list,
+		"clients by GPU, as PID.CONTEXT", NULL},
+	{"terminate_client", " SERVER_PID CLIENT_PID", 3, 3, command_terminate_client,
+		"end its work; every call of it fails then", NULL},
+	{"get_last_fault", " [N] [--json]", 1, 3, command_get_last_fault,
+		"whose GPU fault it was, and how that is known", NULL},
+	{"ps", " [-p PID] [-l] [--json]", 1, WORDS_MAX, command_ps,
+		"clients and their GPUs; -p: of a server; -l: with what holds for them", NULL},
+	{"device_query", " [PID] [--csv | --json]", 1, WORDS_MAX, command_device_query,
+		"the GPUs of all servers, or of one", NEEDS_GPUS},
+	{"set_default_active_thread_percentage", " PERCENTAGE", 1, 2,
+		command_set_default_percentage, "share of SMs, for servers that start later", NULL},
+	{"get_default_active_thread_percentage", "", 1, 1, command_get_default_percentage,
+		"that share", NULL},
+	{"set_active_thread_percentage", " PID|-group NAME PERCENTAGE", 2, 4,
+		command_set_percentage, "the same for new clients of a server or a group", NULL},
+	{"get_active_thread_percentage", " PID|-group NAME", 2, 3, command_get_percentage,
+		"that share", NULL},
+	{"set_default_device_pinned_mem_limit", " DEVICE SIZE|none", 1, 3,
+		command_set_default_memory,
+		"memory of a client on a GPU, for servers that start later", NEEDS_GPUS},
+	{"get_default_device_pinned_mem_limit", " DEVICE", 1, 2, command_get_default_memory,
+		"that limit, or none", NEEDS_GPUS},
+	{"set_device_pinned_mem_limit", " PID|-group NAME DEVICE SIZE|none", 2, 5,
+		command_set_memory, "the same for new clients of a server, or a group together",
+		NEEDS_GPUS},
+	{"get_device_pinned_mem_limit", " PID|-group NAME DEVICE", 2, 4, command_get_memory,
+		"that limit, or none", NEEDS_GPUS},
+	{"set_default_client_priority", " PRIORITY", 1, 2, command_set_default_priority,
+		"0 normal, 1 below normal, 2 background; for new clients", NULL},
+	{"get_default_client_priority", "", 1, 1, command_get_default_priority, "that priority",
+		NULL},
+	{"set_client_priority", " PID|-group NAME PRIORITY", 2, 4, command_set_priority,
+		"the same for new clients of a server or a group", NULL},
+	{"get_client_priority", " PID|-group NAME", 2, 3, command_get_priority, "that priority",
+		NULL},
+	{"group", " create|set NAME [OPTION]..., get|delete NAME, list [--json]", 2, WORDS_MAX,
+		command_group,
+		"limits that clients with MPS_GROUP=NAME share; its options: see mps-control(1)",
+		"-device_pinned_mem_limit"},
+	{"log_level", " [info|debug]", 1, 2, command_log_level,
+		"debug: control.log tells what servers and clients are told, too", NULL},
+	{"quit", " [-t SECONDS]", 1, 3, command_quit,
+		"end all; after that time clients are not waited for", NULL},
+	{"help", "", 1, 1, command_help, "this", NULL},
+};
+
+static void describe(const struct command *command, char line[LINE_MAX_SIZE])
 {
-	if (owner == 0)
-		commander_fail(peer, "Operation not permitted: %s needs UID 0", name);
-	else
-		commander_fail(
-			peer, "Operation not permitted: %s needs UID 0 or UID %u", name, owner);
-	peer_log(peer, "That was process %d of user %u", peer->cred.pid, peer->cred.uid);
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s%s", command->name, command->usage);
+	snprintf(line, LINE_MAX_SIZE, "%-60s %s", text, command->help);
 }
 
-bool command_may(struct peer *peer, const char *name, uid_t owner)
+static void command_help(struct peer *peer, _unused_ const struct words *words)
 {
-	if (peer->cred.uid == owner || daemon_trusts(peer->daemon, peer->cred.uid))
-		return true;
-	refuse(peer, name, owner);
-	return false;
+	char line[LINE_MAX_SIZE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		describe(&commands[i], line);
+		commander_reply(peer, "%s", line);
+	}
 }
 
-/* The server that a word names, if the peer may command it; else NULL and it is answered. */
-static struct server *find_server(struct peer *peer, const struct words *words)
+void commands_print(void)
 {
-	uint64_t pid = 0;
+	char line[LINE_MAX_SIZE];
 
-	if (parse_number(words->word[1], INT32_MAX, &pid) < 0) {
-		commander_fail(peer, "Server %s not found", words->word[1]);
-		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		describe(&commands[i], line);
+		printf("  %s\n", line);
 	}
-	list_for_each (item, &peer->daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
+}
 
-		if (server->pid == (pid_t)pid)
-			return command_may(peer, words->word[0], server->tenant->uid) ? server
-										      : NULL;
-	}
-	commander_fail(peer, "Server %d not found", (int)pid);
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(name, commands[i].name) == 0)
+			return &commands[i];
 	return NULL;
 }
 
-/* ---- the commands */
-
-static void get_server_list(struct peer *peer, _unused_ const struct words *words)
+static bool needs_gpus(const struct command *command, const struct words *words)
 {
-	list_for_each (item, &peer->daemon->servers)
-		commander_reply(peer, "%d", container_of(item, struct server, link_in_daemon)->pid);
+	if (!command->needs_gpus)
+		return false;
+	for (size_t i = 1; i < words->n; i++)
+		if (strcmp(words->word[i], command->needs_gpus) == 0)
+			return true;
+	return !*command->needs_gpus;
 }
 
-static void get_server_status(struct peer *peer, const struct words *words)
+/* The line again that was taken apart. */
+static void join(const struct words *words, char line[COMMAND_MAX])
 {
-	const struct server *server = find_server(peer, words);
+	size_t used = 0;
 
-	if (server)
-		commander_reply(peer, "%s", server_state_name(server));
+	for (size_t i = 0; i < words->n; i++)
+		used += (size_t)snprintf(
+			line + used, COMMAND_MAX - used, "%s%s", i > 0 ? " " : "", words->word[i]);
 }
-
-static void get_client_list(struct peer *peer, const struct words *words)
-{
-	const struct server *server = find_server(peer, words);
-
-	if (!server)
-		return;
-	list_for_each (item, &server->clients)
-		commander_reply(peer, "%d", container_of(item, struct client, link)->pid);
-}
-
-static void start_server(struct peer *peer, const struct words *words)
-{
-	struct daemon *daemon = peer->daemon;
-	struct slot *slot;
-	uint64_t uid;
-
-	if (words->n < 3 || strcmp(words->word[1], "-uid") != 0) {
-		commander_fail(peer, "A user id (UID) is required to start a new server");
-		return;
-	}
-	/* The highest value is no UID but "no change" to setuid(). */
-	if (parse_number(words->word[2], UINT32_MAX - 1, &uid) < 0) {
-		commander_fail(peer,
-			"\"%s\" is not a user id (UID), which is a number: A user id (UID) is "
-			"required "
-			"to start a new server",
-			words->word[2]);
-		return;
-	}
-	if (!command_may(peer, words->word[0], (uid_t)uid))
-		return;
-	if (!daemon_serves(daemon, (uid_t)uid)) {
-		commander_fail(peer,
-			"The daemon runs as UID %u and serves that user only: start it as root to "
-			"serve UID %u too",
-			daemon->config.uid, (unsigned)uid);
-		return;
-	}
-	if (daemon->is_quitting) {
-		commander_fail(peer, "The daemon is being stopped: start it again");
-		return;
-	}
-	slot = slot_shared(daemon, (uid_t)uid);
-	if (!slot) {
-		commander_fail(peer, "The daemon has no memory");
-		return;
-	}
-	peer->is_waiting = true;
-	slot_add_starter(slot, peer);
-}
-
-static void shutdown_server(struct peer *peer, const struct words *words)
-{
-	bool force = words->n == 3;
-	struct server *server;
-
-	if (force && strcmp(words->word[2], "-f") != 0) {
-		commander_fail(
-			peer, "Unknown option \"%s\": shutdown_server PID [-f]", words->word[2]);
-		return;
-	}
-	server = find_server(peer, words);
-	if (server)
-		server_shutdown(server, force);
-}
-
-static void quit(struct peer *peer, const struct words *words)
-{
-	int64_t timeout_ms = -1;
-	uint64_t seconds;
-
-	if (words->n == 2 || (words->n == 3 && strcmp(words->word[1], "-t") != 0)) {
-		commander_fail(peer, "Usage: quit [-t SECONDS]");
-		return;
-	}
-	if (words->n == 3) {
-		if (parse_number(words->word[2], TIMEOUT_S_MAX, &seconds) < 0) {
-			commander_fail(peer, "\"%s\" is not a number of seconds from 0 to %d",
-				words->word[2], TIMEOUT_S_MAX);
-			return;
-		}
-		timeout_ms = (int64_t)seconds * 1000;
-	}
-	if (!command_may(peer, words->word[0], peer->daemon->config.uid))
-		return;
-	if (timeout_ms >= 0)
-		journal_control(&peer->daemon->journal, "quit command issued with timeout of %llu",
-			(unsigned long long)seconds);
-	peer->is_waiting = true;
-	daemon_quit(peer->daemon, timeout_ms, peer);
-}
-
-static const struct command commands[] = {
-	{"get_server_list", "", 1, 1, get_server_list},
-	{"get_server_status", " PID", 2, 2, get_server_status},
-	{"get_client_list", " PID", 2, 2, get_client_list},
-	{"start_server", " -uid UID", 1, 3, start_server},
-	{"shutdown_server", " PID [-f]", 2, 3, shutdown_server},
-	{"terminate_client", " SERVER_PID CLIENT_PID", 3, 3, command_terminate_client},
-	{"get_last_fault", " [N] [--json]", 1, 3, command_get_last_fault},
-	{"quit", " [-t SECONDS]", 1, 3, quit},
-};
 
 void command_run(struct peer *peer, char *line)
 {
+	const struct command *command;
+	char again[COMMAND_MAX];
 	struct words words;
 
 	words_split(&words, line);
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		const struct command *command = &commands[i];
-
-		if (strcmp(words.word[0], command->name) != 0)
-			continue;
-		if (words.n < command->n_min || words.n > command->n_max)
-			commander_fail(peer, "Usage: %s%s", command->name, command->usage);
-		else
-			command->run(peer, &words);
+	command = find(words.word[0]);
+	if (!command) {
+		commander_fail(peer, "Unknown command \"%s\"", words.word[0]);
 		return;
 	}
-	commander_fail(peer, "Unknown command \"%s\"", words.word[0]);
+	if (words.n < command->n_min || words.n > command->n_max) {
+		commander_fail(peer, "Usage: %s%s", command->name, command->usage);
+		return;
+	}
+	if (needs_gpus(command, &words)) {
+		join(&words, again);
+		if (!probe_is_done(peer->daemon, peer, again))
+			return;
+	}
+	command->run(peer, &words);
 }
 
 void command_on_deadline(struct peer *peer)
 {
-	/* quit sets none: it is bounded by its servers. */
+	/* quit sets none: it is bounded by its servers, and others by the probe. */
 	if (peer->termination)
 		termination_on_deadline(peer);
 	else

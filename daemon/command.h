@@ -19,10 +19,10 @@ struct peer;
  */
 void command_run(struct peer *peer, char *line);
 
+/* All commands, to standard output. */
+void commands_print(void);
+
 /* The command that the peer waits for has taken too long. */
 void command_on_deadline(struct peer *peer);
-
-/* Whether the peer is `owner' or may do everything; false: it has been refused. */
-bool command_may(struct peer *peer, const char *name, uid_t owner);
 
 #endif

@@ -10,7 +10,7 @@
 #include "command_terminate.h"
 
 #include "clients.h"
-#include "command.h"
+#include "command_scope.h"
 #include "commander.h"
 #include "cuda.h"
 #include "daemon.h"
@@ -51,7 +51,7 @@ static uid_t find_owner(const struct server *server, uint64_t pid)
 static bool may(struct peer *peer, const char *name, const struct server *server, uint64_t pid)
 {
 	return peer->cred.uid == server->tenant->uid ||
-	       command_may(peer, name, find_owner(server, pid));
+	       scope_may(peer, name, find_owner(server, pid));
 }
 
 static void reply_no_server(struct peer *peer, const char *pid)

@@ -22,8 +22,12 @@
 #include "peer.h"
 #include "tenant.h"
 
-/* What a peer may leave unread, and for how long. */
-#define OUT_MAX 65536
+/*
+ * What a peer may leave unread, and for how long. A reply may tell of each client: of those of
+ * one user, or of all.
+ */
+#define OUT_MAX ((size_t)32 << 20)
+#define GUEST_OUT_MAX ((size_t)4 << 20)
 #define OUT_MS 5000
 
 static const char eot = COMMAND_EOT;
@@ -51,8 +55,9 @@ static void put(struct peer *peer, const char *bytes, size_t size)
 	if (peer->kind != PEER_COMMANDER)
 		return;
 	if (peer->out_size + size > peer->out_room) {
-		size_t room = MAX(peer->out_size + size, (size_t)4096);
-		char *out = room <= OUT_MAX ? realloc(peer->out, room) : NULL;
+		size_t max = daemon_trusts(peer->daemon, peer->cred.uid) ? OUT_MAX : GUEST_OUT_MAX;
+		size_t room = MAX(MIN(2 * peer->out_room, max), MAX(peer->out_size + size, 4096));
+		char *out = room <= max ? realloc(peer->out, room) : NULL;
 
 		if (!out) {
 			peer_close(peer);

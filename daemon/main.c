@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "command.h"
 #include "daemon.h"
 #include "frame.h"
 #include "front.h"
@@ -39,23 +40,17 @@ static void print_help(void)
 	options_print();
 	puts("\n"
 	     "Without options it sends the command, or the lines of its standard input, to the "
-	     "daemon:\n"
-	     "\n"
-	     "  get_server_list                  PIDs of the servers, one a line\n"
-	     "  get_server_status PID            INITIALIZING, ACTIVE, FAULT or STOPPING\n"
-	     "  get_client_list PID              PIDs of the server's clients\n"
-	     "  start_server -uid UID            start a user's server now\n"
-	     "  shutdown_server PID [-f]         end it when its clients have left; -f: now\n"
-	     "  terminate_client PID CLIENT      end a client's work; its process goes on\n"
-	     "  get_last_fault [N] [--json]      whose GPU fault it was, and how that is known\n"
-	     "  quit [-t SECONDS]                end all; after that time clients are not waited "
-	     "for\n"
-	     "\n"
+	     "daemon:\n");
+	commands_print();
+	puts("\n"
 	     "Environment: CUDA_MPS_PIPE_DIRECTORY (" PIPE_DIRECTORY_DEFAULT
 	     "), CUDA_MPS_LOG_DIRECTORY\n"
-	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, MPS_CLIENT_HOST_MIB,\n"
-	     "MPS_CUDA_LIBRARY, MPS_GRACE_MS, MPS_IDLE_S, MPS_LOG_MAX_MIB, MPS_SERVERS_MAX,\n"
-	     "MPS_SERVER_ENV, MPS_SERVER_USER, MPS_TRUST_UID: see mps-control(1).");
+	     "(" LOG_DIRECTORY_DEFAULT "), CUDA_VISIBLE_DEVICES, "
+	     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,\n"
+	     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, CUDA_MPS_CLIENT_PRIORITY, MPS_CLIENT_HOST_MIB,\n"
+	     "MPS_CUDA_LIBRARY, MPS_GRACE_MS, MPS_GROUP_BY_CGROUP, MPS_IDLE_S, MPS_LOG_MAX_MIB,\n"
+	     "MPS_SERVERS_MAX, MPS_SERVER_ENV, MPS_SERVER_USER, MPS_TRUST_UID: see "
+	     "mps-control(1).");
 }
 
 static void print_version(void)

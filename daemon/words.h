@@ -8,7 +8,8 @@
 
 #include "base.h"
 
-#define WORDS_MAX 8
+/* A group may have a limit for each of many GPUs, of three words each. */
+#define WORDS_MAX 256
 
 struct words {
 	size_t n;              /* more than WORDS_MAX: too many, the rest is not kept */

@@ -337,7 +337,7 @@ def test_transcript():
     with Daemon() as daemon:
         for command, answer in (
                 ("get_server_list", ""),
-                ("help", 'Unknown command "help"\n'),
+                ("nope", 'Unknown command "nope"\n'),
                 ("sm_partition add 0 2", 'Unknown command "sm_partition"\n'),
                 ("get_server_status 1", "Server 1 not found\n"),
                 ("get_client_list 1", "Server 1 not found\n"),
@@ -361,7 +361,7 @@ def test_bad_input():
                 ("get_server_status abc", "Server abc not found"),
                 ("get_server_status -1", "Server -1 not found"),
                 ("get_server_status 99999999999999999999999", "not found"),
-                ("get_server_list now", "Usage: get_server_list"),
+                ("get_server_list now", "get_server_list [--json]"),
                 ("start_server -uid root", '"root" is not a user id'),
                 ("start_server -uid 4294967295", '"4294967295" is not a user id'),
                 ("start_server -uid -1", '"-1" is not a user id'),
@@ -385,9 +385,9 @@ def test_bad_input():
 
 def test_failures_are_told():
     """On standard error, a line for each command that failed, and with --strict by the status."""
-    lines = ("get_server_list\nhelp\nget_server_status 1\nstart_server -uid x\n%s\n"
+    lines = ("get_server_list\nnope\nget_server_status 1\nstart_server -uid x\n%s\n"
              % ("y" * 1024))
-    said = ['help: Unknown command "help"', "get_server_status: Server 1 not found",
+    said = ['nope: Unknown command "nope"', "get_server_status: Server 1 not found",
             'start_server: "x" is not a user id (UID), which is a number: A user id (UID) is '
             "required to start a new server", ": A command has at most 1023 bytes"]
     with Daemon("crash") as daemon:
@@ -404,16 +404,16 @@ def test_failures_are_told():
         contains(done.stderr, "mps-control: start_server: The server of UID ")
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(daemon.pipe + "/control")
-            sock.sendall(b"help\n\x04\n")
-            equal(b"".join(iter(lambda: sock.recv(1), b"\x04")), b'Unknown command "help"\n')
+            sock.sendall(b"nope\n\x04\n")
+            equal(b"".join(iter(lambda: sock.recv(1), b"\x04")), b'Unknown command "nope"\n')
         daemon.quit()
 
 
 def test_several_commands_in_order():
     with Daemon("slow") as daemon:
-        answer = daemon.ask("get_server_list\n%s\nget_server_list\nhelp\nget_server_status 1" % START)
+        answer = daemon.ask("get_server_list\n%s\nget_server_list\nnope\nget_server_status 1" % START)
         pid = daemon.servers()[0]
-        equal(answer, '%d\nUnknown command "help"\nServer 1 not found\n' % pid)
+        equal(answer, '%d\nUnknown command "nope"\nServer 1 not found\n' % pid)
         equal(daemon.ask((START + "\n") * 3), "", "it is up already")
         equal(daemon.ask("get_server_list\r\nget_server_status %d\r\n" % pid), "%d\nACTIVE\n" % pid)
 
@@ -761,7 +761,8 @@ def test_environment_of_a_server():
                     "MPS_CUDA_LIBRARY": "/lib/x.so", "LD_LIBRARY_PATH": "/tmp/none",
                     "CUDA_CACHE_PATH": "/tmp/cache", "MPS_GRACE_MS": "0",
                     "FAKE_DIR": daemon.fake, "FAKE_SPEC": SPEC, "FAKE_SIZES": FRAME_SIZES})
-        equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid())])
+        equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid()),
+                              "--active-threads", "100000", "--priority", "0"])
         equal(start["ignored"], False, "signals have their defaults")
         # The fourth is the directory that is being listed, the fifth the opened file.
         assert set(start["fds"]) <= {"0", "1", "2", "3", "4"}, start["fds"]
@@ -996,7 +997,7 @@ def test_hostile_server():
         with Daemon(mode) as daemon:
             client = Client(daemon)
             wait_for(part, lambda daemon=daemon, part=part: part in daemon.read("control"))
-            equal(daemon.ask("help"), 'Unknown command "help"\n')
+            equal(daemon.ask("nope"), 'Unknown command "nope"\n')
             daemon.quit("quit -t 0")
             client.close()
 
@@ -1206,8 +1207,8 @@ def test_quit_has_no_deadline():
         client.served_by()
         pid = daemon.pid()
         sock = daemon.connect()
-        sock.sendall(b"help\nqu")
-        equal(sock.recv(100), b'Unknown command "help"\n')
+        sock.sendall(b"nope\nqu")
+        equal(sock.recv(100), b'Unknown command "nope"\n')
         sock.sendall(b"it\n")
         time.sleep(5.5)
         assert lives(pid), "it waits for its client"
@@ -1310,7 +1311,7 @@ def test_mutated_frames():
             for _ in range(chance.randrange(4)):
                 words[chance.randrange(len(words))] = chance.choice((0, 1, 2, 127, 128, 255))
             speak_once(daemon, words[:chance.randrange(1, len(words) + 1)])
-        equal(daemon.ask("help"), 'Unknown command "help"\n')
+        equal(daemon.ask("nope"), 'Unknown command "nope"\n')
         equal(daemon.pid(), pid)
         assert "Adopted server" not in daemon.read("control")
         daemon.quit("quit -t 0")
@@ -1385,11 +1386,11 @@ def test_queue_behind_silence():
             sock.settimeout(20)
             equal(sock.recv(1), b"\x04")
         gone = connected(daemon, 1, b"start_server -uid 2000\n", uid=2000)[0]
-        waits = connected(daemon, 1, b"help\n", uid=2000)[0]
+        waits = connected(daemon, 1, b"nope\n", uid=2000)[0]
         waits.settimeout(30)
         wait_for("all to be accepted", lambda: daemon.read("control").count("Accepting") >= 66)
         gone.close()
-        equal(waits.recv(100), b'Unknown command "help"\n')
+        equal(waits.recv(100), b'Unknown command "nope"\n')
         contains(daemon.read("control"), "the oldest that is silent makes room")
         assert is_closed(silent[0]) and not poll_closed(silent[63])
         equal(daemon.servers(), [])
@@ -1643,9 +1644,9 @@ def test_waiting_terminal():
         front = subprocess.Popen([daemon.control], text=True, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, env=daemon.environment)
         time.sleep(6)
-        front.stdin.write("help\n")
+        front.stdin.write("nope\n")
         front.stdin.flush()
-        equal(front.stdout.readline(), 'Unknown command "help"\n')
+        equal(front.stdout.readline(), 'Unknown command "nope"\n')
         front.stdin.close()
         equal((front.stdout.read(), front.wait(timeout=20)), ("", 0))
 
@@ -1658,9 +1659,9 @@ def test_at_a_terminal():
             front = subprocess.Popen([daemon.control], stdin=slave, stdout=slave, stderr=slave,
                                      env=daemon.environment)
             os.close(slave)
-            os.write(master, b"help\n")
+            os.write(master, b"nope\n")
             seen = b""
-            while seen.count(b'Unknown command "help"') < 1:
+            while seen.count(b'Unknown command "nope"') < 1:
                 seen += os.read(master, 1000)
             os.write(master, last.encode())
             equal(front.wait(timeout=20), 0, seen)
@@ -1668,7 +1669,7 @@ def test_at_a_terminal():
                 seen += os.read(master, 1000)
             os.close(master)
             contains(seen.decode(), "connected to the daemon at %s/control" % daemon.pipe)
-            equal(seen.count(b'Unknown command "help"'), 1, seen)
+            equal(seen.count(b'Unknown command "nope"'), 1, seen)
         wait_for("the daemon's end", lambda: daemon.pid() is None)
 
 

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Commands about clients. Loop thread.
+ *
+ * Invariant: a name that a program has given itself stays within its column and
+ * its line.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "clients.h"
+#include "command_scope.h"
+#include "commander.h"
+#include "commands.h"
+#include "daemon.h"
+#include "escape.h"
+#include "groups.h"
+#include "json.h"
+#include "limit_text.h"
+#include "peer.h"
+#include "server.h"
+#include "tenant.h"
+
+/* "GPU-01234567-89ab-cdef", which is what the table shows of a UUID. */
+#define SHORT_UUID_LENGTH 22
+
+#define COMMAND_TEXT 256
+
+void command_get_client_list(struct peer *peer, const struct words *words)
+{
+	const struct server *server =
+		scope_find_server(peer, words->word[0], words->word[1], false);
+
+	if (!server)
+		return;
+	list_for_each (item, &server->clients) {
+		const struct client *client = container_of(item, struct client, link);
+
+		if (scope_sees_client(peer, server, client))
+			commander_reply(peer, "%d", client->pid);
+	}
+}
+
+/* ---- get_device_client_list */
+
+static bool has_context(const struct client *client, uint32_t ordinal)
+{
+	for (unsigned i = 0; i < client->n_contexts; i++)
+		if (client->contexts[i].ordinal == ordinal)
+			return true;
+	return false;
+}
+
+/* A client has one context on each GPU: it is its first. */
+static void list_device(
+	struct peer *peer, const struct server *server, const struct frame_device *device)
+{
+	const char *colon = strchr(device->pci_bus_id, ':');
+
+	commander_reply(peer, "[%u] %s, %s", device->ordinal,
+		colon ? colon + 1 : device->pci_bus_id, device->name);
+	list_for_each (item, &server->clients) {
+		const struct client *client = container_of(item, struct client, link);
+
+		if (scope_sees_client(peer, server, client) && has_context(client, device->ordinal))
+			commander_reply(peer, "%d.1", client->pid);
+	}
+}
+
+static void list_devices(struct peer *peer, const struct server *server)
+{
+	for (unsigned i = 0; i < server->devices.n; i++)
+		list_device(peer, server, &server->devices.items[i]);
+}
+
+void command_get_device_client_list(struct peer *peer, const struct words *words)
+{
+	const struct server *server;
+
+	if (words->n == 2) {
+		server = scope_find_server(peer, words->word[0], words->word[1], false);
+		if (server)
+			list_devices(peer, server);
+		return;
+	}
+	list_for_each (item, &peer->daemon->servers) {
+		server = container_of(item, struct server, link_in_daemon);
+		if (scope_sees_server(peer, server))
+			list_devices(peer, server);
+	}
+}
+
+/* ---- ps */
+
+struct ps_options {
+	bool is_long, is_json;
+	const char *pid; /* of a server; NULL: all */
+};
+
+/* A client on a GPU. */
+struct row {
+	const struct server *server;
+	const struct client *client;
+	const struct context *context;
+	const struct frame_device *device;
+};
+
+static const char *group_name(const struct peer *peer, const struct client *client)
+{
+	const struct group *group = groups_get(&peer->daemon->groups, client->group);
+
+	return group ? group->name : NULL;
+}
+
+static const char *state_name(const struct client *client)
+{
+	return client->termination == TERMINATION_NONE ? "ACTIVE" : "TERMINATED";
+}
+
+static void print_head(struct peer *peer, const struct ps_options *options)
+{
+	commander_reply(peer, "%-10s%-10s%-15s%-26s%-15s%s%-15s", "PID", "ID", "SERVER", "DEVICE",
+		"NAMESPACE",
+		options->is_long ? "SMS     MEMORY      PRIORITY  GROUP               STATE       "
+				 : "",
+		"COMMAND");
+}
+
+/* What is effective. */
+static void format_effective(
+	const struct peer *peer, const struct row *row, char *text, size_t size)
+{
+	const char *group = group_name(peer, row->client);
+	char memory[SIZE_TEXT_MAX] = "-";
+
+	if (row->context->memory != MEMORY_ALL)
+		format_size(row->context->memory, memory, sizeof(memory));
+	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s ", row->context->n_sms, memory,
+		row->context->priority, group ? group : "-", state_name(row->client));
+}
+
+static void print_row(struct peer *peer, const struct row *row, const struct ps_options *options)
+{
+	char uuid[DEVICE_UUID_TEXT], command[COMMAND_TEXT], effective[GROUP_NAME_MAX + 96] = "";
+
+	device_uuid_text(row->device, uuid);
+	escape_word(row->client->command, command, sizeof(command));
+	if (options->is_long)
+		format_effective(peer, row, effective, sizeof(effective));
+	commander_reply(peer, "%-9d %-9u %-14d %-25.*s %-14llu %s%-15s", row->client->pid,
+		row->context->session, row->server->pid, SHORT_UUID_LENGTH, uuid,
+		(unsigned long long)row->client->pid_namespace, effective, command);
+}
+
+static void write_row(struct peer *peer, const struct row *row, struct json *json)
+{
+	const char *group = group_name(peer, row->client);
+	char uuid[DEVICE_UUID_TEXT];
+
+	device_uuid_text(row->device, uuid);
+	json_open(json, NULL, '{');
+	json_number(json, "pid", row->client->pid);
+	json_number(json, "id", row->context->session);
+	json_number(json, "server", row->server->pid);
+	json_number(json, "uid", row->client->uid);
+	json_number(json, "device", row->context->ordinal);
+	json_string(json, "uuid", uuid);
+	json_number(json, "namespace", (int64_t)row->client->pid_namespace);
+	json_string(json, "command", row->client->command);
+	json_number(json, "sms", row->context->n_sms);
+	if (row->context->memory == MEMORY_ALL)
+		json_null(json, "memory_limit");
+	else
+		json_number(json, "memory_limit", (int64_t)MIN(row->context->memory, INT64_MAX));
+	json_number(json, "priority", row->context->priority);
+	if (group)
+		json_string(json, "group", group);
+	else
+		json_null(json, "group");
+	json_string(json, "state", state_name(row->client));
+	json_close(json, '}');
+}
+
+static void show_client(
+	struct peer *peer, struct row *row, const struct ps_options *options, struct json *json)
+{
+	for (unsigned i = 0; i < row->client->n_contexts; i++) {
+		row->context = &row->client->contexts[i];
+		/* Checked when it came: clients.c. */
+		row->device = &row->server->devices.items[row->context->ordinal];
+		if (options->is_json)
+			write_row(peer, row, json);
+		else
+			print_row(peer, row, options);
+	}
+}
+
+static void show_server(struct peer *peer, const struct server *server,
+	const struct ps_options *options, struct json *json)
+{
+	list_for_each (item, &server->clients) {
+		struct row row = {
+			.server = server, .client = container_of(item, struct client, link)};
+
+		if (scope_sees_client(peer, server, row.client))
+			show_client(peer, &row, options, json);
+	}
+}
+
+static bool read_options(struct peer *peer, const struct words *words, struct ps_options *options)
+{
+	for (size_t i = 1; i < words->n; i++) {
+		const char *word = words->word[i];
+
+		if (strcmp(word, "-l") == 0) {
+			options->is_long = true;
+		} else if (strcmp(word, "--json") == 0) {
+			options->is_json = true;
+		} else if (strcmp(word, "-p") == 0 && i + 1 < words->n) {
+			options->pid = words->word[++i];
+		} else {
+			commander_fail(
+				peer, "Unknown option \"%s\": ps [-p PID] [-l] [--json]", word);
+			return false;
+		}
+	}
+	return true;
+}
+
+void command_ps(struct peer *peer, const struct words *words)
+{
+	const struct server *only = NULL;
+	struct ps_options options = {0};
+	struct json json = {0};
+
+	if (!read_options(peer, words, &options))
+		return;
+	if (options.pid)
+		only = scope_find_server(peer, words->word[0], options.pid, false);
+	if (options.pid && !only)
+		return;
+	if (options.is_json) {
+		json_open(&json, NULL, '{');
+		json_open(&json, "clients", '[');
+	} else {
+		print_head(peer, &options);
+	}
+	list_for_each (item, &peer->daemon->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (!only || only == server)
+			show_server(peer, server, &options, &json);
+	}
+	if (!options.is_json)
+		return;
+	json_close(&json, ']');
+	json_close(&json, '}');
+	scope_reply_json(peer, &json);
+}

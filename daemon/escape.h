@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ESCAPE_H
+#define ESCAPE_H
+
+#include "base.h"
+
+/*
+ * Writes any text as one word: blanks, control characters, backslashes and what
+ * is not UTF-8 become \xNN, an empty text "-". Cut to fit, never within an
+ * escape or a character. Any thread.
+ */
+void escape_word(const char *text, char *word, size_t size);
+
+#endif
