@@ -14,6 +14,7 @@
 #include "limit_bound.h"
 #include "log.h"
 #include "send.h"
+#include "share.h"
 #include "stream.h"
 
 #define API_VERSION 3020
@@ -77,7 +78,6 @@ CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, 
 CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	struct context *context;
-	const int32_t *attribute;
 	CUresult result = context_enter(&context);
 
 	if (result != CUDA_SUCCESS)
@@ -86,10 +86,8 @@ CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAf
 		return CUDA_ERROR_INVALID_VALUE;
 	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-	attribute = device_facts(context->device)->attribute;
 	pExecAffinity->type = type;
-	pExecAffinity->param.smCount.val =
-		(unsigned)attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	pExecAffinity->param.smCount.val = share_sms(context->device);
 	return CUDA_SUCCESS;
 }
 

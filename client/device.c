@@ -18,6 +18,7 @@
 #include "memory_limit.h"
 #include "reconnect.h"
 #include "send.h"
+#include "share.h"
 #include "stream.h"
 #include "visible.h"
 
@@ -57,6 +58,7 @@ static const struct page *facts_page(void)
 
 static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
 {
+	share_init();
 	uint64_t limits[DEVICES_MAX];
 
 	memory_limits_parse(getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), chosen, n, limits);
@@ -165,6 +167,8 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 	for (size_t i = 0; i < sizeof(attributes_off); i++)
 		if (attributes_off[i] == attribute)
 			*ret_value = 0;
+	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+		*ret_value = (int)share_sms(device);
 	if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
 		*ret_value &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	return CUDA_SUCCESS;
@@ -196,9 +200,9 @@ CUresult device_open(struct device *device)
 		return link_check(&server);
 	pthread_mutex_lock(&devices_lock);
 	if (!device->is_open)
-		result = send_device_open(device->index, device->memory_limit, &device->heap,
-			&device->heap_size, &device->granularity, &device->priority_least,
-			&device->priority_greatest, device->limits);
+		result = send_device_open(device->index, share_asked(), device->memory_limit,
+			&device->n_sms, &device->heap, &device->heap_size, &device->granularity,
+			&device->priority_least, &device->priority_greatest, device->limits);
 	if (result == CUDA_ERROR_DEVICE_UNAVAILABLE)
 		tell_why_unavailable(device);
 	if (result == CUDA_SUCCESS && !device->is_open) {

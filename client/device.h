@@ -19,6 +19,7 @@ struct device {
 	unsigned index;          /* the server's number of it */
 	uint64_t memory_limit;   /* of our environment (memory_limit.h); ~0: none */
 	uint32_t is_open;        /* atomic: what follows is filled */
+	uint32_t n_sms;          /* that the process has of it */
 	int32_t priority_least, priority_greatest;
 	uint64_t heap, heap_size; /* this session's device addresses */
 	uint64_t granularity;

@@ -18,6 +18,7 @@
 #include "occupancy.h"
 #include "route.h"
 #include "send.h"
+#include "share.h"
 #include "stream.h"
 #include "text.h"
 
@@ -106,8 +107,7 @@ static CUresult cluster_check(const struct launch *launch, const struct kernel *
 static CUresult cooperative_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device)
 {
-	const int32_t *attribute = device_facts(device)->attribute;
-	uint64_t room = (uint64_t)attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	uint64_t room = share_sms(device);
 	uint32_t blocks = 0;
 	CUresult result = occupancy_blocks(kernel, device,
 		launch->block[0] * launch->block[1] * launch->block[2], launch->shared_bytes,

@@ -10,6 +10,7 @@
 #include "client.h"
 #include "occupancy.h"
 #include "send.h"
+#include "share.h"
 
 static CUresult occupancy_ask(
 	CUfunction function, int block_size, size_t shared_bytes, unsigned flags, int *ret_blocks)
@@ -94,7 +95,7 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 		return CUDA_ERROR_INVALID_VALUE;
 	attribute = device_facts(context->device)->attribute;
 	warp = MAX(attribute[CU_DEVICE_ATTRIBUTE_WARP_SIZE], 1);
-	sms = attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	sms = (int)share_sms(context->device);
 	largest = MIN(attribute[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
 		kernel->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK]);
 	if (blockSizeLimit > 0)

@@ -83,6 +83,8 @@ struct device_facts {
 	char pci_bus_id[32];
 	int32_t attribute[DEVICE_ATTRIBUTES];
 	uint16_t attribute_result[DEVICE_ATTRIBUTES]; /* CUresult of asking for it */
+	uint32_t sm_group;    /* SMs of the smallest group that it is divided into; 0: it is not */
+	uint32_t n_sm_groups; /* of as many SMs; others are in none */
 };
 
 /* Of struct page, from the timeline on: what the GPU writes. */
@@ -115,7 +117,8 @@ struct page {
 	uint32_t driver_version; /* cuDriverGetVersion */
 	uint32_t n_devices;
 	uint32_t page_bytes; /* sizeof this layout, a check of builds */
-	uint8_t pad4[64 - 16];
+	uint32_t active_threads; /* that the operator allows this client (frame.h) */
+	uint8_t pad4[64 - 20];
 	uint32_t n_asked; /* counts host functions whose time has come, roughly; futex word */
 	uint32_t n_text;  /* counts bytes that kernels printed, taken or not */
 	uint8_t pad5[4096 - 6 * 64 + 56];

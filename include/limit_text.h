@@ -15,6 +15,12 @@
  * -EINVAL. */
 int parse_percentage(const char *text, uint32_t *ret_thousandths);
 
+/*
+ * How many of a GPU's `n_groups' groups of `group' SMs each a share of its `n_sms' SMs fills: no
+ * more than the percentage, but at least one. 0: it is the whole GPU, or that has no groups.
+ */
+uint32_t share_groups(uint32_t thousandths, uint32_t n_sms, uint32_t group, uint32_t n_groups);
+
 #define SIZE_ACCEPTED "a whole number with K, KB, M, MB, G or GB, such as 512M or 2G"
 #define SIZE_LIMIT_MAX ((uint64_t)1 << 56)
 

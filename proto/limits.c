@@ -60,6 +60,16 @@ int parse_percentage(const char *text, uint32_t *ret_thousandths)
 	return 0;
 }
 
+uint32_t share_groups(uint32_t thousandths, uint32_t n_sms, uint32_t group, uint32_t n_groups)
+{
+	uint64_t n;
+
+	if (thousandths >= ACTIVE_THREADS_ALL || group == 0 || n_groups == 0)
+		return 0;
+	n = (uint64_t)thousandths * n_sms / ACTIVE_THREADS_ALL / group;
+	return (uint32_t)MIN(MAX(n, 1u), n_groups);
+}
+
 static const struct unit {
 	char letter;
 	uint64_t bytes;

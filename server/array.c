@@ -16,7 +16,6 @@
 #include "fault.h"
 #include "memory.h"
 #include "session.h"
-#include "spare.h"
 #include "texel.h"
 
 /* Written over an array at a time: a row of the widest is no longer. */
@@ -216,15 +215,15 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = spare_take(session, array->place->device, priority, &real);
+	result = place_take_stream(session, array->place, priority, &real);
 	if (result == CUDA_SUCCESS) {
 		result = clear_levels(session, array, n_levels, scratch, size, real);
 		waited = wait_for(session, real);
 		result = result == CUDA_SUCCESS ? waited : result;
 		if (waited == CUDA_SUCCESS)
-			spare_give(array->place->device, real, priority);
+			place_give_stream(array->place, real, priority);
 		else
-			spare_discard(array->place->device, real);
+			place_discard_stream(array->place, real);
 	}
 	session->has_spare = true;
 	arena_free(&array->place->arena, scratch);

@@ -15,6 +15,7 @@
 #include "device.h"
 #include "green.h"
 #include "log.h"
+#include "sm_share.h"
 #include "users.h"
 
 static struct device devices[DEVICES_MAX];
@@ -77,7 +78,11 @@ static CUresult read_facts(struct device *device)
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuDeviceTotalMem_v2(&total, device->handle);
 	device->facts.total_memory = total;
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = sm_shares_divide(device);
+	/* Where the driver cannot divide them, everybody has all SMs. */
+	return is_shortage(result) ? result : CUDA_SUCCESS;
 }
 
 static CUresult read_peer(struct peer_facts *facts, CUdevice device, CUdevice other)

@@ -33,6 +33,7 @@ struct frame_device device_frame(const struct device *device)
 	frame.n_devices = devices_count();
 	frame.compute_mode = compute_mode(device);
 	frame.n_sms = (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	frame.sm_chunk = facts->sm_group;
 	frame.compute_capability =
 		10u * (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] +
 		(uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];

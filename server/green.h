@@ -4,7 +4,8 @@
 
 /*
  * Green contexts of a session: some of a GPU's SMs, for the streams that are
- * made in them. The session's worker only, until one is kept for others.
+ * made in them. The session's worker only, until one is kept for others. Those of
+ * shares are no session's: see sm_share.h.
  */
 
 #include "deferred.h"
@@ -27,16 +28,30 @@ struct green {
 	struct green *next; /* among those that are kept */
 	struct green_key key;
 	uint32_t id;
-	struct place *place; /* not owned; NULL: it is kept */
+	struct place *place; /* not owned; NULL: it is kept, or belongs to no session */
 	CUgreenCtx real;
-	uint32_t refs; /* the id's and its streams' */
+	uint32_t refs; /* the id's and its streams'; or those of shares, under their lock */
+	atomic_uint n_streams;
+	atomic_uint n_channels; /* that the driver has for them, at least */
 };
+
+/*
+ * One that belongs to no session, of parts of its GPU as the key has them: a kept one, or it is
+ * made, for which the session naps.
+ */
+CUresult green_take(struct session *session, const struct green_key *key, CUdevResource *parts,
+	struct green **ret_green);
 
 /* Kept though its id has gone, until its last stream has. */
 struct green *green_ref(struct green *green);
-/* A stream of the driver's that has its SMs; the caller's. Naps while streams stand still. */
+/*
+ * A stream of the driver's that has its SMs; the caller's, who gives it back. Where the driver has
+ * no room for another, naps while streams stand still.
+ */
 CUresult green_take_stream(
 	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);
+/* It ends after what work it has. */
+void green_give_stream(struct green *green, CUstream real);
 void green_unref(struct green *green, bool is_lost); /* NULL is fine */
 
 /* All of them; the driver's are kept for others, unless the context is lost. */

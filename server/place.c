@@ -7,6 +7,7 @@
  */
 
 #include "fault.h"
+#include "green.h"
 #include "ipc.h"
 #include "limit_text.h"
 #include "log.h"
@@ -33,7 +34,7 @@ CUresult place_enter(struct session *session, struct place *place)
 
 	if (likely(session->current == place))
 		return CUDA_SUCCESS;
-	result = cuda.cuCtxSetCurrent(place->device->context);
+	result = cuda.cuCtxSetCurrent(place->share.context);
 	session->current = result == CUDA_SUCCESS ? place : NULL;
 	return result;
 }
@@ -51,13 +52,36 @@ CUresult place_get_entered(struct session *session, uint32_t device, struct plac
 	return *ret_place ? place_enter(session, *ret_place) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static struct grant grant_of(struct session *session, const struct device *device)
+CUresult place_take_stream(
+	struct session *session, struct place *place, int32_t priority, CUstream *ret_real)
+{
+	return place->share.green
+		       ? green_take_stream(session, place->share.green, priority, ret_real)
+		       : spare_take(session, place->device, priority, ret_real);
+}
+
+void place_give_stream(struct place *place, CUstream real, int32_t priority)
+{
+	if (place->share.green)
+		green_give_stream(place->share.green, real);
+	else
+		spare_give(place->device, real, priority);
+}
+
+void place_discard_stream(struct place *place, CUstream real)
+{
+	if (place->share.green)
+		green_give_stream(place->share.green, real);
+	else
+		spare_discard(place->device, real);
+}
+
+static struct grant grant_of(const struct session *session, const struct place *place)
 {
 	return (struct grant){
-		.n_sms =
-			(uint32_t)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+		.n_sms = place->share.n_sms,
 		.priority = session->limits.priority,
-		.memory = quota_limit(&place_get(session, device->ordinal)->memory->quota),
+		.memory = quota_limit(&place->memory->quota),
 	};
 }
 
@@ -74,13 +98,14 @@ static void log_grant(const struct session *session, const struct device *device
 		SESSION_NAME_ARGS(session), device->ordinal, memory, grant->priority);
 }
 
-static void log_arrival(struct session *session, const struct device *device)
+static void log_arrival(struct session *session, const struct place *place)
 {
+	const struct device *device = place->device;
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
 	log_line("Device %s (uuid %s) is associated", device->facts.name, uuid);
-	session->grants[device->ordinal] = grant_of(session, device);
+	session->grants[device->ordinal] = grant_of(session, place);
 	atomic_fetch_or(&session->granted, (uint64_t)1 << device->ordinal);
 	if (!atomic_exchange(&session->is_active, true))
 		log_line("Status of client " SESSION_NAME " is ACTIVE", SESSION_NAME_ARGS(session));
@@ -107,6 +132,7 @@ static CUresult admit_others(struct session *session, struct place *place)
 	return result == CUDA_SUCCESS ? ipc_admit(session, place->device) : result;
 }
 
+/* The thread has the GPU's own context at first. */
 static CUresult place_make(struct session *session, struct place *place)
 {
 	CUresult result = device_enter(place->device);
@@ -119,8 +145,14 @@ static CUresult place_make(struct session *session, struct place *place)
 		return result;
 	place->arena.memory = device_quota_ref(place->memory);
 	result = admit_others(session, place);
-	if (result != CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS)
+		result = sm_share_take(session, place->device, &place->share);
+	if (result == CUDA_SUCCESS && place->share.green)
+		result = cuda.cuCtxSetCurrent(place->share.context);
+	if (result != CUDA_SUCCESS) {
+		sm_share_give(place->device, &place->share, result_is_fault(result));
 		arena_fini(&place->arena, false);
+	}
 	return result;
 }
 
@@ -163,18 +195,20 @@ CUresult place_open(struct session *session, uint32_t device, struct place **ret
 	if (result != CUDA_SUCCESS)
 		return result;
 	session->places[device] = *ret_place;
-	log_arrival(session, gpu);
+	log_arrival(session, *ret_place);
 	return CUDA_SUCCESS;
 }
 
-CUresult do_device_open(struct session *session, uint32_t device, uint64_t memory_limit,
-	uint64_t *ret_heap, uint64_t *ret_heap_size, uint64_t *ret_granularity,
-	int32_t *ret_priority_least, int32_t *ret_priority_greatest, uint64_t limits[16])
+CUresult do_device_open(struct session *session, uint32_t device, uint32_t active_threads,
+	uint64_t memory_limit, uint32_t *ret_n_sms, uint64_t *ret_heap, uint64_t *ret_heap_size,
+	uint64_t *ret_granularity, int32_t *ret_priority_least, int32_t *ret_priority_greatest,
+	uint64_t limits[16])
 {
 	uint64_t *limit = &session->limits.memory[device];
 	struct place *place;
 	CUresult result;
 
+	session->active_threads = active_threads ? active_threads : ACTIVE_THREADS_ALL;
 	if (memory_limit > 0)
 		*limit = MIN(*limit, memory_limit);
 	result = place_open(session, device, &place);
@@ -182,6 +216,7 @@ CUresult do_device_open(struct session *session, uint32_t device, uint64_t memor
 		return result;
 	/* It may have been opened before, by memory of another process. */
 	atomic_store(&place->memory->quota.limit, *limit);
+	*ret_n_sms = place->share.n_sms;
 	*ret_heap = place->arena.base;
 	*ret_heap_size = place->arena.size;
 	*ret_granularity = place->device->granularity;
@@ -199,7 +234,7 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 	if (!is_lost && place->null_event)
 		cuda.cuEventDestroy_v2(place->null_event);
 	if (!is_lost && place->text)
-		spare_give(place->device, place->text, place_priority(place, 0));
+		place_give_stream(place, place->text, place_priority(place, 0));
 	limits_forget(place, is_lost);
 	if (is_lost)
 		arena_fini(&place->arena, true);
@@ -208,6 +243,10 @@ void place_free(struct session *session, struct place *place, bool is_lost)
 	device_quota_unref(place->memory);
 	session->places[place->device->ordinal] = NULL;
 	session->current = NULL;
+	/* A context that nobody has any more may end at any time. */
+	if (place->share.green && !is_lost)
+		cuda.cuCtxSetCurrent(place->device->context);
+	sm_share_give(place->device, &place->share, is_lost);
 	account_free(place);
 }
 

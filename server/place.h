@@ -10,6 +10,7 @@
 #include "arena.h"
 #include "limit.h"
 #include "priority.h"
+#include "sm_share.h"
 #include "stream.h"
 
 struct session;
@@ -19,6 +20,7 @@ struct place {
 	struct arena arena;
 	struct device_quota *memory; /* a reference */
 	struct priority_range priorities;
+	struct sm_share share; /* the SMs that it has, and the context that is current for it */
 	struct stream null;
 	/* The NULL stream and the blocking ones take turns: see stream.c. */
 	uint64_t null_serial;       /* counts work on the NULL stream */
@@ -38,8 +40,18 @@ CUresult place_open(struct session *session, uint32_t device, struct place **ret
 /* Of the driver's, for a stream or a kernel that the program gave this priority. */
 int32_t place_priority(const struct place *place, int32_t priority);
 
-/* Makes the GPU's context the worker's, unless it is already. */
+/* Makes the context of the session's SMs on that GPU the worker's, unless it is already. */
 CUresult place_enter(struct session *session, struct place *place);
+
+/*
+ * A stream of the driver's for work on the session's SMs, without work. Naps as spare_take() does.
+ * It is given back when it has come to rest, and has no attribute but this priority; a discarded
+ * one ends when it has.
+ */
+CUresult place_take_stream(
+	struct session *session, struct place *place, int32_t priority, CUstream *ret_real);
+void place_give_stream(struct place *place, CUstream real, int32_t priority);
+void place_discard_stream(struct place *place, CUstream real);
 
 /* Some context, where the driver wants one and no matter which. */
 void place_enter_any(struct session *session);

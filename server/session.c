@@ -95,6 +95,7 @@ int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
 		return -ENOMEM;
 	session->id = id;
 	limits_init(&session->limits);
+	session->active_threads = ACTIVE_THREADS_ALL;
 	pthread_mutex_init(&session->gates_lock, NULL);
 	frame_reader_init(&session->images, async_close);
 	waiters_init(&session->waiters);
@@ -138,11 +139,14 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 	struct frame_limits *own = &session->limits;
 
 	*own = *limits;
+	own->active_threads = MIN(MAX(own->active_threads, 1u), ACTIVE_THREADS_ALL);
 	session->group = group;
+	session->group_threads = group ? group->limits.active_threads : ACTIVE_THREADS_ALL;
 	if (group) {
 		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
 		own->priority = MAX(own->priority, group->limits.priority);
 	}
+	session->page->active_threads = own->active_threads;
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		uint64_t *total = &session->page->device[i].total_memory;
 

@@ -46,8 +46,10 @@ struct session {
 	uint32_t id;
 	pid_t pid;
 	uid_t uid;
-	int connection;      /* not owned */
-	struct group *group; /* a reference; NULL: none */
+	int connection;          /* not owned */
+	struct group *group;     /* a reference; NULL: none */
+	uint32_t group_threads;  /* active threads of that group, together */
+	uint32_t active_threads; /* that the client asks for, at most: the worker's */
 	struct frame_limits limits;
 	struct account *account;
 	void *ring, *staging;

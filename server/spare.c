@@ -10,6 +10,24 @@
 
 static const struct room_part one = {.n_channels = 1};
 
+/* In the GPU's own context: where a green one is current, a stream would have its SMs alone. */
+static CUresult create(const struct device *device, int32_t priority, CUstream *ret_real)
+{
+	CUcontext before = NULL;
+	CUresult result = cuda.cuCtxGetCurrent(&before);
+	/* While the GPU's own is being made, it is current and not noted yet. */
+	const bool is_other = device->context && before != device->context;
+
+	if (result == CUDA_SUCCESS && is_other)
+		result = cuda.cuCtxSetCurrent(device->context);
+	if (result == CUDA_SUCCESS)
+		result =
+			cuda.cuStreamCreateWithPriority(ret_real, CU_STREAM_NON_BLOCKING, priority);
+	if (is_other)
+		cuda.cuCtxSetCurrent(before);
+	return result;
+}
+
 /* In `most_ms', if that needs room that has to be made; 0: it may take for ever. */
 static CUresult make(struct session *session, struct device *device, int32_t priority,
 	unsigned most_ms, CUstream *ret_real)
@@ -20,7 +38,7 @@ static CUresult make(struct session *session, struct device *device, int32_t pri
 	*ret_real = NULL;
 	if (way == ROOM_NONE)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = cuda.cuStreamCreateWithPriority(ret_real, CU_STREAM_NON_BLOCKING, priority);
+	result = create(device, priority, ret_real);
 	room_taken(way);
 	if (result != CUDA_SUCCESS)
 		room_leave(device, &one);
@@ -116,8 +134,7 @@ CUresult spare_take_key(struct device *device, CUstream *ret_real)
 	if (spare.real)
 		return with_priority(device, spare, device->priority_greatest);
 	room_take_key(device);
-	result = cuda.cuStreamCreateWithPriority(
-		ret_real, CU_STREAM_NON_BLOCKING, device->priority_greatest);
+	result = create(device, device->priority_greatest, ret_real);
 	if (result != CUDA_SUCCESS)
 		room_leave(device, &one);
 	return result;

@@ -22,7 +22,6 @@
 #include "hold.h"
 #include "progress.h"
 #include "session.h"
-#include "spare.h"
 #include "standing.h"
 #include "stream.h"
 
@@ -121,7 +120,7 @@ static CUresult make_real(struct session *session, struct stream *stream)
 {
 	CUresult result = stream->green ? green_take_stream(session, stream->green,
 						  stream->priority, &stream->real)
-					: spare_take(session, stream->place->device,
+					: place_take_stream(session, stream->place,
 						  stream->priority, &stream->real);
 
 	if (result != CUDA_SUCCESS) {
@@ -131,9 +130,9 @@ static CUresult make_real(struct session *session, struct stream *stream)
 	result = join_dying(session, stream);
 	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
 		if (stream->green)
-			cuda.cuStreamDestroy_v2(stream->real);
+			green_give_stream(stream->green, stream->real);
 		else
-			spare_discard(stream->place->device, stream->real);
+			place_discard_stream(stream->place, stream->real);
 		stream->real = NULL;
 	}
 	return result;
@@ -268,9 +267,9 @@ static void free_real(struct stream *stream, bool is_lost)
 	if (!is_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
 	if (!is_lost && stream->real && stream->green)
-		cuda.cuStreamDestroy_v2(stream->real);
+		green_give_stream(stream->green, stream->real);
 	else if (!is_lost && stream->real)
-		spare_give(stream->place->device, stream->real, stream->priority);
+		place_give_stream(stream->place, stream->real, stream->priority);
 	stream->event = NULL;
 	stream->real = NULL;
 	green_unref(TAKE_PTR(stream->green), is_lost);

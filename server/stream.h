@@ -33,7 +33,7 @@ struct stream {
 	uint32_t n_beside; /* calls since it was last seen at rest, while any stream stood still */
 	uint64_t held;     /* a host function's ticket: what comes waits for it; 0: none */
 	CUevent event;     /* for joins; NULL until the first */
-	struct green *green;        /* whose SMs it has, a reference; NULL: all */
+	struct green *green;        /* whose SMs it has, a reference; NULL: its place's */
 	struct train_store *trains; /* NULL until they are worth it */
 };
 

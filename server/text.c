@@ -22,7 +22,6 @@
 #include "log.h"
 #include "machine_code.h"
 #include "session.h"
-#include "spare.h"
 #include "text.h"
 
 /* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
@@ -208,7 +207,7 @@ static void make_driver_write(struct session *session)
 
 		if (!place || place_enter(session, place) != CUDA_SUCCESS)
 			continue;
-		if (!place->text && spare_take(session, place->device, place_priority(place, 0),
+		if (!place->text && place_take_stream(session, place, place_priority(place, 0),
 					    &place->text) != CUDA_SUCCESS)
 			place->text = NULL;
 		if (place->text)

@@ -178,8 +178,16 @@ static CUresult total_memory(size_t *bytes, CUdevice device)
 static CUresult get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
 	(void)device;
-	*value = attribute == CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH ? FAKE_LINE_MAX
-										 : 1024;
+	switch (attribute) {
+	case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH:
+		*value = FAKE_LINE_MAX;
+		break;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+		*value = FAKE_SMS;
+		break;
+	default:
+		*value = 1024;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -207,15 +215,19 @@ static CUresult set_flags(CUdevice device, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
+static _Thread_local CUcontext current = (CUcontext)&context_object;
+
 static CUresult set_current(CUcontext context)
 {
-	must(context == (CUcontext)&context_object, "a context that is not there");
+	must(context == (CUcontext)&context_object || fake_is_green(context),
+		"a context that is not there");
+	current = context;
 	return CUDA_SUCCESS;
 }
 
 static CUresult get_current(CUcontext *context)
 {
-	*context = (CUcontext)&context_object;
+	*context = current;
 	return CUDA_SUCCESS;
 }
 

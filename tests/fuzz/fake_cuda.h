@@ -15,6 +15,7 @@
 #define FAKE_MEMORY (8ull << 30) /* of the one GPU */
 #define FAKE_PARAM_BYTES 24      /* of every kernel: 8, 4, 4 (padding), 8 */
 #define FAKE_GLOBAL_SIZE 256     /* of every library's variable */
+#define FAKE_SMS 32u             /* in four groups of eight */
 #define FAKE_LINE_MAX (1u << 27) /* elements of a texture on memory without rows */
 
 /* Live objects; all zero again when everything was given back. */

@@ -9,7 +9,7 @@
 
 #include "fake_tables.h"
 
-#define SMS 32u
+#define SMS FAKE_SMS
 #define PART 8u
 
 struct fake_green {
@@ -89,6 +89,22 @@ static CUresult create(CUgreenCtx *ret, CUdevResourceDesc desc, CUdevice device,
 	return CUDA_SUCCESS;
 }
 
+/* Its context is the green context itself. */
+static CUresult as_context(CUcontext *ret, CUgreenCtx handle)
+{
+	BEGIN();
+	must(handle != NULL, "the context of no green context");
+	*ret = (CUcontext)handle;
+	return CUDA_SUCCESS;
+}
+
+bool fake_is_green(CUcontext context)
+{
+	const struct fake_green *green = (const void *)context;
+
+	return green && green->sms > 0 && green->sms <= SMS;
+}
+
 static CUresult destroy(CUgreenCtx handle)
 {
 	BEGIN();
@@ -111,6 +127,7 @@ void fake_green_start(void)
 	cuda.cuDevSmResourceSplitByCount = split;
 	cuda.cuDevResourceGenerateDesc = describe;
 	cuda.cuGreenCtxCreate = create;
+	cuda.cuCtxFromGreenCtx = as_context;
 	cuda.cuGreenCtxDestroy = destroy;
 	cuda.cuGreenCtxStreamCreate = stream;
 }

@@ -67,6 +67,9 @@ uint32_t fake_param_sum(void **extra);
 /* The calls of each part. */
 void fake_graph_start(void);
 void fake_green_start(void);
+
+/* Whether it is the context of a green context. */
+bool fake_is_green(CUcontext context);
 void fake_link_start(void);
 void fake_memory_start(void);
 void fake_array_start(void);

@@ -21,9 +21,10 @@ static void furnish(void)
 	struct param_layout params[8];
 	uint64_t limits[16], heap, heap_size, granularity, address;
 	int32_t least, greatest, attributes[16];
-	uint32_t n_params, param_bytes, prints;
+	uint32_t n_sms, n_params, param_bytes, prints;
 
-	send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits);
+	send_device_open(
+		0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest, limits);
 	send_memory_alloc(0, 4096, &address);
 	send_stream_create(DEVICES_MAX, 0, 0, 0);
 	harness_send_image(image, sizeof(image));

@@ -20,6 +20,7 @@
 #include "../../client/exec.h"
 #include "../../client/library.h"
 #include "../../client/memory.h"
+#include "../../client/share.h"
 #include "send.h"
 #include "../../client/stream.h"
 #include "../../client/texture.h"
@@ -42,14 +43,10 @@ struct device *device_get(CUdevice ordinal)
 	return ordinal >= 0 && ordinal < 2 ? &devices[ordinal] : NULL;
 }
 
-const struct device_facts *device_facts(const struct device *device)
+uint32_t share_sms(const struct device *device)
 {
-	static const struct device_facts facts = {
-		.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = 132,
-	};
-
 	(void)device;
-	return &facts;
+	return 132;
 }
 
 CUresult device_open(struct device *device)

@@ -62,6 +62,32 @@ static void test_nonsense_is_no_percentage(void **state)
 	}
 }
 
+/* Rounded down to whole groups, at least one; never more than there are. */
+static void test_shares(void **state)
+{
+	static const struct {
+		uint32_t thousandths, n_sms, group, n_groups, share;
+	} shares[] = {
+		{ACTIVE_THREADS_ALL, 132, 8, 16, 0},
+		{99999, 132, 8, 16, 16},
+		{99999, 132, 8, 15, 15},
+		{50000, 132, 8, 16, 8},
+		{25000, 132, 8, 16, 4},
+		{24242, 132, 8, 16, 3},
+		{12500, 132, 8, 16, 2},
+		{1, 132, 8, 16, 1},
+		{50000, 1, 1, 1, 1},
+		{50000, UINT32_MAX, 1, UINT32_MAX, UINT32_MAX / 2},
+		{50000, 132, 0, 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
+		assert_int_equal(share_groups(shares[i].thousandths, shares[i].n_sms,
+					 shares[i].group, shares[i].n_groups),
+			shares[i].share);
+}
+
 static void test_sizes(void **state)
 {
 	static const struct {
@@ -138,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_percentages),
 		cmocka_unit_test(test_nonsense_is_no_percentage),
+		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_nonsense_is_no_size),
 		cmocka_unit_test(test_sizes_read_back),

@@ -99,11 +99,12 @@ static void work(void)
 	static const uint32_t one[3] = {1, 1, 1};
 	uint64_t heap, size, granularity, limits[16], address, small;
 	int32_t least, greatest, attributes[16];
-	uint32_t n_params, param_bytes, prints;
+	uint32_t n_sms, n_params, param_bytes, prints;
 	struct param_layout params[8];
 	uint8_t bytes[FAKE_PARAM_BYTES] = {0};
 
-	if (send_device_open(0, 0, &heap, &size, &granularity, &least, &greatest, limits))
+	if (send_device_open(
+		    0, 0, 0, &n_sms, &heap, &size, &granularity, &least, &greatest, limits))
 		return;
 	send_memory_alloc(0, 100, &small);
 	if (send_memory_alloc(0, 8 << 20, &address) == CUDA_SUCCESS)

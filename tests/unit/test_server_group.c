@@ -49,12 +49,13 @@ static void open_member(uint32_t group, uint64_t limit, uint64_t own_limit)
 	struct frame_limits limits = limits_of(limit);
 	uint64_t heap, heap_size, granularity, of_context[16];
 	int32_t least, greatest;
+	uint32_t n_sms;
 
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
 	session_limit(harness.session, &limits, group_find(group));
-	assert_int_equal(send_device_open(0, own_limit, &heap, &heap_size, &granularity, &least,
-				 &greatest, of_context),
+	assert_int_equal(send_device_open(0, 0, own_limit, &n_sms, &heap, &heap_size, &granularity,
+				 &least, &greatest, of_context),
 		CUDA_SUCCESS);
 }
 
@@ -199,6 +200,7 @@ static void test_priorities(void **state)
 	struct frame_limits limits = limits_of(UINT64_MAX);
 	uint64_t heap, heap_size, granularity, of_context[16];
 	int32_t least, greatest;
+	uint32_t n_sms;
 
 	(void)state;
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
@@ -210,8 +212,8 @@ static void test_priorities(void **state)
 		assert_true(group_set(&frame));
 		harness_open(false);
 		session_limit(harness.session, &limits, group_find(1));
-		assert_int_equal(send_device_open(0, 0, &heap, &heap_size, &granularity, &least,
-					 &greatest, of_context),
+		assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity,
+					 &least, &greatest, of_context),
 			CUDA_SUCCESS);
 		assert_int_equal(least, 0);
 		assert_int_equal(greatest, wanted[lower][2]);

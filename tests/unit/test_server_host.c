@@ -45,12 +45,13 @@ static int open_session(void **state)
 {
 	uint64_t heap, heap_size, granularity, limits[16];
 	int32_t least, greatest;
+	uint32_t n_sms;
 
 	(void)state;
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	if (send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
-		CUDA_SUCCESS)
+	if (send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest,
+		    limits) != CUDA_SUCCESS)
 		return -1;
 	region = new_region(1, 0);
 	return 0;

@@ -74,10 +74,11 @@ static struct harness open_other(void)
 	struct harness before = harness;
 	uint64_t heap, heap_size, granularity, limits[16];
 	int32_t least, greatest;
+	uint32_t n_sms;
 
 	harness_open(false);
-	assert_int_equal(
-		send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits),
+	assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least,
+				 &greatest, limits),
 		CUDA_SUCCESS);
 	return before;
 }

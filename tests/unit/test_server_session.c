@@ -30,12 +30,13 @@ static int open_session(bool with_worker)
 {
 	uint64_t heap_size, granularity, limits[16];
 	int32_t least, greatest;
+	uint32_t n_sms;
 
 	memset(&fake_calls, 0, sizeof(fake_calls));
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(with_worker);
-	return send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
-	       CUDA_SUCCESS;
+	return send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest,
+		       limits) != CUDA_SUCCESS;
 }
 
 static int open_quiet(void **state)

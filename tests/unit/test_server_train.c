@@ -26,13 +26,14 @@ static int open_session(void **state)
 	static const char image[] = ".version 8.0 // an image";
 	uint64_t heap, heap_size, granularity, limits[16];
 	int32_t least, greatest, attributes[16];
+	uint32_t n_sms;
 
 	(void)state;
 	memset(&fake_calls, 0, sizeof(fake_calls));
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	if (send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits) !=
-		CUDA_SUCCESS)
+	if (send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest,
+		    limits) != CUDA_SUCCESS)
 		return -1;
 	harness_send_image(image, sizeof(image));
 	return send_library_load(1, sizeof(image)) == CUDA_SUCCESS &&

@@ -28,13 +28,14 @@ static int open_session(void **state)
 {
 	uint64_t heap, heap_size, granularity, limits[16], size;
 	int32_t least, greatest;
+	uint32_t n_sms;
 
 	(void)state;
 	memset(&fake_calls, 0, sizeof(fake_calls));
 	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
 	harness_open(false);
-	assert_int_equal(
-		send_device_open(0, 0, &heap, &heap_size, &granularity, &least, &greatest, limits),
+	assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least,
+				 &greatest, limits),
 		CUDA_SUCCESS);
 	assert_int_equal(granularity, UNIT);
 	assert_int_equal(send_address_region(5 * GIB, &base, &size), CUDA_SUCCESS);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Shares of SMs. Workers.
+ *
+ * Invariant: what is on a GPU's list of shares is counted in its loads, a set
+ * that a group of clients has once for all of them. Under the lock nobody waits
+ * for the driver.
+ */
+
+#include <pthread.h>
+
+#include "green.h"
+#include "limit_text.h"
+#include "log.h"
+#include "session.h"
+#include "sm_share.h"
+#include "sm_loads.h"
+
+/* Before CUDA 12.5 the driver makes no streams in green contexts. */
+#define DRIVER_VERSION_GREEN 12050
+
+struct division {
+	unsigned count; /* that the driver was asked for in each group */
+	struct sm_loads loads;
+	struct sm_share *shares;
+	CUdevResource parts[SM_LOADS_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct division divisions[DEVICES_MAX]; /* by the GPU's ordinal */
+static atomic_bool is_lack_told;
+
+/* The smallest groups; on a GPU of more than there is room for, larger ones. */
+static CUresult split(struct division *division, const CUdevResource *whole, unsigned *ret_n)
+{
+	CUdevResource rest;
+	unsigned count = 1, n = 0;
+	CUresult result;
+
+	result = cuda.cuDevSmResourceSplitByCount(NULL, &n, whole, NULL, 0, count);
+	while (result == CUDA_SUCCESS && n > SM_LOADS_MAX) {
+		count *= 2;
+		result = cuda.cuDevSmResourceSplitByCount(NULL, &n, whole, NULL, 0, count);
+	}
+	if (result == CUDA_SUCCESS && n > 0)
+		result = cuda.cuDevSmResourceSplitByCount(
+			division->parts, &n, whole, &rest, 0, count);
+	division->count = count;
+	*ret_n = n;
+	return result;
+}
+
+CUresult sm_shares_divide(struct device *device)
+{
+	struct division *division = &divisions[device->ordinal];
+	CUdevResource whole;
+	unsigned n = 0;
+	int version = 0;
+	CUresult result;
+
+	division->loads = (struct sm_loads){0};
+	division->shares = NULL;
+	device->facts.n_sm_groups = device->facts.sm_group = 0;
+	result = cuda.cuDriverGetVersion(&version);
+	if (result != CUDA_SUCCESS || version < DRIVER_VERSION_GREEN)
+		return result;
+	result = cuda.cuDeviceGetDevResource(device->handle, &whole, CU_DEV_RESOURCE_TYPE_SM);
+	if (result == CUDA_SUCCESS)
+		result = split(division, &whole, &n);
+	if (result != CUDA_SUCCESS || n == 0)
+		return result;
+	division->loads.n = n;
+	device->facts.n_sm_groups = n;
+	device->facts.sm_group = division->parts[0].sm.smCount;
+	return CUDA_SUCCESS;
+}
+
+static unsigned groups_of(const struct device *device, uint32_t active_threads)
+{
+	const struct device_facts *facts = &device->facts;
+
+	return share_groups(active_threads,
+		(uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+		facts->sm_group, facts->n_sm_groups);
+}
+
+/* Another share of that group of clients, of as many SMs for the whole group. */
+static const struct sm_share *find_group(
+	const struct division *division, const struct group *group, unsigned n)
+{
+	const struct sm_share *share = division->shares;
+
+	while (share && (share->group != group || !share->group_set ||
+				(unsigned)__builtin_popcountll(share->group_set) != n))
+		share = share->next;
+	return share;
+}
+
+/* What the session shares with its group of clients: as much as the operator allows. */
+static uint64_t take_group(struct division *division, const struct group *group, unsigned n)
+{
+	const struct sm_share *other = find_group(division, group, n);
+	uint64_t set;
+
+	if (other)
+		return other->group_set;
+	set = sm_loads_choose(&division->loads, sm_set_first(division->loads.n), n);
+	sm_loads_add(&division->loads, set);
+	return set;
+}
+
+/* The green context of a share of the same SMs, with a reference. */
+static struct green *find_green(const struct division *division, uint64_t set)
+{
+	const struct sm_share *share = division->shares;
+
+	while (share && (share->set != set || !share->green))
+		share = share->next;
+	return share ? green_ref(share->green) : NULL;
+}
+
+/* Under the lock: `n' groups, which are among the `n_group' of the session's group of clients. */
+static void choose(struct division *division, struct sm_share *share, unsigned n, unsigned n_group)
+{
+	uint64_t within = sm_set_first(division->loads.n);
+
+	if (n_group > 0)
+		within = share->group_set = take_group(division, share->group, n_group);
+	share->set = n_group == n ? within : sm_loads_choose(&division->loads, within, n);
+	if (share->set != share->group_set)
+		sm_loads_add(&division->loads, share->set);
+	share->green = find_green(division, share->set);
+	share->next = division->shares;
+	division->shares = share;
+}
+
+static CUresult make_green(struct session *session, struct device *device,
+	const struct division *division, uint64_t set, struct green **ret_green)
+{
+	struct green_key key = {
+		.device = device,
+		.count = division->count,
+		.n_groups = division->loads.n,
+		.parts = {set},
+	};
+	CUdevResource parts[SM_LOADS_MAX];
+
+	for (unsigned i = 0; i < division->loads.n; i++)
+		if (set >> i & 1)
+			parts[key.n_parts++] = division->parts[i];
+	return green_take(session, &key, parts, ret_green);
+}
+
+/* Without the lock: the driver waits for all that is on the GPU. */
+static CUresult fill(struct session *session, struct device *device,
+	const struct division *division, struct sm_share *share)
+{
+	struct green *green = NULL;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!share->green) {
+		result = make_green(session, device, division, share->set, &green);
+		pthread_mutex_lock(&lock);
+		share->green = green;
+		pthread_mutex_unlock(&lock);
+	}
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuCtxFromGreenCtx(&share->context, share->green->real);
+	return result;
+}
+
+static void tell_lack(const struct device *device)
+{
+	if (!atomic_exchange(&is_lack_told, true))
+		log_line("Device %u (%s): the driver cannot divide its SMs: Active Threads "
+			 "Percentages below 100 have no effect. CUDA 12.5 or later can",
+			device->ordinal, device->facts.name);
+}
+
+static void log_share(
+	const struct session *session, const struct device *device, const struct sm_share *share)
+{
+	uint32_t active_threads = MIN(session->limits.active_threads, session->active_threads);
+
+	log_line("Client " SESSION_NAME ": Active Threads Percentage set to %u.%u on device %u: "
+		 "%u of %d SMs",
+		SESSION_NAME_ARGS(session), active_threads / 1000, active_threads % 1000 / 100,
+		device->ordinal, share->n_sms,
+		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]);
+}
+
+CUresult sm_share_take(struct session *session, struct device *device, struct sm_share *share)
+{
+	struct division *division = &divisions[device->ordinal];
+	uint32_t active_threads = MIN(session->limits.active_threads, session->active_threads);
+	CUresult result;
+
+	share->n_sms = (uint32_t)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	share->context = device->context;
+	if (active_threads == ACTIVE_THREADS_ALL)
+		return CUDA_SUCCESS;
+	if (division->loads.n == 0) {
+		tell_lack(device);
+		return CUDA_SUCCESS;
+	}
+	share->group = session->group;
+	pthread_mutex_lock(&lock);
+	choose(division, share, groups_of(device, active_threads),
+		share->group ? groups_of(device, session->group_threads) : 0);
+	pthread_mutex_unlock(&lock);
+	share->n_sms = (unsigned)__builtin_popcountll(share->set) * device->facts.sm_group;
+	result = fill(session, device, division, share);
+	if (result != CUDA_SUCCESS)
+		sm_share_give(device, share, result_is_fault(result));
+	else
+		log_share(session, device, share);
+	return result;
+}
+
+/* Under the lock. */
+static void unlink_share(struct division *division, const struct sm_share *share)
+{
+	struct sm_share **link = &division->shares;
+
+	while (*link != share)
+		link = &(*link)->next;
+	*link = share->next;
+	if (share->set != share->group_set)
+		sm_loads_remove(&division->loads, share->set);
+	if (share->group_set && !find_group(division, share->group,
+					(unsigned)__builtin_popcountll(share->group_set)))
+		sm_loads_remove(&division->loads, share->group_set);
+}
+
+void sm_share_give(const struct device *device, struct sm_share *share, bool is_lost)
+{
+	if (!share->set)
+		return;
+	pthread_mutex_lock(&lock);
+	unlink_share(&divisions[device->ordinal], share);
+	green_unref(share->green, is_lost);
+	pthread_mutex_unlock(&lock);
+	*share = (struct sm_share){0};
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 120 s
+"""Active-thread percentages: on which SMs the kernels of clients run, and what clients are told."""
+
+import os
+
+import harness
+import mps
+from harness import contains, equal, settled, wait_for
+
+VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+WAYS = ("plain", "stream", "burst", "graph", "captured", "cooperative")
+# 132 SMs: 16 groups of 8, and 4 SMs in none.
+SMS, GROUP = 132, 8
+
+
+def share(percentage):
+    return {} if percentage is None else {VARIABLE: str(percentage)}
+
+
+def sms_of(line):
+    """The SMs that smids names: "plain: 0-7,16-23"."""
+    sms = set()
+    for part in line.split(": ")[1].split(","):
+        first, _, last = part.partition("-")
+        sms.update(range(int(first), int(last or first) + 1))
+    return sms
+
+
+class Together:
+    """Clients that run smids at the same time, each with a percentage (None: without)."""
+
+    def __init__(self, service, percentages):
+        self.service = service
+        self.go = os.path.join(service.folder, "go")
+        self.clients = []
+        for percentage in percentages:
+            self.add(percentage)
+
+    def add(self, percentage):
+        client = self.service.popen("smids", "--wait", self.go, env=share(percentage))
+        self.clients.append(client)
+        equal(client.stdout.readline(), "ready\n")
+
+    def run(self):
+        """The SMs of each client; all its kernels, however launched, have been on these."""
+        with open(self.go, "w", encoding="ascii"):
+            pass
+        found = []
+        for client in self.clients:
+            lines = [client.stdout.readline() for _ in range(len(WAYS) + 1)]
+            equal([line.split(":")[0] for line in lines], list(WAYS) + ["done\n"])
+            sets = [sms_of(line) for line in lines[:-1]]
+            assert all(one == sets[0] for one in sets), lines
+            found.append(sets[0])
+        os.unlink(self.go)
+        for client in self.clients:
+            equal(self.service.finish(client), (0, "smids: ok\n", ""))
+        return found
+
+
+def test_four_quarters():
+    """Four clients of 25 % have nothing in common, whatever way their kernels are launched."""
+    with mps.Service() as service:
+        found = Together(service, [25] * 4).run()
+        equal([len(sms) for sms in found], [32] * 4)
+        equal(len(set.union(*found)), 128)
+        log = service.server_log()
+        equal(log.count("Active Threads Percentage set to 25.0 on device 0: 32 of 132 SMs"), 4)
+
+
+def test_spread_evenly():
+    """A fifth shares with one of the others, and eight share two by two."""
+    with mps.Service() as service:
+        found = Together(service, [25] * 5).run()
+        equal(sorted(sum(sm in sms for sms in found) for sm in range(128)), [1] * 96 + [2] * 32)
+        found = Together(service, [25] * 8).run()
+        equal([sum(sm in sms for sms in found) for sm in range(SMS)], [2] * 128 + [0] * 4)
+
+
+def test_different_shares():
+    with mps.Service() as service:
+        found = Together(service, [50, 12.5, None, 33.3]).run()
+        equal([len(sms) for sms in found], [64, 16, SMS, 40])
+        assert not found[0] & found[1] and not found[0] & found[3] and not found[1] & found[3], found
+
+
+def test_shares_are_freed():
+    """What one leaves the next has, and the driver makes no more green contexts than at first."""
+    with mps.Service() as service:
+        found = Together(service, [50, 25]).run()
+        server = service.server()
+        wait_for("their end", lambda: not service.clients(server))
+        # Who comes while the one before is on its way out has the other half.
+        Together(service, [50, 50]).run()
+        wait_for("their end", lambda: not service.clients(server))
+        kept = settled(lambda: service.stats(server)["greens"])
+        assert kept >= 3, kept
+        for _ in range(100):
+            service.run_ok("sm_share", "--sms", "64", env=share(50))
+        equal(service.stats(server)["greens"], kept)
+        equal(Together(service, [50, 25]).run(), found)
+        equal(service.stats(server)["greens"], kept)
+
+
+def test_one_group_at_least():
+    with mps.Service() as service:
+        for percentage in ("1", "0.001", "6.1"):
+            equal(service.run("smids", env=share(percentage))[0], 0)
+            service.run_ok("sm_share", "--sms", str(GROUP), env=share(percentage))
+        service.run_ok("sm_share", "--sms", "128", env=share("99.9"))
+    # Of a GPU that has one group alone, some SMs are in none.
+    with mps.Service({"SOFTGPU_SMS": "15"}) as service:
+        service.run_ok("sm_share", "--sms", "8", env=share("99"))
+        service.run_ok("sm_share", "--sms", "15", env=share("100"))
+
+
+def test_what_is_told():
+    """The runtime, also before there is a context, occupancy, resources and cooperative launches."""
+    with mps.Service() as service:
+        service.run_ok("sm_share", "--sms", "132")
+        service.run_ok("sm_share", "--sms", "132", env=share(100))
+        service.run_ok("sm_share", "--sms", "64", env=share(50))
+        # Nothing is said of those that have all.
+        equal(service.server_log().count("SMs"), 1)
+
+
+def test_nonsense():
+    """It is told once, by a sentence that says what is accepted, and ignored."""
+    with mps.Service() as service:
+        for text in ("0", "101", "abc", "50%", "", "-5"):
+            _, err = service.run_ok("sm_share", "--sms", "132", env=share(text))
+            equal(err.count(VARIABLE), 1, text)
+            contains(err, VARIABLE + "=" + text + " is ignored: it has to be a number of percent "
+                     "above 0, at most 100, such as 25 or 12.5")
+
+
+def test_green_contexts_of_a_client():
+    """They divide the share, not the GPU."""
+    with mps.Service() as service:
+        for percentage in (50, 75):
+            service.run_ok("green_contexts", env=share(percentage))
+
+
+def test_streams_that_stand_still():
+    """Clients with shares that wait for words make further streams all the same."""
+    with mps.Service() as service:
+        for name in ("context_events", "callbacks", "green_ends"):
+            service.run_ok(name, env=share(25))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
