@@ -44,14 +44,39 @@ CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
+/*
+ * A context has the SMs that the process has: who asks for at least as many, as a limit, gets
+ * that. The driver's nodes of graphs keep to a context's SMs, and those of all contexts are made in
+ * one.
+ */
+static CUresult check_affinity(const CUexecAffinityParam *params, int n, CUdevice ordinal)
+{
+	const struct device *device = device_get(ordinal);
+
+	if (n == 0)
+		return CUDA_SUCCESS;
+	if (n < 0 || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (int i = 0; i < n; i++) {
+		if (params[i].type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+			return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+		if (params[i].param.smCount.val >= share_sms(device))
+			continue;
+		log_refused("cuCtxCreate", "a context cannot have fewer SMs than its process, of "
+					   "which " SHARE_VARIABLE " makes a limit");
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult local_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 	unsigned int flags, CUdevice dev)
 {
-	/* A share of the SMs is the operator's to give. */
-	if (numParams != 0)
-		return paramsArray ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
-				   : CUDA_ERROR_INVALID_VALUE;
-	return local_cuCtxCreate_v2(pctx, flags, dev);
+	CUresult result = check_affinity(paramsArray, numParams, dev);
+
+	return result == CUDA_SUCCESS ? local_cuCtxCreate_v2(pctx, flags, dev) : result;
 }
 
 CUresult local_cuCtxCreate_v4(
@@ -59,9 +84,10 @@ CUresult local_cuCtxCreate_v4(
 {
 	if (ctxCreateParams && ctxCreateParams->cigParams)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (ctxCreateParams && ctxCreateParams->numExecAffinityParams != 0)
-		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-	return local_cuCtxCreate_v2(pctx, flags, dev);
+	if (!ctxCreateParams)
+		return local_cuCtxCreate_v2(pctx, flags, dev);
+	return local_cuCtxCreate_v3(pctx, ctxCreateParams->execAffinityParams,
+		ctxCreateParams->numExecAffinityParams, flags, dev);
 }
 
 CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)

@@ -8,6 +8,7 @@
  */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "frame.h"
 #include "limit_text.h"
@@ -15,16 +16,19 @@
 #include "log.h"
 #include "share.h"
 
-#define VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+#define PER_CONTEXT "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
 
 static uint32_t asked = ACTIVE_THREADS_ALL; /* fixed by share_init() */
 
 void share_init(void)
 {
-	const char *text = getenv(VARIABLE);
+	const char *text = getenv(SHARE_VARIABLE), *per_context = getenv(PER_CONTEXT);
 
 	if (text && parse_percentage(text, &asked) < 0)
-		log_warn(VARIABLE "=%s is ignored: it has to be " PERCENTAGE_ACCEPTED, text);
+		log_warn(SHARE_VARIABLE "=%s is ignored: it has to be " PERCENTAGE_ACCEPTED, text);
+	if (per_context && !strcmp(per_context, "1"))
+		log_warn(PER_CONTEXT "=1 has no effect: all contexts of the process have the same "
+				     "SMs, by " SHARE_VARIABLE " as it is now");
 }
 
 uint32_t share_asked(void)

@@ -10,6 +10,8 @@
 #include "api.h"
 #include "device.h"
 
+#define SHARE_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+
 /* Reads the environment, as the GPUs are first counted: once, before other threads ask. */
 void share_init(void);
 

@@ -37,9 +37,9 @@ DICE = harness.dice(5)
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 
-def ends(service, name, about):
+def ends(service, name, about, env=None):
     """Runs a program that may fail, with words, and must not crash or hang."""
-    code, out, err = service.run(name, timeout=60)
+    code, out, err = service.run(name, timeout=60, env=env)
     assert code in (0, 1), "%s: exit code %d: %s%s" % (about, code, out, err)
     assert out.strip(), "%s: it said nothing" % about
     return code, out + err
@@ -60,13 +60,13 @@ def wait_for_end(service, server):
     wait_for("the session's end", lambda: not service.clients(server))
 
 
-def fail_each(service, server, before, name, result, numbers):
+def fail_each(service, server, before, name, result, numbers, env=None):
     """These calls fail in turn; how many did, and of how many the program was told."""
     failures = tries = 0
     for n in numbers:
         service.switch.set(n, mps.Switch.RESULT, result)
         tries += 1
-        code, text = ends(service, name, "call %d" % n)
+        code, text = ends(service, name, "call %d" % n, env)
         wait_for_end(service, server)
         call = service.switch.name()
         service.switch.set(0)
@@ -78,14 +78,14 @@ def fail_each(service, server, before, name, result, numbers):
         is_as_before(service, server, before, about)
 
 
-def sweep(name, result, settings=None):
+def sweep(name, result, settings=None, env=None):
     with mps.Service(settings) as service:
         for _ in range(2):
-            service.run_ok(name)
+            service.run_ok(name, env=env)
         server = service.server()
         before = settle(service, server)
         service.switch.set(1 << 40)
-        service.run_ok(name)
+        service.run_ok(name, env=env)
         wait_for_end(service, server)
         calls = service.switch.seen()
         settle(service, server)
@@ -95,11 +95,11 @@ def sweep(name, result, settings=None):
             if failures <= 5:
                 step = max(1, calls // CALLS_MAX)
                 more = fail_each(service, server, before, name, result,
-                                 itertools.count(1 + DICE.randrange(step), step))
+                                 itertools.count(1 + DICE.randrange(step), step), env)
                 tries, failures = tries + more[0], failures + more[1]
         fail_each(service, server, before, name, result,
-                  itertools.count(max(1, calls - LAST_CALLS)))
-        service.run_ok(name)
+                  itertools.count(max(1, calls - LAST_CALLS)), env)
+        service.run_ok(name, env=env)
         print("    %s: %d of %d calls with error %d, %d were told"
               % (name, tries, calls, result, failures))
         assert tries > 10 and failures > 5, "the switch does nothing"
@@ -113,6 +113,12 @@ def test_each_call_is_out_of_memory():
 def test_each_call_is_invalid():
     for name in ("symbols", "memory_ops", "graph_clone") if IS_LONG else ("symbols",):
         sweep(name, INVALID_VALUE)
+
+
+def test_each_call_with_a_share():
+    """Of a client that has some of the SMs."""
+    for name in ("sm_share", "green_contexts"):
+        sweep(name, OUT_OF_MEMORY, env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"})
 
 
 def test_each_call_between_gpus():

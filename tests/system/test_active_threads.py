@@ -136,6 +136,16 @@ def test_nonsense():
                      "above 0, at most 100, such as 25 or 12.5")
 
 
+def test_no_shares_of_contexts():
+    """That contexts of a process have shares of their own is not served, and said to be so."""
+    name = "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
+    with mps.Service() as service:
+        _, err = service.run_ok("sm_share", "--sms", "64", env=dict(share(50), **{name: "1"}))
+        contains(err, name + "=1 has no effect")
+        _, err = service.run_ok("sm_share", "--sms", "64", env=dict(share(50), **{name: "0"}))
+        equal(err, "")
+
+
 def test_green_contexts_of_a_client():
     """They divide the share, not the GPU."""
     with mps.Service() as service:

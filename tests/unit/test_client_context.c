@@ -308,6 +308,39 @@ static void test_shared(void **state)
 	assert_int_equal(local_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
 }
 
+/* A context has what its process has: more may be allowed it, and fewer may not be asked for. */
+static void test_affinity(void **state)
+{
+	CUexecAffinityParam params[2] = {
+		{.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = 132},
+		{.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = 1000},
+	};
+	CUctxCreateParams create = {.execAffinityParams = params, .numExecAffinityParams = 1};
+	CUcontext context;
+
+	(void)state;
+	assert_int_equal(local_cuCtxCreate_v3(&context, params, 2, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxCreate_v4(&context, &create, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxCreate_v4(&context, NULL, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
+	params[1].param.smCount.val = 131;
+	assert_int_equal(local_cuCtxCreate_v3(&context, params, 2, 0, 0),
+		CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	create.numExecAffinityParams = 2;
+	assert_int_equal(local_cuCtxCreate_v4(&context, &create, 0, 0),
+		CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	params[0].type = CU_EXEC_AFFINITY_TYPE_MAX;
+	assert_int_equal(local_cuCtxCreate_v3(&context, params, 1, 0, 0),
+		CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+	assert_int_equal(local_cuCtxCreate_v3(&context, NULL, 1, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		local_cuCtxCreate_v3(&context, params, -1, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		local_cuCtxCreate_v3(&context, params, 1, 0, 7), CUDA_ERROR_INVALID_DEVICE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_stack),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_affinity),
 	};
 
 	return cmocka_run_group_tests_name("client_context", tests, setup, NULL);
