@@ -71,6 +71,7 @@ unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarr
 unit_test_procs := $(GEN)/procs.c
 unit_test_find_cuda := proto/find_cuda.c
 unit_test_client_md2 := client/md2.c
+unit_test_client_share := client/share.c client/log.c client/logs.c proto/limits.c
 unit_test_client_storage := client/storage.c
 unit_test_client_visible := client/visible.c
 unit_test_client_memory_limit := client/memory_limit.c client/visible.c proto/limits.c

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The SMs that a process is told of: the least of what its environment and its
+ * operator say, and what the server has told once a GPU is open.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../../client/share.h"
+#include "frame.h"
+#include "../../client/link.h"
+
+struct link server;
+
+static struct page page;
+static struct device device;
+
+const struct device_facts *device_facts(const struct device *asked)
+{
+	(void)asked;
+	return &page.device[0];
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	page.device[0].attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = 132;
+	page.device[0].sm_group = 8;
+	page.device[0].n_sm_groups = 15;
+	server.page = (const struct page __shm *)(uintptr_t)&page;
+	setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50", 1);
+	share_init();
+	return 0;
+}
+
+static void test_least(void **state)
+{
+	(void)state;
+	assert_int_equal(share_asked(), 50000);
+	page.active_threads = ACTIVE_THREADS_ALL;
+	assert_int_equal(share_sms(&device), 64);
+	page.active_threads = 75000;
+	assert_int_equal(share_sms(&device), 64);
+	page.active_threads = 25000;
+	assert_int_equal(share_sms(&device), 32);
+	page.active_threads = 1;
+	assert_int_equal(share_sms(&device), 8);
+}
+
+/* Nothing that was wrong changes it, nor what is there later. */
+static void test_nonsense(void **state)
+{
+	(void)state;
+	setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "nonsense", 1);
+	share_init();
+	assert_int_equal(share_asked(), 50000);
+}
+
+static void test_no_groups(void **state)
+{
+	(void)state;
+	page.active_threads = 25000;
+	page.device[0].sm_group = page.device[0].n_sm_groups = 0;
+	assert_int_equal(share_sms(&device), 132);
+	page.device[0].sm_group = 8;
+	page.device[0].n_sm_groups = 15;
+}
+
+static void test_open(void **state)
+{
+	(void)state;
+	device.n_sms = 24;
+	device.is_open = 1;
+	assert_int_equal(share_sms(&device), 24);
+	device.is_open = 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_least),
+		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_no_groups),
+		cmocka_unit_test(test_open),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
