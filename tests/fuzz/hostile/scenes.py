@@ -18,9 +18,12 @@ FLOAT, U8 = 0x20, 0x01
 
 def furnish(c):
     """Makes the objects that most messages need: a GPU, memory, streams, events, kernels."""
-    c.say("device_open", device=0, memory_limit=0)
+    # Half of the clients have a share of the SMs.
+    active_threads = c.dice.choice((0, 0, c.dice.randrange(1, 100000), 25000))
+    c.say("device_open", device=0, active_threads=active_threads, memory_limit=0)
     if c.known.n_devices > 1 and c.dice.random() < 0.5:
-        c.say("device_open", device=1, memory_limit=c.dice.choice((0, 1 << 20, 1 << 30)))
+        c.say("device_open", device=1, active_threads=active_threads,
+              memory_limit=c.dice.choice((0, 1 << 20, 1 << 30)))
     for size in (4096, 1 << 20, 2 << 20):
         c.say("memory_alloc", device=0, size=size)
     for flags in (1, 0, 1):
