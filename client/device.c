@@ -205,6 +205,10 @@ CUresult device_open(struct device *device)
 			&device->priority_least, &device->priority_greatest, device->limits);
 	if (result == CUDA_ERROR_DEVICE_UNAVAILABLE)
 		tell_why_unavailable(device);
+	if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
+		log_warn("the MPS service divides GPU %s into partitions of SMs, and "
+			 "CUDA_MPS_SM_PARTITION names none that is there: lspart shows them",
+			device_facts(device)->pci_bus_id);
 	if (result == CUDA_SUCCESS && !device->is_open) {
 		reconnect_end(&server);
 		stream_open_null(device->primary, device->index);

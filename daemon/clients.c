@@ -16,6 +16,7 @@
 #include "allowances.h"
 #include "groups.h"
 #include "link.h"
+#include "partitions.h"
 #include "peer.h"
 #include "server.h"
 #include "termination.h"
@@ -71,7 +72,8 @@ static uint64_t read_pid_namespace(pid_t pid)
 	return sscanf(text, "pid:[%llu]", &inode) == 1 ? inode : 0;
 }
 
-int clients_add(struct server *server, const struct frame_client_note *note)
+int clients_add(
+	struct server *server, const struct frame_client_note *note, struct client **ret_client)
 {
 	struct client *client;
 
@@ -91,6 +93,7 @@ int clients_add(struct server *server, const struct frame_client_note *note)
 	list_add_tail(&server->clients, &client->link);
 	server->n_clients++;
 	server->daemon->n_sessions++;
+	*ret_client = client;
 	return 0;
 }
 
@@ -207,7 +210,8 @@ static void on_settle(uv_timer_t *timer)
 }
 
 /* What the operator allows the client there. */
-static struct frame_limits limits_of(const struct server *server, const struct group *group)
+static struct frame_limits limits_of(
+	const struct server *server, const struct group *group, const struct peer *peer)
 {
 	struct frame_limits limits;
 
@@ -217,11 +221,14 @@ static struct frame_limits limits_of(const struct server *server, const struct g
 		limits.priority = server->daemon->settings.priority;
 	if (group)
 		settings_lower(&group->settings, &server->devices, &limits);
+	if (server->daemon->config.is_partitioned)
+		partitions_limit(&server->daemon->partitions, &server->devices,
+			peer->in.hello.sm_partition.value, &limits);
 	return limits;
 }
 
 /* Sends it; the client is on the list. */
-static int send_client(struct server *server, struct peer *peer, uint64_t id)
+static int send_client(struct server *server, struct peer *peer, struct client *client)
 {
 	const struct group *group = groups_get(&server->daemon->groups, peer->group);
 	struct frame_client frame = {0};
@@ -231,12 +238,13 @@ static int send_client(struct server *server, struct peer *peer, uint64_t id)
 		return r;
 
 	frame_init(&frame, FRAME_CLIENT, 1);
-	frame.id = id;
+	frame.id = client->id;
 	frame.pid = (uint64_t)peer->cred.pid;
 	frame.uid = peer->cred.uid;
 	frame.gid = peer->cred.gid;
 	frame.group = peer->group;
-	frame.limits = limits_of(server, group);
+	frame.limits = limits_of(server, group, peer);
+	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
 	frame.hello = peer->in.hello;
 	return peer_send(server->link, &frame, peer->fd);
 }
@@ -250,7 +258,7 @@ static void note_limits(const struct server *server, const struct peer *peer)
 
 	if (!journal->is_verbose)
 		return;
-	limits = limits_of(server, group);
+	limits = limits_of(server, group, peer);
 	journal_debug(journal, "Client %d of server %d: %u.%03u %% of SMs, priority %d, group %s",
 		peer->cred.pid, server->pid, limits.active_threads / 1000,
 		limits.active_threads % 1000, limits.priority, group ? group->name : "none");
@@ -270,18 +278,19 @@ int clients_hand_over(struct server *server, struct peer *peer)
 		.uid = peer->cred.uid,
 		.program = peer->in.hello.program,
 	};
+	struct client *client;
 	int r;
 
 	if (server->in_flight)
 		return -EAGAIN;
 	memcpy(note.command, peer->in.hello.command, sizeof(note.command));
-	r = clients_add(server, &note);
+	r = clients_add(server, &note, &client);
 	if (r < 0)
 		return r;
-	clients_find(server, id)->group = peer->group;
-	r = send_client(server, peer, id);
+	client->group = peer->group;
+	r = send_client(server, peer, client);
 	if (r < 0) {
-		client_free(server, clients_find(server, id));
+		client_free(server, client);
 		/* Where it is the server's connection that broke, the client goes on waiting. */
 		if (r != -EAGAIN)
 			peer_close(server->link);

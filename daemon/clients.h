@@ -45,6 +45,7 @@ struct client {
 	uint32_t group;         /* its id; 0: none */
 	uint64_t pid_namespace; /* the inode of it; 0: not known */
 	char command[FRAME_TEXT_MAX];
+	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it has named, with -S */
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;
 	enum termination_state termination;
@@ -56,7 +57,8 @@ struct client *clients_find(const struct server *server, uint64_t id);
 unsigned clients_count_of(const struct server *server, pid_t pid);
 
 /* 0, -EUSERS (of one server), -EDQUOT (of all) or -ENOMEM. */
-int clients_add(struct server *server, const struct frame_client_note *note);
+int clients_add(
+	struct server *server, const struct frame_client_note *note, struct client **ret_client);
 
 /* The server says that a client uses a GPU. 0 or -EBADMSG. */
 int clients_add_context(struct server *server, const struct frame_context *frame);

@@ -27,6 +27,10 @@ void command_ps(struct peer *peer, const struct words *words);
 /* command_device.c */
 void command_device_query(struct peer *peer, const struct words *words);
 
+/* command_partition.c */
+void command_lspart(struct peer *peer, const struct words *words);
+void command_sm_partition(struct peer *peer, const struct words *words);
+
 /* command_limit.c */
 void command_set_default_percentage(struct peer *peer, const struct words *words);
 void command_get_default_percentage(struct peer *peer, const struct words *words);

@@ -20,6 +20,7 @@
 #include "daemon.h"
 #include "allowances.h"
 #include "notify.h"
+#include "partitions.h"
 #include "peer.h"
 #include "probe.h"
 #include "record.h"
@@ -308,6 +309,7 @@ int daemon_start(struct daemon *daemon, struct reason *reason)
 	list_init(&daemon->tenants);
 	list_init(&daemon->servers);
 	list_init(&daemon->quitters);
+	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);
 	daemon->last_client_id = first_client_id();
 	r = listener_start(daemon);
@@ -336,4 +338,5 @@ void daemon_run(struct daemon *daemon)
 	faults_fini(&daemon->faults);
 	devices_fini(&daemon->devices);
 	groups_fini(&daemon->groups);
+	partitions_free(&daemon->partitions);
 }

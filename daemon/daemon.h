@@ -54,8 +54,9 @@ struct daemon {
 
 	bool is_quitting;
 	bool is_forced;
-	bool is_over;         /* every server is gone; only who asked has to be answered */
-	struct list quitters; /* peers whose `quit' waits */
+	bool is_over;           /* every server is gone; only who asked has to be answered */
+	struct list partitions; /* of SMs, with -S: struct partition */
+	struct list quitters;   /* peers whose `quit' waits */
 	uv_timer_t quit_timer;
 
 	uv_signal_t signals[4];

@@ -14,7 +14,8 @@
 static bool is_well_formed(const struct frame_device *device)
 {
 	return device->n_devices <= DEVICES_MAX && device->ordinal < device->n_devices &&
-	       device->compute_mode >= 0 &&
+	       device->compute_mode >= 0 && device->n_chunks <= 64 &&
+	       (uint64_t)device->n_chunks * device->sm_chunk <= device->n_sms &&
 	       frame_text_ok(device->pci_bus_id, sizeof(device->pci_bus_id)) &&
 	       frame_text_ok(device->name, sizeof(device->name));
 }

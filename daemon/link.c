@@ -118,6 +118,7 @@ static int on_state(struct server *server, struct peer *peer)
 
 static int on_client_here(struct server *server, const struct frame_client_note *note)
 {
+	struct client *client;
 	int r;
 
 	if (note->id == 0 || note->pid > INT32_MAX ||
@@ -125,7 +126,7 @@ static int on_client_here(struct server *server, const struct frame_client_note 
 		return -EBADMSG;
 	if (clients_find(server, note->id))
 		return 0;
-	r = clients_add(server, note);
+	r = clients_add(server, note, &client);
 	server_bound_end(server);
 	return r;
 }

@@ -136,6 +136,9 @@ struct frame_limits {
 	uint32_t active_threads;      /* 1 to ACTIVE_THREADS_ALL */
 	int32_t priority;             /* 0 normal, 1 below normal, 2 background */
 	uint64_t memory[DEVICES_MAX]; /* bytes, by the server's ordinal; UINT64_MAX: no limit */
+	uint32_t is_partitioned;      /* 1: its SMs are those of `partition', and no others */
+	uint32_t reserved;
+	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, a bit each; 0: it has none */
 };
 
 /* One descriptor: the client's connection, as the daemon accepted it. */
@@ -169,6 +172,8 @@ struct frame_device {
 	int32_t compute_mode; /* CUcomputemode */
 	uint32_t n_sms;
 	uint32_t sm_chunk; /* SMs of the smallest part that the driver divides into; 0: not known */
+	uint32_t n_chunks; /* of as many SMs, at most 64; others are in none */
+	uint32_t reserved;
 	uint32_t compute_capability; /* 10 * major + minor */
 	uint64_t total_memory;
 	uint8_t uuid[16];

@@ -34,6 +34,7 @@ struct frame_device device_frame(const struct device *device)
 	frame.compute_mode = compute_mode(device);
 	frame.n_sms = (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
 	frame.sm_chunk = facts->sm_group;
+	frame.n_chunks = facts->n_sm_groups;
 	frame.compute_capability =
 		10u * (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] +
 		(uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];

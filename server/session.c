@@ -134,6 +134,19 @@ void session_free(struct session *session)
 	free(session);
 }
 
+/* To the client its GPUs have as many SMs as its partitions. */
+static void tell_partitions(struct session *session)
+{
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		uint32_t n_sms = sm_share_of_partition(session, device_get(i));
+
+		if (n_sms > 0)
+			session->page->device[i]
+				.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] =
+				(int32_t)n_sms;
+	}
+}
+
 void session_limit(struct session *session, const struct frame_limits *limits, struct group *group)
 {
 	struct frame_limits *own = &session->limits;
@@ -147,6 +160,8 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 		own->priority = MAX(own->priority, group->limits.priority);
 	}
 	session->page->active_threads = own->active_threads;
+	if (own->is_partitioned)
+		tell_partitions(session);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		uint64_t *total = &session->page->device[i].total_memory;
 

@@ -190,6 +190,51 @@ static void log_share(
 		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]);
 }
 
+/* Groups of the GPU; 0: the session has no partition there. */
+static uint64_t partition_of(const struct session *session, const struct device *device)
+{
+	uint64_t set = session->limits.partition[device->ordinal];
+
+	return set & ~sm_set_first(divisions[device->ordinal].loads.n) ? 0 : set;
+}
+
+uint32_t sm_share_of_partition(const struct session *session, const struct device *device)
+{
+	return (unsigned)__builtin_popcountll(partition_of(session, device)) *
+	       device->facts.sm_group;
+}
+
+/* Percentages have no effect where GPUs are partitioned. */
+static CUresult take_partition(
+	struct session *session, struct device *device, struct sm_share *share)
+{
+	struct division *division = &divisions[device->ordinal];
+	CUresult result;
+
+	share->set = partition_of(session, device);
+	if (!share->set) {
+		log_line("Client " SESSION_NAME " has no partition of the SMs of device %u: "
+			 "CUDA_MPS_SM_PARTITION has to name one (lspart shows them)",
+			SESSION_NAME_ARGS(session), device->ordinal);
+		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+	}
+	share->n_sms = sm_share_of_partition(session, device);
+	pthread_mutex_lock(&lock);
+	sm_loads_add(&division->loads, share->set);
+	share->green = find_green(division, share->set);
+	share->next = division->shares;
+	division->shares = share;
+	pthread_mutex_unlock(&lock);
+	result = fill(session, device, division, share);
+	if (result != CUDA_SUCCESS)
+		sm_share_give(device, share, result_is_fault(result));
+	else
+		log_line("Client " SESSION_NAME ": its SM partition on device %u has %u of %d SMs",
+			SESSION_NAME_ARGS(session), device->ordinal, share->n_sms,
+			device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]);
+	return result;
+}
+
 CUresult sm_share_take(struct session *session, struct device *device, struct sm_share *share)
 {
 	struct division *division = &divisions[device->ordinal];
@@ -198,6 +243,8 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 
 	share->n_sms = (uint32_t)device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
 	share->context = device->context;
+	if (session->limits.is_partitioned)
+		return take_partition(session, device, share);
 	if (active_threads == ACTIVE_THREADS_ALL)
 		return CUDA_SUCCESS;
 	if (division->loads.n == 0) {

@@ -36,6 +36,9 @@ struct sm_share {
 /* As the driver is started: how the GPU can be divided. Fails only where another try may not. */
 CUresult sm_shares_divide(struct device *device);
 
+/* SMs of the partition that the session has of the GPU; 0: it has none. */
+uint32_t sm_share_of_partition(const struct session *session, const struct device *device);
+
 /* Fills a zeroed share. Where it has a green context that is made, for which the session naps. */
 CUresult sm_share_take(struct session *session, struct device *device, struct sm_share *share);
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTITIONS_H
+#define PARTITIONS_H
+
+/*
+ * Static partitions of SMs, for a daemon with -S: each is some of the chunks into
+ * which the driver divides a GPU, and no two have a chunk in common. A client
+ * names its partition as "UUID/ID" (CUDA_MPS_SM_PARTITION). Loop thread.
+ */
+
+#include "devices.h"
+#include "list.h"
+
+struct daemon;
+
+/* Base64 of a set of 64 chunks, without padding, and NUL. */
+#define PARTITION_ID_MAX 12
+
+/* "UUID/ID" */
+#define PARTITION_NAME_MAX (DEVICE_UUID_TEXT + PARTITION_ID_MAX)
+
+struct partition {
+	struct list link; /* in the daemon's partitions */
+	uint8_t uuid[16]; /* of its GPU */
+	uint64_t chunks;  /* of the GPU, a bit each */
+	char id[PARTITION_ID_MAX];
+};
+
+/* How many chunks a set has. */
+static inline unsigned chunks_count(uint64_t chunks)
+{
+	return (unsigned)__builtin_popcountll(chunks);
+}
+
+/* The chunks of the GPU that partitions have. */
+uint64_t partitions_used(const struct list *partitions, const struct frame_device *device);
+
+/* 0, -ENOSPC (the GPU has not so many free chunks) or -ENOMEM. */
+int partitions_add(struct list *partitions, const struct frame_device *device, unsigned n_chunks,
+	struct partition **ret_partition);
+
+/* NULL if there is none. */
+struct partition *partitions_find(
+	const struct list *partitions, const struct frame_device *device, const char *id);
+
+void partition_free(struct partition *partition);
+void partitions_free(struct list *partitions);
+
+void partition_name(const struct partition *partition, const struct frame_device *device,
+	char name[PARTITION_NAME_MAX]);
+
+/*
+ * What a client gets that names partitions, with commas between them: one for each
+ * GPU. Names of partitions that are not there give it nothing.
+ */
+void partitions_limit(const struct list *partitions, const struct devices *devices,
+	const char *names, struct frame_limits *limits);
+
+/* Clients of all servers that have named it. */
+unsigned partition_count_clients(const struct daemon *daemon, const struct partition *partition);
+
+#endif
