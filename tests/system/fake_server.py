@@ -71,7 +71,7 @@ class Server:
                 mode = int(file.read())
         except FileNotFoundError:
             mode = 0
-        self.tell(frame(DEVICE, struct.pack("<IIiIIIQ16s32s256s", 0, 1, mode, 132, 8, 90, 1 << 30,
+        self.tell(frame(DEVICE, struct.pack("<IIiIIIIIQ16s32s256s", 0, 1, mode, 132, 8, 16, 0, 90, 1 << 30,
                                             bytes(range(16)), b"0000:00:06.0", b"a GPU")))
         self.state(ACTIVE)
 
