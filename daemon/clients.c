@@ -243,7 +243,8 @@ static int send_client(struct server *server, struct peer *peer, struct client *
 	frame.uid = peer->cred.uid;
 	frame.gid = peer->cred.gid;
 	frame.group = peer->group;
-	frame.limits = limits_of(server, group, peer);
+	/* The server holds it to its group's limits, which may change. */
+	frame.limits = limits_of(server, NULL, peer);
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
 	frame.hello = peer->in.hello;
 	return peer_send(server->link, &frame, peer->fd);

@@ -150,7 +150,7 @@ struct frame_client {
 	uint32_t gid;
 	uint32_t group; /* the id that FRAME_GROUP gave it; 0: none */
 	uint32_t reserved;
-	struct frame_limits limits;
+	struct frame_limits limits; /* without those of its group */
 	struct frame_hello hello;
 };
 

@@ -126,6 +126,14 @@ static void lose(struct server *server)
 	uv_close((uv_handle_t *)&control->poll, on_lost_closed);
 }
 
+static void take_group(struct server *server, const struct frame_group *frame)
+{
+	if (!group_set(frame))
+		return;
+	for (struct peer *peer = server->peers; peer; peer = peer->next)
+		peer_note_group(peer);
+}
+
 static void take_order(struct server *server)
 {
 	struct control *control = &server->control;
@@ -144,7 +152,7 @@ static void take_order(struct server *server)
 		server_stop(server, stop->force != 0);
 		break;
 	case FRAME_GROUP:
-		group_set(group);
+		take_group(server, group);
 		break;
 	case FRAME_OUTPUT:
 		log_take(frame_take_fd(&control->reader, 0));

@@ -412,7 +412,7 @@ static void tell_context(const struct peer *peer, uint32_t ordinal)
 	frame.session = session->id;
 	frame.n_sms = grant->n_sms;
 	frame.priority = grant->priority;
-	frame.memory = grant->memory;
+	frame.memory = session_memory_limit(session, ordinal);
 	control_send(peer->server, &frame);
 }
 
@@ -431,6 +431,14 @@ void peer_tell_contexts(struct peer *peer)
 {
 	peer->told = 0;
 	tell_new_contexts(peer);
+}
+
+void peer_note_group(struct peer *peer)
+{
+	if (!peer->session->group)
+		return;
+	session_tell_memory(peer->session);
+	peer_tell_contexts(peer);
 }
 
 void peer_look(struct peer *peer)

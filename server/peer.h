@@ -74,4 +74,7 @@ void peer_tell_of(struct server *server, const struct frame_client *client, enum
 /* Tells a new daemon of each GPU that the client uses. */
 void peer_tell_contexts(struct peer *peer);
 
+/* Groups' limits have changed: tells the client and the daemon what holds now. */
+void peer_note_group(struct peer *peer);
+
 #endif

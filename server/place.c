@@ -81,19 +81,20 @@ static struct grant grant_of(const struct session *session, const struct place *
 	return (struct grant){
 		.n_sms = place->share.n_sms,
 		.priority = session->limits.priority,
-		.memory = quota_limit(&place->memory->quota),
+		.memory = atomic_load(&place->memory->quota.limit),
 	};
 }
 
 static void log_grant(const struct session *session, const struct device *device)
 {
 	const struct grant *grant = &session->grants[device->ordinal];
+	uint64_t limit = session_memory_limit(session, device->ordinal);
 	char memory[SIZE_TEXT_MAX] = "all";
 
-	if (grant->memory == UINT64_MAX && grant->priority == PRIORITY_NORMAL)
+	if (limit == UINT64_MAX && grant->priority == PRIORITY_NORMAL)
 		return;
-	if (grant->memory != UINT64_MAX)
-		format_size(grant->memory, memory, sizeof(memory));
+	if (limit != UINT64_MAX)
+		format_size(limit, memory, sizeof(memory));
 	log_line("Client " SESSION_NAME " on device %u: memory limit %s, priority %d",
 		SESSION_NAME_ARGS(session), device->ordinal, memory, grant->priority);
 }
@@ -132,6 +133,15 @@ static CUresult admit_others(struct session *session, struct place *place)
 	return result == CUDA_SUCCESS ? ipc_admit(session, place->device) : result;
 }
 
+/* What the operator and the client itself allow. */
+static uint64_t memory_limit(const struct session *session, uint32_t ordinal)
+{
+	uint64_t asked = session->memory_asked[ordinal];
+
+	return asked > 0 ? MIN(asked, session->limits.memory[ordinal])
+			 : session->limits.memory[ordinal];
+}
+
 /* The thread has the GPU's own context at first. */
 static CUresult place_make(struct session *session, struct place *place)
 {
@@ -167,7 +177,7 @@ static CUresult place_new(struct session *session, struct device *device, struct
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	place->device = device;
 	place->memory = device_quota_new(session->account, session->group, device->ordinal,
-		session->limits.memory[device->ordinal]);
+		memory_limit(session, device->ordinal));
 	if (!place->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	place->priorities = priority_range(device, session->limits.priority);
@@ -200,22 +210,20 @@ CUresult place_open(struct session *session, uint32_t device, struct place **ret
 }
 
 CUresult do_device_open(struct session *session, uint32_t device, uint32_t active_threads,
-	uint64_t memory_limit, uint32_t *ret_n_sms, uint64_t *ret_heap, uint64_t *ret_heap_size,
+	uint64_t asked_memory, uint32_t *ret_n_sms, uint64_t *ret_heap, uint64_t *ret_heap_size,
 	uint64_t *ret_granularity, int32_t *ret_priority_least, int32_t *ret_priority_greatest,
 	uint64_t limits[16])
 {
-	uint64_t *limit = &session->limits.memory[device];
 	struct place *place;
 	CUresult result;
 
 	session->active_threads = active_threads ? active_threads : ACTIVE_THREADS_ALL;
-	if (memory_limit > 0)
-		*limit = MIN(*limit, memory_limit);
+	session->memory_asked[device] = asked_memory;
 	result = place_open(session, device, &place);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* It may have been opened before, by memory of another process. */
-	atomic_store(&place->memory->quota.limit, *limit);
+	atomic_store(&place->memory->quota.limit, memory_limit(session, device));
 	*ret_n_sms = place->share.n_sms;
 	*ret_heap = place->arena.base;
 	*ret_heap_size = place->arena.size;

@@ -162,13 +162,27 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 	session->page->active_threads = own->active_threads;
 	if (own->is_partitioned)
 		tell_partitions(session);
-	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		uint64_t *total = &session->page->device[i].total_memory;
+	session_tell_memory(session);
+}
 
-		*total = MIN(*total, own->memory[i]);
-		if (group)
-			*total = MIN(*total, quota_limit(&group->memory[i]));
+static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)
+{
+	return session->group ? quota_limit(&session->group->memory[ordinal]) : UINT64_MAX;
+}
+
+void session_tell_memory(struct session *session)
+{
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		uint64_t total = MIN(device_get(i)->facts.total_memory, session->limits.memory[i]);
+
+		total = MIN(total, group_memory_limit(session, i));
+		__atomic_store_n(&session->page->device[i].total_memory, total, __ATOMIC_RELAXED);
 	}
+}
+
+uint64_t session_memory_limit(const struct session *session, uint32_t ordinal)
+{
+	return MIN(session->grants[ordinal].memory, group_memory_limit(session, ordinal));
 }
 
 int session_start(struct session *session)

@@ -34,7 +34,7 @@
 #include "train.h"
 #include "waiter.h"
 
-/* What a session may use of a GPU: the least of all limits. */
+/* What a session may use of a GPU: the least of all limits, but of memory its group's. */
 struct grant {
 	uint32_t n_sms;
 	int32_t priority;
@@ -74,12 +74,13 @@ struct session {
 	struct reply reply;
 	struct frame_reader images;
 	uint32_t n_late_errors;
-	CUresult untold;     /* the last late error, until the client has taken it */
-	uint32_t n_refusals; /* images and kernels that the driver would not have */
-	bool is_bound_told;  /* the log knows that the account has met a bound */
-	bool is_busy;        /* counted by the deferred calls */
-	bool owes_marks;     /* some stream's owed_mark is set */
-	bool has_spare;      /* memory that places_trim() would give back */
+	CUresult untold;                    /* the last late error, until the client has taken it */
+	uint32_t n_refusals;                /* images and kernels that the driver would not have */
+	bool is_bound_told;                 /* the log knows that the account has met a bound */
+	bool is_busy;                       /* counted by the deferred calls */
+	bool owes_marks;                    /* some stream's owed_mark is set */
+	bool has_spare;                     /* memory that places_trim() would give back */
+	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
 	bool is_staging_pinned;
 	CUdeviceptr timeline;  /* of page->timeline, for the GPU; 0: not pinned */
@@ -126,6 +127,14 @@ int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
  * what the client is told of its GPUs. Takes the reference to `group', which may be NULL.
  */
 void session_limit(struct session *session, const struct frame_limits *limits, struct group *group);
+
+/* The loop, when the group's limits have changed: tells the client how much memory its GPUs have.
+ */
+void session_tell_memory(struct session *session);
+
+/* The loop: what the session may have of a GPU that it has opened. UINT64_MAX: there is no limit.
+ */
+uint64_t session_memory_limit(const struct session *session, uint32_t ordinal);
 
 /* The worker has ended, or never ran. */
 void session_free(struct session *session);

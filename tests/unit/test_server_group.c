@@ -100,7 +100,7 @@ static void test_least_limit_holds(void **state)
 		open_member(1, cases[i].operator, cases[i].client);
 		/* The client knows its own limit. */
 		assert_int_equal(harness.session->page->device[0].total_memory, told);
-		assert_int_equal(harness.session->grants[0].memory,
+		assert_int_equal(session_memory_limit(harness.session, 0),
 			cases[i].least == FAKE_MEMORY ? none : cases[i].least);
 		check_info(cases[i].least, cases[i].least);
 		if (cases[i].least < FAKE_MEMORY)
@@ -144,6 +144,14 @@ static void test_members_share(void **state)
 	harness_close();
 }
 
+/* What a client that is there learns of its group's new limit. */
+static void check_told(uint64_t total)
+{
+	session_tell_memory(harness.session);
+	assert_int_equal(harness.session->page->device[0].total_memory, total);
+	assert_int_equal(session_memory_limit(harness.session, 0), total);
+}
+
 /* A new limit holds at once, and takes nothing away. */
 static void test_limit_changes(void **state)
 {
@@ -152,9 +160,11 @@ static void test_limit_changes(void **state)
 	open_member(1, UINT64_MAX, 0);
 	assert_int_equal(count_pieces(8 * MIB), 8);
 	set(1, "red", 80 * MIB);
+	check_told(80 * MIB);
 	check_info(16 * MIB, 80 * MIB);
 	assert_int_equal(count_pieces(8 * MIB), 2);
 	set(1, "red", 16 * MIB);
+	check_told(16 * MIB);
 	check_info(0, 16 * MIB);
 	assert_int_equal(count_pieces(8 * MIB), 0);
 	harness_close();
