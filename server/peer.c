@@ -208,14 +208,14 @@ static void allow_descriptors(int connection)
 static void limit(struct session *session, const struct frame_client *client)
 {
 	const struct frame_variable *own = &client->hello.client_priority;
-	int32_t *priority = &session->limits.priority;
+	struct frame_limits limits = client->limits;
 	struct quoted quoted;
 
-	session_limit(session, &client->limits, group_find(client->group));
-	if (!priority_choose(own, *priority, priority))
+	if (!priority_choose(own, client->limits.priority, &limits.priority))
 		log_line("Client process %d has CUDA_MPS_CLIENT_PRIORITY=%s, which is ignored: 0 "
 			 "(normal), 1 (below normal) and 2 (background) are accepted",
 			(int)client->pid, quote(&quoted, own->value));
+	session_limit(session, &limits, group_find(client->group));
 }
 
 static int peer_make(struct server *server, const struct frame_client *client, int connection)
