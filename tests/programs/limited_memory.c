@@ -6,7 +6,8 @@
  * piece has. It prints what it got, and what the driver says that there is and was free.
  *
  *	limited_memory WAY KIB
- *	limited_memory hold KIB: takes one piece and keeps it until its standard input ends
+ *	limited_memory hold KIB: takes a piece, and one more for each line of its standard
+ *	input, and keeps them until that ends
  *
  * Runs: for a test of its own
  */
@@ -274,13 +275,12 @@ static void take_all(const struct way *way, size_t size)
 static void hold(size_t size)
 {
 	CUdeviceptr address;
-	CUresult result = cuMemAlloc(&address, size);
 
-	printf("hold: %d\n", result);
-	print_memory("hold");
-	fflush(stdout);
-	while (getchar() != EOF)
-		continue;
+	do {
+		printf("hold: %d\n", cuMemAlloc(&address, size));
+		print_memory("hold");
+		fflush(stdout);
+	} while (getchar() != EOF);
 }
 
 int main(int argc, char **argv)

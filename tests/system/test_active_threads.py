@@ -16,7 +16,7 @@ SMS, GROUP = 132, 8
 
 
 def share(percentage):
-    return {} if percentage is None else {VARIABLE: str(percentage)}
+    return {VARIABLE: str(percentage)}
 
 
 def sms_of(line):
@@ -29,19 +29,20 @@ def sms_of(line):
 
 
 class Together:
-    """Clients that run smids at the same time, each with a percentage (None: without)."""
+    """Clients that run smids at the same time, each with an environment of its own."""
 
-    def __init__(self, service, percentages):
+    def __init__(self, service, environments):
         self.service = service
         self.go = os.path.join(service.folder, "go")
         self.clients = []
-        for percentage in percentages:
-            self.add(percentage)
+        for env in environments:
+            self.add(env)
 
-    def add(self, percentage):
-        client = self.service.popen("smids", "--wait", self.go, env=share(percentage))
+    def add(self, env=None, **more):
+        client = self.service.popen("smids", "--wait", self.go, env=env, **more)
         self.clients.append(client)
         equal(client.stdout.readline(), "ready\n")
+        return client
 
     def run(self):
         """The SMs of each client; all its kernels, however launched, have been on these."""
@@ -63,7 +64,7 @@ class Together:
 def test_four_quarters():
     """Four clients of 25 % have nothing in common, whatever way their kernels are launched."""
     with mps.Service() as service:
-        found = Together(service, [25] * 4).run()
+        found = Together(service, [share(25)] * 4).run()
         equal([len(sms) for sms in found], [32] * 4)
         equal(len(set.union(*found)), 128)
         log = service.server_log()
@@ -73,15 +74,15 @@ def test_four_quarters():
 def test_spread_evenly():
     """A fifth shares with one of the others, and eight share two by two."""
     with mps.Service() as service:
-        found = Together(service, [25] * 5).run()
+        found = Together(service, [share(25)] * 5).run()
         equal(sorted(sum(sm in sms for sms in found) for sm in range(128)), [1] * 96 + [2] * 32)
-        found = Together(service, [25] * 8).run()
+        found = Together(service, [share(25)] * 8).run()
         equal([sum(sm in sms for sms in found) for sm in range(SMS)], [2] * 128 + [0] * 4)
 
 
 def test_different_shares():
     with mps.Service() as service:
-        found = Together(service, [50, 12.5, None, 33.3]).run()
+        found = Together(service, [share(50), share(12.5), {}, share(33.3)]).run()
         equal([len(sms) for sms in found], [64, 16, SMS, 40])
         assert not found[0] & found[1] and not found[0] & found[3] and not found[1] & found[3], found
 
@@ -89,18 +90,18 @@ def test_different_shares():
 def test_shares_are_freed():
     """What one leaves the next has, and the driver makes no more green contexts than at first."""
     with mps.Service() as service:
-        found = Together(service, [50, 25]).run()
+        found = Together(service, [share(50), share(25)]).run()
         server = service.server()
         wait_for("their end", lambda: not service.clients(server))
         # Who comes while the one before is on its way out has the other half.
-        Together(service, [50, 50]).run()
+        Together(service, [share(50)] * 2).run()
         wait_for("their end", lambda: not service.clients(server))
         kept = settled(lambda: service.stats(server)["greens"])
         assert kept >= 3, kept
         for _ in range(100):
             service.run_ok("sm_share", "--sms", "64", env=share(50))
         equal(service.stats(server)["greens"], kept)
-        equal(Together(service, [50, 25]).run(), found)
+        equal(Together(service, [share(50), share(25)]).run(), found)
         equal(service.stats(server)["greens"], kept)
 
 
