@@ -90,11 +90,11 @@ $(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -D
 
 # ---- programs
 
-DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/device_name.c proto/limits.c proto/async_close.c \
+DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/async_close.c \
 	proto/trust.c proto/quote.c
-SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/device_name.c proto/limits.c proto/ring.c proto/shm.c proto/find_cuda.c \
+SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
-CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/limits.c proto/ring.c proto/shm.c proto/find_cuda.c \
+CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
 SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/tables.c client/storage.c client/integrity.c \
 	client/md2.c client/error.c client/advice.c server/fatbin.c

@@ -9,7 +9,7 @@ UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.
 # Modules of a unit test: the test_X line here, else nothing but itself.
 unit_test_ring := proto/ring.c proto/shm.c
 unit_test_frame := proto/frame.c
-unit_test_limits := proto/limits.c
+unit_test_limit_text := proto/limit_text.c
 unit_test_async_close := proto/async_close.c
 unit_test_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c
@@ -18,7 +18,7 @@ unit_test_xid := daemon/xid.c
 unit_test_json := daemon/json.c proto/quote.c
 unit_test_escape := daemon/escape.c proto/quote.c
 unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/words.c daemon/reason.c \
-	proto/device_name.c proto/frame.c proto/limits.c
+	proto/device_name.c proto/frame.c proto/limit_text.c
 unit_test_bucket := daemon/bucket.c
 unit_test_lines := daemon/lines.c proto/quote.c
 unit_test_quote := proto/quote.c
@@ -71,10 +71,10 @@ unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarr
 unit_test_procs := $(GEN)/procs.c
 unit_test_find_cuda := proto/find_cuda.c
 unit_test_client_md2 := client/md2.c
-unit_test_client_share := client/share.c client/log.c client/logs.c proto/limits.c
+unit_test_client_share := client/share.c client/log.c client/logs.c proto/limit_text.c
 unit_test_client_storage := client/storage.c
 unit_test_client_visible := client/visible.c
-unit_test_client_memory_limit := client/memory_limit.c client/visible.c proto/limits.c
+unit_test_client_memory_limit := client/memory_limit.c client/visible.c proto/limit_text.c
 unit_test_client_mirror := client/mirror.c client/slab.c
 unit_test_client_host := client/host.c
 unit_test_client_heap := client/heap.c
