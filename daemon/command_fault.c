@@ -3,8 +3,8 @@
 /*
  * The command get_last_fault. Loop thread.
  *
- * Invariant: what a user's programs and kernels are called no other user is
- * told but root and the daemon's.
+ * Invariant: what a user's programs, groups and kernels are called no other
+ * user is told but root and the daemon's.
  */
 
 #include "command_fault.h"
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "command_scope.h"
 #include "commander.h"
 #include "daemon.h"
 #include "faults.h"
@@ -62,8 +63,9 @@ static void reply_client(
 	const char *what = fault_is_certain(fault) ? "Client" : "Suspect";
 
 	if (may_see(peer, faulter))
-		commander_reply(peer, "%-9s %d %s of user %u", what, faulter->pid,
-			quote(&command, faulter->command), faulter->uid);
+		commander_reply(peer, "%-9s %d %s of user %u, group %s", what, faulter->pid,
+			quote(&command, faulter->command), faulter->uid,
+			faulter->group[0] ? faulter->group : "none");
 	else
 		commander_reply(peer, "%-9s %d of user %u", what, faulter->pid, faulter->uid);
 }
@@ -118,6 +120,7 @@ static void add_client(struct json *json, const struct peer *peer, const struct 
 	json_open(json, NULL, '{');
 	json_number(json, "pid", faulter->pid);
 	json_number(json, "uid", faulter->uid);
+	add_text(json, "group", may_see(peer, faulter) ? faulter->group : "");
 	add_text(json, "command", may_see(peer, faulter) ? faulter->command : "");
 	json_close(json, '}');
 }
@@ -176,11 +179,7 @@ static void reply_json(struct peer *peer, unsigned n)
 			add_fault(&json, peer, fault);
 	}
 	json_close(&json, ']');
-	if (json.failed)
-		commander_fail(peer, "The daemon has no memory");
-	else
-		commander_reply_text(peer, json.text);
-	json_fini(&json);
+	scope_reply_json(peer, &json);
 }
 
 static void reply_texts(struct peer *peer, unsigned n)

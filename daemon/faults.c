@@ -12,6 +12,7 @@
 #include "clients.h"
 #include "daemon.h"
 #include "faults.h"
+#include "groups.h"
 #include "link.h"
 #include "peer.h"
 #include "quarantine.h"
@@ -48,8 +49,10 @@ static bool is_well_formed(const struct frame_fault *frame)
 	       frame_text_ok(frame->kernel, sizeof(frame->kernel));
 }
 
-static void add_client(struct fault *fault, const struct client *client)
+static void add_client(
+	struct fault *fault, const struct client *client, const struct groups *groups)
 {
+	const struct group *group = groups_get(groups, client->group);
 	struct faulter *faulter = &fault->clients[fault->n++];
 
 	*faulter = (struct faulter){
@@ -59,6 +62,8 @@ static void add_client(struct fault *fault, const struct client *client)
 		.program = client->program,
 	};
 	memcpy(faulter->command, client->command, sizeof(faulter->command));
+	if (group)
+		memcpy(faulter->group, group->name, sizeof(faulter->group));
 }
 
 static bool is_hurt(const struct fault *fault, uid_t uid)
@@ -124,7 +129,7 @@ static struct fault *fault_new(struct server *server, const struct frame_fault *
 		const struct client *client = clients_find(server, frame->clients[i]);
 
 		if (client)
-			add_client(fault, client);
+			add_client(fault, client, &server->daemon->groups);
 	}
 	note_hurt(fault, server);
 	server->fault = fault->serial;
@@ -154,9 +159,11 @@ static void log_culprit(struct server *server, const struct fault *fault)
 	struct quoted command;
 
 	tenant_log(server->tenant, &about,
-		"Client %d of user %u, %s, has caused the GPU fault %s (%u) of server %d: %s",
-		faulter->pid, faulter->uid, quote(&command, faulter->command), fault->result_name,
-		fault->result, fault->server, fault_how_text(fault));
+		"Client %d of user %u, %s, group %s, has caused the GPU fault %s (%u) of server "
+		"%d: %s",
+		faulter->pid, faulter->uid, quote(&command, faulter->command),
+		faulter->group[0] ? faulter->group : "none", fault->result_name, fault->result,
+		fault->server, fault_how_text(fault));
 }
 
 static void log_suspects(struct server *server, const struct fault *fault)

@@ -12,6 +12,7 @@
 
 #include "devices.h"
 #include "frame.h"
+#include "group_name.h"
 
 struct daemon;
 struct server;
@@ -25,6 +26,7 @@ struct faulter {
 	pid_t pid;
 	uid_t uid;
 	uint32_t program;
+	char group[GROUP_NAME_MAX]; /* the name as it was; "": none */
 	char command[FRAME_TEXT_MAX];
 };
 

@@ -77,10 +77,10 @@ def test_one_at_work():
                          lambda: (last_fault(service) or {}).get("address") and last_fault(service))
         equal((fault["result"], fault["certain"], fault["address"], fault["kernel"]),
               (700, True, "0x100000000000", "_Z5storePi"))
-        equal([client["pid"] for client in fault["clients"]], [process.pid])
+        equal([(client["pid"], client["group"]) for client in fault["clients"]], [(process.pid, None)])
         text = service.command("get_last_fault").stdout
         contains(field(text, "Client"), '%d "' % process.pid)
-        contains(field(text, "Client"), 'fault" of user %d' % os.getuid())
+        contains(field(text, "Client"), 'fault" of user %d, group none' % os.getuid())
         contains(field(text, "Result"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)")
         contains(field(text, "Device"), fault["device"]["uuid"])
         equal(field(text, "Known by"), "no other client had work on the GPU")
@@ -120,6 +120,30 @@ def test_address_tells():
         # A program that is known to have caused it waits; a second time it gets a server of its own.
         service.run_ok("fault", "near")
         service.run_ok("process2")
+
+
+def test_groups_are_named():
+    """Of the one who has caused it, in the log too, and of suspects; also when the group has gone."""
+    with service_with_log() as service:
+        for name in ("red", "blue"):
+            service.command("group", "create", name)
+        neighbour = terminations.running(service, "stuck", "busy", env={"MPS_GROUP": "blue"})
+        process = service.popen("fault", env={"MPS_GROUP": "red"})
+        for each in (process, neighbour):
+            service.finish(each)
+        fault = wait_for("the report", lambda: last_fault(service))
+        equal({client["pid"]: client["group"] for client in fault["suspects"]},
+              {process.pid: "red", neighbour.pid: "blue"})
+        text = service.command("get_last_fault").stdout
+        equal(sorted(re.findall("^Suspect .* group ([a-z]+)$", text, re.M)), ["blue", "red"])
+
+        alone = service.popen("fault", env={"MPS_GROUP": "red"})
+        equal(service.finish(alone)[0], 0)
+        wait_for("the next one", lambda: last_fault(service)["certain"])
+        contains(service.control_log(), 'fault", group red, has caused the GPU fault')
+        wait_for("the end of its clients",
+                 lambda: service.command("group", "delete", "red").stdout == "")
+        contains(field(service.command("get_last_fault").stdout, "Client"), ", group red")
 
 
 def test_address_of_nobody():
@@ -223,15 +247,18 @@ def test_who_is_told_by_a_server_of_all():
     service = mps.Service(options=["-M"])
     service.daemon_env["MPS_SERVER_USER"] = "nobody"
     with service:
+        service.command("group", "create", "secret")
         hurt = bystander(service, **users[1])
-        culprit = service.popen("fault", "near", **users[0])
+        culprit = service.popen("fault", "near", env={"MPS_GROUP": "secret"}, **users[0])
         equal(service.finish(culprit)[0], 0)
         service.finish(hurt)
         wait_for("the report", lambda: last_fault(service))
         said = {user["user"]: terminations.said_by(service, user, "get_last_fault") for user in users}
         contains(said[7001], '%d "' % culprit.pid)
+        contains(said[7001], "of user 7001, group secret")
         contains(said[7002], "%d of user 7001" % culprit.pid)
-        assert "/fault" not in said[7002] and "storePi" not in said[7002], said[7002]
+        for word in ("/fault", "storePi", "secret"):
+            assert word not in said[7002], said[7002]
         equal(said[7003], "No fault is known\n")
 
 
