@@ -61,17 +61,6 @@ bool scope_sees_client(
 
 /* ---- servers and groups */
 
-static struct server *find_server(const struct daemon *daemon, pid_t pid)
-{
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
-		if (server->pid == pid)
-			return server;
-	}
-	return NULL;
-}
-
 struct server *scope_find_server(
 	struct peer *peer, const char *command, const char *pid, bool is_to_change)
 {
@@ -82,7 +71,7 @@ struct server *scope_find_server(
 		commander_fail(peer, "Server %s not found", pid);
 		return NULL;
 	}
-	server = find_server(peer->daemon, (pid_t)number);
+	server = server_find(peer->daemon, (pid_t)number);
 	if (!server) {
 		commander_fail(peer, "Server %d not found", (int)number);
 		return NULL;

@@ -20,17 +20,6 @@
 #include "termination.h"
 #include "words.h"
 
-static struct server *find_server(const struct daemon *daemon, uint64_t pid)
-{
-	list_for_each (item, &daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
-
-		if ((uint64_t)server->pid == pid)
-			return server;
-	}
-	return NULL;
-}
-
 /* Whose the server's clients of that process are; if not one user's, the server's owner. */
 static uid_t find_owner(const struct server *server, uint64_t pid)
 {
@@ -65,7 +54,7 @@ void command_terminate_client(struct peer *peer, const struct words *words)
 {
 	uint64_t server_pid, pid = 0;
 	struct server *server = parse_number(words->word[1], INT32_MAX, &server_pid) == 0
-					? find_server(peer->daemon, server_pid)
+					? server_find(peer->daemon, (pid_t)server_pid)
 					: NULL;
 
 	if (!server) {

@@ -226,14 +226,6 @@ static uint32_t find_device(const struct server *server, const struct xid *xid)
 	return FAULT_DEVICE_UNKNOWN;
 }
 
-static bool is_server(const struct daemon *daemon, pid_t pid)
-{
-	list_for_each (item, &daemon->servers)
-		if (container_of(item, struct server, link_in_daemon)->pid == pid)
-			return true;
-	return false;
-}
-
 /*
  * By PID; where the log has none, or that of another PID namespace, by GPU if
  * it names a server's process or none.
@@ -242,7 +234,7 @@ static bool concerns(const struct server *server, const struct xid *xid)
 {
 	if (xid->pid == server->pid)
 		return true;
-	if (is_server(server->daemon, xid->pid) || (xid->pid != 0 && !xid->is_server))
+	if (server_find(server->daemon, xid->pid) || (xid->pid != 0 && !xid->is_server))
 		return false;
 	return find_device(server, xid) != FAULT_DEVICE_UNKNOWN;
 }

@@ -105,13 +105,9 @@ static void introduce_client(struct peer *peer)
 /* The server that this process is; NULL: no daemon has started it. */
 static struct server *find_server(const struct peer *peer)
 {
-	list_for_each (item, &peer->daemon->servers) {
-		struct server *server = container_of(item, struct server, link_in_daemon);
+	struct server *server = server_find(peer->daemon, peer->cred.pid);
 
-		if (server->pid == peer->cred.pid && server->tenant->uid == peer->cred.uid)
-			return server;
-	}
-	return NULL;
+	return server && server->tenant->uid == peer->cred.uid ? server : NULL;
 }
 
 /* A server that is refused leaves when its clients have left. */

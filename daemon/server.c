@@ -465,6 +465,17 @@ const char *server_state_name(const struct server *server)
 	return names[server->state];
 }
 
+struct server *server_find(const struct daemon *daemon, pid_t pid)
+{
+	list_for_each (item, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (server->pid == pid)
+			return server;
+	}
+	return NULL;
+}
+
 bool server_is_ready(const struct server *server)
 {
 	return server->state == SERVER_ACTIVE && server->link;

@@ -82,6 +82,9 @@ void server_adopt(struct slot *slot, const struct record *record);
 /* An adopted server has connected: it gets a pipe for its lines, and time to become ready. */
 void server_on_adopted_link(struct server *server);
 
+/* The server that has this PID, or NULL. */
+struct server *server_find(const struct daemon *daemon, pid_t pid);
+
 /* Whether clients can be handed over. */
 bool server_is_ready(const struct server *server);
 
