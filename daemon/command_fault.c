@@ -22,7 +22,6 @@
 #include "quote.h"
 #include "words.h"
 
-#define TIME_TEXT 48
 #define ADDRESS_TEXT 24
 
 static bool may_see(const struct peer *peer, const struct faulter *faulter)
@@ -34,16 +33,6 @@ static bool may_see(const struct peer *peer, const struct faulter *faulter)
 static const char *kernel_of(const struct peer *peer, const struct fault *fault)
 {
 	return fault_is_certain(fault) && may_see(peer, &fault->clients[0]) ? fault->kernel : "";
-}
-
-static void time_text(const struct fault *fault, char text[TIME_TEXT])
-{
-	struct tm tm;
-	char seconds[24];
-
-	localtime_r(&fault->time.tv_sec, &tm);
-	strftime(seconds, sizeof(seconds), "%Y-%m-%d %H:%M:%S", &tm);
-	snprintf(text, TIME_TEXT, "%s.%03ld", seconds, fault->time.tv_nsec / 1000000);
 }
 
 static void address_text(const struct fault *fault, char text[ADDRESS_TEXT])
@@ -83,10 +72,10 @@ static void reply_device(struct peer *peer, const struct fault *fault)
 
 static void reply_text(struct peer *peer, const struct fault *fault)
 {
-	char time[TIME_TEXT], address[ADDRESS_TEXT];
+	char time[JOURNAL_STAMP], address[ADDRESS_TEXT];
 	struct quoted kernel;
 
-	time_text(fault, time);
+	journal_stamp(&fault->time, time);
 	address_text(fault, address);
 	commander_reply(peer, "Time      %s", time);
 	commander_reply(peer, "Result    %s (%u)", fault->result_name, fault->result);
@@ -141,9 +130,9 @@ static void add_device(struct json *json, const struct fault *fault)
 
 static void add_fault(struct json *json, const struct peer *peer, const struct fault *fault)
 {
-	char time[TIME_TEXT], address[ADDRESS_TEXT];
+	char time[JOURNAL_STAMP], address[ADDRESS_TEXT];
 
-	time_text(fault, time);
+	journal_stamp(&fault->time, time);
 	address_text(fault, address);
 	json_open(json, NULL, '{');
 	json_string(json, "time", time);

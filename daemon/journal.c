@@ -18,17 +18,24 @@
 #include "journal.h"
 #include "lines.h"
 
+void journal_stamp(const struct timespec *when, char text[JOURNAL_STAMP])
+{
+	struct tm tm;
+	char seconds[24];
+
+	localtime_r(&when->tv_sec, &tm);
+	strftime(seconds, sizeof(seconds), "%Y-%m-%d %H:%M:%S", &tm);
+	snprintf(text, JOURNAL_STAMP, "%s.%03ld", seconds, when->tv_nsec / 1000000);
+}
+
 size_t journal_format(char *line, size_t size, const struct timespec *when, const char *role,
 	pid_t pid, const char *text)
 {
-	struct tm tm;
-	char stamp[32];
+	char stamp[JOURNAL_STAMP];
 	int n;
 
-	localtime_r(&when->tv_sec, &tm);
-	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &tm);
-	n = snprintf(line, size - 1, "[%s.%03ld %s %5d] %s", stamp, when->tv_nsec / 1000000, role,
-		pid, text);
+	journal_stamp(when, stamp);
+	n = snprintf(line, size - 1, "[%s %s %5d] %s", stamp, role, pid, text);
 	if ((size_t)n > size - 2)
 		n = (int)size - 2;
 	line_clean(line);

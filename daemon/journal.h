@@ -71,6 +71,10 @@ void journal_server(
 /* Bytes that a formatted line may have, its newline and NUL included. */
 #define JOURNAL_LINE_MAX 1152
 
+/* Local time: "2026-01-31 23:59:59.000" */
+#define JOURNAL_STAMP 48
+void journal_stamp(const struct timespec *when, char text[JOURNAL_STAMP]);
+
 /* "[date time.ms ROLE   PID] text\n", control characters replaced. Returns its length. */
 size_t journal_format(char *line, size_t size, const struct timespec *when, const char *role,
 	pid_t pid, const char *text);
