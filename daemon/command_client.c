@@ -23,9 +23,6 @@
 #include "server.h"
 #include "tenant.h"
 
-/* "GPU-01234567-89ab-cdef", which is what the table shows of a UUID. */
-#define SHORT_UUID_LENGTH 22
-
 #define COMMAND_TEXT 256
 
 void command_get_client_list(struct peer *peer, const struct words *words)
@@ -145,12 +142,12 @@ static void print_row(struct peer *peer, const struct row *row, const struct ps_
 {
 	char uuid[DEVICE_UUID_TEXT], command[COMMAND_TEXT], effective[GROUP_NAME_MAX + 96] = "";
 
-	device_uuid_text(row->device, uuid);
+	scope_short_uuid(row->device, uuid);
 	escape_word(row->client->command, command, sizeof(command));
 	if (options->is_long)
 		format_effective(peer, row, effective, sizeof(effective));
-	commander_reply(peer, "%-9d %-9u %-14d %-25.*s %-14llu %s%-15s", row->client->pid,
-		row->context->session, row->server->pid, SHORT_UUID_LENGTH, uuid,
+	commander_reply(peer, "%-9d %-9u %-14d %-25s %-14llu %s%-15s", row->client->pid,
+		row->context->session, row->server->pid, uuid,
 		(unsigned long long)row->client->pid_namespace, effective, command);
 }
 

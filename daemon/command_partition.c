@@ -29,20 +29,13 @@ static void print_row(struct peer *peer, const char *const column[7])
 		column[3], column[4], column[5], column[6]);
 }
 
-/* "GPU-01234567-89ab-cdef", as ps has it. */
-static void short_uuid(const struct frame_device *device, char text[DEVICE_UUID_TEXT])
-{
-	device_uuid_text(device, text);
-	text[strlen("GPU-01234567-89ab-cdef")] = '\0';
-}
-
 static void print_device(struct peer *peer, const struct frame_device *device)
 {
 	uint64_t used = partitions_used(&peer->daemon->partitions, device);
 	unsigned n_used = chunks_count(used), n_used_sms = n_used * device->sm_chunk;
 	char uuid[DEVICE_UUID_TEXT], chunks[2][16], sms[2][16];
 
-	short_uuid(device, uuid);
+	scope_short_uuid(device, uuid);
 	snprintf(chunks[0], sizeof(chunks[0]), "%u", device->n_chunks - n_used);
 	snprintf(chunks[1], sizeof(chunks[1]), "%u", n_used);
 	snprintf(sms[0], sizeof(sms[0]), "%u", device->n_sms - n_used_sms);
@@ -58,7 +51,7 @@ static void print_partition(
 	char uuid[DEVICE_UUID_TEXT], chunks[16], sms[16];
 	bool is_used = partition_count_clients(peer->daemon, partition) > 0;
 
-	short_uuid(device, uuid);
+	scope_short_uuid(device, uuid);
 	snprintf(chunks, sizeof(chunks), "%u", n_chunks);
 	snprintf(sms, sizeof(sms), "%u", n_chunks * device->sm_chunk);
 	print_row(peer, (const char *const[7]){uuid, partition->id, "-", chunks, "-", sms,

@@ -169,6 +169,12 @@ void scope_note_unchecked(struct peer *peer, const struct devices *devices, cons
 		name, peer->daemon->probe_failure.text);
 }
 
+void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_TEXT])
+{
+	device_uuid_text(device, text);
+	text[strlen("GPU-01234567-89ab-cdef")] = '\0';
+}
+
 /* ---- JSON */
 
 void scope_reply_json(struct peer *peer, struct json *json)

@@ -9,10 +9,10 @@
 
 #include <sys/types.h>
 
+#include "devices.h"
 #include "words.h"
 
 struct client;
-struct devices;
 struct group;
 struct json;
 struct peer;
@@ -58,6 +58,9 @@ bool scope_check_device(struct peer *peer, const struct devices *devices, const 
 
 /* Tells that a name could not be checked, if so. */
 void scope_note_unchecked(struct peer *peer, const struct devices *devices, const char *name);
+
+/* What tables show of a GPU's UUID: "GPU-01234567-89ab-cdef". */
+void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_TEXT]);
 
 /* Replies with the document, and frees it. */
 void scope_reply_json(struct peer *peer, struct json *json);
