@@ -12,11 +12,10 @@ import subprocess
 import harness
 import mps
 from harness import contains, equal, need_root, wait_for
-from test_active_threads import GROUP, SMS, Together, share
+from test_active_threads import SMS, Together, share
 from test_memory_limits import MIB, OUT_OF_MEMORY, SETTINGS, numbers
 
 GUESTS = (7001, 7002)
-NOT_PERMITTED = "(800)"
 MEMORY = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 PRIORITY = "CUDA_MPS_CLIENT_PRIORITY"
 # Ways to allocate that the server counts in different places.
@@ -32,10 +31,17 @@ def said(service, *words):
     return service.command(*map(str, words)).stdout
 
 
+def row_of(service, process):
+    """What ps says of a client, whose server has told the daemon of it by then."""
+    row, = wait_for("its row in ps", lambda: [
+        row for row in json.loads(said(service, "ps", "--json"))["clients"]
+        if row["pid"] == process.pid])
+    return row
+
+
 def told(service, process):
-    """What ps says of a client: (SMs, memory in bytes, priority, group), the same in both forms."""
-    row, = [row for row in json.loads(said(service, "ps", "--json"))["clients"]
-            if row["pid"] == process.pid]
+    """(SMs, memory in bytes, priority, group) of a client, the same in both forms of ps."""
+    row = row_of(service, process)
     found = (row["sms"], row["memory_limit"], row["priority"], row["group"])
     words, = [line.split() for line in said(service, "ps", "-l").splitlines()[1:]
               if line.split()[0] == str(process.pid)]
@@ -44,22 +50,16 @@ def told(service, process):
     return found
 
 
-def server_of(service, process):
-    row, = [row for row in json.loads(said(service, "ps", "--json"))["clients"]
-            if row["pid"] == process.pid]
-    return row["server"]
-
-
 def logged(service, process, text):
-    """Whether server.log says that of the client."""
-    return re.search(r"Client \{PID: %d, Context ID: \d+\}%s" % (process.pid, re.escape(text)),
-                     service.server_log())
+    """Waits until server.log says that of the client."""
+    line = r"Client \{PID: %d, Context ID: \d+\}%s" % (process.pid, re.escape(text))
+    wait_for(line, lambda: re.search(line, service.server_log()))
 
 
 def check_percentage(service, process, percentage, n_sms):
     equal(told(service, process)[0], n_sms)
-    assert logged(service, process, ": Active Threads Percentage set to %s on device 0: %d of %d SMs"
-                  % (percentage, n_sms, SMS)), service.server_log()
+    logged(service, process, ": Active Threads Percentage set to %s on device 0: %d of %d SMs"
+           % (percentage, n_sms, SMS))
 
 
 class Holder:
@@ -109,7 +109,7 @@ def test_default_percentage():
         found = clients.run()
         equal([len(sms) for sms in found], [32] * 4)
         equal(len(set.union(*found)), 128)
-        contains(service.server_log(), "Active Threads Percentage set to 25.0\n")
+        service.wait_for_log("Active Threads Percentage set to 25.0\n")
         service.run_ok("sm_share", "--sms", "32")
 
 
@@ -172,7 +172,7 @@ def test_default_memory():
         equal(holder.first, (0, 24, 64, 64))
         equal(holder.more(), (OUT_OF_MEMORY, 24, 64, 64))
         equal(told(service, holder.process)[1], 64 << 20)
-        assert logged(service, holder.process, " on device 0: memory limit 64M, priority 0")
+        logged(service, holder.process, " on device 0: memory limit 64M, priority 0")
         contains(service.server_log(),
                  "Device pinned memory limit for device 0 set to 0x4000000 bytes\n")
 
@@ -386,7 +386,7 @@ def test_priorities():
             client = clients.add(env)
             found = told(service, client)[2]
             if found:
-                assert logged(service, client, " on device 0: memory limit all, priority %d" % found)
+                logged(service, client, " on device 0: memory limit all, priority %d" % found)
             return found
 
         equal((priority(), priority(**{PRIORITY: "1"})), (0, 1))
@@ -434,7 +434,7 @@ def test_users_at_once():
         clients = Together(service, [])
         first, second = (clients.add(**user(uid)) for uid in GUESTS)
         equal([told(service, client)[:2] for client in (first, second)], [(64, 64 << 20)] * 2)
-        servers = [server_of(service, client) for client in (first, second)]
+        servers = [row_of(service, client)["server"] for client in (first, second)]
         assert servers[0] != servers[1]
         said(service, "set_active_thread_percentage", servers[1], 25)
         said(service, "set_device_pinned_mem_limit", servers[1], 0, "96M")
@@ -485,10 +485,12 @@ def test_users_in_turns():
         said(service, "set_default_device_pinned_mem_limit", 0, "64M")
         clients = Together(service, [])
         first = clients.add(**user(GUESTS[0]))
-        said(service, "set_active_thread_percentage", server_of(service, first), 25)
+        said(service, "set_active_thread_percentage", row_of(service, first)["server"], 25)
         second = Together(service, [])
         waiting = service.popen("smids", "--wait", second.go, **user(GUESTS[1]))
-        wait_for("the pending list", lambda: "pending" in service.control_log())
+        service.wait_for_log("from user %d: Server is not ready, push client to pending list"
+                             % GUESTS[1], "control")
+        equal(len(service.servers()), 1)
         equal([len(sms) for sms in clients.run()], [64])
         second.clients.append(waiting)
         equal(waiting.stdout.readline(), "ready\n")
