@@ -373,7 +373,7 @@ def test_probe_fails():
 def test_quit_ends_the_probe():
     """A driver that does not answer holds up neither the daemon nor who asked."""
     with mps.Service() as service:
-        service.switch.set(1, mps.Switch.STALL, 60)
+        service.switch.set(1, mps.Switch.STALL, 60000)
         asked = service.popen(service.control, "device_query", preload=False)
         service.wait_for_log("looks for GPUs", "control")
         service.command("quit", "-t", "0")
