@@ -116,7 +116,7 @@ struct page {
 	uint32_t init_result;    /* CUresult of the server's cuInit */
 	uint32_t driver_version; /* cuDriverGetVersion */
 	uint32_t n_devices;
-	uint32_t page_bytes; /* sizeof this layout, a check of builds */
+	uint32_t page_bytes;     /* sizeof this layout, a check of builds */
 	uint32_t active_threads; /* that the operator allows this client (frame.h) */
 	uint8_t pad4[64 - 20];
 	uint32_t n_asked; /* counts host functions whose time has come, roughly; futex word */

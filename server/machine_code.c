@@ -172,13 +172,16 @@ static uint64_t variables_of_text(const void *data, size_t size, const struct de
 
 uint64_t machine_code_variables(const struct image *image, const struct device *device)
 {
-	_cleanup_free_ uint8_t *bytes = NULL;
+	uint8_t *bytes = NULL;
 	uint64_t total = 0;
 	const void *part;
 	size_t size;
 
-	if (machine_code_find(image, device, &bytes, &size) == 0)
-		return cubin_variables(bytes, size);
+	if (machine_code_find(image, device, &bytes, &size) == 0) {
+		total = cubin_variables(bytes, size);
+		free(bytes);
+		return total;
+	}
 	if (is_elf(image))
 		return 0;
 	if (!image->linked)

@@ -125,7 +125,10 @@ static uint64_t skip_brackets(struct scanner *scanner, bool *ret_has_managed)
 	struct token token;
 
 	while (depth > 0 && (token = next(scanner)).size > 0) {
-		char c = token.size == 1 ? *token.at : 'x';
+		char c = 'x';
+
+		if (token.size == 1)
+			c = *token.at;
 
 		depth += c == '(' || c == '{' || c == '[';
 		depth -= c == ')' || c == '}' || c == ']';
