@@ -91,9 +91,15 @@ class Refused(Exception):
 class Client:
     """A session of our own."""
 
+    # For each frame until the welcome.
+    PATIENCE_S = 20 * mps.SLOW
+
     def __init__(self, service, **variables):
         self.sock = introduce(service, **variables)
+        self.sock.settimeout(self.PATIENCE_S)
         words, fds = receive_frame(self.sock)
+        while wire.frame_name(words) == "pending":
+            words, fds = receive_frame(self.sock)
         if wire.frame_name(words) != "welcome":
             self.sock.close()
             raise Refused(wire.frame_member(words, "refused", "text").decode("latin-1")
@@ -164,8 +170,8 @@ class Client:
 class Asker(Client):
     """One that waits for answers, and fills its ring as fast as it can."""
 
-    def __init__(self, service):
-        super().__init__(service)
+    def __init__(self, service, **variables):
+        super().__init__(service, **variables)
         self.seq = 0
 
     def place(self, words):
