@@ -111,20 +111,25 @@ fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_sessio
 fuzz_of_frame := proto/frame.c
 fuzz_of_words := daemon/lines.c daemon/words.c proto/quote.c
 fuzz_of_xid := daemon/xid.c
+# The daemon without what it asks of the system.
+fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c front.c options.c spawn.c process.c record.c) \
+	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
+fuzz_libs_daemon := $(LIBUV)
 
 define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ -llz4 -lzstd -ldl
-$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard server/*.h include/*.h) | $(GEN)/.stamp
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
+$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*.h server/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-Iserver -Iclient -Idaemon -o $$@ $$(filter %.c,$$^) -llz4 -lzstd -ldl
+		-Iserver -Iclient -Idaemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 $(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp
 
-$(BUILD)/fuzz/seeds/.stamp: tests/fuzz/seeds.py tests/system/wire.py proto/cuda.spec $(WIRE) \
+$(BUILD)/fuzz/seeds/.stamp: tests/fuzz/seeds.py tests/fuzz/fuzz_daemon.c proto/cuda.spec $(WIRE) \
+		$(wildcard daemon/command*.c) tests/system/wire.py tests/system/operator_lines.py \
 		$(wildcard tests/fuzz/hostile/*.py) | $(GEN)/.stamp
 	CC=$(CC) $(PYTHON) tests/fuzz/seeds.py $(@D)
 	@touch $@

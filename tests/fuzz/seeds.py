@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes seeds for fuzz_serve and fuzz_ring from the spec: tests/fuzz/seeds.py FOLDER.
+"""Makes seeds for fuzz_serve and fuzz_ring from the spec, and for fuzz_daemon from the daemon's
+table of commands: tests/fuzz/seeds.py FOLDER.
 
 Each file of FOLDER/serve has every message once, in the spec's order, and then
 random messages. Their ids and memory are those that fuzz_serve.c has made, or
 that an earlier message makes. The files of FOLDER/ring hold the same messages,
 behind the first byte that fuzz_ring.c reads and behind the messages that open
-the GPU.
+the GPU. Those of FOLDER/daemon are steps as fuzz_daemon.c reads them.
 """
 
 import os
 import random
+import re
+import struct
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(FOLDER), "system"), FOLDER]
 
+import operator_lines  # noqa: E402
 import wire  # noqa: E402
 from hostile.known import Kernel, Known  # noqa: E402
 from hostile.share import Tokens  # noqa: E402
@@ -61,6 +65,93 @@ def write(folder, name, words):
         file.write(words)
 
 
+class Steps:
+    """An input of fuzz_daemon.c."""
+
+    NAMES = re.findall(r"^\tSTEP_(\w+),", wire.read("tests", "fuzz", "fuzz_daemon.c"), re.M)
+
+    def __init__(self, modes=0, failures=0, deaf=0):
+        self.words = struct.pack("<BII", modes, failures, deaf)
+
+    def step(self, name, *numbers):
+        self.words += bytes([self.NAMES.index(name), *numbers])
+        return self
+
+    def line(self, where, text):
+        return self.step("LINE", where, len(text), *text.encode())
+
+    def frame(self, where, name, words=b""):
+        return self.step("FRAME", where, wire.FRAMES[name].number, len(words), *words)
+
+    def serve(self, which, where, uid=0):
+        """A client of that user comes; its server, the one of that number, starts and takes it."""
+        self.step("CONNECT", uid, where + 1).frame(where + 1, "hello", b"\7\0\0\0")
+        self.step("BE", which, where).frame(where, "server")
+        for ordinal in range(2):
+            self.frame(where, "device", struct.pack("<IIiIIIQ", ordinal, 2, 0, 132, 8, 90, 1 << 36))
+        self.step("STATE", where, 2, 0).step("TIME", 1)
+        return self.step("READ", where).step("TIME", 1).step("CONTEXT", where, 0, 1)
+
+
+def any_step(dice, steps, lines):
+    """One of a hostile mixture."""
+    where, other = dice.randrange(16), dice.randrange(256)
+    more = ["FRAME", "STATE", "CLIENT", "CONTEXT", "CONNECT", "BE"]
+    name = dice.choice(Steps.NAMES + ["LINE"] * 6 + 2 * more)
+    if name == "LINE":
+        steps.line(where, dice.choice(lines)[:200])
+    elif name == "FRAME":
+        frame = dice.choice(list(wire.FRAMES))
+        steps.frame(where, frame, dice.choice((b"", bytes(8), dice.randbytes(40), bytes(255))))
+    elif name == "SEND":
+        text = dice.choice((b"\x15\n", b"\4\n", b"x" * 250, b"get_server_l", b"\0\1", b"\r\n"))
+        steps.step(name, where, len(text), *text)
+    elif name == "OUTPUT":
+        steps.step(name, other % 4, 6, *b"hi\x1b\n\xff\n")
+    elif name == "KERNEL":
+        text = dice.choice((b"NVRM: Xid (PCI:0000:01:00): 31, pid=1073742824, name=x, Ch 00000008, "
+                            b"intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ "
+                            b"0x2000_00000000.\n", b"hello\n", b"\xff\n", b"6,1,1,-;NVRM"))
+        steps.step(name, len(text), *text)
+    elif name in ("STATE", "CLIENT", "CONTEXT"):
+        steps.step(name, where, dice.randrange(6), dice.choice((0, 0, 1, 255)))
+    elif name in ("CONNECT", "BE", "EXIT"):
+        steps.step(name, other % 8, where)
+    else:
+        steps.step(name, where if name in ("READ", "CLOSE", "SHUT", "PASS") else other % 30)
+
+
+def daemon_seeds():
+    """name -> bytes."""
+    made = {}
+    table = operator_lines.table()
+    for number, (name, usage) in enumerate(sorted(table.items())):
+        dice = random.Random(name)
+        for modes in (0, 4):
+            steps = Steps(modes).serve(0, 0, 1).step("CONNECT", 0, 4).line(4, "\x15")
+            for uid in range(3):
+                steps.step("CONNECT", uid, 5 + uid)
+                for pid in ("1073741824", "1"):
+                    known = {"PID": [pid], "UID": ["0", "1000", "1001"]}
+                    steps.line(5 + uid, operator_lines.line_of(dice, name, usage, known))
+                steps.step("READ", 5 + uid)
+            # What waits for the GPUs of the machine.
+            for probe in range(1, 4):
+                steps.step("GPU", probe).step("EXIT", probe, 0)
+            made["command_%d_%d" % (number, modes)] = steps.words
+    for seed in range(FILES):
+        dice = random.Random(seed)
+        lines = [operator_lines.line_of(dice, *dice.choice(sorted(table.items())),
+                                        {"PID": ["1073741824", "1073741825"]}) for _ in range(20)]
+        steps = Steps(dice.randrange(256), 0, dice.choice((0, 0xff)))
+        for which in range(dice.randrange(4)):
+            steps.serve(which, 2 * which, dice.randrange(3))
+        for _ in range(dice.randint(20, 200)):
+            any_step(dice, steps, lines)
+        made["steps_%d" % seed] = steps.words
+    return made
+
+
 def main():
     opened = wire.message("device_open", 1) + wire.message("memory_alloc", 1, size=SIZE)
     for seed in range(FILES):
@@ -68,6 +159,8 @@ def main():
         write(os.path.join(sys.argv[1], "serve"), "spec_%d" % seed, words)
         # Its first byte is even: the client tells the truth about how much it placed.
         write(os.path.join(sys.argv[1], "ring"), "spec_%d" % seed, b"\0" + opened + words)
+    for name, words in daemon_seeds().items():
+        write(os.path.join(sys.argv[1], "daemon"), name, words)
 
 
 if __name__ == "__main__":

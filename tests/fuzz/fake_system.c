@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A system for the daemon, in one process: stands in for daemon/spawn.c,
+ * process.c and record.c, proto/async_close.c, and for the clock,
+ * getsockopt(SO_PEERCRED), waitpid() and waitid() of libc.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../daemon/process.h"
+#include "../../daemon/record.h"
+#include "../../daemon/spawn.h"
+#include "async_close.h"
+#include "fake_system.h"
+
+#define FDS_MAX 4096
+
+struct fake_system fake_system;
+
+static struct ucred creds[FDS_MAX];
+
+/* ---- servers */
+
+static void close_server(struct fake_server *server)
+{
+	closep(&server->end_fd);
+	closep(&server->output);
+	server->end_fd = server->output = -EBADF;
+}
+
+void fake_system_reset(void)
+{
+	for (unsigned i = 0; i < fake_system.n_servers; i++)
+		close_server(&fake_system.servers[i]);
+	/* Time goes on, so that nothing of libuv's is older than now. */
+	fake_system = (struct fake_system){.now_ms = fake_system.now_ms + 1000000};
+}
+
+static struct fake_server *add_server(uid_t uid)
+{
+	struct fake_server *server = &fake_system.servers[fake_system.n_servers];
+
+	*server = (struct fake_server){
+		.pid = FAKE_PID_FIRST + (pid_t)fake_system.n_servers,
+		.uid = uid,
+		.end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.output = -EBADF,
+	};
+	if (server->end_fd < 0)
+		abort();
+	fake_system.n_servers++;
+	return server;
+}
+
+static struct fake_server *find_server(pid_t pid)
+{
+	unsigned i = (unsigned)(pid - FAKE_PID_FIRST);
+
+	return pid >= FAKE_PID_FIRST && i < fake_system.n_servers ? &fake_system.servers[i] : NULL;
+}
+
+void fake_server_end(struct fake_server *server, int status)
+{
+	const uint64_t one = 1;
+
+	if (server->has_ended)
+		return;
+	server->has_ended = 1;
+	server->status = status;
+	closep(&server->output);
+	server->output = -EBADF;
+	if (write(server->end_fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
+static int spawn(uid_t uid, struct spawned *ret, struct reason *reason)
+{
+	struct fake_server *server;
+	int pair[2];
+
+	if (fake_system.n_servers == FAKE_SERVERS_MAX ||
+		fake_system.spawn_failures >> fake_system.n_servers % 32 & 1)
+		return reason_set(reason, -EAGAIN, "Cannot fork mps-server");
+	if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
+		abort();
+	server = add_server(uid);
+	server->output = pair[1];
+	*ret = (struct spawned){
+		.pid = server->pid, .pidfd = dup(server->end_fd), .output = pair[0]};
+	return 0;
+}
+
+int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
+	const struct settings *settings, struct spawned *ret, struct reason *reason)
+{
+	(void)config;
+	(void)gid;
+	(void)settings;
+	return spawn(uid, ret, reason);
+}
+
+int spawn_probe(const struct config *config, struct spawned *ret, struct reason *reason)
+{
+	return spawn(config->uid, ret, reason);
+}
+
+/* ---- processes */
+
+int process_open(pid_t pid)
+{
+	const struct fake_server *server = find_server(pid);
+
+	return server && !server->has_ended ? dup(server->end_fd) : -ESRCH;
+}
+
+int process_check(int pidfd, pid_t pid, uid_t uid)
+{
+	const struct fake_server *server = find_server(pid);
+
+	(void)pidfd;
+	if (!server)
+		return -ESRCH;
+	return server->uid == uid ? 0 : -EPERM;
+}
+
+int process_start_time(pid_t pid, uint64_t *ret_ticks)
+{
+	*ret_ticks = (uint64_t)pid;
+	return find_server(pid) ? 0 : -ESRCH;
+}
+
+static struct fake_server *server_of_pidfd(int pidfd)
+{
+	struct fake_server *found = NULL;
+
+	/* An eventfd has no name; its count is 1 only after the end, so each is compared. */
+	for (unsigned i = 0; i < fake_system.n_servers && !found; i++) {
+		struct fake_server *server = &fake_system.servers[i];
+
+		if (syscall(SYS_kcmp, getpid(), getpid(), 0, pidfd, server->end_fd) == 0)
+			found = server;
+	}
+	return found;
+}
+
+int process_signal(int pidfd, int number)
+{
+	struct fake_server *server = server_of_pidfd(pidfd);
+
+	if (!server || server->has_ended)
+		return -ESRCH;
+	if (number == SIGKILL ||
+		!(fake_system.deaf >> (unsigned)(server->pid - FAKE_PID_FIRST) % 32 & 1))
+		fake_server_end(server, number);
+	return 0;
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	const struct fake_server *server = find_server(pid);
+
+	if (!server)
+		return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
+	if (!server->has_ended)
+		return 0;
+	if (status)
+		*status = server->status;
+	return pid;
+}
+
+/* ---- the record, which daemon_start() reads */
+
+void fake_system_record(uid_t uid)
+{
+	add_server(uid);
+	fake_system.n_recorded = fake_system.n_servers;
+}
+
+int record_store(int directory, const struct record *records, size_t n)
+{
+	(void)directory;
+	(void)records;
+	(void)n;
+	return 0;
+}
+
+int record_load(int directory, struct record *records, size_t n_max)
+{
+	(void)directory;
+	for (unsigned i = 0; i < fake_system.n_recorded && i < n_max; i++) {
+		const struct fake_server *server = &fake_system.servers[i];
+
+		records[i] = (struct record){
+			.pid = server->pid,
+			.uid = server->uid,
+			.start_time = (uint64_t)server->pid,
+			.is_isolated = i % 3 == 2,
+			.program = i,
+			.client_uid = server->uid,
+		};
+	}
+	return (int)fake_system.n_recorded;
+}
+
+/* ---- descriptors */
+
+int async_close_start(void)
+{
+	return 0;
+}
+
+void async_close(int fd)
+{
+	closep(&fd);
+}
+
+void fake_system_set_peer(int fd, pid_t pid, uid_t uid)
+{
+	if (fd >= FDS_MAX)
+		abort();
+	creds[fd] = (struct ucred){.pid = pid, .uid = uid, .gid = uid};
+}
+
+int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict size)
+{
+	if (level != SOL_SOCKET || name != SO_PEERCRED)
+		return (int)syscall(SYS_getsockopt, fd, level, name, value, size);
+	memcpy(value, &creds[fd], sizeof(creds[fd]));
+	return 0;
+}
+
+/* ---- time: the daemon's stands still until an input lets it pass */
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)
+		return (int)syscall(SYS_clock_gettime, clock, now);
+	now->tv_sec = (time_t)(fake_system.now_ms / 1000);
+	now->tv_nsec = (long)(fake_system.now_ms % 1000) * 1000000;
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAKE_SYSTEM_H
+#define FAKE_SYSTEM_H
+
+/*
+ * What the daemon asks of the system, without a system: who its peers are,
+ * processes that are servers, the record of servers, and time.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* No process has such a PID (the kernel's PID_MAX_LIMIT is 2^22). */
+#define FAKE_PID_FIRST (1 << 30)
+
+#define FAKE_SERVERS_MAX 64
+
+struct fake_server {
+	pid_t pid;
+	uid_t uid;
+	int end_fd; /* an eventfd, which is readable when the process has ended */
+	int output; /* the end that the server writes; negative: closed */
+	int status; /* as waitpid() returns it */
+	int has_ended;
+};
+
+struct fake_system {
+	struct fake_server servers[FAKE_SERVERS_MAX];
+	unsigned n_servers;
+	unsigned n_recorded; /* servers of the daemon before, which are in the record */
+	uint64_t now_ms;
+	uint32_t spawn_failures; /* bit i: the start of server i fails */
+	uint32_t deaf;           /* bit i: server i ignores SIGTERM */
+};
+
+extern struct fake_system fake_system;
+
+/* Nothing of an input before is left. */
+void fake_system_reset(void);
+
+/* A server that runs already, and stands in the record. */
+void fake_system_record(uid_t uid);
+
+/* Who is at the other end of `fd'. */
+void fake_system_set_peer(int fd, pid_t pid, uid_t uid);
+
+/* The process ends. */
+void fake_server_end(struct fake_server *server, int status);
+
+#endif

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fuzzer: the daemon, with connections of several users that speak as clients,
+ * servers and operators as they like. An input is a list of steps (enum step),
+ * of which each takes some bytes; what connections send lies in the input, too.
+ *
+ * After each step the daemon's lists and counts agree, what it has written is
+ * whole lines of text, and only who may has made it end. At the end it is told
+ * to quit, and does so within its bounds with every handle closed.
+ */
+
+#include <assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "../../daemon/clients.h"
+#include "../../daemon/daemon.h"
+#include "../../daemon/partitions.h"
+#include "../../daemon/peer.h"
+#include "../../daemon/server.h"
+#include "../../daemon/settings.h"
+#include "../../daemon/tenant.h"
+#include "fake_system.h"
+#include "spec_hash.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CONNECTIONS 16
+#define STEPS_MAX 400
+#define GRACE_MS 1000
+
+/* How long a quit may take: a server's time to end, and what signals take besides. */
+#define QUIT_MS (GRACE_MS + 5000 + 3 * 2000 + 2000)
+
+enum step {
+	STEP_CONNECT, /* who; where */
+	STEP_BE,      /* a server: which; where */
+	STEP_SEND,    /* where, n, n bytes */
+	STEP_FRAME,   /* where, type, n, n bytes behind its head */
+	STEP_STATE,   /* where, a server's state, the id of a client */
+	STEP_CLIENT,  /* where, HERE or GONE, the id of a client */
+	STEP_CONTEXT, /* where, the id of a client, a device */
+	STEP_LINE,    /* where, n, n bytes and a newline */
+	STEP_READ,    /* where */
+	STEP_CLOSE,   /* where */
+	STEP_SHUT,    /* where: sends no more */
+	STEP_TIME,    /* tenths of a second */
+	STEP_LONG,    /* seconds */
+	STEP_EXIT,    /* which server, status */
+	STEP_KERNEL,  /* n, n bytes of the kernel's log */
+	STEP_GPU,     /* which server: a probe says that there is a GPU */
+	STEP_OUTPUT,  /* which server, n, n bytes */
+	STEP_PASS,    /* where: a byte with a descriptor */
+	STEP_COUNT,
+};
+
+static const uid_t uids[] = {0, 1000, 1001, 1002, 65534};
+
+/* ---- the input */
+
+static struct input {
+	const uint8_t *data;
+	size_t size;
+} input;
+
+static uint8_t take_byte(void)
+{
+	if (input.size == 0)
+		return 0;
+	input.size--;
+	return *input.data++;
+}
+
+static size_t take_bytes(void *bytes, size_t size)
+{
+	size = MIN(size, input.size);
+	memcpy(bytes, input.data, size);
+	input.data += size;
+	input.size -= size;
+	return size;
+}
+
+/* ---- what runs */
+
+static struct daemon *daemon_; /* "daemon" is a function of libc's */
+
+static struct connection {
+	int fd; /* the peer's end; negative: none */
+	uid_t uid;
+	bool has_sent_text;
+} connections[CONNECTIONS];
+
+static bool was_trusted; /* somebody was connected who may tell the daemon to end */
+static int control_log, server_log, kernel_log, listening;
+
+#define must(condition) must_(condition, #condition)
+
+static void must_(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "fuzz_daemon: not so: %s\n", what);
+	abort();
+}
+
+static void check_text(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		must((c >= ' ' && c != 0x7f) || c == '\n');
+	}
+	must(size == 0 || text[size - 1] == '\n');
+}
+
+static void check_log(int fd)
+{
+	char text[65536];
+	ssize_t n;
+
+	lseek(fd, 0, SEEK_SET);
+	/* Lines are shorter than the buffer; one that is cut here is cut at its end. */
+	while ((n = read(fd, text, sizeof(text))) > 0)
+		check_text(
+			text, n == (ssize_t)sizeof(text)
+				      ? (size_t)((char *)memrchr(text, '\n', (size_t)n) + 1 - text)
+				      : (size_t)n);
+	must(ftruncate(fd, 0) == 0);
+	lseek(fd, 0, SEEK_SET);
+}
+
+static unsigned count(const struct list *list)
+{
+	unsigned n = 0;
+
+	list_for_each (item, list)
+		n++;
+	return n;
+}
+
+static void check_daemon(void)
+{
+	unsigned n_sessions = 0, n_guests = 0, n_tenants = 0;
+
+	list_for_each (item, &daemon_->servers) {
+		const struct server *server = container_of(item, struct server, link_in_daemon);
+
+		must(server->slot && server->slot->server == server);
+		must(server->n_clients == count(&server->clients));
+		must(!server->link || server->link->server == server);
+		must(!server->in_flight || server->in_flight->handed_to == server);
+		must(server->devices.n <= DEVICES_MAX);
+		n_sessions += server->n_clients;
+	}
+	list_for_each (item, &daemon_->tenants) {
+		const struct tenant *tenant = container_of(item, struct tenant, link);
+
+		must(tenant->n_peers == count(&tenant->peers));
+		n_guests += daemon_trusts(daemon_, tenant->uid) ? 0 : tenant->n_peers;
+		n_tenants++;
+	}
+	must(daemon_->n_servers == count(&daemon_->servers));
+	must(daemon_->n_sessions == n_sessions && daemon_->n_guest_peers == n_guests);
+	must(daemon_->n_tenants == n_tenants);
+	must(!daemon_->is_quitting || was_trusted);
+}
+
+static void let_run(void)
+{
+	for (int i = 0; i < 3; i++)
+		uv_run(&daemon_->loop, UV_RUN_NOWAIT);
+}
+
+static void let_pass(uint64_t ms)
+{
+	fake_system.now_ms += ms;
+	let_run();
+}
+
+/* ---- connections */
+
+static struct connection *take_connection(void)
+{
+	struct connection *connection = &connections[take_byte() % CONNECTIONS];
+
+	return connection->fd >= 0 ? connection : NULL;
+}
+
+static struct fake_server *take_server(void)
+{
+	unsigned n = take_byte();
+
+	return fake_system.n_servers ? &fake_system.servers[n % fake_system.n_servers] : NULL;
+}
+
+/* Replies to commands are lines, but for the marks that front ends ask for. */
+static void check_reply(const char *text, ssize_t n)
+{
+	for (ssize_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		must((c >= ' ' && c != 0x7f) || c == '\n' || c == 0x04 || c == 0x15);
+	}
+}
+
+static void drain(struct connection *connection)
+{
+	char text[4096];
+	ssize_t n;
+
+	while ((n = recv(connection->fd, text, sizeof(text), MSG_DONTWAIT)) > 0)
+		if (connection->has_sent_text && text[0] != 0)
+			check_reply(text, n);
+}
+
+static void hang_up(struct connection *connection)
+{
+	closep(&connection->fd);
+	connection->fd = -EBADF;
+}
+
+static void open_connection(struct connection *connection, pid_t pid, uid_t uid)
+{
+	int ends[2];
+
+	if (connection->fd >= 0)
+		hang_up(connection);
+	if (daemon_->is_over)
+		return;
+	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+	*connection = (struct connection){.fd = ends[0], .uid = uid};
+	was_trusted |= daemon_trusts(daemon_, uid);
+	fake_system_set_peer(ends[1], pid, uid);
+	peer_accept(daemon_, ends[1]);
+}
+
+static void put(const struct connection *connection, const void *bytes, size_t size)
+{
+	(void)send(connection->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void send_bytes(struct connection *connection, bool is_line)
+{
+	char bytes[256];
+	size_t n = take_bytes(bytes, take_byte());
+
+	if (is_line)
+		bytes[MIN(n, sizeof(bytes) - 1)] = '\n';
+	connection->has_sent_text |= n > 0 && bytes[0] != 0;
+	put(connection, bytes, MIN(n + is_line, sizeof(bytes)));
+}
+
+static void send_frame(struct connection *connection)
+{
+	union {
+		struct frame_head head;
+		struct frame_hello hello;
+		struct frame_server server;
+		uint8_t bytes[FRAME_MAX];
+	} frame = {0};
+	unsigned type = take_byte() % (FRAME_TYPE_MAX + 1);
+	size_t size = frame_size(type), n = take_byte();
+
+	if (size == 0)
+		return;
+	frame_init(&frame, type, 0);
+	if (type == FRAME_HELLO) {
+		frame.hello.version = FRAME_VERSION;
+		frame.hello.spec_hash = SPEC_HASH;
+	} else if (type == FRAME_SERVER) {
+		frame.server.version = FRAME_VERSION;
+		frame.server.spec_hash = SPEC_HASH;
+		frame.server.uid = connection->uid;
+	}
+	/* Behind what has to be right, as far as the frame goes. */
+	n = MIN(n, size - sizeof(struct frame_head));
+	if (type == FRAME_HELLO)
+		take_bytes(&frame.hello.program, MIN(n, sizeof(frame.hello.program)));
+	else if (type != FRAME_SERVER)
+		take_bytes(frame.bytes + sizeof(struct frame_head), n);
+	put(connection, &frame, size);
+}
+
+/* The id of a client that was given a little ago, or never. */
+static uint64_t take_id(void)
+{
+	unsigned back = take_byte();
+
+	return back == 255 ? 0 : daemon_->last_client_id - back % 8;
+}
+
+static void send_state(struct connection *connection)
+{
+	struct frame_server_state state = {0};
+
+	frame_init(&state, FRAME_SERVER_STATE, 0);
+	state.state = take_byte() % (SERVER_STATE_MAX + 2);
+	state.client = take_id();
+	put(connection, &state, sizeof(state));
+}
+
+static void send_client(struct connection *connection)
+{
+	struct frame_client_note note = {0};
+	unsigned which = take_byte();
+
+	frame_init(&note, which % 2 ? FRAME_CLIENT_HERE : FRAME_CLIENT_GONE, 0);
+	note.id = take_id();
+	note.pid = which;
+	note.uid = uids[which / 2 % ARRAY_SIZE(uids)];
+	note.program = which / 16;
+	put(connection, &note, sizeof(note));
+}
+
+static void send_context(struct connection *connection)
+{
+	struct frame_context context = {0};
+
+	frame_init(&context, FRAME_CONTEXT, 0);
+	context.client = take_id();
+	context.ordinal = take_byte();
+	context.n_sms = 1;
+	put(connection, &context, sizeof(context));
+}
+
+/* A descriptor, which the daemon must not take. */
+static void pass(const struct connection *connection)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = (char[]){0}, .iov_len = 1};
+	struct msghdr msg = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control)};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &listening, sizeof(int));
+	(void)sendmsg(connection->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* ---- steps */
+
+static void step_connection(enum step step)
+{
+	struct connection *connection = take_connection();
+
+	if (!connection)
+		return;
+	if (step == STEP_SEND || step == STEP_LINE)
+		send_bytes(connection, step == STEP_LINE);
+	else if (step == STEP_FRAME)
+		send_frame(connection);
+	else if (step == STEP_STATE)
+		send_state(connection);
+	else if (step == STEP_CLIENT)
+		send_client(connection);
+	else if (step == STEP_CONTEXT)
+		send_context(connection);
+	else if (step == STEP_READ)
+		drain(connection);
+	else if (step == STEP_CLOSE)
+		hang_up(connection);
+	else if (step == STEP_SHUT)
+		shutdown(connection->fd, SHUT_WR);
+	else
+		pass(connection);
+}
+
+static void step_server(enum step step)
+{
+	struct fake_server *server = take_server();
+	char bytes[256];
+	size_t n;
+
+	if (!server)
+		return;
+	if (step == STEP_BE) {
+		struct connection *connection = &connections[take_byte() % CONNECTIONS];
+
+		open_connection(connection, server->pid, server->uid);
+		return;
+	}
+	n = take_byte();
+	if (step == STEP_EXIT) {
+		fake_server_end(server, n % 2 ? (int)n / 2 % 32 + 1 : (int)(n / 2) << 8);
+		return;
+	}
+	n = take_bytes(bytes, n);
+	if (server->output >= 0)
+		(void)!write(server->output, bytes, n);
+}
+
+/* A frame, as a process that looks for GPUs writes it to its output. */
+static void tell_gpu(void)
+{
+	const struct fake_server *server = take_server();
+	struct frame_device device = {.n_devices = 1, .n_sms = 132, .total_memory = 1 << 30};
+
+	frame_init(&device, FRAME_DEVICE, 0);
+	snprintf(device.name, sizeof(device.name), "GPU");
+	snprintf(device.pci_bus_id, sizeof(device.pci_bus_id), "0000:01:00.0");
+	if (server && server->output >= 0)
+		(void)!write(server->output, &device, sizeof(device));
+}
+
+static void write_kernel_log(void)
+{
+	char bytes[256];
+	size_t n = take_bytes(bytes, take_byte());
+
+	(void)!pwrite(kernel_log, bytes, n, lseek(kernel_log, 0, SEEK_END));
+}
+
+static void take_step(void)
+{
+	enum step step = take_byte() % STEP_COUNT;
+	unsigned who;
+
+	switch (step) {
+	case STEP_CONNECT:
+		who = take_byte();
+		open_connection(&connections[take_byte() % CONNECTIONS],
+			FAKE_PID_FIRST + 1000 + (pid_t)who / 16, uids[who % ARRAY_SIZE(uids)]);
+		break;
+	case STEP_TIME:
+		let_pass((uint64_t)take_byte() * 100);
+		break;
+	case STEP_LONG:
+		let_pass((uint64_t)take_byte() * 1000);
+		break;
+	case STEP_GPU:
+		tell_gpu();
+		break;
+	case STEP_KERNEL:
+		write_kernel_log();
+		break;
+	case STEP_BE:
+	case STEP_EXIT:
+	case STEP_OUTPUT:
+		step_server(step);
+		break;
+	default:
+		step_connection(step);
+	}
+}
+
+/* ---- the whole */
+
+static void open_files(void)
+{
+	const struct sockaddr any_name = {.sa_family = AF_UNIX};
+
+	if (control_log > 0)
+		return;
+	control_log = memfd_create("control.log", MFD_CLOEXEC);
+	kernel_log = memfd_create("kmsg", MFD_CLOEXEC);
+	server_log = memfd_create("server.log", MFD_CLOEXEC);
+	listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	must(control_log >= 0 && server_log >= 0 && kernel_log >= 0 && listening >= 0);
+	must(bind(listening, &any_name, sizeof(any_name.sa_family)) == 0);
+	must(listen(listening, 1) == 0);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* The first bytes of the input: the daemon's modes, and what its system is like. */
+static void open_daemon(void)
+{
+	uint8_t modes = take_byte();
+	struct reason reason;
+
+	open_files();
+	fake_system_reset();
+	take_bytes(&fake_system.spawn_failures, sizeof(uint32_t));
+	take_bytes(&fake_system.deaf, sizeof(uint32_t));
+	daemon_ = calloc(1, sizeof(*daemon_));
+	must(daemon_);
+	daemon_->config.grace_ms = GRACE_MS;
+	daemon_->config.servers_max = modes & 1 ? 3 : 64;
+	daemon_->config.idle_s = modes & 2 ? 1 : 0;
+	daemon_->config.is_multiuser = modes & 4;
+	daemon_->config.server_uid = 65534;
+	daemon_->config.uid = modes & 8 ? 1000 : 0;
+	snprintf(daemon_->config.kernel_log, sizeof(daemon_->config.kernel_log), "/proc/self/fd/%d",
+		kernel_log);
+	must(ftruncate(kernel_log, 0) == 0);
+	must(settings_load(&daemon_->settings, &reason) == 0);
+	daemon_->is_exclusive = modes & 16;
+	daemon_->config.is_partitioned = modes & 32;
+	/* With partitions an odd number: a byte has no more bits. */
+	for (unsigned i = 0; i < (modes >> 5); i++)
+		fake_system_record(uids[i % ARRAY_SIZE(uids)]);
+	daemon_->journal = (struct journal){.directory = -EBADF,
+		.control.fd = control_log,
+		.server.fd = server_log,
+		.journald.fd = -EBADF};
+	daemon_->listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = listening};
+	must(daemon_start(daemon_, &reason) == 0);
+	was_trusted = false;
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		connections[i].fd = -EBADF;
+}
+
+static void close_daemon(void)
+{
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		if (connections[i].fd >= 0)
+			hang_up(&connections[i]);
+	was_trusted = true;
+	let_run();
+	daemon_quit(daemon_, 0, NULL);
+	for (unsigned ms = 0; ms < QUIT_MS && uv_loop_alive(&daemon_->loop); ms += 100)
+		let_pass(100);
+	check_log(control_log);
+	must(uv_loop_close(&daemon_->loop) == 0);
+	must(daemon_->n_servers == 0 && daemon_->n_sessions == 0 && daemon_->n_tenants == 0);
+	faults_fini(&daemon_->faults);
+	devices_fini(&daemon_->devices);
+	groups_fini(&daemon_->groups);
+	partitions_free(&daemon_->partitions);
+	free(daemon_);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	input = (struct input){data, size};
+	open_daemon();
+	for (unsigned i = 0; i < STEPS_MAX && input.size > 0; i++) {
+		take_step();
+		let_run();
+		check_daemon();
+	}
+	check_log(control_log);
+	check_log(server_log);
+	close_daemon();
+	return 0;
+}
