@@ -89,8 +89,8 @@ static int on_state(struct server *server, struct peer *peer)
 	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
 		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
 		return -EBADMSG;
-	/* Once told to end it stays so, whatever it says. */
-	if (server->state == SERVER_STOPPING)
+	/* Once told to end, by a frame or a signal, it stays so, whatever it says. */
+	if (server->state == SERVER_STOPPING || server->n_kills > 0)
 		return 0;
 	server->state = (enum server_state)state->state;
 	if (state->text[0])

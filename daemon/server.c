@@ -49,8 +49,17 @@ static void count_server(const struct tenant *tenant, int by)
 
 void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue)
 {
+	if (server->n_kills > 0)
+		return;
 	server->overdue = overdue;
 	uv_timer_start(&server->timer, on_overdue, timeout_ms, 0);
+}
+
+/* It has got that many signals, and a little time for the last one. */
+static void await_signal(struct server *server, unsigned n_kills)
+{
+	server->n_kills = n_kills;
+	uv_timer_start(&server->timer, on_overdue, KILL_MS, 0);
 }
 
 static struct journal_about about_server(const struct server *server)
@@ -240,8 +249,7 @@ static void on_overdue(uv_timer_t *timer)
 		server_end(server, false);
 		return;
 	}
-	server->n_kills++;
-	server_set_deadline(server, KILL_MS, server->overdue);
+	await_signal(server, server->n_kills + 1);
 }
 
 void server_kill(struct server *server, const struct reason *reason)
@@ -249,8 +257,7 @@ void server_kill(struct server *server, const struct reason *reason)
 	server->reason = *reason;
 	if (!signal_server(server, SIGKILL))
 		return;
-	server->n_kills = 2;
-	server_set_deadline(server, KILL_MS, "end");
+	await_signal(server, 2);
 }
 
 /* ---- stopped */
@@ -536,8 +543,7 @@ void server_shutdown(struct server *server, bool force)
 		/* It serves nobody and does not listen yet. */
 		if (!signal_server(server, SIGTERM))
 			return;
-		server->n_kills = 1;
-		server_set_deadline(server, KILL_MS, "end");
+		await_signal(server, 1);
 		return;
 	}
 	link_push_shutdown(server);

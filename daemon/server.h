@@ -105,7 +105,8 @@ void server_look(struct server *server);
 
 /*
  * It has this much time for something, said in words; then it is ended. The
- * state's own deadline, of which there is one at a time.
+ * state's own deadline, of which there is one at a time. After the first
+ * signal only the next one is waited for, whatever the server does.
  */
 void server_set_deadline(struct server *server, uint64_t timeout_ms, const char *overdue);
 
