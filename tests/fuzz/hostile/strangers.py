@@ -3,7 +3,9 @@
 
 A process has many connections at once. Its frames and commands are sometimes cut
 short, changed, or sent with descriptors. The daemon may kill a process that plays
-a server, as it kills servers that misbehave.
+a server, as it kills servers that misbehave. Operators learn the PIDs of others' servers from
+replies, and name them in commands of the daemon's table; their lines may be long, halved, or have
+bytes that front ends use as marks.
 """
 
 import contextlib
@@ -13,6 +15,7 @@ import select
 import socket
 import time
 
+import operator_lines
 import session
 import wire
 from . import descriptors
@@ -20,7 +23,15 @@ from .lives import Lives
 
 LIFE_S = 2.0
 CONNECTIONS_MAX = 40  # fewer than the daemon allows (STRANGERS_MAX)
-COMMANDS = re.findall(r'^\t\{"(\w+)", "([^"]*)"', wire.read("daemon", "command.c"), re.M)
+COMMANDS = sorted(operator_lines.table().items())
+# At once, and for a moment: more than the daemon keeps for one UID.
+CROWD, CROWD_S = 800, 0.05
+LONG_LINE = 100000
+# What front ends and the daemon tell each other by.
+NAK, EOT = b"\x15", b"\x04"
+MARKS = (NAK + b"\n", EOT + b"\n", NAK, EOT, NAK + b"x: y\n", b"get_server_list" + EOT + b"\n")
+# How many PIDs from replies are kept.
+PIDS = 32
 CLIENT, SERVER, OPERATOR, NOBODY = "client", "server", "operator", "nobody"
 TEXTS = (b"", b"x", b"\x1b[2J\x9b", b"%n%s" * 20, b"a" * 255)
 # Values of variables in HELLO.
@@ -42,6 +53,7 @@ class Stranger(Lives):
     def __init__(self, service, seed, share, until):
         super().__init__(service, seed, share, until)
         self.connections, self.ids, self.dice = [], [0, 1, 2, 1 << 63], None
+        self.pids = ["1"]
 
     def live(self, dice):
         self.dice = dice
@@ -53,6 +65,9 @@ class Stranger(Lives):
         which = self.dice.random()
         if which < 0.12 or not self.connections:
             self.connect()
+            return
+        if which > 0.9995:
+            self.crowd()
             return
         connection = self.dice.choice(self.connections)
         try:
@@ -85,6 +100,20 @@ class Stranger(Lives):
         if len(self.connections) > CONNECTIONS_MAX:
             self.drop(self.connections[0])
 
+    def crowd(self):
+        """Hundreds of connections, most of which say nothing, or half a line."""
+        socks = []
+        with contextlib.suppress(OSError):
+            for _ in range(CROWD):
+                sock = session.connect(self.service)
+                socks.append(sock)
+                sock.setblocking(False)
+                sock.send(self.dice.choice((b"\0", b"get_ser", b"get_server_list\n", NAK)))
+        self.share.counts.add("connections", len(socks))
+        time.sleep(CROWD_S)
+        for sock in socks:
+            sock.close()
+
     def drop(self, connection):
         if connection in self.connections:
             self.connections.remove(connection)
@@ -98,6 +127,9 @@ class Stranger(Lives):
             os.close(fd)
         if wire.frame_name(words) == "client" and len(words) == wire.FRAMES["client"].size:
             self.ids = (self.ids + [wire.frame_member(words, "client", "id")])[-IDS:]
+        if words[:1] != b"\0":
+            found = [word.decode() for word in re.findall(rb"\b\d+\b", words)]
+            self.pids = (self.pids + found)[-PIDS:]
         if not words:
             self.drop(connection)
 
@@ -169,15 +201,15 @@ class Stranger(Lives):
         return dice.choice(known or (0, 0, 1, 2, 999, (1 << 8 * size) - 1))
 
     def command(self):
+        """A line, mostly a command about whatever this process has heard of."""
         dice = self.dice
-        mine = b"%d" % dice.choice((os.getpid(), os.getuid(), 1, 999999))
-        name, usage = dice.choice(COMMANDS)
-        words = [name.encode()]
-        for word in usage.split():
-            if word.isupper() or word.isalpha():
-                words.append(mine)
-            elif dice.random() < 0.5:
-                words.append(word.strip("[]").encode())
-        text = b" ".join(words) if dice.random() < 0.85 else dice.choice(
-            (b"x" * dice.randrange(3000), b"\4", b"a\0b", dice.randbytes(40), b"  " + mine))
+        which = dice.random()
+        if which < 0.05:
+            return dice.choice(MARKS)
+        if which < 0.06:
+            return dice.choice((b"x", b"get_server_list ", b"\x15", b"\xff")) * LONG_LINE + b"\n"
+        if which < 0.15:
+            return dice.choice((b"x" * dice.randrange(3000), b"a\0b", dice.randbytes(40))) + b"\n"
+        known = {"PID": self.pids + [str(os.getpid())], "UID": [str(os.getuid())]}
+        text = operator_lines.line_of(dice, *dice.choice(COMMANDS), known).encode()
         return text + dice.choice((b"\n", b"\n", b"\r\n", b""))
