@@ -149,6 +149,26 @@ static _Noreturn void child_run(
 	_exit(127);
 }
 
+/*
+ * Until the child has the default handlers it takes no signal: the loop's would
+ * write into the pipe that the child has in common with us, and the daemon would
+ * take a SIGTERM for a server for its own.
+ */
+static pid_t fork_blocked(void)
+{
+	sigset_t all, before;
+	int error;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	pid = fork();
+	error = errno;
+	if (pid != 0)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	return pid < 0 ? -error : pid;
+}
+
 static void environment_freep(char ***environment)
 {
 	config_environment_free(*environment);
@@ -179,10 +199,9 @@ static int spawn(
 	output = pair[0];
 	input = pair[1];
 	fcntl(output, F_SETFL, O_NONBLOCK);
-	pid = fork();
+	pid = fork_blocked();
 	if (pid < 0)
-		return reason_set(
-			reason, -errno, "Cannot fork " SERVER_NAME ": %s", strerror(errno));
+		return reason_set(reason, pid, "Cannot fork " SERVER_NAME ": %s", strerror(-pid));
 	if (pid == 0)
 		child_run(path, argv, environment, input);
 	pidfd = process_open(pid);

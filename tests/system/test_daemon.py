@@ -974,6 +974,33 @@ def test_fault_that_does_not_end():
         contains(daemon.read("control"), "did not end after its fault in time")
 
 
+def started(sock):
+    """The PID of the server that starts, as soon as there is one."""
+    said = b""
+    while not said.strip():
+        sock.sendall(b"get_server_list\n\x04\n")
+        said = b""
+        while not said.endswith(b"\x04"):
+            said += sock.recv(4096)
+        said = said[:-1]
+    return int(said)
+
+
+def test_server_told_to_end_as_it_starts():
+    """A signal for a server that is not yet a program of its own is not the daemon's."""
+    with Daemon() as daemon:
+        pid = daemon.pid()
+        for _ in range(100):
+            with daemon.connect() as asks, daemon.connect() as starts:
+                starts.sendall(START.encode() + b"\n")
+                server = started(asks)
+                asks.sendall(b"shutdown_server %d\n\x04\n" % server)
+                equal(asks.recv(4096), b"\x04")
+            wait_for("its end", lambda server=server: not lives(server), 10)
+        equal(daemon.pid(), pid)
+        equal(daemon.read("control").count("the daemon ends"), 0)
+
+
 def test_shutdown_server():
     with Daemon() as daemon:
         client = Client(daemon)
