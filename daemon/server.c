@@ -518,7 +518,8 @@ void server_bound_end(struct server *server)
 		return;
 	if (server->is_forced || server->n_clients == 0)
 		server_set_deadline(server, server_end_ms(server), "end");
-	else
+	else if (server->overdue != goes_on)
+		/* But one that stands still would keep its clients, and who waits for its turn. */
 		uv_timer_stop(&server->timer);
 }
 

@@ -153,6 +153,20 @@ def test_servers_that_start_at_once():
         equal(len(served), 3)
 
 
+def test_server_that_stands_still_keeps_no_turn():
+    """It was stopped before it was told to give way: its clients do not leave by themselves."""
+    need_root()
+    with exclusive_daemon() as daemon:
+        alice = Client(daemon, ALICE)
+        first = alice.served_by()
+        os.kill(first, signal.SIGSTOP)
+        wait_for("the daemon to notice", lambda: "was stopped by signal" in daemon.read("control"))
+        bob = Client(daemon, BOB)
+        read_pending(bob)
+        wait_for("the end of the first", lambda: not lives(first), START_S)
+        assert read_until_served(bob) != first
+
+
 def test_default_mode_again():
     """The mode counts that the newest server tells."""
     need_root()
