@@ -140,16 +140,16 @@ def test_fault_again_and_again():
 def test_faults_do_not_lock_others_out():
     """Restarts after a program's faults count against that program: it waits, others do not."""
     with mps.Service() as service:
-        waits = []
+        waits, last = [], time.monotonic()
         for _ in range(7):
-            began = time.monotonic()
             service.run_ok("fault")
-            waits.append(time.monotonic() - began)
+            waits.append(time.monotonic() - last)
+            last = time.monotonic()
             began = time.monotonic()
             service.run_ok("process1")
             assert time.monotonic() - began < 2 * mps.SLOW, "others wait, too"
-        print("    the program took %s s" % ", ".join("%.1f" % wait for wait in waits))
-        assert waits[-1] > 1.5, "it does not wait"
+        print("    %s s from each fault to the next" % ", ".join("%.1f" % wait for wait in waits))
+        assert waits[-1] > 1.8, "it does not wait"
         assert re.search(r'its program, ".*", has caused GPU faults', service.control_log())
         # Another program, by its arguments.
         began = time.monotonic()
