@@ -26,8 +26,8 @@
 #include "identity.h"
 #include "log.h"
 #include "server.h"
-#include "settings.h"
 #include "shield.h"
+#include "start_settings.h"
 #include "text.h"
 
 /* A pool for each worker would keep what its client left behind: sixteen and more of them. */
@@ -81,7 +81,7 @@ static bool parse_options(int argc, char **argv, struct options *options)
 		else if (value && strcmp(name, "--gid") == 0)
 			is_good = parse_id(value, &options->gid);
 		else
-			is_good = value && settings_read(name, value);
+			is_good = value && start_settings_read(name, value);
 	}
 	return is_good && options->has_uid;
 }

@@ -21,7 +21,7 @@
 #include "newcomers.h"
 #include "server.h"
 #include "session.h"
-#include "settings.h"
+#include "start_settings.h"
 #include "terminate.h"
 #include "thread.h"
 #include "user.h"
@@ -113,7 +113,7 @@ static void become_ready(struct server *server)
 			result_name((CUresult)server->init_result), server->init_result);
 	log_line(VERSION_LINE, CUDA_VERSION);
 	log_driver_version();
-	settings_log();
+	start_settings_log();
 	log_line("Server has started");
 	server_tell_devices(server);
 	server_tell_state(server);

@@ -12,7 +12,7 @@
 #include "device_frame.h"
 #include "device_name.h"
 #include "log.h"
-#include "settings.h"
+#include "start_settings.h"
 
 static struct {
 	uint64_t active_threads, priority;
@@ -47,7 +47,7 @@ static bool read_memory(const char *value)
 	return true;
 }
 
-bool settings_read(const char *option, const char *value)
+bool start_settings_read(const char *option, const char *value)
 {
 	if (strcmp(option, "--active-threads") == 0)
 		return read_number(value, ACTIVE_THREADS_ALL, &settings.active_threads);
@@ -73,7 +73,7 @@ static void log_memory(const char *name, uint64_t bytes)
 		log_line("Device pinned memory limit for device %s: there is no such device", name);
 }
 
-void settings_log(void)
+void start_settings_log(void)
 {
 	log_line("Active Threads Percentage set to %u.%u", (unsigned)settings.active_threads / 1000,
 		(unsigned)settings.active_threads % 1000 / 100);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SETTINGS_H
-#define SETTINGS_H
+#ifndef START_SETTINGS_H
+#define START_SETTINGS_H
 
 /*
  * What the operator had set for this server at its start, for its log. What
@@ -11,9 +11,9 @@
 #include "base.h"
 
 /* An option of the command line and its value. False: it is none of ours. */
-bool settings_read(const char *option, const char *value);
+bool start_settings_read(const char *option, const char *value);
 
 /* After devices_init(). */
-void settings_log(void);
+void start_settings_log(void);
 
 #endif
