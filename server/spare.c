@@ -13,12 +13,15 @@ static const struct room_part one = {.n_channels = 1};
 /* In the GPU's own context: where a green one is current, a stream would have its SMs alone. */
 static CUresult create(const struct device *device, int32_t priority, CUstream *ret_real)
 {
-	CUcontext before = NULL;
+	CUcontext before;
 	CUresult result = cuda.cuCtxGetCurrent(&before);
-	/* While the GPU's own is being made, it is current and not noted yet. */
-	const bool is_other = device->context && before != device->context;
+	bool is_other;
 
-	if (result == CUDA_SUCCESS && is_other)
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* While the GPU's own is being made, it is current and not noted yet. */
+	is_other = device->context && before != device->context;
+	if (is_other)
 		result = cuda.cuCtxSetCurrent(device->context);
 	if (result == CUDA_SUCCESS)
 		result =

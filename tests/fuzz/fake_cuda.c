@@ -227,6 +227,7 @@ static CUresult set_current(CUcontext context)
 
 static CUresult get_current(CUcontext *context)
 {
+	BEGIN();
 	*context = current;
 	return CUDA_SUCCESS;
 }
