@@ -148,7 +148,11 @@ void daemon_check_quit(struct daemon *daemon)
 
 static void on_retry(uv_timer_t *timer)
 {
-	slots_progress(timer->data);
+	struct daemon *daemon = timer->data;
+
+	if (daemon->is_probe_due)
+		probe_again(daemon);
+	slots_progress(daemon);
 }
 
 void daemon_retry_soon(struct daemon *daemon)

@@ -48,7 +48,8 @@ struct daemon {
 	struct devices devices;      /* of the last server or probe that is to be believed */
 	struct probe *probe;         /* NULL: none runs */
 	struct reason probe_failure; /* of the last one; "": it did not fail */
-	uint64_t probe_failed_ms;
+	uint64_t probe_failed_ms, probe_began_ms;
+	bool is_probe_due;      /* probe_again() was asked for too soon after the last one */
 	uv_timer_t retry_timer; /* something has to wait for its turn */
 	uv_timer_t idle_timer;  /* looks for what is of no more use */
 
@@ -94,6 +95,14 @@ void daemon_check_quit(struct daemon *daemon);
 static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)
 {
 	return uid == 0 || uid == daemon->config.uid;
+}
+
+/* Whether to believe a server of this UID: an ordinary user can make that user's say anything. */
+static inline bool daemon_trusts_server(const struct daemon *daemon, uid_t uid)
+{
+	const struct config *config = &daemon->config;
+
+	return daemon_trusts(daemon, uid) || (config->is_multiuser && uid == config->server_uid);
 }
 
 /* Root's daemon serves everyone, another its own user. */

@@ -155,7 +155,7 @@ static int on_device(struct server *server, const struct frame_device *device)
 			device->ordinal, device->pci_bus_id, device->n_sms);
 	if (r < 0 || !devices_are_whole(&server->devices))
 		return r;
-	if (daemon_trusts(daemon, server->tenant->uid))
+	if (daemon_trusts_server(daemon, server->tenant->uid))
 		r = devices_copy(&daemon->devices, &server->devices);
 	return r;
 }

@@ -18,6 +18,7 @@
 #include "probe.h"
 #include "process.h"
 #include "spawn.h"
+#include "turns.h"
 
 /* cuInit() of eight GPUs that were asleep takes some seconds. */
 #define PROBE_MS 30000
@@ -25,6 +26,9 @@
 
 /* After a failure the next command does not try again at once. */
 #define FAILURE_MS 5000
+
+/* From one beginning to the next: servers cannot make the daemon probe all the time. */
+#define AGAIN_MS 1000
 
 struct probe {
 	struct daemon *daemon;
@@ -89,6 +93,8 @@ static void probe_end(struct probe *probe)
 	daemon->probe_failure = (struct reason){0};
 	if (!devices_are_whole(&probe->found) || devices_copy(&daemon->devices, &probe->found) < 0)
 		note_failure(daemon, probe);
+	else
+		turns_on_probe(daemon);
 	uv_close((uv_handle_t *)&probe->exit_poll, on_closed);
 	uv_close((uv_handle_t *)&probe->output_poll, on_closed);
 	uv_close((uv_handle_t *)&probe->timer, on_closed);
@@ -242,6 +248,7 @@ static int probe_start(struct daemon *daemon, struct reason *reason)
 	}
 	journal_control(&daemon->journal, "Process %d looks for GPUs", probe->pid);
 	daemon->probe = probe;
+	daemon->probe_began_ms = uv_now(&daemon->loop);
 	return 0;
 }
 
@@ -249,6 +256,21 @@ static bool has_failed_lately(const struct daemon *daemon)
 {
 	return daemon->probe_failure.text[0] &&
 	       uv_now(&daemon->loop) - daemon->probe_failed_ms < FAILURE_MS;
+}
+
+void probe_again(struct daemon *daemon)
+{
+	uint64_t now = uv_now(&daemon->loop);
+
+	daemon->is_probe_due = false;
+	if (daemon->probe || daemon->is_quitting)
+		return;
+	if (daemon->probe_began_ms > 0 && now - daemon->probe_began_ms < AGAIN_MS) {
+		daemon->is_probe_due = true;
+		daemon_retry_soon(daemon);
+	} else if (probe_start(daemon, &daemon->probe_failure) < 0) {
+		daemon->probe_failed_ms = now;
+	}
 }
 
 bool probe_is_done(struct daemon *daemon, struct peer *peer, const char *command)

@@ -20,6 +20,9 @@ struct peer;
  */
 bool probe_is_done(struct daemon *daemon, struct peer *peer, const char *command);
 
+/* Looks for the GPUs though they are known, now or in a moment; turns_on_probe() follows. */
+void probe_again(struct daemon *daemon);
+
 /* Ends it: the daemon does. */
 void probe_stop(struct daemon *daemon);
 

@@ -84,6 +84,9 @@ void slot_progress(struct slot *slot);
 /* Does that for each slot: there is room again, or time has passed. */
 void slots_progress(struct daemon *daemon);
 
+/* GPUs turned out to admit one process: each client that now waits for its turn is told. */
+void slots_tell_turns(struct daemon *daemon);
+
 /* Its turn has come (turns.h): those who wait have all their patience for the start. */
 void slot_on_turn(struct slot *slot);
 

@@ -77,6 +77,25 @@ void slot_on_turn(struct slot *slot)
 		tell_pending(container_of(item, struct peer, wait), "it starts");
 }
 
+static void tell_turns_of(struct slot *slot)
+{
+	const struct server *before = turns_before(slot);
+
+	list_for_each_safe (item, following, &slot->clients)
+		if (before)
+			tell_turn(container_of(item, struct peer, wait), before);
+}
+
+void slots_tell_turns(struct daemon *daemon)
+{
+	list_for_each (item, &daemon->tenants) {
+		struct tenant *tenant = container_of(item, struct tenant, link);
+
+		list_for_each (each, &tenant->slots)
+			tell_turns_of(container_of(each, struct slot, link));
+	}
+}
+
 void slot_on_client_deadline(struct peer *peer)
 {
 	const struct server *server = peer->slot->server, *before = turns_before(peer->slot);

@@ -93,7 +93,7 @@ struct tenant *tenant_get(struct daemon *daemon, uid_t uid)
 		return tenant;
 	if (daemon->n_tenants >= TENANTS_MAX)
 		tenants_sweep(daemon);
-	if (daemon->n_tenants >= TENANTS_MAX && !daemon_trusts(daemon, uid))
+	if (daemon->n_tenants >= TENANTS_MAX && !daemon_trusts_server(daemon, uid))
 		return NULL;
 	return tenant_new(daemon, uid);
 }

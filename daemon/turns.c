@@ -10,7 +10,9 @@
 
 #include "cuda.h"
 #include "daemon.h"
+#include "probe.h"
 #include "server.h"
+#include "slot.h"
 #include "tenant.h"
 
 static bool has_exclusive_device(const struct devices *devices)
@@ -67,6 +69,11 @@ bool turns_allow(struct slot *slot)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 
+	/* What a probe is about to find may be that it may not. */
+	if (daemon->probe && !list_empty(&daemon->servers)) {
+		daemon_retry_soon(daemon);
+		return false;
+	}
 	if (!daemon->is_exclusive)
 		return true;
 	if (list_empty(&daemon->servers) && next_slot(daemon) == slot)
@@ -77,17 +84,44 @@ bool turns_allow(struct slot *slot)
 	return false;
 }
 
-void turns_on_ready(struct server *server)
+static void wait_for_turn(struct server *server, const struct server *first)
 {
-	struct daemon *daemon = server->daemon;
-	const struct server *first = first_server(daemon);
-
-	daemon->is_exclusive = has_exclusive_device(&server->devices);
-	if (!daemon->is_exclusive || first == server)
-		return;
-	journal_control(&daemon->journal,
+	journal_control(&server->daemon->journal,
 		"Server %d of user %u waits for its turn: a GPU is in compute mode "
 		"EXCLUSIVE_PROCESS, and server %d of user %u has it",
 		server->pid, server->tenant->uid, first->pid, first->tenant->uid);
 	server_shutdown(server, false);
+}
+
+void turns_on_ready(struct server *server)
+{
+	struct daemon *daemon = server->daemon;
+	const struct server *first = first_server(daemon);
+	bool is_exclusive = has_exclusive_device(&server->devices);
+
+	if (daemon_trusts_server(daemon, server->tenant->uid))
+		daemon->is_exclusive = is_exclusive;
+	else if (is_exclusive != daemon->is_exclusive)
+		probe_again(daemon);
+	/* Whatever the probe finds: it says itself that the first has the GPU alone. */
+	if ((is_exclusive || daemon->is_exclusive) && first != server)
+		wait_for_turn(server, first);
+}
+
+void turns_on_probe(struct daemon *daemon)
+{
+	const struct server *first = first_server(daemon);
+	bool was_exclusive = daemon->is_exclusive;
+
+	daemon->is_exclusive = has_exclusive_device(&daemon->devices);
+	if (!daemon->is_exclusive || was_exclusive)
+		return;
+	list_for_each_safe (item, following, &daemon->servers) {
+		struct server *server = container_of(item, struct server, link_in_daemon);
+
+		if (server != first && server->state != SERVER_STOPPING)
+			wait_for_turn(server, first);
+	}
+	slots_progress(daemon);
+	slots_tell_turns(daemon);
 }

@@ -31,6 +31,23 @@ def frame(kind, body):
     return struct.pack("<BBHI", 0, kind, 0, SIZES[kind]) + body.ljust(SIZES[kind] - 8, b"\0")
 
 
+def mode_in(file, default):
+    try:
+        with open(os.environ["FAKE_DIR"] + "/" + file, encoding="utf-8") as opened:
+            return int(opened.read())
+    except FileNotFoundError:
+        return default
+
+
+def device(liar=None):
+    """One GPU, in the compute mode of the file; this UID's server may claim another one."""
+    mode = mode_in("compute_mode", 0)
+    if liar is not None:
+        mode = mode_in("claimed_mode_%d" % liar, mode)
+    return frame(DEVICE, struct.pack("<IIiIIIIIQ16s32s256s", 0, 1, mode, 132, 8, 16, 0, 90, 1 << 30,
+                                     bytes(range(16)), b"0000:00:06.0", b"a GPU"))
+
+
 class Server:
     def __init__(self, uid, modes):
         self.uid, self.modes = uid, modes
@@ -65,14 +82,7 @@ class Server:
         self.tell(frame(STATE, struct.pack("<IIQ256s", state, result, culprit, text)))
 
     def ready(self):
-        """One GPU, in the compute mode that the file says."""
-        try:
-            with open(os.environ["FAKE_DIR"] + "/compute_mode", encoding="utf-8") as file:
-                mode = int(file.read())
-        except FileNotFoundError:
-            mode = 0
-        self.tell(frame(DEVICE, struct.pack("<IIiIIIIIQ16s32s256s", 0, 1, mode, 132, 8, 16, 0, 90, 1 << 30,
-                                            bytes(range(16)), b"0000:00:06.0", b"a GPU")))
+        self.tell(device(self.uid))
         self.state(ACTIVE)
 
     def receive(self):
@@ -180,6 +190,9 @@ def become(uid, gid):
 def main():
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     args = sys.argv[1:]
+    if "--devices" in args:
+        os.write(1, device())
+        return
     uid = int(args[args.index("--uid") + 1])
     gid = int(args[args.index("--gid") + 1]) if "--gid" in args else uid
     become(uid, gid)

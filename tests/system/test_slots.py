@@ -179,7 +179,21 @@ def test_default_mode_again():
         alice.sock.close()
         read_until_served(bob)
         carol = Client(daemon, CAROL)
-        carol.served_by()
+        read_until_served(carol)
+        equal(len(daemon.servers()), 2)
+
+
+def test_user_that_lies_of_the_mode():
+    """A user's server is that user's: what it says of the compute mode makes nobody wait."""
+    need_root()
+    with Daemon() as daemon:
+        with open(daemon.fake + "/claimed_mode_%d" % ALICE, "w", encoding="utf-8") as file:
+            file.write("%d" % EXCLUSIVE)
+        alice = Client(daemon, ALICE)
+        alice.served_by()
+        wait_for("the daemon to look by itself", lambda: "looks for GPUs" in daemon.read("control"))
+        bob = Client(daemon, BOB)
+        bob.served_by()
         equal(len(daemon.servers()), 2)
 
 
