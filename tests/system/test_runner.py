@@ -12,13 +12,13 @@ import harness
 RUN = os.path.join(harness.ROOT, "tests", "run")
 
 
-def runner(script, *args):
+def runner(script, *args, mode=0o755):
     """Runs the runner over one script; returns (exit code, its output)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "test_it")
         with open(path, "w", encoding="utf-8") as file:
             file.write(script)
-        os.chmod(path, 0o755)
+        os.chmod(path, mode)
         done = subprocess.run([sys.executable, RUN, "--folder", folder, "--grace", "0.5", *args],
                               capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout
@@ -52,6 +52,12 @@ def test_fail():
 def test_liar():
     expect("#!/bin/sh\necho 3 passed, 0 failed\nexit 1\n", 1, "3 passed, 1 failed", "exit code 1")
     expect("#!/bin/sh\necho 3 passed, 1 failed\n", 1, "3 passed, 1 failed", "exits with 0")
+
+
+def test_not_executable():
+    code, output = runner("#!/bin/sh\nexit 0\n", mode=0o644)
+    harness.equal((code, output.splitlines()[-1]), (1, "0 passed, 1 failed"))
+    harness.contains(output, "chmod +x")
 
 
 def test_crash():
