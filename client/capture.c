@@ -156,9 +156,8 @@ struct recording *recording_blocking(const struct stream *null)
 {
 	unsigned n = streams_ever();
 
-	for (unsigned i = DEVICES_MAX; i < n && stream_id(null) < DEVICES_MAX; i++)
-		if (streams[i].capture && streams[i].is_blocking &&
-			streams[i].device == null->device)
+	for (unsigned i = DEVICES_MAX; i < n && stream_is_null(null); i++)
+		if (streams[i].capture && streams[i].null == null)
 			return streams[i].capture->recording;
 	return NULL;
 }
@@ -253,7 +252,7 @@ CUresult capture_kernel(struct stream *stream, const struct launch *launch, stru
 	const uint8_t *params)
 {
 	struct task task;
-	CUresult result = task_of_kernel(launch, kernel, params, &task);
+	CUresult result = task_of_kernel(stream->context, launch, kernel, params, &task);
 
 	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
 }
@@ -333,7 +332,7 @@ static CUresult join(struct stream *stream, const struct capture_point *captured
 
 	if (!recording->graph || recording->is_invalid)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (stream_id(stream) < DEVICES_MAX) {
+	if (stream_is_null(stream)) {
 		recording->is_invalid = true;
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}

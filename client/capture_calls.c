@@ -56,8 +56,7 @@ static CUresult begin_check(CUstream handle, CUstreamCaptureMode mode, struct st
 		return result;
 	if ((*ret_stream)->green)
 		return refuse("cuStreamBeginCapture", "kernels of graphs have all SMs here");
-	return stream_id(*ret_stream) < DEVICES_MAX ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-						    : CUDA_SUCCESS;
+	return stream_is_null(*ret_stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 CUresult local_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)

@@ -9,6 +9,7 @@
 
 #include "array.h"
 #include "context.h"
+#include "context_share.h"
 #include "coredump.h"
 #include "event.h"
 #include "exec.h"
@@ -18,6 +19,7 @@
 #include "memory.h"
 #include "stream.h"
 #include "texture.h"
+#include "wire.h"
 
 static struct context *contexts;
 static unsigned long long last_id;
@@ -36,6 +38,7 @@ struct context *context_new(struct device *device, CUdevice ordinal, bool is_pri
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED),
 		.storage = STORAGE_INIT,
+		.share = WIRE_CONTEXT_SHARES_MAX,
 	};
 	do
 		context->next = first;
@@ -92,6 +95,7 @@ void context_end(struct context *context)
 	arrays_end_context(context);
 	memory_end_context(context);
 	streams_end_context(context);
+	context_share_end(context);
 	coredump_end_context(context);
 	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)
 		context->limits[i] = 0;

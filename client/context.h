@@ -18,6 +18,7 @@
 struct coredump;
 struct event;
 struct green;
+struct stream;
 
 struct context {
 	struct context *next; /* of all contexts; set before it can be found */
@@ -35,6 +36,9 @@ struct context {
 	size_t limits[CONTEXT_LIMITS]; /* set by cuCtxSetLimit(); 0: as the device has it */
 	CUfunc_cache cache_config;
 	unsigned n_attached;       /* cuCtxAttach(); under its lock */
+	uint32_t share;            /* context_share.h; CONTEXT_SHARES_MAX: the process's */
+	uint32_t n_sms;            /* of that share */
+	struct stream *null;       /* atomic: its own NULL stream; NULL: it has its device's */
 	struct event *held_by;     /* what new streams wait for; under the lock of stream.c */
 	struct coredump *coredump; /* NULL: as the process has it */
 	struct storage storage;

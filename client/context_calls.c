@@ -11,6 +11,7 @@
 #include "capture.h"
 #include "client.h"
 #include "context.h"
+#include "context_share.h"
 #include "limit_bound.h"
 #include "log.h"
 #include "send.h"
@@ -19,7 +20,8 @@
 
 #define API_VERSION 3020
 
-CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+/* `n_sms': that it may have at most. */
+static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev, uint32_t n_sms)
 {
 	struct device *device = device_get(dev);
 	struct context *context;
@@ -36,37 +38,39 @@ CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	context->flags = flags;
-	result = context_push(context);
-	if (result != CUDA_SUCCESS)
+	result = context_share_begin(context, n_sms);
+	if (result == CUDA_SUCCESS)
+		result = context_push(context);
+	if (result != CUDA_SUCCESS) {
+		streams_end_context(context);
+		context_share_end(context);
 		return result;
+	}
 	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
 	*pctx = (CUcontext)context;
 	return CUDA_SUCCESS;
 }
 
-/*
- * A context has the SMs that the process has: who asks for at least as many, as a limit, gets
- * that. The driver's nodes of graphs keep to a context's SMs, and those of all contexts are made in
- * one.
- */
-static CUresult check_affinity(const CUexecAffinityParam *params, int n, CUdevice ordinal)
+CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	const struct device *device = device_get(ordinal);
+	return create(pctx, flags, dev, UINT32_MAX);
+}
 
+/* The least of what is asked for. */
+static CUresult read_affinity(
+	const CUexecAffinityParam *params, int n, CUdevice ordinal, uint32_t *ret_n_sms)
+{
+	*ret_n_sms = UINT32_MAX;
 	if (n == 0)
 		return CUDA_SUCCESS;
 	if (n < 0 || !params)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!device)
+	if (!device_get(ordinal))
 		return CUDA_ERROR_INVALID_DEVICE;
 	for (int i = 0; i < n; i++) {
 		if (params[i].type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 			return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-		if (params[i].param.smCount.val >= share_sms(device))
-			continue;
-		log_refused("cuCtxCreate", "a context cannot have fewer SMs than its process, of "
-					   "which " SHARE_VARIABLE " makes a limit");
-		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+		*ret_n_sms = MIN(*ret_n_sms, params[i].param.smCount.val);
 	}
 	return CUDA_SUCCESS;
 }
@@ -74,9 +78,10 @@ static CUresult check_affinity(const CUexecAffinityParam *params, int n, CUdevic
 CUresult local_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 	unsigned int flags, CUdevice dev)
 {
-	CUresult result = check_affinity(paramsArray, numParams, dev);
+	uint32_t n_sms;
+	CUresult result = read_affinity(paramsArray, numParams, dev, &n_sms);
 
-	return result == CUDA_SUCCESS ? local_cuCtxCreate_v2(pctx, flags, dev) : result;
+	return result == CUDA_SUCCESS ? create(pctx, flags, dev, n_sms) : result;
 }
 
 CUresult local_cuCtxCreate_v4(
@@ -92,12 +97,13 @@ CUresult local_cuCtxCreate_v4(
 
 CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
 {
-	(void)type; /* one that is unknown is as little supported */
 	if (!pi)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*pi = 0;
+	/* One that is unknown is not supported. */
+	*pi = type == CU_EXEC_AFFINITY_TYPE_SM_COUNT && share_is_per_context() &&
+	      device_facts(device_get(dev))->n_sm_groups > 0;
 	return CUDA_SUCCESS;
 }
 

@@ -11,6 +11,7 @@
  */
 
 #include "compat.h"
+#include "context_share.h"
 #include "event.h"
 #include "exec.h"
 #include "host.h"
@@ -96,10 +97,10 @@ static CUresult send_kernel(uint32_t graph, uint32_t number, const struct task_k
 {
 	const struct launch *launch = &kernel->launch;
 
-	return send_graph_kernel(graph, number, kernel_id(kernel->kernel), launch->grid,
-		launch->block, launch->shared_bytes, launch->wishes.given, launch->wishes.cluster,
-		launch->wishes.cluster_policy, launch->wishes.priority, kernel->params,
-		kernel->params_size);
+	return send_graph_kernel(graph, number, context_share_id(kernel->context),
+		kernel_id(kernel->kernel), launch->grid, launch->block, launch->shared_bytes,
+		launch->wishes.given, launch->wishes.cluster, launch->wishes.cluster_policy,
+		launch->wishes.priority, kernel->params, kernel->params_size);
 }
 
 static CUresult send_event(uint32_t graph, uint32_t number, const struct task *task)

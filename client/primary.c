@@ -9,6 +9,7 @@
 
 #include "client.h"
 #include "context.h"
+#include "context_share.h"
 #include "stream.h"
 
 #define FLAGS_MASK (CU_CTX_FLAGS_MASK)
@@ -36,11 +37,15 @@ CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&context->lock);
-	context->n_retained++;
-	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+	if (!context->is_active)
+		result = context_share_begin(context, UINT32_MAX);
+	if (result == CUDA_SUCCESS) {
+		context->n_retained++;
+		__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+		*pctx = (CUcontext)context;
+	}
 	pthread_mutex_unlock(&context->lock);
-	*pctx = (CUcontext)context;
-	return CUDA_SUCCESS;
+	return result;
 }
 
 CUresult local_cuDevicePrimaryCtxRelease_v2(CUdevice dev)

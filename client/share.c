@@ -4,31 +4,39 @@
  * The process's share of SMs. Any thread of the application.
  *
  * Invariant: what the environment said as the process started holds for all its
- * GPUs. It can only lower what the operator allows, which the server sees to.
+ * GPUs and contexts. It can only lower what the operator allows, which the server
+ * sees to.
  */
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "context.h"
 #include "frame.h"
 #include "limit_text.h"
 #include "link.h"
 #include "log.h"
 #include "share.h"
 
-#define PER_CONTEXT "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
+/* Fixed by share_init(). */
+static uint32_t asked = ACTIVE_THREADS_ALL;
+static bool is_per_context;
 
-static uint32_t asked = ACTIVE_THREADS_ALL; /* fixed by share_init() */
+/* The environment as it is now; nonsense is told and changes nothing. */
+static void read_percentage(uint32_t *ret_thousandths)
+{
+	const char *text = getenv(SHARE_VARIABLE);
+
+	if (text && parse_percentage(text, ret_thousandths) < 0)
+		log_warn(SHARE_VARIABLE "=%s is ignored: it has to be " PERCENTAGE_ACCEPTED, text);
+}
 
 void share_init(void)
 {
-	const char *text = getenv(SHARE_VARIABLE), *per_context = getenv(PER_CONTEXT);
+	const char *per_context = getenv(SHARE_PER_CONTEXT);
 
-	if (text && parse_percentage(text, &asked) < 0)
-		log_warn(SHARE_VARIABLE "=%s is ignored: it has to be " PERCENTAGE_ACCEPTED, text);
-	if (per_context && !strcmp(per_context, "1"))
-		log_warn(PER_CONTEXT "=1 has no effect: all contexts of the process have the same "
-				     "SMs, by " SHARE_VARIABLE " as it is now");
+	read_percentage(&asked);
+	is_per_context = per_context && !strcmp(per_context, "1");
 }
 
 uint32_t share_asked(void)
@@ -36,8 +44,35 @@ uint32_t share_asked(void)
 	return asked;
 }
 
-/* As the server reckons (server/sm_share.c). */
+bool share_is_per_context(void)
+{
+	return is_per_context;
+}
+
+uint32_t share_groups_now(const struct device *device)
+{
+	const struct device_facts *facts = device_facts(device);
+	uint32_t now = asked, n_groups;
+
+	read_percentage(&now);
+	n_groups = share_groups(MIN(asked, now),
+		(uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+		facts->sm_group, facts->n_sm_groups);
+	return n_groups > 0 ? n_groups : UINT32_MAX / MAX(facts->sm_group, 1u);
+}
+
 uint32_t share_sms(const struct device *device)
+{
+	const struct context *context = context_current;
+
+	return context && context->device == device &&
+			       __atomic_load_n(&context->null, __ATOMIC_ACQUIRE)
+		       ? context->n_sms
+		       : share_sms_of_process(device);
+}
+
+/* As the server reckons (server/sm_share.c). */
+uint32_t share_sms_of_process(const struct device *device)
 {
 	const struct device_facts *facts = device_facts(device);
 	uint32_t allowed = shm_load32(&server.page->active_threads);

@@ -14,6 +14,7 @@
 #include "client.h"
 #include "bounds.h"
 #include "capture.h"
+#include "context_share.h"
 #include "event.h"
 #include "green.h"
 #include "link.h"
@@ -23,15 +24,19 @@
 #include "stream.h"
 #include "text.h"
 #include "timeline.h"
+#include "wire.h"
 
 struct stream streams[STREAMS_MAX];
 
-/* A thread's own default streams, by device; the address of it is the thread's value. */
+/* Devices, then contexts with SMs of their own. */
+#define THREAD_STREAMS_MAX (DEVICES_MAX + WIRE_CONTEXT_SHARES_MAX)
+
+/* A thread's own default streams; the address of it is the thread's value. */
 struct thread_streams {
 	struct {
 		struct stream *stream;
 		uint64_t unique; /* a reset of the device may have given its place to another */
-	} of[DEVICES_MAX];
+	} of[THREAD_STREAMS_MAX];
 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,6 +48,14 @@ static _Thread_local struct thread_streams *thread_streams;
 static pthread_key_t thread_key;
 static bool has_thread_key;
 
+/* What blocking streams of the context take turns with. */
+static struct stream *null_of(const struct context *context)
+{
+	struct stream *own = __atomic_load_n(&context->null, __ATOMIC_ACQUIRE);
+
+	return own ? own : &streams[context->device->index];
+}
+
 static void stream_setup(
 	struct stream *stream, struct context *context, bool is_blocking, int priority)
 {
@@ -50,6 +63,7 @@ static void stream_setup(
 	__atomic_store_n(&stream->green, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&stream->device, context->device->index, __ATOMIC_RELAXED);
 	__atomic_store_n(&stream->is_blocking, is_blocking, __ATOMIC_RELAXED);
+	__atomic_store_n(&stream->null, is_blocking ? null_of(context) : NULL, __ATOMIC_RELAXED);
 	stream->priority = priority;
 	__atomic_store_n(&stream->unique, __atomic_add_fetch(&last_unique, 1, __ATOMIC_RELAXED),
 		__ATOMIC_RELAXED);
@@ -154,24 +168,32 @@ void streams_hold_new(struct context *context, struct event *event)
 	pthread_mutex_unlock(&table_lock);
 }
 
-/* `green' NULL: with all SMs. */
+/* `green' NULL: with all SMs of the context. */
+static CUresult send_create(const struct stream *stream, const struct context *context,
+	const struct context *green, bool is_blocking, int priority)
+{
+	unsigned flags = is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+	uint32_t share = context_share_id(context);
+
+	if (green)
+		return send_green_stream(stream_id(stream), green_id(green->green), priority);
+	if (unlikely(share != WIRE_CONTEXT_SHARES_MAX))
+		return send_context_share_stream(stream_id(stream), share, flags, false, priority);
+	return send_stream_create(stream_id(stream), context->device->index, flags, priority);
+}
+
 static CUresult make(struct context *context, struct context *green, bool is_blocking, int priority,
 	struct stream **ret_stream)
 {
 	const struct device *device = context->device;
-	unsigned flags = is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
 	struct stream *stream;
 	CUresult result;
 
 	priority = MAX(device->priority_greatest, MIN(priority, device->priority_least));
 	pthread_mutex_lock(&table_lock);
 	stream = place_take();
-	if (!stream)
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (green)
-		result = send_green_stream(stream_id(stream), green_id(green->green), priority);
-	else
-		result = send_stream_create(stream_id(stream), device->index, flags, priority);
+	result = stream ? send_create(stream, context, green, is_blocking, priority)
+			: CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		stream_setup(stream, context, is_blocking, priority);
 		__atomic_store_n(&stream->green, green, __ATOMIC_RELAXED);
@@ -195,6 +217,25 @@ CUresult stream_new_green(struct context *green, int priority, struct stream **r
 	return make(green->home, green, false, priority, ret_stream);
 }
 
+CUresult stream_open_own_null(struct context *context)
+{
+	struct stream *stream;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	pthread_mutex_lock(&table_lock);
+	stream = place_take();
+	if (stream)
+		result = send_context_share_stream(
+			stream_id(stream), context_share_id(context), CU_STREAM_DEFAULT, true, 0);
+	if (result == CUDA_SUCCESS) {
+		stream_setup(stream, context, true, 0);
+		__atomic_store_n(&stream->null, stream, __ATOMIC_RELAXED);
+		__atomic_store_n(&context->null, stream, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&table_lock);
+	return result;
+}
+
 /* What was posted on it still runs; its last mark tells when that is done. */
 CUresult stream_end(struct stream *stream)
 {
@@ -215,13 +256,13 @@ CUresult stream_end(struct stream *stream)
 	return result;
 }
 
-/* The thread's own stream of a device, NULL if it has none or no longer. */
-static struct stream *thread_stream(const struct thread_streams *own, unsigned device)
+/* One of the thread's own, NULL if it has none or no longer. */
+static struct stream *thread_stream(const struct thread_streams *own, unsigned i)
 {
-	struct stream *stream = own->of[device].stream;
+	struct stream *stream = own->of[i].stream;
 
 	if (!stream || __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_USED ||
-		__atomic_load_n(&stream->unique, __ATOMIC_RELAXED) != own->of[device].unique)
+		__atomic_load_n(&stream->unique, __ATOMIC_RELAXED) != own->of[i].unique)
 		return NULL;
 	return stream;
 }
@@ -230,7 +271,7 @@ static void thread_end(void *value)
 {
 	struct thread_streams *own = value;
 
-	for (unsigned i = 0; i < DEVICES_MAX && route_get() == ROUTE_MPS; i++)
+	for (unsigned i = 0; i < THREAD_STREAMS_MAX && route_get() == ROUTE_MPS; i++)
 		if (thread_stream(own, i))
 			(void)stream_end(own->of[i].stream);
 	free(own);
@@ -260,20 +301,22 @@ static CUresult thread_streams_get(struct thread_streams **ret_own)
 
 static CUresult stream_per_thread(struct context *context, struct stream **ret_stream)
 {
-	unsigned device = context->device->index;
+	uint32_t share = context_share_id(context);
+	unsigned i =
+		share == WIRE_CONTEXT_SHARES_MAX ? context->device->index : DEVICES_MAX + share;
 	struct thread_streams *own = NULL;
 	CUresult result = thread_streams_get(&own);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_stream = thread_stream(own, device);
+	*ret_stream = thread_stream(own, i);
 	if (*ret_stream)
 		return CUDA_SUCCESS;
 	result = stream_new(context, true, 0, ret_stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	own->of[device].stream = *ret_stream;
-	own->of[device].unique = (*ret_stream)->unique;
+	own->of[i].stream = *ret_stream;
+	own->of[i].unique = (*ret_stream)->unique;
 	return CUDA_SUCCESS;
 }
 
@@ -293,7 +336,7 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 	uint32_t state;
 
 	if (!handle || handle == CU_STREAM_LEGACY) {
-		*ret_stream = &streams[context->device->index];
+		*ret_stream = null_of(context);
 		return likely(!context_green) ? CUDA_SUCCESS : green_null(ret_stream);
 	}
 	/* Threads have none in a green context. */
@@ -334,16 +377,18 @@ static CUresult wait_one(struct stream *stream)
 	return result == CUDA_SUCCESS ? timeline_wait(stream, mark) : result;
 }
 
-static bool is_of_device(const struct stream *stream, unsigned device, bool blocking_only)
+/* `null': it, and those that take turns with it; NULL: all of the device. */
+static bool is_meant(const struct stream *stream, unsigned device, const struct stream *null)
 {
 	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
 
 	if (stream_id(stream) < DEVICES_MAX)
-		return stream_id(stream) == device;
+		return null ? stream == null : stream_id(stream) == device;
 	/* One that changes hands meanwhile is waited for in vain at worst. */
-	return state != STREAM_FREE && state != STREAM_BURIED &&
-	       __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device &&
-	       (!blocking_only || __atomic_load_n(&stream->is_blocking, __ATOMIC_RELAXED));
+	if (state == STREAM_FREE || state == STREAM_BURIED)
+		return false;
+	return null ? __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == null
+		    : __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device;
 }
 
 /* After a device's NULL stream come the streams of programs: others' NULL streams are left out. */
@@ -353,17 +398,17 @@ static unsigned next_of(unsigned i)
 }
 
 /* Marks all first: the GPU works on them side by side. */
-static CUresult wait_many(unsigned device, bool blocking_only)
+static CUresult wait_many(unsigned device, const struct stream *null)
 {
 	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
 	CUresult result = CUDA_SUCCESS;
 	uint64_t mark;
 
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
-		if (is_of_device(&streams[i], device, blocking_only) && is_busy(&streams[i]))
+		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
 			result = timeline_mark(&streams[i], &mark);
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
-		if (is_of_device(&streams[i], device, blocking_only) && is_busy(&streams[i]))
+		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
 			result = wait_one(&streams[i]);
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
@@ -378,8 +423,8 @@ CUresult stream_wait(struct stream *stream)
 {
 	CUresult result;
 
-	if (stream_id(stream) < DEVICES_MAX)
-		return wait_many(stream->device, true);
+	if (stream_is_null(stream))
+		return wait_many(stream->device, stream);
 	result = wait_one(stream);
 	pools_synced();
 	text_synced();
@@ -388,10 +433,10 @@ CUresult stream_wait(struct stream *stream)
 
 CUresult stream_wait_turn(struct stream *stream)
 {
-	struct stream *null = &streams[stream->device];
+	struct stream *null = stream->null;
 	CUresult result = stream_wait(stream);
 
-	if (result != CUDA_SUCCESS || stream == null || !stream->is_blocking || !is_busy(null))
+	if (result != CUDA_SUCCESS || !null || stream == null || !is_busy(null))
 		return result;
 	return wait_one(null);
 }
@@ -413,20 +458,20 @@ static CUresult query_one(struct stream *stream)
 	return CUDA_ERROR_NOT_READY;
 }
 
-static CUresult query_many(unsigned device)
+static CUresult query_many(unsigned device, const struct stream *null)
 {
 	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
-		if (is_of_device(&streams[i], device, true) && is_busy(&streams[i]))
+		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
 			result = query_one(&streams[i]);
 	return result;
 }
 
 CUresult stream_query(struct stream *stream)
 {
-	return stream_id(stream) < DEVICES_MAX ? query_many(stream->device) : query_one(stream);
+	return stream_is_null(stream) ? query_many(stream->device, stream) : query_one(stream);
 }
 
 bool stream_is_used(const struct stream *stream)
@@ -446,7 +491,8 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 	if (busy_only && !is_busy(stream))
 		return false;
 	if (stream_id(stream) < DEVICES_MAX)
-		return stream_id(stream) == context->device->index && !context->home;
+		return stream_id(stream) == context->device->index && !context->home &&
+		       !__atomic_load_n(&context->null, __ATOMIC_ACQUIRE);
 	if (state != STREAM_USED &&
 		!(busy_only && (state == STREAM_DYING || state == STREAM_ORPHAN)))
 		return false;
@@ -487,7 +533,7 @@ CUresult streams_each(const struct context *context, bool busy_only,
 
 CUresult streams_wait_device(unsigned device)
 {
-	return wait_many(device, false);
+	return wait_many(device, NULL);
 }
 
 void streams_end_context(struct context *context)

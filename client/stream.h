@@ -28,12 +28,13 @@ enum stream_state {
 };
 
 struct stream {
-	uint32_t state;          /* atomic: enum stream_state */
-	uint32_t is_issued;      /* atomic: something was posted since the last mark */
-	uint32_t device;         /* atomic, as the next two: read in passing by who waits */
-	uint32_t is_blocking;    /* takes turns with the NULL stream */
+	uint32_t state;     /* atomic: enum stream_state */
+	uint32_t is_issued; /* atomic: something was posted since the last mark */
+	uint32_t device;    /* atomic, as the next two: read in passing by who waits */
+	uint32_t is_blocking;
 	struct context *context; /* of its maker; the last one's after its end */
-	struct context *green;   /* whose SMs it has; NULL: all */
+	struct context *green;   /* whose SMs it has; NULL: its context's */
+	struct stream *null;     /* atomic: that it takes turns with, or itself; NULL: none */
 	int priority;
 	uint64_t unique;               /* cuStreamGetId(): never given twice */
 	struct capture_point *capture; /* atomic: what it has captured; NULL: it does not capture */
@@ -49,6 +50,12 @@ static inline uint32_t stream_id(const struct stream *stream)
 	return (uint32_t)(stream - streams);
 }
 
+/* A NULL stream: a device's, or of a context that has one of its own. */
+static inline bool stream_is_null(const struct stream *stream)
+{
+	return __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == stream;
+}
+
 /* After something was posted on it. */
 static inline void stream_issued(struct stream *stream)
 {
@@ -57,6 +64,9 @@ static inline void stream_issued(struct stream *stream)
 
 /* Makes the NULL stream of a device usable. Called under the lock of device_open(). */
 void stream_open_null(struct context *context, unsigned device);
+
+/* Makes the NULL stream of a context that has a share of its own; it ends with the context. */
+CUresult stream_open_own_null(struct context *context);
 
 /*
  * The stream behind a handle: 0 and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD

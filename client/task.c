@@ -49,13 +49,14 @@ void task_fini(struct task *task)
 	*task = (struct task){.type = CU_GRAPH_NODE_TYPE_EMPTY};
 }
 
-CUresult task_of_kernel(const struct launch *launch, struct kernel *kernel, const uint8_t *params,
-	struct task *ret_task)
+CUresult task_of_kernel(const struct context *context, const struct launch *launch,
+	struct kernel *kernel, const uint8_t *params, struct task *ret_task)
 {
 	struct task_kernel *made = &ret_task->kernel;
 
 	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_KERNEL};
 	made->kernel = kernel;
+	made->context = context;
 	made->function = kernel_function(kernel);
 	made->launch = *launch;
 	made->params_size = kernel->param_bytes;

@@ -11,14 +11,16 @@
 #include "fill.h"
 #include "launch.h"
 
+struct context;
 struct event;
 struct graph;
 struct graph_memory;
 
 struct task_kernel {
 	struct kernel *kernel;
-	CUfunction function; /* as the program named it, or ... */
-	CUkernel handle;     /* ... so */
+	CUfunction function;           /* as the program named it, or ... */
+	CUkernel handle;               /* ... so */
+	const struct context *context; /* on whose SMs it runs */
 	struct launch launch;
 	uint8_t *params; /* owned */
 	uint32_t params_size;
@@ -71,8 +73,8 @@ void task_fini(struct task *task);
 CUresult task_dup(const struct task *from, struct task *ret_task);
 
 /* From what streams are given; each is checked already. */
-CUresult task_of_kernel(const struct launch *launch, struct kernel *kernel, const uint8_t *params,
-	struct task *ret_task);
+CUresult task_of_kernel(const struct context *context, const struct launch *launch,
+	struct kernel *kernel, const uint8_t *params, struct task *ret_task);
 CUresult task_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct task *ret_task);
 void task_of_line(uint64_t dst, uint64_t src, uint64_t size, struct task *ret_task);
 void task_of_event(CUgraphNodeType type, struct event *event, struct task *ret_task);

@@ -52,7 +52,7 @@ CUresult task_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct task *ret_
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = launch_params(kernel, params->kernelParams, params->extra, bytes);
 	if (result == CUDA_SUCCESS)
-		result = task_of_kernel(&launch, kernel, bytes, ret_task);
+		result = task_of_kernel(context, &launch, kernel, bytes, ret_task);
 	if (result != CUDA_SUCCESS)
 		return result;
 	ret_task->kernel.function = params->func;

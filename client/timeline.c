@@ -63,7 +63,7 @@ void timeline_cover(struct stream *stream, uint64_t *ret_mark)
 {
 	pthread_mutex_lock(&stream->lock);
 	/* What the NULL stream ends may have been posted on others. */
-	if (stream_id(stream) < DEVICES_MAX)
+	if (stream_is_null(stream))
 		stream_issued(stream);
 	*ret_mark = stream->marked + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
 	pthread_mutex_unlock(&stream->lock);

@@ -11,6 +11,7 @@
 #include "driver.h"
 
 struct array;
+struct context_share;
 struct event;
 struct library;
 struct memory_op;
@@ -24,13 +25,14 @@ struct graph_span {
 struct graph_node {
 	CUgraphNode real;
 	CUgraphNodeType type;
-	uint32_t given;             /* of a kernel node: its attributes stay as they are */
-	bool is_by_kernel;          /* a copy, whose real node is a kernel (copy_kernel.h) */
-	struct graph_span spans[2]; /* what it copies or fills; size 0: nothing */
-	struct array *arrays[2];    /* that it copies, kept; NULL: none */
-	struct library *library;    /* of its kernel, kept loaded; NULL: none */
-	struct event *event;        /* kept; NULL: none */
-	struct memory_op *ops;      /* owned; NULL: none */
+	uint32_t given;              /* of a kernel node: its attributes stay as they are */
+	bool is_by_kernel;           /* a copy, whose real node is a kernel (copy_kernel.h) */
+	struct graph_span spans[2];  /* what it copies or fills; size 0: nothing */
+	struct array *arrays[2];     /* that it copies, kept; NULL: none */
+	struct library *library;     /* of its kernel, kept loaded; NULL: none */
+	struct context_share *share; /* of the context that it is of, kept; NULL: the client's */
+	struct event *event;         /* kept; NULL: none */
+	struct memory_op *ops;       /* owned; NULL: none */
 	uint32_t n_ops;
 	uint64_t kept;               /* by the driver: graph::ending is charged with it */
 	bool is_followed, is_joined; /* in a branch by another node, and with one */

@@ -12,6 +12,7 @@
 
 #include "array.h"
 #include "box.h"
+#include "context_share.h"
 #include "copy.h"
 #include "copy_kernel.h"
 #include "event.h"
@@ -32,6 +33,7 @@ void graph_node_fini(struct graph_node *node, bool is_lost)
 		library_unuse(node->library);
 	if (node->event)
 		event_unuse(node->event, is_lost);
+	context_share_unref(node->share, is_lost);
 	account_free(node->ops);
 	*node = (struct graph_node){0};
 }
@@ -192,6 +194,22 @@ static CUresult kernel_put(struct graph *graph, struct graph_node *node,
 				      : result;
 }
 
+/* The driver's node keeps to the context in which it was made, and is changed in no other. */
+static CUresult kernel_context(struct session *session, const struct graph *graph, uint32_t number,
+	uint32_t share, struct graph_node *node)
+{
+	struct context_share *found =
+		graph->real ? graph->nodes[number].share : session_context_share(session, share);
+
+	if (!found)
+		return graph->real || share == WIRE_CONTEXT_SHARES_MAX ? CUDA_SUCCESS
+								       : CUDA_ERROR_INVALID_HANDLE;
+	if (found->place != graph->place)
+		return CUDA_ERROR_INVALID_VALUE;
+	node->share = context_share_ref(found);
+	return CUDA_SUCCESS;
+}
+
 static CUresult kernel_check(struct session *session, const struct graph *graph,
 	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
 	uint32_t shared_bytes, const struct kernel_place **ret_found)
@@ -234,7 +252,7 @@ static CUresult kernel_point_all(struct kernel_params *all, const struct kernel 
 }
 
 CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t number,
-	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
+	uint32_t share, struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
 	uint32_t shared_bytes, uint32_t given, const uint32_t cluster[3], uint32_t cluster_policy,
 	int32_t priority, const void *params, uint32_t params_size)
 {
@@ -254,6 +272,10 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 	if (result == CUDA_SUCCESS)
 		result = kernel_point_all(
 			&all, kernel, given & GIVEN_COOPERATIVE, params, params_size);
+	if (result == CUDA_SUCCESS)
+		result = kernel_context(session, graph, number, share, &node);
+	if (result == CUDA_SUCCESS)
+		result = context_share_enter(session, node.share);
 	if (result == CUDA_SUCCESS) {
 		unsigned n = launch_attributes(attributes, given, cluster, cluster_policy,
 			place_priority(graph->place, priority));
@@ -264,6 +286,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 		library_use(node.library);
 		graph->prints = graph->prints || kernel->prints;
 	}
+	(void)context_share_leave(session, node.share);
 	put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }

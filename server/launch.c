@@ -64,7 +64,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	session->last_kernel = kernel;
 	car.function = found->function;
 	car.params_size = kernel->param_bytes;
-	/* A graph's kernels would have all SMs of the session. */
+	/* A batch's kernels would have all SMs of the session. */
 	if (found->is_clustered || unlikely(stream->green) ||
 		(session->train.n == 0 && !ring_has_next(&session->receiver))) {
 		train_leave(session);

@@ -239,8 +239,8 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 void place_free(struct session *session, struct place *place, bool is_lost)
 {
 	/* These know their context: where it cannot be entered they end as well. */
-	if (!is_lost && place->null_event)
-		cuda.cuEventDestroy_v2(place->null_event);
+	if (!is_lost && place->turns.event)
+		cuda.cuEventDestroy_v2(place->turns.event);
 	if (!is_lost && place->text)
 		place_give_stream(place, place->text, place_priority(place, 0));
 	limits_forget(place, is_lost);

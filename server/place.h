@@ -22,13 +22,9 @@ struct place {
 	struct priority_range priorities;
 	struct sm_share share; /* the SMs that it has, and the context that is current for it */
 	struct stream null;
-	/* The NULL stream and the blocking ones take turns: see stream.c. */
-	uint64_t null_serial;       /* counts work on the NULL stream */
-	uint64_t null_event_serial; /* what null_event covers */
-	CUevent null_event;
-	CUstream text; /* never with work; NULL before the first kernel that prints */
+	struct turns turns; /* of the NULL stream and the blocking ones */
+	CUstream text;      /* never with work; NULL before the first kernel that prints */
 	struct limit_asks asks;
-	struct stream *unjoined; /* blocking streams with work the NULL stream has not waited for */
 };
 
 /* The session's place on that GPU, NULL if it has not opened it. */

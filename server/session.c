@@ -14,6 +14,7 @@
 #include "array.h"
 #include "async_close.h"
 #include "bound.h"
+#include "context_share.h"
 #include "deferred.h"
 #include "event.h"
 #include "fault.h"
@@ -30,9 +31,10 @@
 #include "worker.h"
 
 #define TABLES_OF(session)                                                                         \
-	&(session)->greens, &(session)->linkers, &(session)->libraries, &(session)->kernels,       \
-		&(session)->events, &(session)->graphs, &(session)->allocations,                   \
-		&(session)->arrays, &(session)->textures
+	&(session)->greens, &(session)->context_shares, &(session)->linkers,                       \
+		&(session)->libraries, &(session)->kernels, &(session)->events,                    \
+		&(session)->graphs, &(session)->allocations, &(session)->arrays,                   \
+		&(session)->textures
 
 /* The three memories of a session and what is told to the client. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
@@ -253,6 +255,7 @@ void session_clean_up(struct session *session)
 	graphs_free(session, is_lost);
 	streams_free(session, is_lost);
 	greens_free(session, is_lost);
+	context_shares_free(session, is_lost);
 	events_free(session, is_lost);
 	textures_free(session);
 	arrays_free(session);

@@ -76,6 +76,7 @@ struct session {
 	uint32_t n_late_errors;
 	CUresult untold;                    /* the last late error, until the client has taken it */
 	uint32_t n_refusals;                /* images and kernels that the driver would not have */
+	uint32_t n_parts;                   /* of its share, that contexts have had */
 	bool is_bound_told;                 /* the log knows that the account has met a bound */
 	bool is_busy;                       /* counted by the deferred calls */
 	bool owes_marks;                    /* some stream's owed_mark is set */
@@ -90,8 +91,8 @@ struct session {
 	struct stream *streams[STREAMS_MAX];
 	struct stream *busy; /* those that may have work on a GPU, also after their end */
 	uint32_t n_dying;    /* of them, destroyed by the client */
-	struct object_table greens, linkers, libraries, kernels, events, graphs, allocations,
-		arrays, textures;
+	struct object_table greens, context_shares, linkers, libraries, kernels, events, graphs,
+		allocations, arrays, textures;
 	struct graph *graph_list; /* all, also those that only run on */
 	uint32_t n_graph_nodes;   /* in all of them */
 	uint32_t n_going;         /* mappings of regions that wait for work to end */

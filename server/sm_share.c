@@ -20,6 +20,9 @@
 /* Before CUDA 12.5 the driver makes no streams in green contexts. */
 #define DRIVER_VERSION_GREEN 12050
 
+/* Contexts of a client with shares of their own that the log names. */
+#define PARTS_TOLD 32
+
 struct division {
 	unsigned count; /* that the driver was asked for in each group */
 	struct sm_loads loads;
@@ -120,6 +123,14 @@ static struct green *find_green(const struct division *division, uint64_t set)
 	return share ? green_ref(share->green) : NULL;
 }
 
+/* Under the lock: its SMs are chosen. */
+static void link_share(struct division *division, struct sm_share *share)
+{
+	share->green = find_green(division, share->set);
+	share->next = division->shares;
+	division->shares = share;
+}
+
 /* Under the lock: `n' groups, which are among the `n_group' of the session's group of clients. */
 static void choose(struct division *division, struct sm_share *share, unsigned n, unsigned n_group)
 {
@@ -130,9 +141,7 @@ static void choose(struct division *division, struct sm_share *share, unsigned n
 	share->set = n_group == n ? within : sm_loads_choose(&division->loads, within, n);
 	if (share->set != share->group_set)
 		sm_loads_add(&division->loads, share->set);
-	share->green = find_green(division, share->set);
-	share->next = division->shares;
-	division->shares = share;
+	link_share(division, share);
 }
 
 static CUresult make_green(struct session *session, struct device *device,
@@ -221,9 +230,7 @@ static CUresult take_partition(
 	share->n_sms = sm_share_of_partition(session, device);
 	pthread_mutex_lock(&lock);
 	sm_loads_add(&division->loads, share->set);
-	share->green = find_green(division, share->set);
-	share->next = division->shares;
-	division->shares = share;
+	link_share(division, share);
 	pthread_mutex_unlock(&lock);
 	result = fill(session, device, division, share);
 	if (result != CUDA_SUCCESS)
@@ -262,6 +269,42 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 		sm_share_give(device, share, result_is_fault(result));
 	else
 		log_share(session, device, share);
+	return result;
+}
+
+/* Of a client that makes contexts again and again, the log tells of the first. */
+static void log_part(
+	struct session *session, const struct device *device, const struct sm_share *share)
+{
+	if (session->n_parts++ >= PARTS_TOLD)
+		return;
+	log_line("Client " SESSION_NAME ": a context has %u of %d SMs on device %u%s",
+		SESSION_NAME_ARGS(session), share->n_sms,
+		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT], device->ordinal,
+		session->n_parts == PARTS_TOLD ? "; of its further contexts nothing is said" : "");
+}
+
+CUresult sm_share_take_part(struct session *session, struct device *device,
+	const struct sm_share *of, uint32_t n_groups, struct sm_share *share)
+{
+	struct division *division = &divisions[device->ordinal];
+	uint64_t within = of->set ? of->set : sm_set_first(division->loads.n);
+	unsigned n = MIN(MAX(n_groups, 1u), (unsigned)__builtin_popcountll(within));
+	CUresult result;
+
+	if (session->limits.is_partitioned || division->loads.n == 0)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&lock);
+	share->set = sm_loads_choose(&division->loads, within, n);
+	sm_loads_add(&division->loads, share->set);
+	link_share(division, share);
+	pthread_mutex_unlock(&lock);
+	share->n_sms = n * device->facts.sm_group;
+	result = fill(session, device, division, share);
+	if (result != CUDA_SUCCESS)
+		sm_share_give(device, share, result_is_fault(result));
+	else
+		log_part(session, device, share);
 	return result;
 }
 

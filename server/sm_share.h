@@ -7,7 +7,8 @@
  * them. Each GPU is divided once, into the smallest groups that the driver makes.
  * A session gets as many groups as its percentage fills, at least one, and of
  * these the least loaded: no other session's while the shares fit. The sessions
- * of one group of clients share theirs.
+ * of one group of clients share theirs. A context of a client can have a part of the
+ * client's share: see context_share.h.
  *
  * A share is a green context. Its CUcontext is current while the worker makes
  * anything for the session: nodes of graphs keep to the SMs of the context that
@@ -41,6 +42,13 @@ uint32_t sm_share_of_partition(const struct session *session, const struct devic
 
 /* Fills a zeroed share. Where it has a green context that is made, for which the session naps. */
 CUresult sm_share_take(struct session *session, struct device *device, struct sm_share *share);
+
+/*
+ * Fills a zeroed share of at most so many groups, one at least, that are among the SMs of another.
+ * CUDA_ERROR_NOT_SUPPORTED: the GPU's SMs cannot be divided further.
+ */
+CUresult sm_share_take_part(struct session *session, struct device *device,
+	const struct sm_share *of, uint32_t n_groups, struct sm_share *share);
 
 /* Its SMs are others' again; no work of the session is on them. */
 void sm_share_give(const struct device *device, struct sm_share *share, bool is_lost);

@@ -5,10 +5,11 @@
  *
  * Legacy rules: work on the NULL stream waits for all earlier work on the
  * client's blocking streams of that GPU, and their later work waits for it.
- * The NULL stream counts its work (null_serial), and each blocking stream
+ * The NULL stream counts its work (turns::serial), and each blocking stream
  * remembers the count it has waited for; blocking streams with work that the
  * NULL stream has not waited for are on a list. A client that uses one kind
- * alone never records an event.
+ * alone never records an event. A context with SMs of its own has such a NULL
+ * stream and such streams for itself.
  *
  * Invariant: a stream that may have work on the GPU is on session::busy, also
  * after the client destroyed it; so that list is all there is to wait for.
@@ -16,6 +17,7 @@
 
 #include <time.h>
 
+#include "context_share.h"
 #include "fault.h"
 #include "graph.h"
 #include "green.h"
@@ -39,8 +41,10 @@ void stream_init_null(struct stream *stream, struct place *place)
 		.id = place->device->ordinal,
 		.place = place,
 		.priority = place_priority(place, 0),
+		.turns = &place->turns,
 		.is_null = true,
 	};
+	place->turns.null = stream;
 }
 
 struct stream *session_stream(struct session *session, uint32_t id)
@@ -139,34 +143,38 @@ static CUresult make_real(struct session *session, struct stream *stream)
 }
 
 /* The NULL stream waits for the blocking ones. */
-static CUresult join_blocking(struct session *session, struct place *place)
+static CUresult join_blocking(struct session *session, struct turns *turns)
 {
-	while (place->unjoined) {
-		struct stream *stream = place->unjoined;
-		CUresult result = join(session, &place->null, stream, &stream->event);
+	while (turns->unjoined) {
+		struct stream *stream = turns->unjoined;
+		CUresult result = join(session, turns->null, stream, &stream->event);
 
 		if (result != CUDA_SUCCESS)
 			return result;
 		stream->is_unjoined = false;
-		place->unjoined = stream->next_unjoined;
+		turns->unjoined = stream->next_unjoined;
 	}
 	return CUDA_SUCCESS;
 }
 
 /* A blocking stream waits for the NULL stream, whose event serves them all. */
-static CUresult join_null(struct session *session, struct place *place, struct stream *stream)
+static CUresult join_null(struct session *session, struct turns *turns, struct stream *stream)
 {
+	struct stream *null = turns->null;
 	CUresult result = CUDA_SUCCESS;
 
-	if (place->null_event_serial == place->null_serial)
-		result = stream_wait_event(session, stream, place->null_event,
-			standing_stands(session, place->null.id));
+	/* What a NULL stream that has gone counted has ended. */
+	if (!null || !null->real)
+		return CUDA_SUCCESS;
+	if (turns->event_serial == turns->serial)
+		result = stream_wait_event(
+			session, stream, turns->event, standing_stands(session, null->id));
 	else
-		result = join(session, stream, &place->null, &place->null_event);
+		result = join(session, stream, null, &turns->event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	place->null_event_serial = place->null_serial;
-	stream->seen_serial = place->null_serial;
+	turns->event_serial = turns->serial;
+	stream->seen_serial = turns->serial;
 	return CUDA_SUCCESS;
 }
 
@@ -197,8 +205,8 @@ CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstr
 {
 	CUresult result = enter(session, stream);
 
-	if (result == CUDA_SUCCESS && stream->is_null && stream->place->unjoined)
-		result = join_blocking(session, stream->place);
+	if (result == CUDA_SUCCESS && stream->is_null && stream->turns->unjoined)
+		result = join_blocking(session, stream->turns);
 	if (result == CUDA_SUCCESS)
 		standing_evade_write(session, stream);
 	*ret_real = stream->real;
@@ -207,25 +215,25 @@ CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstr
 
 CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real)
 {
-	struct place *place = stream->place;
+	struct turns *turns = stream->turns;
 	CUresult result = enter(session, stream);
 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	*ret_real = stream->real;
 	if (stream->is_null) {
-		place->null_serial++;
-		return place->unjoined ? join_blocking(session, place) : CUDA_SUCCESS;
+		turns->serial++;
+		return turns->unjoined ? join_blocking(session, turns) : CUDA_SUCCESS;
 	}
 	if (!stream->is_blocking)
 		return CUDA_SUCCESS;
 	if (!stream->is_unjoined) {
 		stream->is_unjoined = true;
-		stream->next_unjoined = place->unjoined;
-		place->unjoined = stream;
+		stream->next_unjoined = turns->unjoined;
+		turns->unjoined = stream;
 	}
-	if (unlikely(stream->seen_serial != place->null_serial))
-		return join_null(session, place, stream);
+	if (unlikely(stream->seen_serial != turns->serial))
+		return join_null(session, turns, stream);
 	return CUDA_SUCCESS;
 }
 
@@ -240,7 +248,7 @@ CUresult stream_begin_light(struct session *session, struct stream *stream, CUst
 
 bool stream_is_idle(const struct session *session, const struct stream *stream)
 {
-	if (stream->is_busy || (stream->is_null && stream->place->unjoined))
+	if (stream->is_busy || (stream->is_null && stream->turns->unjoined))
 		return false;
 	for (const struct stream *old = session->busy; old; old = old->next_busy)
 		if (old->is_dying && old->id == stream->id)
@@ -251,7 +259,7 @@ bool stream_is_idle(const struct session *session, const struct stream *stream)
 /* What has ended needs no joining any more. */
 static void unlink_unjoined(struct stream *stream)
 {
-	struct stream **link = &stream->place->unjoined;
+	struct stream **link = &stream->turns->unjoined;
 
 	if (!stream->is_unjoined)
 		return;
@@ -272,7 +280,12 @@ static void free_real(struct stream *stream, bool is_lost)
 		place_give_stream(stream->place, stream->real, stream->priority);
 	stream->event = NULL;
 	stream->real = NULL;
-	green_unref(TAKE_PTR(stream->green), is_lost);
+	if (!stream->share)
+		green_unref(stream->green, is_lost);
+	else if (stream->turns->null == stream)
+		stream->turns->null = NULL;
+	stream->green = NULL;
+	context_share_unref(TAKE_PTR(stream->share), is_lost);
 }
 
 /* It has come to rest, or the context is lost; it is off the busy list. */
@@ -280,8 +293,9 @@ static void rest(struct session *session, struct stream *stream, bool is_lost)
 {
 	stream->is_busy = false;
 	unlink_unjoined(stream);
-	/* A NULL stream's mark stands for the blocking streams as well. */
-	if (!stream->is_null && !is_lost)
+	/* A NULL stream's mark stands for the blocking streams as well, which end before it does.
+	 */
+	if ((!stream->is_null || stream->is_dying) && !is_lost)
 		progress_settle(session, stream);
 	if (stream->is_dying) {
 		session->n_dying--;
@@ -396,6 +410,7 @@ CUresult do_stream_create(
 	stream->id = id;
 	stream->place = place;
 	stream->priority = place_priority(place, priority);
+	stream->turns = &place->turns;
 	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
 	session->streams[id] = stream;
 	return CUDA_SUCCESS;
@@ -417,7 +432,7 @@ CUresult do_stream_priority(struct session *session, struct stream *stream, int3
 /* Its work goes on, as natively; the real stream is kept until it has ended. */
 CUresult do_stream_destroy(struct session *session, struct stream *stream)
 {
-	if (stream->is_null)
+	if (stream->is_null && !stream->share)
 		return CUDA_ERROR_INVALID_HANDLE;
 	session->streams[stream->id] = NULL;
 	if (!stream->is_busy) {

@@ -62,6 +62,7 @@ unit_test_server_linker := $(unit_test_server_session)
 unit_test_server_managed := $(unit_test_server_session)
 unit_test_server_sm_loads := server/sm_loads.c
 unit_test_server_sm_share := $(unit_test_server_session)
+unit_test_server_context_share := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
 unit_test_server_train := $(unit_test_server_session)
 unit_test_server_deferred := $(unit_test_server_session)
@@ -85,7 +86,7 @@ unit_test_client_mapping := client/mapping.c
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_parts := client/parts.c
 unit_test_client_staging := client/staging.c client/timeline.c client/nap.c
-unit_test_client_context := client/context.c client/current.c client/primary.c \
+unit_test_client_context := client/context.c client/context_share.c client/current.c client/primary.c \
 	client/context_calls.c client/storage.c client/log.c client/logs.c client/coredump.c
 unit_test_trace := client/trace.c client/log.c client/logs.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)

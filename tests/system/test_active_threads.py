@@ -10,6 +10,7 @@ import mps
 from harness import contains, equal, settled, wait_for
 
 VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+PER_CONTEXT = "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
 WAYS = ("plain", "stream", "burst", "graph", "captured", "cooperative")
 # 132 SMs: 16 groups of 8, and 4 SMs in none.
 SMS, GROUP = 132, 8
@@ -137,13 +138,80 @@ def test_nonsense():
                      "above 0, at most 100, such as 25 or 12.5")
 
 
-def test_no_shares_of_contexts():
-    """That contexts of a process have shares of their own is not served, and said to be so."""
-    name = "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
+def shares_of_contexts(service, *args, **env):
+    """{context: SMs} as context_shares says; all its kernels, however launched, were on these."""
+    out, err = service.run_ok("context_shares", *args, env={PER_CONTEXT: "1", **env})
+    equal(err, "")
+    lines = [line for line in out.splitlines() if ": " in line and not line.endswith(": ok")]
+    equal(len(lines), 4 * 10)
+    found = {}
+    for line in lines:
+        sms = sms_of(line)
+        equal(found.setdefault(line.split()[0], sms), sms, line)
+    return found
+
+
+def test_shares_of_contexts():
+    """Each context of a process has its own, and they have nothing in common while they fit."""
     with mps.Service() as service:
-        _, err = service.run_ok("sm_share", "--sms", "64", env=dict(share(50), **{name: "1"}))
-        contains(err, name + "=1 has no effect")
-        _, err = service.run_ok("sm_share", "--sms", "64", env=dict(share(50), **{name: "0"}))
+        found = shares_of_contexts(service)
+        equal([len(found[name]) for name in ("half", "counted", "eighth", "primary")],
+              [64, 32, 16, SMS])
+        equal(len(found["half"] | found["counted"] | found["eighth"]), 64 + 32 + 16)
+        log = service.server_log()
+        equal(log.count("a context has 64 of 132 SMs on device 0\n"), 1)
+        # The contexts that come one after the other are not all named.
+        equal(log.count("a context has"), 32)
+        equal(log.count("of its further contexts nothing is said"), 1)
+
+
+def test_shares_within_the_process():
+    """What the environment says at first and what the operator says hold for all contexts."""
+    with mps.Service() as service:
+        found = shares_of_contexts(service, **share(50))
+        equal([len(found[name]) for name in ("half", "counted", "eighth", "primary")],
+              [64, 32, 16, 64])
+        assert found["counted"] | found["eighth"] <= found["primary"] == found["half"], found
+        assert not found["counted"] & found["eighth"], found
+    with mps.Service(share(25)) as service:
+        found = shares_of_contexts(service)
+        equal([len(found[name]) for name in ("half", "counted", "eighth", "primary")],
+              [32, 32, 16, 32])
+        assert found["eighth"] < found["primary"] == found["half"] == found["counted"], found
+
+
+def test_processes_with_shares_of_contexts():
+    """Contexts of two processes have nothing in common while they fit."""
+    with mps.Service() as service:
+        other = Together(service, [share(12.5)])
+        found = shares_of_contexts(service)
+        sms = other.run()[0]
+        for name in ("half", "counted", "eighth"):
+            assert not found[name] & sms, found
+
+
+def test_many_shares_of_contexts():
+    """A process has 16 contexts with shares of their own, and is refused the next."""
+    with mps.Service() as service:
+        service.run_ok("context_shares", "--many", "16", env={PER_CONTEXT: "1"})
+        # Nothing of them is left, but for what is kept for the next.
+        server = service.server()
+        wait_for("their end", lambda: not service.clients(server))
+        kept = settled(lambda: service.stats(server)["greens"])
+        for _ in range(5):
+            service.run_ok("context_shares", "--many", "16", env={PER_CONTEXT: "1"})
+        wait_for("their end", lambda: not service.clients(server))
+        equal(settled(lambda: service.stats(server)["greens"]), kept)
+
+
+def test_no_shares_of_contexts():
+    """Without the variable a context that asks for fewer SMs is refused, with the reason."""
+    with mps.Service() as service:
+        for value in (None, "0", "yes"):
+            _, err = service.run_ok("context_shares", "--none", env={PER_CONTEXT: value})
+            equal(err.count("a context cannot have fewer SMs than its process"), 1)
+            contains(err, "unless " + PER_CONTEXT + "=1 is set as the process starts")
+        _, err = service.run_ok("sm_share", "--sms", "64", env={PER_CONTEXT: "1", **share(50)})
         equal(err, "")
 
 

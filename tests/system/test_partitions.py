@@ -87,6 +87,10 @@ def test_percentage_has_no_effect():
         name = add(shared, 3)
         shared.run_ok("smids", "--sms", "24", env={"CUDA_MPS_SM_PARTITION": name,
                                                    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "6.25"})
+        # Nor for contexts.
+        shared.run_ok("smids", "--sms", "24", env={
+            "CUDA_MPS_SM_PARTITION": name, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "6.25",
+            "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING": "1"})
 
 
 def test_without_a_partition():

@@ -265,8 +265,8 @@ static CUresult make_kernel_node(uint32_t i)
 	static uint8_t params[WIRE_PARAMS_MAX];
 
 	/* They may be more than the kernel needs. */
-	send_graph_kernel(KIND_BASE, kind.n_nodes, KIND_BASE, one, one, 0, 0, none, 0, 0, params,
-		i % 2 ? FAKE_PARAM_BYTES : WIRE_PARAMS_MAX);
+	send_graph_kernel(KIND_BASE, kind.n_nodes, WIRE_CONTEXT_SHARES_MAX, KIND_BASE, one, one, 0,
+		0, none, 0, 0, params, i % 2 ? FAKE_PARAM_BYTES : WIRE_PARAMS_MAX);
 	return ask_graph();
 }
 
@@ -375,6 +375,14 @@ static CUresult make_green(uint32_t i)
 	return i < WIRE_GREENS_MAX
 		       ? send_green_create(i, 0, WIRE_GREENS_MAX, 0, 8 + i % 3, 0, NULL, 0)
 		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult make_context_share(uint32_t i)
+{
+	uint32_t n_sms;
+
+	return i < WIRE_CONTEXT_SHARES_MAX ? send_context_share_create(i, 0, 1 + i % 4, &n_sms)
+					   : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult make_chunk(uint32_t i)
@@ -513,6 +521,7 @@ static const struct every_kind {
 	{"texture", make_texture, 4000},
 	{"surface", make_surface, 4000},
 	{"green context", make_green, WIRE_GREENS_MAX},
+	{"share of a context", make_context_share, WIRE_CONTEXT_SHARES_MAX},
 	{"chunk of memory", make_chunk, 4000},
 	{"piece of memory", make_piece, 100000},
 	{"allocation without addresses", make_allocation, 100000},

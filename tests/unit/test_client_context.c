@@ -24,6 +24,7 @@
 #include "send.h"
 #include "../../client/stream.h"
 #include "../../client/texture.h"
+#include "wire.h"
 
 struct link server;
 
@@ -43,10 +44,62 @@ struct device *device_get(CUdevice ordinal)
 	return ordinal >= 0 && ordinal < 2 ? &devices[ordinal] : NULL;
 }
 
+const struct device_facts *device_facts(const struct device *device)
+{
+	return &page.device[device->index];
+}
+
+static bool is_per_context;
+static uint32_t groups_now;                                /* that the environment allows */
+static uint32_t groups_of_shares[WIRE_CONTEXT_SHARES_MAX]; /* 0: none has that number */
+
 uint32_t share_sms(const struct device *device)
+{
+	return context_current && context_current->null ? context_current->n_sms
+							: share_sms_of_process(device);
+}
+
+uint32_t share_sms_of_process(const struct device *device)
 {
 	(void)device;
 	return 132;
+}
+
+bool share_is_per_context(void)
+{
+	return is_per_context;
+}
+
+uint32_t share_groups_now(const struct device *device)
+{
+	(void)device;
+	return groups_now;
+}
+
+CUresult send_context_share_create(
+	uint32_t share, uint32_t device, uint32_t n_groups, uint32_t *ret_n_sms)
+{
+	assert_int_equal(device, 0);
+	assert_int_equal(groups_of_shares[share], 0);
+	groups_of_shares[share] = n_groups;
+	*ret_n_sms = 8 * n_groups;
+	return CUDA_SUCCESS;
+}
+
+CUresult send_context_share_destroy(uint32_t share)
+{
+	assert_int_not_equal(groups_of_shares[share], 0);
+	groups_of_shares[share] = 0;
+	return CUDA_SUCCESS;
+}
+
+static struct stream *null_stream;
+static CUresult null_result;
+
+CUresult stream_open_own_null(struct context *context)
+{
+	context->null = null_result == CUDA_SUCCESS ? null_stream : NULL;
+	return null_result;
 }
 
 CUresult device_open(struct device *device)
@@ -341,6 +394,100 @@ static void test_affinity(void **state)
 		local_cuCtxCreate_v3(&context, params, 1, 0, 7), CUDA_ERROR_INVALID_DEVICE);
 }
 
+static unsigned count_shares(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < WIRE_CONTEXT_SHARES_MAX; i++)
+		n += groups_of_shares[i] > 0;
+	return n;
+}
+
+static void check_share(uint32_t affinity, uint32_t groups, uint32_t n_sms)
+{
+	CUexecAffinityParam param = {
+		.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT, .param.smCount.val = affinity};
+	CUcontext context;
+
+	assert_int_equal(local_cuCtxCreate_v3(&context, &param, 1, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(groups_of_shares[0], groups);
+	assert_int_equal(
+		local_cuCtxGetExecAffinity(&param, CU_EXEC_AFFINITY_TYPE_SM_COUNT), CUDA_SUCCESS);
+	assert_int_equal(param.param.smCount.val, n_sms);
+	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
+	assert_int_equal(count_shares(), 0);
+}
+
+/* The least of what the environment, the program and the process allow, in whole groups. */
+static void test_share(void **state)
+{
+	static struct page *const anything = &page;
+	int is_supported = 0;
+
+	(void)state;
+	null_stream = (struct stream *)anything;
+	is_per_context = true;
+	page.device[0].sm_group = 8;
+	page.device[0].n_sm_groups = 16;
+	groups_now = UINT32_MAX / 8;
+	assert_int_equal(local_cuDeviceGetExecAffinitySupport(
+				 &is_supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0),
+		CUDA_SUCCESS);
+	assert_int_equal(is_supported, 1);
+	check_share(132, 0, 132);
+	check_share(131, 16, 128);
+	check_share(35, 4, 32);
+	check_share(1, 1, 8);
+	groups_now = 2;
+	check_share(35, 2, 16);
+	check_share(8, 1, 8);
+}
+
+/* What cannot be had is given back, and its number is another's. */
+static void test_share_ends(void **state)
+{
+	CUcontext contexts[WIRE_CONTEXT_SHARES_MAX], more;
+
+	(void)state;
+	groups_now = 2;
+	null_result = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(local_cuCtxCreate_v2(&more, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(count_shares(), 0);
+	null_result = CUDA_SUCCESS;
+	for (unsigned i = 0; i < WIRE_CONTEXT_SHARES_MAX; i++)
+		assert_int_equal(local_cuCtxCreate_v2(&contexts[i], 0, 0), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxCreate_v2(&more, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(local_cuCtxDestroy_v2(contexts[7]), CUDA_SUCCESS);
+	assert_int_equal(local_cuCtxCreate_v2(&contexts[7], 0, 0), CUDA_SUCCESS);
+	for (unsigned i = 0; i < WIRE_CONTEXT_SHARES_MAX; i++)
+		assert_int_equal(local_cuCtxDestroy_v2(contexts[i]), CUDA_SUCCESS);
+	assert_int_equal(count_shares(), 0);
+	while (context_is_bound())
+		context_pop();
+}
+
+/* The primary one takes what the environment says each time that it becomes active. */
+static void test_share_of_primary(void **state)
+{
+	CUcontext context;
+
+	(void)state;
+	for (groups_now = 1; groups_now < 4; groups_now++) {
+		assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+		assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+		assert_int_equal(groups_of_shares[0], groups_now);
+		assert_int_equal(count_shares(), 1);
+		assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+		assert_int_equal(count_shares(), 1);
+		assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+		assert_int_equal(count_shares(), 0);
+	}
+	is_per_context = false;
+	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+	assert_int_equal(count_shares(), 0);
+	assert_int_equal(local_cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +497,9 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_affinity),
+		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_share_ends),
+		cmocka_unit_test(test_share_of_primary),
 	};
 
 	return cmocka_run_group_tests_name("client_context", tests, setup, NULL);

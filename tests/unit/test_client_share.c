@@ -13,11 +13,13 @@
 
 #include <cmocka.h>
 
+#include "../../client/context.h"
 #include "../../client/share.h"
 #include "frame.h"
 #include "../../client/link.h"
 
 struct link server;
+_Thread_local struct context *context_current;
 
 static struct page page;
 static struct device device;
@@ -82,6 +84,44 @@ static void test_open(void **state)
 	device.is_open = 0;
 }
 
+/* What the environment says now counts, but no more than it said at first. */
+static void test_groups_now(void **state)
+{
+	(void)state;
+	assert_false(share_is_per_context());
+	setenv(SHARE_PER_CONTEXT, "1", 1);
+	share_init();
+	assert_true(share_is_per_context());
+	setenv(SHARE_VARIABLE, "25", 1);
+	assert_int_equal(share_groups_now(&device), 4);
+	setenv(SHARE_VARIABLE, "80", 1);
+	assert_int_equal(share_groups_now(&device), 8);
+	setenv(SHARE_VARIABLE, "nonsense", 1);
+	assert_int_equal(share_groups_now(&device), 8);
+	unsetenv(SHARE_VARIABLE);
+	assert_int_equal(share_groups_now(&device), 8);
+	assert_int_equal(share_asked(), 50000);
+}
+
+/* Of its own GPU the current context tells its share, while it has one. */
+static void test_current(void **state)
+{
+	static struct stream *const null = (struct stream *)&page;
+	struct context context = {.device = &device, .n_sms = 16};
+	struct device other = {0};
+
+	(void)state;
+	page.active_threads = 25000;
+	context_current = &context;
+	assert_int_equal(share_sms(&device), 32);
+	context.null = null;
+	assert_int_equal(share_sms(&device), 16);
+	assert_int_equal(share_sms(&other), 32);
+	assert_int_equal(share_sms_of_process(&device), 32);
+	context_current = NULL;
+	assert_int_equal(share_sms(&device), 32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -89,6 +129,8 @@ int main(void)
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_no_groups),
 		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_groups_now),
+		cmocka_unit_test(test_current),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

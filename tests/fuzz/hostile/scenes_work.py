@@ -270,7 +270,27 @@ def pinned(c, size):
     return made["address"] if c.say("host_pin", device=0, address=made["address"]) else 0
 
 
-# ---- green contexts
+# ---- green contexts, and contexts with shares of their own
+
+
+def scene_context_share(c):
+    most = wire.SPEC.limits["CONTEXT_SHARES_MAX"]
+    share = new(c, "context_share") % most
+    if not c.say("context_share_create", share=share, device=0,
+                 n_groups=c.dice.choice((1, 2, 1 << 31))):
+        return
+    streams = [new(c, "stream") for _ in range(3)]
+    for i, number in enumerate(streams):
+        c.say("context_share_stream", stream=number, share=share, flags=c.dice.randint(0, 1),
+              is_null=int(i != c.dice.randint(0, 2)), priority=0)
+        launch(c, b"h_empty", number)
+    for name in c.dice.sample(("context_share_destroy", "stream_destroy"), c.dice.randint(0, 2)):
+        if name == "stream_destroy":
+            c.say(name, stream=c.dice.choice(streams))
+        else:
+            c.say(name, share=share)
+    for number in streams:
+        launch(c, b"h_empty", number)
 
 
 def scene_green(c):

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Shares of SMs of a client's contexts. A worker.
+ *
+ * Invariant: between two messages no context of such a share is the worker's, so
+ * that its green context may go at any time.
+ */
+
+#include "context_share.h"
+#include "green.h"
+#include "session.h"
+#include "wire.h"
+
+struct context_share *session_context_share(struct session *session, uint32_t id)
+{
+	return object_get(&session->context_shares, id);
+}
+
+struct context_share *context_share_ref(struct context_share *share)
+{
+	share->refs++;
+	return share;
+}
+
+void context_share_unref(struct context_share *share, bool is_lost)
+{
+	if (!share || --share->refs > 0)
+		return;
+	if (!is_lost && share->turns.event)
+		cuda.cuEventDestroy_v2(share->turns.event);
+	sm_share_give(share->place->device, &share->sms, is_lost);
+	account_free(share);
+}
+
+CUresult context_share_enter(struct session *session, const struct context_share *share)
+{
+	if (!share)
+		return CUDA_SUCCESS;
+	session->current = NULL;
+	return cuda.cuCtxSetCurrent(share->sms.context);
+}
+
+CUresult context_share_leave(struct session *session, const struct context_share *share)
+{
+	return share ? place_enter(session, share->place) : CUDA_SUCCESS;
+}
+
+void context_shares_free(struct session *session, bool is_lost)
+{
+	for (uint32_t id = 0; id < WIRE_CONTEXT_SHARES_MAX; id++)
+		context_share_unref(object_remove(&session->context_shares, id), is_lost);
+}
+
+CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t device,
+	uint32_t n_groups, uint32_t *ret_n_sms)
+{
+	struct context_share *share;
+	struct place *place;
+	CUresult result = place_get_entered(session, device, &place);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (object_get(&session->context_shares, id))
+		return CUDA_ERROR_INVALID_VALUE;
+	share = account_alloc(session->account, sizeof(*share), KEPT_GREEN + KEPT_EVENT);
+	if (!share)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	share->id = id;
+	share->refs = 1;
+	share->place = place;
+	result = sm_share_take_part(session, place->device, &place->share, n_groups, &share->sms);
+	if (result == CUDA_SUCCESS && object_put(&session->context_shares, id, share) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		*ret_n_sms = share->sms.n_sms;
+	else
+		context_share_unref(share, result_is_fault(result));
+	return result;
+}
+
+CUresult do_context_share_destroy(struct session *session, struct context_share *share)
+{
+	object_remove(&session->context_shares, share->id);
+	context_share_unref(share, false);
+	return CUDA_SUCCESS;
+}
+
+CUresult do_context_share_stream(struct session *session, uint32_t id, struct context_share *share,
+	uint32_t flags, uint32_t is_null, int32_t priority)
+{
+	struct stream *stream;
+	CUresult result;
+
+	if (is_null && share->turns.null)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = do_stream_create(session, id, share->place->device->ordinal, flags, priority);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = session->streams[id];
+	stream->share = context_share_ref(share);
+	stream->green = share->sms.green;
+	stream->turns = &share->turns;
+	if (is_null) {
+		stream->is_null = true;
+		stream->is_blocking = false;
+		share->turns.null = stream;
+	}
+	return CUDA_SUCCESS;
+}

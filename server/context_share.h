@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CONTEXT_SHARE_H
+#define CONTEXT_SHARE_H
+
+/*
+ * Contexts of a client that have fewer SMs than the client: each has a share of
+ * its own, among the SMs of the client, and a NULL stream of its own. The session's
+ * worker only.
+ */
+
+#include "place.h"
+
+struct session;
+
+struct context_share {
+	uint32_t id;
+	uint32_t refs;       /* the id's, its streams' and those of nodes of graphs */
+	struct place *place; /* not owned */
+	struct sm_share sms;
+	struct turns turns;
+};
+
+/* The share stays though its id has gone, until the last reference has. */
+struct context_share *context_share_ref(struct context_share *share);
+void context_share_unref(struct context_share *share, bool is_lost); /* NULL is fine */
+
+/*
+ * Makes the context of these SMs the worker's, for the nodes of graphs that are made or changed
+ * before it calls context_share_leave(). NULL: that of the place is the worker's already.
+ */
+CUresult context_share_enter(struct session *session, const struct context_share *share);
+CUresult context_share_leave(struct session *session, const struct context_share *share);
+
+/* Those that still have their id. */
+void context_shares_free(struct session *session, bool is_lost);
+
+#endif
