@@ -8,6 +8,9 @@
  *	limited_memory WAY KIB
  *	limited_memory hold KIB: takes a piece, and one more for each line of its standard
  *	input, and keeps them until that ends
+ *	limited_memory share KIB: takes a piece, prints its handle for other processes in
+ *	hexadecimal digits, and keeps it until its standard input ends
+ *	limited_memory WAY KIB HANDLE: has that piece of another process open meanwhile
  *
  * Runs: for a test of its own
  */
@@ -283,9 +286,40 @@ static void hold(size_t size)
 	} while (getchar() != EOF);
 }
 
+static void share(size_t size)
+{
+	CUdeviceptr address;
+	CUipcMemHandle handle;
+
+	CHECK(cuMemAlloc(&address, size));
+	CHECK(cuIpcGetMemHandle(&handle, address));
+	printf("share: ");
+	for (size_t i = 0; i < sizeof(handle); i++)
+		printf("%02x", (unsigned char)handle.reserved[i]);
+	printf("\n");
+	print_memory("share");
+	fflush(stdout);
+	MUST(getchar() == EOF);
+}
+
+static void open_shared(const char *digits)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr address;
+	unsigned byte;
+
+	for (size_t i = 0; i < sizeof(handle); i++) {
+		MUST(sscanf(digits + 2 * i, "%2x", &byte) == 1);
+		handle.reserved[i] = (char)byte;
+	}
+	CHECK(cuIpcOpenMemHandle(&address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	CHECK(cuMemsetD8(address, 1, KIB));
+	print_memory("opened");
+}
+
 int main(int argc, char **argv)
 {
-	size_t size = argc == 3 ? strtoul(argv[2], NULL, 10) * KIB : 0;
+	size_t size = argc >= 3 ? strtoul(argv[2], NULL, 10) * KIB : 0;
 	CUcontext context;
 
 	MUST(size > 0);
@@ -294,8 +328,12 @@ int main(int argc, char **argv)
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(cuCtxSetCurrent(context));
 	print_memory("at first");
+	if (argc == 4)
+		open_shared(argv[3]);
 	if (strcmp(argv[1], "hold") == 0)
 		hold(size);
+	if (strcmp(argv[1], "share") == 0)
+		share(size);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (strcmp(argv[1], ways[i].name) != 0)
 			continue;

@@ -104,6 +104,21 @@ def test_each_has_its_own():
         equal(service.finish(first)[0], 0)
 
 
+def test_memory_of_another_process():
+    """It counts for its owner, and not for a client that has opened it."""
+    with mps.Service(SETTINGS) as service:
+        owner = service.popen("limited_memory", "share", str(48 * MIB), env=LIMIT,
+                              stdin=subprocess.PIPE)
+        equal(owner.stdout.readline().split()[0], "at")
+        handle = owner.stdout.readline().split()[1]
+        equal(numbers(owner.stdout.readline(), "share"), [(16 * MIB, 64 * MIB, 64 * MIB)])
+        code, out, err = service.run("limited_memory", "plain", str(4 * MIB), handle, env=LIMIT)
+        equal(code, 0, out + err)
+        equal(numbers(out, "opened"), [(64 * MIB,) * 3])
+        equal(numbers(out, "plain"), [(64 * MIB, OUT_OF_MEMORY)] * 2)
+        equal(service.finish(owner)[0], 0)
+
+
 def test_pinned_memory_is_not_counted():
     with mps.Service(SETTINGS) as service:
         out, _ = run(service, "host", 16 * MIB, LIMIT)
