@@ -84,9 +84,9 @@ objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
 $(eval $(call compile,daemon,-Idaemon $(COUNTED)))
 $(eval $(call compile,server,-Iserver $(COUNTED)))
-$(eval $(call compile,client,-Iclient -fPIC -fvisibility=hidden -ftls-model=initial-exec))
-$(eval $(call compile,softgpu,-Itests/softgpu -Iclient -Iserver -fPIC -fvisibility=hidden -ffp-contract=off))
-$(eval $(call compile,test,-Itests -Itests/softgpu -Idaemon -Iserver -Iclient -DMPS_SCRIBBLE $(COUNTED)))
+$(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
+$(eval $(call compile,softgpu,-Itests/softgpu -iquote . -Iserver -fPIC -fvisibility=hidden -ffp-contract=off))
+$(eval $(call compile,test,-Itests -Itests/softgpu -iquote . -Idaemon -Iserver -DMPS_SCRIBBLE $(COUNTED)))
 
 # ---- programs
 
@@ -94,10 +94,10 @@ DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/device_name.c proto/lim
 	proto/trust.c proto/quote.c
 SERVER_SRC := $(wildcard server/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
-CLIENT_SRC := $(wildcard client/*.c) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
+CLIENT_SRC := $(wildcard client/*/*.c) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
-SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/tables.c client/storage.c client/integrity.c \
-	client/md2.c client/error.c client/advice.c server/fatbin.c
+SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/entry/tables.c client/device/storage.c client/entry/integrity.c \
+	client/util/md2.c client/transport/error.c client/memory/advice.c server/fatbin.c
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 	@mkdir -p $(@D)
@@ -111,7 +111,7 @@ $(BUILD)/bin/mps-run: client/mps-run
 	@mkdir -p $(@D)
 	install $< $@
 
-# No -pthread here: libc alone, by symbols that glibc 2.17 had (client/compat.h).
+# No -pthread here: libc alone, by symbols that glibc 2.17 had (client/util/compat.h).
 $(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -shared -Wl,-soname,libcuda.so.1 \

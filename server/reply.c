@@ -48,7 +48,7 @@ static void reply_send(struct session *session, const struct message_head *msg)
 
 /*
  * A client that has no GPU yet is not told of another client's fault: it waits
- * until this server is gone, and the next one answers (client/reconnect.c).
+ * until this server is gone, and the next one answers (client/transport/reconnect.c).
  */
 static bool is_for_the_next_server(const struct session *session)
 {

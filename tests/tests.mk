@@ -71,24 +71,24 @@ unit_test_server_alloc := $(unit_test_server_session)
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
 unit_test_procs := $(GEN)/procs.c
 unit_test_find_cuda := proto/find_cuda.c
-unit_test_client_md2 := client/md2.c
-unit_test_client_share := client/share.c client/log.c client/logs.c proto/limit_text.c
-unit_test_client_storage := client/storage.c
-unit_test_client_visible := client/visible.c
-unit_test_client_memory_limit := client/memory_limit.c client/visible.c proto/limit_text.c
-unit_test_client_mirror := client/mirror.c client/slab.c
-unit_test_client_host := client/host.c
-unit_test_client_heap := client/heap.c
-unit_test_client_advice := client/advice.c
-unit_test_client_logs := client/logs.c
-unit_test_client_image := client/image.c
-unit_test_client_mapping := client/mapping.c
+unit_test_client_md2 := client/util/md2.c
+unit_test_client_share := client/device/share.c client/util/log.c client/util/logs.c proto/limit_text.c
+unit_test_client_storage := client/device/storage.c
+unit_test_client_visible := client/device/visible.c
+unit_test_client_memory_limit := client/device/memory_limit.c client/device/visible.c proto/limit_text.c
+unit_test_client_mirror := client/memory/address_map.c client/util/slab.c
+unit_test_client_host := client/memory/host.c
+unit_test_client_heap := client/memory/heap.c
+unit_test_client_advice := client/memory/advice.c
+unit_test_client_logs := client/util/logs.c
+unit_test_client_image := client/module/image.c
+unit_test_client_mapping := client/util/mapping.c
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
-unit_test_client_parts := client/parts.c
-unit_test_client_staging := client/staging.c client/timeline.c client/nap.c
-unit_test_client_context := client/context.c client/context_share.c client/current.c client/primary.c \
-	client/context_calls.c client/storage.c client/log.c client/logs.c client/coredump.c
-unit_test_trace := client/trace.c client/log.c client/logs.c $(GEN)/wire.c
+unit_test_client_parts := client/graph/graph_lowering.c
+unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c
+unit_test_client_context := client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
+	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
+unit_test_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx*.c) server/fatbin.c
 $(foreach t,test_ptx test_ptx_exec test_ptx_load test_ptx_texture,$(eval unit_$(t) := $(PTX)))
@@ -124,7 +124,7 @@ $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fu
 $(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*.h server/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-Iserver -Iclient -Idaemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
+		-iquote . -Iserver -Idaemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 $(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp

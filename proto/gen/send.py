@@ -131,7 +131,7 @@ def gen_one(spec, message):
 def gen_send_c(spec):
     out = [banner("The client's half of each message. Any thread.\n\n"
                   "Invariant: what is placed keeps every rule of the spec.")]
-    out.append('#include "send.h"\n\n#include <string.h>\n\n#include "call.h"\n')
+    out.append('#include "send.h"\n\n#include <string.h>\n\n#include "client/transport/call.h"\n')
     if any(f.kind == "string" for m in spec.messages for f in m.fields):
         out.append(STRING_SIZE)
     for message in spec.messages:

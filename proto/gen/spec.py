@@ -26,7 +26,7 @@ RESERVED = {"session", "head", "msg", "reply", "body", "tails", "result", "ret_w
 HEAD_SIZE = 16         # struct message_head, struct reply_head
 MESSAGE_MAX = 64 << 10  # include/layout.h; wire.c asserts that they are equal
 REPLY_MAX = 16 << 10
-TAILS_MAX = 4          # client/call.c
+TAILS_MAX = 4          # client/transport/call.c
 
 RULES = ("min", "max", "mask", "in")
 

@@ -174,10 +174,10 @@ STUBS_TOP = """\
 #include "client.h"
 
 #include "base.h"
-#include "callback.h"
-#include "real.h"
-#include "route.h"
-#include "trace.h"
+#include "client/stream/callback.h"
+#include "client/transport/real.h"
+#include "client/transport/route.h"
+#include "client/transport/trace.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -195,7 +195,7 @@ static CUstream per_thread(CUstream stream)
 
 
 def gen_client_syms(headers):
-    lines = ["# The symbols of the driver, and what client/dlopen.c stands before. Made by proto/gen.py.",
+    lines = ["# The symbols of the driver, and what client/transport/dlopen.c stands before. Made by proto/gen.py.",
              "{", "global:", "\tdlopen;"]
     lines += [f"\t{symbol};" for symbol in headers.prototypes]
     return "\n".join(lines + ["local:", "\t*;", "};"]) + "\n"

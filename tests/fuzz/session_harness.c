@@ -17,7 +17,7 @@
 #include "../../server/worker.h"
 #include "fake_cuda.h"
 #include "session_harness.h"
-#include "call.h"
+#include "client/transport/call.h"
 
 #define PATIENCE_MS 2000
 

@@ -83,7 +83,7 @@ class Golden(Generated):
         sources = [os.path.join(ROOT, "tests", "unit", "test_wire.c")]
         made = ("test_rules.c", "send.c", "serve.c", "wire.c")
         sources += [os.path.join(GOLDEN, name) for name in made]
-        folders = [GOLDEN] + [os.path.join(ROOT, name) for name in ("tests", "client")]
+        folders = [GOLDEN, os.path.join(ROOT, "tests"), ROOT]
         command = [os.environ.get("CC", "cc"), "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra",
                    "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror",
                    "-iquote", os.path.join(ROOT, "include"), "-isystem", cuda_headers()]

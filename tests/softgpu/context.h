@@ -12,7 +12,7 @@
  */
 
 #include "driver.h"
-#include "storage.h"
+#include "client/device/storage.h"
 
 #define CONTEXT_STACK_MAX 64
 

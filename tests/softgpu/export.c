@@ -8,7 +8,7 @@
  */
 
 #include "context.h"
-#include "tables.h"
+#include "client/entry/tables.h"
 
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {

@@ -8,7 +8,7 @@
 
 #include "memory.h"
 
-#include "advice.h"
+#include "client/memory/advice.h"
 #include "stream.h"
 
 struct batch {

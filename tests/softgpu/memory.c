@@ -9,7 +9,7 @@
 
 #include "memory.h"
 
-#include "advice.h"
+#include "client/memory/advice.h"
 #include "capture.h"
 #include "context.h"
 #include "stream.h"

@@ -36,7 +36,7 @@ def names(path, which):
 
 
 def test_exports():
-    """The driver's names, all of them, and no other but the one that client/dlopen.c stands before."""
+    """The driver's names, all of them, and no other but the one that client/transport/dlopen.c stands before."""
     exported = names(mps.LIBRARY, "--defined-only") - {"dlopen"}
     foreign = {n for n in exported if not re.match(r"cu[A-Z]\w+$", n)}
     assert not foreign, "foreign names are exported: %s" % sorted(foreign)[:10]

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../client/advice.h"
+#include "client/memory/advice.h"
 #include "seed.h"
 
 #define PAGE 4096u

@@ -11,19 +11,19 @@
 
 #include <cmocka.h>
 
-#include "../../client/array.h"
-#include "../../client/context.h"
+#include "client/copy/array.h"
+#include "client/device/context.h"
 #include "client.h"
-#include "../../client/capture.h"
-#include "../../client/event.h"
-#include "../../client/green.h"
-#include "../../client/exec.h"
-#include "../../client/library.h"
-#include "../../client/memory.h"
-#include "../../client/share.h"
+#include "client/graph/capture.h"
+#include "client/stream/event.h"
+#include "client/stream/green.h"
+#include "client/graph/exec.h"
+#include "client/module/library.h"
+#include "client/memory/memory.h"
+#include "client/device/share.h"
 #include "send.h"
-#include "../../client/stream.h"
-#include "../../client/texture.h"
+#include "client/stream/stream.h"
+#include "client/copy/texture.h"
 #include "wire.h"
 
 struct link server;

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "../../client/heap.h"
-#include "../../client/timeline.h"
+#include "client/memory/heap.h"
+#include "client/stream/timeline.h"
 #include "seed.h"
 
 #define BLOCKS 4u

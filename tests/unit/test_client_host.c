@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "client.h"
-#include "../../client/context.h"
-#include "../../client/host.h"
-#include "../../client/log.h"
-#include "../../client/pool.h"
-#include "../../client/registered.h"
+#include "client/device/context.h"
+#include "client/memory/host.h"
+#include "client/util/log.h"
+#include "client/memory/pool.h"
+#include "client/memory/registered.h"
 #include "send.h"
 
 #define PAGE 4096ull

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base.h"
-#include "../../client/image.h"
+#include "client/module/image.h"
 
 static void assert_image(const void *image, const void *data, size_t size)
 {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "client.h"
-#include "../../client/logs.h"
+#include "client/util/logs.h"
 
 #define NO_ROOM                                                                                    \
 	"The provided buffer is not large enough to hold all messages. "                           \

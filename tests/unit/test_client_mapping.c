@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "../../client/mapping.h"
+#include "client/util/mapping.h"
 
 #define PAGES 8u
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base.h"
-#include "../../client/md2.h"
+#include "client/util/md2.h"
 
 static const struct {
 	const char *text;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../client/log.h"
-#include "../../client/memory_limit.h"
+#include "client/util/log.h"
+#include "client/device/memory_limit.h"
 
 #define MIB (1ull << 20)
 #define NONE UINT64_MAX

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "../../client/mirror.h"
-#include "../../client/slab.h"
+#include "client/memory/address_map.h"
+#include "client/util/slab.h"
 #include "seed.h"
 
 #define PLACES 512

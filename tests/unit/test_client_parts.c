@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../client/parts.h"
+#include "client/graph/graph_lowering.h"
 #include "layout.h"
 
 #define DEVICE_ADDRESS 0x200000000000ull

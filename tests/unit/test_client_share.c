@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "../../client/context.h"
-#include "../../client/share.h"
+#include "client/device/context.h"
+#include "client/device/share.h"
 #include "frame.h"
-#include "../../client/link.h"
+#include "client/transport/server_link.h"
 
 struct link server;
 _Thread_local struct context *context_current;

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "../../client/call.h"
-#include "../../client/link.h"
+#include "client/transport/call.h"
+#include "client/transport/server_link.h"
 #include "seed.h"
 #include "send.h"
-#include "../../client/staging.h"
-#include "../../client/timeline.h"
+#include "client/stream/staging.h"
+#include "client/stream/timeline.h"
 
 #define STREAM 70
 #define THREADS 3

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../client/storage.h"
+#include "client/device/storage.h"
 
 static char ended[16];
 static struct storage storage = STORAGE_INIT;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../client/visible.h"
+#include "client/device/visible.h"
 
 static const struct visible_gpu gpus[4] = {
 	{

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "compat.h"
+#include "client/util/compat.h"
 #include "deferred.h"
 
 #define PATIENCE_MS 20000

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "trace.h"
+#include "client/transport/trace.h"
 
 static char folder[] = "/tmp/trace-??????";
 static char text[1 << 20];

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "call.h"
+#include "client/transport/call.h"
 #include "proto/rules.h"
 #include "serve.h"
 

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "call.h"
+#include "client/transport/call.h"
 
 /* With its NUL; one that is too long for any message stays so. */
 static uint32_t string_size(const char *string)

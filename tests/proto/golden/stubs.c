@@ -12,10 +12,10 @@
 #include "client.h"
 
 #include "base.h"
-#include "callback.h"
-#include "real.h"
-#include "route.h"
-#include "trace.h"
+#include "client/stream/callback.h"
+#include "client/transport/real.h"
+#include "client/transport/route.h"
+#include "client/transport/trace.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Making and destroying contexts, and what a program may ask and set about
+ * them. Any thread of the application.
+ *
+ * Invariant: settings are the context's own and are answered here; none changes
+ * what other programs are answered.
+ */
+
+#include "client/graph/capture.h"
+#include "client.h"
+#include "client/device/context.h"
+#include "client/stream/context_share.h"
+#include "limit_bound.h"
+#include "client/util/log.h"
+#include "send.h"
+#include "client/device/share.h"
+#include "client/stream/stream.h"
+
+#define API_VERSION 3020
+
+/* `n_sms': that it may have at most. */
+static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev, uint32_t n_sms)
+{
+	struct device *device = device_get(dev);
+	struct context *context;
+	CUresult result;
+
+	if (!pctx || (flags & ~(unsigned)CU_CTX_FLAGS_MASK))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = device_open(device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	context = context_new(device, dev, false);
+	if (!context)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	context->flags = flags;
+	result = context_share_begin(context, n_sms);
+	if (result == CUDA_SUCCESS)
+		result = context_push(context);
+	if (result != CUDA_SUCCESS) {
+		streams_end_context(context);
+		context_share_end(context);
+		return result;
+	}
+	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return create(pctx, flags, dev, UINT32_MAX);
+}
+
+/* The least of what is asked for. */
+static CUresult read_affinity(
+	const CUexecAffinityParam *params, int n, CUdevice ordinal, uint32_t *ret_n_sms)
+{
+	*ret_n_sms = UINT32_MAX;
+	if (n == 0)
+		return CUDA_SUCCESS;
+	if (n < 0 || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(ordinal))
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (int i = 0; i < n; i++) {
+		if (params[i].type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+			return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+		*ret_n_sms = MIN(*ret_n_sms, params[i].param.smCount.val);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
+	unsigned int flags, CUdevice dev)
+{
+	uint32_t n_sms;
+	CUresult result = read_affinity(paramsArray, numParams, dev, &n_sms);
+
+	return result == CUDA_SUCCESS ? create(pctx, flags, dev, n_sms) : result;
+}
+
+CUresult local_cuCtxCreate_v4(
+	CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+{
+	if (ctxCreateParams && ctxCreateParams->cigParams)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ctxCreateParams)
+		return local_cuCtxCreate_v2(pctx, flags, dev);
+	return local_cuCtxCreate_v3(pctx, ctxCreateParams->execAffinityParams,
+		ctxCreateParams->numExecAffinityParams, flags, dev);
+}
+
+CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
+{
+	if (!pi)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	/* One that is unknown is not supported. */
+	*pi = type == CU_EXEC_AFFINITY_TYPE_SM_COUNT && share_is_per_context() &&
+	      device_facts(device_get(dev))->n_sm_groups > 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pExecAffinity)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	pExecAffinity->type = type;
+	pExecAffinity->param.smCount.val = share_sms(context->device);
+	return CUDA_SUCCESS;
+}
+
+/* As CUDA 2 shared a context among the parts of a program. */
+CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx || flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&context->lock);
+	context->n_attached++;
+	pthread_mutex_unlock(&context->lock);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+/* A primary context outlives the last one; it goes as it came, by its device. */
+CUresult local_cuCtxDetach(CUcontext ctx)
+{
+	struct context *context = context_find(ctx);
+	bool is_last;
+
+	if (!context || context != context_current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	pthread_mutex_lock(&context->lock);
+	is_last = context->n_attached == 0;
+	if (!is_last)
+		context->n_attached--;
+	pthread_mutex_unlock(&context->lock);
+	return is_last && !context->is_primary ? local_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxDestroy_v2(CUcontext ctx)
+{
+	struct context *context = context_find(ctx);
+
+	if (!context || context->is_primary || context->home)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	context_end(context);
+	if (context_current == context)
+		context_pop();
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = context->ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetDevice(CUdevice *device)
+{
+	return local_cuCtxGetDevice_v2(device, NULL);
+}
+
+CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ctxId)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctxId = context->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSynchronize(void)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_device(context->device->index);
+	if (result == CUDA_SUCCESS)
+		result = streams_wait_device(context->device->index);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(ctx, &context);
+
+	if (result == CUDA_SUCCESS && !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (result == CUDA_SUCCESS)
+		result = link_check(&server);
+	if (result == CUDA_SUCCESS)
+		result = capture_check_device(context->device->index);
+	if (result == CUDA_SUCCESS)
+		result = streams_wait_device(context->device->index);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuCtxGetFlags(unsigned int *flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Primary contexts always can map host memory, and the driver says so here alone. */
+	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetFlags(unsigned int flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+/* CUDA_ERROR_UNSUPPORTED_LIMIT: one that this GPU or driver does not have. */
+static CUresult check_limit(const struct context *context, CUlimit limit)
+{
+	if ((unsigned)limit >= CU_LIMIT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((unsigned)limit >= DEVICE_LIMITS || context->device->limits[limit] == ~0ull)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS && !pvalue)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = check_limit(context, limit);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*pvalue = context->limits[limit] ? context->limits[limit] : context->device->limits[limit];
+	return CUDA_SUCCESS;
+}
+
+/* Kernels feel these three; they are the GPU's, and everybody's, and rise as they are asked for. */
+static CUresult raise_limit(const struct context *context, CUlimit limit, size_t value)
+{
+	CUresult result;
+
+	if (limit > CU_LIMIT_MALLOC_HEAP_SIZE || value <= context->device->limits[limit])
+		return CUDA_SUCCESS;
+	result = send_limit_raise(context->device->index, (uint32_t)limit, value);
+	if (result != CUDA_SUCCESS && value > limit_bound(limit))
+		log_warn("the GPU's %s cannot grow to %zu bytes: all clients share it, and one may "
+			 "ask for %llu MiB",
+			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value,
+			(unsigned long long)limit_bound(limit) >> 20);
+	/* Once somebody's kernels have used it, the heap stays, as does the buffer. */
+	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
+		log_warn("the GPU's %s cannot grow to %zu bytes: other clients use it",
+			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value);
+		return CUDA_SUCCESS;
+	}
+	return result;
+}
+
+CUresult local_cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = check_limit(context, limit);
+	if (result == CUDA_SUCCESS)
+		result = raise_limit(context, limit, value);
+	if (result == CUDA_SUCCESS)
+		context->limits[limit] = value;
+	return result;
+}
+
+CUresult local_cuCtxGetCacheConfig(CUfunc_cache *pconfig)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pconfig)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pconfig = context->cache_config;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->cache_config = config;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pConfig)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* No GPU of these years has another; the driver answers so too. */
+	*pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (leastPriority)
+		*leastPriority = context->device->priority_least;
+	if (greatestPriority)
+		*greatestPriority = context->device->priority_greatest;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuCtxResetPersistingL2Cache(void)
+{
+	struct context *context;
+
+	/* Nothing of ours makes lines persist. */
+	return context_enter(&context);
+}

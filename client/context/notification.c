@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Who wants to hear when a GPU's memory is over its budget. Any thread of the
+ * application.
+ *
+ * Invariant: a client has no budget of the driver's, so nobody is ever called;
+ * handles are good from their registering to their end.
+ */
+
+#include <pthread.h>
+
+#include "client.h"
+#include "client/device/device.h"
+
+struct listener {
+	struct listener *next;
+	CUdevice device;
+};
+
+static pthread_mutex_t listeners_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct listener *listeners;
+
+CUresult local_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
+	void *userData, CUasyncCallbackHandle *callback)
+{
+	struct listener *listener;
+
+	(void)userData;
+	if (!device_get(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!callbackFunc || !callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	listener = malloc(sizeof(*listener));
+	if (!listener)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&listeners_lock);
+	*listener = (struct listener){listeners, device};
+	listeners = listener;
+	pthread_mutex_unlock(&listeners_lock);
+	*callback = (CUasyncCallbackHandle)listener;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback)
+{
+	struct listener *found = NULL;
+
+	if (!device_get(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pthread_mutex_lock(&listeners_lock);
+	for (struct listener **link = &listeners; *link && !found; link = &(*link)->next)
+		if ((CUasyncCallbackHandle)*link == callback && (*link)->device == device) {
+			found = *link;
+			*link = found->next;
+			break;
+		}
+	pthread_mutex_unlock(&listeners_lock);
+	free(found);
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

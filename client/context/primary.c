@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The primary context of each device. Any thread of the application.
+ *
+ * Invariant: the handle is the same over release, reset and another retain; it
+ * may be current while inactive, and then names nothing that can be used.
+ */
+
+#include "client.h"
+#include "client/device/context.h"
+#include "client/stream/context_share.h"
+#include "client/stream/stream.h"
+
+#define FLAGS_MASK (CU_CTX_FLAGS_MASK)
+
+static CUresult find_primary(CUdevice ordinal, struct context **ret_context)
+{
+	const struct device *device = device_get(ordinal);
+
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*ret_context = device->primary;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+	struct context *context;
+	CUresult result = find_primary(dev, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = device_open(context->device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&context->lock);
+	if (!context->is_active)
+		result = context_share_begin(context, UINT32_MAX);
+	if (result == CUDA_SUCCESS) {
+		context->n_retained++;
+		__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+		*pctx = (CUcontext)context;
+	}
+	pthread_mutex_unlock(&context->lock);
+	return result;
+}
+
+CUresult local_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	struct context *context;
+	CUresult result = find_primary(dev, &context);
+	bool is_last;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&context->lock);
+	if (context->n_retained == 0)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	else
+		context->n_retained--;
+	is_last = result == CUDA_SUCCESS && context->n_retained == 0 && context->is_active;
+	pthread_mutex_unlock(&context->lock);
+	if (is_last)
+		context_end(context);
+	return result;
+}
+
+CUresult local_cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	struct context *context;
+	CUresult result = find_primary(dev, &context);
+
+	if (result == CUDA_SUCCESS && __atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		context_end(context);
+	return result;
+}
+
+CUresult local_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+	struct context *context;
+	CUresult result = find_primary(dev, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !active)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = context->flags;
+	*active = (int)__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+	struct context *context;
+	CUresult result = find_primary(dev, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned)FLAGS_MASK)
+		return CUDA_ERROR_INVALID_VALUE;
+	context->flags = flags;
+	return CUDA_SUCCESS;
+}

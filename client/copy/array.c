@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Making, finding, describing and ending arrays. Any thread of the application.
+ *
+ * Invariant: a level is an object from its first asking until its mipmapped
+ * array ends, and the server hears of its end before that one's.
+ */
+
+#include "array.h"
+#include "client.h"
+#include "client/memory/pool.h"
+#include "client/transport/route.h"
+#include "send.h"
+#include "client/util/slab.h"
+#include "client/stream/stream.h"
+#include "texel.h"
+#include "wire.h"
+
+#define LEVELS_MAX 32
+#define SERVED_FLAGS                                                                               \
+	(CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |                 \
+		CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |                         \
+		CUDA_ARRAY3D_COLOR_ATTACHMENT)
+#define REFUSED_FLAGS                                                                              \
+	(CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)
+
+struct array {
+	struct slab_head slab;
+	struct context *context;
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	unsigned n_levels; /* 0: not mipmapped */
+	bool is_level;
+	struct array *levels[LEVELS_MAX]; /* those asked for; under the lock of this file */
+};
+
+static struct slab arrays = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct array),
+	.n_max = WIRE_ARRAYS_MAX,
+};
+
+static pthread_mutex_t levels_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct array *array_find(CUarray handle)
+{
+	struct array *array = slab_find(&arrays, handle);
+
+	return array && array->n_levels == 0 ? array : NULL;
+}
+
+struct array *array_find_mipmapped(CUmipmappedArray handle)
+{
+	struct array *array = slab_find(&arrays, handle);
+
+	return array && array->n_levels > 0 ? array : NULL;
+}
+
+uint32_t array_id(const struct array *array)
+{
+	return slab_id(&arrays, array);
+}
+
+void array_size(const struct array *array, struct array_size *ret_size)
+{
+	uint32_t element = texel_size(array->shape.Format, array->shape.NumChannels);
+
+	*ret_size = (struct array_size){
+		.width = array->shape.Width * element,
+		.height = MAX(array->shape.Height, 1u),
+		.depth = MAX(array->shape.Depth, 1u),
+		.element = element,
+	};
+}
+
+static CUresult shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+	uint32_t n = shape->NumChannels;
+
+	if (shape->Width == 0 || (n != 1 && n != 2 && n != 4) ||
+		(shape->Flags & ~(unsigned)(SERVED_FLAGS | REFUSED_FLAGS)) || shape->Format > 255)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (shape->Flags & REFUSED_FLAGS)
+		return refuse("an array", "sparse arrays and those without memory are not served");
+	if (texel_size(shape->Format, n) == 0)
+		return refuse("an array", "formats of blocks and of planes are not served");
+	return CUDA_SUCCESS;
+}
+
+/* As many levels as there can be, at most. */
+static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned wanted)
+{
+	bool is_layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	uint64_t longest = MAX(shape->Width, shape->Height);
+	unsigned most = 1;
+
+	if (!is_layered)
+		longest = MAX(longest, shape->Depth);
+	for (; longest > 1 && most < LEVELS_MAX; longest >>= 1)
+		most++;
+	return MIN(MAX(wanted, 1u), most);
+}
+
+static CUresult create(const struct array *array)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR *shape = &array->shape;
+
+	return send_array_create(array_id(array), array->context->device->index, shape->Width,
+		shape->Height, shape->Depth, shape->Format, shape->NumChannels, shape->Flags,
+		array->n_levels);
+}
+
+static CUresult array_new(
+	const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned n_levels, struct array **ret_array)
+{
+	struct context *context;
+	struct array *array;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = shape_check(shape);
+	if (result != CUDA_SUCCESS)
+		return result;
+	array = slab_take(&arrays);
+	if (!array)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	array->context = context;
+	array->shape = *shape;
+	array->n_levels = n_levels;
+	result = create(array);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(context->device))
+		result = create(array);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&arrays, array);
+		return result;
+	}
+	*ret_array = array;
+	return CUDA_SUCCESS;
+}
+
+static void array_end(struct array *array)
+{
+	for (unsigned i = 0; i < array->n_levels; i++) {
+		if (!array->levels[i])
+			continue;
+		(void)send_array_destroy(array_id(array->levels[i]));
+		slab_give(&arrays, array->levels[i]);
+	}
+	(void)send_array_destroy(array_id(array));
+	slab_give(&arrays, array);
+}
+
+void arrays_end_context(struct context *context)
+{
+	for (unsigned i = 0; i < arrays.n_ever; i++) {
+		struct array *array = slab_find(&arrays, arrays.base + i * sizeof(*array));
+
+		if (array && array->context == context && !array->is_level)
+			array_end(array);
+	}
+}
+
+/* Waits as the driver does, but for this process's own work alone. */
+static CUresult array_destroy(struct array *array)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!array || array->is_level)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = streams_wait_device(array->context->device->index);
+	if (result != CUDA_SUCCESS)
+		return result;
+	array_end(array);
+	return link_late_error(&server);
+}
+
+CUresult local_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)
+{
+	struct array *array = NULL;
+	CUresult result;
+
+	if (!pHandle || !pAllocateArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = array_new(pAllocateArray, 0, &array);
+	if (result == CUDA_SUCCESS)
+		*pHandle = (CUarray)array;
+	return result;
+}
+
+CUresult local_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {0};
+
+	if (!pHandle || !pAllocateArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	shape.Width = pAllocateArray->Width;
+	shape.Height = pAllocateArray->Height;
+	shape.Format = pAllocateArray->Format;
+	shape.NumChannels = pAllocateArray->NumChannels;
+	return local_cuArray3DCreate_v2(pHandle, &shape);
+}
+
+CUresult local_cuArrayDestroy(CUarray hArray)
+{
+	return array_destroy(array_find(hArray));
+}
+
+CUresult local_cuMipmappedArrayCreate(CUmipmappedArray *pHandle,
+	const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels)
+{
+	struct array *array = NULL;
+	CUresult result;
+
+	if (!pHandle || !pMipmappedArrayDesc)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = array_new(
+		pMipmappedArrayDesc, levels_of(pMipmappedArrayDesc, numMipmapLevels), &array);
+	if (result == CUDA_SUCCESS)
+		*pHandle = (CUmipmappedArray)array;
+	return result;
+}
+
+CUresult local_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+{
+	return array_destroy(array_find_mipmapped(hMipmappedArray));
+}
+
+/* Under levels_lock. */
+static CUresult level_new(struct array *mipmap, unsigned level)
+{
+	struct array *array = slab_take(&arrays);
+	uint64_t size[3];
+	CUresult result;
+
+	if (!array)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	array->context = mipmap->context;
+	array->shape = mipmap->shape;
+	array->is_level = true;
+	result = send_array_level(array_id(array), array_id(mipmap), level, size);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&arrays, array);
+		return result;
+	}
+	array->shape.Width = size[0];
+	array->shape.Height = size[1];
+	array->shape.Depth = size[2];
+	mipmap->levels[level] = array;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMipmappedArrayGetLevel(
+	CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
+{
+	struct array *mipmap = array_find_mipmapped(hMipmappedArray);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!mipmap)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!pLevelArray || level >= mipmap->n_levels)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&levels_lock);
+	if (!mipmap->levels[level])
+		result = level_new(mipmap, level);
+	if (result == CUDA_SUCCESS)
+		*pLevelArray = (CUarray)mipmap->levels[level];
+	pthread_mutex_unlock(&levels_lock);
+	return result;
+}
+
+/* The array of a question that wants an answer at `ret'. */
+static CUresult ask(CUarray handle, const void *ret, struct array **ret_array)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_array = array_find(handle);
+	if (!*ret_array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+{
+	struct array *array = NULL;
+	CUresult result = ask(hArray, pArrayDescriptor, &array);
+
+	if (result == CUDA_SUCCESS)
+		*pArrayDescriptor = array->shape;
+	return result;
+}
+
+CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
+{
+	struct array *array = NULL;
+	CUresult result = ask(hArray, pArrayDescriptor, &array);
+
+	if (result == CUDA_SUCCESS)
+		*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){
+			.Width = array->shape.Width,
+			.Height = array->shape.Height,
+			.Format = array->shape.Format,
+			.NumChannels = array->shape.NumChannels,
+		};
+	return result;
+}
+
+/* What follows is for arrays that are not served: of planes, without memory, sparse. */
+
+CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
+{
+	struct array *array = NULL;
+	CUresult result = ask(hArray, pPlaneArray, &array);
+
+	(void)planeIdx;
+	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+CUresult local_cuArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
+{
+	struct array *found = NULL;
+	CUresult result = ask(array, memoryRequirements, &found);
+
+	(void)device;
+	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+CUresult local_cuArrayGetSparseProperties(
+	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
+{
+	struct array *found = NULL;
+	CUresult result = ask(array, sparseProperties, &found);
+
+	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+CUresult local_cuMipmappedArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap,
+	CUdevice device)
+{
+	(void)memoryRequirements;
+	(void)device;
+	return array_find_mipmapped(mipmap) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult local_cuMipmappedArrayGetSparseProperties(
+	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap)
+{
+	(void)sparseProperties;
+	return array_find_mipmapped(mipmap) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+}

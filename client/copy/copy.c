@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies of linear memory. Any thread of the application.
+ *
+ * Invariant: the GPU never sees the program's pageable memory: its bytes go by
+ * way of staging. An asynchronous copy to the device returns when they lie there;
+ * what else is waited for, sync_rules.h says.
+ */
+
+#include "client/memory/allocation.h"
+#include "pageable_copy.h"
+#include "client/graph/capture.h"
+#include "client.h"
+#include "copy.h"
+#include "client/memory/memory.h"
+#include "client/memory/pool.h"
+#include "client/memory/registered.h"
+#include "send.h"
+#include "client/stream/sync_rules.h"
+#include "client/stream/timeline.h"
+
+/* Which ends the call names as host memory; the GPU's memory will do there, too. */
+enum host_ends {
+	HOST_NONE = 0,
+	HOST_DST = 1,
+	HOST_SRC = 2,
+	HOST_BOTH = 3,
+};
+
+struct copy {
+	CUdeviceptr dst, src; /* registered bytes by the name that the GPU has for them */
+	size_t size;
+	enum host_ends host;
+	bool is_sync;
+	bool is_peer; /* the stream's GPU need not reach either end */
+	enum sync_side dst_side, src_side;
+};
+
+/* A call that says HOST_BOTH takes any pointer at either end. */
+static enum sync_side side_of(const struct copy *copy, CUdeviceptr address, enum host_ends end)
+{
+	return sync_side_named(sync_side_at(address), copy->host == end);
+}
+
+static bool end_is_valid(const struct copy *copy, const struct stream *stream, CUdeviceptr address,
+	enum sync_side side, enum host_ends end)
+{
+	if (!sync_is_reached(side))
+		return address && (copy->host & end);
+	return copy->is_peer ? memory_contains(address, copy->size)
+			     : memory_reaches(stream->device, address, copy->size);
+}
+
+/* The GPU reaches both ends. */
+static bool copy_is_ours(const struct copy *copy)
+{
+	return sync_is_reached(copy->dst_side) && sync_is_reached(copy->src_side);
+}
+
+/* What the GPU does not copy is named as the program knows it. */
+static CUresult copy_capture(const struct copy *copy, struct stream *stream)
+{
+	if (copy_is_ours(copy))
+		return capture_copy(stream, copy->dst, copy->src, copy->size);
+	return capture_copy(
+		stream, registered_own(copy->dst), registered_own(copy->src), copy->size);
+}
+
+/* Host to host keeps its place in the stream's order. */
+static CUresult copy_on_host(const struct copy *copy, struct stream *stream)
+{
+	CUresult result = stream_wait_turn(stream);
+
+	if (result == CUDA_SUCCESS)
+		memmove((void *)(uintptr_t)registered_own(copy->dst),
+			(const void *)(uintptr_t)registered_own(copy->src), copy->size);
+	return result;
+}
+
+static CUresult copy_to_device(const struct copy *copy, struct stream *stream)
+{
+	CUresult result = sync_before_read(stream, copy->is_sync, copy->src_side);
+
+	return result == CUDA_SUCCESS ? copy_staged(stream, copy->dst,
+						(uint8_t *)(uintptr_t)copy->src, copy->size, true)
+				      : result;
+}
+
+static CUresult copy_from_device(const struct copy *copy, struct stream *stream)
+{
+	CUresult result =
+		copy_staged(stream, copy->src, (uint8_t *)(uintptr_t)copy->dst, copy->size, false);
+
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+static CUresult copy_on_device(const struct copy *copy, struct stream *stream)
+{
+	CUresult result = send_copy_device(stream_id(stream), copy->dst, copy->src, copy->size);
+
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+static CUresult copy_move(const struct copy *copy, struct stream *stream)
+{
+	if (copy_is_ours(copy))
+		return copy_on_device(copy, stream);
+	if (sync_is_host(copy->dst_side) && sync_is_host(copy->src_side))
+		return copy_on_host(copy, stream);
+	return sync_is_reached(copy->dst_side) ? copy_to_device(copy, stream)
+					       : copy_from_device(copy, stream);
+}
+
+/* The GPU that the memory is of; false: of none. */
+static bool device_of(CUdeviceptr address, enum sync_side side, unsigned *ret_device)
+{
+	struct memory_range range;
+
+	if (sync_is_host(side) || !memory_find(address, &range))
+		return false;
+	if (range.kind == MEMORY_MAPPED)
+		*ret_device = range.allocation->device;
+	else
+		*ret_device = range.pool ? range.pool->device->index : range.context->device->index;
+	return true;
+}
+
+/* Between two GPUs a copy that names no stream waits for all work of both, which waits for it. */
+static CUresult wait_for_both(const struct copy *copy, bool *ret_waits)
+{
+	unsigned to, from;
+	CUresult result;
+
+	*ret_waits = copy->is_sync && device_of(copy->dst, copy->dst_side, &to) &&
+		     device_of(copy->src, copy->src_side, &from) && to != from;
+	if (!*ret_waits)
+		return CUDA_SUCCESS;
+	result = streams_wait_device(to);
+	return result == CUDA_SUCCESS ? streams_wait_device(from) : result;
+}
+
+/* The GPU copies it over the bus. */
+static bool copy_takes_bus(const struct copy *copy)
+{
+	return copy_is_ours(copy) &&
+	       (copy->dst_side >= SYNC_MANAGED || copy->src_side >= SYNC_MANAGED);
+}
+
+/* Of a large copy all bytes are still to come. */
+static CUresult copy_finish(const struct copy *copy, struct stream *stream)
+{
+	uint64_t mark;
+
+	if (copy->size >= BULK_MIN && copy_takes_bus(copy) &&
+		timeline_mark(stream, &mark) == CUDA_SUCCESS)
+		timeline_expect_copy(stream, mark, copy->size);
+	return sync_finish(stream);
+}
+
+static CUresult copy_post(const struct copy *copy, struct stream *stream)
+{
+	bool waits;
+	CUresult result = wait_for_both(copy, &waits);
+
+	if (result == CUDA_SUCCESS)
+		result = copy_move(copy, stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (waits || sync_copy_waits(copy->is_sync, copy->dst_side, copy->src_side))
+		return copy_finish(copy, stream);
+	if (copy->is_sync)
+		sync_leave(stream);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_run(struct copy copy, CUstream handle)
+{
+	struct stream *stream;
+	bool captures = false;
+	CUresult result = stream_enter(handle, &stream);
+
+	/* Nothing that waits can be captured. */
+	if (result == CUDA_SUCCESS && copy.is_sync)
+		result = capture_check_wait(stream);
+	if (result != CUDA_SUCCESS || copy.size == 0)
+		return result;
+	copy.dst = registered_translate(copy.dst, copy.size);
+	copy.src = registered_translate(copy.src, copy.size);
+	copy.dst_side = side_of(&copy, copy.dst, HOST_DST);
+	copy.src_side = side_of(&copy, copy.src, HOST_SRC);
+	if (!end_is_valid(&copy, stream, copy.dst, copy.dst_side, HOST_DST) ||
+		!end_is_valid(&copy, stream, copy.src, copy.src_side, HOST_SRC))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!copy.is_sync)
+		result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return copy_capture(&copy, stream);
+	return result == CUDA_SUCCESS ? copy_post(&copy, stream) : result;
+}
+
+static CUdeviceptr at(const void *host)
+{
+	return (uintptr_t)host;
+}
+
+CUresult local_cuMemcpyHtoD_v2(
+	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream implicit)
+{
+	return copy_run((struct copy){.dst = dstDevice,
+				.src = at(srcHost),
+				.size = ByteCount,
+				.host = HOST_SRC,
+				.is_sync = true},
+		implicit);
+}
+
+CUresult local_cuMemcpyHtoDAsync_v2(
+	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+{
+	return copy_run(
+		(struct copy){
+			.dst = dstDevice, .src = at(srcHost), .size = ByteCount, .host = HOST_SRC},
+		hStream);
+}
+
+CUresult local_cuMemcpyDtoH_v2(
+	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
+{
+	return copy_run((struct copy){.dst = at(dstHost),
+				.src = srcDevice,
+				.size = ByteCount,
+				.host = HOST_DST,
+				.is_sync = true},
+		implicit);
+}
+
+CUresult local_cuMemcpyDtoHAsync_v2(
+	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy_run(
+		(struct copy){
+			.dst = at(dstHost), .src = srcDevice, .size = ByteCount, .host = HOST_DST},
+		hStream);
+}
+
+CUresult local_cuMemcpyDtoD_v2(
+	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
+{
+	return copy_run(
+		(struct copy){
+			.dst = dstDevice, .src = srcDevice, .size = ByteCount, .is_sync = true},
+		implicit);
+}
+
+CUresult local_cuMemcpyDtoDAsync_v2(
+	CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+{
+	return copy_run(
+		(struct copy){.dst = dstDevice, .src = srcDevice, .size = ByteCount}, hStream);
+}
+
+CUresult local_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream implicit)
+{
+	return copy_run((struct copy){.dst = dst,
+				.src = src,
+				.size = ByteCount,
+				.host = HOST_BOTH,
+				.is_sync = true},
+		implicit);
+}
+
+CUresult local_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
+{
+	return copy_run((struct copy){.dst = dst, .src = src, .size = ByteCount, .host = HOST_BOTH},
+		hStream);
+}
+
+CUresult copy_peer(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream handle, bool is_sync)
+{
+	return copy_run(
+		(struct copy){
+			.dst = dst, .src = src, .size = size, .is_sync = is_sync, .is_peer = true},
+		handle);
+}
+
+bool copy_is_pageable(CUdeviceptr address)
+{
+	return !sync_is_reached(sync_side_at(registered_translate(address, 1)));
+}
+
+/* Whether an end is whole, if it is ours at all. */
+static bool is_whole(CUdeviceptr address, size_t size)
+{
+	CUdeviceptr at = registered_translate(address, size);
+	struct memory_range range;
+
+	return address && (!memory_find(at, &range) || memory_contains(at, size));
+}
+
+CUresult copy_check(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	return size == 0 || (is_whole(dst, size) && is_whole(src, size)) ? CUDA_SUCCESS
+									 : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream *stream)
+{
+	CUdeviceptr to = registered_translate(dst, size), from = registered_translate(src, size);
+	CUresult result;
+
+	/* Pinned bytes are copied as if they were not: by way of staging, now. */
+	if (sync_side_at(from) == SYNC_PINNED && !sync_is_host(sync_side_at(to)))
+		return copy_staged(
+			stream, to, (uint8_t *)(uintptr_t)registered_own(from), size, true);
+	result = local_cuMemcpyAsync(dst, src, size, (CUstream)stream);
+	return result == CUDA_SUCCESS && !copy_is_pageable(src) ? stream_wait(stream) : result;
+}

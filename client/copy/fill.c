@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Setting memory. Any thread of the application.
+ *
+ * Invariant: what is posted lies in one range of this process's own. A call waits
+ * only for memory that the host can look at (sync_rules.h).
+ */
+
+#include "client/graph/capture.h"
+#include "client.h"
+#include "fill.h"
+#include "client/memory/memory.h"
+#include "client/memory/registered.h"
+#include "send.h"
+#include "client/stream/stream.h"
+#include "client/stream/sync_rules.h"
+
+/* Bytes from the first to the last; false: more than there are addresses. */
+static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
+{
+	uint64_t row, above;
+
+	return !__builtin_mul_overflow(fill->count, fill->width, &row) &&
+	       !__builtin_mul_overflow(fill->rows - 1, fill->pitch, &above) &&
+	       !__builtin_add_overflow(row, above, ret_bytes) &&
+	       (fill->rows == 1 || fill->pitch >= row);
+}
+
+/* Whether it has a shape, wherever it lies. */
+static bool fill_shape(struct fill *fill, uint64_t *ret_bytes)
+{
+	if (fill->rows == 1)
+		fill->pitch = 0;
+	return fill->dst % fill->width == 0 && fill->pitch % fill->width == 0 &&
+	       fill_extent(fill, ret_bytes);
+}
+
+CUresult fill_check(struct fill *fill)
+{
+	uint64_t bytes;
+
+	return fill_shape(fill, &bytes) && memory_contains(fill->dst, bytes)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult fill_send(const struct fill *fill, struct stream *stream)
+{
+	CUresult result = send_fill(stream_id(stream), fill->dst, fill->value, fill->width,
+		fill->count, fill->pitch, fill->rows);
+
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
+{
+	struct stream *stream = NULL;
+	struct memory_range range;
+	bool captures = false;
+	uint64_t bytes;
+	CUresult result = stream_enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS || fill.count == 0 || fill.rows == 0)
+		return result;
+	fill.dst = registered_translate(fill.dst, 1);
+	if (!fill_shape(&fill, &bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look(stream, &captures);
+	/* Whose memory it is, is asked where the graph is made executable: cuDNN tries its
+	 * kernels in captures, with addresses that are nobody's. */
+	if (unlikely(captures))
+		return capture_fill(stream, &fill);
+	if (result == CUDA_SUCCESS && !memory_find_whole(fill.dst, bytes, &range))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = fill_send(&fill, stream);
+	if (result != CUDA_SUCCESS || !is_sync)
+		return result;
+	if (sync_set_waits(is_sync, sync_side_of(&range)))
+		return sync_finish(stream);
+	sync_leave(stream);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, implicit, true);
+}
+
+CUresult local_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, implicit, true);
+}
+
+CUresult local_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, implicit, true);
+}
+
+CUresult local_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, N, 0, 1}, hStream, false);
+}
+
+CUresult local_cuMemsetD16Async(
+	CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, us, 2, N, 0, 1}, hStream, false);
+}
+
+CUresult local_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, N, 0, 1}, hStream, false);
+}
+
+CUresult local_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
+	size_t Width, size_t Height, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, implicit, true);
+}
+
+CUresult local_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
+	size_t Width, size_t Height, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, implicit, true);
+}
+
+CUresult local_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
+	size_t Width, size_t Height, CUstream implicit)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, implicit, true);
+}
+
+CUresult local_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc,
+	size_t Width, size_t Height, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, uc, 1, Width, dstPitch, Height}, hStream, false);
+}
+
+CUresult local_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
+	size_t Width, size_t Height, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, us, 2, Width, dstPitch, Height}, hStream, false);
+}
+
+CUresult local_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui,
+	size_t Width, size_t Height, CUstream hStream)
+{
+	return fill_post((struct fill){dstDevice, ui, 4, Width, dstPitch, Height}, hStream, false);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies of pageable memory by way of the staging memory. Any thread of the
+ * application.
+ *
+ * Invariant: a piece is given back after the stream has passed its copy, and no
+ * sooner.
+ */
+
+#include <string.h>
+
+#include "pageable_copy.h"
+#include "send.h"
+#include "client/stream/staging.h"
+#include "client/util/worker_pool.h"
+#include "client/stream/timeline.h"
+
+/* Pieces of one copy from the device under way at once: one is emptied while others fill. */
+#define IN_FLIGHT_MAX 4
+
+/* What one of the threads that help takes at a time. */
+#define SHARE_MIN (256u << 10)
+#define SHARE_MAX STAGING_PIECE_MAX
+
+struct in_flight {
+	struct staging_piece piece;
+	uint64_t mark;
+};
+
+static CUresult copy_in(struct stream *stream, uint64_t dst, const uint8_t *src, uint64_t size)
+{
+	while (size > 0) {
+		struct staging_piece piece;
+		CUresult result = staging_take(size, &piece);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		memcpy(staging_bytes(&piece), src, piece.size);
+		result = send_copy_in(stream_id(stream), dst, piece.offset, piece.size);
+		if (result != CUDA_SUCCESS) {
+			staging_give(&piece);
+			return result;
+		}
+		staging_give_later(&piece, stream);
+		dst += piece.size;
+		src += piece.size;
+		size -= piece.size;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Posts the next piece of a copy from the device. */
+static CUresult copy_out_begin(struct stream *stream, uint64_t src, struct in_flight *ret_begun)
+{
+	const struct staging_piece *piece = &ret_begun->piece;
+	CUresult result = send_copy_out(stream_id(stream), src, piece->offset, piece->size);
+
+	if (result != CUDA_SUCCESS) {
+		staging_give(piece);
+		return result;
+	}
+	stream_issued(stream);
+	result = timeline_mark(stream, &ret_begun->mark);
+	if (result != CUDA_SUCCESS)
+		staging_give_later(piece, stream);
+	return result;
+}
+
+static CUresult copy_out_end(struct stream *stream, uint8_t *dst, const struct in_flight *begun)
+{
+	CUresult result = begun->piece.size >= SHARE_MIN
+				  ? timeline_wait_napping(stream, begun->mark)
+				  : timeline_wait(stream, begun->mark);
+
+	if (result != CUDA_SUCCESS) {
+		staging_give_later(&begun->piece, stream);
+		return result;
+	}
+	memcpy(dst, staging_bytes(&begun->piece), begun->piece.size);
+	staging_give(&begun->piece);
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_out(struct stream *stream, uint8_t *dst, uint64_t src, uint64_t size)
+{
+	struct in_flight queue[IN_FLIGHT_MAX];
+	unsigned n_begun = 0, n_ended = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	while (size > 0 || n_begun > n_ended) {
+		struct in_flight *next = &queue[n_begun % IN_FLIGHT_MAX];
+		bool can_begin = false;
+
+		if (size > 0 && n_begun == n_ended) {
+			result = staging_take(size, &next->piece);
+			can_begin = result == CUDA_SUCCESS;
+		} else if (size > 0 && n_begun - n_ended < IN_FLIGHT_MAX)
+			can_begin = staging_try(size, &next->piece);
+		if (can_begin) {
+			result = copy_out_begin(stream, src, next);
+			src += next->piece.size;
+			size -= next->piece.size;
+			n_begun += result == CUDA_SUCCESS;
+		} else if (result == CUDA_SUCCESS) {
+			const struct in_flight *oldest = &queue[n_ended++ % IN_FLIGHT_MAX];
+
+			result = copy_out_end(stream, dst, oldest);
+			dst += oldest->piece.size;
+		}
+		if (result != CUDA_SUCCESS)
+			break;
+	}
+	for (; n_ended < n_begun; n_ended++)
+		staging_give_later(&queue[n_ended % IN_FLIGHT_MAX].piece, stream);
+	return result;
+}
+
+/* A large copy, of which threads take shares until none is left. */
+struct bulk {
+	struct stream *stream;
+	uint64_t device;
+	uint8_t *host;
+	uint64_t size;
+	uint64_t share;
+	bool is_in;
+	uint64_t next;   /* atomic: the first byte that nobody has taken */
+	uint32_t result; /* atomic: the first CUresult that was none of success */
+};
+
+static void bulk_work(void *arg)
+{
+	struct bulk *bulk = arg;
+	uint32_t none = CUDA_SUCCESS;
+
+	while (__atomic_load_n(&bulk->result, __ATOMIC_RELAXED) == CUDA_SUCCESS) {
+		uint64_t at = __atomic_fetch_add(&bulk->next, bulk->share, __ATOMIC_RELAXED);
+		uint64_t size = at < bulk->size ? MIN(bulk->size - at, bulk->share) : 0;
+		CUresult result;
+
+		if (size == 0)
+			return;
+		result = bulk->is_in
+				 ? copy_in(bulk->stream, bulk->device + at, bulk->host + at, size)
+				 : copy_out(bulk->stream, bulk->host + at, bulk->device + at, size);
+		if (result != CUDA_SUCCESS)
+			__atomic_compare_exchange_n(&bulk->result, &none, (uint32_t)result, false,
+				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+}
+
+CUresult copy_staged(
+	struct stream *stream, uint64_t device, uint8_t *host, uint64_t size, bool is_in)
+{
+	struct bulk bulk = {
+		.stream = stream, .device = device, .host = host, .size = size, .is_in = is_in};
+
+	if (size < BULK_MIN)
+		return is_in ? copy_in(stream, device, host, size)
+			     : copy_out(stream, host, device, size);
+	bulk.share = MAX(MIN(size / (TEAM_MAX + 1), SHARE_MAX), SHARE_MIN);
+	team_run(bulk_work, &bulk, (unsigned)MIN((size - 1) / bulk.share, TEAM_MAX));
+	return (CUresult)bulk.result;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The GPUs this process sees and what it knows of them. Any thread.
+ *
+ * Invariant: the table is complete before cuInit() succeeds and never changes
+ * after; what is_open covers is written once, before it is set.
+ */
+
+#include <pthread.h>
+#include <string.h>
+
+#include "context.h"
+#include "device.h"
+#include "client/module/eager.h"
+#include "client/launch/launch.h"
+#include "client/util/log.h"
+#include "memory_limit.h"
+#include "client/transport/reconnect.h"
+#include "send.h"
+#include "share.h"
+#include "client/stream/stream.h"
+#include "visible.h"
+
+/*
+ * Attributes of what is not served: a program that asks must not be told that
+ * it can. Each leaves this list with the code that serves it.
+ */
+static const uint8_t attributes_off[] = {
+	CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+	CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+	CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+	CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
+	CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+	CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
+	CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH,
+};
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device devices[DEVICES_MAX];
+static unsigned n_devices;
+
+/* Fixed before the client saw the page, so it is read like any memory. */
+static const struct page *facts_page(void)
+{
+	return (const struct page *)(uintptr_t)server.page;
+}
+
+static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
+{
+	share_init();
+	uint64_t limits[DEVICES_MAX];
+
+	memory_limits_parse(getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), chosen, n, limits);
+	for (unsigned i = 0; i < n; i++) {
+		devices[i].index = chosen[i].index;
+		devices[i].memory_limit = limits[i];
+		devices[i].primary = context_new(&devices[i], (CUdevice)i, true);
+		if (!devices[i].primary)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	__atomic_store_n(&n_devices, n, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+/* Those that the program wants to see, in its order, with the server's numbers of them. */
+static unsigned choose(const struct page *page, struct visible_gpu ret_chosen[DEVICES_MAX])
+{
+	struct visible_gpu gpus[DEVICES_MAX];
+	unsigned chosen[DEVICES_MAX], n;
+
+	for (unsigned i = 0; i < page->n_devices; i++) {
+		const struct device_facts *facts = &page->device[i];
+
+		memcpy(gpus[i].uuid, facts->uuid, sizeof(gpus[i].uuid));
+		memcpy(gpus[i].part_uuid, facts->uuid_v2, sizeof(gpus[i].part_uuid));
+		gpus[i].place[0] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
+		gpus[i].place[1] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID];
+		gpus[i].place[2] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID];
+		gpus[i].index = i;
+	}
+	visible_order(getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);
+	n = visible_parse(getenv("CUDA_VISIBLE_DEVICES"), gpus, page->n_devices, chosen);
+	for (unsigned i = 0; n != VISIBLE_TWICE && i < n; i++)
+		ret_chosen[i] = gpus[chosen[i]];
+	return n;
+}
+
+CUresult devices_init(void)
+{
+	const struct page *page = facts_page();
+	struct visible_gpu chosen[DEVICES_MAX];
+	CUresult result = (CUresult)page->init_result;
+	unsigned n;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	eager_init();
+	launch_init();
+	n = choose(page, chosen);
+	if (n == VISIBLE_TWICE)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (n == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	pthread_mutex_lock(&devices_lock);
+	if (n_devices == 0)
+		result = make_primaries(chosen, n);
+	pthread_mutex_unlock(&devices_lock);
+	return result;
+}
+
+unsigned device_count(void)
+{
+	return __atomic_load_n(&n_devices, __ATOMIC_ACQUIRE);
+}
+
+struct device *device_get(CUdevice ordinal)
+{
+	return ordinal >= 0 && (unsigned)ordinal < device_count() ? &devices[ordinal] : NULL;
+}
+
+const struct device_facts *device_facts(const struct device *device)
+{
+	return &facts_page()->device[device->index];
+}
+
+/* Of the operator's limits the server has told. */
+uint64_t device_total_memory(const struct device *device)
+{
+	return MIN(device_facts(device)->total_memory, device->memory_limit);
+}
+
+const struct peer_facts *device_peer_facts(const struct device *device, const struct device *other)
+{
+	return &facts_page()->peer[device->index][other->index];
+}
+
+bool device_reaches_index(const struct device *device, uint32_t other)
+{
+	return device->index == other || facts_page()->peer[device->index][other].can_access;
+}
+
+bool device_reaches(const struct device *device, const struct device *other)
+{
+	return device_reaches_index(device, other->index);
+}
+
+CUresult device_attribute(const struct device *device, unsigned attribute, int *ret_value)
+{
+	const struct device_facts *facts = device_facts(device);
+
+	if (attribute == 0 || attribute >= DEVICE_ATTRIBUTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (facts->attribute_result[attribute] != CUDA_SUCCESS)
+		return (CUresult)facts->attribute_result[attribute];
+	*ret_value = facts->attribute[attribute];
+	for (size_t i = 0; i < sizeof(attributes_off); i++)
+		if (attributes_off[i] == attribute)
+			*ret_value = 0;
+	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+		*ret_value = (int)share_sms(device);
+	if (attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
+		*ret_value &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	return CUDA_SUCCESS;
+}
+
+/* The server could not make its context: its compute mode is why, or another process. */
+static void tell_why_unavailable(const struct device *device)
+{
+	const struct device_facts *facts = device_facts(device);
+	int mode = facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_MODE];
+
+	if (mode == CU_COMPUTEMODE_PROHIBITED)
+		log_warn("GPU %s (%s) is in compute mode PROHIBITED, which admits no program: an "
+			 "administrator can change that (nvidia-smi -c DEFAULT)",
+			facts->pci_bus_id, facts->name);
+	else
+		log_warn(
+			"GPU %s (%s) is not available to the MPS server: a process that is not its "
+			"client has it alone (compute mode EXCLUSIVE_PROCESS), or it is busy; "
+			"server.log says more",
+			facts->pci_bus_id, facts->name);
+}
+
+CUresult device_open(struct device *device)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (__atomic_load_n(&device->is_open, __ATOMIC_ACQUIRE))
+		return link_check(&server);
+	pthread_mutex_lock(&devices_lock);
+	if (!device->is_open)
+		result = send_device_open(device->index, share_asked(), device->memory_limit,
+			&device->n_sms, &device->heap, &device->heap_size, &device->granularity,
+			&device->priority_least, &device->priority_greatest, device->limits);
+	if (result == CUDA_ERROR_DEVICE_UNAVAILABLE)
+		tell_why_unavailable(device);
+	if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
+		log_warn("the MPS service divides GPU %s into partitions of SMs, and "
+			 "CUDA_MPS_SM_PARTITION names none that is there: lspart shows them",
+			device_facts(device)->pci_bus_id);
+	if (result == CUDA_SUCCESS && !device->is_open) {
+		reconnect_end(&server);
+		stream_open_null(device->primary, device->index);
+		__atomic_store_n(&device->is_open, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&devices_lock);
+	return result;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The process's share of SMs. Any thread of the application.
+ *
+ * Invariant: what the environment said as the process started holds for all its
+ * GPUs and contexts. It can only lower what the operator allows, which the server
+ * sees to.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "frame.h"
+#include "limit_text.h"
+#include "client/transport/server_link.h"
+#include "client/util/log.h"
+#include "share.h"
+
+/* Fixed by share_init(). */
+static uint32_t asked = ACTIVE_THREADS_ALL;
+static bool is_per_context;
+
+/* The environment as it is now; nonsense is told and changes nothing. */
+static void read_percentage(uint32_t *ret_thousandths)
+{
+	const char *text = getenv(SHARE_VARIABLE);
+
+	if (text && parse_percentage(text, ret_thousandths) < 0)
+		log_warn(SHARE_VARIABLE "=%s is ignored: it has to be " PERCENTAGE_ACCEPTED, text);
+}
+
+void share_init(void)
+{
+	const char *per_context = getenv(SHARE_PER_CONTEXT);
+
+	read_percentage(&asked);
+	is_per_context = per_context && !strcmp(per_context, "1");
+}
+
+uint32_t share_asked(void)
+{
+	return asked;
+}
+
+bool share_is_per_context(void)
+{
+	return is_per_context;
+}
+
+uint32_t share_groups_now(const struct device *device)
+{
+	const struct device_facts *facts = device_facts(device);
+	uint32_t now = asked, n_groups;
+
+	read_percentage(&now);
+	n_groups = share_groups(MIN(asked, now),
+		(uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+		facts->sm_group, facts->n_sm_groups);
+	return n_groups > 0 ? n_groups : UINT32_MAX / MAX(facts->sm_group, 1u);
+}
+
+uint32_t share_sms(const struct device *device)
+{
+	const struct context *context = context_current;
+
+	return context && context->device == device &&
+			       __atomic_load_n(&context->null, __ATOMIC_ACQUIRE)
+		       ? context->n_sms
+		       : share_sms_of_process(device);
+}
+
+/* As the server reckons (server/sm_share.c). */
+uint32_t share_sms_of_process(const struct device *device)
+{
+	const struct device_facts *facts = device_facts(device);
+	uint32_t allowed = shm_load32(&server.page->active_threads);
+	uint32_t n_sms = (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	uint32_t n_groups;
+
+	if (__atomic_load_n(&device->is_open, __ATOMIC_ACQUIRE))
+		return device->n_sms;
+	n_groups = share_groups(MIN(asked, allowed), n_sms, facts->sm_group, facts->n_sm_groups);
+	return n_groups > 0 ? n_groups * facts->sm_group : n_sms;
+}

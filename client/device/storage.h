@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORAGE_H
+#define STORAGE_H
+
+/*
+ * Context-local storage: what libraries hang on a context by the address of a
+ * key, with a function that is called when the context ends. Any thread.
+ */
+
+#include <pthread.h>
+
+#include "client/util/api.h"
+
+typedef void (*storage_end_fn)(CUcontext context, void *key, void *value);
+
+struct storage {
+	pthread_mutex_t lock;
+	struct storage_entry *first; /* newest first */
+};
+
+#define STORAGE_INIT                                                                               \
+	{                                                                                          \
+		.lock = PTHREAD_MUTEX_INITIALIZER                                                  \
+	}
+
+/* CUDA_ERROR_INVALID_HANDLE if the key is there already, and its value stays. */
+CUresult storage_put(struct storage *storage, void *key, void *value, storage_end_fn end);
+
+/* CUDA_ERROR_INVALID_HANDLE if there is no such key. Does not call the end function. */
+CUresult storage_delete(struct storage *storage, void *key);
+
+/* The same result; `*ret_value' is then untouched. */
+CUresult storage_get(struct storage *storage, void *key, void **ret_value);
+
+/* Empties it, last put first, calling each end function without the lock. */
+void storage_end(struct storage *storage, CUcontext context);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The calls that a program may make before cuInit(), and cuInit(). Any thread
+ * of the application; under every route but the native one, so also where
+ * there is no server: a program must be able to come as far as cuInit() to
+ * hear what is wrong.
+ *
+ * Invariant: under another route than ROUTE_MPS the server's page is not
+ * touched; in a forked child it is not even there.
+ */
+
+#include "client.h"
+#include "client/device/context.h"
+#include "procs.h"
+#include "client/transport/route.h"
+#include "tables.h"
+
+CUresult local_cuInit(unsigned int Flags)
+{
+	CUresult result;
+
+	if (route_get() != ROUTE_MPS)
+		return route_error();
+	if (Flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = devices_init();
+	if (result == CUDA_SUCCESS)
+		route_set_initialised();
+	return result;
+}
+
+CUresult local_cuDriverGetVersion(int *driverVersion)
+{
+	/* The version of the headers where no driver can be asked. */
+	static uint32_t version = CUDA_VERSION;
+
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (route_get() == ROUTE_MPS)
+		__atomic_store_n(
+			&version, shm_load32(&server.page->driver_version), __ATOMIC_RELAXED);
+	*driverVersion = (int)__atomic_load_n(&version, __ATOMIC_RELAXED);
+	return CUDA_SUCCESS;
+}
+
+/* Nothing is newer than our headers, but a newer driver takes its own version for good. */
+static int known_version(int version)
+{
+	bool is_drivers = route_get() == ROUTE_MPS && version > CUDA_VERSION &&
+			  (uint32_t)version <= shm_load32(&server.page->driver_version);
+
+	return is_drivers ? CUDA_VERSION : version;
+}
+
+CUresult local_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+	cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
+{
+	return proc_address(symbol, pfn, known_version(cudaVersion), flags, symbolStatus);
+}
+
+CUresult local_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+{
+	CUresult result = proc_address(symbol, pfn, known_version(cudaVersion), flags, NULL);
+
+	/* The first version of the call had no other way to say so. */
+	if (result == CUDA_SUCCESS && !*pfn)
+		return CUDA_ERROR_NOT_FOUND;
+	return result;
+}
+
+CUresult local_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	return tables_find(ppExportTable, pExportTableId);
+}
+
+CUresult host_primary(CUdevice device, CUcontext *ret_context)
+{
+	const struct device *found = device_get(device);
+
+	if (!found)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*ret_context = (CUcontext)found->primary;
+	return CUDA_SUCCESS;
+}
+
+CUresult host_storage(CUcontext handle, struct storage **ret_storage)
+{
+	struct context *context = NULL;
+	CUresult result = context_named(handle, &context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*ret_storage = &context->storage;
+	return CUDA_SUCCESS;
+}

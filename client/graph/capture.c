@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Captures: how streams and events take part in them. Any thread of the
+ * application; what is looked at and changed is under the lock of all graphs.
+ *
+ * Invariant: a stream that captures has a point whose recording has its graph;
+ * an event may have a point of one that is over.
+ */
+
+#include <string.h>
+
+#include "client/util/compat.h"
+#include "client.h"
+#include "graph_memory.h"
+#include "client/stream/recording.h"
+
+uint32_t captures_running;
+
+static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
+	const CUgraphEdgeData *data, size_t n_tips)
+{
+	size_t n_room = point->n_tips + n_tips + 1;
+	CUgraphEdgeData *more_data;
+	CUgraphNode *more;
+
+	more = array_resize(point->tips, n_room, sizeof(CUgraphNode));
+	if (!more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	point->tips = more;
+	more_data = array_resize(point->data, n_room, sizeof(*more_data));
+	if (!more_data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	point->data = more_data;
+	for (size_t i = 0; i < n_tips; i++) {
+		size_t k = 0;
+
+		while (k < point->n_tips && point->tips[k] != tips[i])
+			k++;
+		if (k < point->n_tips)
+			continue;
+		point->tips[k] = tips[i];
+		point->data[k] = data ? data[i] : (CUgraphEdgeData){0};
+		point->n_tips++;
+	}
+	return CUDA_SUCCESS;
+}
+
+void recording_unref(struct recording *recording)
+{
+	if (--recording->refs > 0)
+		return;
+	free(recording->left);
+	free(recording);
+}
+
+void point_free(struct capture_point *point)
+{
+	if (!point)
+		return;
+	recording_unref(point->recording);
+	free(point->tips);
+	free(point->data);
+	free(point);
+}
+
+CUresult point_new(struct recording *recording, const CUgraphNode *tips,
+	const CUgraphEdgeData *data, size_t n_tips, struct capture_point **ret_point)
+{
+	struct capture_point *point = calloc(1, sizeof(*point));
+
+	if (!point)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	point->recording = recording;
+	recording->refs++;
+	if (point_add(point, tips, data, n_tips) != CUDA_SUCCESS) {
+		point_free(point);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ret_point = point;
+	return CUDA_SUCCESS;
+}
+
+void capture_start(struct stream *stream, struct capture_point *point)
+{
+	__atomic_store_n(&stream->capture, point, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&captures_running, 1, __ATOMIC_ACQ_REL);
+}
+
+void capture_stop(struct stream *stream)
+{
+	point_free(stream->capture);
+	__atomic_store_n(&stream->capture, NULL, __ATOMIC_RELEASE);
+	__atomic_sub_fetch(&captures_running, 1, __ATOMIC_ACQ_REL);
+}
+
+struct graph *recording_end(struct recording *recording)
+{
+	struct graph *graph = recording->graph;
+	unsigned n = streams_ever();
+
+	recording->graph = NULL;
+	recording->refs++;
+	for (unsigned i = DEVICES_MAX; i < n; i++)
+		if (streams[i].capture && streams[i].capture->recording == recording)
+			capture_stop(&streams[i]);
+	recording_unref(recording);
+	return graph;
+}
+
+/* The capture goes on without the stream: what it has so far may have been recorded in an event. */
+static void leave(struct stream *stream)
+{
+	const struct capture_point *point = stream->capture;
+	struct recording *recording = point->recording;
+	CUgraphNode *more;
+
+	more = array_resize(
+		recording->left, recording->n_left + point->n_tips + 1, sizeof(CUgraphNode));
+	if (more) {
+		recording->left = more;
+		for (size_t i = 0; i < point->n_tips; i++)
+			more[recording->n_left++] = point->tips[i];
+	} else {
+		recording->is_invalid = true;
+	}
+	capture_stop(stream);
+}
+
+void capture_abandon(struct stream *stream)
+{
+	struct recording *recording;
+	bool is_borrowed;
+	struct graph *graph;
+
+	if (!capture_is_running())
+		return;
+	GRAPHS_LOCKED;
+	if (!stream->capture)
+		return;
+	recording = stream->capture->recording;
+	if (recording->origin != stream) {
+		leave(stream);
+		return;
+	}
+	recording->is_invalid = true;
+	is_borrowed = recording->is_borrowed;
+	graph = recording_end(recording);
+	if (!is_borrowed)
+		graph_free(graph);
+}
+
+struct recording *recording_blocking(const struct stream *null)
+{
+	unsigned n = streams_ever();
+
+	for (unsigned i = DEVICES_MAX; i < n && stream_is_null(null); i++)
+		if (streams[i].capture && streams[i].null == null)
+			return streams[i].capture->recording;
+	return NULL;
+}
+
+/* Under the lock. */
+static CUresult look(struct stream *stream, bool *ret_captures)
+{
+	struct recording *recording = recording_blocking(stream);
+
+	*ret_captures = stream->capture != NULL;
+	if (!recording)
+		return CUDA_SUCCESS;
+	recording->is_invalid = true;
+	return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
+CUresult capture_look_close(struct stream *stream, bool *ret_captures)
+{
+	GRAPHS_LOCKED;
+	return look(stream, ret_captures);
+}
+
+CUresult capture_look_wait_close(struct stream *stream, struct event *event, bool *ret_captures)
+{
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	result = look(stream, ret_captures);
+	if (event->captured)
+		*ret_captures = true;
+	return *ret_captures ? CUDA_SUCCESS : result;
+}
+
+/* Under the lock. Takes `task', on failure too. */
+static CUresult add_task(struct stream *stream, struct task *task)
+{
+	struct capture_point *point = stream->capture;
+	struct graph_node *node;
+	CUresult result;
+
+	if (!point || point->recording->is_invalid) {
+		task_fini(task);
+		return point ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_ILLEGAL_STATE;
+	}
+	result = node_add(
+		point->recording->graph, task, point->tips, point->data, point->n_tips, &node);
+	if (result != CUDA_SUCCESS)
+		return result;
+	node->is_captured = true;
+	point->tips[0] = (CUgraphNode)node; /* there is always room for one */
+	point->data[0] = (CUgraphEdgeData){0};
+	point->n_tips = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult capture_task(struct stream *stream, struct task *task)
+{
+	GRAPHS_LOCKED;
+	return add_task(stream, task);
+}
+
+CUresult capture_alloc(
+	struct stream *stream, CUdevice ordinal, uint64_t size, uint64_t *ret_address)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = size};
+	struct task task;
+	CUresult result;
+
+	params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	params.poolProps.location.id = ordinal;
+	GRAPHS_LOCKED;
+	result = task_memory_alloc(&params, &task);
+	if (result == CUDA_SUCCESS)
+		result = add_task(stream, &task);
+	if (result == CUDA_SUCCESS)
+		*ret_address = graph_memory_address(task.memory);
+	return result;
+}
+
+CUresult capture_free(struct stream *stream, uint64_t address)
+{
+	struct task task;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	result = task_memory_free(address, &task);
+	return result == CUDA_SUCCESS ? add_task(stream, &task) : result;
+}
+
+CUresult capture_kernel(struct stream *stream, const struct launch *launch, struct kernel *kernel,
+	const uint8_t *params)
+{
+	struct task task;
+	CUresult result = task_of_kernel(stream->context, launch, kernel, params, &task);
+
+	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
+}
+
+CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
+{
+	struct task task;
+
+	task_of_line(dst, src, size, &task);
+	return capture_task(stream, &task);
+}
+
+CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *given)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+
+	task.copy.box = *box;
+	task.copy.given = *given;
+	return capture_task(stream, &task);
+}
+
+CUresult capture_fill(struct stream *stream, const struct fill *fill)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+
+	task.fill = *fill;
+	return capture_task(stream, &task);
+}
+
+CUresult capture_memory_ops(struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
+{
+	struct task task;
+	CUresult result = task_of_memory_ops(ops, n_ops, &task);
+
+	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
+}
+
+CUresult capture_host(struct stream *stream, CUhostFn function, void *data)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_HOST};
+
+	task.host = (struct task_host){function, data};
+	return capture_task(stream, &task);
+}
+
+CUresult capture_record(struct stream *stream, struct event *event, bool is_external)
+{
+	struct capture_point *captured, *before;
+	struct task task;
+	CUresult result;
+
+	if (is_external) {
+		task_of_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &task);
+		return capture_task(stream, &task);
+	}
+	GRAPHS_LOCKED;
+	if (!stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	if (stream->capture->recording->is_invalid)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	result = point_new(stream->capture->recording, stream->capture->tips, stream->capture->data,
+		stream->capture->n_tips, &captured);
+	if (result != CUDA_SUCCESS)
+		return result;
+	before = event->captured;
+	__atomic_store_n(&event->captured, captured, __ATOMIC_RELEASE);
+	point_free(before);
+	return CUDA_SUCCESS;
+}
+
+/* The stream waits for what was recorded in a capture, and so joins it. */
+static CUresult join(struct stream *stream, const struct capture_point *captured)
+{
+	struct recording *recording = captured->recording;
+	struct capture_point *point;
+	CUresult result;
+
+	if (!recording->graph || recording->is_invalid)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream_is_null(stream)) {
+		recording->is_invalid = true;
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
+	if (!stream->capture) {
+		result = point_new(
+			recording, captured->tips, captured->data, captured->n_tips, &point);
+		if (result == CUDA_SUCCESS)
+			capture_start(stream, point);
+		return result;
+	}
+	if (stream->capture->recording != recording) {
+		recording->is_invalid = true;
+		stream->capture->recording->is_invalid = true;
+		return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+	}
+	return point_add(stream->capture, captured->tips, captured->data, captured->n_tips);
+}
+
+CUresult capture_wait(struct stream *stream, struct event *event, bool is_external)
+{
+	struct task task;
+	uint64_t mark;
+
+	if (stream->capture && is_external) {
+		task_of_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &task);
+		return capture_task(stream, &task);
+	}
+	GRAPHS_LOCKED;
+	if (stream->capture && stream->capture->recording->is_invalid)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (event->captured)
+		return join(stream, event->captured);
+	/* One never recorded holds nobody up. */
+	if (!stream->capture || !event_place(event, &mark))
+		return CUDA_SUCCESS;
+	stream->capture->recording->is_invalid = true;
+	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+}
+
+CUresult capture_forbid(struct stream *stream)
+{
+	GRAPHS_LOCKED;
+	if (stream->capture)
+		stream->capture->recording->is_invalid = true;
+	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult capture_check_wait(struct stream *stream)
+{
+	bool captures;
+	CUresult result = capture_look(stream, &captures);
+
+	return captures ? capture_forbid(stream) : result;
+}
+
+CUresult capture_check_event(struct event *event)
+{
+	if (likely(!__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)))
+		return capture_is_running() ? capture_check_unsafe() : CUDA_SUCCESS;
+	GRAPHS_LOCKED;
+	if (!event->captured)
+		return CUDA_SUCCESS;
+	event->captured->recording->is_invalid = true;
+	return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+/* NULL as a context: all of the GPU. */
+static CUresult check_all(unsigned device, const struct context *context)
+{
+	CUresult result = CUDA_SUCCESS;
+	unsigned n = streams_ever();
+
+	if (likely(!capture_is_running()))
+		return CUDA_SUCCESS;
+	GRAPHS_LOCKED;
+	for (unsigned i = DEVICES_MAX; i < n; i++) {
+		struct stream *stream = &streams[i];
+
+		if (!stream->capture || stream->device != device)
+			continue;
+		if (context && context != (context->home ? stream->green : stream->context))
+			continue;
+		stream->capture->recording->is_invalid = true;
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return result;
+}
+
+CUresult capture_check_device(unsigned device)
+{
+	return check_all(device, NULL);
+}
+
+CUresult capture_check_context(const struct context *context)
+{
+	return check_all(context->device->index, context);
+}
+
+static bool is_in_the_way(const struct recording *recording)
+{
+	if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+		recording->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+		return false;
+	return pthread_equal(recording->thread, pthread_self()) ||
+	       (thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+		       recording->mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult capture_check_unsafe(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	unsigned n = streams_ever();
+
+	if (likely(!capture_is_running()))
+		return CUDA_SUCCESS;
+	GRAPHS_LOCKED;
+	for (unsigned i = DEVICES_MAX; i < n; i++) {
+		if (!streams[i].capture || !is_in_the_way(streams[i].capture->recording))
+			continue;
+		streams[i].capture->recording->is_invalid = true;
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return result;
+}
+
+CUresult local_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode before = thread_mode;
+
+	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	thread_mode = *mode;
+	*mode = before;
+	return CUDA_SUCCESS;
+}
+
+void capture_forget_event(struct event *event)
+{
+	if (likely(!__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)))
+		return;
+	GRAPHS_LOCKED;
+	point_free(event->captured);
+	__atomic_store_n(&event->captured, NULL, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Beginning, ending and asking about captures. Any thread of the application.
+ *
+ * Invariant: none of these asks the server, or waits.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/transport/route.h"
+#include "client/stream/recording.h"
+
+static uint64_t last_id;
+
+static bool nodes_are_of(const struct graph *graph, const CUgraphNode *nodes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct graph_node *node = nodes ? node_find(nodes[i]) : NULL;
+
+		if (!node || node->graph != graph)
+			return false;
+	}
+	return true;
+}
+
+/* Takes `recording', on failure too; it has its graph. */
+static CUresult begin(struct stream *stream, struct recording *recording, const CUgraphNode *tips,
+	const CUgraphEdgeData *data, size_t n_tips)
+{
+	struct capture_point *point;
+	CUresult result;
+
+	recording->id = ++last_id;
+	recording->origin = stream;
+	recording->thread = pthread_self();
+	recording->refs = 1;
+	result = point_new(recording, tips, data, n_tips, &point);
+	if (result == CUDA_SUCCESS)
+		capture_start(stream, point);
+	else if (!recording->is_borrowed)
+		graph_free(recording->graph);
+	recording_unref(recording);
+	return result;
+}
+
+static CUresult begin_check(CUstream handle, CUstreamCaptureMode mode, struct stream **ret_stream)
+{
+	CUresult result;
+
+	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = stream_enter(handle, ret_stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((*ret_stream)->green)
+		return refuse("cuStreamBeginCapture", "kernels of graphs have all SMs here");
+	return stream_is_null(*ret_stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+CUresult local_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+{
+	struct stream *stream;
+	struct recording *recording;
+	CUresult result = begin_check(hStream, mode, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	GRAPHS_LOCKED;
+	if (stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	recording = calloc(1, sizeof(*recording));
+	if (!recording || graph_new(&recording->graph) != CUDA_SUCCESS) {
+		free(recording);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	recording->mode = mode;
+	return begin(stream, recording, NULL, NULL, 0);
+}
+
+CUresult local_cuStreamBeginCapture(CUstream hStream)
+{
+	return local_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CUresult local_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	size_t numDependencies, CUstreamCaptureMode mode)
+{
+	struct stream *stream;
+	struct recording *recording;
+	struct graph *graph;
+	CUresult result = begin_check(hStream, mode, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	GRAPHS_LOCKED;
+	if (stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	graph = graph_find(hGraph);
+	if (!graph || !nodes_are_of(graph, dependencies, numDependencies))
+		return CUDA_ERROR_INVALID_VALUE;
+	recording = calloc(1, sizeof(*recording));
+	if (!recording)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	recording->mode = mode;
+	recording->graph = graph;
+	recording->is_borrowed = true;
+	return begin(stream, recording, dependencies, dependencyData, numDependencies);
+}
+
+static bool has_tip(const struct capture_point *point, const struct graph_node *node)
+{
+	for (size_t i = 0; i < point->n_tips; i++)
+		if (point->tips[i] == (CUgraphNode)node)
+			return true;
+	return false;
+}
+
+/* What the program has made itself, and told a stream to go on from, needs none. */
+static bool is_joined(const struct capture_point *end, const CUgraphNode *tips, size_t n_tips)
+{
+	for (size_t i = 0; i < n_tips; i++) {
+		const struct graph_node *node = (const struct graph_node *)tips[i];
+
+		if (node->is_captured && node->n_after == 0 && !has_tip(end, node))
+			return false;
+	}
+	return true;
+}
+
+/* Whether another stream has, or had, work that the stream of the end does not wait for. */
+static bool is_unjoined(const struct recording *recording, const struct capture_point *end)
+{
+	unsigned n = streams_ever();
+
+	for (unsigned i = DEVICES_MAX; i < n; i++) {
+		const struct capture_point *point = streams[i].capture;
+
+		if (point && point->recording == recording && point != end &&
+			!is_joined(end, point->tips, point->n_tips))
+			return true;
+	}
+	return !is_joined(end, recording->left, recording->n_left);
+}
+
+static CUresult end_check(const struct stream *stream)
+{
+	const struct recording *recording;
+
+	if (!stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	recording = stream->capture->recording;
+	if (recording->origin != stream)
+		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+	if (recording->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+		!pthread_equal(recording->thread, pthread_self()))
+		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+{
+	struct recording *recording;
+	struct stream *stream;
+	struct graph *graph;
+	bool is_borrowed;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phGraph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phGraph = NULL;
+	GRAPHS_LOCKED;
+	result = end_check(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	recording = stream->capture->recording;
+	is_borrowed = recording->is_borrowed;
+	if (recording->is_invalid)
+		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	else if (is_unjoined(recording, stream->capture))
+		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	graph = recording_end(recording);
+	if (result == CUDA_SUCCESS)
+		*phGraph = (CUgraph)graph;
+	else if (!is_borrowed)
+		graph_free(graph);
+	return result;
+}
+
+/* Under the lock. */
+static CUstreamCaptureStatus status_of(const struct stream *stream)
+{
+	if (!stream->capture)
+		return CU_STREAM_CAPTURE_STATUS_NONE;
+	return stream->capture->recording->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+						      : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* What can be asked; all but the status may be NULL. */
+struct question {
+	CUstreamCaptureStatus *status;
+	cuuint64_t *id;
+	CUgraph *graph;
+	const CUgraphNode **dependencies;
+	const CUgraphEdgeData **data;
+	size_t *n;
+};
+
+static bool is_plain(const struct capture_point *point)
+{
+	static const CUgraphEdgeData plain;
+
+	for (size_t i = 0; i < point->n_tips; i++)
+		if (memcmp(&point->data[i], &plain, sizeof(plain)) != 0)
+			return false;
+	return true;
+}
+
+static CUresult answer(CUstream handle, const struct question *question)
+{
+	const struct capture_point *point;
+	struct stream *stream;
+	CUresult result = stream_enter(handle, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!question->status)
+		return CUDA_ERROR_INVALID_VALUE;
+	GRAPHS_LOCKED;
+	/* To be asked about leaves the other's capture as it is. */
+	if (recording_blocking(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	*question->status = status_of(stream);
+	if (*question->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return CUDA_SUCCESS;
+	point = stream->capture;
+	if (question->dependencies && !question->data && !is_plain(point))
+		return CUDA_ERROR_LOSSY_QUERY;
+	if (question->id)
+		*question->id = point->recording->id;
+	if (question->graph)
+		*question->graph = (CUgraph)point->recording->graph;
+	if (question->dependencies)
+		*question->dependencies = point->tips;
+	if (question->data)
+		*question->data = point->data;
+	if (question->n)
+		*question->n = point->n_tips;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+	return answer(hStream, &(struct question){.status = captureStatus});
+}
+
+CUresult local_cuStreamGetCaptureInfo(
+	CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
+{
+	return answer(hStream, &(struct question){.status = captureStatus_out, .id = id_out});
+}
+
+CUresult local_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
+	size_t *numDependencies_out)
+{
+	return answer(hStream, &(struct question){
+				       .status = captureStatus_out,
+				       .id = id_out,
+				       .graph = graph_out,
+				       .dependencies = dependencies_out,
+				       .n = numDependencies_out,
+			       });
+}
+
+CUresult local_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
+	const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+{
+	return answer(hStream, &(struct question){captureStatus_out, id_out, graph_out,
+				       dependencies_out, edgeData_out, numDependencies_out});
+}
+
+CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
+	const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags)
+{
+	struct capture_point *replaced;
+	struct stream *stream;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	GRAPHS_LOCKED;
+	if (!stream->capture)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	if (stream->capture->recording->is_invalid)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES ||
+		!nodes_are_of(stream->capture->recording->graph, dependencies, numDependencies))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
+		return point_add(stream->capture, dependencies, dependencyData, numDependencies);
+	result = point_new(stream->capture->recording, dependencies, dependencyData,
+		numDependencies, &replaced);
+	if (result != CUDA_SUCCESS)
+		return result;
+	point_free(stream->capture);
+	__atomic_store_n(&stream->capture, replaced, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuStreamUpdateCaptureDependencies(
+	CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags)
+{
+	return local_cuStreamUpdateCaptureDependencies_v2(
+		hStream, dependencies, NULL, numDependencies, flags);
+}

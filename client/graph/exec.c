@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Executable graphs: made, launched, ended. Any thread of the application,
+ * under the lock of all graphs.
+ *
+ * Invariant: what a launch uses of this process (words of calls, bounce memory,
+ * references to the program's objects) is given back when the last has ended:
+ * a graph that is destroyed as it runs stays until then.
+ */
+
+#include <string.h>
+
+#include "capture.h"
+#include "client.h"
+#include "exec.h"
+#include "client/util/log.h"
+#include "client/memory/memory.h"
+#include "client/transport/route.h"
+#include "send.h"
+#include "client/stream/timeline.h"
+
+#define FLAGS_MASK                                                                                 \
+	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \
+		CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH |                                        \
+		CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+
+static struct slab execs = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct exec),
+	.n_max = WIRE_GRAPHS_MAX,
+};
+
+static struct exec *leaving;
+
+uint32_t exec_id(const struct exec *exec)
+{
+	return slab_id(&execs, exec);
+}
+
+struct exec *exec_find(CUgraphExec handle)
+{
+	struct exec *exec = slab_find(&execs, handle);
+
+	return exec && !exec->is_leaving ? exec : NULL;
+}
+
+struct graph_node *exec_node(const struct exec *exec, CUgraphNode handle)
+{
+	const struct graph_node *node = node_find(handle);
+	size_t low = 0, high = exec->n_names;
+
+	while (node && low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (exec->names[middle].original < node->unique)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return node && low < exec->n_names && exec->names[low].original == node->unique
+		       ? exec->names[low].node
+		       : NULL;
+}
+
+bool exec_is_of(uint64_t graph, const struct exec *but)
+{
+	for (unsigned i = 0; i < execs.n_ever; i++) {
+		const struct exec *exec =
+			exec_find((CUgraphExec)(execs.base + i * sizeof(struct exec)));
+
+		if (exec && exec != but && exec->source == graph)
+			return true;
+	}
+	return false;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct exec_name *one = a, *other = b;
+
+	return (one->original > other->original) - (one->original < other->original);
+}
+
+static CUresult name_nodes(struct exec *exec)
+{
+	struct graph *image = exec->image;
+	size_t n = 0;
+
+	for (struct graph_node *node = image->first; node; node = graph_next(image, node))
+		n++;
+	exec->names = calloc(n + 1, sizeof(*exec->names));
+	if (!exec->names)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (struct graph_node *node = image->first; node; node = graph_next(image, node)) {
+		exec->names[exec->n_names++] = (struct exec_name){node->original, node};
+		exec->records |= node->task.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+	}
+	qsort(exec->names, n, sizeof(*exec->names), compare_names);
+	return CUDA_SUCCESS;
+}
+
+/* No launch of it runs any more. */
+static void exec_free(struct exec *exec)
+{
+	struct memory_range range;
+
+	for (uint32_t i = 0; i < exec->n_calls; i++)
+		call_give(exec->calls[i].call);
+	for (uint32_t i = 0; i < exec->n_bounces; i++)
+		if (memory_remove(exec->bounces[i].allocated, MEMORY_KIND(MEMORY_PINNED), &range))
+			(void)send_host_free(exec->bounces[i].allocated);
+	graph_launch_fini(&exec->memory);
+	graph_free(exec->image);
+	free(exec->names);
+	free(exec->calls);
+	free(exec->bounces);
+	slab_give(&execs, exec);
+}
+
+static bool is_over(struct exec *exec)
+{
+	uint64_t mark;
+
+	/* Nobody else may have posted the mark. */
+	return !exec->stream || timeline_reached(exec->stream, exec->mark) ||
+	       (timeline_mark(exec->stream, &mark) == CUDA_SUCCESS &&
+		       timeline_reached(exec->stream, exec->mark));
+}
+
+static void reap(void)
+{
+	for (struct exec **link = &leaving; *link;) {
+		struct exec *exec = *link;
+
+		if (is_over(exec)) {
+			*link = exec->next;
+			exec_free(exec);
+		} else {
+			link = &exec->next;
+		}
+	}
+}
+
+void execs_reap(void)
+{
+	GRAPHS_LOCKED;
+	reap();
+}
+
+static void exec_end(struct exec *exec)
+{
+	(void)send_graph_destroy(exec_id(exec));
+	exec->is_leaving = true;
+	exec->next = leaving;
+	leaving = exec;
+	reap();
+}
+
+void execs_end_context(const struct context *context)
+{
+	GRAPHS_LOCKED;
+	for (unsigned i = 0; i < execs.n_ever; i++) {
+		struct exec *exec = exec_find((CUgraphExec)(execs.base + i * sizeof(struct exec)));
+
+		if (exec && exec->context == context)
+			exec_end(exec);
+	}
+}
+
+/* The program's node that a node of the image was made from. */
+static CUgraphNode original_of(const struct graph *graph, const struct graph_node *image)
+{
+	for (struct graph_node *node = graph->first; node; node = graph_next(graph, node))
+		if (image && node->unique == image->original)
+			return (CUgraphNode)node;
+	return NULL;
+}
+
+static CUresult make(struct exec *exec, const struct graph *graph, CUgraphNode *ret_error)
+{
+	const struct graph_node *error = NULL;
+	CUresult result = graph_clone(graph, &exec->image);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	graph_set_private(exec->image, true);
+	result = name_nodes(exec);
+	if (result == CUDA_SUCCESS)
+		result = graph_launch_of(exec->image, &exec->memory);
+	if (result == CUDA_SUCCESS)
+		result = exec_send(exec, &error);
+	if (result != CUDA_SUCCESS) {
+		*ret_error = original_of(graph, error);
+		(void)send_graph_destroy(exec_id(exec));
+	}
+	return result;
+}
+
+static CUresult instantiate(
+	CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags, CUgraphNode *ret_error)
+{
+	struct context *context;
+	struct graph *graph;
+	struct exec *exec;
+	CUresult result = context_enter(&context);
+
+	*ret_error = NULL;
+	if (result != CUDA_SUCCESS)
+		return result;
+	GRAPHS_LOCKED;
+	reap();
+	graph = graph_find(handle);
+	if (!ret_exec || !graph || (flags & ~(cuuint64_t)FLAGS_MASK))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return refuse("cuGraphInstantiate", "graphs cannot be launched by kernels");
+	/* There is one place for what it allocates. */
+	if (graph->is_moved || (graph->has_memory && exec_is_of(graph->unique, NULL)))
+		return CUDA_ERROR_INVALID_VALUE;
+	exec = slab_take(&execs);
+	if (!exec)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	exec->context = context;
+	exec->source = graph->unique;
+	exec->flags = flags;
+	result = make(exec, graph, ret_error);
+	if (result != CUDA_SUCCESS) {
+		exec_free(exec);
+		return result;
+	}
+	*ret_exec = (CUgraphExec)exec;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
+	CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	CUgraphNode error = NULL;
+	CUresult result = instantiate(phGraphExec, hGraph, 0, &error);
+
+	if (phErrorNode)
+		*phErrorNode = error;
+	if (logBuffer && bufferSize > 0)
+		*logBuffer = '\0';
+	return result;
+}
+
+CUresult local_cuGraphInstantiateWithFlags(
+	CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
+{
+	CUgraphNode error;
+
+	return instantiate(phGraphExec, hGraph, flags, &error);
+}
+
+CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
+	CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, CUstream implicit)
+{
+	CUgraphNode error = NULL;
+	CUresult result;
+
+	if (!instantiateParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = instantiate(phGraphExec, hGraph, instantiateParams->flags, &error);
+	instantiateParams->hErrNode_out = error;
+	instantiateParams->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+							       : CUDA_GRAPH_INSTANTIATE_ERROR;
+	if (result != CUDA_SUCCESS ||
+		!(instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+		return result;
+	return local_cuGraphUpload(*phGraphExec,
+		instantiateParams->hUploadStream ? instantiateParams->hUploadStream : implicit);
+}
+
+CUresult local_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
+{
+	const struct exec *exec;
+
+	GRAPHS_LOCKED;
+	exec = exec_find(hGraphExec);
+	if (!exec || !flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = exec->flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphExecDestroy(CUgraphExec hGraphExec)
+{
+	struct exec *exec;
+
+	GRAPHS_LOCKED;
+	exec = exec_find(hGraphExec);
+	if (!exec)
+		return CUDA_ERROR_INVALID_VALUE;
+	exec_end(exec);
+	return CUDA_SUCCESS;
+}
+
+/* Events that the launch records are done when all of it is. */
+static CUresult note_events(const struct exec *exec, struct stream *stream)
+{
+	struct graph *image = exec->image;
+	CUresult result = CUDA_SUCCESS;
+	bool has_mark = false;
+	uint64_t mark = 0;
+
+	for (struct graph_node *node = image->first; node; node = graph_next(image, node)) {
+		if (node->task.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+			continue;
+		if (!has_mark)
+			result = timeline_mark(stream, &mark);
+		if (result != CUDA_SUCCESS)
+			return result;
+		has_mark = true;
+		event_recorded(node->task.event.event, node->task.event.serial, stream, mark);
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult post(const struct exec *exec, const struct stream *stream)
+{
+	uint64_t launch;
+	CUresult result;
+
+	if (exec->n_calls == 0)
+		return send_graph_launch(stream_id(stream), exec_id(exec));
+	result = calls_expect(exec, &launch);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = send_graph_launch_calls(stream_id(stream), exec_id(exec));
+	if (result != CUDA_SUCCESS)
+		calls_forget(launch);
+	return result;
+}
+
+static CUresult launch(CUgraphExec handle, struct stream *stream)
+{
+	struct exec *exec;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	if (unlikely(leaving != NULL))
+		reap();
+	exec = exec_find(handle);
+	if (!exec || stream->device != exec->context->device->index)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_launch_check(&exec->memory, stream,
+		exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+	if (result == CUDA_SUCCESS)
+		result = post(exec, stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	timeline_note(stream, &exec->mark);
+	exec->stream = stream;
+	graph_launch_done(&exec->memory, stream, exec->mark);
+	return exec->records ? note_events(exec, stream) : CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct stream *stream = NULL;
+	bool captures = false;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_look(stream, &captures);
+	/* The driver does not make it a child graph. */
+	if (unlikely(captures))
+		return capture_forbid(stream);
+	return result == CUDA_SUCCESS ? launch(hGraphExec, stream) : result;
+}
+
+CUresult local_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct stream *stream = NULL;
+	struct exec *exec;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_wait(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	GRAPHS_LOCKED;
+	exec = exec_find(hGraphExec);
+	if (!exec || stream->device != exec->context->device->index)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_graph_upload(stream_id(stream), exec_id(exec));
+	if (result == CUDA_SUCCESS)
+		timeline_note(stream, &exec->mark);
+	exec->stream = stream;
+	return result;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What an executable graph asks this process to do: the program's host
+ * functions, and our own for copies of memory that the GPU does not reach. Any
+ * thread of the application; the functions run on that of callback.c.
+ *
+ * Invariant: at each launch what is to be done is noted anew, so that later
+ * changes of the graph are none of an earlier launch's business.
+ */
+
+#include <string.h>
+
+#include "client/stream/callback.h"
+#include "exec.h"
+
+static uint8_t is_taken[WIRE_GRAPH_CALLS_MAX];
+static uint32_t next_call;
+static uint64_t last_launch;
+
+CUresult call_take(uint32_t *ret_call)
+{
+	for (uint32_t i = 0; i < WIRE_GRAPH_CALLS_MAX; i++) {
+		uint32_t call = (next_call + i) % WIRE_GRAPH_CALLS_MAX;
+
+		if (is_taken[call])
+			continue;
+		is_taken[call] = true;
+		next_call = call + 1;
+		*ret_call = call;
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void call_give(uint32_t call)
+{
+	is_taken[call] = false;
+}
+
+struct move {
+	struct box box;
+	struct chunk chunk;
+};
+
+static void run_move(void *data)
+{
+	const struct move *move = data;
+
+	chunk_move(&move->box, &move->chunk);
+}
+
+static void run_nothing(void *data)
+{
+	(void)data;
+}
+
+static CUresult expect(const struct exec_call *call, uint64_t launch)
+{
+	const struct task *task = &call->node->task;
+	struct move *move;
+
+	if (task->type == CU_GRAPH_NODE_TYPE_HOST)
+		return callback_expect(
+			call->call, launch, task->host.function, task->host.data, false);
+	/* The GPU asks for it all the same. */
+	if (call->node->is_disabled)
+		return callback_expect(call->call, launch, run_nothing, NULL, false);
+	move = malloc(sizeof(*move));
+	if (!move)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	move->box = task->copy.box;
+	move->chunk = call->chunk;
+	return callback_expect(call->call, launch, run_move, move, true);
+}
+
+CUresult calls_expect(const struct exec *exec, uint64_t *ret_launch)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	*ret_launch = ++last_launch;
+	for (uint32_t i = 0; i < exec->n_calls && result == CUDA_SUCCESS; i++)
+		result = expect(&exec->calls[i], *ret_launch);
+	if (result != CUDA_SUCCESS)
+		calls_forget(*ret_launch);
+	return result;
+}
+
+void calls_forget(uint64_t launch)
+{
+	callbacks_forget(launch);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Executable graphs on their way to the server: nodes, then edges, without
+ * waiting for any, then one question how it went. Any thread of the
+ * application, under the lock of all graphs.
+ *
+ * Invariant: the server's nodes of a node are numbered one after the other, and
+ * each waits for the one before; a child graph has one at its begin and one at
+ * its end.
+ */
+
+#include "client/util/compat.h"
+#include "client/stream/context_share.h"
+#include "client/stream/event.h"
+#include "exec.h"
+#include "client/memory/host.h"
+#include "send.h"
+
+#define BOUNCE_KIND MEMORY_PINNED
+
+struct edges {
+	uint32_t graph, n;
+	struct graph_edge list[WIRE_GRAPH_EDGES_MAX / 16];
+};
+
+static CUresult edges_flush(struct edges *edges)
+{
+	uint32_t n = edges->n;
+
+	edges->n = 0;
+	return n > 0 ? send_graph_edges(edges->graph, edges->list, n) : CUDA_SUCCESS;
+}
+
+static CUresult edges_add(
+	struct edges *edges, uint32_t from, uint32_t to, const CUgraphEdgeData *data)
+{
+	struct graph_edge *edge = &edges->list[edges->n++];
+
+	*edge = (struct graph_edge){.from = from, .to = to};
+	if (data) {
+		edge->from_port = data->from_port;
+		edge->to_port = data->to_port;
+		edge->type = data->type;
+	}
+	return edges->n < ARRAY_SIZE(edges->list) ? CUDA_SUCCESS : edges_flush(edges);
+}
+
+const struct exec_bounce *exec_bounce(const struct exec *exec, const struct graph_node *node)
+{
+	for (uint32_t i = 0; i < exec->n_bounces; i++)
+		if (exec->bounces[i].node == node)
+			return &exec->bounces[i];
+	return NULL;
+}
+
+/* What lies in one piece of pinned memory of a range that may lie in two. */
+static void bounce_place(struct exec_bounce *bounce)
+{
+	uint64_t first = MIN(bounce->size, HOST_PIECE - bounce->allocated % HOST_PIECE);
+
+	bounce->address = bounce->allocated;
+	if (first < bounce->size - first) {
+		bounce->address += first;
+		first = bounce->size - first;
+	}
+	bounce->size = first;
+}
+
+static CUresult bounce_new(struct exec *exec, const struct graph_node *node, uint64_t size)
+{
+	struct memory_range range = {.size = size, .kind = BOUNCE_KIND, .context = exec->context};
+	struct exec_bounce *grown =
+		array_resize(exec->bounces, exec->n_bounces + 1, sizeof(*grown));
+	CUresult result;
+
+	if (!grown)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	exec->bounces = grown;
+	result = host_new(&range);
+	if (result != CUDA_SUCCESS)
+		return result;
+	grown[exec->n_bounces] = (struct exec_bounce){node, range.address, 0, size};
+	bounce_place(&grown[exec->n_bounces++]);
+	return CUDA_SUCCESS;
+}
+
+static CUresult divide(const struct exec *exec, const struct graph_node *node,
+	const struct task *task, struct parts *parts)
+{
+	const struct exec_bounce *bounce = exec_bounce(exec, node);
+
+	return parts_make(task, bounce ? bounce->address : 0, bounce ? bounce->size : 0, parts);
+}
+
+static CUresult send_kernel(uint32_t graph, uint32_t number, const struct task_kernel *kernel)
+{
+	const struct launch *launch = &kernel->launch;
+
+	return send_graph_kernel(graph, number, context_share_id(kernel->context),
+		kernel_id(kernel->kernel), launch->grid, launch->block, launch->shared_bytes,
+		launch->wishes.given, launch->wishes.cluster, launch->wishes.cluster_policy,
+		launch->wishes.priority, kernel->params, kernel->params_size);
+}
+
+static CUresult send_event(uint32_t graph, uint32_t number, const struct task *task)
+{
+	const struct event *event = task->event.event;
+
+	if (!slab_find(&events, event) || event->serial != task->event.serial)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return send_graph_event(graph, number, slab_id(&events, event),
+		task->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+}
+
+static CUresult send_task(uint32_t graph, uint32_t number, const struct task *task)
+{
+	switch (task->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return send_kernel(graph, number, &task->kernel);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return send_graph_memory_ops(
+			graph, number, task->memory_ops.ops, task->memory_ops.n_ops);
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return send_event(graph, number, task);
+	default:
+		return send_graph_empty(graph, number);
+	}
+}
+
+static CUresult send_copy_of_array(uint32_t graph, uint32_t number, const struct box *box,
+	const struct box_end *in, const struct box_end *line, bool is_out)
+{
+	return send_graph_copy_array(graph, number, array_id(in->array), is_out, in->x, in->y,
+		in->z, line->address, line->pitch, line->rows, box->width, box->height, box->depth);
+}
+
+static CUresult send_copy(uint32_t graph, uint32_t number, const struct box *box)
+{
+	const struct box_end *dst = &box->dst, *src = &box->src;
+
+	if (dst->array && src->array)
+		return send_graph_copy_arrays(graph, number, array_id(dst->array),
+			array_id(src->array), dst->x, dst->y, dst->z, src->x, src->y, src->z,
+			box->width, box->height, box->depth);
+	if (dst->array)
+		return send_copy_of_array(graph, number, box, dst, src, false);
+	if (src->array)
+		return send_copy_of_array(graph, number, box, src, dst, true);
+	return send_graph_copy(graph, number, dst->address, src->address, dst->pitch, src->pitch,
+		dst->rows, src->rows, box->width, box->height, box->depth);
+}
+
+static CUresult send_part(
+	uint32_t graph, uint32_t number, const struct task *task, const struct part *part)
+{
+	const struct fill *fill = &part->fill;
+
+	switch (part->kind) {
+	case PART_COPY:
+		return send_copy(graph, number, &part->copy);
+	case PART_FILL:
+		return send_graph_fill(graph, number, fill->dst, fill->value, fill->width,
+			fill->count, fill->pitch, fill->rows);
+	case PART_TASK:
+		return send_task(graph, number, task);
+	default:
+		return send_graph_empty(graph, number);
+	}
+}
+
+/* The words are its until the whole graph ends. */
+static CUresult send_call(
+	struct exec *exec, struct graph_node *node, uint32_t number, const struct part *part)
+{
+	struct exec_call *call;
+	CUresult result;
+
+	if (exec->n_calls == exec->n_calls_room) {
+		uint32_t n_room = MAX(2 * exec->n_calls_room, 4u);
+
+		call = array_resize(exec->calls, n_room, sizeof(*call));
+		if (!call)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		exec->calls = call;
+		exec->n_calls_room = n_room;
+	}
+	call = &exec->calls[exec->n_calls];
+	*call = (struct exec_call){.node = node, .number = number, .chunk = part->chunk};
+	result = call_take(&call->call);
+	if (result != CUDA_SUCCESS)
+		return result;
+	exec->n_calls++;
+	return send_graph_call(exec_id(exec), number, call->call);
+}
+
+static CUresult send_node(struct exec *exec, struct graph_node *node)
+{
+	_cleanup_(parts_fini) struct parts parts = {0};
+	uint64_t bounce_size = parts_bounce_size(&node->task);
+	uint32_t id = exec_id(exec);
+	CUresult result = CUDA_SUCCESS;
+
+	node->first = exec->n_numbers;
+	if (bounce_size > 0)
+		result = bounce_new(exec, node, bounce_size);
+	if (result == CUDA_SUCCESS)
+		result = divide(exec, node, &node->task, &parts);
+	for (uint32_t i = 0; i < parts.n && result == CUDA_SUCCESS; i++) {
+		uint32_t number = exec->n_numbers++;
+
+		result = parts.list[i].kind == PART_CALL
+				 ? send_call(exec, node, number, &parts.list[i])
+				 : send_part(id, number, &node->task, &parts.list[i]);
+	}
+	/* The end of a child comes with its begin: it is edges that make it the end. */
+	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH && result == CUDA_SUCCESS)
+		result = send_graph_empty(id, exec->n_numbers++);
+	node->last = exec->n_numbers - 1;
+	return result;
+}
+
+static CUresult send_child_edges(struct edges *edges, const struct graph_node *child)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!child->task.child->first)
+		return edges_add(edges, child->first, child->last, NULL);
+	for (const struct graph_node *node = child->task.child->first;
+		node && result == CUDA_SUCCESS; node = node->next) {
+		if (node->n_before == 0)
+			result = edges_add(edges, child->first, node->first, NULL);
+		if (node->n_after == 0 && result == CUDA_SUCCESS)
+			result = edges_add(edges, node->last, child->last, NULL);
+	}
+	return result;
+}
+
+static CUresult send_edges_of(struct edges *edges, const struct graph_node *node)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = 0; i < node->n_before && result == CUDA_SUCCESS; i++)
+		result = edges_add(
+			edges, node->before[i].node->last, node->first, &node->before[i].data);
+	if (result == CUDA_SUCCESS && node->task.type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return send_child_edges(edges, node);
+	for (uint32_t i = node->first; i < node->last && result == CUDA_SUCCESS; i++)
+		result = edges_add(edges, i, i + 1, NULL);
+	return result;
+}
+
+/* The node of a number; NULL: there is no such number. */
+static const struct graph_node *blame(const struct exec *exec, uint32_t number)
+{
+	for (struct graph_node *node = exec->image->first; node;
+		node = graph_next(exec->image, node))
+		if (number >= node->first && number <= node->last &&
+			(node->task.type != CU_GRAPH_NODE_TYPE_GRAPH || number == node->first))
+			return node;
+	return NULL;
+}
+
+CUresult exec_send(struct exec *exec, const struct graph_node **ret_error)
+{
+	struct edges edges = {.graph = exec_id(exec)};
+	uint32_t error_node = UINT32_MAX;
+	CUresult result = send_graph_begin(exec_id(exec), exec->context->device->index);
+	struct graph *image = exec->image;
+
+	*ret_error = NULL;
+	for (struct graph_node *node = image->first; node && result == CUDA_SUCCESS;
+		node = graph_next(image, node)) {
+		result = send_node(exec, node);
+		if (result != CUDA_SUCCESS)
+			*ret_error = node;
+	}
+	for (struct graph_node *node = image->first; node && result == CUDA_SUCCESS;
+		node = graph_next(image, node))
+		result = send_edges_of(&edges, node);
+	if (result == CUDA_SUCCESS)
+		result = edges_flush(&edges);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = send_graph_make(exec_id(exec), exec->n_numbers,
+		(exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0, &error_node);
+	if (result != CUDA_SUCCESS)
+		*ret_error = blame(exec, error_node);
+	return result;
+}
+
+bool exec_is_call(const struct exec *exec, uint32_t number)
+{
+	for (uint32_t i = 0; i < exec->n_calls; i++)
+		if (exec->calls[i].number == number)
+			return true;
+	return false;
+}
+
+static void set_chunk(struct exec *exec, uint32_t number, const struct chunk *chunk)
+{
+	for (uint32_t i = 0; i < exec->n_calls; i++)
+		if (exec->calls[i].number == number)
+			exec->calls[i].chunk = *chunk;
+}
+
+/* Whether the parts are of the kinds that the node's were. */
+static bool parts_fit(
+	const struct exec *exec, const struct graph_node *node, const struct parts *parts)
+{
+	if (parts->n != node->last - node->first + 1)
+		return false;
+	for (uint32_t i = 0; i < parts->n; i++)
+		if ((parts->list[i].kind == PART_CALL) != exec_is_call(exec, node->first + i))
+			return false;
+	return true;
+}
+
+CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct task *task)
+{
+	_cleanup_(parts_fini) struct parts parts = {0};
+	CUresult result = divide(exec, node, task, &parts);
+
+	if (result == CUDA_SUCCESS && !parts_fit(exec, node, &parts))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (uint32_t i = 0; i < parts.n && result == CUDA_SUCCESS; i++) {
+		if (parts.list[i].kind == PART_CALL)
+			set_chunk(exec, node->first + i, &parts.list[i].chunk);
+		else
+			result = send_part(exec_id(exec), node->first + i, task, &parts.list[i]);
+	}
+	if (result != CUDA_SUCCESS) {
+		task_fini(task);
+		return result;
+	}
+	return node_set(node, task);
+}
+
+CUresult exec_settle(struct exec *exec, const struct graph_node **ret_error)
+{
+	uint32_t error_node = UINT32_MAX;
+	CUresult result = send_graph_settle(exec_id(exec), &error_node);
+
+	*ret_error = result == CUDA_SUCCESS ? NULL : blame(exec, error_node);
+	return result;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Graphs, nodes and edges. Any thread of the application, under the lock of all
+ * graphs.
+ *
+ * Invariant: an edge is in `before' of the one node and in `after' of the
+ * other, once in each.
+ */
+
+#include <string.h>
+
+#include "client/util/compat.h"
+#include "graph.h"
+#include "graph_memory.h"
+#include "wire.h"
+
+static struct slab graphs = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct graph),
+	.n_max = WIRE_GRAPHS_MAX * 4,
+};
+
+static struct slab nodes = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct graph_node),
+	.n_max = WIRE_GRAPH_NODES_MAX * 4,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t last_unique;
+
+void graphs_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void graphs_unlock(const bool *locked)
+{
+	(void)locked;
+	pthread_mutex_unlock(&lock);
+}
+
+struct graph *graph_find(CUgraph handle)
+{
+	struct graph *graph = slab_find(&graphs, handle);
+
+	return graph && !graph->is_private ? graph : NULL;
+}
+
+struct graph_node *node_find(CUgraphNode handle)
+{
+	struct graph_node *node = slab_find(&nodes, handle);
+
+	return node && !node->graph->is_private ? node : NULL;
+}
+
+CUresult graph_new(struct graph **ret_graph)
+{
+	struct graph *graph = slab_take(&graphs);
+
+	if (!graph)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	graph->unique = ++last_unique;
+	*ret_graph = graph;
+	return CUDA_SUCCESS;
+}
+
+/* Its edges go with the whole graph. */
+static void node_drop(struct graph_node *node)
+{
+	task_fini(&node->task);
+	free(node->before);
+	free(node->after);
+	slab_give(&nodes, node);
+}
+
+void graph_free(struct graph *graph)
+{
+	if (!graph)
+		return;
+	while (graph->first) {
+		struct graph_node *node = graph->first;
+
+		graph->first = node->next;
+		node_drop(node);
+	}
+	graph_release_references(graph);
+	slab_give(&graphs, graph);
+}
+
+CUresult node_new(struct graph *graph, struct task *task, struct graph_node **ret_node)
+{
+	struct graph_node *node = slab_take(&nodes);
+
+	if (!node) {
+		task_fini(task);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	node->graph = graph;
+	node->unique = ++last_unique;
+	node->task = *task;
+	if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		task->child->parent = node;
+	node->previous = graph->last;
+	if (graph->last)
+		graph->last->next = node;
+	else
+		graph->first = node;
+	graph->last = node;
+	graph->n_nodes++;
+	*ret_node = node;
+	return CUDA_SUCCESS;
+}
+
+CUresult node_set(struct graph_node *node, struct task *task)
+{
+	if (node->task.type != task->type) {
+		task_fini(task);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	/* A kernel's attributes are set by calls of their own. */
+	if (task->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		task->kernel.launch.wishes = node->task.kernel.launch.wishes;
+	if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		task->child->parent = node;
+	task_fini(&node->task);
+	node->task = *task;
+	return CUDA_SUCCESS;
+}
+
+static bool edge_is(
+	const struct edge *edge, const struct graph_node *on, const CUgraphEdgeData *data)
+{
+	return edge->node == on && (!data || !memcmp(&edge->data, data, sizeof(*data)));
+}
+
+CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgraphEdgeData *data)
+{
+	static const CUgraphEdgeData plain;
+	struct edge *before;
+	struct graph_node **after;
+
+	data = data ? data : &plain;
+	if (node == on || node->graph != on->graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint32_t i = 0; i < node->n_before; i++)
+		if (edge_is(&node->before[i], on, data))
+			return CUDA_ERROR_INVALID_VALUE;
+	before = array_resize(node->before, node->n_before + 1, sizeof(*before));
+	if (!before)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	node->before = before;
+	after = array_resize(on->after, on->n_after + 1, sizeof(struct graph_node *));
+	if (!after)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	on->after = after;
+	before[node->n_before++] = (struct edge){on, *data};
+	after[on->n_after++] = node;
+	return CUDA_SUCCESS;
+}
+
+/* One of them, as with other data there may be several between the two. */
+static void forget_after(struct graph_node *on, const struct graph_node *node)
+{
+	uint32_t i = 0;
+
+	while (i < on->n_after && on->after[i] != node)
+		i++;
+	if (i == on->n_after)
+		return;
+	on->n_after--;
+	memmove(&on->after[i], &on->after[i + 1], (on->n_after - i) * sizeof(struct graph_node *));
+}
+
+bool node_undepend(
+	struct graph_node *node, const struct graph_node *on, const CUgraphEdgeData *data)
+{
+	for (uint32_t i = 0; i < node->n_before; i++) {
+		if (!edge_is(&node->before[i], on, data))
+			continue;
+		forget_after(node->before[i].node, node);
+		node->n_before--;
+		memmove(&node->before[i], &node->before[i + 1],
+			(node->n_before - i) * sizeof(struct edge));
+		return true;
+	}
+	return false;
+}
+
+void node_free(struct graph_node *node)
+{
+	struct graph *graph = node->graph;
+
+	while (node->n_before > 0)
+		node_undepend(node, node->before[0].node, NULL);
+	while (node->n_after > 0)
+		node_undepend(node->after[0], node, NULL);
+	if (node->next)
+		node->next->previous = node->previous;
+	else
+		graph->last = node->previous;
+	if (node->previous)
+		node->previous->next = node->next;
+	else
+		graph->first = node->next;
+	graph->n_nodes--;
+	node_drop(node);
+}
+
+CUresult node_add(struct graph *graph, struct task *task, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node)
+{
+	struct graph_node *node = NULL;
+	CUresult result = node_new(graph, task, &node);
+
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		struct graph_node *on = node_find(dependencies[i]);
+
+		result = on ? node_depend(node, on, data ? &data[i] : NULL)
+			    : CUDA_ERROR_INVALID_VALUE;
+	}
+	if (result == CUDA_SUCCESS)
+		result = node_settle_memory(node);
+	if (result != CUDA_SUCCESS) {
+		if (node)
+			node_free(node);
+		return result;
+	}
+	*ret_node = node;
+	return CUDA_SUCCESS;
+}
+
+/* In a table by the originals' numbers, which rise. */
+static struct graph_node *find_among(struct graph_node *const *clones, size_t n, uint64_t original)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (clones[middle]->original < original)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < n && clones[low]->original == original ? clones[low] : NULL;
+}
+
+static CUresult clone_nodes(
+	const struct graph *graph, struct graph *clone, struct graph_node **clones)
+{
+	CUresult result = CUDA_SUCCESS;
+	size_t n = 0;
+
+	for (const struct graph_node *node = graph->first; node && result == CUDA_SUCCESS;
+		node = node->next) {
+		struct task task;
+
+		result = task_dup(&node->task, &task);
+		if (result == CUDA_SUCCESS)
+			result = node_new(clone, &task, &clones[n]);
+		if (result == CUDA_SUCCESS)
+			clones[n++]->original = node->unique;
+	}
+	for (const struct graph_node *node = graph->first; node && result == CUDA_SUCCESS;
+		node = node->next) {
+		struct graph_node *to = find_among(clones, n, node->unique);
+
+		for (uint32_t i = 0; i < node->n_before && result == CUDA_SUCCESS; i++)
+			result =
+				node_depend(to, find_among(clones, n, node->before[i].node->unique),
+					&node->before[i].data);
+	}
+	return result;
+}
+
+static CUresult clone_into(const struct graph *graph, struct graph *clone)
+{
+	struct graph_node **clones = calloc(graph->n_nodes + 1, sizeof(struct graph_node *));
+	CUresult result;
+
+	if (!clones)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = clone_nodes(graph, clone, clones);
+	free(clones);
+	return result == CUDA_SUCCESS ? graph_copy_references(graph, clone) : result;
+}
+
+CUresult graph_clone(const struct graph *graph, struct graph **ret_clone)
+{
+	struct graph *clone;
+	CUresult result = graph_new(&clone);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	clone->is_private = graph->is_private;
+	clone->has_memory = graph->has_memory;
+	result = clone_into(graph, clone);
+	if (result != CUDA_SUCCESS) {
+		graph_free(clone);
+		return result;
+	}
+	*ret_clone = clone;
+	return CUDA_SUCCESS;
+}
+
+void graph_move(struct graph *graph, struct graph_node *to)
+{
+	graph_free(to->task.child);
+	to->task.child = graph;
+	graph->parent = to;
+	graph->is_moved = true;
+	for (struct graph *outer = to->graph; outer && graph->has_memory;
+		outer = outer->parent ? outer->parent->graph : NULL)
+		outer->has_memory = true;
+}
+
+struct graph_node *graph_find_clone(const struct graph *graph, uint64_t original)
+{
+	struct graph_node *node = graph->first;
+
+	while (node && node->original != original)
+		node = node->next;
+	return node;
+}
+
+struct graph_node *graph_next(const struct graph *graph, struct graph_node *node)
+{
+	const struct graph *inner = node->graph;
+
+	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH && node->task.child->first)
+		return node->task.child->first;
+	while (!node->next && inner != graph) {
+		node = inner->parent;
+		inner = node->graph;
+	}
+	return node->next;
+}
+
+void graph_set_private(struct graph *graph, bool is_private)
+{
+	graph->is_private = is_private;
+	for (struct graph_node *node = graph->first; node; node = graph_next(graph, node))
+		node->graph->is_private = is_private;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Nodes divided for the server. Any thread of the application.
+ *
+ * Invariant: no line of a part crosses the end of a piece of pinned memory, and
+ * none is longer than LINE_MAX.
+ */
+
+#include <string.h>
+
+#include "client/util/compat.h"
+#include "layout.h"
+#include "graph_lowering.h"
+
+#define LINE_MAX_BYTES (1ull << 30)
+#define BOUNCE_MAX (4ull << 20)
+
+void parts_fini(struct parts *parts)
+{
+	free(parts->list);
+	*parts = (struct parts){0};
+}
+
+static CUresult add(struct parts *parts, const struct part *part)
+{
+	struct part *grown;
+
+	if (parts->n == parts->n_room) {
+		parts->n_room = MAX(2 * parts->n_room, 4u);
+		grown = array_resize(parts->list, parts->n_room, sizeof(*grown));
+		if (!grown)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		parts->list = grown;
+	}
+	parts->list[parts->n++] = *part;
+	return CUDA_SUCCESS;
+}
+
+/* Bytes of `size' from `address' on that may go at once. */
+static uint64_t cut(uint64_t address, uint64_t size)
+{
+	if (address >= HOST_SPACE && address < HOST_SPACE_END)
+		size = MIN(size, HOST_PIECE - address % HOST_PIECE);
+	return MIN(size, LINE_MAX_BYTES);
+}
+
+static bool is_empty(const struct box *box)
+{
+	return box->width == 0 || box->height == 0 || box->depth == 0;
+}
+
+static bool is_line(const struct box *box)
+{
+	return box->height == 1 && box->depth == 1;
+}
+
+static bool has_array(const struct box *box)
+{
+	return box->dst.array || box->src.array;
+}
+
+uint64_t parts_bounce_size(const struct task *task)
+{
+	const struct box *box = &task->copy.box;
+	uint64_t size;
+
+	if (task->type != CU_GRAPH_NODE_TYPE_MEMCPY || is_empty(box) ||
+		box->dst.is_ours == box->src.is_ours)
+		return 0;
+	if (__builtin_mul_overflow(box->width, box->height, &size) ||
+		__builtin_mul_overflow(size, box->depth, &size))
+		return BOUNCE_MAX;
+	return MIN(size, BOUNCE_MAX);
+}
+
+static uint64_t address_of(
+	const struct box *box, const struct box_end *end, uint64_t x, uint64_t row)
+{
+	return end->address + x + (row / box->height * end->rows + row % box->height) * end->pitch;
+}
+
+static CUresult add_copy(struct parts *parts, const struct box_end *dst, const struct box_end *src,
+	uint64_t width, uint64_t rows)
+{
+	struct part part = {.kind = PART_COPY};
+
+	part.copy =
+		(struct box){.dst = *dst, .src = *src, .width = width, .height = rows, .depth = 1};
+	return add(parts, &part);
+}
+
+static CUresult make_line(const struct box *box, struct parts *parts)
+{
+	struct box_end dst = box->dst, src = box->src;
+	uint64_t size = box->width;
+	CUresult result = CUDA_SUCCESS;
+
+	while (size > 0 && result == CUDA_SUCCESS) {
+		uint64_t n = cut(dst.address, cut(src.address, size));
+
+		result = add_copy(parts, &dst, &src, n, 1);
+		dst.address += n;
+		src.address += n;
+		size -= n;
+	}
+	return result;
+}
+
+/* One chunk's two parts: the host's, and the GPU's before or behind it. */
+static CUresult make_chunk(const struct box *box, const struct chunk *chunk, struct parts *parts)
+{
+	struct box_end bounce = {.address = chunk->bounce,
+		.pitch = chunk->width,
+		.rows = chunk->rows,
+		.is_ours = true};
+	struct box_end device = box->dst.is_ours ? box->dst : box->src;
+	struct part call = {.kind = PART_CALL};
+	CUresult result;
+
+	call.chunk = *chunk;
+	if (device.array) {
+		device.x += chunk->x;
+		device.y += chunk->row % box->height;
+		device.z += chunk->row / box->height;
+	} else {
+		device.address = address_of(box, &device, chunk->x, chunk->row);
+	}
+	if (box->dst.is_ours) {
+		result = add(parts, &call);
+		return result == CUDA_SUCCESS
+			       ? add_copy(parts, &device, &bounce, chunk->width, chunk->rows)
+			       : result;
+	}
+	result = add_copy(parts, &bounce, &device, chunk->width, chunk->rows);
+	return result == CUDA_SUCCESS ? add(parts, &call) : result;
+}
+
+/* Whole rows of one slice, or parts of a row that is larger than the bounce memory. */
+static CUresult make_chunks(
+	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct parts *parts)
+{
+	struct chunk chunk = {.bounce = bounce};
+	CUresult result = CUDA_SUCCESS;
+
+	while (chunk.row < box->height * box->depth && result == CUDA_SUCCESS) {
+		chunk.width = MIN(box->width - chunk.x, bounce_size);
+		chunk.rows = 1;
+		if (chunk.width == box->width)
+			chunk.rows = MIN(
+				bounce_size / chunk.width, box->height - chunk.row % box->height);
+		result = make_chunk(box, &chunk, parts);
+		chunk.x += chunk.width;
+		if (chunk.x == box->width) {
+			chunk.x = 0;
+			chunk.row += chunk.rows;
+		}
+	}
+	return result;
+}
+
+static CUresult make_copy(
+	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct parts *parts)
+{
+	struct part whole = {.kind = PART_COPY};
+
+	if (is_empty(box)) {
+		whole.kind = PART_EMPTY;
+		return add(parts, &whole);
+	}
+	if (box->dst.is_ours && box->src.is_ours && is_line(box) && !has_array(box))
+		return make_line(box, parts);
+	if (box->dst.is_ours || box->src.is_ours) {
+		if (box->dst.is_ours != box->src.is_ours)
+			return make_chunks(box, bounce, bounce_size, parts);
+		whole.copy = *box;
+		return add(parts, &whole);
+	}
+	whole.kind = PART_CALL;
+	whole.chunk = (struct chunk){.width = box->width, .rows = box->height * box->depth};
+	return add(parts, &whole);
+}
+
+static CUresult make_fill(const struct fill *fill, struct parts *parts)
+{
+	struct part part = {.kind = PART_FILL};
+	CUresult result = CUDA_SUCCESS;
+	uint64_t count = fill->count;
+
+	part.fill = *fill;
+	if (fill->rows > 1)
+		return add(parts, &part);
+	while (count > 0 && result == CUDA_SUCCESS) {
+		part.fill.count = cut(part.fill.dst, count * fill->width) / fill->width;
+		result = add(parts, &part);
+		part.fill.dst += part.fill.count * fill->width;
+		count -= part.fill.count;
+	}
+	return result;
+}
+
+CUresult parts_make(
+	const struct task *task, uint64_t bounce, uint64_t bounce_size, struct parts *ret_parts)
+{
+	struct part part = {.kind = PART_TASK};
+
+	*ret_parts = (struct parts){0};
+	switch (task->type) {
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return make_copy(&task->copy.box, bounce, bounce_size, ret_parts);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return make_fill(&task->fill, ret_parts);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		part.kind = PART_CALL;
+		break;
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		part.kind = PART_EMPTY;
+		break;
+	default:
+		break;
+	}
+	return add(ret_parts, &part);
+}
+
+void chunk_move(const struct box *box, const struct chunk *chunk)
+{
+	uint64_t bounce = chunk->bounce;
+
+	for (uint64_t i = 0; i < chunk->rows; i++, bounce += chunk->width) {
+		uint64_t dst = address_of(box, &box->dst, chunk->x, chunk->row + i);
+		uint64_t src = address_of(box, &box->src, chunk->x, chunk->row + i);
+
+		if (chunk->bounce && box->dst.is_ours)
+			dst = bounce;
+		else if (chunk->bounce)
+			src = bounce;
+		memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, chunk->width);
+	}
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Nodes as a program adds them, asks for what they do, and changes it. Any
+ * thread of the application.
+ *
+ * Invariant: a call that fails leaves its graph as it was.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/stream/event.h"
+#include "exec.h"
+
+/* Takes `task' if there is one; `result' is that of its making. */
+static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, CUresult result, struct task *task)
+{
+	struct graph *graph = graph_find(handle);
+	struct graph_node *node;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!graph || !ret_node || (n > 0 && !dependencies)) {
+		task_fini(task);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	result = node_add(graph, task, dependencies, data, n, &node);
+	if (result == CUDA_SUCCESS)
+		*ret_node = (CUgraphNode)node;
+	return result;
+}
+
+static struct graph_node *find(CUgraphNode handle, CUgraphNodeType type)
+{
+	struct graph_node *node = node_find(handle);
+
+	return node && node->task.type == type ? node : NULL;
+}
+
+/* Takes `task' if there is one. */
+static CUresult set(CUgraphNode handle, CUgraphNodeType type, CUresult result, struct task *task)
+{
+	struct graph_node *node = find(handle, type);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* What is allocated where is settled when the node is added. */
+	if (!node || task_is_memory(task)) {
+		task_fini(task);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return node_set(node, task);
+}
+
+/* The older description has no CUkernel of its own. */
+static const CUDA_KERNEL_NODE_PARAMS_v2 *widen(
+	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide)
+{
+	if (!params)
+		return NULL;
+	memset(wide, 0, sizeof(*wide));
+	memcpy(wide, params, sizeof(*params));
+	return wide;
+}
+
+CUresult local_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_kernel(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 wide;
+
+	return local_cuGraphAddKernelNode_v2(
+		phGraphNode, hGraph, dependencies, numDependencies, widen(nodeParams, &wide));
+}
+
+CUresult local_cuGraphKernelNodeGetParams_v2(
+	CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+{
+	const struct task_kernel *kernel;
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	if (!node || !nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	kernel = &node->task.kernel;
+	*nodeParams = (CUDA_KERNEL_NODE_PARAMS_v2){
+		.func = kernel->function,
+		.kern = kernel->handle,
+		.gridDimX = kernel->launch.grid[0],
+		.gridDimY = kernel->launch.grid[1],
+		.gridDimZ = kernel->launch.grid[2],
+		.blockDimX = kernel->launch.block[0],
+		.blockDimY = kernel->launch.block[1],
+		.blockDimZ = kernel->launch.block[2],
+		.sharedMemBytes = kernel->launch.shared_bytes,
+		.kernelParams = kernel->pointers,
+	};
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 wide;
+	CUresult result = local_cuGraphKernelNodeGetParams_v2(hNode, nodeParams ? &wide : NULL);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!wide.func)
+		wide.func = (CUfunction)wide.kern;
+	memcpy(nodeParams, &wide, sizeof(*nodeParams));
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphKernelNodeSetParams_v2(
+	CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hNode, CU_GRAPH_NODE_TYPE_KERNEL, task_kernel(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphKernelNodeSetParams(
+	CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 wide;
+
+	return local_cuGraphKernelNodeSetParams_v2(hNode, widen(nodeParams, &wide));
+}
+
+CUresult local_cuGraphKernelNodeSetAttribute(
+	CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+{
+	struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	if (!node || !value)
+		return CUDA_ERROR_INVALID_VALUE;
+	return task_set_attribute(&node->task, attr, value);
+}
+
+CUresult local_cuGraphKernelNodeGetAttribute(
+	CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	if (!node || !value_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	return task_get_attribute(&node->task, attr, value_out);
+}
+
+CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	const struct graph_node *from;
+	struct graph_node *to;
+
+	GRAPHS_LOCKED;
+	from = find(src, CU_GRAPH_NODE_TYPE_KERNEL);
+	to = find(dst, CU_GRAPH_NODE_TYPE_KERNEL);
+	if (!from || !to)
+		return CUDA_ERROR_INVALID_VALUE;
+	to->task.kernel.launch.wishes = from->task.kernel.launch.wishes;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams,
+	CUcontext ctx)
+{
+	struct task task;
+
+	(void)ctx;
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_copy(copyParams, &task), &task);
+}
+
+CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
+	if (!node || !nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	*nodeParams = node->task.copy.given;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, task_copy(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+{
+	struct task task;
+
+	(void)ctx;
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_fill(memsetParams, &task), &task);
+}
+
+CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	const struct fill *fill;
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMSET);
+	if (!node || !nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	fill = &node->task.fill;
+	*nodeParams = (CUDA_MEMSET_NODE_PARAMS){
+		.dst = fill->dst,
+		.pitch = fill->pitch,
+		.value = fill->value,
+		.elementSize = fill->width,
+		.width = fill->count,
+		.height = fill->rows,
+	};
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphMemsetNodeSetParams(
+	CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hNode, CU_GRAPH_NODE_TYPE_MEMSET, task_fill(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_host(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_HOST);
+	if (!node || !nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	*nodeParams = (CUDA_HOST_NODE_PARAMS){node->task.host.function, node->task.host.data};
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(hNode, CU_GRAPH_NODE_TYPE_HOST, task_host(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_memory_ops(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphBatchMemOpNodeGetParams(
+	CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
+{
+	const struct task_memory_ops *ops;
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+	if (!node || !nodeParams_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	ops = &node->task.memory_ops;
+	*nodeParams_out = (CUDA_BATCH_MEM_OP_NODE_PARAMS){
+		.ctx = ops->context, .count = ops->n_ops, .paramArray = ops->params};
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphBatchMemOpNodeSetParams(
+	CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(
+		hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, task_memory_ops(nodeParams, &task), &task);
+}
+
+CUresult local_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &task);
+}
+
+CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &task), &task);
+}
+
+CUresult local_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &task), &task);
+}
+
+static CUresult get_event(CUgraphNode handle, CUgraphNodeType type, CUevent *ret_event)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(handle, type);
+	if (!node || !ret_event)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_event = (CUevent)node->task.event.event;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
+{
+	return get_event(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out);
+}
+
+CUresult local_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
+{
+	return get_event(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out);
+}
+
+static CUresult set_event(CUgraphNode handle, CUgraphNodeType type, CUevent event)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return set(handle, type, task_event(type, event, &task), &task);
+}
+
+CUresult local_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+	return set_event(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult local_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+	return set_event(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
+CUresult local_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	struct task task;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	result = add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_memory_alloc(nodeParams, &task), &task);
+	if (result == CUDA_SUCCESS)
+		nodeParams->dptr = graph_memory_address(task.memory);
+	return result;
+}
+
+CUresult local_cuGraphMemAllocNodeGetParams(
+	CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+	if (!node || !params_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*params_out = node->task.memory->params;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	struct task task;
+
+	GRAPHS_LOCKED;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_memory_free(dptr, &task), &task);
+}
+
+CUresult local_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE);
+	if (!node || !dptr_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*dptr_out = graph_memory_address(node->task.memory);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
+{
+	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	struct task task;
+
+	GRAPHS_LOCKED;
+	if (hGraph == childGraph)
+		return CUDA_ERROR_INVALID_VALUE;
+	params.graph.graph = childGraph;
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+		task_any(&params, &task), &task);
+}
+
+CUresult local_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	const struct graph_node *node;
+
+	GRAPHS_LOCKED;
+	node = find(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
+	if (!node || !phGraph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phGraph = (CUgraph)node->task.child;
+	return CUDA_SUCCESS;
+}
+
+static bool is_within(const struct graph *graph, const struct graph *outer)
+{
+	while (graph && graph != outer)
+		graph = graph->parent ? graph->parent->graph : NULL;
+	return graph;
+}
+
+/* The graph itself becomes a child, where the node could be added. */
+static CUresult add_moved(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, CUgraph child_handle)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	struct graph *child = graph_find(child_handle);
+	CUresult result;
+
+	if (!child || child->parent || is_within(graph_find(handle), child) ||
+		(child->has_memory && exec_is_of(child->unique, NULL)))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = graph_new(&task.child);
+	if (result == CUDA_SUCCESS)
+		result = add(ret_node, handle, dependencies, data, n, result, &task);
+	if (result == CUDA_SUCCESS)
+		graph_move(child, (struct graph_node *)*ret_node);
+	return result;
+}
+
+CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
+	size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	struct task task;
+	CUresult result;
+
+	if (!nodeParams)
+		return CUDA_ERROR_INVALID_VALUE;
+	GRAPHS_LOCKED;
+	if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		nodeParams->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+		return add_moved(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+			nodeParams->graph.graph);
+	result = add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+		task_any(nodeParams, &task), &task);
+	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		nodeParams->alloc.dptr = graph_memory_address(task.memory);
+	return result;
+}
+
+CUresult local_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams)
+{
+	return local_cuGraphAddNode_v2(
+		phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
+}
+
+CUresult local_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	struct task task;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	result = task_any(nodeParams, &task);
+	return result == CUDA_SUCCESS ? set(hNode, nodeParams->type, result, &task) : result;
+}

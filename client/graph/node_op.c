@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Tasks of nodes: copied, freed, made of what streams are given. Any thread of
+ * the application.
+ *
+ * Invariant: no two tasks share memory.
+ */
+
+#include <string.h>
+
+#include "client/stream/event.h"
+#include "graph_memory.h"
+#include "client/memory/memory.h"
+#include "node_op.h"
+#include "wire.h"
+
+static void *copy_of(const void *bytes, size_t size)
+{
+	/* None at all is fine, and differs from no memory. */
+	void *copy = malloc(MAX(size, 1u));
+
+	if (copy && size > 0)
+		memcpy(copy, bytes, size);
+	return copy;
+}
+
+void task_fini(struct task *task)
+{
+	switch (task->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		free(task->kernel.params);
+		free(task->kernel.pointers);
+		break;
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		free(task->memory_ops.ops);
+		free(task->memory_ops.params);
+		break;
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		graph_free(task->child);
+		break;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		graph_memory_unref(task->memory);
+		break;
+	default:
+		break;
+	}
+	*task = (struct task){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+}
+
+CUresult task_of_kernel(const struct context *context, const struct launch *launch,
+	struct kernel *kernel, const uint8_t *params, struct task *ret_task)
+{
+	struct task_kernel *made = &ret_task->kernel;
+
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	made->kernel = kernel;
+	made->context = context;
+	made->function = kernel_function(kernel);
+	made->launch = *launch;
+	made->params_size = kernel->param_bytes;
+	made->params = copy_of(params, kernel->param_bytes);
+	made->pointers = calloc(kernel->n_params + 1, sizeof(void *));
+	if (!made->params || !made->pointers) {
+		task_fini(ret_task);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (uint32_t i = 0; i < kernel->n_params; i++)
+		made->pointers[i] = made->params + kernel->params[i].offset;
+	return CUDA_SUCCESS;
+}
+
+static CUstreamBatchMemOpParams params_of(const struct memory_op *op)
+{
+	CUstreamBatchMemOpParams params = {0};
+
+	params.operation = (CUstreamBatchMemOpType)op->operation;
+	if (op->operation == CU_STREAM_MEM_OP_BARRIER) {
+		params.memoryBarrier.flags = op->flags;
+		return params;
+	}
+	/* Waits and writes have the same members at the same places. */
+	params.waitValue.address = op->address;
+	params.waitValue.value64 = op->value;
+	params.waitValue.flags = op->flags;
+	return params;
+}
+
+CUresult task_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct task *ret_task)
+{
+	struct task_memory_ops *made = &ret_task->memory_ops;
+
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+	made->n_ops = n_ops;
+	made->context = (CUcontext)context_current;
+	made->ops = copy_of(ops, n_ops * sizeof(*ops));
+	made->params = calloc(n_ops + 1, sizeof(*made->params));
+	if (!made->ops || !made->params) {
+		task_fini(ret_task);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (uint32_t i = 0; i < n_ops; i++)
+		made->params[i] = params_of(&ops[i]);
+	return CUDA_SUCCESS;
+}
+
+static struct box_end line_end(uint64_t address, uint64_t size)
+{
+	struct memory_range range;
+
+	return (struct box_end){
+		.address = address,
+		.pitch = size,
+		.rows = 1,
+		.is_ours = memory_find(address, &range),
+	};
+}
+
+void task_of_line(uint64_t dst, uint64_t src, uint64_t size, struct task *ret_task)
+{
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	ret_task->copy.box = (struct box){
+		.dst = line_end(dst, size),
+		.src = line_end(src, size),
+		.width = size,
+		.height = 1,
+		.depth = 1,
+	};
+	ret_task->copy.given = (CUDA_MEMCPY3D){
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstDevice = dst,
+		.dstPitch = size,
+		.dstHeight = 1,
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.srcDevice = src,
+		.srcPitch = size,
+		.srcHeight = 1,
+		.WidthInBytes = size,
+		.Height = 1,
+		.Depth = 1,
+	};
+}
+
+void task_of_event(CUgraphNodeType type, struct event *event, struct task *ret_task)
+{
+	*ret_task = (struct task){
+		.type = type,
+		.event = {event, event->serial},
+	};
+}
+
+static CUresult dup_kernel(const struct task_kernel *from, struct task_kernel *made)
+{
+	size_t n = 0;
+
+	made->params = copy_of(from->params, from->params_size);
+	while (from->pointers[n])
+		n++;
+	made->pointers = calloc(n + 1, sizeof(void *));
+	if (!made->params || !made->pointers)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < n; i++)
+		made->pointers[i] = made->params + ((uint8_t *)from->pointers[i] - from->params);
+	return CUDA_SUCCESS;
+}
+
+static CUresult dup_memory_ops(const struct task_memory_ops *from, struct task_memory_ops *made)
+{
+	made->ops = copy_of(from->ops, from->n_ops * sizeof(*from->ops));
+	made->params = copy_of(from->params, from->n_ops * sizeof(*from->params));
+	return made->ops && made->params ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult task_dup(const struct task *from, struct task *ret_task)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	*ret_task = *from;
+	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		ret_task->kernel.params = NULL;
+		ret_task->kernel.pointers = NULL;
+		result = dup_kernel(&from->kernel, &ret_task->kernel);
+	} else if (from->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+		ret_task->memory_ops.ops = NULL;
+		ret_task->memory_ops.params = NULL;
+		result = dup_memory_ops(&from->memory_ops, &ret_task->memory_ops);
+	} else if (from->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+		ret_task->child = NULL;
+		result = graph_clone(from->child, &ret_task->child);
+	} else if (task_is_memory(from)) {
+		graph_memory_ref(from->memory);
+	}
+	if (result != CUDA_SUCCESS)
+		task_fini(ret_task);
+	return result;
+}

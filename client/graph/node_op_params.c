@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's descriptions of nodes, read into tasks. Any thread of the
+ * application, without the lock of graphs but for task_any().
+ *
+ * Invariant: a task that is made here passed the checks that the same work
+ * passes in a stream.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/stream/event.h"
+#include "graph_memory.h"
+#include "client/memory/memory_op.h"
+#include "client/memory/pool_calls.h"
+#include "client/transport/route.h"
+
+/* Room for what the kernel needs; more than the driver's limit no kernel has. */
+CUresult task_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct task *ret_task)
+{
+	_cleanup_free_ uint8_t *bytes = NULL;
+	struct context *context;
+	struct kernel *kernel;
+	struct launch launch;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!params || (!params->func && !params->kern))
+		return CUDA_ERROR_INVALID_VALUE;
+	kernel =
+		kernel_find(params->func ? (const void *)params->func : (const void *)params->kern);
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!params->func && params->ctx)
+		result = context_named(params->ctx, &context);
+	launch = (struct launch){
+		.grid = {params->gridDimX, params->gridDimY, params->gridDimZ},
+		.block = {params->blockDimX, params->blockDimY, params->blockDimZ},
+		.shared_bytes = params->sharedMemBytes,
+	};
+	if (result == CUDA_SUCCESS)
+		result = kernel_measure(kernel);
+	if (result == CUDA_SUCCESS)
+		result = launch_check(&launch, kernel, context->device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	bytes = malloc(kernel->param_bytes + 1);
+	if (!bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = launch_params(kernel, params->kernelParams, params->extra, bytes);
+	if (result == CUDA_SUCCESS)
+		result = task_of_kernel(context, &launch, kernel, bytes, ret_task);
+	if (result != CUDA_SUCCESS)
+		return result;
+	ret_task->kernel.function = params->func;
+	ret_task->kernel.handle = params->func ? NULL : params->kern;
+	return CUDA_SUCCESS;
+}
+
+CUresult task_copy(const CUDA_MEMCPY3D *params, struct task *ret_task)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!params || params->WidthInBytes == 0 || params->Height == 0 || params->Depth == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	ret_task->copy.given = *params;
+	return box_read(params, &ret_task->copy.box);
+}
+
+CUresult task_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!params || params->width == 0 || params->height == 0 ||
+		(params->elementSize != 1 && params->elementSize != 2 && params->elementSize != 4))
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	ret_task->fill = (struct fill){
+		.dst = params->dst,
+		.value = params->value,
+		.width = params->elementSize,
+		.count = params->width,
+		.pitch = params->pitch,
+		.rows = params->height,
+	};
+	return fill_check(&ret_task->fill);
+}
+
+CUresult task_host(const CUDA_HOST_NODE_PARAMS *params, struct task *ret_task)
+{
+	if (!params || !params->fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_HOST};
+	ret_task->host = (struct task_host){params->fn, params->userData};
+	return CUDA_SUCCESS;
+}
+
+CUresult task_memory_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct task *ret_task)
+{
+	struct memory_op ops[WIRE_MEMORY_OPS_MAX];
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!params || params->count == 0 || params->count > WIRE_MEMORY_OPS_MAX ||
+		!params->paramArray || params->flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = context_named(params->ctx, &context);
+	for (unsigned i = 0; i < params->count && result == CUDA_SUCCESS; i++) {
+		ops[i] = memory_op_of(&params->paramArray[i]);
+		result = memory_op_check(&ops[i]);
+	}
+	if (result == CUDA_SUCCESS)
+		result = task_of_memory_ops(ops, params->count, ret_task);
+	if (result == CUDA_SUCCESS)
+		ret_task->memory_ops.context = params->ctx;
+	return result;
+}
+
+CUresult task_event(CUgraphNodeType type, CUevent handle, struct task *ret_task)
+{
+	struct event *event = slab_find(&events, handle);
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	task_of_event(type, event, ret_task);
+	return CUDA_SUCCESS;
+}
+
+CUresult task_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct task *ret_task)
+{
+	struct context *context;
+	struct pool *pool;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!params || params->bytesize == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = pool_of_graph(params, &pool);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	return graph_memory_new(context, pool, params, &ret_task->memory);
+}
+
+CUresult task_memory_free(CUdeviceptr address, struct task *ret_task)
+{
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
+	return graph_memory_at(address, &ret_task->memory);
+}
+
+static CUresult task_child(CUgraph handle, struct task *ret_task)
+{
+	const struct graph *graph = graph_find(handle);
+
+	if (!graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (graph->has_memory)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	return graph_clone(graph, &ret_task->child);
+}
+
+static CUresult refuse_type(CUgraphNodeType type)
+{
+	switch (type) {
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return refuse("cuGraphAddNode",
+			"conditional nodes need a handle of the driver's before there is a graph");
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+		return refuse("cuGraphAddNode",
+			"semaphores of other software belong to a context of its process");
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task)
+{
+	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
+	CUDA_KERNEL_NODE_PARAMS_v2 kernel;
+	CUDA_MEMSET_NODE_PARAMS fill;
+	CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+	CUDA_HOST_NODE_PARAMS host;
+
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (params->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		memcpy(&kernel, &params->kernel, sizeof(kernel));
+		return task_kernel(&kernel, ret_task);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return task_copy(&params->memcpy.copyParams, ret_task);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		memcpy(&fill, &params->memset, sizeof(fill));
+		return task_fill(&fill, ret_task);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		host = (CUDA_HOST_NODE_PARAMS){params->host.fn, params->host.userData};
+		return task_host(&host, ret_task);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return task_child(params->graph.graph, ret_task);
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return task_event(params->type, params->eventWait.event, ret_task);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return task_event(params->type, params->eventRecord.event, ret_task);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		ops = (CUDA_BATCH_MEM_OP_NODE_PARAMS){params->memOp.ctx, params->memOp.count,
+			params->memOp.paramArray, params->memOp.flags};
+		return task_memory_ops(&ops, ret_task);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		memcpy(&alloc, &params->alloc, sizeof(alloc));
+		return task_memory_alloc(&alloc, ret_task);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return task_memory_free(params->free.dptr, ret_task);
+	default:
+		return refuse_type(params->type);
+	}
+}
+
+CUresult task_set_attribute(
+	struct task *task, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
+{
+	return launch_attribute_read(name, value, true, &task->kernel.launch.wishes);
+}
+
+/* What is not kept is as the driver has it where nothing was said. */
+CUresult task_get_attribute(
+	const struct task *task, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value)
+{
+	const struct launch_wishes *wishes = &task->kernel.launch.wishes;
+
+	memset(ret_value, 0, sizeof(*ret_value));
+	switch (name) {
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		ret_value->cooperative = (wishes->given & GIVEN_COOPERATIVE) != 0;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		ret_value->clusterDim.x = wishes->given & GIVEN_CLUSTER ? wishes->cluster[0] : 0;
+		ret_value->clusterDim.y = wishes->given & GIVEN_CLUSTER ? wishes->cluster[1] : 0;
+		ret_value->clusterDim.z = wishes->given & GIVEN_CLUSTER ? wishes->cluster[2] : 0;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		if (wishes->given & GIVEN_CLUSTER_POLICY)
+			ret_value->clusterSchedulingPolicyPreference =
+				(CUclusterSchedulingPolicy)wishes->cluster_policy;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		ret_value->priority = wishes->given & GIVEN_PRIORITY ? wishes->priority : 0;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Objects of the program's that graphs refer to, so that they live as long.
+ * Any thread of the application.
+ *
+ * Invariant: an object's count is what the program holds and what all graphs
+ * hold together; at 0 it goes, and its end function is called, in which CUDA may
+ * not be called: the lock of graphs may be held.
+ */
+
+#include "client/util/compat.h"
+#include "client/stream/callback.h"
+#include "client.h"
+#include "graph.h"
+
+#define USER_OBJECTS_MAX (1u << 20)
+
+struct user_object {
+	struct slab_head slab;
+	void *pointer;
+	CUhostFn destroy;
+	uint64_t count;
+};
+
+static struct slab objects = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct user_object),
+	.n_max = USER_OBJECTS_MAX,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of counts, inside that of graphs */
+
+static void end(struct user_object *object)
+{
+	CUhostFn destroy = object->destroy;
+	void *pointer = object->pointer;
+	bool before = callback_is_running;
+
+	slab_give(&objects, object);
+	callback_is_running = true;
+	destroy(pointer);
+	callback_is_running = before;
+}
+
+static void unref(struct user_object *object, uint64_t count)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&lock);
+	object->count -= MIN(count, object->count);
+	is_last = object->count == 0;
+	pthread_mutex_unlock(&lock);
+	if (is_last)
+		end(object);
+}
+
+static void ref(struct user_object *object, uint64_t count)
+{
+	pthread_mutex_lock(&lock);
+	object->count += count;
+	pthread_mutex_unlock(&lock);
+}
+
+void graph_release_references(struct graph *graph)
+{
+	for (size_t i = 0; i < graph->n_references; i++)
+		unref(graph->references[i].object, graph->references[i].count);
+	free(graph->references);
+	graph->references = NULL;
+	graph->n_references = 0;
+}
+
+static CUresult add(struct graph *graph, struct user_object *object, unsigned count)
+{
+	struct user_reference *grown;
+	size_t i = 0;
+
+	while (i < graph->n_references && graph->references[i].object != object)
+		i++;
+	if (i == graph->n_references) {
+		grown = array_resize(graph->references, i + 1, sizeof(*grown));
+		if (!grown)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		graph->references = grown;
+		grown[i] = (struct user_reference){.object = object};
+		graph->n_references++;
+	}
+	graph->references[i].count += count;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_copy_references(const struct graph *from, struct graph *to)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < from->n_references && result == CUDA_SUCCESS; i++) {
+		struct user_object *object = from->references[i].object;
+
+		result = add(to, object, from->references[i].count);
+		if (result == CUDA_SUCCESS)
+			ref(object, from->references[i].count);
+	}
+	return result;
+}
+
+CUresult local_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+	unsigned int initialRefcount, unsigned int flags)
+{
+	struct user_object *object;
+
+	if (!object_out || !destroy || initialRefcount == 0 || initialRefcount > INT32_MAX ||
+		flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+		return CUDA_ERROR_INVALID_VALUE;
+	object = slab_take(&objects);
+	if (!object)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	object->pointer = ptr;
+	object->destroy = destroy;
+	object->count = initialRefcount;
+	*object_out = (CUuserObject)object;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuUserObjectRetain(CUuserObject object, unsigned int count)
+{
+	struct user_object *found = slab_find(&objects, object);
+
+	if (!found || count == 0 || count > INT32_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	ref(found, count);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuUserObjectRelease(CUuserObject object, unsigned int count)
+{
+	struct user_object *found = slab_find(&objects, object);
+
+	if (!found || count == 0 || count > INT32_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	unref(found, count);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuGraphRetainUserObject(
+	CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
+{
+	struct user_object *found = slab_find(&objects, object);
+	struct graph *to;
+	CUresult result;
+
+	GRAPHS_LOCKED;
+	to = graph_find(graph);
+	if (!to || !found || count == 0 || count > INT32_MAX ||
+		(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = add(to, found, count);
+	if (result == CUDA_SUCCESS && !(flags & CU_GRAPH_USER_OBJECT_MOVE))
+		ref(found, count);
+	return result;
+}
+
+CUresult local_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
+{
+	struct user_object *found = slab_find(&objects, object);
+	struct user_reference *reference = NULL;
+	struct graph *from;
+
+	GRAPHS_LOCKED;
+	from = graph_find(graph);
+	for (size_t i = 0; from && i < from->n_references; i++)
+		if (from->references[i].object == found)
+			reference = &from->references[i];
+	if (!found || !reference || count == 0 || count > reference->count)
+		return CUDA_ERROR_INVALID_VALUE;
+	reference->count -= count;
+	if (reference->count == 0)
+		*reference = from->references[--from->n_references];
+	unref(found, count);
+	return CUDA_SUCCESS;
+}

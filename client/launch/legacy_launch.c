@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Launches as before CUDA 4: shape, shared memory and parameters are set piece by
+ * piece, and stay with the function. Any thread of the application.
+ *
+ * Invariant: they are the client's own until a launch, which is then as any other.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/module/library.h"
+#include "wire.h"
+
+/* What such calls have set of a function. */
+struct legacy_launch {
+	pthread_mutex_t lock;
+	unsigned block[3];
+	unsigned shared_bytes;
+	size_t param_bytes;
+	uint8_t params[WIRE_PARAMS_MAX];
+};
+
+void legacy_launch_free(struct legacy_launch *legacy)
+{
+	if (!legacy)
+		return;
+	pthread_mutex_destroy(&legacy->lock);
+	free(legacy);
+}
+
+/* Of a function, from its first use on. */
+static CUresult find(CUfunction function, struct legacy_launch **ret_legacy)
+{
+	struct kernel *kernel = kernel_find_function(function);
+	struct legacy_launch *legacy, *before = NULL;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ret_legacy = __atomic_load_n(&kernel->legacy, __ATOMIC_ACQUIRE);
+	if (*ret_legacy)
+		return CUDA_SUCCESS;
+	legacy = calloc(1, sizeof(*legacy));
+	if (!legacy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&legacy->lock, NULL);
+	for (unsigned i = 0; i < 3; i++)
+		legacy->block[i] = 1; /* until it is set */
+	*ret_legacy = legacy;
+	/* Another thread may have been first. */
+	if (!__atomic_compare_exchange_n(
+		    &kernel->legacy, &before, legacy, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		legacy_launch_free(legacy);
+		*ret_legacy = before;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Of the current context's device: find() has seen that there is one. */
+static int device_limit(CUdevice_attribute attribute)
+{
+	return device_facts(context_current->device)->attribute[attribute];
+}
+
+static bool block_fits(const int block[3])
+{
+	int64_t threads = 1;
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (block[i] <= 0 ||
+			block[i] > device_limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i))
+			return false;
+		threads *= block[i];
+	}
+	return threads <= device_limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+}
+
+CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
+{
+	struct legacy_launch *legacy;
+	CUresult result = find(hfunc, &legacy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!block_fits((const int[]){x, y, z}))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&legacy->lock);
+	legacy->block[0] = (unsigned)x;
+	legacy->block[1] = (unsigned)y;
+	legacy->block[2] = (unsigned)z;
+	pthread_mutex_unlock(&legacy->lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
+{
+	struct legacy_launch *legacy;
+	CUresult result = find(hfunc, &legacy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (bytes > (unsigned)device_limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&legacy->lock);
+	legacy->shared_bytes = bytes;
+	pthread_mutex_unlock(&legacy->lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
+{
+	struct legacy_launch *legacy;
+	CUresult result = find(hfunc, &legacy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (numbytes > WIRE_PARAMS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&legacy->lock);
+	legacy->param_bytes = numbytes;
+	pthread_mutex_unlock(&legacy->lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
+{
+	struct legacy_launch *legacy;
+	CUresult result = find(hfunc, &legacy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ptr || offset < 0 || !range_ok((uint64_t)offset, numbytes, WIRE_PARAMS_MAX))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&legacy->lock);
+	memcpy(legacy->params + offset, ptr, numbytes);
+	pthread_mutex_unlock(&legacy->lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuParamSeti(CUfunction hfunc, int offset, unsigned int value)
+{
+	return local_cuParamSetv(hfunc, offset, &value, sizeof(value));
+}
+
+CUresult local_cuParamSetf(CUfunction hfunc, int offset, float value)
+{
+	return local_cuParamSetv(hfunc, offset, &value, sizeof(value));
+}
+
+CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
+{
+	struct legacy_launch *legacy;
+	CUresult result = find(f, &legacy);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (grid_width <= 0 || grid_height <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&legacy->lock);
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, legacy->params,
+		CU_LAUNCH_PARAM_BUFFER_SIZE, &legacy->param_bytes, CU_LAUNCH_PARAM_END};
+	result = local_cuLaunchKernel(f, (unsigned)grid_width, (unsigned)grid_height, 1,
+		legacy->block[0], legacy->block[1], legacy->block[2], legacy->shared_bytes, hStream,
+		NULL, extra);
+	pthread_mutex_unlock(&legacy->lock);
+	return result;
+}
+
+CUresult local_cuLaunchGrid(CUfunction f, int grid_width, int grid_height, CUstream implicit)
+{
+	return local_cuLaunchGridAsync(f, grid_width, grid_height, implicit);
+}
+
+CUresult local_cuLaunch(CUfunction f, CUstream implicit)
+{
+	return local_cuLaunchGridAsync(f, 1, 1, implicit);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How many blocks of a kernel fit on the GPU. Any thread of the application.
+ *
+ * Invariant: the one number that depends on the GPU's inside is the real
+ * driver's, asked of the server.
+ */
+
+#include "client.h"
+#include "occupancy.h"
+#include "send.h"
+#include "client/device/share.h"
+
+static CUresult occupancy_ask(
+	CUfunction function, int block_size, size_t shared_bytes, unsigned flags, int *ret_blocks)
+{
+	const struct kernel *kernel = kernel_find(function);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ret_blocks || block_size <= 0 ||
+		(flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
+		return CUDA_ERROR_INVALID_VALUE;
+	return send_kernel_occupancy(kernel_id(kernel), context->device->index, block_size,
+		shared_bytes, flags, ret_blocks);
+}
+
+/* One word, so that a thread sees all of an answer or none: shape above, blocks below. */
+static uint64_t occupancy_word(
+	const struct device *device, uint32_t block_size, uint32_t shared_bytes)
+{
+	return 1ull << 63 | (uint64_t)device->index << 52 | (uint64_t)block_size << 40 |
+	       (uint64_t)shared_bytes << 12;
+}
+
+CUresult occupancy_blocks(struct kernel *kernel, const struct device *device, uint32_t block_size,
+	uint32_t shared_bytes, uint32_t *ret_blocks)
+{
+	uint64_t wanted = occupancy_word(device, block_size, shared_bytes);
+	uint64_t known = __atomic_load_n(&kernel->occupancy, __ATOMIC_RELAXED);
+	int32_t blocks = 0;
+	CUresult result;
+
+	if ((known & ~0xfffull) == wanted) {
+		*ret_blocks = (uint32_t)(known & 0xfff);
+		return CUDA_SUCCESS;
+	}
+	result = send_kernel_occupancy(
+		kernel_id(kernel), device->index, (int32_t)block_size, shared_bytes, 0, &blocks);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_blocks = (uint32_t)MIN(MAX(blocks, 0), 0xfff);
+	__atomic_store_n(&kernel->occupancy, wanted | *ret_blocks, __ATOMIC_RELAXED);
+	return CUDA_SUCCESS;
+}
+
+void occupancy_forget(struct kernel *kernel)
+{
+	__atomic_store_n(&kernel->occupancy, 0, __ATOMIC_RELAXED);
+}
+
+CUresult local_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
+{
+	return occupancy_ask(func, blockSize, dynamicSMemSize, flags, numBlocks);
+}
+
+CUresult local_cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
+{
+	return occupancy_ask(func, blockSize, dynamicSMemSize, 0, numBlocks);
+}
+
+/* Tries every size of whole warps, as the documentation describes the search. */
+CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
+	CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
+	int blockSizeLimit, unsigned int flags)
+{
+	const struct kernel *kernel = kernel_find(func);
+	int best_threads = 0, best_blocks = 0, best_size = 0, largest, warp, sms;
+	const int32_t *attribute;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!minGridSize || !blockSize || blockSizeLimit < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	attribute = device_facts(context->device)->attribute;
+	warp = MAX(attribute[CU_DEVICE_ATTRIBUTE_WARP_SIZE], 1);
+	sms = (int)share_sms(context->device);
+	largest = MIN(attribute[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
+		kernel->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK]);
+	if (blockSizeLimit > 0)
+		largest = MIN(largest, blockSizeLimit);
+	for (int size = largest; size > 0; size = (size - 1) / warp * warp) {
+		size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size)
+							   : dynamicSMemSize;
+		int blocks = 0;
+
+		result = occupancy_ask(func, size, shared, flags, &blocks);
+		if (result != CUDA_SUCCESS)
+			return result;
+		if (blocks * size > best_threads) {
+			best_threads = blocks * size;
+			best_blocks = blocks;
+			best_size = size;
+		}
+		/* No smaller block can fill an SM better than full. */
+		if (best_threads >= attribute[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR])
+			break;
+	}
+	*minGridSize = best_blocks * sms;
+	*blockSize = best_size;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
+	CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
+{
+	return local_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func,
+		blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, 0);
+}
+
+static CUresult clusters_ask(
+	int *value, CUfunction func, const CUlaunchConfig *config, bool largest)
+{
+	const struct kernel *kernel = kernel_find(func);
+	uint32_t cluster[3] = {0};
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || !config || (config->numAttrs > 0 && !config->attrs))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	for (unsigned i = 0; i < config->numAttrs; i++)
+		if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+			cluster[0] = config->attrs[i].value.clusterDim.x;
+			cluster[1] = config->attrs[i].value.clusterDim.y;
+			cluster[2] = config->attrs[i].value.clusterDim.z;
+		}
+	return send_kernel_clusters(kernel_id(kernel), context->device->index, largest,
+		(const uint32_t[3]){config->gridDimX, config->gridDimY, config->gridDimZ},
+		(const uint32_t[3]){config->blockDimX, config->blockDimY, config->blockDimZ},
+		config->sharedMemBytes, cluster, value);
+}
+
+CUresult local_cuOccupancyMaxActiveClusters(
+	int *numClusters, CUfunction func, const CUlaunchConfig *config)
+{
+	return clusters_ask(numClusters, func, config, false);
+}
+
+CUresult local_cuOccupancyMaxPotentialClusterSize(
+	int *clusterSize, CUfunction func, const CUlaunchConfig *config)
+{
+	return clusters_ask(clusterSize, func, config, true);
+}
+
+CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(
+	size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize)
+{
+	const struct kernel *kernel = kernel_find(func);
+	struct context *context;
+	uint64_t bytes = 0;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_kernel_shared_room(kernel_id(kernel), context->device->index,
+		(uint32_t)numBlocks, (uint32_t)blockSize, &bytes);
+	if (result == CUDA_SUCCESS)
+		*dynamicSmemSize = bytes;
+	return result;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Advice by pages. Called under its user's lock.
+ *
+ * Invariant: the spans of an allocation cover it without gaps, in order, and
+ * no two neighbours say the same.
+ */
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "advice.h"
+#include "client/util/compat.h"
+
+/* What the driver keeps advice of. */
+#define PAGE 4096ull
+
+struct span {
+	uint64_t end; /* it begins where the one before ends */
+	struct advice advice;
+};
+
+struct advised {
+	unsigned n;
+	struct span *spans;
+};
+
+static const CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+
+CUmemLocation advice_place(CUdevice device)
+{
+	return device == CU_DEVICE_CPU ? (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU}
+				       : (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+/* A part of the host's memory; the first is there where the kernel tells of none. */
+static bool node_exists(int node)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	return node == 0 || access(path, F_OK) == 0;
+}
+
+CUresult advice_check_host(CUmemLocation *place)
+{
+	switch (place->type) {
+	case CU_MEM_LOCATION_TYPE_HOST:
+		place->id = CU_DEVICE_CPU;
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return node_exists(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		return CUDA_SUCCESS; /* kept as it is, whatever its id */
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+struct advised *advised_new(uint64_t size)
+{
+	struct advised *advised = calloc(1, sizeof(*advised));
+
+	if (!advised)
+		return NULL;
+	advised->spans = calloc(1, sizeof(*advised->spans));
+	if (!advised->spans) {
+		free(advised);
+		return NULL;
+	}
+	advised->n = 1;
+	advised->spans[0] = (struct span){
+		.end = ALIGN_UP(size, PAGE),
+		.advice = {.preferred = nowhere, .prefetched = nowhere},
+	};
+	return advised;
+}
+
+void advised_free(struct advised *advised)
+{
+	if (!advised)
+		return;
+	free(advised->spans);
+	free(advised);
+}
+
+/* The span that `offset' lies in. */
+static unsigned span_at(const struct advised *advised, uint64_t offset)
+{
+	unsigned low = 0, high = advised->n - 1;
+
+	while (low < high) {
+		unsigned middle = (low + high) / 2;
+
+		if (advised->spans[middle].end <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Makes a span begin at `offset'; there is room for one more. */
+static unsigned split(struct advised *advised, uint64_t offset)
+{
+	unsigned at;
+
+	if (offset >= advised->spans[advised->n - 1].end)
+		return advised->n;
+	at = span_at(advised, offset);
+	if (offset == (at == 0 ? 0 : advised->spans[at - 1].end))
+		return at;
+	memmove(&advised->spans[at + 1], &advised->spans[at],
+		(advised->n - at) * sizeof(*advised->spans));
+	advised->n++;
+	advised->spans[at].end = offset;
+	return at + 1;
+}
+
+static bool is_same_place(CUmemLocation a, CUmemLocation b)
+{
+	return a.type == b.type && a.id == b.id;
+}
+
+static bool is_same(const struct advice *a, const struct advice *b)
+{
+	return is_same_place(a->preferred, b->preferred) &&
+	       is_same_place(a->prefetched, b->prefetched) && a->accessed_by == b->accessed_by &&
+	       a->is_accessed_by_host == b->is_accessed_by_host &&
+	       a->is_read_mostly == b->is_read_mostly;
+}
+
+static void join_same(struct advised *advised)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 1; i < advised->n; i++) {
+		if (is_same(&advised->spans[kept].advice, &advised->spans[i].advice))
+			advised->spans[kept].end = advised->spans[i].end;
+		else
+			advised->spans[++kept] = advised->spans[i];
+	}
+	advised->n = kept + 1;
+}
+
+static void set_accessed(struct advice *advice, CUmemLocation place, bool is_accessed)
+{
+	uint64_t bit = 1ull << ((unsigned)place.id % 64);
+
+	if (place.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		advice->is_accessed_by_host = is_accessed;
+	else
+		advice->accessed_by = (advice->accessed_by & ~bit) | (is_accessed ? bit : 0);
+}
+
+static void change(struct advice *advice, CUmem_advise what, CUmemLocation place)
+{
+	switch (what) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		advice->is_read_mostly = what == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		advice->preferred = place;
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		advice->preferred = nowhere;
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		set_accessed(advice, place, what == CU_MEM_ADVISE_SET_ACCESSED_BY);
+		break;
+	default:
+		advice->prefetched = place;
+	}
+}
+
+int advised_change(struct advised *advised, uint64_t offset, uint64_t size, CUmem_advise what,
+	CUmemLocation place)
+{
+	struct span *more = array_resize(advised->spans, advised->n + 2ul, sizeof(*more));
+	unsigned first, end;
+
+	if (!more)
+		return -ENOMEM;
+	advised->spans = more;
+	first = split(advised, offset - offset % PAGE);
+	end = split(advised, ALIGN_UP(offset + size, PAGE));
+	for (unsigned i = first; i < end; i++)
+		change(&advised->spans[i].advice, what, place);
+	join_same(advised);
+	return 0;
+}
+
+static void meet(CUmemLocation *common, CUmemLocation other)
+{
+	if (!is_same_place(*common, other))
+		*common = nowhere;
+}
+
+struct advice advised_common(const struct advised *advised, uint64_t offset, uint64_t size)
+{
+	unsigned first = span_at(advised, offset), last = span_at(advised, offset + size - 1);
+	struct advice common = advised->spans[first].advice;
+
+	for (unsigned i = first + 1; i <= last; i++) {
+		const struct advice *other = &advised->spans[i].advice;
+
+		meet(&common.preferred, other->preferred);
+		meet(&common.prefetched, other->prefetched);
+		common.accessed_by &= other->accessed_by;
+		common.is_accessed_by_host &= other->is_accessed_by_host;
+		common.is_read_mostly &= other->is_read_mostly;
+	}
+	return common;
+}

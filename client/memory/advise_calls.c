@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Advice about managed memory, prefetching and discarding it, one range or many,
+ * and what was said of a range. Any thread of the application.
+ *
+ * Invariant: memory that never moves is prefetched by noting where to; a batch
+ * that is refused has noted nothing.
+ */
+
+#include "client.h"
+#include "managed.h"
+#include "client/stream/stream.h"
+
+static CUresult check_place(CUmemLocation *place)
+{
+	if (place->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return advice_check_host(place);
+	return device_get(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static bool names_no_place(CUmem_advise advice)
+{
+	return advice == CU_MEM_ADVISE_SET_READ_MOSTLY ||
+	       advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
+	       advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
+}
+
+static bool is_part_of_host(CUmemLocationType type)
+{
+	return type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+/*
+ * Who accesses memory is a GPU or the host, not a part of its memory. A part may
+ * be preferred, but to the driver none is from then on.
+ */
+static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
+{
+	CUresult result;
+
+	if (names_no_place(advice))
+		return CUDA_SUCCESS;
+	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION && is_part_of_host(place->type))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_place(place);
+	if (result == CUDA_SUCCESS && is_part_of_host(place->type))
+		*place = (CUmemLocation){CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+	return result;
+}
+
+CUresult local_cuMemAdvise_v2(
+	CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = check_advised(advice, &location);
+	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, advice, location) : result;
+}
+
+CUresult local_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
+{
+	return local_cuMemAdvise_v2(devPtr, count, advice, advice_place(device));
+}
+
+CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+	unsigned int flags, CUstream hStream)
+{
+	struct context *context;
+	struct stream *stream;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = flags ? CUDA_ERROR_INVALID_VALUE : check_place(&location);
+	if (result == CUDA_SUCCESS)
+		result = managed_check(devPtr, count);
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, hStream, &stream);
+	return result == CUDA_SUCCESS ? managed_advise(devPtr, count, ADVICE_PREFETCH, location)
+				      : result;
+}
+
+CUresult local_cuMemPrefetchAsync(
+	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+{
+	return local_cuMemPrefetchAsync_v2(devPtr, count, advice_place(dstDevice), 0, hStream);
+}
+
+/* What is the same for every batch of ranges. */
+static CUresult check_ranges(const CUdeviceptr *ptrs, const size_t *sizes, size_t count,
+	unsigned long long flags, CUstream handle)
+{
+	struct context *context;
+	struct stream *stream;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ptrs || !sizes || count == 0 || flags != 0 || !handle || handle == CU_STREAM_LEGACY)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = managed_check(ptrs[i], sizes[i]);
+	return result == CUDA_SUCCESS ? stream_resolve(context, handle, &stream) : result;
+}
+
+static CUresult check_places(
+	const CUmemLocation *places, const size_t *first, size_t n, size_t count)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!places || !first || n == 0 || n > count || first[0] != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		CUmemLocation place = places[i];
+
+		if (first[i] >= count || (i > 0 && first[i] <= first[i - 1]))
+			return CUDA_ERROR_INVALID_VALUE;
+		result = check_place(&place);
+	}
+	return result;
+}
+
+CUresult local_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+	unsigned long long flags, CUstream hStream)
+{
+	CUresult result = check_ranges(dptrs, sizes, count, flags, hStream);
+	CUmemLocation place = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+
+	if (result == CUDA_SUCCESS)
+		result = check_places(prefetchLocs, prefetchLocIdxs, numPrefetchLocs, count);
+	for (size_t i = 0, k = 0; i < count && result == CUDA_SUCCESS; i++) {
+		if (k < numPrefetchLocs && prefetchLocIdxs[k] == i) {
+			place = prefetchLocs[k++];
+			(void)check_place(&place);
+		}
+		result = managed_advise(dptrs[i], sizes[i], ADVICE_PREFETCH, place);
+	}
+	return result;
+}
+
+/* What the bytes are afterwards is nobody's business: here they stay. */
+CUresult local_cuMemDiscardBatchAsync(
+	CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream)
+{
+	return check_ranges(dptrs, sizes, count, flags, hStream);
+}
+
+CUresult local_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
+	CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs,
+	unsigned long long flags, CUstream hStream)
+{
+	return local_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs,
+		numPrefetchLocs, flags, hStream);
+}
+
+/* The devices, then the host, then as many times none as there is room. */
+static void write_accessed_by(const struct advice *advice, int *ids, size_t n)
+{
+	size_t k = 0;
+
+	for (int ordinal = 0; ordinal < 64 && k < n; ordinal++)
+		if (advice->accessed_by & (1ull << ordinal))
+			ids[k++] = ordinal;
+	if (advice->is_accessed_by_host && k < n)
+		ids[k++] = CU_DEVICE_CPU;
+	while (k < n)
+		ids[k++] = CU_DEVICE_INVALID;
+}
+
+/* A place as one number, in which the host is one place. */
+static int number_of(CUmemLocation place)
+{
+	switch (place.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		return place.id;
+	case CU_MEM_LOCATION_TYPE_INVALID:
+		return CU_DEVICE_INVALID;
+	default:
+		return CU_DEVICE_CPU;
+	}
+}
+
+static bool read_attribute(
+	const struct advice *advice, CUmem_range_attribute attribute, int *ret_value)
+{
+	switch (attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		*ret_value = advice->is_read_mostly;
+		return true;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		*ret_value = number_of(advice->preferred);
+		return true;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		*ret_value = number_of(advice->prefetched);
+		return true;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+		*ret_value = (int)advice->preferred.type;
+		return true;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+		*ret_value = advice->preferred.id;
+		return true;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		*ret_value = (int)advice->prefetched.type;
+		return true;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		*ret_value = advice->prefetched.id;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult range_attribute(
+	void *data, size_t size, CUmem_range_attribute attribute, const struct advice *advice)
+{
+	int value;
+
+	if (!data || size == 0 || size % sizeof(int) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY) {
+		write_accessed_by(advice, data, size / sizeof(int));
+		return CUDA_SUCCESS;
+	}
+	if (size != sizeof(int) || !read_attribute(advice, attribute, &value))
+		return CUDA_ERROR_INVALID_VALUE;
+	*(int *)data = value;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
+	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
+{
+	struct advice advice;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!data || !dataSizes || !attributes || numAttributes == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = managed_advice(devPtr, count, &advice);
+	for (size_t i = 0; i < numAttributes && result == CUDA_SUCCESS; i++)
+		result = range_attribute(data[i], dataSizes[i], attributes[i], &advice);
+	return result;
+}
+
+CUresult local_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
+	CUdeviceptr devPtr, size_t count)
+{
+	return local_cuMemRangeGetAttributes(&data, &dataSize, &attribute, 1, devPtr, count);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Aliases are asked for. Any thread of the application.
+ *
+ * Invariant: an alias is in the mirror of own memory as long as the server has
+ * it; the pages behind it were made present here, so that they are charged to
+ * this process.
+ */
+
+#include <pthread.h>
+
+#include "alias.h"
+#include "client.h"
+#include "frame.h"
+#include "client/util/log.h"
+#include "client/util/mapping.h"
+#include "client/transport/reconnect.h"
+#include "send.h"
+
+static CUresult ask(
+	const struct memory_range *range, const struct mapping *mapping, uint64_t *ret_address)
+{
+	struct frame_memory frame = {.address = mapping->offset, .size = range->size};
+	CUresult result;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	pthread_mutex_lock(&server.sending);
+	result = reconnect_send_frame(&server, &frame, mapping->fd);
+	if (result == CUDA_SUCCESS)
+		result = send_host_alias(range->context->device->index, mapping->filesystem,
+			mapping->inode, mapping->offset, range->size, ret_address);
+	pthread_mutex_unlock(&server.sending);
+	return result;
+}
+
+static const char *why_not(int r)
+{
+	switch (r) {
+	case -EINVAL:
+		return "it is no shared mapping that may be written";
+	case -ENOTSUP:
+		return "it is a mapping of a file that does not lie in memory";
+	case -ENOENT:
+		return "no descriptor and no name leads to the file behind it";
+	case -EACCES:
+		return "the file behind it is not open for writing";
+	default:
+		return "its pages could not be made present";
+	}
+}
+
+/* 0 or -errno, where the server has not refused; with an address of 0 where it has. */
+static int request(const struct memory_range *range, uint64_t *ret_address)
+{
+	_cleanup_(mapping_close) struct mapping mapping;
+	int r = mapping_open(range->address, range->size, &mapping);
+
+	if (r == 0)
+		r = mapping_populate(range->address, range->size);
+	if (r == 0 && ask(range, &mapping, ret_address) != CUDA_SUCCESS)
+		*ret_address = 0;
+	return r;
+}
+
+void alias_new(struct memory_range *range)
+{
+	struct memory_range alias = *range;
+	int r;
+
+	alias.kind = MEMORY_ALIAS;
+	alias.other = range->address;
+	alias.address = 0;
+	r = request(range, &alias.address);
+	if (alias.address == 0) {
+		log_info("memory registered at %#llx is copied, not reached by the GPU: %s",
+			(unsigned long long)range->address,
+			r < 0 ? why_not(r) : "the server has not pinned it");
+		return;
+	}
+	if (memory_add(&alias) != CUDA_SUCCESS) {
+		(void)send_host_alias_end(alias.address);
+		return;
+	}
+	range->other = alias.address;
+	range->id = alias.id;
+}
+
+CUresult alias_end(uint64_t address)
+{
+	struct memory_range range;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	if (memory_remove(address, MEMORY_KIND(MEMORY_ALIAS), &range))
+		result = send_host_alias_end(address);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Allocations and their handles. Any thread of the application.
+ *
+ * Invariant: the server hears of an allocation's end when neither a handle nor
+ * a mapping of it is left.
+ */
+
+#include "allocation.h"
+#include "client.h"
+#include "fd_kind.h"
+#include "frame.h"
+#include "client/util/log.h"
+#include "memory.h"
+#include "pool.h"
+#include "client/transport/reconnect.h"
+#include "client/transport/route.h"
+#include "send.h"
+#include "wire.h"
+
+static pthread_mutex_t allocation_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slab allocations = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct allocation),
+	.n_max = WIRE_OBJECTS_MAX,
+};
+
+uint32_t allocation_id(const struct allocation *allocation)
+{
+	return slab_id(&allocations, allocation);
+}
+
+struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
+	bool is_held;
+
+	if (!allocation)
+		return NULL;
+	pthread_mutex_lock(&allocation_lock);
+	is_held = allocation->n_handles > 0;
+	pthread_mutex_unlock(&allocation_lock);
+	return is_held ? allocation : NULL;
+}
+
+bool allocation_ref(struct allocation *allocation)
+{
+	bool is_held;
+
+	pthread_mutex_lock(&allocation_lock);
+	is_held = allocation->n_handles > 0;
+	allocation->n_mappings += is_held;
+	pthread_mutex_unlock(&allocation_lock);
+	return is_held;
+}
+
+/* Under the lock, which it gives away. */
+static void end_if_unused(struct allocation *allocation)
+{
+	bool is_unused = allocation->n_handles == 0 && allocation->n_mappings == 0;
+
+	pthread_mutex_unlock(&allocation_lock);
+	if (!is_unused)
+		return;
+	(void)send_allocation_release(allocation_id(allocation));
+	slab_give(&allocations, allocation);
+}
+
+void allocation_unref(struct allocation *allocation)
+{
+	pthread_mutex_lock(&allocation_lock);
+	allocation->n_mappings--;
+	end_if_unused(allocation);
+}
+
+CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation)
+{
+	pthread_mutex_lock(&allocation_lock);
+	allocation->n_handles++;
+	pthread_mutex_unlock(&allocation_lock);
+	return (uintptr_t)allocation;
+}
+
+CUresult local_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!allocation)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&allocation_lock);
+	if (allocation->n_handles == 0) {
+		pthread_mutex_unlock(&allocation_lock);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	allocation->n_handles--;
+	end_if_unused(allocation);
+	return CUDA_SUCCESS;
+}
+
+static bool is_of_host(const CUmemAllocationProp *prop)
+{
+	return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	       (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
+}
+
+/* Of a GPU that the program does not see, as it is told of what it has imported. */
+static bool is_unseen(const CUmemAllocationProp *prop)
+{
+	return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+	       prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+	       prop->location.id == CU_DEVICE_INVALID;
+}
+
+/* Where `prop' wants it, with the device open. */
+static CUresult check_prop(
+	const CUmemAllocationProp *prop, const char *symbol, struct device **ret_device)
+{
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_of_host(prop))
+		return refuse(symbol, "allocations of host memory are not served");
+	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_device = device_get(prop->location.id);
+	if (!*ret_device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	/* Asked for first and done without by PyTorch and NCCL: no machine without NVLink domains
+	 * has it. */
+	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) {
+		log_info("%s: no handles for a fabric of machines", symbol);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return refuse(symbol, "allocations are shared by POSIX descriptors alone");
+	if (prop->allocFlags.gpuDirectRDMACapable || prop->allocFlags.usage)
+		return refuse(symbol, "neither RDMA nor tile pools are served");
+	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	return device_open(*ret_device);
+}
+
+static struct allocation *allocation_new(
+	uint32_t device, CUdevice ordinal, uint64_t size, CUmemAllocationHandleType types)
+{
+	struct allocation *allocation = slab_take(&allocations);
+
+	if (!allocation)
+		return NULL;
+	allocation->device = device;
+	allocation->ordinal = ordinal;
+	allocation->size = size;
+	allocation->types = types;
+	return allocation;
+}
+
+static CUresult create(struct allocation *allocation, const CUmemAllocationProp *prop)
+{
+	return send_allocation_create(allocation_id(allocation), allocation->device,
+		allocation->size, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE,
+		prop->allocFlags.compressionType, &allocation->compression);
+}
+
+CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct allocation *allocation;
+	struct device *device = NULL;
+	CUresult result = check_prop(prop, "cuMemCreate", &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || !device || flags != 0 || size == 0 || size % device->granularity != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	allocation =
+		allocation_new(device->index, prop->location.id, size, prop->requestedHandleTypes);
+	if (!allocation)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = create(allocation, prop);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(device))
+		result = create(allocation, prop);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&allocations, allocation);
+		return result;
+	}
+	*handle = allocation_retain(allocation);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+	CUmemAllocationGranularity_flags option)
+{
+	struct device *device = NULL;
+	CUresult result;
+
+	/* Who asks goes on and does without when there is none to be had: NCCL, with an error here,
+	 * does not. */
+	if (is_of_host(prop) || is_unseen(prop)) {
+		device = device_get(0);
+		result = device ? device_open(device) : CUDA_ERROR_INVALID_DEVICE;
+	} else {
+		result = check_prop(prop, "cuMemGetAllocationGranularity", &device);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!granularity || !device ||
+		(option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+			option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+		return CUDA_ERROR_INVALID_VALUE;
+	*granularity = device->granularity;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	const struct allocation *allocation = allocation_find(handle);
+	const struct device *device;
+	bool is_seen;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!prop || !allocation)
+		return CUDA_ERROR_INVALID_VALUE;
+	device = device_get(allocation->ordinal);
+	is_seen = device && device->index == allocation->device;
+	*prop = (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = allocation->types,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE,
+			is_seen ? allocation->ordinal : CU_DEVICE_INVALID},
+		.allocFlags.compressionType = (unsigned char)allocation->compression,
+	};
+	return CUDA_SUCCESS;
+}
+
+static CUresult export(struct allocation *allocation, int *ret_fd)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&server.reading);
+	result = send_allocation_export(allocation_id(allocation));
+	if (result == CUDA_SUCCESS &&
+		link_read_memory(&server, allocation_id(allocation), allocation->size, ret_fd) < 0)
+		result = CUDA_ERROR_MPS_RPC_FAILURE;
+	pthread_mutex_unlock(&server.reading);
+	return result;
+}
+
+CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
+	CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
+	unsigned long long flags)
+{
+	struct allocation *allocation = allocation_find(handle);
+	CUresult result = link_check(&server);
+	int fd = -EBADF;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!shareableHandle || !allocation || flags != 0 ||
+		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		allocation->types != handleType)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = export(allocation, &fd);
+	if (result == CUDA_SUCCESS)
+		*(int *)shareableHandle = fd;
+	return result;
+}
+
+static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_index)
+{
+	struct frame_memory frame = {.address = allocation_id(allocation)};
+	CUresult result;
+
+	frame_init(&frame, FRAME_MEMORY, 1);
+	pthread_mutex_lock(&server.sending);
+	result = reconnect_send_frame(&server, &frame, fd);
+	if (result == CUDA_SUCCESS)
+		result = send_allocation_import(
+			allocation_id(allocation), ret_index, &allocation->compression);
+	pthread_mutex_unlock(&server.sending);
+	return result;
+}
+
+/* What a GPU is called here. One that the program does not see goes by the name of that at work. */
+static CUdevice ordinal_of(uint32_t index)
+{
+	for (unsigned i = 0; i < device_count(); i++)
+		if (device_get((CUdevice)i)->index == index)
+			return (CUdevice)i;
+	return context_current ? context_current->ordinal : 0;
+}
+
+CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+	CUmemAllocationHandleType shHandleType)
+{
+	int fd = (int)(intptr_t)osHandle;
+	struct allocation *allocation;
+	CUresult result = link_check(&server);
+	uint32_t index;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* The server would take anything else for an attack. */
+	if (fd_kind(fd) == FD_OTHER)
+		return CUDA_ERROR_UNKNOWN;
+	allocation = allocation_new(0, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (!allocation)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = import(allocation, fd, &index);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&allocations, allocation);
+		return result;
+	}
+	allocation->device = index;
+	allocation->ordinal = ordinal_of(index);
+	*handle = allocation_retain(allocation);
+	return CUDA_SUCCESS;
+}

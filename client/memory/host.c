@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pinned host memory. Any thread of the application.
+ *
+ * Invariant: memory that the server allocates to us lies in a region that was
+ * mapped here at the server's address, where nothing else lay: so nobody asks
+ * for any while a region is on its way (region_lock).
+ */
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "client.h"
+#include "host.h"
+#include "client/util/log.h"
+#include "pool.h"
+#include "registered.h"
+#include "send.h"
+
+/* Regions asked for until one is free in this process too. */
+#define REGION_TRIES 16
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define ALLOC_FLAGS                                                                                \
+	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+
+/* From a question for memory to the region, mapped here, that it may turn out to need. */
+static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Under link::reading, as what it reads from the connection belongs to its own answer. */
+static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
+	uint64_t *ret_size, int *ret_map_error)
+{
+	_cleanup_close_ int fd = -EBADF;
+	CUresult result = send_host_region(size, after, payer, ret_address, ret_size);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (link_read_memory(&server, *ret_address, *ret_size, &fd) < 0)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	if (*ret_address < HOST_SPACE ||
+		!range_ok(*ret_address - HOST_SPACE, *ret_size, HOST_SPACE_END - HOST_SPACE))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	*ret_map_error = shm_map_at(fd, *ret_address, *ret_size);
+	return CUDA_SUCCESS;
+}
+
+/* Under region_lock. */
+static CUresult region_new(uint64_t size, uint32_t payer)
+{
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t address = 0, region_size = 0;
+	int r = -EEXIST;
+
+	pthread_mutex_lock(&server.reading);
+	for (int i = 0; i < REGION_TRIES && r == -EEXIST; i++) {
+		result = region_ask(size, address + region_size, payer, &address, &region_size, &r);
+		if (result != CUDA_SUCCESS)
+			break;
+		if (r < 0) {
+			(void)send_host_region_end(address);
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+		}
+	}
+	pthread_mutex_unlock(&server.reading);
+	return result;
+}
+
+/* A kernel before 5.14 has no such advice: each page is touched, others may be using it. */
+static bool touch(uint64_t start, uint64_t span)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (uint64_t at = start; at < start + span; at += page)
+		__atomic_fetch_add((volatile uint8_t *)(uintptr_t)at, 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+static bool populate(uint64_t start, uint64_t span)
+{
+	if (start < HOST_SPACE || !range_ok(start - HOST_SPACE, span, HOST_SPACE_END - HOST_SPACE))
+		return false;
+	if (madvise((void *)(uintptr_t)start, span, MADV_POPULATE_WRITE) == 0)
+		return true;
+	return errno == EINVAL && touch(start, span);
+}
+
+/* In a region that is there, or else in a new one, which no other thread can fill first. */
+static CUresult take(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
+	uint64_t *ret_span, uint32_t *ret_is_pinned)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&region_lock);
+	result = send_host_alloc(size, payer, ret_address, ret_start, ret_span, ret_is_pinned);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		result = region_new(size, payer);
+		if (result == CUDA_SUCCESS)
+			result = send_host_alloc(
+				size, payer, ret_address, ret_start, ret_span, ret_is_pinned);
+	}
+	pthread_mutex_unlock(&region_lock);
+	return result;
+}
+
+/* Managed memory counts as memory of its GPU, whose limit it may meet. */
+static uint32_t payer_of(const struct memory_range *range)
+{
+	return range->kind == MEMORY_MANAGED ? range->context->device->index + 1 : 0;
+}
+
+static CUresult pinned_alloc(struct memory_range *range)
+{
+	uint32_t payer = payer_of(range), is_pinned;
+	uint64_t start, span;
+	CUresult result = take(range->size, payer, &range->address, &start, &span, &is_pinned);
+
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && payer && pools_make_room(range->context->device))
+		result = take(range->size, payer, &range->address, &start, &span, &is_pinned);
+	if (result != CUDA_SUCCESS || is_pinned)
+		return result;
+	result = populate(start, span)
+			 ? send_host_pin(range->context->device->index, range->address)
+			 : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS)
+		(void)send_host_free(range->address);
+	return result;
+}
+
+CUresult host_new(struct memory_range *range)
+{
+	CUresult result;
+
+	if (range->size > WIRE_HOST_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = pinned_alloc(range);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = memory_add(range);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		(void)send_host_free(range->address);
+	return result;
+}
+
+static CUresult host_alloc(void **pp, size_t size, unsigned flags)
+{
+	struct memory_range range = {
+		.size = size,
+		.kind = MEMORY_PINNED,
+		/* All of it is, with unified addressing. */
+		.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP,
+	};
+	CUresult result = context_enter(&range.context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pp || (flags & ~(unsigned)ALLOC_FLAGS))
+		return CUDA_ERROR_INVALID_VALUE;
+	*pp = NULL;
+	if (size == 0)
+		return CUDA_SUCCESS;
+	result = host_new(&range);
+	if (result == CUDA_SUCCESS)
+		*pp = (void *)(uintptr_t)range.address;
+	return result;
+}
+
+CUresult local_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+{
+	return host_alloc(pp, bytesize, Flags);
+}
+
+CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
+{
+	return host_alloc(pp, bytesize, 0);
+}
+
+/* Needs no context. */
+CUresult local_cuMemFreeHost(void *p)
+{
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!p)
+		return CUDA_SUCCESS;
+	return memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED));
+}
+
+static bool find_host(const void *p, struct memory_range *ret_range)
+{
+	return registered_find((uintptr_t)p, ret_range) ||
+	       (memory_find((uintptr_t)p, ret_range) && ret_range->kind == MEMORY_PINNED);
+}
+
+CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pdptr || !p || Flags != 0 || !find_host(p, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (range.kind == MEMORY_REGISTERED && range.other == 0) {
+		log_refused("cuMemHostGetDevicePointer",
+			"registered memory is copied, and kernels do not reach it, unless it is a "
+			"shared mapping of a file in memory (memfd_create, shm_open) that the "
+			"program can open for writing; cuMemHostAlloc gives memory that they "
+			"reach");
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	*pdptr = registered_translate((uintptr_t)p, 1);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemHostGetFlags(unsigned int *pFlags, void *p)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pFlags || !find_host(p, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	*pFlags = range.flags;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Handles between processes: tokens of the server's for memory, which then has
+ * the same address everywhere, and for events. Any thread of the application.
+ *
+ * Invariant: memory that another process has open is not given out again here;
+ * it is kept until an attempt finds that it is closed.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/stream/event.h"
+#include "ipc.h"
+#include "client/transport/server_link.h"
+#include "pool.h"
+#include "client/transport/route.h"
+#include "send.h"
+#include "client/stream/stream.h"
+#include "client/stream/timeline.h"
+
+#define MEMORY_MAGIC 0x6d656d2d73706d31ull
+#define POOLED_MAGIC 0x6c6f6f702d73706dull
+#define EVENT_MAGIC 0x7476652d73706d31ull
+
+/* What is in a CUipcMemHandle, CUipcEventHandle or CUmemPoolPtrExportData. */
+struct ticket {
+	uint64_t magic;
+	uint64_t token[2];
+	uint64_t zero[5];
+};
+
+_Static_assert(sizeof(struct ticket) == sizeof(CUipcMemHandle), "it fits");
+_Static_assert(sizeof(struct ticket) == sizeof(CUipcEventHandle), "it fits");
+_Static_assert(sizeof(struct ticket) == sizeof(CUmemPoolPtrExportData), "it fits");
+
+/* Memory that was freed while others had it open. */
+struct kept {
+	struct kept *next;
+	struct memory_range range;
+	struct stream *stream; /* free when it has come to that mark; NULL: at once */
+	uint64_t mark;
+};
+
+/* Memory of others that is open here. */
+struct opened {
+	struct opened *next;
+	uint64_t token[2];
+	uint64_t address;
+	unsigned n_opens;
+};
+
+static pthread_mutex_t ipc_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *all_kept;
+static struct opened *all_opened;
+
+static bool is_open_elsewhere(const struct memory_range *range)
+{
+	uint32_t is_open = 0;
+
+	return send_ipc_memory_end(range->address, &is_open) == CUDA_SUCCESS && is_open;
+}
+
+/* Frees what has been closed meanwhile. */
+static void look_after_kept(void)
+{
+	struct kept **link = &all_kept;
+
+	while (*link) {
+		struct kept *kept = *link;
+
+		if (is_open_elsewhere(&kept->range)) {
+			link = &kept->next;
+			continue;
+		}
+		*link = kept->next;
+		pool_free_at(kept->range.pool, kept->range.piece, kept->stream, kept->mark);
+		free(kept);
+	}
+}
+
+/* Without memory to remember it, it is kept for good. */
+bool ipc_may_free(const struct memory_range *range, struct stream *stream)
+{
+	struct kept *kept;
+	bool is_open;
+
+	pthread_mutex_lock(&ipc_lock);
+	look_after_kept();
+	is_open = is_open_elsewhere(range);
+	kept = is_open ? malloc(sizeof(*kept)) : NULL;
+	if (kept) {
+		*kept = (struct kept){all_kept, *range, stream, 0};
+		if (stream)
+			timeline_cover(stream, &kept->mark);
+		all_kept = kept;
+	}
+	pthread_mutex_unlock(&ipc_lock);
+	return !is_open;
+}
+
+static uint64_t magic_of(enum memory_kind kind)
+{
+	return kind == MEMORY_IPC ? MEMORY_MAGIC : POOLED_MAGIC;
+}
+
+CUresult ipc_give(const struct memory_range *range, enum memory_kind kind, void *ret_ticket)
+{
+	struct ticket ticket = {.magic = magic_of(kind)};
+	CUresult result;
+
+	/* First: from the answer on somebody may open it. */
+	if (!memory_set_exported(range->address, range->kind))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_ipc_memory_export(range->address, range->size, ticket.token);
+	if (result == CUDA_SUCCESS)
+		memcpy(ret_ticket, &ticket, sizeof(ticket));
+	return result;
+}
+
+CUresult local_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pHandle || !memory_find(dptr, &range) || range.kind != MEMORY_ALLOCATED)
+		return CUDA_ERROR_INVALID_VALUE;
+	return ipc_give(&range, MEMORY_IPC, pHandle);
+}
+
+static CUresult ticket_read(const void *handle, uint64_t magic, struct ticket *ret_ticket)
+{
+	static const uint64_t zero[ARRAY_SIZE(ret_ticket->zero)];
+
+	memcpy(ret_ticket, handle, sizeof(*ret_ticket));
+	return ret_ticket->magic == magic && memcmp(ret_ticket->zero, zero, sizeof(zero)) == 0
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static struct opened *opened_find(const uint64_t token[2])
+{
+	struct opened *opened = all_opened;
+
+	while (opened && memcmp(opened->token, token, sizeof(opened->token)) != 0)
+		opened = opened->next;
+	return opened;
+}
+
+/* Under the lock. */
+static CUresult open_new(struct context *context, struct pool *pool, const struct ticket *ticket,
+	struct opened **ret_opened)
+{
+	struct memory_range range = {
+		.context = context, .pool = pool, .kind = pool ? MEMORY_IMPORTED : MEMORY_IPC};
+	struct opened *opened = calloc(1, sizeof(*opened));
+	uint32_t device = 0;
+	CUresult result;
+
+	if (!opened)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_ipc_memory_open(ticket->token, &range.address, &range.size, &device);
+	if (result == CUDA_SUCCESS) {
+		result = device_reaches_index(context->device, device)
+				 ? memory_add(&range)
+				 : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+		if (result != CUDA_SUCCESS)
+			(void)send_ipc_memory_close(range.address);
+	}
+	if (result != CUDA_SUCCESS) {
+		free(opened);
+		return result;
+	}
+	memcpy(opened->token, ticket->token, sizeof(opened->token));
+	opened->address = range.address;
+	opened->next = all_opened;
+	all_opened = opened;
+	if (pool)
+		__atomic_add_fetch(&pool->n_opened, 1, __ATOMIC_ACQ_REL);
+	*ret_opened = opened;
+	return CUDA_SUCCESS;
+}
+
+CUresult ipc_take(struct context *context, struct pool *pool, const void *ticket_bytes,
+	CUdeviceptr *ret_address)
+{
+	struct opened *opened;
+	struct ticket ticket;
+	CUresult result =
+		ticket_read(ticket_bytes, magic_of(pool ? MEMORY_IMPORTED : MEMORY_IPC), &ticket);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&ipc_lock);
+	opened = opened_find(ticket.token);
+	if (!opened)
+		result = open_new(context, pool, &ticket, &opened);
+	if (result == CUDA_SUCCESS) {
+		opened->n_opens = pool ? 1 : opened->n_opens + 1;
+		*ret_address = opened->address;
+	}
+	pthread_mutex_unlock(&ipc_lock);
+	return result;
+}
+
+CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	return ipc_take(context, NULL, &handle, pdptr);
+}
+
+/* Under the lock: forgets the one of that address. */
+static void opened_remove(uint64_t address)
+{
+	struct opened **link = &all_opened;
+
+	while (*link && (*link)->address != address)
+		link = &(*link)->next;
+	if (*link) {
+		struct opened *opened = *link;
+
+		*link = opened->next;
+		free(opened);
+	}
+}
+
+CUresult ipc_close_range(const struct memory_range *range)
+{
+	pthread_mutex_lock(&ipc_lock);
+	opened_remove(range->address);
+	pthread_mutex_unlock(&ipc_lock);
+	if (range->pool)
+		__atomic_sub_fetch(&range->pool->n_opened, 1, __ATOMIC_ACQ_REL);
+	return send_ipc_memory_close(range->address);
+}
+
+bool ipc_is_last(uint64_t address)
+{
+	struct opened *opened;
+	bool is_last;
+
+	pthread_mutex_lock(&ipc_lock);
+	opened = all_opened;
+	while (opened && opened->address != address)
+		opened = opened->next;
+	is_last = opened && --opened->n_opens == 0;
+	pthread_mutex_unlock(&ipc_lock);
+	return is_last;
+}
+
+CUresult local_cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? memory_free(dptr, MEMORY_KIND(MEMORY_IPC)) : result;
+}
+
+CUresult local_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+	const struct event *found = slab_find(&events, event);
+	struct ticket ticket = {.magic = EVENT_MAGIC};
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!pHandle || !(found->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_ipc_event_export(
+		slab_id(&events, found), found->context->device->index, ticket.token);
+	if (result == CUDA_SUCCESS)
+		memcpy(pHandle, &ticket, sizeof(ticket));
+	return result;
+}
+
+CUresult local_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct context *context;
+	struct ticket ticket;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ticket_read(&handle, EVENT_MAGIC, &ticket);
+	return result == CUDA_SUCCESS ? event_open(context, ticket.token, phEvent) : result;
+}

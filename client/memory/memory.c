@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory of this process. Any thread of the application.
+ *
+ * Invariant: a range leaves the mirror before the server hears of its end, so
+ * an address that is given out again is never found in it twice.
+ */
+
+#include <pthread.h>
+
+#include "client/graph/capture.h"
+#include "client.h"
+#include "client/graph/graph_memory.h"
+#include "ipc.h"
+#include "client/util/log.h"
+#include "managed.h"
+#include "memory.h"
+#include "address_map.h"
+#include "pool.h"
+#include "registered.h"
+#include "send.h"
+#include "client/stream/stream.h"
+
+/* Rows of cuMemAllocPitch() begin at multiples of this, as the driver has them. */
+#define PITCH_ALIGN 512u
+
+static pthread_mutex_t mirror_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mirror mirror;
+static uint64_t last_id;
+
+bool memory_find(uint64_t address, struct memory_range *ret_range)
+{
+	const struct memory_range *range;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = mirror_find(&mirror, address);
+	if (range)
+		*ret_range = *range;
+	pthread_mutex_unlock(&mirror_lock);
+	return range;
+}
+
+/* For one of the devices whose bits are set. `ret_first' is the first byte's range, if not NULL. */
+static bool contains(
+	uint64_t address, uint64_t size, uint64_t devices, struct memory_range *ret_first)
+{
+	const struct memory_range *range;
+	uint64_t rest = size;
+	bool is_whole;
+
+	pthread_mutex_lock(&mirror_lock);
+	do {
+		uint64_t span;
+
+		range = mirror_find(&mirror, address);
+		if (!range || (range->kind == MEMORY_MAPPED && !(range->readers & devices)))
+			break;
+		if (ret_first && rest == size)
+			*ret_first = *range;
+		span = range->address + range->size - address;
+		if (span < rest && range->kind != MEMORY_MAPPED)
+			break;
+		address += span;
+		rest -= MIN(span, rest);
+	} while (rest > 0);
+	is_whole = rest == 0 && range;
+	pthread_mutex_unlock(&mirror_lock);
+	return is_whole;
+}
+
+bool memory_contains(uint64_t address, uint64_t size)
+{
+	return contains(address, size, UINT64_MAX, NULL);
+}
+
+bool memory_find_whole(uint64_t address, uint64_t size, struct memory_range *ret_range)
+{
+	return contains(address, size, UINT64_MAX, ret_range);
+}
+
+bool memory_reaches(uint32_t device, uint64_t address, uint64_t size)
+{
+	return contains(address, size, 1ull << device, NULL);
+}
+
+bool memory_overlaps(uint64_t address, uint64_t size)
+{
+	const struct memory_range *next;
+	bool is_there;
+
+	pthread_mutex_lock(&mirror_lock);
+	next = mirror_next(&mirror, address);
+	is_there = mirror_find(&mirror, address) || (next && next->address - address < size);
+	pthread_mutex_unlock(&mirror_lock);
+	return is_there;
+}
+
+bool memory_set_exported(uint64_t address, enum memory_kind kind)
+{
+	struct memory_range *range;
+	bool is_there;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = (struct memory_range *)mirror_find(&mirror, address);
+	is_there = range && range->address == address && range->kind == kind;
+	if (is_there)
+		range->flags |= MEMORY_EXPORTED;
+	pthread_mutex_unlock(&mirror_lock);
+	return is_there;
+}
+
+void memory_set_sync(uint64_t address, bool is_sync)
+{
+	struct memory_range *range;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = (struct memory_range *)mirror_find(&mirror, address);
+	if (range)
+		range->is_sync = is_sync;
+	pthread_mutex_unlock(&mirror_lock);
+}
+
+static void set_bit(uint64_t *bits, uint64_t bit, bool is_set)
+{
+	*bits = is_set ? *bits | bit : *bits & ~bit;
+}
+
+void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAccess_flags flags)
+{
+	uint64_t bit = 1ull << device;
+	struct memory_range *range;
+
+	pthread_mutex_lock(&mirror_lock);
+	for (uint64_t at = address; at < address + size; at += range->size) {
+		range = (struct memory_range *)mirror_find(&mirror, at);
+		if (!range)
+			break;
+		set_bit(&range->readers, bit, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+		set_bit(&range->writers, bit, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	}
+	pthread_mutex_unlock(&mirror_lock);
+}
+
+CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device)
+{
+	uint64_t bit = 1ull << device;
+
+	if (range->writers & bit)
+		return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return range->readers & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range)
+{
+	return memory_find(address, ret_range) && ret_range->address == address &&
+	       (kinds & MEMORY_KIND(ret_range->kind));
+}
+
+bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_range)
+{
+	const struct memory_range *range;
+	bool is_removed;
+
+	pthread_mutex_lock(&mirror_lock);
+	range = mirror_find(&mirror, address);
+	is_removed = range && range->address == address && (kinds & MEMORY_KIND(range->kind));
+	if (is_removed) {
+		*ret_range = *range;
+		mirror_remove(&mirror, address);
+	}
+	pthread_mutex_unlock(&mirror_lock);
+	return is_removed;
+}
+
+uint64_t memory_new_id(void)
+{
+	return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+}
+
+CUresult memory_add(struct memory_range *range)
+{
+	int r;
+
+	pthread_mutex_lock(&mirror_lock);
+	range->id = memory_new_id();
+	r = mirror_add(&mirror, range);
+	pthread_mutex_unlock(&mirror_lock);
+	if (r == 0)
+		return CUDA_SUCCESS;
+	if (r == -ENOMEM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	log_error("the server gave out %#llx twice", (unsigned long long)range->address);
+	return CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+CUresult memory_add_variable(
+	struct context *context, const void *owner, uint64_t address, uint64_t size)
+{
+	struct memory_range range = {
+		.address = address,
+		.size = size,
+		.context = context,
+		.owner = owner,
+		.kind = MEMORY_VARIABLE,
+	};
+	struct memory_range there;
+
+	if (size == 0 || memory_find(address, &there))
+		return CUDA_SUCCESS;
+	return memory_add(&range);
+}
+
+/* Takes out the next range at or above `*at' that ends with its context or owner. */
+static bool memory_take(
+	uint64_t *at, const struct context *context, const void *owner, struct memory_range *ret)
+{
+	const struct memory_range *range;
+	bool is_found = false;
+
+	pthread_mutex_lock(&mirror_lock);
+	while (!is_found && (range = mirror_next(&mirror, *at))) {
+		*at = range->address + 1;
+		is_found = context ? range->context == context && !range->owner
+				   : range->owner == owner;
+		if (!is_found)
+			continue;
+		*ret = *range;
+		mirror_remove(&mirror, range->address);
+	}
+	pthread_mutex_unlock(&mirror_lock);
+	return is_found;
+}
+
+static bool is_of_others(const struct memory_range *range)
+{
+	return range->kind == MEMORY_IPC || range->kind == MEMORY_IMPORTED;
+}
+
+static CUresult give_back(const struct memory_range *range)
+{
+	if (is_of_others(range))
+		return ipc_close_range(range);
+	if (range->kind == MEMORY_ALIAS)
+		return send_host_alias_end(range->address);
+	if (range->kind == MEMORY_MANAGED)
+		managed_forget(range);
+	if (!range->pool)
+		return send_host_free(range->address);
+	if ((range->flags & MEMORY_EXPORTED) && !ipc_may_free(range, NULL))
+		return CUDA_SUCCESS;
+	pool_free(range->pool, range->piece, NULL);
+	return CUDA_SUCCESS;
+}
+
+void memory_end_owner(const void *owner)
+{
+	struct memory_range range;
+	uint64_t at = 0;
+
+	while (memory_take(&at, NULL, owner, &range))
+		if (range.kind == MEMORY_MANAGED)
+			(void)give_back(&range);
+}
+
+void memory_end_context(struct context *context)
+{
+	struct memory_range range;
+	uint64_t at = 0;
+
+	while (memory_take(&at, context, NULL, &range))
+		(void)give_back(&range);
+	(void)pools_trim_device(context->device);
+	registered_end_context(context);
+}
+
+CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
+	struct stream *stream, struct memory_range *range)
+{
+	CUresult result = pool_alloc(pool, size, stream, &range->piece);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	range->pool = pool;
+	range->kind = kind;
+	range->address = range->piece->address;
+	range->size = size;
+	result = memory_add(range);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		pool_free(pool, range->piece, stream);
+	return result;
+}
+
+CUresult local_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	struct memory_range range = {0};
+	struct pool *pool;
+	CUresult result = context_enter(&range.context);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_unsafe();
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || bytesize == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pool = pool_plain(range.context->device, range.context->ordinal);
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = memory_alloc(pool, bytesize, MEMORY_ALLOCATED, NULL, &range);
+	if (result == CUDA_SUCCESS)
+		*dptr = range.address;
+	return result;
+}
+
+CUresult local_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+	size_t Height, unsigned int ElementSizeBytes)
+{
+	size_t pitch = ALIGN_UP(WidthInBytes, PITCH_ALIGN), size;
+	CUresult result;
+
+	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0 || pitch < WidthInBytes ||
+		(ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16) ||
+		__builtin_mul_overflow(pitch, Height, &size))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = local_cuMemAlloc_v2(dptr, size);
+	if (result == CUDA_SUCCESS)
+		*pPitch = pitch;
+	return result;
+}
+
+/* Waits as the driver does, but for this process's own work alone. */
+CUresult memory_free(uint64_t address, unsigned kinds)
+{
+	struct memory_range range;
+	CUresult result;
+
+	if (!memory_find_start(address, kinds, &range) ||
+		(range.kind == MEMORY_MANAGED && range.owner))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_of_others(&range) && !ipc_is_last(address))
+		return CUDA_SUCCESS;
+	result = streams_wait_device(range.context->device->index);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (range.kind == MEMORY_GRAPH)
+		return graph_memory_free(address, NULL);
+	if (!memory_remove(address, kinds, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = give_back(&range);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS && dptr != 0)
+		result = capture_check_unsafe();
+	if (result != CUDA_SUCCESS || dptr == 0)
+		return result;
+	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |
+					 MEMORY_KIND(MEMORY_MANAGED) | MEMORY_KIND(MEMORY_GRAPH) |
+					 MEMORY_KIND(MEMORY_IMPORTED));
+}
+
+CUresult local_cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct context *context;
+	uint64_t free_bytes, total_bytes;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!free || !total)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_memory_info(context->device->index, &free_bytes, &total_bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*free = MIN(free_bytes + pools_kept(context->device), total_bytes);
+	*total = total_bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!memory_find(dptr, &range))
+		return CUDA_ERROR_NOT_FOUND;
+	if (pbase)
+		*pbase = range.address;
+	if (psize)
+		*psize = range.size;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a program may ask about an address. Any thread of the application.
+ *
+ * Invariant: answered from the mirrors; an address that is in none is the
+ * program's own host memory, of which the driver knows nothing.
+ */
+
+#include "allocation.h"
+#include "client.h"
+#include "memory.h"
+#include "pool.h"
+#include "registered.h"
+#include "client/stream/sync_rules.h"
+
+static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
+{
+	return memory_find(ptr, ret_range) || registered_find(ptr, ret_range);
+}
+
+/* Managed memory counts as the device's. */
+static bool is_host(const struct memory_range *range)
+{
+	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ||
+	       range->kind == MEMORY_ALIAS;
+}
+
+static bool has_host_pointer(const struct memory_range *range)
+{
+	return is_host(range) || range->kind == MEMORY_MANAGED;
+}
+
+static bool is_of_pool(const struct memory_range *range)
+{
+	return range->kind == MEMORY_POOLED || range->kind == MEMORY_GRAPH ||
+	       range->kind == MEMORY_IMPORTED;
+}
+
+/* Of registered memory: the other address of the same byte; 0: it has none. */
+static uint64_t other_of(const struct memory_range *range, CUdeviceptr ptr)
+{
+	return range->other ? range->other + (ptr - range->address) : 0;
+}
+
+static CUdevice ordinal_of(const struct memory_range *range)
+{
+	if (range->kind == MEMORY_MAPPED)
+		return range->allocation->ordinal;
+	return range->pool ? range->pool->ordinal : range->context->ordinal;
+}
+
+/* What the device of the current context may do there; the values are those of CUmemAccess_flags.
+ */
+static unsigned access_of(const struct memory_range *range)
+{
+	if (range->kind != MEMORY_MAPPED)
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+	return memory_get_access(range,
+		context_current ? context_current->device->index : range->allocation->device);
+}
+
+/* Attributes whose value is an int or unsigned. */
+static bool value_int(
+	const struct memory_range *range, CUpointer_attribute attribute, unsigned *ret_value)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*ret_value = is_host(range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+		*ret_value = (unsigned)ordinal_of(range);
+		return true;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*ret_value = range->kind != MEMORY_REGISTERED || range->other != 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*ret_value = !is_host(range);
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*ret_value = range->kind == MEMORY_MANAGED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*ret_value = range->kind == MEMORY_ALLOCATED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		*ret_value = 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*ret_value = access_of(range);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Of how it may be given to another process. */
+static unsigned handle_types(const struct memory_range *range)
+{
+	if (range->kind == MEMORY_MAPPED)
+		return range->allocation->types;
+	return range->kind == MEMORY_POOLED && range->pool->is_shareable
+		       ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+		       : CU_MEM_HANDLE_TYPE_NONE;
+}
+
+/* Attributes as wide as a pointer. */
+static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
+	CUpointer_attribute attribute, uint64_t *ret_value)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		/* What is mapped, or comes from a pool, belongs to no context. */
+		*ret_value = is_of_pool(range) ? 0 : (uintptr_t)range->context;
+		return true;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*ret_value = range->kind == MEMORY_REGISTERED ? other_of(range, ptr) : ptr;
+		return true;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		*ret_value = range->id;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*ret_value = range->address;
+		return true;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*ret_value = range->size;
+		return true;
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		*ret_value = range->kind == MEMORY_POOLED || range->kind == MEMORY_IMPORTED
+				     ? (uintptr_t)range->pool
+				     : 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*ret_value = handle_types(range);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
+	const struct memory_range *range, CUdeviceptr ptr)
+{
+	unsigned value;
+	uint64_t wide;
+
+	if (value_int(range, attribute, &value)) {
+		*(unsigned *)data = value;
+		return CUDA_SUCCESS;
+	}
+	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && has_host_pointer(range))
+		wide = range->kind == MEMORY_ALIAS ? other_of(range, ptr) : ptr;
+	else if (!value_wide(range, ptr, attribute, &wide))
+		return CUDA_ERROR_INVALID_VALUE;
+	*(uint64_t *)data = wide;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct memory_range range;
+
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!data || !find(ptr, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	return pointer_attribute(data, attribute, &range, ptr);
+}
+
+/* What cuPointerGetAttributes() says of host memory: the driver leaves ranges as they were. */
+static void attribute_of_host(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	static const struct memory_range nothing;
+	uint64_t wide;
+
+	if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+		*(int *)data = CU_DEVICE_INVALID;
+	else if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+		*(uint64_t *)data = ptr;
+	else if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+		 attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+		return;
+	else if (value_wide(&nothing, 0, attribute, &wide))
+		*(uint64_t *)data = 0;
+	else
+		*(unsigned *)data = 0;
+}
+
+static bool is_known(CUpointer_attribute attribute)
+{
+	return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
+	       attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE &&
+	       attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS;
+}
+
+/* Succeeds for host memory too: what does not apply is zero. */
+CUresult local_cuPointerGetAttributes(
+	unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+{
+	struct memory_range range;
+	bool is_ours;
+
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!attributes || !data || numAttributes == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	is_ours = find(ptr, &range);
+	for (unsigned i = 0; i < numAttributes; i++) {
+		if (!data[i] || !is_known(attributes[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!is_ours)
+			attribute_of_host(data[i], attributes[i], ptr);
+		else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
+			 !has_host_pointer(&range))
+			*(uint64_t *)data[i] = 0;
+		else
+			(void)pointer_attribute(data[i], attributes[i], &range, ptr);
+	}
+	return CUDA_SUCCESS;
+}
+
+/*
+ * From then on synchronous copies and sets of the memory are waited for, whatever its kind. Those
+ * that were not waited for so far are now.
+ */
+static CUresult set_sync(const struct memory_range *range, CUdeviceptr ptr, bool is_sync)
+{
+	memory_set_sync(ptr, is_sync);
+	return is_sync && !is_host(range) ? sync_catch_up(range->context->device->index)
+					  : CUDA_SUCCESS;
+}
+
+CUresult local_cuPointerSetAttribute(
+	const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+	struct memory_range range;
+
+	if (link_check(&server) != CUDA_SUCCESS)
+		return link_check(&server);
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &range))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_of_pool(&range) || range.kind == MEMORY_MAPPED)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return set_sync(&range, ptr, *(const unsigned *)value);
+}

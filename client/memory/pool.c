@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Pools: where their blocks come from and go to. Any thread of the application.
+ *
+ * Invariant: a block goes back to the server when no piece of it is used or
+ * waits for a stream; the server keeps it mapped until our work has ended, so
+ * even a program that frees too early reads nothing but its own memory.
+ */
+
+#include <pthread.h>
+
+#include "pool.h"
+#include "send.h"
+#include "client/stream/timeline.h"
+
+#define POOLS_MAX 4096u
+/* A pool grows by as much as it has, so that many small blocks are rare; at most by this. */
+#define BLOCK_MAX (32ull << 20)
+/* Kept for the next cuMemAlloc(): little beside what a context of its own would cost. */
+#define PLAIN_KEPT (32ull << 20)
+
+uint32_t pools_unsettled; /* atomic: some pool has more than it is to hold */
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *pools, *plain[DEVICES_MAX], *defaults[DEVICES_MAX], *of_graphs[DEVICES_MAX];
+static struct slab pool_slab = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct pool),
+	.n_max = POOLS_MAX,
+};
+
+static struct pool *new_locked(struct device *device, CUdevice ordinal, enum pool_kind kind)
+{
+	struct pool *pool = slab_take(&pool_slab);
+
+	if (!pool)
+		return NULL;
+	pool->kind = kind;
+	pool->device = device;
+	pool->ordinal = ordinal;
+	pool->threshold = kind == POOL_PLAIN ? PLAIN_KEPT : 0;
+	/* The next launch wants as much again; the program trims it. */
+	if (kind == POOL_GRAPH)
+		pool->threshold = UINT64_MAX;
+	for (unsigned i = 0; i < POOL_REUSES; i++)
+		pool->reuse[i] = 1;
+	heap_init(&pool->heap);
+	pool->next = pools;
+	pools = pool;
+	return pool;
+}
+
+struct pool *pool_new(struct device *device, CUdevice ordinal, enum pool_kind kind)
+{
+	struct pool *pool;
+
+	pthread_mutex_lock(&pool_lock);
+	pool = new_locked(device, ordinal, kind);
+	pthread_mutex_unlock(&pool_lock);
+	return pool;
+}
+
+static struct pool *pool_once(
+	struct pool **place, struct device *device, CUdevice ordinal, enum pool_kind kind)
+{
+	struct pool *pool = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+
+	if (likely(pool))
+		return pool;
+	pthread_mutex_lock(&pool_lock);
+	if (!*place)
+		__atomic_store_n(place, new_locked(device, ordinal, kind), __ATOMIC_RELEASE);
+	pool = *place;
+	pthread_mutex_unlock(&pool_lock);
+	return pool;
+}
+
+struct pool *pool_plain(struct device *device, CUdevice ordinal)
+{
+	return pool_once(&plain[device->index], device, ordinal, POOL_PLAIN);
+}
+
+struct pool *pool_default(struct device *device, CUdevice ordinal)
+{
+	return pool_once(&defaults[device->index], device, ordinal, POOL_DEFAULT);
+}
+
+struct pool *pool_graph(struct device *device, CUdevice ordinal)
+{
+	return pool_once(&of_graphs[device->index], device, ordinal, POOL_GRAPH);
+}
+
+struct pool *pool_find(CUmemoryPool handle)
+{
+	struct pool *pool = slab_find(&pool_slab, handle);
+
+	if (!pool || pool->kind == POOL_PLAIN || pool->kind == POOL_GRAPH ||
+		__atomic_load_n(&pool->is_destroyed, __ATOMIC_RELAXED))
+		return NULL;
+	return pool;
+}
+
+/* Under the lock. Whether anything went. */
+static bool trim_locked(struct pool *pool, uint64_t size_kept)
+{
+	bool is_less = false;
+	uint64_t address, size;
+
+	while (pool->heap.size > size_kept &&
+		heap_release(&pool->heap, pool->heap.size - size_kept, &address, &size)) {
+		(void)send_memory_free(address);
+		is_less = true;
+	}
+	return is_less;
+}
+
+/* cuMemAlloc()'s holds at most so much that is free, the others at least so much in all. */
+static void trim_to_threshold(struct pool *pool)
+{
+	uint64_t kept = pool->is_destroyed ? 0 : pool->threshold;
+	uint64_t address, size;
+
+	if (pool->kind != POOL_PLAIN)
+		(void)trim_locked(pool, kept);
+	else
+		while (pool->heap.empty_bytes > kept &&
+			heap_release(&pool->heap, UINT64_MAX, &address, &size))
+			(void)send_memory_free(address);
+}
+
+/* Under the lock: a destroyed pool goes with its last block. */
+static void reap(struct pool *pool)
+{
+	struct pool **link = &pools;
+
+	if (!pool->is_destroyed || pool->heap.size > 0)
+		return;
+	while (*link != pool)
+		link = &(*link)->next;
+	*link = pool->next;
+	slab_give(&pool_slab, pool);
+}
+
+void pool_destroy(struct pool *pool)
+{
+	pthread_mutex_lock(&pool_lock);
+	__atomic_store_n(&pool->is_destroyed, true, __ATOMIC_RELAXED);
+	heap_settle(&pool->heap);
+	(void)trim_locked(pool, 0);
+	if (pool->heap.size > 0)
+		__atomic_store_n(&pools_unsettled, 1, __ATOMIC_RELEASE);
+	reap(pool);
+	pthread_mutex_unlock(&pool_lock);
+}
+
+static struct piece *take_locked(struct pool *pool, uint64_t size, struct stream *stream)
+{
+	struct piece *piece = heap_take(&pool->heap, size, stream);
+
+	if (!piece)
+		return NULL;
+	pool->used += piece->size;
+	pool->used_high = MAX(pool->used_high, pool->used);
+	return piece;
+}
+
+/* Has the GPU write how far it has come where free pieces wait for it, then looks again. */
+static struct piece *take_settled(struct pool *pool, uint64_t size, struct stream *stream)
+{
+	struct piece *piece = NULL;
+	uint64_t mark;
+
+	while ((piece = heap_next_pending(&pool->heap, piece)))
+		(void)timeline_mark(piece->stream, &mark);
+	heap_settle(&pool->heap);
+	return take_locked(pool, size, stream);
+}
+
+static struct piece *take(struct pool *pool, uint64_t size, struct stream *stream)
+{
+	struct piece *piece;
+
+	pthread_mutex_lock(&pool_lock);
+	piece = take_locked(pool, size, stream);
+	if (!piece)
+		piece = take_settled(pool, size, stream);
+	pthread_mutex_unlock(&pool_lock);
+	return piece;
+}
+
+/* A new block, of which the first piece is ours. */
+static CUresult grow(struct pool *pool, uint64_t block_size, uint64_t size, struct stream *stream,
+	struct piece **ret_piece)
+{
+	CUresult result;
+	uint64_t address;
+
+	if (pool->size_max > 0 && !range_ok(pool->heap.size, block_size, pool->size_max))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_memory_alloc(pool->device->index, block_size, &address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&pool_lock);
+	if (heap_add(&pool->heap, address, block_size) == 0) {
+		pool->size_high = MAX(pool->size_high, pool->heap.size);
+		*ret_piece = take_locked(pool, size, stream);
+	} else {
+		(void)send_memory_free(address);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&pool_lock);
+	return result;
+}
+
+static bool device_has_pending(const struct device *device)
+{
+	bool is_found = false;
+
+	pthread_mutex_lock(&pool_lock);
+	for (struct pool *pool = pools; pool && !is_found; pool = pool->next)
+		is_found = pool->device == device && heap_next_pending(&pool->heap, NULL);
+	pthread_mutex_unlock(&pool_lock);
+	return is_found;
+}
+
+bool pools_trim_device(const struct device *device)
+{
+	bool is_less = false;
+
+	pthread_mutex_lock(&pool_lock);
+	for (struct pool *pool = pools, *next; pool; pool = next) {
+		next = pool->next;
+		if (pool->device != device)
+			continue;
+		heap_settle(&pool->heap);
+		is_less |= trim_locked(pool, 0);
+		reap(pool);
+	}
+	pthread_mutex_unlock(&pool_lock);
+	return is_less;
+}
+
+bool pools_make_room(const struct device *device)
+{
+	if (device_has_pending(device) && streams_wait_device(device->index) != CUDA_SUCCESS)
+		return false;
+	return pools_trim_device(device);
+}
+
+/* Memory is short: what was freed in the order of streams is waited for only now. */
+static CUresult alloc_again(
+	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)
+{
+	if (device_has_pending(pool->device)) {
+		CUresult result = streams_wait_device(pool->device->index);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
+	*ret_piece = take(pool, size, stream);
+	if (*ret_piece)
+		return CUDA_SUCCESS;
+	if (!pools_trim_device(pool->device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return grow(pool, ALIGN_UP(size, pool->device->granularity), size, stream, ret_piece);
+}
+
+CUresult pool_alloc(
+	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)
+{
+	uint64_t least, best;
+	CUresult result;
+
+	if (size > pool->device->heap_size)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	size = ALIGN_UP(size, (uint64_t)HEAP_ALIGN);
+	*ret_piece = take(pool, size, stream);
+	if (*ret_piece)
+		return CUDA_SUCCESS;
+	least = ALIGN_UP(size, pool->device->granularity);
+	best = pool->kind == POOL_PLAIN ? least : MAX(least, MIN(pool->heap.size, BLOCK_MAX));
+	result = grow(pool, best, size, stream, ret_piece);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && least < best)
+		result = grow(pool, least, size, stream, ret_piece);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		result = alloc_again(pool, size, stream, ret_piece);
+	return result;
+}
+
+void pool_free(struct pool *pool, struct piece *piece, struct stream *stream)
+{
+	uint64_t mark = 0;
+
+	if (stream)
+		timeline_cover(stream, &mark);
+	pool_free_at(pool, piece, stream, mark);
+}
+
+void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t mark)
+{
+	pthread_mutex_lock(&pool_lock);
+	pool->used -= piece->size;
+	heap_give(&pool->heap, piece, stream, mark);
+	if (!stream && (pool->kind == POOL_PLAIN || pool->is_destroyed)) {
+		trim_to_threshold(pool);
+		reap(pool);
+	} else if (pool->kind == POOL_PLAIN || pool->is_destroyed ||
+		   pool->heap.size > pool->threshold) {
+		__atomic_store_n(&pools_unsettled, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&pool_lock);
+}
+
+void pool_trim(struct pool *pool, uint64_t size_kept)
+{
+	pthread_mutex_lock(&pool_lock);
+	heap_settle(&pool->heap);
+	(void)trim_locked(pool, size_kept);
+	pthread_mutex_unlock(&pool_lock);
+}
+
+void pools_settle(void)
+{
+	bool is_unsettled = false;
+
+	pthread_mutex_lock(&pool_lock);
+	for (struct pool *pool = pools, *next; pool; pool = next) {
+		next = pool->next;
+		heap_settle(&pool->heap);
+		trim_to_threshold(pool);
+		is_unsettled |= heap_next_pending(&pool->heap, NULL) != NULL ||
+				(pool->is_destroyed && pool->heap.size > 0);
+		reap(pool);
+	}
+	__atomic_store_n(&pools_unsettled, is_unsettled, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&pool_lock);
+}
+
+void pool_get_size(struct pool *pool, struct pool_size *ret_size)
+{
+	pthread_mutex_lock(&pool_lock);
+	*ret_size =
+		(struct pool_size){pool->heap.size, pool->size_high, pool->used, pool->used_high};
+	pthread_mutex_unlock(&pool_lock);
+}
+
+void pool_reset_high(struct pool *pool, bool of_used)
+{
+	pthread_mutex_lock(&pool_lock);
+	if (of_used)
+		pool->used_high = pool->used;
+	else
+		pool->size_high = pool->heap.size;
+	pthread_mutex_unlock(&pool_lock);
+}
+
+void pool_set_threshold(struct pool *pool, uint64_t threshold)
+{
+	pthread_mutex_lock(&pool_lock);
+	pool->threshold = threshold;
+	if (pool->heap.size > threshold)
+		__atomic_store_n(&pools_unsettled, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&pool_lock);
+}
+
+uint64_t pools_kept(const struct device *device)
+{
+	const struct pool *pool = __atomic_load_n(&plain[device->index], __ATOMIC_ACQUIRE);
+	uint64_t kept = 0;
+
+	pthread_mutex_lock(&pool_lock);
+	if (pool)
+		kept = pool->heap.empty_bytes;
+	pthread_mutex_unlock(&pool_lock);
+	return kept;
+}

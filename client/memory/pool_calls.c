@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Making pools, choosing one, and what a program may ask and set. Any thread of
+ * the application.
+ *
+ * Invariant: a pool lies on one device and is reached from that one alone.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/graph/exec.h"
+#include "pool_calls.h"
+#include "client/transport/route.h"
+
+/* A pool's greatest size is rounded up to this (measured). */
+#define SIZE_MAX_ALIGN (32ull << 20)
+
+/* What the program has set; NULL: the default one. Atomic. */
+static struct pool *current[DEVICES_MAX];
+
+struct pool *pool_current(struct device *device, CUdevice ordinal)
+{
+	struct pool *pool = __atomic_load_n(&current[device->index], __ATOMIC_ACQUIRE);
+
+	return pool ? pool : pool_default(device, ordinal);
+}
+
+static CUresult give_pool(struct pool *pool, CUmemoryPool *ret_handle)
+{
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_handle = (CUmemoryPool)pool;
+	return CUDA_SUCCESS;
+}
+
+/* The pool of a call; needs no context. */
+static CUresult enter(CUmemoryPool handle, struct pool **ret_pool)
+{
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_pool = pool_find(handle);
+	return *ret_pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Of which this process has a say. */
+static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
+{
+	CUresult result = enter(handle, ret_pool);
+
+	return result == CUDA_SUCCESS && (*ret_pool)->kind == POOL_IMPORTED
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : result;
+}
+
+static CUresult find_device(CUdevice ordinal, struct device **ret_device)
+{
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_device = device_get(ordinal);
+	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult local_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+{
+	struct device *device;
+	CUresult result = find_device(dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return pool_out ? give_pool(pool_default(device, dev), pool_out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	struct device *device;
+	CUresult result = find_device(dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return pool ? give_pool(pool_current(device, dev), pool) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+	struct pool *found = pool_find(pool);
+	struct device *device;
+	CUresult result = find_device(dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!found || found->device != device || found->kind == POOL_IMPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	__atomic_store_n(&current[device->index], found, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+/* The device that a location names; pools of host and managed memory are not served. */
+static CUresult find_location(const CUmemLocation *location, CUmemAllocationType type,
+	const char *symbol, CUdevice *ret_ordinal)
+{
+	if (!location ||
+		(type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		return refuse(symbol, "pools of managed memory are not served");
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		*ret_ordinal = location->id;
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		return refuse(symbol, "pools of host memory are not served");
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult local_cuMemGetDefaultMemPool(
+	CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+{
+	CUdevice ordinal = CU_DEVICE_INVALID;
+	CUresult result = find_location(location, type, "cuMemGetDefaultMemPool", &ordinal);
+
+	return result == CUDA_SUCCESS ? local_cuDeviceGetDefaultMemPool(pool_out, ordinal) : result;
+}
+
+CUresult local_cuMemGetMemPool(
+	CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	CUdevice ordinal = CU_DEVICE_INVALID;
+	CUresult result = find_location(location, type, "cuMemGetMemPool", &ordinal);
+
+	return result == CUDA_SUCCESS ? local_cuDeviceGetMemPool(pool, ordinal) : result;
+}
+
+CUresult local_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+	CUdevice ordinal = CU_DEVICE_INVALID;
+	CUresult result = find_location(location, type, "cuMemSetMemPool", &ordinal);
+
+	return result == CUDA_SUCCESS ? local_cuDeviceSetMemPool(ordinal, pool) : result;
+}
+
+static bool is_zero(const unsigned char *bytes, size_t n)
+{
+	while (n > 0 && bytes[n - 1] == 0)
+		n--;
+	return n == 0;
+}
+
+CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+	struct device *device;
+	struct pool *made;
+	CUdevice ordinal = CU_DEVICE_INVALID;
+	CUresult result;
+
+	if (!pool || !poolProps || (poolProps->usage & ~CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS) ||
+		!is_zero(poolProps->reserved, sizeof(poolProps->reserved)))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = find_location(
+		&poolProps->location, poolProps->allocType, "cuMemPoolCreate", &ordinal);
+	if (result == CUDA_SUCCESS)
+		result = find_device(ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return refuse("cuMemPoolCreate", "pools are shared by descriptors alone");
+	made = pool_new(device, ordinal, POOL_CREATED);
+	if (made) {
+		/* What has no next multiple has no limit either. */
+		made->size_max = ALIGN_UP(poolProps->maxSize, SIZE_MAX_ALIGN);
+		made->is_shareable = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	}
+	return give_pool(made, pool);
+}
+
+CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
+{
+	struct pool *found, *expected;
+	CUresult result = enter(pool, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (found->kind == POOL_DEFAULT)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (found->kind == POOL_IMPORTED)
+		return pool_unimport(found);
+	expected = found;
+	__atomic_compare_exchange_n(&current[found->device->index], &expected, NULL, false,
+		__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	pool_destroy(found);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+{
+	struct pool *found;
+	CUresult result = enter_own(pool, &found);
+
+	if (result == CUDA_SUCCESS)
+		pool_trim(found, minBytesToKeep);
+	return result;
+}
+
+static bool is_reuse(CUmemPool_attribute attribute)
+{
+	return attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+	       attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+static int *reuse_of(struct pool *pool, CUmemPool_attribute attribute)
+{
+	return &pool->reuse[attribute - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+}
+
+static CUresult size_attribute(
+	struct pool *pool, CUmemPool_attribute attribute, uint64_t *ret_value)
+{
+	struct pool_size size;
+
+	pool_get_size(pool, &size);
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		*ret_value = pool->threshold;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		*ret_value = size.size;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		*ret_value = size.size_high;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		*ret_value = size.used;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		*ret_value = size.used_high;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult local_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	struct pool *found;
+	uint64_t size;
+	CUresult result = enter_own(pool, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_reuse(attr)) {
+		memcpy(value, reuse_of(found, attr), sizeof(int));
+		return CUDA_SUCCESS;
+	}
+	result = size_attribute(found, attr, &size);
+	if (result == CUDA_SUCCESS)
+		memcpy(value, &size, sizeof(size));
+	return result;
+}
+
+CUresult local_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	struct pool *found;
+	uint64_t size;
+	CUresult result = enter_own(pool, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_reuse(attr)) {
+		memcpy(reuse_of(found, attr), value, sizeof(int));
+		return CUDA_SUCCESS;
+	}
+	memcpy(&size, value, sizeof(size));
+	switch (attr) {
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		pool_set_threshold(found, size);
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		if (size != 0)
+			return CUDA_ERROR_INVALID_VALUE;
+		pool_reset_high(found, attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Its own device has all access to a pool, for good; others as the program says, where they can. */
+static CUresult check_access(const struct pool *pool, const CUmemAccessDesc *access)
+{
+	struct device *device;
+
+	if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	device = device_get(access->location.id);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+		access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (access->location.id == pool->ordinal)
+		return access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_VALUE;
+	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		return CUDA_SUCCESS;
+	/* From then on the server maps what is the program's for that device too. */
+	return device_reaches(device, pool->device) ? device_open(device)
+						    : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static void set_access(struct pool *pool, const CUmemAccessDesc *access)
+{
+	uint64_t bit = 1ull << device_get(access->location.id)->index;
+
+	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		__atomic_fetch_and(&pool->admitted, ~bit, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_or(&pool->admitted, bit, __ATOMIC_RELAXED);
+}
+
+CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+	struct pool *found;
+	CUresult result = enter(pool, &found);
+
+	if (result == CUDA_SUCCESS && count > 0 && !map)
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = check_access(found, &map[i]);
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		set_access(found, &map[i]);
+	return result;
+}
+
+CUresult local_cuMemPoolGetAccess(
+	CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+{
+	const struct device *device;
+	struct pool *found;
+	CUresult result = enter(memPool, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	device = device_get(location->id);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*flags = device == found->device || (__atomic_load_n(&found->admitted, __ATOMIC_RELAXED) &
+						    1ull << device->index)
+			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	return CUDA_SUCCESS;
+}
+
+CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **ret_pool)
+{
+	const CUmemPoolProps *props = &params->poolProps;
+	struct device *device;
+	CUdevice ordinal = CU_DEVICE_INVALID;
+	CUresult result = find_location(
+		&props->location, props->allocType, "cuGraphAddMemAllocNode", &ordinal);
+
+	if (result == CUDA_SUCCESS)
+		result = find_device(ordinal, &device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+		(params->accessDescCount > 0 && !params->accessDescs))
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_pool = pool_graph(device, ordinal);
+	if (!*ret_pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < params->accessDescCount && result == CUDA_SUCCESS; i++)
+		result = check_access(*ret_pool, &params->accessDescs[i]);
+	return result;
+}
+
+CUresult local_cuDeviceGraphMemTrim(CUdevice device)
+{
+	struct device *found;
+	struct pool *pool;
+	CUresult result = find_device(device, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pool = pool_graph(found, device);
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	execs_reap();
+	pool_trim(pool, 0);
+	return CUDA_SUCCESS;
+}
+
+static CUresult enter_graph_attribute(CUdevice device, const void *value, struct pool **ret_pool)
+{
+	struct device *found;
+	CUresult result = find_device(device, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_pool = pool_graph(found, device);
+	return *ret_pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult local_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+{
+	struct pool_size size;
+	struct pool *pool;
+	CUresult result = enter_graph_attribute(device, value, &pool);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	execs_reap();
+	pool_get_size(pool, &size);
+	switch (attr) {
+	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
+		memcpy(value, &size.used, sizeof(size.used));
+		return CUDA_SUCCESS;
+	case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+		memcpy(value, &size.used_high, sizeof(size.used_high));
+		return CUDA_SUCCESS;
+	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
+		memcpy(value, &size.size, sizeof(size.size));
+		return CUDA_SUCCESS;
+	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+		memcpy(value, &size.size_high, sizeof(size.size_high));
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult local_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+{
+	struct pool *pool;
+	uint64_t size;
+	CUresult result = enter_graph_attribute(device, value, &pool);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	memcpy(&size, value, sizeof(size));
+	if (size != 0 || (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
+				 attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+		return CUDA_ERROR_INVALID_VALUE;
+	pool_reset_high(pool, attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH);
+	return CUDA_SUCCESS;
+}

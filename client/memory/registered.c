@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory of the program's own that it registers: shared memory is pinned by the
+ * server at an alias; any other is recorded and nothing more, as no other
+ * process can pin it. Any thread of the application.
+ *
+ * Invariant: no page of the program's moves. What has no alias the GPU never
+ * reaches; its copies go by way of staging.
+ */
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "alias.h"
+#include "client.h"
+#include "address_map.h"
+#include "registered.h"
+#include "client/stream/stream.h"
+
+#define REGISTER_FLAGS                                                                             \
+	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                              \
+		CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
+
+static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mirror registered;
+static uint32_t n_aliases; /* atomic; most programs have none, and copies look */
+
+bool registered_find(uint64_t address, struct memory_range *ret_range)
+{
+	const struct memory_range *range;
+
+	pthread_mutex_lock(&registered_lock);
+	range = mirror_find(&registered, address);
+	if (range)
+		*ret_range = *range;
+	pthread_mutex_unlock(&registered_lock);
+	return range;
+}
+
+uint64_t registered_translate(uint64_t address, uint64_t size)
+{
+	struct memory_range range;
+
+	if (likely(__atomic_load_n(&n_aliases, __ATOMIC_RELAXED) == 0) ||
+		!registered_find(address, &range) || range.other == 0 ||
+		!range_ok(address - range.address, size, range.size))
+		return address;
+	return range.other + (address - range.address);
+}
+
+uint64_t registered_own(uint64_t address)
+{
+	struct memory_range range;
+
+	if (!memory_find(address, &range) || range.kind != MEMORY_ALIAS)
+		return address;
+	return range.other + (address - range.address);
+}
+
+/* Under the lock. */
+static void take_out(const struct memory_range *range)
+{
+	if (range->other)
+		__atomic_sub_fetch(&n_aliases, 1, __ATOMIC_RELAXED);
+	mirror_remove(&registered, range->address);
+}
+
+void registered_end_context(const struct context *context)
+{
+	const struct memory_range *range;
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&registered_lock);
+	while ((range = mirror_next(&registered, at))) {
+		at = range->address + 1;
+		if (range->context == context)
+			take_out(range);
+	}
+	pthread_mutex_unlock(&registered_lock);
+}
+
+static bool is_known(uint64_t address, uint64_t size)
+{
+	struct memory_range there;
+	const struct memory_range *next;
+	bool is_there;
+
+	if (memory_find(address, &there))
+		return true;
+	pthread_mutex_lock(&registered_lock);
+	next = mirror_next(&registered, address);
+	is_there = mirror_find(&registered, address) || (next && next->address - address < size);
+	pthread_mutex_unlock(&registered_lock);
+	return is_there;
+}
+
+static CUresult add(const struct memory_range *range)
+{
+	int r;
+
+	pthread_mutex_lock(&registered_lock);
+	r = mirror_add(&registered, range);
+	if (r == 0 && range->other)
+		__atomic_add_fetch(&n_aliases, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&registered_lock);
+	if (r == 0)
+		return CUDA_SUCCESS;
+	return r == -EEXIST ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Pages looked at by one mincore(). */
+#define LOOK_PAGES 4096u
+
+static bool is_mapped(uintptr_t address, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t at = address & ~(page - 1), end = address + size;
+	unsigned char present[LOOK_PAGES];
+
+	for (; at < end; at += LOOK_PAGES * page)
+		if (mincore((void *)at, MIN(end - at, LOOK_PAGES * page), present) < 0)
+			return false;
+	return true;
+}
+
+CUresult local_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+{
+	struct memory_range range = {
+		.address = (uintptr_t)p,
+		.size = bytesize,
+		.kind = MEMORY_REGISTERED,
+		.flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP,
+	};
+	CUresult result = context_enter(&range.context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!p || bytesize == 0 || (Flags & ~(unsigned)REGISTER_FLAGS) ||
+		!range_ok((uintptr_t)p, bytesize, UINTPTR_MAX))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!is_mapped((uintptr_t)p, bytesize))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_known(range.address, bytesize))
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	range.id = memory_new_id();
+	alias_new(&range);
+	result = add(&range);
+	if (result != CUDA_SUCCESS && range.other)
+		(void)alias_end(range.other);
+	return result;
+}
+
+/* What begins there; false: another thread has been here. */
+static bool remove_range(uint64_t address, struct memory_range *ret_range)
+{
+	const struct memory_range *range;
+	bool is_there;
+
+	pthread_mutex_lock(&registered_lock);
+	range = mirror_find(&registered, address);
+	is_there = range && range->address == address;
+	if (is_there) {
+		*ret_range = *range;
+		take_out(range);
+	}
+	pthread_mutex_unlock(&registered_lock);
+	return is_there;
+}
+
+/* What has no alias nobody uses when a copy of it has returned. */
+CUresult local_cuMemHostUnregister(void *p)
+{
+	struct memory_range range;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!registered_find((uintptr_t)p, &range))
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	if (range.address != (uintptr_t)p)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (range.other)
+		result = streams_wait_device(range.context->device->index);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!remove_range((uintptr_t)p, &range))
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return range.other ? alias_end(range.other) : CUDA_SUCCESS;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory allocated and freed in the order of a stream. Any thread of the
+ * application.
+ *
+ * Invariant: neither call says anything to the server where the pool has room;
+ * what was freed is given out again only where the order of streams, or the
+ * timeline, says that nobody works on it any more.
+ */
+
+#include "client/graph/capture.h"
+#include "client.h"
+#include "client/graph/graph_memory.h"
+#include "ipc.h"
+#include "memory.h"
+#include "pool.h"
+#include "pool_calls.h"
+#include "client/stream/stream.h"
+
+static CUresult enter(CUstream handle, struct context **ret_context, struct stream **ret_stream,
+	bool *ret_captures)
+{
+	CUresult result = context_enter(ret_context);
+
+	*ret_captures = false;
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(*ret_context, handle, ret_stream);
+	if (result == CUDA_SUCCESS)
+		result = capture_look(*ret_stream, ret_captures);
+	return result;
+}
+
+/* `pool' NULL: the current one of the stream's device. */
+static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
+{
+	struct memory_range range = {0};
+	struct stream *stream = NULL;
+	bool captures;
+	CUresult result = enter(handle, &range.context, &stream, &captures);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Unlike cuMemAlloc(), nothing may be asked for. */
+	if (size == 0) {
+		*ptr = 0;
+		return CUDA_SUCCESS;
+	}
+	if (!pool)
+		pool = pool_current(range.context->device, range.context->ordinal);
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	/* Only what the pool is of is the graph's. */
+	if (unlikely(captures)) {
+		result = capture_alloc(stream, pool->ordinal, size, &range.address);
+	} else {
+		result = device_open(pool->device);
+		if (result == CUDA_SUCCESS)
+			result = memory_alloc(pool, size, MEMORY_POOLED, stream, &range);
+	}
+	if (result == CUDA_SUCCESS)
+		*ptr = range.address;
+	return result;
+}
+
+CUresult local_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	return alloc(dptr, bytesize, NULL, hStream);
+}
+
+CUresult local_cuMemAllocFromPoolAsync(
+	CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+	struct pool *found = pool_find(pool);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return found && found->kind != POOL_IMPORTED ? alloc(dptr, bytesize, found, hStream)
+						     : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Another process's, or a graph's. What was posted before may use the former yet: the server waits.
+ */
+static CUresult free_other(CUdeviceptr dptr, struct stream *stream)
+{
+	struct memory_range range;
+
+	if (!memory_find_start(dptr, MEMORY_KIND(MEMORY_IMPORTED), &range))
+		return graph_memory_free(dptr, stream);
+	if (!ipc_is_last(dptr))
+		return CUDA_SUCCESS;
+	return memory_remove(dptr, MEMORY_KIND(MEMORY_IMPORTED), &range) ? ipc_close_range(&range)
+									 : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Takes what cuMemAlloc() gave as well. */
+CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+	struct memory_range range;
+	struct context *context;
+	struct stream *stream = NULL;
+	bool captures;
+	CUresult result = enter(hStream, &context, &stream, &captures);
+
+	if (result != CUDA_SUCCESS || dptr == 0)
+		return result;
+	if (unlikely(captures))
+		return capture_free(stream, dptr);
+	if (!memory_remove(
+		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))
+		return free_other(dptr, stream);
+	if (unlikely(range.flags & MEMORY_EXPORTED) && !ipc_may_free(&range, stream))
+		return CUDA_SUCCESS;
+	pool_free(range.pool, range.piece, stream);
+	return CUDA_SUCCESS;
+}

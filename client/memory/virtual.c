@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reserved addresses and what is mapped there. Any thread of the application.
+ *
+ * Invariant: a reservation is a piece of a region that the server gave us; in
+ * the mirror of memory are whole mappings, each within a reservation.
+ */
+
+#include "allocation.h"
+#include "client.h"
+#include "heap.h"
+#include "layout.h"
+#include "memory.h"
+#include "address_map.h"
+#include "client/transport/route.h"
+#include "send.h"
+#include "client/stream/stream.h"
+#include "wire.h"
+
+/* Addresses and sizes are multiples of this, the granularity of every GPU that is served. */
+#define RESERVE_PAGE (2ull << 20)
+
+static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool has_space;
+static struct heap space;      /* the regions */
+static struct mirror reserved; /* what was given out of them */
+
+static bool is_aligned(uint64_t value)
+{
+	return value % RESERVE_PAGE == 0;
+}
+
+/* Under the lock. */
+static struct piece *take(uint64_t size, uint64_t align, uint64_t wanted)
+{
+	struct piece *piece = NULL;
+
+	if (!has_space)
+		heap_init(&space);
+	has_space = true;
+	if (wanted && wanted % align == 0)
+		piece = heap_take_at(&space, wanted, size);
+	return piece ? piece : heap_take_aligned(&space, size, align);
+}
+
+/* Under the lock: for another region. */
+static CUresult add_region(uint64_t size)
+{
+	uint64_t address, region_size;
+	CUresult result;
+
+	if (size > WIRE_RESERVE_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_address_region(size, &address, &region_size);
+	if (result != CUDA_SUCCESS || heap_add(&space, address, region_size) == 0)
+		return result;
+	(void)send_address_region_end(address);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Under the lock. One region is kept for the next. */
+static void give(struct piece *piece)
+{
+	uint64_t address, size;
+
+	heap_give(&space, piece, NULL, 0);
+	while (space.n_empty > 1 && heap_release(&space, UINT64_MAX, &address, &size))
+		(void)send_address_region_end(address);
+}
+
+static CUresult reserve(uint64_t size, uint64_t align, uint64_t wanted, CUdeviceptr *ret_address)
+{
+	struct memory_range range = {.size = size};
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&space_lock);
+	range.piece = take(size, align, wanted);
+	if (!range.piece) {
+		/* A region begins at a multiple of its unit. */
+		result = add_region(size + (align > SPACE_UNIT ? align : 0));
+		range.piece = result == CUDA_SUCCESS ? take(size, align, wanted) : NULL;
+	}
+	if (range.piece) {
+		range.address = range.piece->address;
+		if (mirror_add(&reserved, &range) < 0) {
+			give(range.piece);
+			range.piece = NULL;
+		}
+	}
+	pthread_mutex_unlock(&space_lock);
+	if (!range.piece)
+		return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_address = range.address;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemAddressReserve(
+	CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
+{
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ptr || flags != 0 || size == 0 || !is_aligned(size) || !is_aligned(addr) ||
+		(alignment & (alignment - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (size > WIRE_RESERVE_MAX || alignment > WIRE_RESERVE_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return reserve(size, MAX(alignment, RESERVE_PAGE), addr, ptr);
+}
+
+CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	const struct memory_range *range;
+	struct piece *piece = NULL;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&space_lock);
+	range = mirror_find(&reserved, ptr);
+	if (range && range->address == ptr && range->size == size && !memory_overlaps(ptr, size))
+		piece = range->piece;
+	if (piece) {
+		mirror_remove(&reserved, ptr);
+		give(piece);
+	}
+	pthread_mutex_unlock(&space_lock);
+	return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Under the lock. */
+static bool is_reserved(uint64_t address, uint64_t size)
+{
+	const struct memory_range *range = mirror_find(&reserved, address);
+
+	return range && range_ok(address - range->address, size, range->size);
+}
+
+/* Under the lock. */
+static CUresult map(struct allocation *allocation, uint64_t address, uint64_t size)
+{
+	struct memory_range range = {
+		.address = address,
+		.size = size,
+		.allocation = allocation,
+		.kind = MEMORY_MAPPED,
+	};
+	CUresult result;
+
+	if (!is_reserved(address, size) || memory_overlaps(address, size) ||
+		!allocation_ref(allocation))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_allocation_map(allocation_id(allocation), address, size);
+	if (result == CUDA_SUCCESS) {
+		result = memory_add(&range);
+		if (result != CUDA_SUCCESS)
+			(void)send_allocation_unmap(address, size);
+	}
+	if (result != CUDA_SUCCESS)
+		allocation_unref(allocation);
+	return result;
+}
+
+CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct allocation *allocation = allocation_find(handle);
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!allocation || flags != 0 || size == 0 || !is_aligned(ptr | size | offset))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (offset != 0 || (allocation->size > 0 && size < allocation->size))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if ((allocation->size > 0 && size != allocation->size) || size > WIRE_RESERVE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&space_lock);
+	result = map(allocation, ptr, size);
+	pthread_mutex_unlock(&space_lock);
+	return result;
+}
+
+struct mapped {
+	uint64_t owners; /* devices that it lies on */
+	uint64_t users;  /* devices that may touch it */
+};
+
+/* Whether [address, address + size) is whole mappings; a bit for each device. */
+static bool is_mapped(uint64_t address, uint64_t size, struct mapped *ret_mapped)
+{
+	uint64_t at = address, end = address + size;
+
+	*ret_mapped = (struct mapped){0};
+	if (size == 0 || end < address)
+		return false;
+	while (at < end) {
+		struct memory_range range;
+
+		if (!memory_find_start(at, MEMORY_KIND(MEMORY_MAPPED), &range) ||
+			range.size > end - at)
+			return false;
+		ret_mapped->owners |= 1ull << range.allocation->device;
+		ret_mapped->users |= range.readers;
+		at += range.size;
+	}
+	return true;
+}
+
+_Static_assert(DEVICES_MAX == 64, "a bit each");
+
+/* For what our own streams may be doing there. */
+static CUresult wait_devices(uint64_t devices)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (; devices && result == CUDA_SUCCESS; devices &= devices - 1)
+		result = streams_wait_device((unsigned)__builtin_ctzll(devices));
+	return result;
+}
+
+/* Under the lock. */
+static CUresult unmap(uint64_t address, uint64_t size)
+{
+	struct memory_range range;
+	uint64_t at = address;
+	struct mapped mapped;
+	CUresult result;
+
+	if (!is_mapped(address, size, &mapped))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_allocation_unmap(address, size);
+	while (result == CUDA_SUCCESS && at < address + size &&
+		memory_remove(at, MEMORY_KIND(MEMORY_MAPPED), &range)) {
+		at += range.size;
+		allocation_unref(range.allocation);
+	}
+	return result;
+}
+
+CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	struct mapped mapped;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (size > WIRE_RESERVE_MAX || !is_mapped(ptr, size, &mapped))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = wait_devices(mapped.owners | mapped.users);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&space_lock);
+	result = unmap(ptr, size);
+	pthread_mutex_unlock(&space_lock);
+	return result;
+}
+
+/* The device is there, reaches memory of those that are named by bits, and has a context. */
+static CUresult check_access(const CUmemAccessDesc *desc, uint64_t owners)
+{
+	struct device *device;
+
+	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		(desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+			desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+			desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
+		return CUDA_ERROR_INVALID_VALUE;
+	device = device_get(desc->location.id);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (; owners; owners &= owners - 1)
+		if (!device_reaches_index(device, (uint32_t)__builtin_ctzll(owners)))
+			return CUDA_ERROR_INVALID_DEVICE;
+	return device_open(device);
+}
+
+CUresult local_cuMemSetAccess(
+	CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+	CUresult result = link_check(&server);
+	struct mapped mapped;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&space_lock);
+	if (!is_mapped(ptr, size, &mapped))
+		result = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = check_access(&desc[i], mapped.owners);
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		const struct device *device = device_get(desc[i].location.id);
+
+		result = send_allocation_access(ptr, size, device->index, (uint32_t)desc[i].flags);
+		if (result == CUDA_SUCCESS)
+			memory_set_access(ptr, size, device->index, desc[i].flags);
+	}
+	pthread_mutex_unlock(&space_lock);
+	return result;
+}
+
+CUresult local_cuMemGetAccess(
+	unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+	const struct device *device;
+	struct memory_range range;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+		!memory_find(ptr, &range) || range.kind != MEMORY_MAPPED)
+		return CUDA_ERROR_INVALID_VALUE;
+	device = device_get(location->id);
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*flags = memory_get_access(&range, device->index);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct memory_range range;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* Under the lock a mapping does not go, nor its allocation. */
+	pthread_mutex_lock(&space_lock);
+	if (handle && memory_find((uintptr_t)addr, &range) && range.kind == MEMORY_MAPPED)
+		*handle = allocation_retain(range.allocation);
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&space_lock);
+	return result;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The server's driver loads code when a kernel of it is first asked for; who
+ * wants it earlier asks for all. Any thread of the application.
+ *
+ * Invariant: neighbours, whom the driver holds up while it loads, have half of
+ * the time at least.
+ */
+
+#include "eager.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/util/log.h"
+#include "client/util/sleep.h"
+
+/* After so much loading a pause of the same length: a shorter one costs more than it gives. */
+#define PACE_NS 500000
+
+static bool is_wanted; /* atomic */
+
+void eager_init(void)
+{
+	const char *mode = getenv("CUDA_MODULE_LOADING");
+
+	__atomic_store_n(&is_wanted, mode && strcmp(mode, "EAGER") == 0, __ATOMIC_RELAXED);
+}
+
+bool eager_is_wanted(void)
+{
+	return __atomic_load_n(&is_wanted, __ATOMIC_RELAXED);
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+struct pace {
+	int64_t busy_ns; /* since the last pause */
+};
+
+static void rest(struct pace *pace)
+{
+	nap((uint64_t)pace->busy_ns);
+	pace->busy_ns = 0;
+}
+
+/* Asking for its parameters makes the driver load it. */
+static CUresult load_kernel(struct library *library, const char *name, unsigned i, void *arg)
+{
+	int64_t began = now_ns();
+	struct pace *pace = arg;
+	struct kernel *kernel;
+	CUresult result;
+
+	(void)i;
+	if (pace->busy_ns >= PACE_NS) {
+		rest(pace);
+		began = now_ns();
+	}
+	result = library_kernel(library, name, &kernel);
+	if (result == CUDA_SUCCESS)
+		result = kernel_measure(kernel);
+	if (result != CUDA_SUCCESS)
+		log_warn("CUDA_MODULE_LOADING is EAGER, and kernel %s cannot be loaded: %d", name,
+			(int)result);
+	pace->busy_ns += now_ns() - began;
+	return result;
+}
+
+CUresult eager_load(struct library *library)
+{
+	struct pace pace = {0};
+	unsigned n;
+
+	return eager_is_wanted() ? library_each(library, UINT32_MAX, load_kernel, &pace, &n)
+				 : CUDA_SUCCESS;
+}

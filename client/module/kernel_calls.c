@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's calls about kernels and functions. Any thread of the
+ * application.
+ *
+ * Invariant: none of these takes a CUkernel for a CUfunction or the other way
+ * round, as the driver does not either; launches and occupancy do.
+ */
+
+#include "client.h"
+#include "client/launch/occupancy.h"
+#include "send.h"
+
+static CUresult kernel_attribute(int *pi, CUfunction_attribute attrib, const struct kernel *kernel)
+{
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!pi || (unsigned)attrib >= KERNEL_ATTRIBUTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pi = kernel->attributes[attrib];
+	return CUDA_SUCCESS;
+}
+
+/* What may be set at all. Limits of the values are the server's driver's to check. */
+static bool is_settable(CUfunction_attribute attrib)
+{
+	return attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+	       attrib == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
+	       (attrib >= CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH &&
+		       (unsigned)attrib < KERNEL_ATTRIBUTES);
+}
+
+static CUresult kernel_set_attribute(
+	struct kernel *kernel, const struct device *device, CUfunction_attribute attrib, int value)
+{
+	CUresult result;
+
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!is_settable(attrib))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = send_kernel_set_attribute(
+		kernel_id(kernel), device->index, (uint32_t)attrib, value);
+	if (result == CUDA_SUCCESS)
+		kernel->attributes[attrib] = value;
+	occupancy_forget(kernel);
+	return result;
+}
+
+static CUresult kernel_param(
+	struct kernel *kernel, size_t index, size_t *ret_offset, size_t *ret_size)
+{
+	CUresult result;
+
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ret_offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = kernel_measure(kernel);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (index >= kernel->n_params)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_offset = kernel->params[index].offset;
+	if (ret_size)
+		*ret_size = kernel->params[index].size;
+	return CUDA_SUCCESS;
+}
+
+static CUresult kernel_name(const char **name, const struct kernel *kernel)
+{
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*name = kernel->name;
+	return CUDA_SUCCESS;
+}
+
+/* A preference among caches, which the GPU may ignore. */
+static CUresult cache_config(const struct kernel *kernel, CUfunc_cache config)
+{
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return (unsigned)config <= CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_SUCCESS
+							      : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+	struct kernel *found = kernel_find_kernel(kernel);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pFunc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pFunc = kernel_function(found);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
+{
+	const struct kernel *found = kernel_find_kernel(kernel);
+
+	if (!pLib)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pLib = (CUlibrary)found->library;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuKernelGetAttribute(
+	int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+{
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	return kernel_attribute(pi, attrib, kernel_find_kernel(kernel));
+}
+
+CUresult local_cuKernelSetAttribute(
+	CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+	struct device *device = device_get(dev);
+	CUresult result;
+
+	if (!device)
+		return CUDA_ERROR_INVALID_DEVICE;
+	result = device_open(device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return kernel_set_attribute(kernel_find_kernel(kernel), device, attrib, val);
+}
+
+CUresult local_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+{
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	return cache_config(kernel_find_kernel(kernel), config);
+}
+
+CUresult local_cuKernelGetName(const char **name, CUkernel hfunc)
+{
+	return kernel_name(name, kernel_find_kernel(hfunc));
+}
+
+CUresult local_cuKernelGetParamInfo(
+	CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+	return kernel_param(kernel_find_kernel(kernel), paramIndex, paramOffset, paramSize);
+}
+
+CUresult local_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? kernel_attribute(pi, attrib, kernel_find_function(hfunc))
+				      : result;
+}
+
+CUresult local_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return kernel_set_attribute(kernel_find_function(hfunc), context->device, attrib, value);
+}
+
+CUresult local_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? cache_config(kernel_find_function(hfunc), config) : result;
+}
+
+CUresult local_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!kernel_find_function(hfunc))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return (unsigned)config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult local_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+	const struct kernel *kernel = kernel_find_function(hfunc);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!hmod)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*hmod = (CUmodule)kernel->library;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuFuncGetName(const char **name, CUfunction hfunc)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	return result == CUDA_SUCCESS ? kernel_name(name, kernel_find_function(hfunc)) : result;
+}
+
+CUresult local_cuFuncGetParamInfo(
+	CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return kernel_param(kernel_find_function(func), paramIndex, paramOffset, paramSize);
+}
+
+/* The server has loaded it before it could tell its attributes. */
+CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!state)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!kernel_find_function(function))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*state = CU_FUNCTION_LOADING_STATE_LOADED;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuFuncLoad(CUfunction function)
+{
+	struct context *context;
+	struct kernel *kernel;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	kernel = kernel_find_function(function);
+	/* Asking for its parameters makes the server's driver load it. */
+	return kernel ? kernel_measure(kernel) : CUDA_ERROR_INVALID_HANDLE;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The driver's calls about libraries and modules. Any thread of the
+ * application.
+ *
+ * Invariant: a library belongs to the process, a module to a context; neither
+ * can be unloaded by the other's call.
+ */
+
+#include "client.h"
+#include "client/transport/route.h"
+#include "eager.h"
+#include "image_file.h"
+#include "library.h"
+
+/* A library needs no context; the server needs a GPU to load it on. */
+static CUresult open_some_device(void)
+{
+	struct context *context = context_current;
+
+	return device_open(context ? context->device : device_get(0));
+}
+
+CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+	void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+	void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	struct jit jit = {0};
+	struct library *loaded = NULL;
+	CUresult result;
+
+	if (!library || !code || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
+		(numLibraryOptions && !libraryOptions))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Options say how long the image stays; ours is a copy. */
+	(void)libraryOptionValues;
+	result = open_some_device();
+	if (result == CUDA_SUCCESS)
+		result = jit_read(&jit, jitOptions, jitOptionsValues, numJitOptions);
+	if (result == CUDA_SUCCESS)
+		result = library_load(code, NULL, numJitOptions ? &jit : NULL, &loaded);
+	if (result == CUDA_SUCCESS)
+		*library = (CUlibrary)loaded;
+	return result;
+}
+
+CUresult local_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+	CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions,
+	CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	_cleanup_free_ char *bytes = NULL;
+	CUresult result;
+
+	if (!library || !fileName)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = image_read_file(fileName, &bytes, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return local_cuLibraryLoadData(library, bytes, jitOptions, jitOptionsValues, numJitOptions,
+		libraryOptions, libraryOptionValues, numLibraryOptions);
+}
+
+CUresult local_cuLibraryUnload(CUlibrary library)
+{
+	struct library *found = library_find(library);
+
+	if (!found || found->context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	library_unload(found);
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_kernel(const void *library, const char *name, struct kernel **ret_kernel)
+{
+	struct library *found = library_find(library);
+
+	if (!name || !*name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return library_kernel(found, name, ret_kernel);
+}
+
+CUresult local_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+	struct kernel *kernel = NULL;
+	CUresult result;
+
+	if (!pKernel)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = get_kernel(library, name, &kernel);
+	if (result == CUDA_SUCCESS)
+		*pKernel = (CUkernel)kernel;
+	return result;
+}
+
+CUresult local_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pMod)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!library_find(library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pMod = (CUmodule)library;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *library, const char *name)
+{
+	struct library *found = library_find(library);
+
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return library_global(found, name, dptr, bytes);
+}
+
+CUresult local_cuLibraryGetGlobal(
+	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	return get_global(dptr, bytes, library, name);
+}
+
+CUresult local_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+	CUjit_option *options, void **optionValues)
+{
+	struct jit jit = {.is_module = true};
+	struct library *loaded = NULL;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!module || !image || (numOptions && (!options || !optionValues)))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = jit_read(&jit, options, optionValues, numOptions);
+	if (result == CUDA_SUCCESS)
+		result = library_load(image, context, &jit, &loaded);
+	if (result == CUDA_SUCCESS)
+		*module = (CUmodule)loaded;
+	return result;
+}
+
+CUresult local_cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return local_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
+
+CUresult local_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+	return local_cuModuleLoadDataEx(module, fatCubin, 0, NULL, NULL);
+}
+
+CUresult local_cuModuleLoad(CUmodule *module, const char *fname)
+{
+	_cleanup_free_ char *bytes = NULL;
+	CUresult result;
+
+	if (!module || !fname)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = image_read_file(fname, &bytes, NULL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return local_cuModuleLoadDataEx(module, bytes, 0, NULL, NULL);
+}
+
+CUresult local_cuModuleUnload(CUmodule hmod)
+{
+	struct library *found = library_find(hmod);
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!found->context)
+		return CUDA_ERROR_NOT_PERMITTED;
+	library_unload(found);
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+	struct kernel *kernel = NULL;
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS && !hfunc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = get_kernel(hmod, name, &kernel);
+	if (result == CUDA_SUCCESS)
+		*hfunc = kernel_function(kernel);
+	return result;
+}
+
+CUresult local_cuModuleGetGlobal_v2(
+	CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+	return get_global(dptr, bytes, hmod, name);
+}
+
+CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	if (!mode)
+		return CUDA_ERROR_INVALID_VALUE;
+	*mode = eager_is_wanted() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+	return CUDA_SUCCESS;
+}
+
+/* Where host and GPU share pointers to functions; no GPU that is served says so. */
+CUresult local_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+	if (!fptr || !symbol)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!library_find(library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	for (unsigned i = 0; i < device_count(); i++) {
+		int is_unified = 0;
+
+		if (device_attribute(device_get((CUdevice)i),
+			    CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
+			    &is_unified) == CUDA_SUCCESS &&
+			is_unified)
+			return refuse("cuLibraryGetUnifiedFunction",
+				"functions of the server's driver are not this process's");
+	}
+	return CUDA_ERROR_NOT_FOUND;
+}

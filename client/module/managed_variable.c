@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Variables of __managed__. Any thread of the application.
+ *
+ * Invariant: a library has its variables placed, or none of its kernels is
+ * launched once somebody has asked for one.
+ */
+
+#include <string.h>
+
+#include "client.h"
+#include "client/memory/host.h"
+#include "client/util/log.h"
+#include "client/memory/managed.h"
+#include "managed_variable.h"
+#include "send.h"
+#include "client/stream/stream.h"
+
+/* All of them, at first as in a program's own memory. Under the library's lock. */
+static CUresult place_in(struct library *library, struct memory_range *range)
+{
+	uint32_t device = range->context->device->index;
+	CUresult result;
+
+	range->advised = advised_new(range->size);
+	if (!range->advised)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = host_new(range);
+	if (result != CUDA_SUCCESS) {
+		advised_free(range->advised);
+		return result;
+	}
+	memset((void *)(uintptr_t)range->address, 0, range->size);
+	result = send_managed_place(library_id(library), device, range->address);
+	if (result != CUDA_SUCCESS) {
+		memory_end_owner(library);
+		return result;
+	}
+	library->managed_device = device;
+	library->managed = range->address;
+	return CUDA_SUCCESS;
+}
+
+/* The runtime asks before it has any context: the first GPU is as good as another. */
+static CUresult find_context(struct context **ret_context)
+{
+	CUresult result = context_enter(ret_context);
+	const struct device *device = device_get(0);
+
+	if (result != CUDA_ERROR_INVALID_CONTEXT)
+		return result;
+	if (!device)
+		return CUDA_ERROR_NO_DEVICE;
+	*ret_context = device->primary;
+	return device_open(device->primary->device);
+}
+
+static CUresult place(struct library *library)
+{
+	struct memory_range range = {
+		.kind = MEMORY_MANAGED,
+		.flags = CU_MEM_ATTACH_GLOBAL,
+		.owner = library,
+	};
+	CUresult result = find_context(&range.context);
+
+	if (result != CUDA_SUCCESS || library->managed)
+		return result;
+	result = send_managed_measure(
+		library_id(library), range.context->device->index, &range.size);
+	if (result == CUDA_SUCCESS)
+		result = place_in(library, &range);
+	return result;
+}
+
+static void tell_refusal(const char *name, CUresult result)
+{
+	log_error("%s is a variable of __managed__, and its image cannot be loaded with that in "
+		  "memory which this process reaches (error %d; server.log may say more): the "
+		  "variables have to be asked for before the image's kernels run; "
+		  "cudaMallocManaged() needs none",
+		name, (int)result);
+}
+
+CUresult managed_variables_place(struct library *library)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&library->lock);
+	result = place(library);
+	pthread_mutex_unlock(&library->lock);
+	return result;
+}
+
+static bool are_placed(struct library *library)
+{
+	bool are;
+
+	pthread_mutex_lock(&library->lock);
+	are = library->managed != 0;
+	pthread_mutex_unlock(&library->lock);
+	return are;
+}
+
+CUresult managed_variable_find(
+	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size)
+{
+	uint64_t address, size;
+	CUresult result = are_placed(library)
+				  ? send_managed_find(library_id(library), name, &address, &size)
+				  : CUDA_ERROR_NOT_FOUND;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ret_address)
+		*ret_address = address;
+	if (ret_size)
+		*ret_size = size;
+	return CUDA_SUCCESS;
+}
+
+CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result)
+{
+	tell_refusal(name, result);
+	__atomic_store_n(&library->is_refused, 1, __ATOMIC_RELAXED);
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void managed_variables_end(const struct library *library)
+{
+	if (library->managed)
+		(void)streams_wait_device(library->managed_device);
+}
+
+/* The runtime asks for each such variable of an image when it has loaded that. */
+CUresult local_cuLibraryGetManaged(
+	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	struct library *found = library_find(library);
+	CUresult result;
+
+	if ((!dptr && !bytes) || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!found)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = managed_variables_place(found);
+	if (result == CUDA_SUCCESS)
+		return managed_variable_find(found, name, dptr, bytes);
+	return result == CUDA_ERROR_NOT_FOUND ? result
+					      : managed_variables_refuse(found, name, result);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Host functions. Put into the queue by any thread of the application, run by
+ * one thread of ours, with every signal blocked.
+ *
+ * Invariant: a stream's host functions have rising tickets in the queue and on
+ * the stream alike, so the first of a stream in the queue is the one that the
+ * GPU asks for next; it goes on when that ticket is in ring_control->done.
+ */
+
+#include "client/util/compat.h"
+#include <signal.h>
+
+#include "client/transport/call.h"
+#include "callback.h"
+#include "client/graph/capture.h"
+#include "client.h"
+#include "client/transport/server_link.h"
+#include "client/util/log.h"
+#include "send.h"
+#include "stream.h"
+
+/* How long the thread sleeps between two looks, rising, and stays when there is nothing left. */
+#define NAP_MIN_MS 1
+#define NAP_MAX_MS 64
+#define NAP_GRAPH_MS 2 /* where a graph may ask, of which nobody tells */
+#define LINGER_NS 200000000u
+
+struct callback {
+	struct callback *next;
+	uint64_t ticket;
+	uint32_t stream;           /* or the number of a graph's call */
+	uint64_t launch;           /* of a graph, not 0; 0: of a stream */
+	bool is_owned;             /* data */
+	CUhostFn function;         /* NULL: it is the next */
+	CUstreamCallback callback; /* called after a fault too */
+	CUstream handle;           /* as the program named it */
+	void *data;
+};
+
+_Thread_local bool callback_is_running;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the queue and has_thread */
+static struct callback *queue, **queue_end = &queue;
+static bool has_thread;
+static unsigned n_of_graphs;          /* in the queue; atomic */
+static uint64_t tickets[STREAMS_MAX]; /* the last of each; under the stream's lock */
+
+/*
+ * The GPU takes back what it asks before it takes the answer, so in this order
+ * an ask that was answered is never seen as a new one.
+ */
+static bool is_asked_by_graph(uint32_t call)
+{
+	return shm_load64(&server.control->graph_done[call]) == 0 &&
+	       shm_load64(&server.page->graph_asked[call]) == 1;
+}
+
+static bool is_asked(const struct callback *callback)
+{
+	if (callback->launch)
+		return is_asked_by_graph(callback->stream);
+	return shm_load64(&server.page->asked[callback->stream]) >= callback->ticket;
+}
+
+/* Under the lock. */
+static struct callback *unlink_at(struct callback **link)
+{
+	struct callback *callback = *link;
+
+	*link = callback->next;
+	if (!*link)
+		queue_end = link;
+	if (callback->launch)
+		__atomic_sub_fetch(&n_of_graphs, 1, __ATOMIC_RELAXED);
+	return callback;
+}
+
+static void callback_free(struct callback *callback)
+{
+	if (callback && callback->is_owned)
+		free(callback->data);
+	free(callback);
+}
+
+/* The first whose time has come, or any where nothing comes any more; NULL: none. */
+static struct callback *take_next(CUresult status)
+{
+	struct callback *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct callback **link = &queue; *link && !found;) {
+		if (status != CUDA_SUCCESS || is_asked(*link))
+			found = unlink_at(link);
+		else
+			link = &(*link)->next;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* After a fault host functions are not run any more, callbacks are told. */
+static void call(struct callback *callback, CUresult status)
+{
+	callback_is_running = true;
+	if (callback->callback)
+		callback->callback(callback->handle, status, callback->data);
+	else if (status == CUDA_SUCCESS)
+		callback->function(callback->data);
+	callback_is_running = false;
+	if (callback->launch)
+		shm_store64(&server.control->graph_done[callback->stream], 1);
+	else
+		shm_store64(&server.control->done[callback->stream], callback->ticket);
+	callback_free(callback);
+}
+
+/* Whether the thread has to go: nothing has come since `last_ns'. */
+static bool is_over(uint64_t last_ns)
+{
+	bool over = false;
+
+	if (call_now_ns() - last_ns < LINGER_NS)
+		return false;
+	pthread_mutex_lock(&lock);
+	if (!queue) {
+		has_thread = false;
+		over = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return over;
+}
+
+static bool spin(uint32_t count)
+{
+	uint64_t give_up_ns = call_now_ns() + CALL_SPIN_NS;
+
+	do
+		if (shm_load32(&server.page->n_asked) != count)
+			return true;
+		else
+			shm_relax();
+	while (call_now_ns() < give_up_ns);
+	return false;
+}
+
+static void *run(void *arg)
+{
+	uint64_t last_ns = call_now_ns();
+	int nap_ms = NAP_MIN_MS;
+
+	(void)arg;
+	while (!is_over(last_ns)) {
+		uint32_t count = shm_load32(&server.page->n_asked);
+		CUresult status = link_check(&server);
+		struct callback *callback = take_next(status);
+
+		if (callback) {
+			call(callback, status);
+			last_ns = call_now_ns();
+			nap_ms = NAP_MIN_MS;
+			continue;
+		}
+		if (nap_ms == NAP_MIN_MS && spin(count))
+			continue;
+		shm_wait(&server.page->n_asked, count, nap_ms);
+		nap_ms = MIN(2 * nap_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
+						 ? NAP_GRAPH_MS
+						 : NAP_MAX_MS);
+		(void)link_is_alive(&server);
+	}
+	return NULL;
+}
+
+/* Under the lock. */
+static bool start_thread(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (has_thread)
+		return true;
+	/* A program without libpthread, before glibc 2.34, can have no threads. */
+	if (!pthread_create || !pthread_detach)
+		return false;
+	/* Not pthread_sigmask(), which is in libpthread as well; on Linux they are the same. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	has_thread = pthread_create(&thread, NULL, run, NULL) == 0;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (has_thread)
+		pthread_detach(thread);
+	return has_thread;
+}
+
+/* Before it is posted: the GPU may ask at once. */
+static CUresult enqueue(struct callback *callback)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (start_thread()) {
+		*queue_end = callback;
+		queue_end = &callback->next;
+		if (callback->launch)
+			__atomic_add_fetch(&n_of_graphs, 1, __ATOMIC_RELAXED);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* One that was not posted. It may have been told of a fault and gone. */
+static void drop(const struct callback *callback)
+{
+	struct callback *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct callback **link = &queue; *link && !found;) {
+		if (*link == callback)
+			found = unlink_at(link);
+		else
+			link = &(*link)->next;
+	}
+	pthread_mutex_unlock(&lock);
+	free(found);
+}
+
+static CUresult post(struct stream *stream, struct callback *callback)
+{
+	uint32_t id = stream_id(stream);
+	CUresult result;
+
+	callback->stream = id;
+	pthread_mutex_lock(&stream->lock);
+	callback->ticket = tickets[id] + 1;
+	result = enqueue(callback);
+	if (result != CUDA_SUCCESS) {
+		free(callback);
+	} else {
+		result = send_host_call(id, tickets[id] + 1);
+		if (result == CUDA_SUCCESS)
+			tickets[id]++;
+		else
+			drop(callback);
+	}
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	pthread_mutex_unlock(&stream->lock);
+	return result;
+}
+
+CUresult callback_expect(
+	uint32_t call, uint64_t launch, CUhostFn function, void *data, bool is_owned)
+{
+	struct callback *callback = malloc(sizeof(*callback));
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (callback) {
+		*callback = (struct callback){.stream = call,
+			.launch = launch,
+			.function = function,
+			.data = data,
+			.is_owned = is_owned};
+		result = enqueue(callback);
+	} else if (is_owned) {
+		free(data);
+	}
+	if (result != CUDA_SUCCESS)
+		callback_free(callback);
+	return result;
+}
+
+void callbacks_forget(uint64_t launch)
+{
+	struct callback *forgotten = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (struct callback **link = &queue; *link;) {
+		if ((*link)->launch == launch) {
+			struct callback *callback = unlink_at(link);
+
+			callback->next = forgotten;
+			forgotten = callback;
+		} else {
+			link = &(*link)->next;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	while (forgotten) {
+		struct callback *next = forgotten->next;
+
+		callback_free(forgotten);
+		forgotten = next;
+	}
+}
+
+static CUresult callback_add(CUstream handle, const struct callback *wanted)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	struct callback *callback;
+	bool captures;
+	CUresult result = context_enter(&context);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context, handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!wanted->function && !wanted->callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return wanted->function ? capture_host(stream, wanted->function, wanted->data)
+					: capture_forbid(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	callback = malloc(sizeof(*callback));
+	if (!callback)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*callback = *wanted;
+	return post(stream, callback);
+}
+
+CUresult local_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	return callback_add(hStream, &(struct callback){.function = fn, .data = userData});
+}
+
+CUresult local_cuStreamAddCallback(
+	CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+{
+	if (flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	return callback_add(hStream,
+		&(struct callback){.callback = callback, .handle = hStream, .data = userData});
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Events of all that a context does. Any thread of the application.
+ *
+ * Invariant: what a context has been made to wait for, its streams wait for, and
+ * those that are made later too, until it is done.
+ */
+
+#include "client/graph/capture.h"
+#include "client.h"
+#include "context_events.h"
+#include "event.h"
+
+/* The context that is named, if it is alive; NULL is not the current one here. */
+static CUresult find_context(CUcontext handle, struct context **ret_context)
+{
+	CUresult result = handle ? context_named(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
+
+	if (result == CUDA_SUCCESS &&
+		!__atomic_load_n(&(*ret_context)->is_active, __ATOMIC_ACQUIRE))
+		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	return result == CUDA_SUCCESS ? link_check(&server) : result;
+}
+
+static CUresult join(struct stream *stream, void *into)
+{
+	return stream == into ? CUDA_SUCCESS : event_between(stream, into);
+}
+
+/* Events and streams of our own have no need of few SMs. */
+static struct context *home_of(struct context *context)
+{
+	return context->home ? context->home : context;
+}
+
+/* Recorded on a stream of its own, which waits for all others. */
+CUresult context_record(struct context *context, CUevent handle)
+{
+	struct event *event = slab_find(&events, handle);
+	struct stream *all;
+	CUresult result;
+
+	if (!event || event->context != home_of(context))
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_check_context(context);
+	if (result == CUDA_SUCCESS)
+		result = stream_new(home_of(context), false, 0, &all);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = streams_each(context, true, join, all);
+	if (result == CUDA_SUCCESS)
+		result = event_record(event, all);
+	(void)stream_end(all);
+	return result;
+}
+
+CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct context *context;
+	CUresult result = find_context(hCtx, &context);
+
+	return result == CUDA_SUCCESS ? context_record(context, hEvent) : result;
+}
+
+static CUresult hold(struct stream *stream, void *event)
+{
+	return event_hold(event, stream);
+}
+
+/*
+ * An event of our own stands for the program's, which may be recorded anew or go
+ * while streams are made that have to wait; what the context waited for before is in it.
+ */
+static CUresult hold_new(struct context *context, struct event *event)
+{
+	struct event *held_by;
+	struct stream *stream;
+	CUresult result = event_make(home_of(context), &held_by);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = context->home ? stream_new_green(context, 0, &stream)
+			       : stream_new(context, false, 0, &stream);
+	if (result == CUDA_SUCCESS) {
+		result = event_hold(event, stream);
+		if (result == CUDA_SUCCESS)
+			result = event_record(held_by, stream);
+		(void)stream_end(stream);
+	}
+	if (result == CUDA_SUCCESS)
+		streams_hold_new(context, held_by);
+	else
+		(void)event_end(held_by);
+	return result;
+}
+
+CUresult context_wait(struct context *context, CUevent handle)
+{
+	struct event *event = slab_find(&events, handle);
+	CUresult result;
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_check_context(context);
+	if (__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)) {
+		(void)capture_check_event(event); /* which is the end of that capture */
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* First those to come: what is made meanwhile is held twice at worst. */
+	result = hold_new(context, event);
+	return result == CUDA_SUCCESS ? streams_each(context, false, hold, event) : result;
+}
+
+CUresult local_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct context *context;
+	CUresult result = find_context(hCtx, &context);
+
+	return result == CUDA_SUCCESS ? context_wait(context, hEvent) : result;
+}

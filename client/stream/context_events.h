@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CONTEXT_EVENTS_H
+#define CONTEXT_EVENTS_H
+
+/*
+ * Events of all that a context does, one that is green too. Any thread.
+ */
+
+#include "client/device/context.h"
+
+CUresult context_record(struct context *context, CUevent handle);
+CUresult context_wait(struct context *context, CUevent handle);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Shares of SMs of contexts. Any thread of the application.
+ *
+ * Invariant: a context has a NULL stream of its own while it has a share, and a
+ * share has its number until the server has been told of its end.
+ */
+
+#include <pthread.h>
+
+#include "context_share.h"
+#include "client/util/log.h"
+#include "send.h"
+#include "client/device/share.h"
+#include "stream.h"
+#include "wire.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t taken; /* a bit for each number; under the lock */
+_Static_assert(WIRE_CONTEXT_SHARES_MAX < 32, "they fit");
+
+/* CONTEXT_SHARES_MAX: all are taken. */
+static uint32_t take_id(void)
+{
+	uint32_t id = 0;
+
+	pthread_mutex_lock(&lock);
+	while (id < WIRE_CONTEXT_SHARES_MAX && taken >> id & 1)
+		id++;
+	if (id < WIRE_CONTEXT_SHARES_MAX)
+		taken |= 1u << id;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+static void give_id(uint32_t id)
+{
+	pthread_mutex_lock(&lock);
+	taken &= ~(1u << id);
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult begin(struct context *context, uint32_t n_groups)
+{
+	uint32_t id = take_id();
+	CUresult result;
+
+	if (id == WIRE_CONTEXT_SHARES_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_context_share_create(id, context->device->index, n_groups, &context->n_sms);
+	if (result != CUDA_SUCCESS) {
+		give_id(id);
+		return result;
+	}
+	__atomic_store_n(&context->share, id, __ATOMIC_RELAXED);
+	result = stream_open_own_null(context);
+	if (result != CUDA_SUCCESS)
+		context_share_end(context);
+	return result;
+}
+
+static CUresult refuse_affinity(const char *why)
+{
+	log_refused("cuCtxCreate", why);
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}
+
+/* Where SMs cannot be divided the environment has no effect, but who asks in the program is told.
+ */
+CUresult context_share_begin(struct context *context, uint32_t asked)
+{
+	const struct device_facts *facts = device_facts(context->device);
+	uint32_t n_sms = share_sms_of_process(context->device), n_groups;
+	CUresult result;
+
+	if (asked < n_sms && !share_is_per_context())
+		return refuse_affinity(
+			"a context cannot have fewer SMs than its process, of which " SHARE_VARIABLE
+			" makes a limit, unless " SHARE_PER_CONTEXT
+			"=1 is set as the process starts");
+	if (!share_is_per_context() || (facts->sm_group == 0 && asked >= n_sms))
+		return CUDA_SUCCESS;
+	if (facts->sm_group == 0)
+		return refuse_affinity("the driver cannot divide the GPU's SMs");
+	n_groups = share_groups_now(context->device);
+	if (asked < n_sms)
+		n_groups = MIN(n_groups, MAX(asked / facts->sm_group, 1u));
+	if (n_groups * facts->sm_group >= n_sms)
+		return CUDA_SUCCESS;
+	result = begin(context, n_groups);
+	if (result != CUDA_ERROR_NOT_SUPPORTED)
+		return result;
+	return asked >= n_sms ? CUDA_SUCCESS
+			      : refuse_affinity("the operator has partitioned the GPU's SMs");
+}
+
+void context_share_end(struct context *context)
+{
+	uint32_t id = context_share_id(context);
+
+	if (id == WIRE_CONTEXT_SHARES_MAX)
+		return;
+	__atomic_store_n(&context->null, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&context->share, WIRE_CONTEXT_SHARES_MAX, __ATOMIC_RELAXED);
+	/* Before the number can be another's. */
+	(void)send_context_share_destroy(id);
+	give_id(id);
+}

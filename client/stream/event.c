@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Events. Any thread of the application.
+ *
+ * Invariant: a recorded event has a stream and a mark of it that the server
+ * writes right behind the event, so what a later record does to the stream
+ * does not change what the event waits for.
+ */
+
+#include "client/graph/capture.h"
+#include <time.h>
+
+#include "client.h"
+#include "event.h"
+#include "client/util/sleep.h"
+#include "client/memory/pool.h"
+#include "client/transport/route.h"
+#include "send.h"
+#include "client/util/slab.h"
+#include "stream.h"
+#include "printf_output.h"
+#include "timeline.h"
+#include "wire.h"
+
+/* Between two looks at an event that other processes share. */
+#define SHARED_NAP_MIN_NS 10000u
+#define SHARED_NAP_MAX_NS 500000u
+
+#define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+struct slab events = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.object_size = sizeof(struct event),
+	.n_max = WIRE_EVENTS_MAX,
+};
+
+static uint64_t last_serial; /* atomic */
+
+/* The event of a call in the current context. */
+static CUresult enter(CUevent handle, struct event **ret_event)
+{
+	struct context *context;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_event = slab_find(&events, handle);
+	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+struct stream *event_place(struct event *event, uint64_t *ret_mark)
+{
+	struct stream *stream;
+
+	pthread_mutex_lock(&event->lock);
+	stream = event->stream;
+	*ret_mark = event->mark;
+	pthread_mutex_unlock(&event->lock);
+	return stream;
+}
+
+/* Others may record it too, so our own marks tell nothing of it. */
+static bool event_is_shared(const struct event *event)
+{
+	return event->flags & CU_EVENT_INTERPROCESS;
+}
+
+bool event_is_done(struct event *event)
+{
+	uint64_t mark;
+	struct stream *stream = event_place(event, &mark);
+
+	return !stream || timeline_reached(stream, mark);
+}
+
+/* The mark of a graph's record comes when all of the launch is done, its node may be long before.
+ */
+static bool event_is_asked_for(struct event *event)
+{
+	return event_is_shared(event) ||
+	       (__atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) && !event_is_done(event));
+}
+
+/* Of a graph's record the driver knows. */
+static bool event_may_be_done(struct event *event)
+{
+	return __atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) || event_is_done(event);
+}
+
+/* The driver is asked, now and then: nobody here sees its words. */
+static CUresult event_wait_shared(const struct event *event)
+{
+	uint64_t nap_ns = SHARED_NAP_MIN_NS;
+	CUresult result;
+
+	while ((result = send_ipc_event_query(slab_id(&events, event))) == CUDA_ERROR_NOT_READY) {
+		nap(nap_ns);
+		nap_ns = MIN(2 * nap_ns, (uint64_t)SHARED_NAP_MAX_NS);
+	}
+	return result;
+}
+
+CUresult event_end(struct event *event)
+{
+	CUresult result = send_event_destroy(slab_id(&events, event));
+
+	capture_forget_event(event);
+	pthread_mutex_destroy(&event->lock);
+	slab_give(&events, event);
+	return result;
+}
+
+void events_end_context(struct context *context)
+{
+	for (unsigned i = 0; i < events.n_ever; i++) {
+		struct event *event = slab_find(&events, events.base + i * sizeof(*event));
+
+		if (event && event->context == context)
+			(void)event_end(event);
+	}
+}
+
+static struct event *event_new(struct context *context, unsigned flags)
+{
+	struct event *event = slab_take(&events);
+
+	if (!event)
+		return NULL;
+	pthread_mutex_init(&event->lock, NULL);
+	event->context = context;
+	event->flags = flags;
+	event->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+	return event;
+}
+
+CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle)
+{
+	struct event *event = event_new(context, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+	CUresult result;
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_ipc_event_open(slab_id(&events, event), token);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&events, event);
+		return result;
+	}
+	*ret_handle = (CUevent)event;
+	return CUDA_SUCCESS;
+}
+
+CUresult event_make(struct context *context, struct event **ret_event)
+{
+	struct event *event = event_new(context, CU_EVENT_DISABLE_TIMING);
+	CUresult result;
+
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_event_create(slab_id(&events, event), event->flags);
+	if (result == CUDA_SUCCESS)
+		*ret_event = event;
+	else
+		slab_give(&events, event);
+	return result;
+}
+
+CUresult event_between(struct stream *first, struct stream *second)
+{
+	struct event *event;
+	uint64_t mark;
+	CUresult result = event_make(first->context, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = timeline_record(first, slab_id(&events, event), &mark);
+	if (result == CUDA_SUCCESS)
+		result = send_event_wait(stream_id(second), slab_id(&events, event));
+	if (result == CUDA_SUCCESS)
+		stream_issued(second);
+	(void)event_end(event);
+	return result;
+}
+
+CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	struct context *context;
+	struct event *event;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent || (Flags & ~(unsigned)FLAGS_MASK) ||
+		(Flags & (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)) ==
+			CU_EVENT_INTERPROCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	event = event_new(context, Flags);
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = send_event_create(
+		slab_id(&events, event), Flags & ~(unsigned)CU_EVENT_INTERPROCESS);
+	if (result != CUDA_SUCCESS) {
+		slab_give(&events, event);
+		return result;
+	}
+	*phEvent = (CUevent)event;
+	return CUDA_SUCCESS;
+}
+
+CUresult local_cuEventDestroy_v2(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = enter(hEvent, &event);
+
+	return result == CUDA_SUCCESS ? event_end(event) : result;
+}
+
+CUresult event_record(struct event *event, struct stream *stream)
+{
+	CUresult result;
+
+	capture_forget_event(event);
+	pthread_mutex_lock(&event->lock);
+	result = timeline_record(stream, slab_id(&events, event), &event->mark);
+	if (result == CUDA_SUCCESS) {
+		event->stream = stream;
+		__atomic_store_n(&event->is_by_graph, false, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&event->lock);
+	/* Whoever is told of the record by other ways must find it made. */
+	if (result == CUDA_SUCCESS && event_is_shared(event))
+		result = send_ipc_event_query(slab_id(&events, event));
+	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
+void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark)
+{
+	if (!__atomic_load_n(&event->slab.is_used, __ATOMIC_ACQUIRE) || event->serial != serial)
+		return;
+	pthread_mutex_lock(&event->lock);
+	event->stream = stream;
+	event->mark = mark;
+	__atomic_store_n(&event->is_by_graph, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&event->lock);
+}
+
+CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	bool captures = false;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (event->context->device != context_current->device)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = capture_look(stream, &captures);
+	if (unlikely(captures))
+		return capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* The one flag there is is for streams that capture. */
+	return flags ? CUDA_ERROR_INVALID_VALUE : event_record(event, stream);
+}
+
+CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return local_cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult local_cuEventQuery(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_event(event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event_is_asked_for(event))
+		result = send_ipc_event_query(slab_id(&events, event));
+	else if (!event_is_done(event))
+		result = CUDA_ERROR_NOT_READY;
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuEventSynchronize(CUevent hEvent)
+{
+	struct stream *stream;
+	struct event *event;
+	uint64_t mark;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_event(event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream = event_place(event, &mark);
+	if (event_is_asked_for(event))
+		result = event_wait_shared(event);
+	else if (stream)
+		result = timeline_wait(stream, mark);
+	pools_synced();
+	text_synced();
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct event *start, *end;
+	uint64_t mark;
+	CUresult result = enter(hStart, &start);
+
+	if (result == CUDA_SUCCESS)
+		result = enter(hEnd, &end);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pMilliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || !event_place(start, &mark) ||
+		!event_place(end, &mark))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!event_may_be_done(start) || !event_may_be_done(end))
+		return CUDA_ERROR_NOT_READY;
+	return send_event_elapsed(slab_id(&events, start), slab_id(&events, end), pMilliseconds);
+}
+
+/* Needs no message where the wait is over, or is the stream's own order. */
+CUresult event_hold(struct event *event, struct stream *stream)
+{
+	uint64_t mark;
+	CUresult result;
+
+	if (!event_is_shared(event) &&
+		(event_place(event, &mark) == stream || event_is_done(event)))
+		return CUDA_SUCCESS;
+	result = send_event_wait(stream_id(stream), slab_id(&events, event));
+	if (result == CUDA_SUCCESS)
+		stream_issued(stream);
+	return result;
+}
+
+CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct stream *stream = NULL;
+	struct event *event = NULL;
+	bool captures = false;
+	CUresult result = enter(hEvent, &event);
+
+	if (result == CUDA_SUCCESS)
+		result = stream_resolve(context_current, hStream, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = capture_look_wait(stream, event, &captures);
+	if (unlikely(captures) && stream->green)
+		return refuse("cuStreamWaitEvent", "kernels of graphs have all SMs here");
+	if (unlikely(captures))
+		return capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
+	return result == CUDA_SUCCESS ? event_hold(event, stream) : result;
+}

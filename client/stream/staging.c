@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The staging memory in blocks. Any thread of the application.
+ *
+ * Invariant: a block whose bit is set belongs to the piece that starts at or
+ * before it; pieces[first] tells whose mark frees it, or that its taker holds it.
+ */
+
+#include <pthread.h>
+#include <string.h>
+
+#include "client/transport/call.h"
+#include "client/transport/server_link.h"
+#include "client/util/sleep.h"
+#include "staging.h"
+#include "timeline.h"
+
+#define PIECE_NAP_NS 50000u
+#define BLOCK 4096u
+#define BLOCKS (STAGING_SIZE / BLOCK)
+
+_Static_assert(STAGING_SIZE % BLOCK == 0, "whole blocks");
+_Static_assert(STAGING_PIECE_MAX <= STAGING_SIZE / 4, "several pieces at once");
+
+struct piece_state {
+	struct stream *stream; /* NULL: its taker fills or reads it */
+	uint64_t mark;
+	uint32_t n_blocks; /* 0: no piece starts here */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_taken[BLOCKS];
+static struct piece_state pieces[BLOCKS];
+static unsigned next_block;
+
+static void free_piece(unsigned first)
+{
+	memset(is_taken + first, 0, pieces[first].n_blocks);
+	pieces[first] = (struct piece_state){0};
+}
+
+/* A free run of `n' blocks, looked for from where the last one ended; BLOCKS: none. */
+static unsigned find_run(unsigned n)
+{
+	unsigned run = 0, at = next_block;
+
+	for (unsigned seen = 0; seen < BLOCKS + n; seen++, at++) {
+		if (at == BLOCKS)
+			at = run = 0;
+		run = is_taken[at] ? 0 : run + 1;
+		if (run == n)
+			return at + 1 - n;
+	}
+	return BLOCKS;
+}
+
+static void reclaim(void)
+{
+	for (unsigned i = 0; i < BLOCKS; i += MAX(pieces[i].n_blocks, 1u))
+		if (pieces[i].stream && timeline_reached(pieces[i].stream, pieces[i].mark))
+			free_piece(i);
+}
+
+/* A piece that the GPU still needs, to wait for; NULL: others hold them all. */
+static struct stream *busy_stream(uint64_t *ret_mark)
+{
+	for (unsigned k = 0; k < BLOCKS; k++) {
+		/* The next in turn is among the oldest. */
+		const struct piece_state *piece = &pieces[(next_block + k) % BLOCKS];
+
+		if (piece->stream) {
+			*ret_mark = piece->mark;
+			return piece->stream;
+		}
+	}
+	return NULL;
+}
+
+static bool take_run(unsigned n, struct staging_piece *ret_piece)
+{
+	unsigned first = find_run(n);
+
+	if (first == BLOCKS) {
+		reclaim();
+		first = find_run(n);
+	}
+	if (first == BLOCKS)
+		return false;
+	memset(is_taken + first, true, n);
+	pieces[first] = (struct piece_state){.n_blocks = n};
+	next_block = (first + n) % BLOCKS;
+	ret_piece->offset = first * BLOCK;
+	return true;
+}
+
+/* Waits until one more piece is likely to be free. */
+static CUresult wait_for_piece(struct stream *stream, uint64_t mark)
+{
+	uint64_t posted;
+	CUresult result = link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!stream) {
+		nap(PIECE_NAP_NS);
+		return CUDA_SUCCESS;
+	}
+	/* Nobody may have posted the mark that frees it. */
+	result = timeline_mark(stream, &posted);
+	return result == CUDA_SUCCESS ? timeline_wait_napping(stream, MIN(mark, posted)) : result;
+}
+
+/* Looks for a piece, and where there is none for what to wait for. */
+static bool try_or_tell(uint64_t size, struct staging_piece *ret_piece, struct stream **ret_stream,
+	uint64_t *ret_mark)
+{
+	uint32_t wanted = (uint32_t)MIN(size, STAGING_PIECE_MAX);
+	bool is_taken_now;
+
+	pthread_mutex_lock(&lock);
+	is_taken_now = take_run((wanted + BLOCK - 1) / BLOCK, ret_piece);
+	if (is_taken_now)
+		ret_piece->size = wanted;
+	else
+		*ret_stream = busy_stream(ret_mark);
+	pthread_mutex_unlock(&lock);
+	return is_taken_now;
+}
+
+bool staging_try(uint64_t size, struct staging_piece *ret_piece)
+{
+	struct stream *stream;
+	uint64_t mark;
+
+	return try_or_tell(size, ret_piece, &stream, &mark);
+}
+
+CUresult staging_take(uint64_t size, struct staging_piece *ret_piece)
+{
+	CUresult result = CUDA_SUCCESS;
+	struct stream *stream = NULL;
+	uint64_t mark = 0;
+
+	while (result == CUDA_SUCCESS && !try_or_tell(size, ret_piece, &stream, &mark))
+		result = wait_for_piece(stream, mark);
+	return result;
+}
+
+void *staging_bytes(const struct staging_piece *piece)
+{
+	return server.staging + piece->offset;
+}
+
+void staging_give_later(const struct staging_piece *piece, struct stream *stream)
+{
+	struct piece_state *state = &pieces[piece->offset / BLOCK];
+	uint64_t mark;
+
+	timeline_note(stream, &mark);
+	pthread_mutex_lock(&lock);
+	state->stream = stream;
+	state->mark = mark;
+	pthread_mutex_unlock(&lock);
+}
+
+void staging_give(const struct staging_piece *piece)
+{
+	unsigned first = piece->offset / BLOCK;
+
+	pthread_mutex_lock(&lock);
+	/* Memory that is in the caches already serves the next one best. */
+	if (next_block == (first + pieces[first].n_blocks) % BLOCKS)
+		next_block = first;
+	free_piece(first);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Streams: the calls that make them, end them, and wait. Any thread of the application.
+ */
+
+#include "client/graph/capture.h"
+#include "client.h"
+#include "green.h"
+#include "client/transport/server_link.h"
+#include "stream.h"
+
+CUresult local_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+	struct context *context;
+	struct stream *stream = NULL;
+	CUresult result = context_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phStream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (unlikely(context_green))
+		result = green_stream(context_green, priority, &stream);
+	else
+		result = stream_new(context, !(flags & CU_STREAM_NON_BLOCKING), priority, &stream);
+	if (result == CUDA_SUCCESS)
+		*phStream = (CUstream)stream;
+	return result;
+}
+
+CUresult local_cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+	return local_cuStreamCreateWithPriority(phStream, Flags, 0);
+}
+
+CUresult local_cuStreamDestroy_v2(CUstream hStream)
+{
+	struct stream *stream = NULL;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if ((CUstream)stream != hStream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return stream_end(stream);
+}
+
+CUresult local_cuStreamSynchronize(CUstream hStream)
+{
+	struct stream *stream = NULL;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_wait(stream);
+	if (result == CUDA_SUCCESS)
+		result = stream_wait(stream);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+CUresult local_cuStreamQuery(CUstream hStream)
+{
+	struct stream *stream = NULL;
+	CUresult result = stream_enter(hStream, &stream);
+
+	if (result == CUDA_SUCCESS)
+		result = capture_check_wait(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = stream_query(stream);
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}

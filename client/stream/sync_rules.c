@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * CUDA's table of synchronous and asynchronous calls. Any thread of the
+ * application.
+ *
+ * Invariant: no other file decides by the kind of memory whether a copy or a set
+ * is waited for.
+ */
+
+#include "client/transport/server_link.h"
+#include "client/memory/registered.h"
+#include "sync_rules.h"
+#include "timeline.h"
+
+enum sync_side sync_side_of(const struct memory_range *range)
+{
+	switch (range->kind) {
+	case MEMORY_PINNED:
+	case MEMORY_ALIAS:
+		return SYNC_PINNED;
+	case MEMORY_REGISTERED:
+		return SYNC_REGISTERED;
+	case MEMORY_MANAGED:
+		return SYNC_MANAGED;
+	default:
+		return range->is_sync ? SYNC_DEVICE_ALWAYS : SYNC_DEVICE;
+	}
+}
+
+enum sync_side sync_side_at(CUdeviceptr address)
+{
+	struct memory_range range;
+
+	if (memory_find(address, &range) || registered_find(address, &range))
+		return sync_side_of(&range);
+	return SYNC_PAGEABLE;
+}
+
+enum sync_side sync_side_named(enum sync_side side, bool as_host)
+{
+	return side == SYNC_MANAGED && as_host ? SYNC_MANAGED_HOST : side;
+}
+
+/* The program wants what is synchronous by name to be so always. */
+static bool is_sync_context(void)
+{
+	return context_current->flags & CU_CTX_SYNC_MEMOPS;
+}
+
+/*
+ * The table of CUDA 13 names host memory alone. Managed memory was synchronous by that of
+ * CUDA 12 and before, which is the safe way to read the new one. Driver 580 has it so, and
+ * waits for asynchronous copies that name managed memory as the host's.
+ */
+bool sync_copy_waits(bool is_sync, enum sync_side dst, enum sync_side src)
+{
+	if (sync_is_host(dst) && sync_is_host(src))
+		return true;
+	if (dst == SYNC_MANAGED_HOST || src == SYNC_MANAGED_HOST)
+		return true;
+	return is_sync && (dst != SYNC_DEVICE || src != SYNC_DEVICE || is_sync_context());
+}
+
+bool sync_set_waits(bool is_sync, enum sync_side dst)
+{
+	return is_sync && (dst != SYNC_DEVICE || is_sync_context());
+}
+
+/*
+ * A synchronous copy of pageable memory begins with a wait for its stream. Of registered memory
+ * the GPU would read the bytes in its turn, whatever the call.
+ */
+CUresult sync_before_read(struct stream *stream, bool is_sync, enum sync_side src)
+{
+	if (src == SYNC_REGISTERED)
+		return stream_wait_turn(stream);
+	return src == SYNC_PAGEABLE && is_sync ? stream_wait(stream) : CUDA_SUCCESS;
+}
+
+CUresult sync_finish(struct stream *stream)
+{
+	CUresult result = stream_wait(stream);
+
+	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+}
+
+/* Looked at after the work was posted: the mark after the newest one comes behind it. */
+void sync_leave(struct stream *stream)
+{
+	uint64_t mark = __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE) + 1;
+
+	__atomic_store_n(&stream->left, mark, __ATOMIC_RELEASE);
+}
+
+CUresult sync_catch_up(unsigned device)
+{
+	unsigned n = streams_ever();
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
+		uint64_t left = __atomic_load_n(&streams[i].left, __ATOMIC_ACQUIRE), mark;
+
+		if (left == 0 || __atomic_load_n(&streams[i].device, __ATOMIC_RELAXED) != device ||
+			timeline_reached(&streams[i], left))
+			continue;
+		result = timeline_mark(&streams[i], &mark);
+		if (result == CUDA_SUCCESS)
+			result = timeline_wait(&streams[i], MIN(left, mark));
+	}
+	return result;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Marks and waiting for them. Any thread of the application.
+ *
+ * Invariant: a stream's marks are posted in rising order, because number and
+ * place in the ring are taken under one lock; so its timeline never falls.
+ */
+
+#include "client/transport/call.h"
+#include "client/transport/server_link.h"
+#include "client/util/sleep.h"
+#include "send.h"
+#include "timeline.h"
+
+#define SPINS_A_LOOK 16
+
+/* The fastest bus there is: no copy takes less. Who naps for a short one is late. */
+#define BUS_BYTES_A_NS 64u
+#define NAP_EARLY_NS 100000u
+#define NAP_FROM_NS 500000u
+
+/* Naps while pieces of a copy come, and after how many it is not the copy that we wait for. */
+#define NAP_NS 20000u
+#define NAPS_MAX 50
+
+/*
+ * Who sleeps in the driver is woken by an interrupt, 0.2 to 0.4 ms late (measured); a program that
+ * spins, as the driver's do, 10 us. So for so long we look ourselves, after naps of a part of what
+ * was waited for: they end late by as small a part.
+ */
+#define NAPPING_NS 20000000u
+#define NAP_PART 64
+#define NAP_LEAST_NS 10000u
+#define NAP_MOST_NS 200000u
+
+CUresult timeline_mark(struct stream *stream, uint64_t *ret_mark)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&stream->lock);
+	if (__atomic_exchange_n(&stream->is_issued, 0, __ATOMIC_ACQ_REL)) {
+		result = send_mark(stream_id(stream), stream->marked + 1);
+		if (result == CUDA_SUCCESS)
+			__atomic_store_n(&stream->marked, stream->marked + 1, __ATOMIC_RELEASE);
+		else
+			stream_issued(stream);
+	}
+	*ret_mark = stream->marked;
+	pthread_mutex_unlock(&stream->lock);
+	return result;
+}
+
+void timeline_note(struct stream *stream, uint64_t *ret_mark)
+{
+	pthread_mutex_lock(&stream->lock);
+	stream_issued(stream);
+	*ret_mark = stream->marked + 1;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+void timeline_cover(struct stream *stream, uint64_t *ret_mark)
+{
+	pthread_mutex_lock(&stream->lock);
+	/* What the NULL stream ends may have been posted on others. */
+	if (stream_is_null(stream))
+		stream_issued(stream);
+	*ret_mark = stream->marked + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_mark)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&stream->lock);
+	/* Cleared first: what another thread posts meanwhile may come behind the mark. */
+	__atomic_store_n(&stream->is_issued, 0, __ATOMIC_RELEASE);
+	result = send_event_record(event, stream_id(stream), stream->marked + 1);
+	if (result == CUDA_SUCCESS) {
+		__atomic_store_n(&stream->marked, stream->marked + 1, __ATOMIC_RELEASE);
+		*ret_mark = stream->marked;
+	} else {
+		stream_issued(stream);
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return result;
+}
+
+bool timeline_reached(const struct stream *stream, uint64_t mark)
+{
+	return shm_load64(&server.page->timeline[stream_id(stream)]) >= mark;
+}
+
+static bool spin(const struct stream *stream, uint64_t mark, uint64_t spin_ns)
+{
+	uint64_t give_up_ns;
+
+	if (timeline_reached(stream, mark))
+		return true;
+	give_up_ns = call_now_ns() + spin_ns;
+	do
+		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
+			if (timeline_reached(stream, mark))
+				return true;
+			shm_relax();
+		}
+	while (call_now_ns() < give_up_ns);
+	return false;
+}
+
+bool timeline_reached_soon(const struct stream *stream, uint64_t mark)
+{
+	return spin(stream, mark, CALL_SPIN_NS);
+}
+
+void timeline_expect_copy(const struct stream *stream, uint64_t mark, uint64_t size)
+{
+	uint64_t expected_ns = size / BUS_BYTES_A_NS, nap_ns = 0;
+
+	if (expected_ns > NAP_FROM_NS) {
+		nap_ns = expected_ns - NAP_EARLY_NS;
+		nap(nap_ns);
+	}
+	spin(stream, mark, CALL_SPIN_NS + expected_ns + expected_ns / 2 - nap_ns);
+}
+
+CUresult timeline_wait_napping(struct stream *stream, uint64_t mark)
+{
+	for (unsigned i = 0; i < NAPS_MAX; i++) {
+		if (spin(stream, mark, i == 0 ? CALL_SPIN_NS : NAP_NS / 4))
+			return link_check(&server);
+		nap(NAP_NS);
+	}
+	return timeline_wait(stream, mark);
+}
+
+/* False: it takes long. */
+static bool nap_until_reached(const struct stream *stream, uint64_t mark)
+{
+	uint64_t start_ns = call_now_ns(), waited_ns = 0;
+
+	do {
+		nap(MIN(MAX(waited_ns / NAP_PART, NAP_LEAST_NS), NAP_MOST_NS));
+		if (timeline_reached(stream, mark))
+			return true;
+		waited_ns = call_now_ns() - start_ns;
+	} while (waited_ns < NAPPING_NS);
+	return false;
+}
+
+CUresult timeline_wait(struct stream *stream, uint64_t mark)
+{
+	const uint32_t __shm *word =
+		(const uint32_t __shm *)&server.page->timeline[stream_id(stream)];
+	CUresult result, late;
+
+	if (likely(timeline_reached_soon(stream, mark)) || nap_until_reached(stream, mark))
+		return link_check(&server);
+	result = send_watch(stream_id(stream), mark);
+	if (result != CUDA_SUCCESS)
+		return result;
+	for (;;) {
+		/* The low half is what the waker wakes; it differs whenever the whole does. */
+		uint32_t before = shm_load32(word);
+
+		if (timeline_reached(stream, mark))
+			return link_check(&server);
+		shm_wait(word, before, CALL_ROUND_MS);
+		if (timeline_reached(stream, mark))
+			return link_check(&server);
+		if (!link_is_alive(&server)) {
+			result = link_check(&server);
+			return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
+		}
+		/* What failed late may be what this waits for: a word that is never written. */
+		late = link_late_error(&server);
+		if (late != CUDA_SUCCESS)
+			return late;
+	}
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Messages and answers. Any thread of the application.
+ *
+ * Invariant: a reply slot belongs to the thread that has taken its bit in
+ * `slots_taken', from before its message is placed until its answer has been
+ * copied out; after a wait that was given up, for good.
+ */
+
+#include <string.h>
+
+#include "call.h"
+#include "server_link.h"
+#include "client/util/log.h"
+#include "client/util/sleep.h"
+
+#define TAILS_MAX 4
+#define ROOM_ROUND_MS 1000
+/* A library that is compiled at its load takes minutes at worst. */
+#define ANSWER_MAX_NS (600ull * 1000000000ull)
+#define SPINS_A_LOOK 16
+#define TURN_NAP_NS 50000u
+
+_Static_assert(REPLY_SLOTS == 64, "a bit each in slots_taken");
+
+static uint64_t slots_taken;
+
+uint64_t call_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* A bit of our own, or REPLY_SLOTS if every one is taken. */
+static unsigned slot_try(void)
+{
+	uint64_t taken = __atomic_load_n(&slots_taken, __ATOMIC_RELAXED);
+
+	while (~taken) {
+		uint64_t bit = ~taken & (taken + 1); /* the lowest that is free */
+
+		if (__atomic_compare_exchange_n(&slots_taken, &taken, taken | bit, true,
+			    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return (unsigned)__builtin_ctzll(bit);
+	}
+	return REPLY_SLOTS;
+}
+
+/* More threads than slots wait: they take turns, and the server answers quickly. */
+static CUresult slot_take(unsigned *ret_slot)
+{
+	uint64_t give_up_ns = 0;
+	CUresult result;
+
+	for (;;) {
+		*ret_slot = slot_try();
+		if (*ret_slot < REPLY_SLOTS)
+			return CUDA_SUCCESS;
+		result = link_check(&server);
+		if (result != CUDA_SUCCESS)
+			return result;
+		if (give_up_ns == 0)
+			give_up_ns = call_now_ns() + ANSWER_MAX_NS;
+		else if (call_now_ns() > give_up_ns)
+			return CUDA_ERROR_MPS_RPC_FAILURE;
+		nap(TURN_NAP_NS);
+	}
+}
+
+static void slot_give(unsigned slot)
+{
+	__atomic_fetch_and(&slots_taken, ~(1ull << slot), __ATOMIC_RELEASE);
+}
+
+/* A full ring means a busy GPU: natively such a call waits as long as it takes, too. */
+static CUresult place(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+	unsigned n_tails)
+{
+	struct ring_part parts[1 + TAILS_MAX] = {{msg, msg_size}};
+	CUresult result = link_check(&server);
+	int r;
+
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
+	if (n_tails > TAILS_MAX)
+		return CUDA_ERROR_UNKNOWN;
+	for (unsigned i = 0; i < n_tails; i++)
+		parts[1 + i] = tails[i];
+	do
+		r = ring_push(
+			&server.sender, parts, 1 + n_tails, ROOM_ROUND_MS, link_is_alive, &server);
+	while (unlikely(r == -ETIMEDOUT));
+	if (likely(r == 0))
+		return CUDA_SUCCESS;
+	if (r == -EMSGSIZE)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = link_check(&server);
+	return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+CUresult call_post(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+	unsigned n_tails)
+{
+	msg->reply = 0;
+	return place(msg, msg_size, tails, n_tails);
+}
+
+static bool is_answered(unsigned slot, uint32_t seq)
+{
+	return shm_load32(&server.page->reply[slot].head.seq) == seq;
+}
+
+static bool spin_for_answer(unsigned slot, uint32_t seq)
+{
+	uint64_t give_up_ns = call_now_ns() + CALL_SPIN_NS;
+
+	do
+		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
+			if (is_answered(slot, seq))
+				return true;
+			shm_relax();
+		}
+	while (call_now_ns() < give_up_ns);
+	return false;
+}
+
+static bool wait_for_answer(unsigned slot, uint32_t seq)
+{
+	uint32_t __shm *waiting = &server.control->waiting[slot];
+	uint64_t give_up_ns;
+	bool answered;
+
+	if (likely(spin_for_answer(slot, seq)))
+		return true;
+	give_up_ns = call_now_ns() + ANSWER_MAX_NS;
+	shm_store32(waiting, 1);
+	shm_fence();
+	while (!(answered = is_answered(slot, seq))) {
+		uint32_t before = shm_load32(&server.page->reply[slot].head.seq);
+
+		if (before != seq)
+			shm_wait(&server.page->reply[slot].head.seq, before, CALL_ROUND_MS);
+		if (!is_answered(slot, seq) &&
+			(!link_wait_goes_on(&server) || call_now_ns() > give_up_ns))
+			break;
+	}
+	shm_store32(waiting, 0);
+	return answered || is_answered(slot, seq);
+}
+
+/* Copied out once, and believed only as far as its size fits. */
+static CUresult read_answer(unsigned slot, void *ret_fixed, uint32_t fixed_size, void *ret_tail,
+	uint32_t tail_max, uint32_t *ret_tail_size)
+{
+	const uint8_t *reply = (const uint8_t *)(uintptr_t)&server.page->reply[slot];
+	struct reply_head head;
+	uint32_t tail_size;
+
+	memcpy(&head, reply, sizeof(head));
+	if (head.result != CUDA_SUCCESS)
+		return (CUresult)head.result;
+	if (head.size > REPLY_MAX - sizeof(head) || head.size < fixed_size)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	tail_size = head.size - fixed_size;
+	if (tail_size > tail_max)
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	if (fixed_size > 0)
+		memcpy(ret_fixed, reply + sizeof(head), fixed_size);
+	if (tail_size > 0)
+		memcpy(ret_tail, reply + sizeof(head) + fixed_size, tail_size);
+	if (ret_tail_size)
+		*ret_tail_size = tail_size;
+	return CUDA_SUCCESS;
+}
+
+CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+	unsigned n_tails, void *ret_fixed, uint32_t fixed_size, void *ret_tail, uint32_t tail_max,
+	uint32_t *ret_tail_size)
+{
+	CUresult result;
+	unsigned slot;
+
+	result = slot_take(&slot);
+	if (result != CUDA_SUCCESS)
+		return result;
+	msg->reply = (uint16_t)(slot + 1);
+	result = place(msg, msg_size, tails, n_tails);
+	if (result != CUDA_SUCCESS) {
+		slot_give(slot);
+		return result;
+	}
+	if (!wait_for_answer(slot, msg->seq)) {
+		/* The answer may still come: its slot is nobody else's. */
+		result = link_check(&server);
+		return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
+	}
+	result = read_answer(slot, ret_fixed, fixed_size, ret_tail, tail_max, ret_tail_size);
+	slot_give(slot);
+	return result;
+}

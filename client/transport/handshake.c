@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The handshake. By the thread that decides the route, or that finds the server
+ * gone before it was of use.
+ *
+ * Invariant: nothing is said before it is known who listens.
+ */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "bounds.h"
+#include "call.h"
+#include "handshake.h"
+#include "client/util/log.h"
+#include "spec_hash.h"
+#include "trust.h"
+
+/* Between two attempts, where the first has shown that there is somebody. */
+#define RETRY_MS 20
+#define RETRY_MAX_MS 1000
+#define RETRIES_MAX 8
+
+/* A socket where nobody listens: its daemon has died, and may be started again. */
+#define RESTART_MS 3000
+
+struct attempt {
+	struct handshake *handshake;
+	char path[SOCKET_PATH_MAX + 1];
+	uint64_t began_ms;
+	bool has_met; /* a daemon, in an attempt before */
+};
+
+static uint64_t now_ms(void)
+{
+	return call_now_ns() / 1000000;
+}
+
+static int left_ms(const struct attempt *attempt)
+{
+	uint64_t passed = now_ms() - attempt->began_ms;
+
+	return passed < WELCOME_MS ? (int)(WELCOME_MS - passed) : 0;
+}
+
+_printf_(2, 3) static void say(struct attempt *attempt, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(attempt->handshake->why, attempt->handshake->why_size, format, args);
+	va_end(args);
+}
+
+static int find_path(struct attempt *attempt)
+{
+	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	int n;
+
+	if (!folder || !*folder)
+		folder = PIPE_DIRECTORY_DEFAULT;
+	n = snprintf(attempt->path, sizeof(attempt->path), "%s/control", folder);
+	if (n >= 0 && (size_t)n < sizeof(attempt->path))
+		return 0;
+	say(attempt, "CUDA_MPS_PIPE_DIRECTORY=%s is too long: with /control it may have %d bytes",
+		folder, SOCKET_PATH_MAX);
+	return HANDSHAKE_NOBODY;
+}
+
+/* One connection; a full backlog (EAGAIN) means that the daemon is there and busy. */
+static int connect_once(struct attempt *attempt, int *ret_sock)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_close_ int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct handshake *handshake = attempt->handshake;
+	int r = trust_path(attempt->path, handshake->why, handshake->why_size);
+
+	if (r < 0)
+		return HANDSHAKE_STRANGER;
+	if (sock < 0)
+		return -errno;
+	memcpy(address.sun_path, attempt->path, strlen(attempt->path) + 1);
+	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	r = trust_peer(sock, attempt->path, handshake->why, handshake->why_size);
+	if (r < 0)
+		return r == -EPERM ? HANDSHAKE_STRANGER : r;
+	*ret_sock = TAKE_FD(sock);
+	return 0;
+}
+
+/* How long what connect() says may last until nobody is believed to be there. */
+static uint64_t patience_ms(const struct attempt *attempt, int r)
+{
+	switch (r) {
+	case -EAGAIN:
+	case -EINTR:
+		return INTRODUCTION_MS;
+	case -ECONNREFUSED:
+		return RESTART_MS;
+	case -ENOENT:
+		return attempt->has_met ? RESTART_MS : 0;
+	default:
+		return 0;
+	}
+}
+
+static bool is_nobody(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -ECONNREFUSED || r == -EPROTOTYPE;
+}
+
+static int connect_daemon(struct attempt *attempt, int *ret_sock)
+{
+	uint64_t began = now_ms();
+	bool was_told = false;
+	int r;
+
+	while ((r = connect_once(attempt, ret_sock)) < 0) {
+		if (now_ms() - began >= patience_ms(attempt, r))
+			break;
+		if (r == -ECONNREFUSED && !was_told)
+			log_info("the control daemon at %s has died: waiting %d s for another",
+				attempt->path, RESTART_MS / 1000);
+		was_told |= r == -ECONNREFUSED;
+		poll(NULL, 0, RETRY_MS);
+	}
+	if (!is_nobody(r))
+		return r == -EAGAIN || r == -EINTR ? -ETIMEDOUT : r;
+	if (r == -ECONNREFUSED) {
+		say(attempt, "the control daemon at %s has died, and no other has come within %d s",
+			attempt->path, RESTART_MS / 1000);
+		return HANDSHAKE_DEAD;
+	}
+	say(attempt, "no control daemon at %s (%s)", attempt->path, strerror(-r));
+	return HANDSHAKE_NOBODY;
+}
+
+static int hello_variable(
+	struct attempt *attempt, struct frame_variable *variable, const char *name)
+{
+	const char *value = getenv(name);
+
+	if (!value)
+		return 0;
+	if (strlen(value) >= sizeof(variable->value)) {
+		say(attempt, "%s has %zu bytes: %zu are allowed", name, strlen(value),
+			sizeof(variable->value) - 1);
+		attempt->handshake->result = CUDA_ERROR_INVALID_VALUE;
+		return -EINVAL;
+	}
+	variable->is_set = 1;
+	memcpy(variable->value, value, strlen(value));
+	return 0;
+}
+
+/*
+ * The daemon has this program wait after faults of its own. Whoever lies here
+ * spares itself the wait and nobody else.
+ */
+static uint32_t program_hash(void)
+{
+	static const char *const files[] = {"/proc/self/comm", "/proc/self/cmdline"};
+	uint32_t hash = 2166136261u;
+	uint8_t bytes[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_close_ int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+		ssize_t n;
+
+		while (fd >= 0 && (n = read(fd, bytes, sizeof(bytes))) > 0)
+			for (ssize_t at = 0; at < n; at++)
+				hash = (hash ^ bytes[at]) * 16777619u;
+	}
+	return hash;
+}
+
+/* Its first argument, which `ps' of the control daemon shows. */
+static void read_command(char *command, size_t size)
+{
+	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, command, size - 1) : -1;
+	size_t length = n > 0 ? strnlen(command, (size_t)n) : 0;
+
+	memset(command + length, 0, size - length);
+}
+
+/* MPS_ISOLATE=1 asks for a server that no other program shares. */
+static bool wants_isolation(void)
+{
+	const char *value = getenv("MPS_ISOLATE");
+
+	return value && *value && strcmp(value, "0") != 0;
+}
+
+/* Once: a process may say HELLO again. */
+static void check_priority(void)
+{
+	const char *value = getenv("CUDA_MPS_CLIENT_PRIORITY");
+	static bool is_checked;
+
+	if (!is_checked && value && *value && (value[1] || *value < '0' || *value > '2'))
+		log_warn("CUDA_MPS_CLIENT_PRIORITY=%.64s is ignored: 0 (normal), 1 (below normal) "
+			 "and 2 (background) are accepted",
+			value);
+	is_checked = true;
+}
+
+static int send_hello(struct attempt *attempt, int sock)
+{
+	struct frame_hello hello = {0};
+	const struct {
+		struct frame_variable *variable;
+		const char *name;
+	} variables[] = {
+		{&hello.group, "MPS_GROUP"},
+		{&hello.sm_partition, "CUDA_MPS_SM_PARTITION"},
+		{&hello.client_priority, "CUDA_MPS_CLIENT_PRIORITY"},
+	};
+
+	check_priority();
+	frame_init(&hello, FRAME_HELLO, 0);
+	hello.version = FRAME_VERSION;
+	hello.program = program_hash();
+	hello.spec_hash = SPEC_HASH;
+	hello.is_isolated = wants_isolation();
+	read_command(hello.command, sizeof(hello.command));
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		int r = hello_variable(attempt, variables[i].variable, variables[i].name);
+
+		if (r < 0)
+			return r;
+	}
+	return frame_send(sock, &hello, NULL, INTRODUCTION_MS);
+}
+
+static int take_refused(struct attempt *attempt, const struct frame_refused *refused)
+{
+	if (refused->result == 0 || !frame_text_ok(refused->text, sizeof(refused->text)))
+		return -EBADMSG;
+	attempt->handshake->result = (CUresult)refused->result;
+	say(attempt, "%s: %s", attempt->path, refused->text);
+	return -ECONNREFUSED;
+}
+
+static int take_welcome(struct attempt *attempt, struct frame_reader *reader)
+{
+	const struct frame_welcome *welcome = (const void *)reader->bytes;
+
+	if (reader->head.type == FRAME_REFUSED)
+		return take_refused(attempt, (const void *)reader->bytes);
+	if (reader->head.type != FRAME_WELCOME)
+		return -EBADMSG;
+	if (welcome->version != FRAME_VERSION || welcome->spec_hash != SPEC_HASH) {
+		say(attempt,
+			"%s: the server is of another build: restart the daemon or use the library "
+			"of the same build",
+			attempt->path);
+		return -EPROTO;
+	}
+	log_info("served by PID %llu as session %u", (unsigned long long)welcome->server_pid,
+		welcome->session);
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		attempt->handshake->fds[i] = frame_take_fd(reader, i);
+	return 0;
+}
+
+/* As long as the daemon says that our turn comes, it is worth waiting. */
+static int wait_for_answer(struct attempt *attempt, struct frame_reader *reader, int sock)
+{
+	for (;;) {
+		const struct frame_pending *pending = (const void *)reader->bytes;
+		int r = frame_read_wait(reader, sock, left_ms(attempt));
+
+		if (r < 0 || reader->head.type != FRAME_PENDING)
+			return r;
+		if (!frame_text_ok(pending->text, sizeof(pending->text)))
+			return -EBADMSG;
+		log_info("waiting for a server: %s", pending->text);
+		attempt->began_ms = now_ms();
+		frame_reader_reset(reader);
+	}
+}
+
+static int attempt_once(struct attempt *attempt)
+{
+	_cleanup_(frame_reader_fini) struct frame_reader reader;
+	_cleanup_close_ int sock = -EBADF;
+	int r;
+
+	frame_reader_init(&reader, frame_close_fd);
+	attempt->handshake->why[0] = '\0';
+	r = connect_daemon(attempt, &sock);
+	if (r == 0)
+		r = send_hello(attempt, sock);
+	if (r == 0)
+		r = wait_for_answer(attempt, &reader, sock);
+	if (r == 0)
+		r = take_welcome(attempt, &reader);
+	if (r == 0)
+		attempt->handshake->sock = TAKE_FD(sock);
+	return r;
+}
+
+/* A daemon that dies, and a server that ends, hang up without a word: the next ones serve us. */
+static int attempt_again(struct attempt *attempt)
+{
+	int pause_ms = RETRY_MS;
+	int r = attempt_once(attempt);
+
+	for (int i = 0; i < RETRIES_MAX && (r == -ECONNRESET || r == -EPIPE); i++) {
+		attempt->has_met = true;
+		poll(NULL, 0, pause_ms);
+		pause_ms = MIN(2 * pause_ms, RETRY_MAX_MS);
+		r = attempt_once(attempt);
+	}
+	return r > 0 && attempt->has_met ? -ECONNREFUSED : r;
+}
+
+int handshake(struct handshake *handshake, bool must_be_there)
+{
+	struct attempt attempt = {
+		.handshake = handshake, .began_ms = now_ms(), .has_met = must_be_there};
+	int r;
+
+	handshake->sock = -EBADF;
+	handshake->result = CUDA_ERROR_MPS_CONNECTION_FAILED;
+	handshake->why[0] = '\0';
+	r = find_path(&attempt);
+	if (r == 0)
+		r = attempt_again(&attempt);
+	if (r < 0 && !handshake->why[0])
+		say(&attempt, "%s: %s", attempt.path,
+			r == -ECONNRESET || r == -EPIPE
+				? "the daemon closed the connection; its control.log says why"
+			: r == -ETIMEDOUT ? "no answer in time; control.log and server.log say more"
+			: r == -EBADMSG   ? "what answers there is no MPS server of this build"
+					  : strerror(-r));
+	return r;
+}
+
+void handshake_close_fds(struct handshake *handshake)
+{
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		closep(&handshake->fds[i]);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Opens the real libcuda by its real path, beside us and never as us. Runs
+ * once, before any other thread can see `real'.
+ */
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "client/util/compat.h"
+#include "dlopen.h"
+#include "find_cuda.h"
+#include "client/util/log.h"
+#include "real.h"
+
+struct cuda_api real;
+
+/* By this note the search knows us, under whatever name and path we lie. */
+__asm__(".pushsection .note.mps, \"a\", @note\n"
+	".balign 4\n"
+	".long 2f - 1f\n"
+	".long 0\n"
+	".long 1\n"
+	"1: .asciz \"" FIND_CUDA_NOTE_NAME "\"\n"
+	"2: .balign 4\n"
+	".popsection");
+
+static void *real_symbol(void *handle, const char *name)
+{
+	return dlsym(handle, name);
+}
+
+int real_open(char *why, size_t why_size)
+{
+	char path[PATH_MAX];
+	dlopen_fn *next;
+	void *handle;
+	int r;
+
+	r = find_cuda(path, sizeof(path), why, why_size);
+	if (r < 0)
+		return r;
+	next = dlopen_next();
+	if (!next || !dlerror) {
+		snprintf(why, why_size, "%s can't be opened: the program has no dlopen()", path);
+		return -ENOENT;
+	}
+	handle = next(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		snprintf(why, why_size, "%s", dlerror());
+		return -ENOENT;
+	}
+	cuda_api_load(&real, handle, real_symbol);
+	log_info("without a server, by %s", path);
+	return 0;
+}

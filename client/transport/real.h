@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REAL_H
+#define REAL_H
+
+/*
+ * The machine's own libcuda, for a process that runs without a server. Opened
+ * at most once, under the lock of route_decide(); never closed.
+ */
+
+#include "client/util/api.h"
+#include "cuda_api.h"
+
+extern struct cuda_api real;
+
+/* Fills `real'. 0, or -ENOENT and `why' (FIND_CUDA_WHY_MAX) says what was tried. */
+int real_open(char *why, size_t why_size);
+
+#endif

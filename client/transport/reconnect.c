@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The next server. Any thread that waits for an answer.
+ *
+ * Invariant: the memories of a link keep their addresses; a thread that looks
+ * at them meanwhile sees the old server's or the next one's.
+ */
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "frame.h"
+#include "handshake.h"
+#include "client/util/log.h"
+#include "reconnect.h"
+
+/* The server reads a frame when it comes to its message, perhaps behind much other work. */
+#define SEND_MS 60000
+
+#define FRAME_BYTES 64
+/* Servers that may go before this process gives up. */
+#define SERVERS_MAX 8
+
+struct kept_frame {
+	struct kept_frame *next;
+	_Alignas(8) uint8_t bytes[FRAME_BYTES];
+	int fd;
+};
+
+static struct {
+	pthread_mutex_t lock;      /* of the frames; before that of the ring's sender */
+	pthread_mutex_t exchanges; /* held by the thread that meets the next server; before it */
+	struct kept_frame *frames, **last;
+	unsigned n_servers;
+} kept = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.exchanges = PTHREAD_MUTEX_INITIALIZER,
+	.last = &kept.frames,
+};
+
+/* ---- frames */
+
+static bool keep(const void *frame, int fd)
+{
+	const struct frame_head *head = frame;
+	struct kept_frame *copy = calloc(1, sizeof(*copy));
+
+	if (!copy || head->size > sizeof(copy->bytes)) {
+		free(copy);
+		return false;
+	}
+	memcpy(copy->bytes, frame, head->size);
+	copy->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy->fd < 0) {
+		free(copy);
+		return false;
+	}
+	*kept.last = copy;
+	kept.last = &copy->next;
+	return true;
+}
+
+/* Under the lock. */
+static void forget_frames(void)
+{
+	while (kept.frames) {
+		struct kept_frame *frame = kept.frames;
+
+		kept.frames = frame->next;
+		close(frame->fd);
+		free(frame);
+	}
+	kept.last = &kept.frames;
+}
+
+CUresult reconnect_send_frame(struct link *link, const void *frame, int fd)
+{
+	bool is_kept = false;
+	int r;
+
+	pthread_mutex_lock(&kept.lock);
+	if (reconnect_is_possible(link))
+		is_kept = keep(frame, fd);
+	r = frame_send(link->sock, frame, &fd, SEND_MS);
+	pthread_mutex_unlock(&kept.lock);
+	/* Whoever waits for the answer sees that the server has gone, and the next one gets it. */
+	if (r == 0 || is_kept)
+		return CUDA_SUCCESS;
+	/* Half a frame may be on the connection: nothing more can be said on it. */
+	__atomic_store_n(&link->is_dead, 1, __ATOMIC_RELEASE);
+	return CUDA_ERROR_MPS_RPC_FAILURE;
+}
+
+void reconnect_end(struct link *link)
+{
+	if (__atomic_exchange_n(&link->is_used, 1, __ATOMIC_ACQ_REL))
+		return;
+	pthread_mutex_lock(&kept.lock);
+	forget_frames();
+	pthread_mutex_unlock(&kept.lock);
+}
+
+void reconnect_forget(void)
+{
+	kept.lock = kept.exchanges = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	kept.n_servers = 0;
+	forget_frames();
+}
+
+/* ---- the next server */
+
+struct memories {
+	void *ring, *staging, *page;
+};
+
+static void unmap(const struct memories *memories)
+{
+	if (memories->ring)
+		munmap(memories->ring, RING_BYTES);
+	if (memories->staging)
+		munmap(memories->staging, STAGING_SIZE);
+	if (memories->page)
+		munmap(memories->page, PAGE_BYTES);
+}
+
+/* What the program was told of its GPUs has to stay true. */
+static bool is_same_machine(const struct link *link, const struct page *page)
+{
+	const struct page *before = (const struct page *)(uintptr_t)link->page;
+
+	if (page->init_result != before->init_result ||
+		page->driver_version != before->driver_version ||
+		page->n_devices != before->n_devices)
+		return false;
+	for (uint32_t i = 0; i < page->n_devices; i++)
+		if (memcmp(page->device[i].uuid, before->device[i].uuid,
+			    sizeof(page->device[i].uuid)) != 0)
+			return false;
+	return true;
+}
+
+/* In one step: a thread that looks there meanwhile sees one or the other. */
+static bool move(void *from, size_t size, uintptr_t to)
+{
+	return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) != MAP_FAILED;
+}
+
+/* Moves the memories to where the old ones lie. A failure half-way leaves no link. */
+static int replace(const struct link *link, struct memories *memories)
+{
+	if (!move(memories->page, PAGE_BYTES, (uintptr_t)link->page))
+		return -errno;
+	memories->page = NULL;
+	if (!move(memories->staging, STAGING_SIZE, (uintptr_t)link->staging))
+		return -errno;
+	memories->staging = NULL;
+	if (!move(memories->ring, RING_BYTES, (uintptr_t)link->control))
+		return -errno;
+	memories->ring = NULL;
+	return 0;
+}
+
+static int send_frames(int sock)
+{
+	int r = 0;
+
+	for (const struct kept_frame *frame = kept.frames; frame && r == 0; frame = frame->next)
+		r = frame_send(sock, frame->bytes, &frame->fd, SEND_MS);
+	return r;
+}
+
+/*
+ * All that was said so far is said again: it lies in the ring from its beginning
+ * on, as it has never come round. Under the frames' and the sender's lock.
+ */
+static int hand_on(struct link *link, const struct handshake *hands, struct memories *memories)
+{
+	struct ring_sender *sender = &link->sender;
+	int r;
+
+	if (!is_same_machine(link, memories->page) || sender->tail > RING_SIZE)
+		return -ESTALE;
+	r = send_frames(hands->sock);
+	if (r < 0)
+		return r;
+	shm_copy_in((uint8_t __shm *)((uintptr_t)memories->ring + RING_DATA_OFFSET),
+		(const void *)(uintptr_t)sender->data, sender->tail);
+	if (dup3(hands->sock, link->sock, O_CLOEXEC) < 0)
+		return -errno;
+	r = replace(link, memories);
+	if (r < 0)
+		return r;
+	sender->head = 0;
+	shm_store32(&link->control->tail, sender->tail);
+	shm_fence();
+	shm_wake(&link->control->tail);
+	return 0;
+}
+
+static int exchange(struct link *link, const struct handshake *hands)
+{
+	struct memories memories = {0};
+	int r = link_map_memories(hands->fds, &memories.ring, &memories.staging, &memories.page);
+
+	if (r == 0) {
+		pthread_mutex_lock(&kept.lock);
+		pthread_mutex_lock(&link->sender.lock);
+		r = hand_on(link, hands, &memories);
+		pthread_mutex_unlock(&link->sender.lock);
+		pthread_mutex_unlock(&kept.lock);
+	}
+	unmap(&memories);
+	return r;
+}
+
+static int meet_next(struct link *link)
+{
+	char why[1024];
+	struct handshake hands = {.why = why, .why_size = sizeof(why)};
+	int r = ++kept.n_servers < SERVERS_MAX ? handshake(&hands, true) : -ECONNRESET;
+
+	if (r != 0) {
+		log_error("the server has gone before it was of use, and there is no other: %s",
+			kept.n_servers < SERVERS_MAX ? why : "several have gone");
+		return r < 0 ? r : -ECONNREFUSED;
+	}
+	r = exchange(link, &hands);
+	handshake_close_fds(&hands);
+	close(hands.sock);
+	if (r == 0)
+		log_info("the server has gone before it was of use: another one serves this "
+			 "program");
+	else
+		log_error("the server has gone before it was of use, and another one cannot take "
+			  "its place: %s",
+			strerror(-r));
+	return r;
+}
+
+int reconnect(struct link *link)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&kept.exchanges);
+	/* Another thread may have met it meanwhile, or have given up. */
+	if (!reconnect_is_possible(link) || link_is_terminated(link))
+		r = -ECONNRESET;
+	else if (link_is_lost(link))
+		r = meet_next(link);
+	pthread_mutex_unlock(&kept.exchanges);
+	return r;
+}

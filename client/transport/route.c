@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Decides the route. route_decide() by the threads that make the process's
+ * first calls, one at a time; route_forked() by the only thread of a child.
+ *
+ * Invariant: the route is published after all that it leads to is in place,
+ * and changes afterwards only in a forked child.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+#include "client/util/compat.h"
+#include "find_cuda.h"
+#include "fork.h"
+#include "handshake.h"
+#include "server_link.h"
+#include "client/util/log.h"
+#include "client/util/logs.h"
+#include "real.h"
+#include "route.h"
+
+struct route_state route_state;
+
+static pthread_mutex_t decide_lock = PTHREAD_MUTEX_INITIALIZER;
+static CUresult failure;
+
+static bool server_is_required(void)
+{
+	const char *value = getenv("MPS_CLIENT_REQUIRE");
+
+	return value && !strcmp(value, "1");
+}
+
+/* `is_odd': where a daemon was to be expected. */
+static enum route decide_native(const char *nobody, bool is_odd)
+{
+	char why[FIND_CUDA_WHY_MAX];
+
+	if (server_is_required()) {
+		log_error("%s, and MPS_CLIENT_REQUIRE=1 allows nothing else", nobody);
+		failure = CUDA_ERROR_MPS_CONNECTION_FAILED;
+		return ROUTE_FAILED;
+	}
+	if (is_odd || getenv("CUDA_MPS_PIPE_DIRECTORY"))
+		log_warn("%s: this process uses the GPU by itself", nobody);
+	else
+		log_info("%s: this process uses the GPU by itself", nobody);
+	if (real_open(why, sizeof(why)) < 0) {
+		log_error("no libcuda.so.1: %s", why);
+		failure = CUDA_ERROR_NO_DEVICE;
+		return ROUTE_FAILED;
+	}
+	return ROUTE_NATIVE;
+}
+
+static enum route decide(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	char why[1024];
+	int r;
+
+	r = link_open(&server, why, sizeof(why), &result);
+	if (r > 0)
+		return decide_native(why, r != HANDSHAKE_NOBODY);
+	if (r < 0) {
+		log_error("%s", why);
+		failure = result;
+		return ROUTE_FAILED;
+	}
+	return ROUTE_MPS;
+}
+
+enum route route_decide(void)
+{
+	enum route route;
+
+	pthread_mutex_lock(&decide_lock);
+	route = (enum route)__atomic_load_n(&route_state.route, __ATOMIC_ACQUIRE);
+	if (route == ROUTE_UNDECIDED) {
+		route = decide();
+		/* The real libcuda minds its own forks. */
+		if (route == ROUTE_MPS)
+			fork_watch();
+		__atomic_store_n(&route_state.route, route, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&decide_lock);
+	return route;
+}
+
+void route_set_initialised(void)
+{
+	__atomic_store_n(&route_state.is_initialised, 1, __ATOMIC_RELEASE);
+}
+
+CUresult route_error(void)
+{
+	return route_get() == ROUTE_FORKED ? CUDA_ERROR_NOT_INITIALIZED : failure;
+}
+
+void route_forked(void)
+{
+	decide_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	logs_forked();
+	if (route_state.route != ROUTE_MPS)
+		return;
+	link_forget(&server);
+	/* A parent that had not initialised CUDA leaves its child free to do so. */
+	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
+}
+
+void route_failed(const char *symbol, CUresult result)
+{
+	const char *name;
+	char text[160];
+
+	/* The real driver has a log of its own. */
+	if (result == CUDA_ERROR_NOT_READY || route_get() == ROUTE_NATIVE ||
+		local_cuGetErrorName(result, &name) != CUDA_SUCCESS)
+		return;
+	snprintf(text, sizeof(text), "Returning %d (%s) from %s", (int)result, name, symbol);
+	logs_add(LOG_ERROR, text);
+}
+
+CUresult refuse(const char *symbol, const char *why)
+{
+	log_refused(symbol, why);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The link: opened by the thread that decides the route, looked at by any.
+ *
+ * Invariant: a mapped memory has the size this build expects and cannot shrink.
+ */
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bounds.h"
+#include "frame.h"
+#include "handshake.h"
+#include "server_link.h"
+#include "client/util/log.h"
+#include "client/util/sleep.h"
+#include "reconnect.h"
+#include "wire.h"
+
+/* A frame that the server sent before its answer came. */
+#define MEMORY_MS 2000
+
+/* How often, and for how long each, to wait for the PID of whoever caused a fault. */
+#define FAULT_PID_NAPS 100
+#define FAULT_PID_NAP_NS 1000000
+
+struct link server = {
+	.sock = -EBADF,
+	.reading = PTHREAD_MUTEX_INITIALIZER,
+	.sending = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* Maps stay after a failure: the process will not try again. */
+static int link_map(struct link *link, const int fds[FRAME_WELCOME_FDS])
+{
+	void *ring = NULL, *staging = NULL, *page = NULL;
+	int r = link_map_memories(fds, &ring, &staging, &page);
+
+	if (r < 0)
+		return r;
+	link->control = (struct ring_control __shm *)(uintptr_t)ring;
+	link->page = (const struct page __shm *)(uintptr_t)page;
+	link->staging = staging;
+	ring_sender_init(&link->sender, ring, page);
+	return 0;
+}
+
+int link_map_memories(
+	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page)
+{
+	int r = shm_map(fds[0], RING_BYTES, SHM_THEIRS, ret_ring);
+
+	if (r == 0)
+		r = shm_map(fds[1], STAGING_SIZE, SHM_THEIRS, ret_staging);
+	if (r == 0)
+		r = shm_map(fds[2], PAGE_BYTES, SHM_OURS, ret_page);
+	if (r != 0)
+		return r;
+	if (((struct page *)*ret_page)->page_bytes != sizeof(struct page) ||
+		((struct page *)*ret_page)->n_devices > DEVICES_MAX)
+		return -EBADMSG;
+	return 0;
+}
+
+int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_result)
+{
+	struct handshake hands = {.why = why, .why_size = why_size};
+	int r = handshake(&hands, false);
+
+	*ret_result = hands.result;
+	if (r != 0)
+		return r;
+	r = link_map(link, hands.fds);
+	handshake_close_fds(&hands);
+	if (r < 0) {
+		snprintf(why, why_size, "the memories that the server sent cannot be used: %s",
+			strerror(-r));
+		close(hands.sock);
+		return r;
+	}
+	link->sock = hands.sock;
+	return 0;
+}
+
+void link_forget(struct link *link)
+{
+	closep(&link->sock);
+	reconnect_forget();
+	*link = (struct link){
+		.sock = -EBADF,
+		.reading = PTHREAD_MUTEX_INITIALIZER,
+		.sending = PTHREAD_MUTEX_INITIALIZER,
+	};
+}
+
+/* The server finds out whose it was a moment after the first client sees the fault. */
+static uint32_t fault_pid(const struct link *link)
+{
+	uint32_t pid = shm_load32(&link->page->fault_pid);
+
+	for (unsigned i = 0; pid == 0 && i < FAULT_PID_NAPS; i++) {
+		nap(FAULT_PID_NAP_NS);
+		pid = shm_load32(&link->page->fault_pid);
+	}
+	return pid;
+}
+
+/* One line: what happened, and what to do. */
+static void tell_fault(const struct link *link, uint32_t fault)
+{
+	uint32_t pid = fault_pid(link);
+	char whose[96] = "this program, or of another client of its server,";
+
+	if (pid == (uint32_t)getpid())
+		snprintf(whose, sizeof(whose), "this program");
+	else if (pid != 0 && pid != FAULT_PID_UNKNOWN)
+		snprintf(whose, sizeof(whose), "process %u, another client of its server,", pid);
+	log_error("a kernel of %s failed with %s: every call fails from now on; start the program "
+		  "again. %s",
+		whose, cuda_result_name(fault),
+		fault == CUDA_ERROR_ASSERT ? "server.log has what the assertion says"
+					   : "mps-control get_last_fault tells more");
+}
+
+CUresult link_fault(const struct link *link, uint32_t fault)
+{
+	static uint32_t is_told;
+
+	if (fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
+		if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
+			log_error("the operator has terminated this client (terminate_client): "
+				  "every call fails from now on; start the program again to use "
+				  "the GPU");
+		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
+	}
+	/* Another server will know nothing of it. */
+	if (reconnect_is_possible(link))
+		return CUDA_SUCCESS;
+	if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
+		tell_fault(link, fault);
+	return (CUresult)fault;
+}
+
+/* Whether the server has closed its end; bytes may be a frame that another thread reads. */
+static bool has_hung_up(const struct link *link)
+{
+	struct pollfd pfd = {.fd = link->sock, .events = POLLRDHUP};
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+bool link_is_lost(const struct link *link)
+{
+	return has_hung_up(link) || shm_load32(&link->page->fault);
+}
+
+static void give_up(struct link *link)
+{
+	if (!__atomic_exchange_n(&link->is_dead, 1, __ATOMIC_ACQ_REL))
+		log_error("the server has gone: every call fails from now on");
+}
+
+bool link_is_alive(void *user)
+{
+	struct link *link = user;
+
+	if (link_check(link) != CUDA_SUCCESS)
+		return false;
+	if (!has_hung_up(link))
+		return true;
+	/* Whoever waits for an answer connects anew. */
+	if (!reconnect_is_possible(link))
+		give_up(link);
+	return false;
+}
+
+bool link_wait_goes_on(struct link *link)
+{
+	if (!reconnect_is_possible(link) || link_is_terminated(link))
+		return link_is_alive(link);
+	if (!link_is_lost(link))
+		return true;
+	if (reconnect(link) == 0)
+		return true;
+	give_up(link);
+	return false;
+}
+
+int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd)
+{
+	_cleanup_(frame_reader_fini) struct frame_reader reader;
+	const struct frame_memory *frame = (const void *)reader.bytes;
+	int r;
+
+	frame_reader_init(&reader, frame_close_fd);
+	r = frame_read_wait(&reader, link->sock, MEMORY_MS);
+	if (r == 0 && (frame->head.type != FRAME_MEMORY || frame->address != address ||
+			      frame->size != size))
+		r = -EBADMSG;
+	if (r == 0)
+		*ret_fd = frame_take_fd(&reader, 0);
+	else
+		__atomic_store_n(&link->is_dead, 1, __ATOMIC_RELEASE);
+	return r;
+}
+
+/* Until it is told so, the server launches nothing that may need what has failed. */
+static void tell_taken(struct link *link)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
+	shm_store32(&link->control->errors_taken,
+		__atomic_load_n(&link->late_errors, __ATOMIC_RELAXED));
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult link_late_error(struct link *link)
+{
+	uint64_t word = shm_load64(&link->page->error);
+	uint32_t count = (uint32_t)(word >> 32);
+
+	if (likely(count == __atomic_load_n(&link->late_errors, __ATOMIC_RELAXED)))
+		return CUDA_SUCCESS;
+	if (__atomic_exchange_n(&link->late_errors, count, __ATOMIC_RELAXED) == count)
+		return CUDA_SUCCESS;
+	tell_taken(link);
+	return (CUresult)(uint32_t)word;
+}

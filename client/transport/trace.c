@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The tracer. Any thread of the application; no lock is held across a call or
+ * a fork.
+ *
+ * Invariant: `state.fd' is open from TRACE_ON until the process ends, and a
+ * line is written with one write() to a file opened for appending, so lines of
+ * several threads and processes never mix.
+ */
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/util/log.h"
+#include "trace.h"
+#include "wire.h"
+
+/* What a string argument shows at most. */
+#define STRING_SHOWN 80
+
+/* Room kept for the result. */
+#define END_ROOM 160
+
+uint32_t trace_state;
+
+static struct {
+	uint32_t is_opening;
+	int fd;
+	pid_t pid; /* whose file `fd' is */
+	uint64_t start_ns;
+	bool is_json;
+} state = {.fd = -EBADF};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Puts the process id for each %p. False if the result does not fit. */
+static bool expand_path(const char *from, char *path, size_t size)
+{
+	size_t n = 0;
+
+	while (*from) {
+		int added;
+
+		if (from[0] == '%' && from[1] == 'p') {
+			added = snprintf(path + n, size - n, "%d", (int)getpid());
+			from += 2;
+		} else {
+			added = snprintf(path + n, size - n, "%c", *from++);
+		}
+		if (added < 0 || (size_t)added >= size - n)
+			return false;
+		n += (size_t)added;
+	}
+	return n > 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n_text = strlen(text), n_end = strlen(end);
+
+	return n_text >= n_end && strcmp(text + n_text - n_end, end) == 0;
+}
+
+/* Who makes the file begins its array; those of viewers need no end. */
+static int open_append(const char *path, bool is_json)
+{
+	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
+	int fd = is_json ? open(path, flags | O_EXCL, 0666) : -1;
+
+	if (fd < 0)
+		return open(path, flags, 0666);
+	if (write(fd, "[\n", 2) != 2) {
+		close(fd);
+		errno = EIO;
+		return -1;
+	}
+	return fd;
+}
+
+static int open_file(const char *variable)
+{
+	char path[4096];
+	int fd;
+
+	if (!expand_path(variable, path, sizeof(path))) {
+		log_warn("MPS_CLIENT_TRACE is longer than a path: nothing is traced");
+		return -ENAMETOOLONG;
+	}
+	state.is_json = ends_with(path, ".json");
+	fd = open_append(path, state.is_json);
+	if (fd < 0) {
+		int r = -errno;
+
+		log_warn("cannot open %s for MPS_CLIENT_TRACE: %s; nothing is traced", path,
+			strerror(-r));
+		return r;
+	}
+	return fd;
+}
+
+/* One thread opens; the others' calls go untraced meanwhile. */
+static void decide(void)
+{
+	const char *variable = secure_getenv("MPS_CLIENT_TRACE");
+	int fd = -EBADF;
+
+	if (__atomic_exchange_n(&state.is_opening, 1, __ATOMIC_ACQ_REL))
+		return;
+	if (variable && *variable)
+		fd = open_file(variable);
+	if (fd >= 0) {
+		state.fd = fd;
+		state.pid = getpid();
+		state.start_ns = now_ns();
+	}
+	__atomic_store_n(&trace_state, fd >= 0 ? TRACE_ON : TRACE_OFF, __ATOMIC_RELEASE);
+}
+
+/* A forked child writes a file of its own if the name has the process id in it. */
+static void follow_fork(void)
+{
+	const char *variable;
+	pid_t parent = __atomic_load_n(&state.pid, __ATOMIC_RELAXED);
+	pid_t pid = getpid();
+	int fd;
+
+	if (pid == parent || !__atomic_compare_exchange_n(&state.pid, &parent, pid, false,
+				     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	variable = secure_getenv("MPS_CLIENT_TRACE");
+	if (!variable || !strstr(variable, "%p"))
+		return;
+	fd = open_file(variable);
+	if (fd < 0)
+		return;
+	if (dup3(fd, state.fd, O_CLOEXEC) < 0)
+		log_warn("no trace of the forked process %d: %s", (int)pid, strerror(errno));
+	close(fd);
+}
+
+/* Whether trace_begin() found the tracer on. */
+static bool is_traced(const struct trace *trace)
+{
+	return trace->n_text > 0;
+}
+
+/* Adds to the line. What does not fit is cut; of JSON, left out with all that follows. */
+_printf_(2, 3) static void add(struct trace *trace, const char *format, ...)
+{
+	size_t room = sizeof(trace->text) - END_ROOM - trace->n_text;
+	va_list args;
+	int n;
+
+	if (trace->is_full)
+		return;
+	va_start(args, format);
+	n = vsnprintf(trace->text + trace->n_text, room, format, args);
+	va_end(args);
+	if (n > 0)
+		trace->n_text += MIN((uint32_t)n, (uint32_t)room - 1);
+	trace->is_full = n > 0 && (size_t)n >= room;
+}
+
+static void add_name(struct trace *trace, const char *name)
+{
+	if (state.is_json)
+		add(trace, "%s\"%s\":", trace->n_args++ > 0 ? "," : "", name);
+	else
+		add(trace, "%s%s=", trace->n_args++ > 0 ? ", " : "", name);
+}
+
+/* An argument of JSON is there as a whole or not at all. */
+static void end_argument(struct trace *trace, uint32_t start)
+{
+	if (state.is_json && trace->is_full)
+		trace->n_text = start;
+}
+
+_printf_(3, 4) static void add_argument(
+	struct trace *trace, const char *name, const char *format, ...)
+{
+	uint32_t start = trace->n_text;
+	char value[64];
+	va_list args;
+
+	if (!is_traced(trace) || trace->is_full)
+		return;
+	va_start(args, format);
+	vsnprintf(value, sizeof(value), format, args);
+	va_end(args);
+	add_name(trace, name);
+	add(trace, "%s", value);
+	end_argument(trace, start);
+}
+
+static void add_head(struct trace *trace, const char *call)
+{
+	uint64_t since_ns = now_ns() - state.start_ns;
+	long thread = syscall(SYS_gettid);
+
+	if (state.is_json)
+		add(trace, "{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%ld,\"args\":{", call,
+			(int)getpid(), thread);
+	else
+		add(trace, "%llu.%06llu %ld %s(", (unsigned long long)(since_ns / 1000000000u),
+			(unsigned long long)(since_ns % 1000000000u / 1000), thread, call);
+}
+
+void trace_begin(struct trace *trace, const char *call)
+{
+	int saved = errno;
+
+	trace->n_text = 0;
+	trace->n_args = 0;
+	trace->is_full = 0;
+	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_UNDECIDED)
+		decide();
+	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_ON) {
+		follow_fork();
+		add_head(trace, call);
+	}
+	errno = saved;
+}
+
+void trace_hex(struct trace *trace, const char *name, uint64_t value)
+{
+	add_argument(
+		trace, name, state.is_json ? "\"0x%llx\"" : "0x%llx", (unsigned long long)value);
+}
+
+void trace_pointer(struct trace *trace, const char *name, const void *value)
+{
+	trace_hex(trace, name, (uintptr_t)value);
+}
+
+void trace_signed(struct trace *trace, const char *name, int64_t value)
+{
+	add_argument(trace, name, "%lld", (long long)value);
+}
+
+void trace_unsigned(struct trace *trace, const char *name, uint64_t value)
+{
+	add_argument(trace, name, "%llu", (unsigned long long)value);
+}
+
+void trace_float(struct trace *trace, const char *name, double value)
+{
+	/* JSON has no infinity. */
+	add_argument(trace, name, state.is_json ? "\"%g\"" : "%g", value);
+}
+
+void trace_opaque(struct trace *trace, const char *name)
+{
+	add_argument(trace, name, state.is_json ? "\"{...}\"" : "{...}");
+}
+
+/* What JSON cannot hold as it is; its strings are UTF-8, those of programs anything. */
+static bool is_odd(unsigned char c)
+{
+	return c < ' ' || c == 0x7f || c == '"' || c == '\\' || (state.is_json && c > 0x7f);
+}
+
+static void add_string(struct trace *trace, const char *value)
+{
+	size_t shown = strnlen(value, STRING_SHOWN + 1);
+
+	add(trace, "\"");
+	for (unsigned i = 0; i < MIN(shown, STRING_SHOWN); i++) {
+		unsigned char c = (unsigned char)value[i];
+
+		if (is_odd(c))
+			add(trace, state.is_json ? "\\u%04x" : "\\x%02x", c);
+		else
+			add(trace, "%c", c);
+	}
+	add(trace, shown <= STRING_SHOWN ? "\"" : state.is_json ? "...\"" : "\"...");
+}
+
+void trace_string(struct trace *trace, const char *name, const char *value)
+{
+	uint32_t start = trace->n_text;
+
+	if (!is_traced(trace) || trace->is_full)
+		return;
+	add_name(trace, name);
+	if (value)
+		add_string(trace, value);
+	else
+		add(trace, state.is_json ? "null" : "NULL");
+	end_argument(trace, start);
+}
+
+void trace_start(struct trace *trace)
+{
+	if (is_traced(trace))
+		trace->start_ns = now_ns();
+}
+
+static void write_line(const struct trace *trace)
+{
+	ssize_t n;
+
+	do
+		n = write(state.fd, trace->text, trace->n_text);
+	while (n < 0 && errno == EINTR);
+}
+
+/* Times of an event are of one clock in all processes. */
+static int format_event_end(
+	const struct trace *trace, char *end, const char *result, uint64_t took_ns)
+{
+	return snprintf(end, END_ROOM,
+		"%s\"result\":\"%s\"},\"ts\":%llu.%03llu,\"dur\":%llu.%03llu},\n",
+		trace->n_args > 0 ? "," : "", result, (unsigned long long)trace->start_ns / 1000,
+		(unsigned long long)trace->start_ns % 1000, (unsigned long long)took_ns / 1000,
+		(unsigned long long)took_ns % 1000);
+}
+
+static void add_end(struct trace *trace, uint64_t took_ns)
+{
+	const char *name = cuda_result_name((uint32_t)trace->result);
+	char *end = trace->text + trace->n_text;
+	char number[16];
+	int n;
+
+	snprintf(number, sizeof(number), "%d", (int)trace->result);
+	if (!name)
+		name = number;
+	if (state.is_json)
+		n = format_event_end(trace, end, name, took_ns);
+	else
+		n = snprintf(end, END_ROOM, ") = %s %llu.%03llu\n", name,
+			(unsigned long long)took_ns / 1000, (unsigned long long)took_ns % 1000);
+	if (n > 0)
+		trace->n_text += MIN((uint32_t)n, END_ROOM - 1);
+}
+
+CUresult trace_end(struct trace *trace)
+{
+	int saved = errno;
+
+	if (is_traced(trace)) {
+		add_end(trace, now_ns() - trace->start_ns);
+		write_line(trace);
+	}
+	errno = saved;
+	return trace->result;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The team: one job at a time. Any thread of the application.
+ *
+ * Invariant: `job' is set from before its caller begins until every helper that
+ * took part has returned; so its argument may lie on the caller's stack.
+ */
+
+#include "compat.h"
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "base.h"
+#include "worker_pool.h"
+
+/* How long a helper waits for another job. */
+#define LINGER_S 1
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t has_job = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t is_done = PTHREAD_COND_INITIALIZER;
+
+static struct {
+	void (*work)(void *arg); /* NULL: none */
+	void *arg;
+	unsigned n_wanted; /* helpers that may still join */
+	unsigned n_at_work;
+} job;
+
+static unsigned n_threads;
+
+/* Under the lock. False: it was idle for too long. */
+static bool wait_for_job(void)
+{
+	struct timespec until;
+	int r = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += LINGER_S;
+	while (job.n_wanted == 0 && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&has_job, &lock, &until);
+	return job.n_wanted > 0;
+}
+
+static void *help(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	while (wait_for_job()) {
+		job.n_wanted--;
+		job.n_at_work++;
+		pthread_mutex_unlock(&lock);
+		job.work(job.arg);
+		pthread_mutex_lock(&lock);
+		if (--job.n_at_work == 0)
+			pthread_cond_signal(&is_done);
+	}
+	n_threads--;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* Under the lock. A program without libpthread, before glibc 2.34, can have no threads. */
+static void make_threads(unsigned n)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (n_threads >= n || !pthread_create || !pthread_detach)
+		return;
+	/* Not pthread_sigmask(), which is in libpthread as well; on Linux they are the same. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	while (n_threads < n && pthread_create(&thread, NULL, help, NULL) == 0) {
+		pthread_detach(thread);
+		n_threads++;
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* More would only take turns. */
+static unsigned processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+/* False: another thread has the team. */
+static bool begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
+{
+	bool is_ours;
+
+	pthread_mutex_lock(&lock);
+	is_ours = !job.work;
+	if (is_ours) {
+		make_threads(n_helpers);
+		job.work = work;
+		job.arg = arg;
+		job.n_wanted = n_helpers;
+		pthread_cond_broadcast(&has_job);
+	}
+	pthread_mutex_unlock(&lock);
+	return is_ours;
+}
+
+/* Who has not begun is not needed any more. */
+static void end(void)
+{
+	pthread_mutex_lock(&lock);
+	job.n_wanted = 0;
+	while (job.n_at_work > 0)
+		pthread_cond_wait(&is_done, &lock);
+	job.work = NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+void team_run(void (*work)(void *arg), void *arg, unsigned n_helpers)
+{
+	bool is_ours;
+
+	n_helpers = MIN(MIN(n_helpers, TEAM_MAX), processors() - 1);
+	is_ours = n_helpers > 0 && begin(work, arg, n_helpers);
+	work(arg);
+	if (is_ours)
+		end();
+}
