@@ -11,10 +11,10 @@
 
 #include <time.h>
 
-#include "deferred.h"
-#include "fault.h"
-#include "log.h"
-#include "session.h"
+#include "server/driver/deferred.h"
+#include "server/driver/fault.h"
+#include "server/util/log.h"
+#include "server/session/session.h"
 
 /* How long deferred calls are waited for. */
 #define ENDS_ROUNDS 100

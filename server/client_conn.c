@@ -14,11 +14,11 @@
 #include <sys/syscall.h>
 
 #include "async_close.h"
-#include "driver.h"
-#include "log.h"
+#include "server/driver/driver.h"
+#include "server/util/log.h"
 #include "quote.h"
 #include "server.h"
-#include "session.h"
+#include "server/session/session.h"
 #include "spec_hash.h"
 #include "terminate.h"
 #include "user.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PEER_H
-#define PEER_H
+#ifndef CLIENT_CONN_H
+#define CLIENT_CONN_H
 
 /*
  * A client as the loop sees it: its connection and its process, which end a

@@ -12,9 +12,9 @@
 #include <sys/un.h>
 
 #include "async_close.h"
-#include "fault.h"
-#include "group.h"
-#include "log.h"
+#include "server/driver/fault.h"
+#include "server/session/group.h"
+#include "server/util/log.h"
 #include "newcomers.h"
 #include "server.h"
 #include "spec_hash.h"

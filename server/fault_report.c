@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fault.h"
-#include "log.h"
-#include "owner.h"
+#include "server/driver/fault.h"
+#include "server/util/log.h"
+#include "server/driver/owner.h"
 #include "server.h"
-#include "session.h"
+#include "server/session/session.h"
 
 /* From the fault on: the kernel's log is read by then. */
 #define ADDRESS_MS 600

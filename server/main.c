@@ -22,13 +22,13 @@
 #include <sys/resource.h>
 
 #include "cuda.h"
-#include "device_frame.h"
-#include "identity.h"
-#include "log.h"
+#include "server/driver/device_frame.h"
+#include "server/util/privileges.h"
+#include "server/util/log.h"
 #include "server.h"
-#include "shield.h"
+#include "server/util/sigbus_guard.h"
 #include "start_settings.h"
-#include "text.h"
+#include "server/stream/printf_capture.h"
 
 /* A pool for each worker would keep what its client left behind: sixteen and more of them. */
 #define MALLOC_ARENAS 4

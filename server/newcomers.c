@@ -11,9 +11,9 @@
 
 #include "async_close.h"
 #include "bounds.h"
-#include "log.h"
+#include "server/util/log.h"
 #include "server.h"
-#include "session.h"
+#include "server/session/session.h"
 
 struct newcomer {
 	struct newcomer *next;

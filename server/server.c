@@ -13,17 +13,17 @@
 #include <string.h>
 
 #include "async_close.h"
-#include "deferred.h"
-#include "device.h"
-#include "device_frame.h"
-#include "fault.h"
-#include "log.h"
+#include "server/driver/deferred.h"
+#include "server/driver/device.h"
+#include "server/driver/device_frame.h"
+#include "server/driver/fault.h"
+#include "server/util/log.h"
 #include "newcomers.h"
 #include "server.h"
-#include "session.h"
+#include "server/session/session.h"
 #include "start_settings.h"
 #include "terminate.h"
-#include "thread.h"
+#include "server/util/thread.h"
 #include "user.h"
 
 #define TICK_MS 100

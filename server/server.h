@@ -14,7 +14,7 @@
 
 #include "control.h"
 #include "fault_report.h"
-#include "peer.h"
+#include "client_conn.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
 #define VERSION_LINE "CUDA MPS Server for Linux/Unix. Binary version: %d"

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
-#include "device_frame.h"
+#include "server/driver/device.h"
+#include "server/driver/device_frame.h"
 #include "device_name.h"
-#include "log.h"
+#include "server/util/log.h"
 #include "start_settings.h"
 
 static struct {

@@ -9,7 +9,7 @@
 
 #include "terminate.h"
 
-#include "driver.h"
+#include "server/driver/driver.h"
 #include "newcomers.h"
 #include "server.h"
 

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "account.h"
+#include "server/util/account.h"
 #include "server.h"
 
 /* What a user may have whatever the others hold. */

@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-#include "quota.h"
+#include "server/util/quota.h"
 
 struct server;
 struct user;

@@ -12,15 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alias.h"
-#include "deferred.h"
-#include "fault.h"
-#include "host.h"
-#include "ipc.h"
-#include "log.h"
+#include "server/memory/alias.h"
+#include "server/driver/deferred.h"
+#include "server/driver/fault.h"
+#include "server/memory/host.h"
+#include "server/memory/ipc.h"
+#include "server/util/log.h"
 #include "reply.h"
-#include "session.h"
-#include "virtual.h"
+#include "server/session/session.h"
+#include "server/memory/virtual.h"
 #include "worker.h"
 
 /* After the last message: the next of a busy client is there sooner than a wake-up. */

@@ -22,27 +22,27 @@ unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c dae
 unit_test_bucket := daemon/bucket.c
 unit_test_lines := daemon/lines.c proto/quote.c
 unit_test_quote := proto/quote.c
-unit_test_server_log := server/log.c
+unit_test_server_log := server/util/log.c
 unit_test_line_limit := daemon/line_limit.c daemon/bucket.c
 unit_test_journal := daemon/journal.c daemon/journald.c daemon/directory.c daemon/lines.c daemon/reason.c \
 	proto/quote.c
 unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
 unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
-SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/peer.c \
-	server/newcomers.c server/identity.c server/user.c server/terminate.c \
+SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
+	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
 	server/fault_report.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
 # What is charged for memory, alone.
-ACCOUNT := server/account.c server/quota.c server/machine_memory.c server/log.c
+ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/log.c
 unit_test_server_account := $(ACCOUNT)
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
-unit_test_server_machine_memory := server/machine_memory.c
-unit_test_server_tables := $(ACCOUNT) server/bits.c server/object.c server/owner.c server/ranges.c
-unit_test_server_shield := server/shield.c server/thread.c
+unit_test_server_machine_memory := server/util/machine_memory.c
+unit_test_server_tables := $(ACCOUNT) server/util/bitmap.c server/util/handle_table.c server/driver/owner.c server/util/ranges.c
+unit_test_server_shield := server/util/sigbus_guard.c server/util/thread.c
 unit_test_server_newcomers := server/newcomers.c
 unit_libs_test_server_newcomers := $(LIBUV)
-unit_test_server_image := $(ACCOUNT) server/image.c proto/shm.c
-unit_test_server_cubin := server/cubin.c
+unit_test_server_image := $(ACCOUNT) server/util/image.c proto/shm.c
+unit_test_server_cubin := server/module/cubin.c
 unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
 unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
 unit_test_server_host := $(unit_test_server_session)
@@ -50,8 +50,8 @@ unit_test_server_limit := $(unit_test_server_session)
 unit_test_server_bounds := $(unit_test_server_session)
 unit_test_server_memory := $(unit_test_server_session)
 unit_test_server_group := $(unit_test_server_session)
-unit_test_server_ptx_variables := server/ptx_variables.c
-unit_test_server_priority := server/priority.c
+unit_test_server_ptx_variables := server/module/ptx_variables.c
+unit_test_server_priority := server/driver/priority.c
 unit_test_server_standing := $(unit_test_server_session)
 unit_test_server_room := $(unit_test_server_session)
 unit_test_server_alias := $(unit_test_server_session)
@@ -60,7 +60,7 @@ unit_test_server_virtual := $(unit_test_server_session)
 unit_test_server_array := $(unit_test_server_session)
 unit_test_server_linker := $(unit_test_server_session)
 unit_test_server_managed := $(unit_test_server_session)
-unit_test_server_sm_loads := server/sm_loads.c
+unit_test_server_sm_loads := server/driver/sm_loads.c
 unit_test_server_sm_share := $(unit_test_server_session)
 unit_test_server_context_share := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
@@ -90,14 +90,14 @@ unit_test_client_context := client/device/context.c client/stream/context_share.
 	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
 unit_test_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
-PTX := $(wildcard tests/softgpu/ptx*.c) server/fatbin.c
+PTX := $(wildcard tests/softgpu/ptx*.c) server/module/fatbin.c
 $(foreach t,test_ptx test_ptx_exec test_ptx_load test_ptx_texture,$(eval unit_$(t) := $(PTX)))
-unit_test_fatbin := server/fatbin.c
+unit_test_fatbin := server/module/fatbin.c
 
 define unit_test
 $(BUILD)/tests/$(1): $(call objects,test,tests/unit/$(1).c $(unit_$(1)))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring server/fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring server/module/fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
 endef
 $(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
 
@@ -121,10 +121,10 @@ define fuzz_replay
 $(BUILD)/tests/test_fuzz_$(1): $(call objects,test,tests/fuzz/replay.c $(call fuzz_src,$(1)))
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
-$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*.h server/*.h include/*.h) | $(GEN)/.stamp
+$(BUILD)/fuzz/fuzz_$(1): $(call fuzz_src,$(1)) $(wildcard daemon/*.h server/*.h server/*/*.h include/*.h) | $(GEN)/.stamp
 	@mkdir -p $$(@D)
 	clang $$(filter-out -MMD -MP,$$(ALL_CFLAGS)) -fsanitize=address,undefined,fuzzer \
-		-iquote . -Iserver -Idaemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
+		-iquote . -Idaemon -o $$@ $$(filter %.c,$$^) $(fuzz_libs_$(1)) -llz4 -lzstd -ldl
 endef
 $(foreach f,$(FUZZ),$(eval $(call fuzz_replay,$(f))))
 $(FUZZ:%=$(BUILD)/tests/test_fuzz_%): | $(BUILD)/fuzz/seeds/.stamp

@@ -71,7 +71,7 @@ uint32_t share_sms(const struct device *device)
 		       : share_sms_of_process(device);
 }
 
-/* As the server reckons (server/sm_share.c). */
+/* As the server reckons (server/driver/sm_share.c). */
 uint32_t share_sms_of_process(const struct device *device)
 {
 	const struct device_facts *facts = device_facts(device);

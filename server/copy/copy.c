@@ -9,12 +9,12 @@
  */
 
 #include "copy.h"
-#include "device.h"
-#include "host.h"
-#include "owner.h"
-#include "session.h"
+#include "server/driver/device.h"
+#include "server/memory/host.h"
+#include "server/driver/owner.h"
+#include "server/session/session.h"
 #include "staging.h"
-#include "virtual.h"
+#include "server/memory/virtual.h"
 
 struct end end_of(uint64_t address)
 {

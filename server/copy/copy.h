@@ -7,8 +7,8 @@
  * session's worker only, with the stream's context current.
  */
 
-#include "box.h"
-#include "driver.h"
+#include "server/memory/box.h"
+#include "server/driver/driver.h"
 
 struct array;
 struct session;

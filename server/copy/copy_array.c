@@ -7,9 +7,9 @@
  * array of the session's.
  */
 
-#include "array.h"
+#include "server/memory/array.h"
 #include "copy.h"
-#include "session.h"
+#include "server/session/session.h"
 #include "staging.h"
 
 bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,

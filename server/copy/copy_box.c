@@ -8,10 +8,10 @@
  * between its rows too; a box in an array lies within it.
  */
 
-#include "box.h"
+#include "server/memory/box.h"
 #include "copy.h"
-#include "host.h"
-#include "session.h"
+#include "server/memory/host.h"
+#include "server/session/session.h"
 #include "staging.h"
 
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)

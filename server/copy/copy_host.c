@@ -12,8 +12,8 @@
  */
 
 #include "copy.h"
-#include "host.h"
-#include "session.h"
+#include "server/memory/host.h"
+#include "server/session/session.h"
 
 /* A call has at most so many lines: what it costs has a bound. */
 #define LINES_MAX 64

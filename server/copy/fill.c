@@ -7,9 +7,9 @@
  * the session's, those between rows too.
  */
 
-#include "box.h"
-#include "host.h"
-#include "session.h"
+#include "server/memory/box.h"
+#include "server/memory/host.h"
+#include "server/session/session.h"
 
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {

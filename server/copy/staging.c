@@ -7,8 +7,8 @@
  * and the GPU copy it, and it is the client's own.
  */
 
-#include "session.h"
-#include "standing.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 #include "staging.h"
 
 CUresult timeline_pin(struct session *session)

@@ -7,7 +7,7 @@
  * page that the GPU writes, and the staging memory. The session's worker, with a context current.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct session;
 

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-#include "addresses.h"
+#include "va_space.h"
 #include "arena.h"
-#include "bits.h"
-#include "ipc.h"
-#include "log.h"
+#include "server/util/bitmap.h"
+#include "server/memory/ipc.h"
+#include "server/util/log.h"
 #include "owner.h"
 
 struct chunk {

@@ -11,7 +11,7 @@
  * The session's worker only, with the GPU's context current.
  */
 
-#include "account.h"
+#include "server/util/account.h"
 #include "device.h"
 #include "device_quota.h"
 #include "owner.h"

@@ -12,9 +12,9 @@
 #include <time.h>
 
 #include "fault.h"
-#include "log.h"
-#include "session.h"
-#include "standing.h"
+#include "server/util/log.h"
+#include "server/session/session.h"
+#include "blocked_streams.h"
 
 #define ROOM 8u       /* in all: at 12 some work meets them now and then, at 20 kernels do */
 #define ROOM_LARGE 6u /* of a session beyond its share, with all others */

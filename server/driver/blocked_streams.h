@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STANDING_H
-#define STANDING_H
+#ifndef BLOCKED_STREAMS_H
+#define BLOCKED_STREAMS_H
 
 /*
  * Streams that stand still until their client writes a word: rationed, and kept

@@ -7,9 +7,9 @@
  */
 
 #include "device.h"
-#include "log.h"
-#include "room.h"
-#include "standing.h"
+#include "server/util/log.h"
+#include "channel_budget.h"
+#include "blocked_streams.h"
 
 static void set_at_least(atomic_uint *value, unsigned least)
 {

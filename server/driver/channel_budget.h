@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ROOM_H
-#define ROOM_H
+#ifndef CHANNEL_BUDGET_H
+#define CHANNEL_BUDGET_H
 
 /*
  * What the driver has room for: streams, and executable graphs.

@@ -15,8 +15,8 @@
 #include "deferred.h"
 #include "fault.h"
 #include "limit.h"
-#include "thread.h"
-#include "standing.h"
+#include "server/util/thread.h"
+#include "blocked_streams.h"
 
 /* With more than these waiting, or for longer, they are made beside running work. */
 #define DEFERRED_MAX 256

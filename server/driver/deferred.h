@@ -10,7 +10,7 @@
  */
 
 #include "driver.h"
-#include "image.h"
+#include "server/util/image.h"
 
 /* Embedded in what it unloads, so that keeping it needs no memory. */
 struct deferred {

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "copy_kernel.h"
+#include "server/copy/copy_kernel.h"
 #include "device.h"
 #include "green.h"
-#include "log.h"
+#include "server/util/log.h"
 #include "sm_share.h"
-#include "users.h"
+#include "server/util/gpu_processes.h"
 
 static struct device devices[DEVICES_MAX];
 static struct peer_facts peers[DEVICES_MAX][DEVICES_MAX];

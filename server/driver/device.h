@@ -16,8 +16,8 @@
 #include "driver.h"
 #include "layout.h"
 #include "limit.h"
-#include "room.h"
-#include "spare.h"
+#include "channel_budget.h"
+#include "stream_pool.h"
 
 #define DEVICE_LIMITS 16 /* CUlimit values a client is told */
 

@@ -10,7 +10,7 @@
 
 #include "device.h"
 #include "device_frame.h"
-#include "log.h"
+#include "server/util/log.h"
 
 /* Compute mode may have been set since the facts were read. */
 static int32_t compute_mode(const struct device *device)

@@ -13,8 +13,8 @@
  * Any thread, but that device_quota_new() is the session's worker's.
  */
 
-#include "account.h"
-#include "group.h"
+#include "server/util/account.h"
+#include "server/session/group.h"
 
 struct device_quota {
 	struct quota quota;

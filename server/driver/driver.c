@@ -12,7 +12,7 @@
 
 #include "driver.h"
 #include "find_cuda.h"
-#include "log.h"
+#include "server/util/log.h"
 
 struct cuda_api cuda;
 

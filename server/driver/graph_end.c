@@ -7,7 +7,7 @@
  * and deferred calls are made in their order.
  */
 
-#include "account.h"
+#include "server/util/account.h"
 #include "deferred.h"
 #include "device.h"
 #include "fault.h"

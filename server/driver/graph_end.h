@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "driver.h"
-#include "room.h"
+#include "channel_budget.h"
 
 struct account;
 struct graph_end;

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "green.h"
-#include "log.h"
-#include "session.h"
-#include "standing.h"
+#include "server/util/log.h"
+#include "server/session/session.h"
+#include "blocked_streams.h"
 #include "wire.h"
 
 /*

@@ -23,10 +23,10 @@
 #include "fault.h"
 #include "limit.h"
 #include "limit_bound.h"
-#include "log.h"
-#include "place.h"
-#include "session.h"
-#include "standing.h"
+#include "server/util/log.h"
+#include "session_device.h"
+#include "server/session/session.h"
+#include "blocked_streams.h"
 
 /* How long the stack waits for streams that wait for words: who asks has the lock so long. */
 #define STANDING_WAIT_MS 5000

@@ -8,13 +8,13 @@
 
 #include "fault.h"
 #include "green.h"
-#include "ipc.h"
+#include "server/memory/ipc.h"
 #include "limit_text.h"
-#include "log.h"
-#include "place.h"
-#include "session.h"
-#include "spare.h"
-#include "staging.h"
+#include "server/util/log.h"
+#include "session_device.h"
+#include "server/session/session.h"
+#include "stream_pool.h"
+#include "server/copy/staging.h"
 
 static atomic_uint pressure; /* counts calls of places_press() */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PLACE_H
-#define PLACE_H
+#ifndef SESSION_DEVICE_H
+#define SESSION_DEVICE_H
 
 /*
  * A session's place on one GPU: its memory there and its NULL stream. Made by
@@ -11,7 +11,7 @@
 #include "limit.h"
 #include "priority.h"
 #include "sm_share.h"
-#include "stream.h"
+#include "server/stream/stream.h"
 
 struct session;
 

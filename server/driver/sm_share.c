@@ -12,8 +12,8 @@
 
 #include "green.h"
 #include "limit_text.h"
-#include "log.h"
-#include "session.h"
+#include "server/util/log.h"
+#include "server/session/session.h"
 #include "sm_share.h"
 #include "sm_loads.h"
 

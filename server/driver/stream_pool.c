@@ -2,8 +2,8 @@
 
 #include "device.h"
 #include "priority.h"
-#include "session.h"
-#include "spare.h"
+#include "server/session/session.h"
+#include "stream_pool.h"
 
 /* Nobody waits for a spare one. */
 #define SPARE_MS 1

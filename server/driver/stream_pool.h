@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SPARE_H
-#define SPARE_H
+#ifndef STREAM_POOL_H
+#define STREAM_POOL_H
 
 /*
  * Streams of the driver's that wait for their next user: some made ahead, and as

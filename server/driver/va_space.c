@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-#include "addresses.h"
+#include "va_space.h"
 #include "layout.h"
-#include "log.h"
+#include "server/util/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

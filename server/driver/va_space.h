@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ADDRESSES_H
-#define ADDRESSES_H
+#ifndef VA_SPACE_H
+#define VA_SPACE_H
 
 /*
  * Addresses of the device space that the driver keeps for us, and what is mapped

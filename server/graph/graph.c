@@ -8,12 +8,12 @@
  * as the graph may run; a graph that was destroyed as it ran is freed after it.
  */
 
-#include "event.h"
+#include "server/stream/event.h"
 #include "graph.h"
-#include "graph_end.h"
-#include "launch.h"
-#include "memory_op.h"
-#include "session.h"
+#include "server/driver/graph_end.h"
+#include "server/launch/launch.h"
+#include "server/stream/memory_op.h"
+#include "server/session/session.h"
 #include "wire.h"
 
 struct graph *session_graph(struct session *session, uint32_t id)

@@ -8,7 +8,7 @@
  * session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct array;
 struct context_share;

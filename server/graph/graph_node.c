@@ -10,19 +10,19 @@
 
 #include <string.h>
 
-#include "array.h"
-#include "box.h"
-#include "context_share.h"
-#include "copy.h"
-#include "copy_kernel.h"
-#include "event.h"
+#include "server/memory/array.h"
+#include "server/memory/box.h"
+#include "server/stream/context_share.h"
+#include "server/copy/copy.h"
+#include "server/copy/copy_kernel.h"
+#include "server/stream/event.h"
 #include "graph.h"
-#include "host.h"
-#include "kernel.h"
-#include "launch.h"
-#include "library.h"
-#include "memory_op.h"
-#include "session.h"
+#include "server/memory/host.h"
+#include "server/module/kernel.h"
+#include "server/launch/launch.h"
+#include "server/module/library.h"
+#include "server/stream/memory_op.h"
+#include "server/session/session.h"
 #include "wire.h"
 
 void graph_node_fini(struct graph_node *node, bool is_lost)

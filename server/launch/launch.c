@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-#include "kernel.h"
+#include "server/module/kernel.h"
 #include "launch.h"
-#include "session.h"
+#include "server/session/session.h"
 
 /* Limits of the GPU, from facts read at the start; the driver would refuse, or worse, too. */
 bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,

@@ -7,8 +7,8 @@
  * only.
  */
 
-#include "driver.h"
-#include "kernel.h"
+#include "server/driver/driver.h"
+#include "server/module/kernel.h"
 #include "layout.h"
 
 /* Bits of `given' in cuda.spec, in the order in which launch_attributes() looks at them. */

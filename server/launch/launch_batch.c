@@ -11,12 +11,12 @@
  * before the graph is launched; so nothing of an earlier run can run again.
  */
 
-#include "graph_end.h"
-#include "fault.h"
-#include "reply.h"
-#include "session.h"
-#include "standing.h"
-#include "train.h"
+#include "server/driver/graph_end.h"
+#include "server/driver/fault.h"
+#include "server/reply.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
+#include "launch_batch.h"
 
 /* Lengths are powers of two from 2 on: the rest of a run goes in shorter ones. */
 #define LENGTHS 5

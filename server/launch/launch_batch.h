@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TRAIN_H
-#define TRAIN_H
+#ifndef LAUNCH_BATCH_H
+#define LAUNCH_BATCH_H
 
 /*
  * Launch trains. Plain launches for one stream that wait in the ring together
@@ -11,7 +11,7 @@
  * The session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct session;
 struct stream;

@@ -12,12 +12,12 @@
 #include <sys/mman.h>
 
 #include "alias.h"
-#include "fence.h"
-#include "file_facts.h"
+#include "server/stream/fence.h"
+#include "server/util/file_facts.h"
 #include "host.h"
-#include "receive.h"
-#include "session.h"
-#include "standing.h"
+#include "server/util/recv_fd.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 
 /* An alias begins at such a multiple, and at one of its file's pages. */
 #define SLOT_SHIFT 21

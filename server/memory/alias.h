@@ -8,7 +8,7 @@
  * The session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct session;
 struct alias;

@@ -11,11 +11,11 @@
 #include <time.h>
 
 #include "array.h"
-#include "copy.h"
-#include "device_quota.h"
-#include "fault.h"
+#include "server/copy/copy.h"
+#include "server/driver/device_quota.h"
+#include "server/driver/fault.h"
 #include "memory.h"
-#include "session.h"
+#include "server/session/session.h"
 #include "texel.h"
 
 /* Written over an array at a time: a row of the widest is no longer. */

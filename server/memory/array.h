@@ -7,7 +7,7 @@
  * look at them. The session's worker only, until one goes to the deferred calls.
  */
 
-#include "deferred.h"
+#include "server/driver/deferred.h"
 
 struct device_quota;
 struct place;

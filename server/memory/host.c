@@ -11,12 +11,12 @@
 #include <sys/mman.h>
 
 #include "alias.h"
-#include "arena.h"
-#include "bits.h"
+#include "server/driver/arena.h"
+#include "server/util/bitmap.h"
 #include "host.h"
 #include "memory.h"
-#include "session.h"
-#include "standing.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
 /* Pinned and unused beyond this goes back before more is pinned. */

@@ -9,7 +9,7 @@
  * charged to it), the server pins them. The session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct device_quota;
 struct session;

@@ -12,12 +12,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "addresses.h"
-#include "fault.h"
-#include "fence.h"
+#include "server/driver/va_space.h"
+#include "server/driver/fault.h"
+#include "server/stream/fence.h"
 #include "ipc.h"
-#include "session.h"
-#include "token.h"
+#include "server/session/session.h"
+#include "server/util/token.h"
 
 /* Of one session: bounds the list. */
 #define SHARES_MAX 16384u

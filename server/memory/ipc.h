@@ -8,7 +8,7 @@
  * event. Both stay until the last of those who know them has let go. Workers.
  */
 
-#include "arena.h"
+#include "server/driver/arena.h"
 
 struct session;
 struct event;

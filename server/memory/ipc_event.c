@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "event.h"
+#include "server/stream/event.h"
 #include "ipc.h"
-#include "session.h"
-#include "token.h"
+#include "server/session/session.h"
+#include "server/util/token.h"
 
 struct shared_event {
 	struct shared_event *next;

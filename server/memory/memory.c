@@ -11,12 +11,12 @@
 #include <time.h>
 
 #include "alias.h"
-#include "deferred.h"
-#include "device_quota.h"
+#include "server/driver/deferred.h"
+#include "server/driver/device_quota.h"
 #include "host.h"
 #include "memory.h"
-#include "owner.h"
-#include "session.h"
+#include "server/driver/owner.h"
+#include "server/session/session.h"
 #include "virtual.h"
 
 /* How long is waited for our own work, and for memory that others keep and do not use. */

@@ -6,7 +6,7 @@
  * Memory that is short. The session's worker only.
  */
 
-#include "place.h"
+#include "server/driver/session_device.h"
 
 /*
  * After the `round'th try (from 0) for `size' bytes of memory on that GPU has found none,

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "session.h"
+#include "server/session/session.h"
 
 #define MAP_WORDS 16
 

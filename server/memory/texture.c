@@ -8,8 +8,8 @@
  */
 
 #include "array.h"
-#include "fault.h"
-#include "session.h"
+#include "server/driver/fault.h"
+#include "server/session/session.h"
 #include "texel.h"
 
 struct texture *session_texture(struct session *session, uint32_t id)

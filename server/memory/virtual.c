@@ -11,13 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "addresses.h"
+#include "server/driver/va_space.h"
 #include "async_close.h"
-#include "fence.h"
-#include "log.h"
+#include "server/stream/fence.h"
+#include "server/util/log.h"
 #include "memory.h"
-#include "receive.h"
-#include "session.h"
+#include "server/util/recv_fd.h"
+#include "server/session/session.h"
 #include "virtual.h"
 #include "wire.h"
 

@@ -7,7 +7,7 @@
  * their address for as long as it may compile. One thread: a session's worker.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 #include "wire.h"
 
 /* Options of the client's, and two for each of two logs. */

@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "limit.h"
+#include "server/driver/limit.h"
 #include "kernel.h"
 #include "library.h"
-#include "session.h"
-#include "standing.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 

@@ -7,7 +7,7 @@
  * session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct library;
 struct place;

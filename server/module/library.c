@@ -10,13 +10,13 @@
 
 #include "kernel.h"
 #include "library.h"
-#include "log.h"
+#include "server/util/log.h"
 #include "machine_code.h"
 #include "managed.h"
-#include "memory.h"
-#include "receive.h"
-#include "session.h"
-#include "standing.h"
+#include "server/memory/memory.h"
+#include "server/util/recv_fd.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 
 /* Each may be a mapping of ours, and a process has 65 530 of those. */
 #define LIBRARIES_MAX 16384

@@ -8,7 +8,7 @@
  * a library goes to the deferred calls.
  */
 
-#include "deferred.h"
+#include "server/driver/deferred.h"
 #include "jit.h"
 #include "wire.h"
 

@@ -7,7 +7,7 @@
  */
 
 #include "library.h"
-#include "session.h"
+#include "server/session/session.h"
 
 /* A name that no code has; the driver refuses broken code before it looks. */
 #define NO_KERNEL "\x01"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "library.h"
-#include "session.h"
+#include "server/session/session.h"
 
 /* Names from `first' on into `names', as many as there is room for. */
 static CUresult put_names(CUkernel *kernels, uint32_t n, uint32_t first, uint8_t *names,

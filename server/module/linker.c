@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-#include "image.h"
+#include "server/util/image.h"
 #include "jit.h"
 #include "linker.h"
 #include "machine_code.h"
-#include "receive.h"
-#include "session.h"
+#include "server/util/recv_fd.h"
+#include "server/session/session.h"
 
 /* What a session may have at once: each is a compiler's memory. */
 #define LINKERS_MAX 256

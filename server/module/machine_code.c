@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "cubin.h"
-#include "device.h"
+#include "server/driver/device.h"
 #include "fatbin.h"
-#include "image.h"
+#include "server/util/image.h"
 #include "ptx_variables.h"
 
 /* The client pays for the image alone. */

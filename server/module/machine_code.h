@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct device;
 struct image;

@@ -13,13 +13,13 @@
 #include <stdatomic.h>
 
 #include "cubin.h"
-#include "deferred.h"
-#include "host.h"
+#include "server/driver/deferred.h"
+#include "server/memory/host.h"
 #include "kernel.h"
 #include "library.h"
-#include "log.h"
+#include "server/util/log.h"
 #include "machine_code.h"
-#include "session.h"
+#include "server/session/session.h"
 
 /* Larger images are libraries, which have none. */
 #define LOOK_MAX (4u << 20)

@@ -11,7 +11,7 @@
 
 #include "bounds.h"
 #include "group.h"
-#include "log.h"
+#include "server/util/log.h"
 
 static struct group groups[GROUPS_MAX];
 static uint32_t daemon_count;

@@ -12,7 +12,7 @@
  */
 
 #include "frame.h"
-#include "quota.h"
+#include "server/util/quota.h"
 
 struct group {
 	uint32_t id;      /* 0: none any more, a new daemon uses it for another group */

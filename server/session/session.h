@@ -17,22 +17,22 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "account.h"
-#include "alias.h"
+#include "server/util/account.h"
+#include "server/memory/alias.h"
 #include "frame.h"
 #include "bounds.h"
-#include "gate.h"
+#include "server/stream/pending_wait.h"
 #include "group.h"
-#include "kernel.h"
-#include "object.h"
-#include "place.h"
-#include "ranges.h"
+#include "server/module/kernel.h"
+#include "server/util/handle_table.h"
+#include "server/driver/session_device.h"
+#include "server/util/ranges.h"
 #include "ring.h"
 #include "serve.h"
-#include "stall.h"
-#include "text.h"
-#include "train.h"
-#include "waiter.h"
+#include "server/util/watchdog.h"
+#include "server/stream/printf_capture.h"
+#include "server/launch/launch_batch.h"
+#include "server/stream/waiter.h"
 
 /* What a session may use of a GPU: the least of all limits, but of memory its group's. */
 struct grant {

@@ -8,8 +8,8 @@
  */
 
 #include "context_share.h"
-#include "green.h"
-#include "session.h"
+#include "server/driver/green.h"
+#include "server/session/session.h"
 #include "wire.h"
 
 struct context_share *session_context_share(struct session *session, uint32_t id)

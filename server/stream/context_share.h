@@ -8,7 +8,7 @@
  * worker only.
  */
 
-#include "place.h"
+#include "server/driver/session_device.h"
 
 struct session;
 

@@ -9,9 +9,9 @@
  */
 
 #include "event.h"
-#include "ipc.h"
-#include "session.h"
-#include "standing.h"
+#include "server/memory/ipc.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 
 struct event *session_event(struct session *session, uint32_t id)
 {

@@ -7,7 +7,7 @@
  * of its stream. The session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct session;
 struct place;

@@ -8,7 +8,7 @@
  */
 
 #include "fence.h"
-#include "session.h"
+#include "server/session/session.h"
 
 static uint32_t count_busy(const struct session *session)
 {

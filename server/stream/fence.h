@@ -7,7 +7,7 @@
  * passed, that is done, whatever came after. The session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct session;
 

@@ -7,9 +7,9 @@
  * wait that nothing could end.
  */
 
-#include "memory.h"
+#include "server/memory/memory.h"
 #include "memory_op.h"
-#include "session.h"
+#include "server/session/session.h"
 #include "wire.h"
 
 bool memory_op_key(const struct memory_op *op, uint64_t *ret_value)

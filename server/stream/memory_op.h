@@ -7,7 +7,7 @@
  * may mean any memory, and a wait that never ends. The session's worker only.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct memory_op;
 struct session;

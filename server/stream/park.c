@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fault.h"
-#include "hold.h"
-#include "session.h"
+#include "server/driver/fault.h"
+#include "park.h"
+#include "server/session/session.h"
 
 #define NAP_MIN_NS 20000
 #define NAP_MAX_NS 1000000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HOLD_H
-#define HOLD_H
+#ifndef PARK_H
+#define PARK_H
 
 /*
  * Streams held for a host function: what comes for them waits in the worker,

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "fault.h"
-#include "graph.h"
-#include "host.h"
+#include "server/driver/fault.h"
+#include "server/graph/graph.h"
+#include "server/memory/host.h"
 #include "memory_op.h"
-#include "session.h"
-#include "spare.h"
-#include "standing.h"
+#include "server/session/session.h"
+#include "server/driver/stream_pool.h"
+#include "server/driver/blocked_streams.h"
 #include "wire.h"
 
 #define PASSED_TRIES 10

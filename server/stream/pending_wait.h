@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GATE_H
-#define GATE_H
+#ifndef PENDING_WAIT_H
+#define PENDING_WAIT_H
 
 /*
  * Gates: where a stream on the GPU waits for a word: for one of the client's
@@ -11,7 +11,7 @@
  */
 
 #include "bounds.h"
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct place;
 struct session;

@@ -17,12 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fatbin.h"
-#include "image.h"
-#include "log.h"
-#include "machine_code.h"
-#include "session.h"
-#include "text.h"
+#include "server/module/fatbin.h"
+#include "server/util/image.h"
+#include "server/util/log.h"
+#include "server/module/machine_code.h"
+#include "server/session/session.h"
+#include "printf_capture.h"
 
 /* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
 #define IMAGE_LOOK_MAX (4u << 20)

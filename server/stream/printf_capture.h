@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TEXT_H
-#define TEXT_H
+#ifndef PRINTF_CAPTURE_H
+#define PRINTF_CAPTURE_H
 
 /*
  * What kernels print. The driver keeps it in one buffer a context and writes it

@@ -9,7 +9,7 @@
  */
 
 #include "progress.h"
-#include "session.h"
+#include "server/session/session.h"
 
 static void write_now(struct session *session, const struct stream *stream, uint64_t value)
 {

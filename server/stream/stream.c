@@ -18,13 +18,13 @@
 #include <time.h>
 
 #include "context_share.h"
-#include "fault.h"
-#include "graph.h"
-#include "green.h"
-#include "hold.h"
+#include "server/driver/fault.h"
+#include "server/graph/graph.h"
+#include "server/driver/green.h"
+#include "park.h"
 #include "progress.h"
-#include "session.h"
-#include "standing.h"
+#include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
 #include "stream.h"
 
 /* Destroyed streams with work left: looked at every so many, waited for beyond the second. */

@@ -7,10 +7,10 @@
  * Invariant: a watch is on one list, idle or queue, or in one waiter's hands.
  */
 
-#include "device.h"
-#include "fault.h"
-#include "session.h"
-#include "thread.h"
+#include "server/driver/device.h"
+#include "server/driver/fault.h"
+#include "server/session/session.h"
+#include "server/util/thread.h"
 #include "waiter.h"
 
 void waiters_init(struct waiters *waiters)

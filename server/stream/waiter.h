@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 #define WAITERS_MAX 16    /* streams of a client with a sleeper at a time; more queue up */
 #define WATCH_CALLS_MAX 8 /* of host functions, which come in crowds: beyond, clients look */

@@ -6,7 +6,7 @@
  * Invariant: bits past a map's size are never touched.
  */
 
-#include "bits.h"
+#include "bitmap.h"
 
 void bits_fill(uint64_t *words, uint32_t first, uint32_t n, bool value)
 {

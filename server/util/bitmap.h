@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BITS_H
-#define BITS_H
+#ifndef BITMAP_H
+#define BITMAP_H
 
 /*
  * A map of what is taken, a bit each. Whoever has the map keeps its size.

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base.h"
-#include "users.h"
+#include "gpu_processes.h"
 
 static void closedirp(DIR **dir)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef USERS_H
-#define USERS_H
+#ifndef GPU_PROCESSES_H
+#define GPU_PROCESSES_H
 
 #include <stddef.h>
 

@@ -7,7 +7,7 @@
  * Invariant: a page, once made, stays until the table ends.
  */
 
-#include "object.h"
+#include "handle_table.h"
 
 void object_table_fini(struct object_table *table)
 {

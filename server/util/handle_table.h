@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OBJECT_H
-#define OBJECT_H
+#ifndef HANDLE_TABLE_H
+#define HANDLE_TABLE_H
 
 /*
  * Tables from the ids that a client picks to its objects, one table a type, so

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 
 #include "base.h"
-#include "identity.h"
+#include "privileges.h"
 #include "log.h"
 
 static int fail(const char *what, uid_t uid, int r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef IDENTITY_H
-#define IDENTITY_H
+#ifndef PRIVILEGES_H
+#define PRIVILEGES_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -12,8 +12,8 @@
 #include "async_close.h"
 #include "fd_kind.h"
 #include "log.h"
-#include "receive.h"
-#include "session.h"
+#include "recv_fd.h"
+#include "server/session/session.h"
 
 /* The frame was sent before its message was placed. */
 #define FRAME_WAIT_MS 2000

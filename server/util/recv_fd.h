@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RECEIVE_H
-#define RECEIVE_H
+#ifndef RECV_FD_H
+#define RECV_FD_H
 
 /*
  * Descriptors that belong to messages. They come on the connection, before the

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "layout.h"
-#include "shield.h"
+#include "sigbus_guard.h"
 
 /* A part of a huge page cannot be replaced: then all of it is. */
 static bool cover(uint64_t address)

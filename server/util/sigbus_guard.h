@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SHIELD_H
-#define SHIELD_H
+#ifndef SIGBUS_GUARD_H
+#define SIGBUS_GUARD_H
 
 /*
  * A file that a client has registered may be cut short while it is mapped

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "stall.h"
+#include "watchdog.h"
 
 unsigned stall_look(struct stall *stall, unsigned *ret_op)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STALL_H
-#define STALL_H
+#ifndef WATCHDOG_H
+#define WATCHDOG_H
 
 /*
  * What a worker is at, for the loop to see: who does not come back from a call

@@ -7,8 +7,8 @@
  * words it ends with when the server asks for what it never must.
  */
 
-#include "../../server/device.h"
-#include "../../server/driver.h"
+#include "server/driver/device.h"
+#include "server/driver/driver.h"
 #include "fake_cuda.h"
 
 #define FAKE_RANGES_MAX 8192

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../server/copy_kernel.h"
+#include "server/copy/copy_kernel.h"
 #include "fake_tables.h"
 
 #define FAKE_KERNELS 7

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-#include "../../server/cubin.h"
-#include "../../server/fatbin.h"
-#include "../../server/image.h"
-#include "../../server/text.h"
+#include "server/module/cubin.h"
+#include "server/module/fatbin.h"
+#include "server/util/image.h"
+#include "server/stream/printf_capture.h"
 #include "shm.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "../../server/account.h"
-#include "../../server/deferred.h"
-#include "../../server/fault.h"
-#include "../../server/green.h"
-#include "../../server/worker.h"
+#include "server/util/account.h"
+#include "server/driver/deferred.h"
+#include "server/driver/fault.h"
+#include "server/driver/green.h"
+#include "server/worker.h"
 #include "fake_cuda.h"
 #include "session_harness.h"
 #include "client/transport/call.h"

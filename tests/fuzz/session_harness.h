@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../server/session.h"
+#include "server/session/session.h"
 
 struct harness {
 	struct session *session;

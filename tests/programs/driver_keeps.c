@@ -3,7 +3,7 @@
 /*
  * How many bytes of a process's own memory the driver keeps for each thing that
  * it makes, natively. A server keeps them for its clients, and charges them by the
- * estimates in server/kept.h, which this program compares with what it finds.
+ * estimates in server/util/kept.h, which this program compares with what it finds.
  *
  *   driver_keeps [NAME...]
  *
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../server/kept.h"
+#include "../../server/util/kept.h"
 #include "driver_program.h"
 #include "parts/each_thing.h"
 #include "parts/own_memory.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base.h"
-#include "fatbin.h"
+#include "server/module/fatbin.h"
 #include "ptx_file.h"
 #include "ptx_parse.h"
 

@@ -31,7 +31,7 @@ EVERYWHERE = "everywhere"
 CONTROL = os.path.join(BUILD, "bin", "mps-control")
 LIBRARY = os.path.join(BUILD, "lib", "libmpsclient.so")
 SOFTGPU = os.path.join(BUILD, "softgpu", "libcuda.so.1")
-# What a server loads for itself (server/copy_kernel.c), and once for each GPU.
+# What a server loads for itself (server/copy/copy_kernel.c), and once for each GPU.
 OWN_LIBRARIES = 1
 SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|runtime error:")
 

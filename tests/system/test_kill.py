@@ -13,7 +13,7 @@ from harness import equal, settled, wait_for
 
 KILLS = 200
 AT_ONCE = 4
-# Counted, not owned: they only grow. Green contexts are kept for others (server/green.c).
+# Counted, not owned: they only grow. Green contexts are kept for others (server/driver/green.c).
 COUNTERS = ("launches", "faults", "greens")
 
 

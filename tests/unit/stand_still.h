@@ -7,7 +7,7 @@
  * counting driver that never gets there.
  */
 
-#include "../../server/standing.h"
+#include "server/driver/blocked_streams.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "send.h"

@@ -13,7 +13,7 @@
 #include <zstd.h>
 
 #include "base.h"
-#include "fatbin.h"
+#include "server/module/fatbin.h"
 
 #include <cmocka.h>
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "../../server/account.h"
+#include "server/util/account.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define BASE ((uint64_t)700 << 10)

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "../../server/alias.h"
+#include "server/memory/alias.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "send.h"

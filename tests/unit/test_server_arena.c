@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/arena.h"
-#include "../../server/owner.h"
+#include "server/driver/arena.h"
+#include "server/driver/owner.h"
 #include "../fuzz/fake_cuda.h"
 #include "seed.h"
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "../../server/host.h"
+#include "server/memory/host.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "cuda_api.h"

@@ -15,7 +15,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
-#include "../../server/deferred.h"
+#include "server/driver/deferred.h"
 #include "every_kind.h"
 #include "open_session.h"
 

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/context_share.h"
-#include "../../server/green.h"
+#include "server/stream/context_share.h"
+#include "server/driver/green.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "open_session.h"

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "../../server/cubin.h"
+#include "server/module/cubin.h"
 #include "managed_cubin.h"
 
 #define ADDRESS 0x400012345678ull

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "client/util/compat.h"
-#include "deferred.h"
+#include "server/driver/deferred.h"
 
 #define PATIENCE_MS 20000
 /* A thread that has something to do has begun by then. */

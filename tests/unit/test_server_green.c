@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/green.h"
+#include "server/driver/green.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "open_session.h"

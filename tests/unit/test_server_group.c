@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../server/device_quota.h"
-#include "../../server/group.h"
+#include "server/driver/device_quota.h"
+#include "server/session/group.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "send.h"

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "../../server/host.h"
-#include "../../server/owner.h"
+#include "server/memory/host.h"
+#include "server/driver/owner.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "send.h"

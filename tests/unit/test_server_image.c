@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../server/image.h"
+#include "server/util/image.h"
 #include "shm.h"
 
 static int make(const void *data, size_t size)

@@ -10,9 +10,9 @@
 
 #include <time.h>
 
-#include "../../server/deferred.h"
-#include "../../server/device.h"
-#include "../../server/limit.h"
+#include "server/driver/deferred.h"
+#include "server/driver/device.h"
+#include "server/driver/limit.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "open_session.h"

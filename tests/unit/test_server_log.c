@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../server/log.h"
+#include "server/util/log.h"
 
 #include <cmocka.h>
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../../server/machine_memory.h"
+#include "server/util/machine_memory.h"
 
 #define MIB ((uint64_t)1 << 20)
 

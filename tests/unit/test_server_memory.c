@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/device.h"
+#include "server/driver/device.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "open_session.h"

@@ -13,10 +13,10 @@
 
 #include "async_close.h"
 #include "bounds.h"
-#include "../../server/log.h"
-#include "newcomers.h"
-#include "../../server/server.h"
-#include "../../server/session.h"
+#include "server/util/log.h"
+#include "server/newcomers.h"
+#include "server/server.h"
+#include "server/session/session.h"
 
 #define WELCOMED_MAX 8
 

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "../../server/priority.h"
+#include "server/driver/priority.h"
 
 #define LEAST_TRIED (-8)
 

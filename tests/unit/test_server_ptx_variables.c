@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../server/ptx_variables.h"
+#include "server/module/ptx_variables.h"
 #include "base.h"
 #include "seed.h"
 

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/device.h"
-#include "../../server/room.h"
+#include "server/driver/device.h"
+#include "server/driver/channel_budget.h"
 #include "../fuzz/session_harness.h"
 #include "open_session.h"
 #include "stand_still.h"

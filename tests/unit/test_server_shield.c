@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "../../server/shield.h"
-#include "../../server/thread.h"
+#include "server/util/sigbus_guard.h"
+#include "server/util/thread.h"
 #include "layout.h"
 
 #define PAGE 4096ul

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "../../server/sm_loads.h"
+#include "server/driver/sm_loads.h"
 #include "base.h"
 #include "seed.h"
 

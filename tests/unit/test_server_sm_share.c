@@ -11,10 +11,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/device.h"
-#include "../../server/green.h"
-#include "../../server/group.h"
-#include "../../server/sm_share.h"
+#include "server/driver/device.h"
+#include "server/driver/green.h"
+#include "server/session/group.h"
+#include "server/driver/sm_share.h"
 #include "../fuzz/fake_cuda.h"
 #include "../fuzz/session_harness.h"
 #include "open_session.h"

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#include "../../server/fault.h"
-#include "../../server/standing.h"
+#include "server/driver/fault.h"
+#include "server/driver/blocked_streams.h"
 #include "../fuzz/session_harness.h"
 #include "../fuzz/fake_cuda.h"
 #include "open_session.h"

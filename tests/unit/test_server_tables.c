@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../server/bits.h"
-#include "../../server/object.h"
-#include "../../server/owner.h"
-#include "../../server/ranges.h"
+#include "server/util/bitmap.h"
+#include "server/util/handle_table.h"
+#include "server/driver/owner.h"
+#include "server/util/ranges.h"
 
 static void test_bits(void **state)
 {

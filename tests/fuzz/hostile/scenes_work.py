@@ -143,7 +143,7 @@ def scene_host_calls(c):
     c.say("event_record", event=event, stream=where, mark=c.seq)
     c.say("event_wait", stream=stream(c), event=event)
     if chance(c, 0.05):
-        # Longer than the server's patience (server/hold.c) with a client that waits for an answer.
+        # Longer than the server's patience (server/stream/park.c) with a client that waits for an answer.
         c.say("memory_info")
         until = time.monotonic() + 1.2
         while time.monotonic() < until:
