@@ -9,7 +9,7 @@
 
 #include "array.h"
 #include "client/stream/stream.h"
-#include "client/stream/sync_rules.h"
+#include "client/memory/sync_rules.h"
 
 struct box_end {
 	struct array *array; /* NULL: linear memory, where the next three count */

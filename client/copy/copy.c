@@ -17,7 +17,7 @@
 #include "client/memory/pool.h"
 #include "client/memory/registered.h"
 #include "send.h"
-#include "client/stream/sync_rules.h"
+#include "client/memory/sync_rules.h"
 #include "client/stream/timeline.h"
 
 /* Which ends the call names as host memory; the GPU's memory will do there, too. */

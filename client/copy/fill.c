@@ -14,7 +14,7 @@
 #include "client/memory/registered.h"
 #include "send.h"
 #include "client/stream/stream.h"
-#include "client/stream/sync_rules.h"
+#include "client/memory/sync_rules.h"
 
 /* Bytes from the first to the last; false: more than there are addresses. */
 static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)

@@ -12,7 +12,7 @@
 #include "memory.h"
 #include "pool.h"
 #include "registered.h"
-#include "client/stream/sync_rules.h"
+#include "sync_rules.h"
 
 static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
 {

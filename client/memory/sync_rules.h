@@ -8,8 +8,8 @@
  * (driver API, "API synchronization behavior"). Any thread.
  */
 
-#include "client/memory/memory.h"
-#include "stream.h"
+#include "memory.h"
+#include "client/stream/stream.h"
 
 /* Memory as the rules tell it apart. The GPU reaches all of it but the last two. */
 enum sync_side {

@@ -9,7 +9,7 @@
  */
 
 #include "client.h"
-#include "client/launch/occupancy.h"
+#include "occupancy.h"
 #include "send.h"
 
 static CUresult kernel_attribute(int *pi, CUfunction_attribute attrib, const struct kernel *kernel)

@@ -9,9 +9,9 @@
  */
 
 #include "client/transport/server_link.h"
-#include "client/memory/registered.h"
+#include "registered.h"
 #include "sync_rules.h"
-#include "timeline.h"
+#include "client/stream/timeline.h"
 
 enum sync_side sync_side_of(const struct memory_range *range)
 {
