@@ -8,7 +8,7 @@
  * what other programs are answered.
  */
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "client/device/context.h"
 #include "client/stream/context_share.h"
@@ -222,7 +222,7 @@ CUresult local_cuCtxSynchronize(void)
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_device(context->device->index);
+		result = recorder.check_device(context->device->index);
 	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(context->device->index);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
@@ -238,7 +238,7 @@ CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
 	if (result == CUDA_SUCCESS)
-		result = capture_check_device(context->device->index);
+		result = recorder.check_device(context->device->index);
 	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(context->device->index);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;

@@ -8,7 +8,7 @@
  */
 
 #include "batch.h"
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "copy.h"
 
@@ -33,7 +33,7 @@ CUresult batch_enter(CUstream handle, struct stream **ret_stream, bool *ret_capt
 	if (!handle || handle == CU_STREAM_LEGACY)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_resolve(context, handle, ret_stream);
-	return result == CUDA_SUCCESS ? capture_look(*ret_stream, ret_captures) : result;
+	return result == CUDA_SUCCESS ? recorder_look(*ret_stream, ret_captures) : result;
 }
 
 static bool attributes_are_known(

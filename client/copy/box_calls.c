@@ -9,7 +9,7 @@
  */
 
 #include "box.h"
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "copy.h"
 #include "client/memory/memory.h"
@@ -175,9 +175,9 @@ CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)
 		result = copy ? box_read(copy, &box) : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS || box.width == 0 || box.height == 0 || box.depth == 0)
 		return result;
-	result = is_sync ? capture_check_wait(stream) : capture_look(stream, &captures);
+	result = is_sync ? recorder.check_wait(stream) : recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return capture_box(stream, &box, copy);
+		return recorder.box(stream, &box, copy);
 	return result == CUDA_SUCCESS ? box_post(&box, stream, is_sync) : result;
 }
 

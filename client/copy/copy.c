@@ -10,7 +10,7 @@
 
 #include "client/memory/allocation.h"
 #include "pageable_copy.h"
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "copy.h"
 #include "client/memory/memory.h"
@@ -62,8 +62,8 @@ static bool copy_is_ours(const struct copy *copy)
 static CUresult copy_capture(const struct copy *copy, struct stream *stream)
 {
 	if (copy_is_ours(copy))
-		return capture_copy(stream, copy->dst, copy->src, copy->size);
-	return capture_copy(
+		return recorder.copy(stream, copy->dst, copy->src, copy->size);
+	return recorder.copy(
 		stream, registered_own(copy->dst), registered_own(copy->src), copy->size);
 }
 
@@ -184,7 +184,7 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 
 	/* Nothing that waits can be captured. */
 	if (result == CUDA_SUCCESS && copy.is_sync)
-		result = capture_check_wait(stream);
+		result = recorder.check_wait(stream);
 	if (result != CUDA_SUCCESS || copy.size == 0)
 		return result;
 	copy.dst = registered_translate(copy.dst, copy.size);
@@ -195,7 +195,7 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 		!end_is_valid(&copy, stream, copy.src, copy.src_side, HOST_SRC))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!copy.is_sync)
-		result = capture_look(stream, &captures);
+		result = recorder_look(stream, &captures);
 	if (unlikely(captures))
 		return copy_capture(&copy, stream);
 	return result == CUDA_SUCCESS ? copy_post(&copy, stream) : result;

@@ -7,7 +7,7 @@
  * only for memory that the host can look at (sync_rules.h).
  */
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "fill.h"
 #include "client/memory/memory.h"
@@ -68,11 +68,11 @@ static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
 	fill.dst = registered_translate(fill.dst, 1);
 	if (!fill_shape(&fill, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = capture_look(stream, &captures);
+	result = recorder_look(stream, &captures);
 	/* Whose memory it is, is asked where the graph is made executable: cuDNN tries its
 	 * kernels in captures, with addresses that are nobody's. */
 	if (unlikely(captures))
-		return capture_fill(stream, &fill);
+		return recorder.fill(stream, &fill);
 	if (result == CUDA_SUCCESS && !memory_find_whole(fill.dst, bytes, &range))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)

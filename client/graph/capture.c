@@ -13,7 +13,8 @@
 #include "client/util/compat.h"
 #include "client.h"
 #include "graph_memory.h"
-#include "client/stream/recording.h"
+#include "recording.h"
+#include "client/stream/recorder.h"
 
 uint32_t captures_running;
 
@@ -129,7 +130,7 @@ static void leave(struct stream *stream)
 	capture_stop(stream);
 }
 
-void capture_abandon(struct stream *stream)
+static void capture_abandon(struct stream *stream)
 {
 	struct recording *recording;
 	bool is_borrowed;
@@ -174,13 +175,13 @@ static CUresult look(struct stream *stream, bool *ret_captures)
 	return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
-CUresult capture_look_close(struct stream *stream, bool *ret_captures)
+static CUresult capture_look(struct stream *stream, bool *ret_captures)
 {
 	GRAPHS_LOCKED;
 	return look(stream, ret_captures);
 }
 
-CUresult capture_look_wait_close(struct stream *stream, struct event *event, bool *ret_captures)
+static CUresult capture_look_wait(struct stream *stream, struct event *event, bool *ret_captures)
 {
 	CUresult result;
 
@@ -213,13 +214,13 @@ static CUresult add_task(struct stream *stream, struct task *task)
 	return CUDA_SUCCESS;
 }
 
-CUresult capture_task(struct stream *stream, struct task *task)
+static CUresult capture_task(struct stream *stream, struct task *task)
 {
 	GRAPHS_LOCKED;
 	return add_task(stream, task);
 }
 
-CUresult capture_alloc(
+static CUresult capture_alloc(
 	struct stream *stream, CUdevice ordinal, uint64_t size, uint64_t *ret_address)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = size};
@@ -238,7 +239,7 @@ CUresult capture_alloc(
 	return result;
 }
 
-CUresult capture_free(struct stream *stream, uint64_t address)
+static CUresult capture_free(struct stream *stream, uint64_t address)
 {
 	struct task task;
 	CUresult result;
@@ -248,8 +249,8 @@ CUresult capture_free(struct stream *stream, uint64_t address)
 	return result == CUDA_SUCCESS ? add_task(stream, &task) : result;
 }
 
-CUresult capture_kernel(struct stream *stream, const struct launch *launch, struct kernel *kernel,
-	const uint8_t *params)
+static CUresult capture_kernel(struct stream *stream, const struct launch *launch,
+	struct kernel *kernel, const uint8_t *params)
 {
 	struct task task;
 	CUresult result = task_of_kernel(stream->context, launch, kernel, params, &task);
@@ -257,7 +258,7 @@ CUresult capture_kernel(struct stream *stream, const struct launch *launch, stru
 	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
 }
 
-CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
+static CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
 {
 	struct task task;
 
@@ -265,7 +266,8 @@ CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_
 	return capture_task(stream, &task);
 }
 
-CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *given)
+static CUresult capture_box(
+	struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *given)
 {
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
@@ -274,7 +276,7 @@ CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_ME
 	return capture_task(stream, &task);
 }
 
-CUresult capture_fill(struct stream *stream, const struct fill *fill)
+static CUresult capture_fill(struct stream *stream, const struct fill *fill)
 {
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
 
@@ -282,7 +284,8 @@ CUresult capture_fill(struct stream *stream, const struct fill *fill)
 	return capture_task(stream, &task);
 }
 
-CUresult capture_memory_ops(struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
+static CUresult capture_memory_ops(
+	struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
 {
 	struct task task;
 	CUresult result = task_of_memory_ops(ops, n_ops, &task);
@@ -290,7 +293,7 @@ CUresult capture_memory_ops(struct stream *stream, const struct memory_op *ops, 
 	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
 }
 
-CUresult capture_host(struct stream *stream, CUhostFn function, void *data)
+static CUresult capture_host(struct stream *stream, CUhostFn function, void *data)
 {
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_HOST};
 
@@ -298,7 +301,7 @@ CUresult capture_host(struct stream *stream, CUhostFn function, void *data)
 	return capture_task(stream, &task);
 }
 
-CUresult capture_record(struct stream *stream, struct event *event, bool is_external)
+static CUresult capture_record(struct stream *stream, struct event *event, bool is_external)
 {
 	struct capture_point *captured, *before;
 	struct task task;
@@ -351,7 +354,7 @@ static CUresult join(struct stream *stream, const struct capture_point *captured
 	return point_add(stream->capture, captured->tips, captured->data, captured->n_tips);
 }
 
-CUresult capture_wait(struct stream *stream, struct event *event, bool is_external)
+static CUresult capture_wait(struct stream *stream, struct event *event, bool is_external)
 {
 	struct task task;
 	uint64_t mark;
@@ -372,7 +375,7 @@ CUresult capture_wait(struct stream *stream, struct event *event, bool is_extern
 	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
-CUresult capture_forbid(struct stream *stream)
+static CUresult capture_forbid(struct stream *stream)
 {
 	GRAPHS_LOCKED;
 	if (stream->capture)
@@ -380,15 +383,42 @@ CUresult capture_forbid(struct stream *stream)
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-CUresult capture_check_wait(struct stream *stream)
+static CUresult capture_check_wait(struct stream *stream)
 {
 	bool captures;
-	CUresult result = capture_look(stream, &captures);
+	CUresult result = recorder_look(stream, &captures);
 
 	return captures ? capture_forbid(stream) : result;
 }
 
-CUresult capture_check_event(struct event *event)
+static bool is_in_the_way(const struct recording *recording)
+{
+	if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+		recording->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+		return false;
+	return pthread_equal(recording->thread, pthread_self()) ||
+	       (thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+		       recording->mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static CUresult capture_check_unsafe(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	unsigned n = streams_ever();
+
+	if (likely(!capture_is_running()))
+		return CUDA_SUCCESS;
+	GRAPHS_LOCKED;
+	for (unsigned i = DEVICES_MAX; i < n; i++) {
+		if (!streams[i].capture || !is_in_the_way(streams[i].capture->recording))
+			continue;
+		streams[i].capture->recording->is_invalid = true;
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	return result;
+}
+
+static CUresult capture_check_event(struct event *event)
 {
 	if (likely(!__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)))
 		return capture_is_running() ? capture_check_unsafe() : CUDA_SUCCESS;
@@ -421,41 +451,14 @@ static CUresult check_all(unsigned device, const struct context *context)
 	return result;
 }
 
-CUresult capture_check_device(unsigned device)
+static CUresult capture_check_device(unsigned device)
 {
 	return check_all(device, NULL);
 }
 
-CUresult capture_check_context(const struct context *context)
+static CUresult capture_check_context(const struct context *context)
 {
 	return check_all(context->device->index, context);
-}
-
-static bool is_in_the_way(const struct recording *recording)
-{
-	if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
-		recording->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
-		return false;
-	return pthread_equal(recording->thread, pthread_self()) ||
-	       (thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-		       recording->mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-CUresult capture_check_unsafe(void)
-{
-	CUresult result = CUDA_SUCCESS;
-	unsigned n = streams_ever();
-
-	if (likely(!capture_is_running()))
-		return CUDA_SUCCESS;
-	GRAPHS_LOCKED;
-	for (unsigned i = DEVICES_MAX; i < n; i++) {
-		if (!streams[i].capture || !is_in_the_way(streams[i].capture->recording))
-			continue;
-		streams[i].capture->recording->is_invalid = true;
-		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	}
-	return result;
 }
 
 CUresult local_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
@@ -469,7 +472,7 @@ CUresult local_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 	return CUDA_SUCCESS;
 }
 
-void capture_forget_event(struct event *event)
+static void capture_forget_event(struct event *event)
 {
 	if (likely(!__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)))
 		return;
@@ -477,3 +480,26 @@ void capture_forget_event(struct event *event)
 	point_free(event->captured);
 	__atomic_store_n(&event->captured, NULL, __ATOMIC_RELEASE);
 }
+
+const struct recorder recorder = {
+	.look = capture_look,
+	.look_wait = capture_look_wait,
+	.kernel = capture_kernel,
+	.copy = capture_copy,
+	.box = capture_box,
+	.fill = capture_fill,
+	.memory_ops = capture_memory_ops,
+	.alloc = capture_alloc,
+	.free = capture_free,
+	.host = capture_host,
+	.event_record = capture_record,
+	.event_wait = capture_wait,
+	.forbid = capture_forbid,
+	.check_wait = capture_check_wait,
+	.check_event = capture_check_event,
+	.check_device = capture_check_device,
+	.check_context = capture_check_context,
+	.check_unsafe = capture_check_unsafe,
+	.forget_event = capture_forget_event,
+	.abandon = capture_abandon,
+};

@@ -10,7 +10,7 @@
 
 #include "client.h"
 #include "client/transport/route.h"
-#include "client/stream/recording.h"
+#include "recording.h"
 
 static uint64_t last_id;
 

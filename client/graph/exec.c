@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "exec.h"
 #include "client/util/log.h"
@@ -364,10 +364,10 @@ CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	CUresult result = stream_enter(hStream, &stream);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_look(stream, &captures);
+		result = recorder_look(stream, &captures);
 	/* The driver does not make it a child graph. */
 	if (unlikely(captures))
-		return capture_forbid(stream);
+		return recorder.forbid(stream);
 	return result == CUDA_SUCCESS ? launch(hGraphExec, stream) : result;
 }
 
@@ -378,7 +378,7 @@ CUresult local_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 	CUresult result = stream_enter(hStream, &stream);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_wait(stream);
+		result = recorder.check_wait(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	GRAPHS_LOCKED;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "launch.h"
 #include "client/transport/server_link.h"
@@ -232,9 +232,9 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 		return result;
 	if (unlikely(stream->device != context->device->index))
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = capture_look(stream, &captures);
+	result = recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return capture_kernel(stream, launch, kernel, params);
+		return recorder.kernel(stream, launch, kernel, params);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	result = launch_send(launch, stream, kernel, params);

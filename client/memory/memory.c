@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "client/graph/graph_memory.h"
 #include "ipc.h"
@@ -298,7 +298,7 @@ CUresult local_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 	CUresult result = context_enter(&range.context);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_unsafe();
+		result = recorder.check_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || bytesize == 0)
@@ -356,7 +356,7 @@ CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS && dptr != 0)
-		result = capture_check_unsafe();
+		result = recorder.check_unsafe();
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	return memory_free(dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED) |

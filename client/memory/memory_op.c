@@ -8,7 +8,7 @@
  * ended by a word, as the server does when this process has gone.
  */
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "memory.h"
 #include "memory_op.h"
@@ -79,9 +79,9 @@ static CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, ui
 	/* Driver 580 takes an empty batch. */
 	if (result != CUDA_SUCCESS || n_ops == 0)
 		return result;
-	result = capture_look(stream, &captures);
+	result = recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return capture_memory_ops(stream, ops, n_ops);
+		return recorder.memory_ops(stream, ops, n_ops);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = send_memory_ops(stream_id(stream), ops, n_ops);

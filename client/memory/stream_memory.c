@@ -9,7 +9,7 @@
  * timeline, says that nobody works on it any more.
  */
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client.h"
 #include "client/graph/graph_memory.h"
 #include "ipc.h"
@@ -27,7 +27,7 @@ static CUresult enter(CUstream handle, struct context **ret_context, struct stre
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(*ret_context, handle, ret_stream);
 	if (result == CUDA_SUCCESS)
-		result = capture_look(*ret_stream, ret_captures);
+		result = recorder_look(*ret_stream, ret_captures);
 	return result;
 }
 
@@ -54,7 +54,7 @@ static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* Only what the pool is of is the graph's. */
 	if (unlikely(captures)) {
-		result = capture_alloc(stream, pool->ordinal, size, &range.address);
+		result = recorder.alloc(stream, pool->ordinal, size, &range.address);
 	} else {
 		result = device_open(pool->device);
 		if (result == CUDA_SUCCESS)
@@ -109,7 +109,7 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	if (unlikely(captures))
-		return capture_free(stream, dptr);
+		return recorder.free(stream, dptr);
 	if (!memory_remove(
 		    dptr, MEMORY_KIND(MEMORY_ALLOCATED) | MEMORY_KIND(MEMORY_POOLED), &range))
 		return free_other(dptr, stream);

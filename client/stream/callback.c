@@ -14,7 +14,7 @@
 
 #include "client/transport/call.h"
 #include "callback.h"
-#include "client/graph/capture.h"
+#include "recorder.h"
 #include "client.h"
 #include "client/transport/server_link.h"
 #include "client/util/log.h"
@@ -311,10 +311,10 @@ static CUresult callback_add(CUstream handle, const struct callback *wanted)
 		return result;
 	if (!wanted->function && !wanted->callback)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = capture_look(stream, &captures);
+	result = recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return wanted->function ? capture_host(stream, wanted->function, wanted->data)
-					: capture_forbid(stream);
+		return wanted->function ? recorder.host(stream, wanted->function, wanted->data)
+					: recorder.forbid(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	callback = malloc(sizeof(*callback));

@@ -7,7 +7,7 @@
  * those that are made later too, until it is done.
  */
 
-#include "client/graph/capture.h"
+#include "recorder.h"
 #include "client.h"
 #include "context_events.h"
 #include "event.h"
@@ -43,7 +43,7 @@ CUresult context_record(struct context *context, CUevent handle)
 
 	if (!event || event->context != home_of(context))
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = capture_check_context(context);
+	result = recorder.check_context(context);
 	if (result == CUDA_SUCCESS)
 		result = stream_new(home_of(context), false, 0, &all);
 	if (result != CUDA_SUCCESS)
@@ -102,9 +102,9 @@ CUresult context_wait(struct context *context, CUevent handle)
 
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = capture_check_context(context);
+	result = recorder.check_context(context);
 	if (__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)) {
-		(void)capture_check_event(event); /* which is the end of that capture */
+		(void)recorder.check_event(event); /* which is the end of that capture */
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	if (result != CUDA_SUCCESS)

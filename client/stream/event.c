@@ -8,7 +8,7 @@
  * does not change what the event waits for.
  */
 
-#include "client/graph/capture.h"
+#include "recorder.h"
 #include <time.h>
 
 #include "client.h"
@@ -105,7 +105,7 @@ CUresult event_end(struct event *event)
 {
 	CUresult result = send_event_destroy(slab_id(&events, event));
 
-	capture_forget_event(event);
+	recorder.forget_event(event);
 	pthread_mutex_destroy(&event->lock);
 	slab_give(&events, event);
 	return result;
@@ -219,7 +219,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 {
 	CUresult result;
 
-	capture_forget_event(event);
+	recorder.forget_event(event);
 	pthread_mutex_lock(&event->lock);
 	result = timeline_record(stream, slab_id(&events, event), &event->mark);
 	if (result == CUDA_SUCCESS) {
@@ -259,9 +259,9 @@ CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
 		return CUDA_ERROR_INVALID_VALUE;
 	if (event->context->device != context_current->device)
 		return CUDA_ERROR_INVALID_HANDLE;
-	result = capture_look(stream, &captures);
+	result = recorder_look(stream, &captures);
 	if (unlikely(captures))
-		return capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+		return recorder.event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* The one flag there is is for streams that capture. */
@@ -279,7 +279,7 @@ CUresult local_cuEventQuery(CUevent hEvent)
 	CUresult result = enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_event(event);
+		result = recorder.check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (event_is_asked_for(event))
@@ -297,7 +297,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	CUresult result = enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_event(event);
+		result = recorder.check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream = event_place(event, &mark);
@@ -358,10 +358,10 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 		return result;
 	if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = capture_look_wait(stream, event, &captures);
+	result = recorder_look_wait(stream, event, &captures);
 	if (unlikely(captures) && stream->green)
 		return refuse("cuStreamWaitEvent", "kernels of graphs have all SMs here");
 	if (unlikely(captures))
-		return capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
+		return recorder.event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
 	return result == CUDA_SUCCESS ? event_hold(event, stream) : result;
 }

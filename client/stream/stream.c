@@ -13,7 +13,7 @@
 #include "client/util/compat.h"
 #include "client.h"
 #include "bounds.h"
-#include "client/graph/capture.h"
+#include "recorder.h"
 #include "context_share.h"
 #include "event.h"
 #include "green.h"
@@ -246,7 +246,7 @@ CUresult stream_end(struct stream *stream)
 	if (!__atomic_compare_exchange_n(&stream->state, &used, STREAM_LEAVING, false,
 		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_INVALID_HANDLE;
-	capture_abandon(stream);
+	recorder.abandon(stream);
 	result = timeline_mark(stream, &mark);
 	__atomic_store_n(&stream->state, STREAM_DYING, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&table_lock);

@@ -4,7 +4,7 @@
  * Streams: the calls that make them, end them, and wait. Any thread of the application.
  */
 
-#include "client/graph/capture.h"
+#include "recorder.h"
 #include "client.h"
 #include "green.h"
 #include "client/transport/server_link.h"
@@ -52,7 +52,7 @@ CUresult local_cuStreamSynchronize(CUstream hStream)
 	CUresult result = stream_enter(hStream, &stream);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_wait(stream);
+		result = recorder.check_wait(stream);
 	if (result == CUDA_SUCCESS)
 		result = stream_wait(stream);
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
@@ -64,7 +64,7 @@ CUresult local_cuStreamQuery(CUstream hStream)
 	CUresult result = stream_enter(hStream, &stream);
 
 	if (result == CUDA_SUCCESS)
-		result = capture_check_wait(stream);
+		result = recorder.check_wait(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = stream_query(stream);

@@ -7,7 +7,7 @@
  * lock of all graphs.
  */
 
-#include "client/graph/capture.h"
+#include "client/stream/recorder.h"
 #include "client/graph/graph.h"
 
 struct recording {
