@@ -86,7 +86,7 @@ unit_test_client_mapping := client/util/mapping.c
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_parts := client/graph/graph_lowering.c
 unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c
-unit_test_client_context := client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
+unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
 	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
 unit_test_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)

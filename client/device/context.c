@@ -7,18 +7,8 @@
  * of them only grows, at its head: it is read without a lock.
  */
 
-#include "client/copy/array.h"
 #include "context.h"
-#include "client/stream/context_share.h"
-#include "client/context/coredump.h"
-#include "client/stream/event.h"
-#include "client/graph/exec.h"
-#include "client/graph/graph_memory.h"
-#include "client/stream/green.h"
-#include "client/module/library.h"
-#include "client/memory/memory.h"
-#include "client/stream/stream.h"
-#include "client/copy/texture.h"
+#include "hooks.h"
 #include "wire.h"
 
 static struct context *contexts;
@@ -78,25 +68,13 @@ static void peers_end_context(struct context *context)
 
 void context_end(struct context *context)
 {
-	/* What it finds wrong, the calls that follow find too. */
-	(void)streams_wait_device(context->device->index);
-	greens_end_context(context);
+	hooks.leave_context(context);
 	if (context_push(context) == CUDA_SUCCESS) {
 		storage_end(&context->storage, (CUcontext)context);
 		context_pop();
 	}
 	__atomic_store_n(&context->is_active, 0, __ATOMIC_RELEASE);
-	execs_end_context(context);
-	graph_memories_end_context(context);
-	modules_end_context(context);
-	streams_hold_new(context, NULL);
-	events_end_context(context);
-	textures_end_context(context);
-	arrays_end_context(context);
-	memory_end_context(context);
-	streams_end_context(context);
-	context_share_end(context);
-	coredump_end_context(context);
+	hooks.end_context(context);
 	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)
 		context->limits[i] = 0;
 	peers_end_context(context);

@@ -12,14 +12,12 @@
 
 #include "context.h"
 #include "device.h"
-#include "client/module/eager.h"
-#include "client/launch/launch.h"
+#include "hooks.h"
 #include "client/util/log.h"
 #include "memory_limit.h"
 #include "client/transport/reconnect.h"
 #include "send.h"
 #include "share.h"
-#include "client/stream/stream.h"
 #include "visible.h"
 
 /*
@@ -105,8 +103,6 @@ CUresult devices_init(void)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	eager_init();
-	launch_init();
 	n = choose(page, chosen);
 	if (n == VISIBLE_TWICE)
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -211,7 +207,7 @@ CUresult device_open(struct device *device)
 			device_facts(device)->pci_bus_id);
 	if (result == CUDA_SUCCESS && !device->is_open) {
 		reconnect_end(&server);
-		stream_open_null(device->primary, device->index);
+		hooks.open_device(device);
 		__atomic_store_n(&device->is_open, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&devices_lock);

@@ -12,6 +12,8 @@
 
 #include "client.h"
 #include "client/device/context.h"
+#include "client/launch/launch.h"
+#include "client/module/eager.h"
 #include "procs.h"
 #include "client/transport/route.h"
 #include "tables.h"
@@ -25,9 +27,12 @@ CUresult local_cuInit(unsigned int Flags)
 	if (Flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = devices_init();
-	if (result == CUDA_SUCCESS)
-		route_set_initialised();
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	eager_init();
+	launch_init();
+	route_set_initialised();
+	return CUDA_SUCCESS;
 }
 
 CUresult local_cuDriverGetVersion(int *driverVersion)

@@ -11,7 +11,7 @@
 
 #include "client/stream/recorder.h"
 #include "client.h"
-#include "client/graph/graph_memory.h"
+#include "client/device/hooks.h"
 #include "ipc.h"
 #include "client/util/log.h"
 #include "managed.h"
@@ -343,7 +343,7 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (range.kind == MEMORY_GRAPH)
-		return graph_memory_free(address, NULL);
+		return hooks.free_graph_memory(address, NULL);
 	if (!memory_remove(address, kinds, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = give_back(&range);

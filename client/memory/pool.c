@@ -20,8 +20,6 @@
 /* Kept for the next cuMemAlloc(): little beside what a context of its own would cost. */
 #define PLAIN_KEPT (32ull << 20)
 
-uint32_t pools_unsettled; /* atomic: some pool has more than it is to hold */
-
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools, *plain[DEVICES_MAX], *defaults[DEVICES_MAX], *of_graphs[DEVICES_MAX];
 static struct slab pool_slab = {

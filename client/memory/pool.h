@@ -85,16 +85,8 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 /* Gives back what is free until `size_kept' bytes are left; never fewer. */
 void pool_trim(struct pool *pool, uint64_t size_kept);
 
-/* The host has waited for something: pools give back what is above their thresholds. */
+/* After stream_waited(): pools give back what is above their thresholds. */
 void pools_settle(void);
-
-static inline void pools_synced(void)
-{
-	extern uint32_t pools_unsettled;
-
-	if (unlikely(__atomic_load_n(&pools_unsettled, __ATOMIC_ACQUIRE)))
-		pools_settle();
-}
 
 /* Every pool of a device gives back all that is free. Whether anything was. */
 bool pools_trim_device(const struct device *device);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "client.h"
-#include "client/graph/exec.h"
 #include "pool_calls.h"
 #include "client/transport/route.h"
 
@@ -387,77 +386,4 @@ CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **r
 	for (size_t i = 0; i < params->accessDescCount && result == CUDA_SUCCESS; i++)
 		result = check_access(*ret_pool, &params->accessDescs[i]);
 	return result;
-}
-
-CUresult local_cuDeviceGraphMemTrim(CUdevice device)
-{
-	struct device *found;
-	struct pool *pool;
-	CUresult result = find_device(device, &found);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	pool = pool_graph(found, device);
-	if (!pool)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	execs_reap();
-	pool_trim(pool, 0);
-	return CUDA_SUCCESS;
-}
-
-static CUresult enter_graph_attribute(CUdevice device, const void *value, struct pool **ret_pool)
-{
-	struct device *found;
-	CUresult result = find_device(device, &found);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_pool = pool_graph(found, device);
-	return *ret_pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult local_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
-{
-	struct pool_size size;
-	struct pool *pool;
-	CUresult result = enter_graph_attribute(device, value, &pool);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	execs_reap();
-	pool_get_size(pool, &size);
-	switch (attr) {
-	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-		memcpy(value, &size.used, sizeof(size.used));
-		return CUDA_SUCCESS;
-	case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
-		memcpy(value, &size.used_high, sizeof(size.used_high));
-		return CUDA_SUCCESS;
-	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-		memcpy(value, &size.size, sizeof(size.size));
-		return CUDA_SUCCESS;
-	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
-		memcpy(value, &size.size_high, sizeof(size.size_high));
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
-CUresult local_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
-{
-	struct pool *pool;
-	uint64_t size;
-	CUresult result = enter_graph_attribute(device, value, &pool);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	memcpy(&size, value, sizeof(size));
-	if (size != 0 || (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
-				 attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
-		return CUDA_ERROR_INVALID_VALUE;
-	pool_reset_high(pool, attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH);
-	return CUDA_SUCCESS;
 }

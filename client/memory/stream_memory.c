@@ -11,7 +11,7 @@
 
 #include "client/stream/recorder.h"
 #include "client.h"
-#include "client/graph/graph_memory.h"
+#include "client/device/hooks.h"
 #include "ipc.h"
 #include "memory.h"
 #include "pool.h"
@@ -90,7 +90,7 @@ static CUresult free_other(CUdeviceptr dptr, struct stream *stream)
 	struct memory_range range;
 
 	if (!memory_find_start(dptr, MEMORY_KIND(MEMORY_IMPORTED), &range))
-		return graph_memory_free(dptr, stream);
+		return hooks.free_graph_memory(dptr, stream);
 	if (!ipc_is_last(dptr))
 		return CUDA_SUCCESS;
 	return memory_remove(dptr, MEMORY_KIND(MEMORY_IMPORTED), &range) ? ipc_close_range(&range)

@@ -14,7 +14,6 @@
 #include "client.h"
 #include "event.h"
 #include "client/util/sleep.h"
-#include "client/memory/pool.h"
 #include "client/transport/route.h"
 #include "send.h"
 #include "client/util/slab.h"
@@ -305,8 +304,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 		result = event_wait_shared(event);
 	else if (stream)
 		result = timeline_wait(stream, mark);
-	pools_synced();
-	text_synced();
+	stream_waited();
 	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
 }
 

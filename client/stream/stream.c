@@ -18,7 +18,6 @@
 #include "event.h"
 #include "green.h"
 #include "client/transport/server_link.h"
-#include "client/memory/pool.h"
 #include "client/transport/route.h"
 #include "send.h"
 #include "stream.h"
@@ -38,6 +37,8 @@ struct thread_streams {
 		uint64_t unique; /* a reset of the device may have given its place to another */
 	} of[THREAD_STREAMS_MAX];
 };
+
+uint32_t pools_unsettled;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned n_places = DEVICES_MAX;   /* atomic: those ever used are below */
@@ -413,8 +414,7 @@ static CUresult wait_many(unsigned device, const struct stream *null)
 	if (result == CUDA_SUCCESS)
 		result = link_check(&server);
 	orphans_look();
-	pools_synced();
-	text_synced();
+	stream_waited();
 	return result;
 }
 
@@ -426,8 +426,7 @@ CUresult stream_wait(struct stream *stream)
 	if (stream_is_null(stream))
 		return wait_many(stream->device, stream);
 	result = wait_one(stream);
-	pools_synced();
-	text_synced();
+	stream_waited();
 	return result;
 }
 

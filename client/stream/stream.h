@@ -13,7 +13,9 @@
 
 #include "client/util/api.h"
 #include "client/device/context.h"
+#include "client/device/hooks.h"
 #include "layout.h"
+#include "printf_output.h"
 
 struct capture_point;
 struct event;
@@ -116,6 +118,17 @@ unsigned streams_ever(void);
 
 /* Waits for all that this process has posted on a device. */
 CUresult streams_wait_device(unsigned device);
+
+/* Atomic: some pool of memory has more than it is to hold, and wants hooks.settle_pools(). */
+extern uint32_t pools_unsettled;
+
+/* The host has waited for something. */
+static inline void stream_waited(void)
+{
+	if (unlikely(__atomic_load_n(&pools_unsettled, __ATOMIC_ACQUIRE)))
+		hooks.settle_pools();
+	text_synced();
+}
 
 /* Ends the streams of a context that goes. */
 void streams_end_context(struct context *context);

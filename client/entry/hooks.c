@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What each room does as a GPU is opened, as a context ends, and for others.
+ *
+ * Invariant: of a context that ends, graphs and modules go before the events,
+ * streams and memory that they use.
+ */
+
+#include "client/context/coredump.h"
+#include "client/copy/array.h"
+#include "client/copy/texture.h"
+#include "client/device/context.h"
+#include "client/device/hooks.h"
+#include "client/graph/exec.h"
+#include "client/graph/graph_memory.h"
+#include "client/memory/memory.h"
+#include "client/memory/pool.h"
+#include "client/module/library.h"
+#include "client/stream/context_share.h"
+#include "client/stream/event.h"
+#include "client/stream/green.h"
+#include "client/stream/stream.h"
+
+static void open_device(struct device *device)
+{
+	stream_open_null(device->primary, device->index);
+}
+
+static void leave_context(struct context *context)
+{
+	/* What it finds wrong, the calls that follow find too. */
+	(void)streams_wait_device(context->device->index);
+	greens_end_context(context);
+}
+
+static void end_context(struct context *context)
+{
+	execs_end_context(context);
+	graph_memories_end_context(context);
+	modules_end_context(context);
+	streams_hold_new(context, NULL);
+	events_end_context(context);
+	textures_end_context(context);
+	arrays_end_context(context);
+	memory_end_context(context);
+	streams_end_context(context);
+	context_share_end(context);
+	coredump_end_context(context);
+}
+
+const struct hooks hooks = {
+	.open_device = open_device,
+	.leave_context = leave_context,
+	.end_context = end_context,
+	.settle_pools = pools_settle,
+	.free_graph_memory = graph_memory_free,
+};
