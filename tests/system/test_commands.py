@@ -3,6 +3,7 @@
 # time limit: 240 s
 """The commands: what NVIDIA's daemon answers and ours, who may give them, and what they do."""
 
+import glob
 import json
 import os
 import re
@@ -206,18 +207,67 @@ def test_three_ways():
             equal(by_socket(service, line), answer, line)
 
 
+def document(*path):
+    with open(os.path.join(harness.ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def table(text, heading):
+    """The first cells of the tables under a heading, without their backquotes."""
+    part = text.partition("\n%s\n" % heading)[2].partition("\n## ")[0]
+    return [name.replace("\\|", "|") for name in re.findall(r"^\| `([^`]+)` \|", part, re.M)]
+
+
+def listed_in_readme(heading):
+    """The names in the second column of one of README's tables."""
+    part = document("README.md").partition("| about | %s |\n" % heading)[2].partition("\n\n")[0]
+    return sorted(re.findall(r"`([^`]+)`", part))
+
+
 def test_help_names_all():
-    """help, -h and the manual page name the same commands."""
+    """help, -h, the manual page, docs/commands.md and README name the same commands."""
+    usages = []
     with mps.Service() as service:
         listed = service.command("help").stdout
         contains(service.command("-h").stdout, listed.replace("\n", "\n  ").rstrip())
         names = [line.split()[0] for line in listed.splitlines()]
-        with open(os.path.join(harness.ROOT, "docs", "man", "mps-control.1"), encoding="utf-8") as file:
-            manual = file.read()
-        section = manual.partition(".SH COMMANDS")[2].partition(".SH ")[0]
+        section = document("docs", "man", "mps-control.1").partition(".SH COMMANDS")[2]
+        section = section.partition(".SH ")[0]
         equal(sorted(set(re.findall(r"^\.T[PQ]\n\.BI?R? ([a-z_]+)", section, re.M))), sorted(names))
         for name in names:
-            contains(service.command(name, *["x"] * 300).stdout, "Usage: " + name)
+            reply = service.command(name, *["x"] * 300).stdout
+            contains(reply, "Usage: " + name)
+            usages.append(reply.partition("Usage: ")[2].rstrip("\n"))
+    equal(table(document("docs", "commands.md"), "## All commands"), usages)
+    equal(listed_in_readme("commands"), sorted(names))
+
+
+def variables_in_sources():
+    """The names of the service's own variables, each a string of some program."""
+    names = set()
+    for program in "client", "daemon", "server", "proto":
+        for path in glob.glob(os.path.join(harness.ROOT, program, "**", "*.[ch]"), recursive=True):
+            names |= set(re.findall(r'"((?:CUDA_)?MPS_[A-Z_]+)"', document(path)))
+    return names
+
+
+def test_variables_are_documented():
+    """docs/settings.md and README name each variable; -h and the manual pages those of theirs."""
+    text = document("docs", "settings.md")
+    tables = {who: {row.partition("=")[0] for row in table(text, "## Of " + who)}
+              for who in ("the daemon", "the front end", "a client")}
+    daemon = tables["the daemon"] | tables["the front end"]
+    every = daemon | tables["a client"]
+    equal(every, variables_in_sources() | {"CUDA_VISIBLE_DEVICES"})
+    equal(listed_in_readme("variables"), sorted(every))
+    for who, page in ((daemon, "mps-control.1"), (tables["a client"], "mps-run.1")):
+        manual = document("docs", "man", page)
+        for name in who:
+            assert re.search(r"\b%s\b" % name, manual), "%s does not name %s" % (page, name)
+    with mps.Service() as service:
+        usage = service.command("-h").stdout.partition("\nEnvironment: ")[2]
+    said = set(re.findall(r"(?:CUDA_)?MPS_[A-Z_]*[A-Z]", usage))
+    assert said and said <= daemon, said - daemon
 
 
 # ---- what is set
