@@ -25,31 +25,32 @@ PERCENTAGE = ('"%s" is not a percentage: set_default_active_thread_percentage ta
               "percent above 0, at most 100, such as 25 or 12.5")
 SIZE = ('"%s" is not a size: set_default_device_pinned_mem_limit takes a whole number with K, KB, '
         "M, MB, G or GB, such as 512M or 2G, or none")
-NONSENSE = "nonsense is answered by what is accepted, and changes nothing"
+INVALID = "an invalid value changes nothing, and the reply says which values are valid"
 
 # What differs from the transcript: the command, our reply, the reason. docs/compat.md has the
 # same table.
 DIFFERENCES = (
-    ("help", ["{HELP}"], "there is help"),
+    ("help", ["{HELP}"], "NVIDIA's daemon has no such command"),
     ("get_device_client_list", ["[0] 01:00.0, {NAME}", "{OLD}.1", "{NEW}.1"],
-     "the GPU's PCI id rather than zeros"),
+     "prints the GPU's PCI id instead of zeros"),
     ("get_device_client_list {SERVER}", ["[0] 01:00.0, {NAME}", "{OLD}.1", "{NEW}.1"],
-     "the GPU's PCI id rather than zeros"),
-    ("ps -p {NEW}", ["Server {NEW} not found"], "said once"),
-    ("set_default_active_thread_percentage 0", [PERCENTAGE % "0"], NONSENSE),
-    ("set_default_active_thread_percentage 101", [PERCENTAGE % "101"], NONSENSE),
-    ("set_default_active_thread_percentage abc", [PERCENTAGE % "abc"], NONSENSE),
-    ("set_default_active_thread_percentage", [PERCENTAGE % ""], NONSENSE),
-    ("get_default_device_pinned_mem_limit 0", ["1044M"], "what was set reads back"),
-    ("set_default_device_pinned_mem_limit 0 1T", [SIZE % "1T"], NONSENSE),
-    ("set_default_device_pinned_mem_limit 0 1.5G", [SIZE % "1.5G"], NONSENSE),
+     "prints the GPU's PCI id instead of zeros"),
+    ("ps -p {NEW}", ["Server {NEW} not found"], "says so once instead of twice"),
+    ("set_default_active_thread_percentage 0", [PERCENTAGE % "0"], INVALID),
+    ("set_default_active_thread_percentage 101", [PERCENTAGE % "101"], INVALID),
+    ("set_default_active_thread_percentage abc", [PERCENTAGE % "abc"], INVALID),
+    ("set_default_active_thread_percentage", [PERCENTAGE % ""], INVALID),
+    ("get_default_device_pinned_mem_limit 0", ["1044M"], "returns the value that was set"),
+    ("set_default_device_pinned_mem_limit 0 1T", [SIZE % "1T"], INVALID),
+    ("set_default_device_pinned_mem_limit 0 1.5G", [SIZE % "1.5G"], INVALID),
     ("set_default_client_priority 7", ["Invalid priority value - must be 0, 1 or 2!"],
      "2 is for background work"),
     ("get_server_list", ["{SERVER}", "{OTHER}"],
-     "after `start_server -uid 1000`: a server for each user, side by side"),
-    ("$ get_server_list", ["{SERVER}", "{OTHER}"], "words of the command line are a command"),
+     "each user has a server, and `start_server -uid 1000` has started one"),
+    ("$ get_server_list", ["{SERVER}", "{OTHER}"],
+     "the front end takes a command as its arguments"),
     ("get_server_list, get_client_list {SERVER}", ["{SERVER}", "{OTHER}", "{OLD}", "{NEW}"],
-     "after `start_server -uid 1000`: a server for each user, side by side"),
+     "each user has a server, and `start_server -uid 1000` has started one"),
 )
 
 
