@@ -70,6 +70,7 @@ def test_gpu_that_a_stranger_has():
     with mps.Service({"SOFTGPU_COMPUTE_MODE": "exclusive"}) as service:
         stranger = service.popen("smids", "--wait", service.folder + "/never", preload=False,
                                  env={"LD_LIBRARY_PATH": mps.SOFTGPU.rpartition("/")[0],
+                                      "LD_PRELOAD": ":".join(mps.sanitizer_preload()),
                                       "SOFTGPU_COMPUTE_MODE": "exclusive",
                                       "SOFTGPU_DIR": service.folder})
         equal(stranger.stdout.readline(), "ready\n")
