@@ -19,7 +19,7 @@
 #define PATH_BYTES 1024
 
 struct coredump {
-	unsigned given; /* a bit for each attribute that was set */
+	unsigned set_mask; /* a bit for each attribute that was set */
 	bool is_on_exception, has_trigger;
 	unsigned flags; /* TRIGGER_HOST and LIGHTWEIGHT are words for some of them */
 	char file[PATH_BYTES], pipe[PATH_BYTES];
@@ -27,7 +27,7 @@ struct coredump {
 
 static pthread_mutex_t coredump_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Neither a file nor a pipe is named, as the driver has it. */
-static struct coredump of_process = {.given = ~0u};
+static struct coredump of_process = {.set_mask = ~0u};
 
 void coredump_end_context(struct context *context)
 {
@@ -105,9 +105,9 @@ static void write_value(
 {
 	char *text = attribute == CU_COREDUMP_FILE ? to->file : to->pipe;
 
-	if (!(to->given & (1u << CU_COREDUMP_GENERATION_FLAGS)))
+	if (!(to->set_mask & (1u << CU_COREDUMP_GENERATION_FLAGS)))
 		to->flags = of_process.flags;
-	to->given |= bit_of(attribute);
+	to->set_mask |= bit_of(attribute);
 	switch (attribute) {
 	case CU_COREDUMP_ENABLE_ON_EXCEPTION:
 		to->is_on_exception = *(const bool *)value;
@@ -168,7 +168,7 @@ static CUresult get(
 		return result;
 	pthread_mutex_lock(&coredump_lock);
 	own = context ? context->coredump : NULL;
-	read_value(own && (own->given & bit_of(attribute)) ? own : &of_process, attribute, value,
+	read_value(own && (own->set_mask & bit_of(attribute)) ? own : &of_process, attribute, value,
 		*size);
 	pthread_mutex_unlock(&coredump_lock);
 	return CUDA_SUCCESS;

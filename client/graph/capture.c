@@ -266,13 +266,12 @@ static CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, 
 	return capture_task(stream, &task);
 }
 
-static CUresult capture_box(
-	struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *given)
+static CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc)
 {
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
 	task.copy.box = *box;
-	task.copy.given = *given;
+	task.copy.desc = *desc;
 	return capture_task(stream, &task);
 }
 

@@ -99,8 +99,8 @@ static CUresult send_kernel(uint32_t graph, uint32_t number, const struct task_k
 
 	return send_graph_kernel(graph, number, context_share_id(kernel->context),
 		kernel_id(kernel->kernel), launch->grid, launch->block, launch->shared_bytes,
-		launch->wishes.given, launch->wishes.cluster, launch->wishes.cluster_policy,
-		launch->wishes.priority, kernel->params, kernel->params_size);
+		launch->attrs.attr_mask, launch->attrs.cluster, launch->attrs.cluster_policy,
+		launch->attrs.priority, kernel->params, kernel->params_size);
 }
 
 static CUresult send_event(uint32_t graph, uint32_t number, const struct task *task)

@@ -88,7 +88,7 @@ static CUresult set(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType
 	}
 	/* As the node has them; they are no part of the description. */
 	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
-		task->kernel.launch.wishes = node->task.kernel.launch.wishes;
+		task->kernel.launch.attrs = node->task.kernel.launch.attrs;
 	result = exec_send_change(exec, node, task);
 	/* Of a kernel everything was checked; should the driver refuse it, a launch tells. */
 	if (result != CUDA_SUCCESS || type == CU_GRAPH_NODE_TYPE_KERNEL ||
@@ -281,10 +281,10 @@ static bool edges_match(
 static bool kernel_matches(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
-	const struct launch_wishes *one = &old->task.kernel.launch.wishes;
-	const struct launch_wishes *other = &node->task.kernel.launch.wishes;
+	const struct launch_attrs *one = &old->task.kernel.launch.attrs;
+	const struct launch_attrs *other = &node->task.kernel.launch.attrs;
 
-	if (one->given == other->given && !memcmp(one->cluster, other->cluster, 12) &&
+	if (one->attr_mask == other->attr_mask && !memcmp(one->cluster, other->cluster, 12) &&
 		one->cluster_policy == other->cluster_policy && one->priority == other->priority)
 		return true;
 	return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, node, NULL);

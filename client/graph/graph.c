@@ -121,7 +121,7 @@ CUresult node_set(struct graph_node *node, struct task *task)
 	}
 	/* A kernel's attributes are set by calls of their own. */
 	if (task->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		task->kernel.launch.wishes = node->task.kernel.launch.wishes;
+		task->kernel.launch.attrs = node->task.kernel.launch.attrs;
 	if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		task->child->parent = node;
 	task_fini(&node->task);

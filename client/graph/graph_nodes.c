@@ -176,7 +176,7 @@ CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	to = find(dst, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!from || !to)
 		return CUDA_ERROR_INVALID_VALUE;
-	to->task.kernel.launch.wishes = from->task.kernel.launch.wishes;
+	to->task.kernel.launch.attrs = from->task.kernel.launch.attrs;
 	return CUDA_SUCCESS;
 }
 
@@ -200,7 +200,7 @@ CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *node
 	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	*nodeParams = node->task.copy.given;
+	*nodeParams = node->task.copy.desc;
 	return CUDA_SUCCESS;
 }
 

@@ -127,7 +127,7 @@ void task_of_line(uint64_t dst, uint64_t src, uint64_t size, struct task *ret_ta
 		.height = 1,
 		.depth = 1,
 	};
-	ret_task->copy.given = (CUDA_MEMCPY3D){
+	ret_task->copy.desc = (CUDA_MEMCPY3D){
 		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
 		.dstDevice = dst,
 		.dstPitch = size,

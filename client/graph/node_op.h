@@ -29,7 +29,7 @@ struct task_kernel {
 
 struct task_copy {
 	struct box box; /* its ends may be the program's own memory; a size may be 0 */
-	CUDA_MEMCPY3D given;
+	CUDA_MEMCPY3D desc;
 };
 
 struct task_host {

@@ -70,7 +70,7 @@ CUresult task_copy(const CUDA_MEMCPY3D *params, struct task *ret_task)
 	if (!params || params->WidthInBytes == 0 || params->Height == 0 || params->Depth == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
-	ret_task->copy.given = *params;
+	ret_task->copy.desc = *params;
 	return box_read(params, &ret_task->copy.box);
 }
 
@@ -236,32 +236,36 @@ CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task)
 CUresult task_set_attribute(
 	struct task *task, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
 {
-	return launch_attribute_read(name, value, true, &task->kernel.launch.wishes);
+	return launch_attribute_read(name, value, true, &task->kernel.launch.attrs);
 }
 
 /* What is not kept is as the driver has it where nothing was said. */
 CUresult task_get_attribute(
 	const struct task *task, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value)
 {
-	const struct launch_wishes *wishes = &task->kernel.launch.wishes;
+	const struct launch_attrs *attrs = &task->kernel.launch.attrs;
 
 	memset(ret_value, 0, sizeof(*ret_value));
 	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		ret_value->cooperative = (wishes->given & GIVEN_COOPERATIVE) != 0;
+		ret_value->cooperative = (attrs->attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE) != 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		ret_value->clusterDim.x = wishes->given & GIVEN_CLUSTER ? wishes->cluster[0] : 0;
-		ret_value->clusterDim.y = wishes->given & GIVEN_CLUSTER ? wishes->cluster[1] : 0;
-		ret_value->clusterDim.z = wishes->given & GIVEN_CLUSTER ? wishes->cluster[2] : 0;
+		ret_value->clusterDim.x =
+			attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER ? attrs->cluster[0] : 0;
+		ret_value->clusterDim.y =
+			attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER ? attrs->cluster[1] : 0;
+		ret_value->clusterDim.z =
+			attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER ? attrs->cluster[2] : 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		if (wishes->given & GIVEN_CLUSTER_POLICY)
+		if (attrs->attr_mask & WIRE_LAUNCH_ATTR_CLUSTER_POLICY)
 			ret_value->clusterSchedulingPolicyPreference =
-				(CUclusterSchedulingPolicy)wishes->cluster_policy;
+				(CUclusterSchedulingPolicy)attrs->cluster_policy;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		ret_value->priority = wishes->given & GIVEN_PRIORITY ? wishes->priority : 0;
+		ret_value->priority =
+			attrs->attr_mask & WIRE_LAUNCH_ATTR_PRIORITY ? attrs->priority : 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
 	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:

@@ -89,7 +89,7 @@ static CUresult shape_check(
 
 static CUresult cluster_check(const struct launch *launch, const struct kernel *kernel)
 {
-	const uint32_t *cluster = launch->wishes.cluster;
+	const uint32_t *cluster = launch->attrs.cluster;
 	uint64_t blocks = 1;
 	uint32_t most = kernel->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED]
 				? CLUSTER_LARGEST
@@ -122,14 +122,14 @@ static CUresult cooperative_check(
 	return room > 0 ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
-static CUresult wishes_check(
+static CUresult attrs_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (launch->wishes.given & GIVEN_CLUSTER)
+	if (launch->attrs.attr_mask & WIRE_LAUNCH_ATTR_CLUSTER)
 		result = cluster_check(launch, kernel);
-	if (result == CUDA_SUCCESS && (launch->wishes.given & GIVEN_COOPERATIVE))
+	if (result == CUDA_SUCCESS && (launch->attrs.attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE))
 		result = cooperative_check(launch, kernel, device);
 	return result;
 }
@@ -139,8 +139,8 @@ CUresult launch_check(
 {
 	CUresult result = shape_check(launch, kernel, device);
 
-	if (unlikely(launch->wishes.given) && result == CUDA_SUCCESS)
-		result = wishes_check(launch, kernel, device);
+	if (unlikely(launch->attrs.attr_mask) && result == CUDA_SUCCESS)
+		result = attrs_check(launch, kernel, device);
 	return result;
 }
 
@@ -199,14 +199,14 @@ CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, v
 static CUresult launch_send(const struct launch *launch, const struct stream *stream,
 	const struct kernel *kernel, const uint8_t *params)
 {
-	const struct launch_wishes *wishes = &launch->wishes;
+	const struct launch_attrs *attrs = &launch->attrs;
 
-	if (likely(!wishes->given))
+	if (likely(!attrs->attr_mask))
 		return send_launch(stream_id(stream), kernel_id(kernel), launch->grid,
 			launch->block, launch->shared_bytes, params, kernel->param_bytes);
 	return send_launch_with(stream_id(stream), kernel_id(kernel), launch->grid, launch->block,
-		launch->shared_bytes, wishes->given, wishes->cluster, wishes->cluster_policy,
-		wishes->priority, params, kernel->param_bytes);
+		launch->shared_bytes, attrs->attr_mask, attrs->cluster, attrs->cluster_policy,
+		attrs->priority, params, kernel->param_bytes);
 }
 
 /* CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel is over, and its error told. */
@@ -304,7 +304,7 @@ CUresult local_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
 		.block = {blockDimX, blockDimY, blockDimZ},
 		.shared_bytes = sharedMemBytes,
 		.stream = hStream,
-		.wishes = {.given = GIVEN_COOPERATIVE},
+		.attrs = {.attr_mask = WIRE_LAUNCH_ATTR_COOPERATIVE},
 	};
 
 	return launch_post(&launch, f, kernelParams, NULL);
@@ -312,7 +312,7 @@ CUresult local_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
 
 /* Hints may be left out; what changes the meaning of a launch may not. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	bool is_node, struct launch_wishes *wishes)
+	bool is_node, struct launch_attrs *attrs)
 {
 	switch (name) {
 	case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -325,28 +325,29 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		wishes->given &= ~(uint32_t)GIVEN_COOPERATIVE;
-		wishes->given |= value->cooperative ? GIVEN_COOPERATIVE : 0;
+		attrs->attr_mask &= ~(uint32_t)WIRE_LAUNCH_ATTR_COOPERATIVE;
+		attrs->attr_mask |= value->cooperative ? WIRE_LAUNCH_ATTR_COOPERATIVE : 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-		wishes->given |= GIVEN_CLUSTER;
-		wishes->cluster[0] = value->clusterDim.x;
-		wishes->cluster[1] = value->clusterDim.y;
-		wishes->cluster[2] = value->clusterDim.z;
+		attrs->attr_mask |= WIRE_LAUNCH_ATTR_CLUSTER;
+		attrs->cluster[0] = value->clusterDim.x;
+		attrs->cluster[1] = value->clusterDim.y;
+		attrs->cluster[2] = value->clusterDim.z;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		wishes->given |= GIVEN_CLUSTER_POLICY;
-		wishes->cluster_policy = (uint32_t)value->clusterSchedulingPolicyPreference;
+		attrs->attr_mask |= WIRE_LAUNCH_ATTR_CLUSTER_POLICY;
+		attrs->cluster_policy = (uint32_t)value->clusterSchedulingPolicyPreference;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-		wishes->given |= GIVEN_PRIORITY;
-		wishes->priority = value->priority;
+		attrs->attr_mask |= WIRE_LAUNCH_ATTR_PRIORITY;
+		attrs->priority = value->priority;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
 		if (is_node)
 			return CUDA_ERROR_INVALID_VALUE;
-		wishes->given |=
-			value->programmaticStreamSerializationAllowed ? GIVEN_SERIALIZATION : 0;
+		attrs->attr_mask |= value->programmaticStreamSerializationAllowed
+					    ? WIRE_LAUNCH_ATTR_SERIALIZATION
+					    : 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
@@ -359,14 +360,14 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
 	void **extra, CUstream implicit)
 {
-	struct launch_wishes wishes = {0};
+	struct launch_attrs attrs = {0};
 	struct launch launch;
 
 	if (!config || (config->numAttrs > 0 && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < config->numAttrs; i++) {
 		CUresult result = launch_attribute_read(
-			config->attrs[i].id, &config->attrs[i].value, false, &wishes);
+			config->attrs[i].id, &config->attrs[i].value, false, &attrs);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -376,7 +377,7 @@ CUresult local_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void
 		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
 		.shared_bytes = config->sharedMemBytes,
 		.stream = config->hStream ? config->hStream : implicit,
-		.wishes = wishes,
+		.attrs = attrs,
 	};
 	return launch_post(&launch, f, kernelParams, extra);
 }

@@ -10,16 +10,8 @@
 #include "client/module/library.h"
 
 /* Attributes of a launch that the server has to know; the bits are those of launch_with. */
-enum given {
-	GIVEN_COOPERATIVE = 1,
-	GIVEN_CLUSTER = 2,
-	GIVEN_CLUSTER_POLICY = 4,
-	GIVEN_PRIORITY = 8,
-	GIVEN_SERIALIZATION = 16,
-};
-
-struct launch_wishes {
-	uint32_t given;
+struct launch_attrs {
+	uint32_t attr_mask;
 	uint32_t cluster[3];
 	uint32_t cluster_policy;
 	int32_t priority;
@@ -30,7 +22,7 @@ struct launch {
 	uint32_t block[3];
 	uint32_t shared_bytes;
 	CUstream stream; /* of no meaning for a node */
-	struct launch_wishes wishes;
+	struct launch_attrs attrs;
 };
 
 /* Reads CUDA_LAUNCH_BLOCKING, as the driver does in its cuInit(). */
@@ -45,6 +37,6 @@ CUresult launch_params(const struct kernel *kernel, void *const *kernelParams, v
 
 /* Attributes of streams alone are refused for nodes of graphs. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
-	bool is_node, struct launch_wishes *wishes);
+	bool is_node, struct launch_attrs *attrs);
 
 #endif

@@ -183,12 +183,12 @@ class Parser:
     def outer(self, text):
         self.end_block()
         word = text.split()[0]
-        reader = {"limit": self.read_limit, "handle": self.read_handle, "struct": self.read_struct,
+        reader = {"limit": self.read_limit, "flags": self.read_flags, "handle": self.read_handle, "struct": self.read_struct,
                   "message": self.read_message, "call": self.read_call,
                   "alias": self.read_alias}.get(word)
         if not reader:
             self.fail(f"unknown word '{word}'")
-        if word in ("limit", "handle", "struct", "message"):
+        if word in ("limit", "flags", "handle", "struct", "message"):
             self.spec.wire_text.append(" ".join(text.split()))
         reader(text)
 
@@ -216,6 +216,19 @@ class Parser:
         if not 0 <= value < 1 << 64:
             self.fail(f"the limit {match.group(1)} is {value}")
         self.spec.limits[match.group(1)] = value
+
+    def read_flags(self, text):
+        """`flags X = A B' is `limit X_A = 1', `limit X_B = 2' and `limit X_ALL = 3'."""
+        match = re.fullmatch(r"flags\s+([A-Z][A-Z0-9_]*)\s*=\s*([A-Z][A-Z0-9_ ]*)", text)
+        if not match:
+            self.fail("want: flags NAME = NAME NAME...")
+        bits = match.group(2).split()
+        if len(bits) > 32:
+            self.fail(f"{len(bits)} flags, more than 32")
+        values = {bit: 1 << i for i, bit in enumerate(bits)}
+        for name, value in {**values, "ALL": (1 << len(bits)) - 1}.items():
+            self.claim(f"{match.group(1)}_{name}", "limit")
+            self.spec.limits[f"{match.group(1)}_{name}"] = value
 
     def read_handle(self, text):
         match = re.fullmatch(r"handle\s+([a-z]\w*)", text)

@@ -176,7 +176,8 @@ static CUresult set_priorities(const struct graph *graph)
 	for (uint32_t i = 0; i < graph->n_nodes && result == CUDA_SUCCESS; i++) {
 		const struct graph_node *node = &graph->nodes[i];
 
-		if ((node->type == CU_GRAPH_NODE_TYPE_KERNEL && !(node->given & GIVEN_PRIORITY)) ||
+		if ((node->type == CU_GRAPH_NODE_TYPE_KERNEL &&
+			    !(node->attr_mask & WIRE_LAUNCH_ATTR_PRIORITY)) ||
 			node->is_by_kernel)
 			result = cuda.cuGraphKernelNodeSetAttribute(
 				node->real, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);

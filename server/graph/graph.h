@@ -25,7 +25,7 @@ struct graph_span {
 struct graph_node {
 	CUgraphNode real;
 	CUgraphNodeType type;
-	uint32_t given;              /* of a kernel node: its attributes stay as they are */
+	uint32_t attr_mask;          /* of a kernel node: its attributes stay as they are */
 	bool is_by_kernel;           /* a copy, whose real node is a kernel (copy_kernel.h) */
 	struct graph_span spans[2];  /* what it copies or fills; size 0: nothing */
 	struct array *arrays[2];     /* that it copies, kept; NULL: none */

@@ -87,7 +87,7 @@ static CUresult find(struct session *session, struct graph *graph, uint32_t numb
 		if (number >= graph->n_nodes || graph->nodes[number].type != type)
 			return CUDA_ERROR_INVALID_VALUE;
 		ret_node->real = graph->nodes[number].real;
-		ret_node->given = graph->nodes[number].given;
+		ret_node->attr_mask = graph->nodes[number].attr_mask;
 		ret_node->is_by_kernel = graph->nodes[number].is_by_kernel;
 		kept_before = graph->nodes[number].kept;
 	} else if (graph->result != CUDA_SUCCESS) {
@@ -179,16 +179,16 @@ static CUresult set_attributes(
 }
 
 static CUresult kernel_put(struct graph *graph, struct graph_node *node,
-	const CUDA_KERNEL_NODE_PARAMS_v2 *params, uint32_t given,
+	const CUDA_KERNEL_NODE_PARAMS_v2 *params, uint32_t attr_mask,
 	const CUlaunchAttribute *attributes, unsigned n_attributes)
 {
 	CUresult result;
 
 	if (graph->real)
-		return given == node->given ? cuda.cuGraphExecKernelNodeSetParams_v2(
-						      graph->real, node->real, params)
-					    : CUDA_ERROR_INVALID_VALUE;
-	node->given = given;
+		return attr_mask == node->attr_mask ? cuda.cuGraphExecKernelNodeSetParams_v2(
+							      graph->real, node->real, params)
+						    : CUDA_ERROR_INVALID_VALUE;
+	node->attr_mask = attr_mask;
 	result = cuda.cuGraphAddKernelNode_v2(&node->real, graph->model, NULL, 0, params);
 	return result == CUDA_SUCCESS ? set_attributes(node->real, attributes, n_attributes)
 				      : result;
@@ -253,8 +253,8 @@ static CUresult kernel_point_all(struct kernel_params *all, const struct kernel 
 
 CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t number,
 	uint32_t share, struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
-	uint32_t shared_bytes, uint32_t given, const uint32_t cluster[3], uint32_t cluster_policy,
-	int32_t priority, const void *params, uint32_t params_size)
+	uint32_t shared_bytes, uint32_t attr_mask, const uint32_t cluster[3],
+	uint32_t cluster_policy, int32_t priority, const void *params, uint32_t params_size)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	struct kernel_params all;
@@ -265,23 +265,24 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 
 	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, grid[0], grid[1], grid[2], block[0], block[1],
 		block[2], shared_bytes, NULL, NULL, NULL, NULL};
-	if (result == CUDA_SUCCESS && (given & GIVEN_CLUSTER) && !launch_cluster_ok(grid, cluster))
+	if (result == CUDA_SUCCESS && (attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) &&
+		!launch_cluster_ok(grid, cluster))
 		result = CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	if (result == CUDA_SUCCESS)
 		result = kernel_check(session, graph, kernel, grid, block, shared_bytes, &found);
 	if (result == CUDA_SUCCESS)
-		result = kernel_point_all(
-			&all, kernel, given & GIVEN_COOPERATIVE, params, params_size);
+		result = kernel_point_all(&all, kernel, attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE,
+			params, params_size);
 	if (result == CUDA_SUCCESS)
 		result = kernel_context(session, graph, number, share, &node);
 	if (result == CUDA_SUCCESS)
 		result = context_share_enter(session, node.share);
 	if (result == CUDA_SUCCESS) {
-		unsigned n = launch_attributes(attributes, given, cluster, cluster_policy,
+		unsigned n = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 			place_priority(graph->place, priority));
 
 		all.node.func = found->function;
-		result = kernel_put(graph, &node, &all.node, given, attributes, n);
+		result = kernel_put(graph, &node, &all.node, attr_mask, attributes, n);
 		node.library = kernel->library;
 		library_use(node.library);
 		graph->prints = graph->prints || kernel->prints;

@@ -85,32 +85,32 @@ bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])
 	       grid[1] % cluster[1] == 0 && grid[2] % cluster[2] == 0;
 }
 
-unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t given,
+unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t attr_mask,
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority)
 {
 	CUlaunchAttribute *next = attributes;
 
 	memset(attributes, 0, LAUNCH_ATTRIBUTES_MAX * sizeof(*attributes));
-	if (given & GIVEN_COOPERATIVE) {
+	if (attr_mask & WIRE_LAUNCH_ATTR_COOPERATIVE) {
 		next->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
 		next++->value.cooperative = 1;
 	}
-	if (given & GIVEN_CLUSTER) {
+	if (attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) {
 		next->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
 		next->value.clusterDim.x = cluster[0];
 		next->value.clusterDim.y = cluster[1];
 		next++->value.clusterDim.z = cluster[2];
 	}
-	if (given & GIVEN_CLUSTER_POLICY) {
+	if (attr_mask & WIRE_LAUNCH_ATTR_CLUSTER_POLICY) {
 		next->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
 		next++->value.clusterSchedulingPolicyPreference =
 			(CUclusterSchedulingPolicy)cluster_policy;
 	}
-	if (given & GIVEN_PRIORITY) {
+	if (attr_mask & WIRE_LAUNCH_ATTR_PRIORITY) {
 		next->id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
 		next++->value.priority = priority;
 	}
-	if (given & GIVEN_SERIALIZATION) {
+	if (attr_mask & WIRE_LAUNCH_ATTR_SERIALIZATION) {
 		next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
 		next++->value.programmaticStreamSerializationAllowed = 1;
 	}
@@ -136,7 +136,7 @@ static CUresult launch_prepare(struct session *session, struct stream *stream,
 }
 
 CUresult do_launch_with(struct session *session, struct stream *stream, struct kernel *kernel,
-	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, uint32_t given,
+	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, uint32_t attr_mask,
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority, const void *params,
 	uint32_t params_size)
 {
@@ -154,7 +154,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	const struct kernel_place *found;
 	CUresult result;
 
-	if ((given & GIVEN_CLUSTER) && !launch_cluster_ok(grid, cluster))
+	if ((attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) && !launch_cluster_ok(grid, cluster))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
@@ -165,7 +165,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	if (kernel->prints)
 		text_begin(session);
 	session->last_kernel = kernel;
-	config.numAttrs = launch_attributes(attributes, given, cluster, cluster_policy,
+	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		place_priority(stream->place, priority));
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
 }

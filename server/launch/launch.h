@@ -11,15 +11,6 @@
 #include "server/module/kernel.h"
 #include "layout.h"
 
-/* Bits of `given' in cuda.spec, in the order in which launch_attributes() looks at them. */
-enum given {
-	GIVEN_COOPERATIVE = 1,
-	GIVEN_CLUSTER = 2,
-	GIVEN_CLUSTER_POLICY = 4,
-	GIVEN_PRIORITY = 8,
-	GIVEN_SERIALIZATION = 16,
-};
-
 #define LAUNCH_ATTRIBUTES_MAX 5
 
 bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
@@ -27,8 +18,8 @@ bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place
 
 bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3]);
 
-/* Fills in what is given; how many. */
-unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t given,
+/* Fills in what is attr_mask; how many. */
+unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t attr_mask,
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority);
 
 #endif

@@ -125,7 +125,7 @@ class Hash(Generated):
     def test_other(self):
         other = [("max THINGS_MAX - 1", "max THINGS_MAX - 2"), ("1 << 4", "1 << 5"),
                  ("= 0x0101 async", "= 0x0103 async"), ("= 0x0101 async", "= 0x0101 sync"),
-                 ("u64 large", "u64 larger"), ("u16 left", "u16 lefter"),
+                 ("u64 large", "u64 larger"), ("u16 left", "u16 lefter"), ("= LEFT RIGHT", "= RIGHT LEFT"),
                  ("\tin  i64 wide\n", "")]
         for old, new in other:
             with self.subTest(new):

@@ -2,8 +2,7 @@
 """Scenes of executable graphs, as scenes.py has them of memory."""
 
 from .scenes import any_array, chance, new, some_memory, stream
-from .scenes_work import (GIVEN_CLUSTER, GIVEN_COOPERATIVE, GIVEN_PRIORITY, ONE, WAIT, WRITE,
-                          kernel_of)
+from .scenes_work import ATTRS, ONE, WAIT, WRITE, kernel_of
 
 NODES_MOST = 12
 
@@ -35,7 +34,8 @@ class Graph:
         kernel = kernel_of(c, c.dice.choice((b"h_empty", b"h_many", b"h_count", b"h_local",
                                              b"h_print", b"h_cluster")))
         self.say("kernel", node, kernel=kernel, grid=(2, 1, 1), block=ONE, shared_bytes=0,
-                 given=c.dice.choice((0,) * 9 + (GIVEN_PRIORITY, GIVEN_CLUSTER, GIVEN_COOPERATIVE)),
+                 attr_mask=c.dice.choice((0,) * 9 + (ATTRS["PRIORITY"], ATTRS["CLUSTER"],
+                                                     ATTRS["COOPERATIVE"])),
                  cluster=c.dice.choice(((1, 1, 1), (2, 1, 1))), params=bytes(64))
 
     def box(self, width=16):

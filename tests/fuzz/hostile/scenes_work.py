@@ -7,7 +7,8 @@ import wire
 from . import images
 from .scenes import chance, kernels, map_frame, new, some_memory, stream, use
 
-GIVEN_COOPERATIVE, GIVEN_CLUSTER, GIVEN_POLICY, GIVEN_PRIORITY, GIVEN_SERIAL = 1, 2, 4, 8, 16
+ATTRS = {name: wire.SPEC.limits["LAUNCH_ATTR_" + name] for name in
+         ("COOPERATIVE", "CLUSTER", "CLUSTER_POLICY", "PRIORITY", "SERIALIZATION")}
 ONE = (1, 1, 1)
 # CUjitInputType: PTX is 1.
 PTX = 1
@@ -57,10 +58,11 @@ def scene_launches(c):
     launch(c, b"h_spin", params=b"\xff\0\0\0")
     launch(c, b"h_many", params=b"")
     kernel = kernel_of(c, c.dice.choice((b"h_empty", b"h_cluster", b"h_count", b"h_print")))
-    given = c.dice.choice((GIVEN_COOPERATIVE, GIVEN_CLUSTER, GIVEN_POLICY | GIVEN_CLUSTER,
-                           GIVEN_PRIORITY, GIVEN_SERIAL, 0))
+    mask = c.dice.choice((ATTRS["COOPERATIVE"], ATTRS["CLUSTER"],
+                          ATTRS["CLUSTER_POLICY"] | ATTRS["CLUSTER"], ATTRS["PRIORITY"],
+                          ATTRS["SERIALIZATION"], 0))
     c.say("launch_with", stream=stream(c), kernel=kernel, grid=(2, 1, 1), block=ONE, shared_bytes=0,
-          given=given, cluster=c.dice.choice(((2, 1, 1), (0, 0, 0), (1, 1, 1), (3, 1, 1))),
+          attr_mask=mask, cluster=c.dice.choice(((2, 1, 1), (0, 0, 0), (1, 1, 1), (3, 1, 1))),
           cluster_policy=c.dice.randrange(3), params=bytes(64))
 
 

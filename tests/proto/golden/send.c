@@ -44,7 +44,7 @@ CUresult send_scalars(uint8_t small, uint16_t medium, uint8_t flag, uint64_t lar
 		return CUDA_ERROR_INVALID_VALUE;
 	if (large > 0x200000000ull)
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((bits & ~(uint32_t)5u) != 0)
+	if ((bits & ~(uint32_t)3u) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (number < -3)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -67,7 +67,7 @@ static int serve_scalars(struct session *session, const struct message_head *hea
 		return malformed(ret_why, "scalars: large: min");
 	if (msg->large > 0x200000000ull)
 		return malformed(ret_why, "scalars: large: max");
-	if ((msg->bits & ~(uint32_t)5u) != 0)
+	if ((msg->bits & ~(uint32_t)3u) != 0)
 		return malformed(ret_why, "scalars: bits: mask");
 	if (msg->number < -3)
 		return malformed(ret_why, "scalars: number: min");

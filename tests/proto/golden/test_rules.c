@@ -202,7 +202,7 @@ static void attempt_scalars_10(void)
 	CUresult result;
 
 	result = send_scalars(
-		16u, 15u, 4u, 0x1040u, 2u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+		16u, 15u, 4u, 0x1040u, 4u, 3, 4626744929685616, 128.5f, 144.5f, triple);
 	EXPECT(result == CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -213,7 +213,7 @@ static void attempt_scalars_11(void)
 	CUresult result;
 
 	result = send_scalars(
-		16u, 15u, 4u, 0x1040u, 5u, 3, 4626744929685616, 128.5f, 144.5f, triple);
+		16u, 15u, 4u, 0x1040u, 3u, 3, 4626744929685616, 128.5f, 144.5f, triple);
 	EXPECT(result == CUDA_SUCCESS);
 }
 
@@ -316,7 +316,7 @@ static const struct rule rules_scalars[] = {
 	{"scalars: flag: in", CUDA_SUCCESS, 20, 1, 0x0ull},
 	{"scalars: large: min", CUDA_SUCCESS, 24, 8, 0x0ull},
 	{"scalars: large: max", CUDA_SUCCESS, 24, 8, 0x200000001ull},
-	{"scalars: bits: mask", CUDA_SUCCESS, 32, 4, 0x2ull},
+	{"scalars: bits: mask", CUDA_SUCCESS, 32, 4, 0x4ull},
 	{"scalars: number: min", CUDA_SUCCESS, 36, 4, 0xfffffffcull},
 	{"scalars: number: max", CUDA_SUCCESS, 36, 4, 0x4ull},
 	{"scalars: triple: min", CUDA_SUCCESS, 72, 4, 0x0ull},

@@ -22,6 +22,15 @@ _Static_assert(WIRE_TEXT_MAX == TEXT_MAX, "proto/cuda.spec and include/");
 #ifdef HUGE
 _Static_assert(WIRE_HUGE == HUGE, "proto/cuda.spec and include/");
 #endif
+#ifdef SIDE_LEFT
+_Static_assert(WIRE_SIDE_LEFT == SIDE_LEFT, "proto/cuda.spec and include/");
+#endif
+#ifdef SIDE_RIGHT
+_Static_assert(WIRE_SIDE_RIGHT == SIDE_RIGHT, "proto/cuda.spec and include/");
+#endif
+#ifdef SIDE_ALL
+_Static_assert(WIRE_SIDE_ALL == SIDE_ALL, "proto/cuda.spec and include/");
+#endif
 
 const char *op_name(uint16_t op)
 {

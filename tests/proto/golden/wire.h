@@ -14,6 +14,9 @@
 #define WIRE_THINGS_MAX 16u
 #define WIRE_TEXT_MAX 127u
 #define WIRE_HUGE 0x200000000ull
+#define WIRE_SIDE_LEFT 1u
+#define WIRE_SIDE_RIGHT 2u
+#define WIRE_SIDE_ALL 3u
 
 struct pair {
 	uint16_t left;
