@@ -13,7 +13,7 @@
 #include "cuda.h"
 #include "daemon.h"
 #include "allowances.h"
-#include "peer.h"
+#include "conn.h"
 #include "tenant.h"
 
 unsigned admission_guests_max(unsigned servers_max)

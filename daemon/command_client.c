@@ -12,14 +12,14 @@
 
 #include "clients.h"
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "commands.h"
 #include "daemon.h"
 #include "escape.h"
 #include "groups.h"
 #include "json.h"
 #include "limit_text.h"
-#include "peer.h"
+#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 

@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "daemon.h"
 #include "faults.h"
 #include "json.h"
-#include "peer.h"
+#include "conn.h"
 #include "quote.h"
-#include "words.h"
+#include "tokenize.h"
 
 #define ADDRESS_TEXT 24
 

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "commands.h"
 #include "daemon.h"
 #include "groups.h"
 #include "json.h"
 #include "limit_text.h"
-#include "peer.h"
+#include "conn.h"
 #include "settings.h"
 
 #define OPTIONS_ACCEPTED                                                                           \

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "commands.h"
 #include "daemon.h"
 #include "groups.h"
 #include "limit_text.h"
-#include "peer.h"
+#include "conn.h"
 #include "settings.h"
 
 /* Takes a limit back. */

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "commands.h"
 #include "daemon.h"
 #include "partitions.h"
-#include "peer.h"
+#include "conn.h"
 
 /* Without -S the daemon does not know the command, as NVIDIA's. */
 static bool check_mode(struct peer *peer, const struct words *words)

@@ -12,11 +12,11 @@
 
 #include "clients.h"
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "daemon.h"
 #include "groups.h"
 #include "json.h"
-#include "peer.h"
+#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "devices.h"
-#include "words.h"
+#include "tokenize.h"
 
 struct client;
 struct group;

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "commands.h"
 #include "daemon.h"
 #include "json.h"
-#include "peer.h"
+#include "conn.h"
 #include "server.h"
 #include "slot.h"
 #include "tenant.h"

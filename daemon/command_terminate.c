@@ -11,14 +11,14 @@
 
 #include "clients.h"
 #include "command_scope.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "cuda.h"
 #include "daemon.h"
-#include "peer.h"
+#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 #include "termination.h"
-#include "words.h"
+#include "tokenize.h"
 
 /* Whose the server's clients of that process are; if not one user's, the server's owner. */
 static uid_t find_owner(const struct server *server, uint64_t pid)

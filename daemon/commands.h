@@ -7,7 +7,7 @@
  * replies; the number of words is within the table's bounds. Loop thread.
  */
 
-#include "words.h"
+#include "tokenize.h"
 
 struct peer;
 

@@ -15,7 +15,7 @@
 
 #include "config.h"
 #include "allowances.h"
-#include "words.h"
+#include "tokenize.h"
 
 #define GRACE_MS_MAX 3600000
 

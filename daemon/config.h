@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "bounds.h"
-#include "reason.h"
+#include "error_message.h"
 
 struct config {
 	char pipe_directory[PATH_MAX]; /* absolute, no slash at its end */

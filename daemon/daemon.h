@@ -9,12 +9,12 @@
 
 #include <uv.h>
 
-#include "bucket.h"
+#include "rate_limit.h"
 #include "config.h"
 #include "devices.h"
 #include "faults.h"
 #include "groups.h"
-#include "journal.h"
+#include "log_file.h"
 #include "kernel_log.h"
 #include "line_limit.h"
 #include "list.h"

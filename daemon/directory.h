@@ -2,7 +2,7 @@
 #ifndef DIRECTORY_H
 #define DIRECTORY_H
 
-#include "reason.h"
+#include "error_message.h"
 
 /*
  * Opens a directory that we are to keep files in, made with mode 0755 if it is

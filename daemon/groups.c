@@ -13,7 +13,7 @@
 #include "clients.h"
 #include "daemon.h"
 #include "groups.h"
-#include "peer.h"
+#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 
 #include "journald.h"
-#include "lines.h"
+#include "line_buffer.h"
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 

@@ -8,7 +8,7 @@
  * the whole allowance when zero-initialised. Any thread.
  */
 
-#include "bucket.h"
+#include "rate_limit.h"
 
 struct line_limit {
 	struct bucket bucket;

@@ -20,7 +20,7 @@
 #include "daemon.h"
 #include "directory.h"
 #include "listener.h"
-#include "peer.h"
+#include "conn.h"
 
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"

@@ -19,7 +19,7 @@
 #include "command.h"
 #include "daemon.h"
 #include "frame.h"
-#include "front.h"
+#include "cli.h"
 #include "notify.h"
 #include "options.h"
 #include "spawn.h"

@@ -14,7 +14,7 @@
 #include "daemon.h"
 #include "groups.h"
 #include "membership.h"
-#include "peer.h"
+#include "conn.h"
 
 /* A path and the lines of version 1 before it. */
 #define CGROUP_TEXT_MAX 16384

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "options.h"
-#include "words.h"
+#include "tokenize.h"
 
 /* The one that is spoken; NVIDIA's newer daemons have another one, of other commands. */
 #define PROTOCOL 2

@@ -7,7 +7,7 @@
  * and some of our own. Used in main() alone.
  */
 
-#include "reason.h"
+#include "error_message.h"
 
 enum mode {
 	MODE_FRONT,

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 
 #include "command.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "daemon.h"
-#include "lines.h"
-#include "peer.h"
+#include "line_buffer.h"
+#include "conn.h"
 #include "probe.h"
 #include "process.h"
 #include "spawn.h"

@@ -17,9 +17,9 @@
 #include "devices.h"
 #include "frame.h"
 #include "groups.h"
-#include "lines.h"
+#include "line_buffer.h"
 #include "list.h"
-#include "reason.h"
+#include "error_message.h"
 #include "record.h"
 #include "settings.h"
 

@@ -11,7 +11,7 @@
 
 #include "limit_text.h"
 #include "settings.h"
-#include "words.h"
+#include "tokenize.h"
 
 void settings_init(struct settings *settings)
 {

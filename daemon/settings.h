@@ -12,7 +12,7 @@
 
 #include "device_name.h"
 #include "devices.h"
-#include "reason.h"
+#include "error_message.h"
 
 #define PRIORITY_MAX 2
 #define PRIORITY_ACCEPTED "must be 0 (normal), 1 (below normal) or 2 (background)"

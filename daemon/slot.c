@@ -10,7 +10,7 @@
 
 #include "allowances.h"
 #include "daemon.h"
-#include "peer.h"
+#include "conn.h"
 #include "quarantine.h"
 #include "start.h"
 #include "tenant.h"

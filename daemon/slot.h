@@ -14,7 +14,7 @@
 
 #include "bounds.h"
 #include "list.h"
-#include "reason.h"
+#include "error_message.h"
 
 struct daemon;
 struct peer;

@@ -13,10 +13,10 @@
 
 #include "allowances.h"
 #include "clients.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "cuda.h"
 #include "daemon.h"
-#include "peer.h"
+#include "conn.h"
 #include "quarantine.h"
 #include "quote.h"
 #include "server.h"

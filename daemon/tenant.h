@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "bounds.h"
-#include "bucket.h"
+#include "rate_limit.h"
 #include "line_limit.h"
 #include "list.h"
 #include "slot.h"

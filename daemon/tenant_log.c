@@ -12,7 +12,7 @@
 
 #include "allowances.h"
 #include "daemon.h"
-#include "lines.h"
+#include "line_buffer.h"
 #include "tenant.h"
 #include "tenant_log.h"
 

@@ -8,7 +8,7 @@
  * follows. Loop thread.
  */
 
-#include "journal.h"
+#include "log_file.h"
 
 struct daemon;
 struct tenant;

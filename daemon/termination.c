@@ -10,10 +10,10 @@
 #include "termination.h"
 
 #include "clients.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "cuda.h"
-#include "link.h"
-#include "peer.h"
+#include "server_conn.h"
+#include "conn.h"
 #include "server.h"
 
 /* What a server may take longer than it has for ending a client's work: it is replaced then. */

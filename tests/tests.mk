@@ -13,20 +13,20 @@ unit_test_limit_text := proto/limit_text.c
 unit_test_async_close := proto/async_close.c
 unit_test_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c
-unit_test_words := daemon/words.c
+unit_test_tokenize := daemon/tokenize.c
 unit_test_xid := daemon/xid.c
 unit_test_json := daemon/json.c proto/quote.c
 unit_test_escape := daemon/escape.c proto/quote.c
-unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/words.c daemon/reason.c \
+unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/tokenize.c daemon/error_message.c \
 	proto/device_name.c proto/frame.c proto/limit_text.c
-unit_test_bucket := daemon/bucket.c
-unit_test_lines := daemon/lines.c proto/quote.c
+unit_test_rate_limit := daemon/rate_limit.c
+unit_test_line_buffer := daemon/line_buffer.c proto/quote.c
 unit_test_quote := proto/quote.c
 unit_test_server_log := server/util/log.c
-unit_test_line_limit := daemon/line_limit.c daemon/bucket.c
-unit_test_journal := daemon/journal.c daemon/journald.c daemon/directory.c daemon/lines.c daemon/reason.c \
+unit_test_line_limit := daemon/line_limit.c daemon/rate_limit.c
+unit_test_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
-unit_test_config := daemon/config.c daemon/words.c daemon/reason.c
+unit_test_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
 unit_test_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
@@ -110,10 +110,10 @@ FUZZ_SECONDS ?= 60
 fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_session))
 # What others are linked with.
 fuzz_of_frame := proto/frame.c
-fuzz_of_words := daemon/lines.c daemon/words.c proto/quote.c
+fuzz_of_tokenize := daemon/line_buffer.c daemon/tokenize.c proto/quote.c
 fuzz_of_xid := daemon/xid.c
 # The daemon without what it asks of the system.
-fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c front.c options.c spawn.c process.c record.c) \
+fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c options.c spawn.c process.c record.c) \
 	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV)
 

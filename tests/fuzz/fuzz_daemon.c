@@ -21,7 +21,7 @@
 #include "../../daemon/clients.h"
 #include "../../daemon/daemon.h"
 #include "../../daemon/partitions.h"
-#include "../../daemon/peer.h"
+#include "../../daemon/conn.h"
 #include "../../daemon/server.h"
 #include "../../daemon/settings.h"
 #include "../../daemon/tenant.h"

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "commander.h"
-#include "front.h"
+#include "command_conn.h"
+#include "cli.h"
 #include "trust.h"
 
 /* For the connection alone; commands take as long as the daemon's own deadlines. */

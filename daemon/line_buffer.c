@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "lines.h"
+#include "line_buffer.h"
 #include "quote.h"
 
 void line_clean(char *text)

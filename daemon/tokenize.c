@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "words.h"
+#include "tokenize.h"
 
 void words_split(struct words *words, char *line)
 {

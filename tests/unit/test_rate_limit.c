@@ -7,7 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "bucket.h"
+#include "rate_limit.h"
 
 #include <cmocka.h>
 

@@ -11,10 +11,10 @@
 
 #include "cuda.h"
 #include "daemon.h"
-#include "introduction.h"
-#include "link.h"
+#include "handshake.h"
+#include "server_conn.h"
 #include "membership.h"
-#include "peer.h"
+#include "conn.h"
 #include "server.h"
 #include "spec_hash.h"
 #include "tenant.h"

@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "journald.h"
-#include "reason.h"
+#include "error_message.h"
 
 struct journal_file {
 	const char *name;

@@ -16,10 +16,10 @@
 #include "allowances.h"
 #include "bounds.h"
 #include "command.h"
-#include "commander.h"
+#include "command_conn.h"
 #include "daemon.h"
-#include "lines.h"
-#include "peer.h"
+#include "line_buffer.h"
+#include "conn.h"
 #include "tenant.h"
 
 /*

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lines.h"
+#include "line_buffer.h"
 
 #include <cmocka.h>
 

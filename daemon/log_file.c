@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 
 #include "directory.h"
-#include "journal.h"
-#include "lines.h"
+#include "log_file.h"
+#include "line_buffer.h"
 
 void journal_stamp(const struct timespec *when, char text[JOURNAL_STAMP])
 {

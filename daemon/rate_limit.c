@@ -6,7 +6,7 @@
  * Invariant: `spent' is never more than the size.
  */
 
-#include "bucket.h"
+#include "rate_limit.h"
 
 unsigned bucket_left(struct bucket *bucket, uint64_t now_ms, unsigned size, unsigned per_s)
 {

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "../../daemon/lines.h"
-#include "../../daemon/words.h"
+#include "../../daemon/line_buffer.h"
+#include "../../daemon/tokenize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "reason.h"
+#include "error_message.h"
 
 int reason_set(struct reason *reason, int r, const char *format, ...)
 {

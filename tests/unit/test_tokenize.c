@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "words.h"
+#include "tokenize.h"
 
 #include <cmocka.h>
 
