@@ -26,19 +26,19 @@ unsigned admission_guests_max(unsigned servers_max)
 		limit.rlim_cur = 1024;
 	left = limit.rlim_cur - MIN(reserved, limit.rlim_cur / 2);
 	/* A quarter stays for users who are trusted. */
-	return (unsigned)MIN(left - left / 4, (rlim_t)GUEST_PEERS_MAX);
+	return (unsigned)MIN(left - left / 4, (rlim_t)GUEST_CONNS_MAX);
 }
 
 /* Of what is worth less, first: silence, then commands, then clients. Negative: never. */
-static int worth(const struct peer *peer)
+static int eviction_rank(const struct conn *conn)
 {
-	switch (peer->kind) {
-	case PEER_STRANGER:
-	case PEER_QUEUED:
+	switch (conn->kind) {
+	case CONN_NEW:
+	case CONN_QUEUED:
 		return 0;
-	case PEER_COMMANDER:
-		return peer->is_waiting ? 3 : 1;
-	case PEER_CLIENT:
+	case CONN_COMMAND:
+		return conn->is_waiting ? 3 : 1;
+	case CONN_CLIENT:
 		return 2;
 	default:
 		return -1;
@@ -46,67 +46,68 @@ static int worth(const struct peer *peer)
 }
 
 /* The oldest of what is worth least. */
-static struct peer *find_least(const struct tenant *tenant)
+static struct conn *find_evictable(const struct tenant *tenant)
 {
-	struct peer *least = NULL;
+	struct conn *least = NULL;
 
-	list_for_each (item, &tenant->peers) {
-		struct peer *peer = container_of(item, struct peer, link);
+	list_for_each (item, &tenant->conns) {
+		struct conn *conn = container_of(item, struct conn, link);
 
-		if (worth(peer) >= 0 && (!least || worth(peer) < worth(least)))
-			least = peer;
+		if (eviction_rank(conn) >= 0 &&
+			(!least || eviction_rank(conn) < eviction_rank(least)))
+			least = conn;
 	}
 	return least;
 }
 
-static struct tenant *find_greediest(const struct daemon *daemon)
+static struct tenant *find_largest_tenant(const struct daemon *daemon)
 {
-	struct tenant *greediest = NULL;
+	struct tenant *largest = NULL;
 
 	list_for_each (item, &daemon->tenants) {
 		struct tenant *tenant = container_of(item, struct tenant, link);
 
 		if (!daemon_trusts(daemon, tenant->uid) &&
-			(!greediest || tenant->n_peers > greediest->n_peers) && find_least(tenant))
-			greediest = tenant;
+			(!largest || tenant->n_conns > largest->n_conns) && find_evictable(tenant))
+			largest = tenant;
 	}
-	return greediest;
+	return largest;
 }
 
-static void close_one(struct daemon *daemon)
+static void evict_conn(struct daemon *daemon)
 {
-	struct tenant *tenant = find_greediest(daemon);
-	struct peer *peer = tenant ? find_least(tenant) : NULL;
+	struct tenant *tenant = find_largest_tenant(daemon);
+	struct conn *conn = tenant ? find_evictable(tenant) : NULL;
 
-	if (!peer)
+	if (!conn)
 		return;
-	if (peer->kind == PEER_CLIENT) {
-		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+	if (conn->kind == CONN_CLIENT) {
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"The MPS daemon has %u connections, and more it cannot have; your UID, %u, "
 			"has the most",
-			daemon->n_guest_peers, tenant->uid);
+			daemon->n_guest_conns, tenant->uid);
 		return;
 	}
-	peer_log(peer,
+	conn_log(conn,
 		"All users have %u connections together, one too many: one of user %u's %u is "
 		"closed",
-		daemon->n_guest_peers, tenant->uid, tenant->n_peers);
-	peer_close(peer);
+		daemon->n_guest_conns, tenant->uid, tenant->n_conns);
+	conn_close(conn);
 }
 
 /* Of those that have said nothing the oldest, if they are too many. */
-static struct peer *find_surplus(const struct tenant *tenant)
+static struct conn *find_surplus_conn(const struct tenant *tenant)
 {
-	struct peer *oldest = NULL;
+	struct conn *oldest = NULL;
 	unsigned n = 0;
 
-	list_for_each (item, &tenant->peers) {
-		struct peer *peer = container_of(item, struct peer, link);
+	list_for_each (item, &tenant->conns) {
+		struct conn *conn = container_of(item, struct conn, link);
 
-		if (peer->kind != PEER_STRANGER)
+		if (conn->kind != CONN_NEW)
 			continue;
 		if (!oldest)
-			oldest = peer;
+			oldest = conn;
 		n++;
 	}
 	return n > STRANGERS_MAX ? oldest : NULL;
@@ -115,37 +116,37 @@ static struct peer *find_surplus(const struct tenant *tenant)
 void admission_check(struct tenant *tenant)
 {
 	struct daemon *daemon = tenant->daemon;
-	struct peer *surplus = find_surplus(tenant);
+	struct conn *surplus = find_surplus_conn(tenant);
 
 	if (surplus) {
-		peer_log(surplus,
+		conn_log(surplus,
 			"User %u has more than %d connections that say nothing: the oldest is "
 			"closed",
 			tenant->uid, STRANGERS_MAX);
-		peer_close(surplus);
+		conn_close(surplus);
 	}
-	if (daemon->n_guest_peers > daemon->guest_peers_max)
-		close_one(daemon);
+	if (daemon->n_guest_conns > daemon->guest_conns_max)
+		evict_conn(daemon);
 }
 
-static unsigned count_kind(const struct tenant *tenant, enum peer_kind kind)
+static unsigned count_conns(const struct tenant *tenant, enum conn_kind kind)
 {
 	unsigned n = 0;
 
-	list_for_each (item, &tenant->peers)
-		n += container_of(item, struct peer, link)->kind == kind;
+	list_for_each (item, &tenant->conns)
+		n += container_of(item, struct conn, link)->kind == kind;
 	return n;
 }
 
-bool admission_allows_commander(const struct tenant *tenant)
+bool admission_allows_command_conn(const struct tenant *tenant)
 {
-	unsigned n_max =
-		daemon_trusts(tenant->daemon, tenant->uid) ? COMMANDERS_MAX : GUEST_COMMANDERS_MAX;
+	unsigned n_max = daemon_trusts(tenant->daemon, tenant->uid) ? COMMAND_CONNS_MAX
+								    : GUEST_COMMAND_CONNS_MAX;
 
-	return count_kind(tenant, PEER_COMMANDER) < n_max;
+	return count_conns(tenant, CONN_COMMAND) < n_max;
 }
 
 bool admission_allows_queued(const struct tenant *tenant)
 {
-	return count_kind(tenant, PEER_QUEUED) < COMMANDERS_QUEUED_MAX;
+	return count_conns(tenant, CONN_QUEUED) < QUEUED_COMMAND_CONNS_MAX;
 }

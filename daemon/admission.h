@@ -18,7 +18,7 @@ unsigned admission_guests_max(unsigned servers_max);
 void admission_check(struct tenant *tenant);
 
 /* Whether the tenant may give commands on one connection more. */
-bool admission_allows_commander(const struct tenant *tenant);
+bool admission_allows_command_conn(const struct tenant *tenant);
 
 /* ... or may at least wait until it may. */
 bool admission_allows_queued(const struct tenant *tenant);

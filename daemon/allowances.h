@@ -11,14 +11,14 @@
  */
 
 /* Connections for commands, of one UID: an operator's scripts. */
-#define COMMANDERS_MAX 256
-#define GUEST_COMMANDERS_MAX 64
+#define COMMAND_CONNS_MAX 256
+#define GUEST_COMMAND_CONNS_MAX 64
 /* ... of one UID that wait for one of those to end, and for how long before a silent one has to. */
-#define COMMANDERS_QUEUED_MAX 1024
-#define COMMANDERS_QUEUED_MS 10000
+#define QUEUED_COMMAND_CONNS_MAX 1024
+#define QUEUED_COMMAND_CONN_MS 10000
 
 /* Connections of all guests: each has a buffer of some kilobytes. */
-#define GUEST_PEERS_MAX 8192
+#define GUEST_CONNS_MAX 8192
 
 /* Descriptors that guests' connections leave: our own files, and root's connections. */
 #define RESERVED_FDS 64

@@ -32,7 +32,7 @@
 static const char eot[] = {COMMAND_EOT, '\n'};
 static const char nak[] = {COMMAND_NAK, '\n'};
 
-static int connect_once(const struct config *config)
+static int cli_connect_once(const struct config *config)
 {
 	struct sockaddr_un address = config_address(config);
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -45,12 +45,12 @@ static int connect_once(const struct config *config)
 }
 
 /* A daemon with a full queue of connections (EAGAIN) gets some time. */
-static int connect_daemon(const struct config *config)
+static int cli_connect(const struct config *config)
 {
 	const struct timespec step = {.tv_nsec = 50000000L};
 
 	for (int waited_ms = 0;; waited_ms += 50) {
-		int fd = connect_once(config);
+		int fd = cli_connect_once(config);
 
 		if (fd != -EAGAIN || waited_ms >= CONNECT_MS)
 			return fd;
@@ -58,7 +58,7 @@ static int connect_daemon(const struct config *config)
 	}
 }
 
-static int complain_stranger(const char *why)
+static int report_untrusted(const char *why)
 {
 	puts("Cannot find MPS control daemon process");
 	fflush(stdout);
@@ -66,7 +66,7 @@ static int complain_stranger(const char *why)
 	return EXIT_FAILURE;
 }
 
-static int complain_no_daemon(const struct config *config, int r)
+static int report_no_daemon(const struct config *config, int r)
 {
 	puts("Cannot find MPS control daemon process");
 	fflush(stdout);
@@ -77,7 +77,7 @@ static int complain_no_daemon(const struct config *config, int r)
 	return EXIT_FAILURE;
 }
 
-static int complain_broken(const char *why)
+static int report_broken(const char *why)
 {
 	puts("Cannot send command to MPS control daemon process");
 	fflush(stdout);
@@ -86,22 +86,22 @@ static int complain_broken(const char *why)
 }
 
 /* What is on its way between standard input, daemon and standard output. */
-struct front {
+struct cli {
 	const struct config *config;
 	int sock;
-	int silence_ms; /* after which the daemon is asked whether it is there */
-	bool has_ended; /* all of the input has been sent, and EOT */
-	bool has_eot;   /* the daemon's answer to it, and nothing since */
-	bool in_mark;   /* the answer is within a line that tells of a failure */
-	bool is_loud;   /* such lines are printed */
+	int silence_ms;       /* after which the daemon is asked whether it is there */
+	bool has_ended;       /* all of the input has been sent, and EOT */
+	bool has_eot;         /* the daemon's answer to it, and nothing since */
+	bool in_failure;      /* the answer is within a line that tells of a failure */
+	bool prints_failures; /* such lines are printed */
 	bool has_failed;
 	char last; /* byte of the input */
 };
 
 /* Whether the daemon answers a connection that asks for nothing; one that ends need not. */
-static bool is_there(const struct config *config)
+static bool is_daemon_alive(const struct config *config)
 {
-	_cleanup_close_ int sock = connect_daemon(config);
+	_cleanup_close_ int sock = cli_connect(config);
 	struct pollfd pfd = {.fd = sock, .events = POLLIN};
 
 	if (sock < 0)
@@ -110,25 +110,25 @@ static bool is_there(const struct config *config)
 }
 
 /* poll() that does not wait for a daemon which stands still: 0, -ETIMEDOUT or -errno. */
-static int wait_for_any(struct front *front, struct pollfd *fds, nfds_t n, bool has_deadline)
+static int cli_wait(struct cli *cli, struct pollfd *fds, nfds_t n, bool has_deadline)
 {
-	int r = poll(fds, n, has_deadline ? front->silence_ms : -1);
+	int r = poll(fds, n, has_deadline ? cli->silence_ms : -1);
 
 	if (r != 0)
 		return r > 0 || errno == EINTR ? 0 : -errno;
-	front->silence_ms = MIN(2 * front->silence_ms, SILENCE_MAX_MS);
-	return is_there(front->config) ? 0 : -ETIMEDOUT;
+	cli->silence_ms = MIN(2 * cli->silence_ms, SILENCE_MAX_MS);
+	return is_daemon_alive(cli->config) ? 0 : -ETIMEDOUT;
 }
 
-static int send_all(struct front *front, const char *bytes, size_t size)
+static int cli_send(struct cli *cli, const char *bytes, size_t size)
 {
 	while (size > 0) {
-		struct pollfd pfd = {.fd = front->sock, .events = POLLOUT};
-		ssize_t n = send(front->sock, bytes, size, MSG_NOSIGNAL);
+		struct pollfd pfd = {.fd = cli->sock, .events = POLLOUT};
+		ssize_t n = send(cli->sock, bytes, size, MSG_NOSIGNAL);
 		int r = n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
 
 		if (r == 0 && n < 0)
-			r = wait_for_any(front, &pfd, 1, true);
+			r = cli_wait(cli, &pfd, 1, true);
 		if (r < 0)
 			return r;
 		if (n < 0)
@@ -140,32 +140,32 @@ static int send_all(struct front *front, const char *bytes, size_t size)
 }
 
 /* The end of the input: the last line gets its newline, if it had none. */
-static int send_end(struct front *front)
+static int cli_send_end(struct cli *cli)
 {
-	int r = front->last == '\n' ? 0 : send_all(front, "\n", 1);
+	int r = cli->last == '\n' ? 0 : cli_send(cli, "\n", 1);
 
 	if (r == 0)
-		r = send_all(front, eot, sizeof(eot));
+		r = cli_send(cli, eot, sizeof(eot));
 	if (r == 0)
-		shutdown(front->sock, SHUT_WR);
-	front->has_ended = true;
+		shutdown(cli->sock, SHUT_WR);
+	cli->has_ended = true;
 	return r;
 }
 
-static int send_words(struct front *front, char *const *words)
+static int cli_send_command(struct cli *cli, char *const *command)
 {
 	int r = 0;
 
-	for (size_t i = 0; words[i] && r == 0; i++) {
-		r = i > 0 ? send_all(front, " ", 1) : 0;
+	for (size_t i = 0; command[i] && r == 0; i++) {
+		r = i > 0 ? cli_send(cli, " ", 1) : 0;
 		if (r == 0)
-			r = send_all(front, words[i], strlen(words[i]));
+			r = cli_send(cli, command[i], strlen(command[i]));
 	}
-	front->last = '\0';
-	return r < 0 ? r : send_end(front);
+	cli->last = '\0';
+	return r < 0 ? r : cli_send_end(cli);
 }
 
-static int send_input(struct front *front)
+static int cli_send_input(struct cli *cli)
 {
 	char bytes[1024];
 	ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
@@ -173,80 +173,80 @@ static int send_input(struct front *front)
 	if (n < 0 && errno == EINTR)
 		return 0;
 	if (n <= 0)
-		return send_end(front);
-	front->last = bytes[n - 1];
-	return send_all(front, bytes, (size_t)n);
+		return cli_send_end(cli);
+	cli->last = bytes[n - 1];
+	return cli_send(cli, bytes, (size_t)n);
 }
 
 /* A line of standard error; standard output comes first, as it was sent first. */
-static void begin_mark(struct front *front)
+static void cli_begin_failure(struct cli *cli)
 {
-	front->in_mark = front->has_failed = true;
+	cli->in_failure = cli->has_failed = true;
 	fflush(stdout);
-	if (front->is_loud)
+	if (cli->prints_failures)
 		fputs("mps-control: ", stderr);
 }
 
-static void print_byte(struct front *front, char byte)
+static void cli_print_byte(struct cli *cli, char byte)
 {
-	front->has_eot = false;
+	cli->has_eot = false;
 	if (byte == COMMAND_NAK) {
-		begin_mark(front);
+		cli_begin_failure(cli);
 	} else if (byte == COMMAND_EOT) {
-		front->has_eot = true;
-	} else if (front->in_mark) {
-		if (front->is_loud)
+		cli->has_eot = true;
+	} else if (cli->in_failure) {
+		if (cli->prints_failures)
 			fputc(byte, stderr);
-		front->in_mark = byte != '\n';
+		cli->in_failure = byte != '\n';
 	} else {
 		fputc(byte, stdout);
 	}
 }
 
 /* 1: there may be more; 0: that was all; -errno. */
-static int print_answer(struct front *front)
+static int cli_print_reply(struct cli *cli)
 {
 	char bytes[4096];
-	ssize_t n = recv(front->sock, bytes, sizeof(bytes), 0);
+	ssize_t n = recv(cli->sock, bytes, sizeof(bytes), 0);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 1 : -errno;
 	if (n == 0)
 		return 0;
 	for (ssize_t i = 0; i < n; i++)
-		print_byte(front, bytes[i]);
+		cli_print_byte(cli, bytes[i]);
 	fflush(stdout);
 	/* EOT that was not asked for: the daemon has ended, as it was told. */
-	return front->has_eot && !front->has_ended ? 0 : 1;
+	return cli->has_eot && !cli->has_ended ? 0 : 1;
 }
 
-static int exchange(struct front *front)
+static int cli_exchange(struct cli *cli)
 {
 	for (;;) {
 		struct pollfd fds[] = {
-			{.fd = front->sock, .events = POLLIN},
-			{.fd = front->has_ended ? -1 : STDIN_FILENO, .events = POLLIN},
+			{.fd = cli->sock, .events = POLLIN},
+			{.fd = cli->has_ended ? -1 : STDIN_FILENO, .events = POLLIN},
 		};
-		int r = wait_for_any(front, fds, ARRAY_SIZE(fds), front->has_ended);
+		int r = cli_wait(cli, fds, ARRAY_SIZE(fds), cli->has_ended);
 
 		if (r < 0)
 			return r;
 		if (fds[0].revents)
-			r = print_answer(front);
+			r = cli_print_reply(cli);
 		if (fds[0].revents && r <= 0)
 			return r;
-		if (fds[1].revents && send_input(front) < 0)
+		if (fds[1].revents && cli_send_input(cli) < 0)
 			return -EPIPE;
 	}
 }
 
 /* On a terminal the reply itself says it. */
-static bool needs_marks(void)
+static bool needs_failure_lines(void)
 {
 	return !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO);
 }
 
-static void greet(const struct config *config)
+static void cli_print_hint(const struct config *config)
 {
 	fprintf(stderr,
 		"mps-control: connected to the daemon at %s: a command a line; Ctrl-D leaves it, "
@@ -254,34 +254,34 @@ static void greet(const struct config *config)
 		config->socket_path);
 }
 
-int front_run(const struct config *config, char *const *words, bool is_strict)
+int cli_run(const struct config *config, char *const *command, bool is_strict)
 {
 	_cleanup_close_ int sock = -EBADF;
-	struct front front = {.config = config, .silence_ms = SILENCE_MS, .last = '\n'};
+	struct cli cli = {.config = config, .silence_ms = SILENCE_MS, .last = '\n'};
 	char why[512];
 	int r;
 
 	if (trust_path(config->socket_path, why, sizeof(why)) < 0)
-		return complain_stranger(why);
-	front.is_loud = needs_marks();
-	front.sock = sock = connect_daemon(config);
+		return report_untrusted(why);
+	cli.prints_failures = needs_failure_lines();
+	cli.sock = sock = cli_connect(config);
 	if (sock < 0)
-		return complain_no_daemon(config, sock);
+		return report_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)
-		return complain_stranger(why);
+		return report_untrusted(why);
 	/* At once: somebody at a terminal may think for a while before the first command. */
-	r = send_all(&front, nak, sizeof(nak));
-	if (r == 0 && !*words && isatty(STDIN_FILENO))
-		greet(config);
-	if (r == 0 && *words)
-		r = send_words(&front, words);
+	r = cli_send(&cli, nak, sizeof(nak));
+	if (r == 0 && !*command && isatty(STDIN_FILENO))
+		cli_print_hint(config);
+	if (r == 0 && *command)
+		r = cli_send_command(&cli, command);
 	/* Answers are read even if not all could be sent: they may say why. */
 	if (r < 0)
-		front.has_ended = true;
-	r = exchange(&front);
-	if (front.has_eot)
-		return is_strict && front.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-	return complain_broken(r == -ETIMEDOUT ? "the daemon is there, but does not answer"
-			       : r < 0         ? strerror(-r)
-					       : "the daemon closed the connection");
+		cli.has_ended = true;
+	r = cli_exchange(&cli);
+	if (cli.has_eot)
+		return is_strict && cli.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return report_broken(r == -ETIMEDOUT ? "the daemon is there, but does not answer"
+			     : r < 0         ? strerror(-r)
+					     : "the daemon closed the connection");
 }

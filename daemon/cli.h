@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FRONT_H
-#define FRONT_H
+#ifndef CLI_H
+#define CLI_H
 
 #include "config.h"
 
@@ -10,6 +10,6 @@
  * all is answered. Returns the program's exit status: 0 if the daemon answered,
  * whatever it said; with `is_strict' only if no command failed, too.
  */
-int front_run(const struct config *config, char *const *words, bool is_strict);
+int cli_run(const struct config *config, char *const *command, bool is_strict);
 
 #endif

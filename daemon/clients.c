@@ -23,8 +23,8 @@
 #include "tenant.h"
 
 /* How soon to look whether the server has read: at first, and at most. */
-#define SETTLE_MS 1
-#define SETTLE_MAX_MS 100
+#define HANDOVER_CHECK_MS 1
+#define HANDOVER_CHECK_MAX_MS 100
 
 struct client *clients_find(const struct server *server, uint64_t id)
 {
@@ -37,7 +37,7 @@ struct client *clients_find(const struct server *server, uint64_t id)
 	return NULL;
 }
 
-unsigned clients_count_of(const struct server *server, pid_t pid)
+unsigned clients_count_process(const struct server *server, pid_t pid)
 {
 	unsigned n = 0;
 
@@ -47,7 +47,7 @@ unsigned clients_count_of(const struct server *server, pid_t pid)
 }
 
 /* Whether all servers together have as many as they can; root's find room all the same. */
-static bool are_too_many(const struct server *server)
+static bool has_max_sessions(const struct server *server)
 {
 	const struct daemon *daemon = server->daemon;
 	unsigned reserved = daemon_trusts(daemon, server->tenant->uid) ? 0 : RESERVED_SESSIONS;
@@ -79,7 +79,7 @@ int clients_add(
 
 	if (server->n_clients >= SESSIONS_MAX)
 		return -EUSERS;
-	if (are_too_many(server))
+	if (has_max_sessions(server))
 		return -EDQUOT;
 	client = calloc(1, sizeof(*client));
 	if (!client)
@@ -134,9 +134,9 @@ void clients_remove(struct server *server, uint64_t id)
 		return;
 	/* Who tells of its end has read of it. */
 	if (server->in_flight && server->in_flight_id == id)
-		clients_settle(server, false);
+		clients_end_handover(server, false);
 	client_free(server, client);
-	terminations_look(server);
+	terminations_check(server);
 	server_bound_end(server);
 }
 
@@ -149,69 +149,69 @@ void clients_clear(struct server *server)
 /* ---- on their way */
 
 /* Whether the server has read every frame that was sent to it. */
-static bool has_read_all(const struct server *server)
+static bool server_has_read_all(const struct server *server)
 {
 	int n_bytes = 0;
 
-	if (ioctl(server->link->fd, SIOCOUTQ, &n_bytes) < 0 || n_bytes > 0)
+	if (ioctl(server->conn->fd, SIOCOUTQ, &n_bytes) < 0 || n_bytes > 0)
 		return false;
 	/* A server that ends leaves nothing in the queue either, but an error. */
-	return !peer_is_reset(server->link);
+	return !conn_is_reset(server->conn);
 }
 
-void clients_settle(struct server *server, bool is_unread)
+void clients_end_handover(struct server *server, bool is_unread)
 {
-	struct peer *peer = server->in_flight;
+	struct conn *conn = server->in_flight;
 
-	if (!peer)
+	if (!conn)
 		return;
 	server->in_flight = NULL;
-	peer->handed_to = NULL;
-	uv_timer_stop(&server->settle_timer);
+	conn->handed_to = NULL;
+	uv_timer_stop(&server->handover_timer);
 	if (!is_unread) {
-		peer_close(peer);
+		conn_close(conn);
 		return;
 	}
 	client_free(server, clients_find(server, server->in_flight_id));
-	slot_take_back(server->slot, peer);
+	slot_requeue(server->slot, conn);
 }
 
-void clients_look(struct server *server)
+void clients_check_handover(struct server *server)
 {
-	if (server->in_flight && server->link && has_read_all(server)) {
-		clients_settle(server, false);
+	if (server->in_flight && server->conn && server_has_read_all(server)) {
+		clients_end_handover(server, false);
 		slot_progress(server->slot);
 	}
 }
 
 /* A server's loop waits for nothing: one that has read nothing for so long stands still. */
-static bool is_overdue(const struct server *server)
+static bool is_handover_overdue(const struct server *server)
 {
 	return server->in_flight && server->n_kills == 0 &&
 	       uv_now(&server->daemon->loop) - server->in_flight_ms >= server_end_ms(server);
 }
 
-static void on_settle(uv_timer_t *timer)
+static void on_handover_timer(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
-	struct reason reason;
+	struct error_message error;
 
 	if (!server->in_flight)
 		return;
-	server->settle_ms = MIN(server->settle_ms * 2, SETTLE_MAX_MS);
-	uv_timer_start(timer, on_settle, server->settle_ms, 0);
-	clients_look(server);
-	if (!is_overdue(server))
+	server->handover_check_ms = MIN(server->handover_check_ms * 2, HANDOVER_CHECK_MAX_MS);
+	uv_timer_start(timer, on_handover_timer, server->handover_check_ms, 0);
+	clients_check_handover(server);
+	if (!is_handover_overdue(server))
 		return;
-	reason_set(&reason, 0, "Server %d has not taken client %d for %d s: it is ended",
+	error_message_set(&error, 0, "Server %d has not taken client %d for %d s: it is ended",
 		server->pid, server->in_flight->cred.pid, (int)(server_end_ms(server) / 1000));
-	journal_control(&server->daemon->journal, "%s", reason.text);
-	server_kill(server, &reason);
+	log_control(&server->daemon->logs, "%s", error.text);
+	server_kill(server, &error);
 }
 
 /* What the operator allows the client there. */
-static struct frame_limits limits_of(
-	const struct server *server, const struct group *group, const struct peer *peer)
+static struct frame_limits client_limits(
+	const struct server *server, const struct group *group, const struct conn *conn)
 {
 	struct frame_limits limits;
 
@@ -223,89 +223,89 @@ static struct frame_limits limits_of(
 		settings_lower(&group->settings, &server->devices, &limits);
 	if (server->daemon->config.is_partitioned)
 		partitions_limit(&server->daemon->partitions, &server->devices,
-			peer->in.hello.sm_partition.value, &limits);
+			conn->in.hello.sm_partition.value, &limits);
 	return limits;
 }
 
 /* Sends it; the client is on the list. */
-static int send_client(struct server *server, struct peer *peer, struct client *client)
+static int send_client(struct server *server, struct conn *conn, struct client *client)
 {
-	const struct group *group = groups_get(&server->daemon->groups, peer->group);
+	const struct group *group = groups_get(&server->daemon->groups, conn->group);
 	struct frame_client frame = {0};
-	int r = group ? groups_tell(server, group) : 0;
+	int r = group ? groups_send(server, group) : 0;
 
 	if (r < 0)
 		return r;
 
 	frame_init(&frame, FRAME_CLIENT, 1);
 	frame.id = client->id;
-	frame.pid = (uint64_t)peer->cred.pid;
-	frame.uid = peer->cred.uid;
-	frame.gid = peer->cred.gid;
-	frame.group = peer->group;
+	frame.pid = (uint64_t)conn->cred.pid;
+	frame.uid = conn->cred.uid;
+	frame.gid = conn->cred.gid;
+	frame.group = conn->group;
 	/* The server holds it to its group's limits, which may change. */
-	frame.limits = limits_of(server, NULL, peer);
+	frame.limits = client_limits(server, NULL, conn);
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
-	frame.hello = peer->in.hello;
-	return peer_send(server->link, &frame, peer->fd);
+	frame.hello = conn->in.hello;
+	return conn_send(server->conn, &frame, conn->fd);
 }
 
 /* For log_level debug. */
-static void note_limits(const struct server *server, const struct peer *peer)
+static void log_limits(const struct server *server, const struct conn *conn)
 {
-	struct journal *journal = &server->daemon->journal;
-	const struct group *group = groups_get(&server->daemon->groups, peer->group);
+	struct log_files *logs = &server->daemon->logs;
+	const struct group *group = groups_get(&server->daemon->groups, conn->group);
 	struct frame_limits limits;
 
-	if (!journal->is_verbose)
+	if (!logs->is_verbose)
 		return;
-	limits = limits_of(server, group, peer);
-	journal_debug(journal, "Client %d of server %d: %u.%03u %% of SMs, priority %d, group %s",
-		peer->cred.pid, server->pid, limits.active_threads / 1000,
+	limits = client_limits(server, group, conn);
+	log_debug(logs, "Client %d of server %d: %u.%03u %% of SMs, priority %d, group %s",
+		conn->cred.pid, server->pid, limits.active_threads / 1000,
 		limits.active_threads % 1000, limits.priority, group ? group->name : "none");
 	for (unsigned i = 0; i < server->devices.n; i++)
 		if (limits.memory[i] != MEMORY_ALL)
-			journal_debug(journal, "Client %d of server %d: %llu bytes of device %u",
-				peer->cred.pid, server->pid, (unsigned long long)limits.memory[i],
+			log_debug(logs, "Client %d of server %d: %llu bytes of device %u",
+				conn->cred.pid, server->pid, (unsigned long long)limits.memory[i],
 				i);
 }
 
-int clients_hand_over(struct server *server, struct peer *peer)
+int clients_hand_over(struct server *server, struct conn *conn)
 {
 	uint64_t id = server->daemon->last_client_id + 1;
 	struct frame_client_note note = {
 		.id = id,
-		.pid = (uint64_t)peer->cred.pid,
-		.uid = peer->cred.uid,
-		.program = peer->in.hello.program,
+		.pid = (uint64_t)conn->cred.pid,
+		.uid = conn->cred.uid,
+		.program = conn->in.hello.program,
 	};
 	struct client *client;
 	int r;
 
 	if (server->in_flight)
 		return -EAGAIN;
-	memcpy(note.command, peer->in.hello.command, sizeof(note.command));
+	memcpy(note.command, conn->in.hello.command, sizeof(note.command));
 	r = clients_add(server, &note, &client);
 	if (r < 0)
 		return r;
-	client->group = peer->group;
-	r = send_client(server, peer, client);
+	client->group = conn->group;
+	r = send_client(server, conn, client);
 	if (r < 0) {
 		client_free(server, client);
 		/* Where it is the server's connection that broke, the client goes on waiting. */
 		if (r != -EAGAIN)
-			peer_close(server->link);
+			conn_close(server->conn);
 		return -EAGAIN;
 	}
-	note_limits(server, peer);
+	log_limits(server, conn);
 	server->daemon->last_client_id = id;
-	server->in_flight = peer;
+	server->in_flight = conn;
 	server->in_flight_id = id;
 	server->in_flight_ms = uv_now(&server->daemon->loop);
-	peer->handed_to = server;
-	list_remove(&peer->wait);
-	peer_become(peer, PEER_HANDED_OVER);
-	server->settle_ms = SETTLE_MS;
-	uv_timer_start(&server->settle_timer, on_settle, SETTLE_MS, 0);
+	conn->handed_to = server;
+	list_remove(&conn->wait);
+	conn_set_kind(conn, CONN_HANDED_OVER);
+	server->handover_check_ms = HANDOVER_CHECK_MS;
+	uv_timer_start(&server->handover_timer, on_handover_timer, HANDOVER_CHECK_MS, 0);
 	return 0;
 }

@@ -16,7 +16,7 @@
 #include "frame.h"
 #include "list.h"
 
-struct peer;
+struct conn;
 struct server;
 
 /* A GPU that a client uses, and what holds for it there. */
@@ -54,7 +54,7 @@ struct client {
 struct client *clients_find(const struct server *server, uint64_t id);
 
 /* How many of that process it has. */
-unsigned clients_count_of(const struct server *server, pid_t pid);
+unsigned clients_count_process(const struct server *server, pid_t pid);
 
 /* 0, -EUSERS (of one server), -EDQUOT (of all) or -ENOMEM. */
 int clients_add(
@@ -69,16 +69,16 @@ void clients_remove(struct server *server, uint64_t id);
  * the one before has arrived (slot_progress() follows). -errno: this client
  * cannot be served.
  */
-int clients_hand_over(struct server *server, struct peer *peer);
+int clients_hand_over(struct server *server, struct conn *conn);
 
 /* A sign of life from the server: has what is on its way arrived? */
-void clients_look(struct server *server);
+void clients_check_handover(struct server *server);
 
 /*
  * The link has gone: what was on its way has been read, and is the server's,
  * or (`is_unread') goes back to those who wait.
  */
-void clients_settle(struct server *server, bool is_unread);
+void clients_end_handover(struct server *server, bool is_unread);
 
 /* Forgets them all. */
 void clients_clear(struct server *server);

@@ -28,12 +28,12 @@ struct command {
 	const char *name;
 	const char *usage;   /* what follows the name */
 	size_t n_min, n_max; /* words, the name included */
-	void (*run)(struct peer *peer, const struct words *words);
+	void (*run)(struct conn *conn, const struct tokens *tokens);
 	const char *help;
 	const char *needs_gpus; /* NULL: no; else if this word is there, or always ("") */
 };
 
-static void command_help(struct peer *peer, const struct words *words);
+static void command_help(struct conn *conn, const struct tokens *tokens);
 
 static const struct command commands[] = {
 	{"get_server_list", " [--json]", 1, 2, command_get_server_list,
@@ -52,9 +52,9 @@ static const struct command commands[] = {
 		"end its work; every call of it fails then", NULL},
 	{"get_last_fault", " [N] [--json]", 1, 3, command_get_last_fault,
 		"whose GPU fault it was, and how that is known", NULL},
-	{"ps", " [-p PID] [-l] [--json]", 1, WORDS_MAX, command_ps,
+	{"ps", " [-p PID] [-l] [--json]", 1, TOKENS_MAX, command_ps,
 		"clients and their GPUs; -p: of a server; -l: with what holds for them", NULL},
-	{"device_query", " [PID] [--csv | --json]", 1, WORDS_MAX, command_device_query,
+	{"device_query", " [PID] [--csv | --json]", 1, TOKENS_MAX, command_device_query,
 		"the GPUs of all servers, or of one", NEEDS_GPUS},
 	{"set_default_active_thread_percentage", " PERCENTAGE", 1, 2,
 		command_set_default_percentage, "share of SMs, for servers that start later", NULL},
@@ -82,7 +82,7 @@ static const struct command commands[] = {
 		"the same for new clients of a server or a group", NULL},
 	{"get_client_priority", " PID|-group NAME", 2, 3, command_get_priority, "that priority",
 		NULL},
-	{"group", " create|set NAME [OPTION]..., get|delete NAME, list [--json]", 2, WORDS_MAX,
+	{"group", " create|set NAME [OPTION]..., get|delete NAME, list [--json]", 2, TOKENS_MAX,
 		command_group,
 		"limits that clients with MPS_GROUP=NAME share; its options: see mps-control(1)",
 		"-device_pinned_mem_limit"},
@@ -96,7 +96,7 @@ static const struct command commands[] = {
 	{"help", "", 1, 1, command_help, "this", NULL},
 };
 
-static void describe(const struct command *command, char line[LINE_MAX_SIZE])
+static void describe_command(const struct command *command, char line[LINE_MAX_SIZE])
 {
 	char text[128];
 
@@ -104,13 +104,13 @@ static void describe(const struct command *command, char line[LINE_MAX_SIZE])
 	snprintf(line, LINE_MAX_SIZE, "%-60s %s", text, command->help);
 }
 
-static void command_help(struct peer *peer, _unused_ const struct words *words)
+static void command_help(struct conn *conn, _unused_ const struct tokens *tokens)
 {
 	char line[LINE_MAX_SIZE];
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		describe(&commands[i], line);
-		commander_reply(peer, "%s", line);
+		describe_command(&commands[i], line);
+		command_reply(conn, "%s", line);
 	}
 }
 
@@ -119,12 +119,12 @@ void commands_print(void)
 	char line[LINE_MAX_SIZE];
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		describe(&commands[i], line);
+		describe_command(&commands[i], line);
 		printf("  %s\n", line);
 	}
 }
 
-static const struct command *find(const char *name)
+static const struct command *find_command(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (strcmp(name, commands[i].name) == 0)
@@ -132,55 +132,55 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
-static bool needs_gpus(const struct command *command, const struct words *words)
+static bool needs_gpus(const struct command *command, const struct tokens *tokens)
 {
 	if (!command->needs_gpus)
 		return false;
-	for (size_t i = 1; i < words->n; i++)
-		if (strcmp(words->word[i], command->needs_gpus) == 0)
+	for (size_t i = 1; i < tokens->n; i++)
+		if (strcmp(tokens->item[i], command->needs_gpus) == 0)
 			return true;
 	return !*command->needs_gpus;
 }
 
 /* The line again that was taken apart. */
-static void join(const struct words *words, char line[COMMAND_MAX])
+static void join_tokens(const struct tokens *tokens, char line[COMMAND_MAX])
 {
 	size_t used = 0;
 
-	for (size_t i = 0; i < words->n; i++)
+	for (size_t i = 0; i < tokens->n; i++)
 		used += (size_t)snprintf(
-			line + used, COMMAND_MAX - used, "%s%s", i > 0 ? " " : "", words->word[i]);
+			line + used, COMMAND_MAX - used, "%s%s", i > 0 ? " " : "", tokens->item[i]);
 }
 
-void command_run(struct peer *peer, char *line)
+void command_run(struct conn *conn, char *line)
 {
 	const struct command *command;
-	char again[COMMAND_MAX];
-	struct words words;
+	char copy[COMMAND_MAX];
+	struct tokens tokens;
 
-	words_split(&words, line);
-	command = find(words.word[0]);
+	tokenize_line(&tokens, line);
+	command = find_command(tokens.item[0]);
 	if (!command) {
-		commander_fail(peer, "Unknown command \"%s\"", words.word[0]);
+		command_fail(conn, "Unknown command \"%s\"", tokens.item[0]);
 		return;
 	}
-	if (words.n < command->n_min || words.n > command->n_max) {
-		commander_fail(peer, "Usage: %s%s", command->name, command->usage);
+	if (tokens.n < command->n_min || tokens.n > command->n_max) {
+		command_fail(conn, "Usage: %s%s", command->name, command->usage);
 		return;
 	}
-	if (needs_gpus(command, &words)) {
-		join(&words, again);
-		if (!probe_is_done(peer->daemon, peer, again))
+	if (needs_gpus(command, &tokens)) {
+		join_tokens(&tokens, copy);
+		if (!probe_is_done(conn->daemon, conn, copy))
 			return;
 	}
-	command->run(peer, &words);
+	command->run(conn, &tokens);
 }
 
-void command_on_deadline(struct peer *peer)
+void command_on_deadline(struct conn *conn)
 {
 	/* quit sets none: it is bounded by its servers, and others by the probe. */
-	if (peer->termination)
-		termination_on_deadline(peer);
+	if (conn->termination)
+		termination_on_deadline(conn);
 	else
-		slot_on_starter_deadline(peer);
+		slot_on_starter_deadline(conn);
 }

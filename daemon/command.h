@@ -11,18 +11,18 @@
 
 #include "base.h"
 
-struct peer;
+struct conn;
 
 /*
  * Runs a line (which it changes). The reply is there when it returns, or the
- * peer `is_waiting' and commander_resume() follows.
+ * connection `is_waiting' and command_resume() follows.
  */
-void command_run(struct peer *peer, char *line);
+void command_run(struct conn *conn, char *line);
 
 /* All commands, to standard output. */
 void commands_print(void);
 
-/* The command that the peer waits for has taken too long. */
-void command_on_deadline(struct peer *peer);
+/* The command that the connection waits for has taken too long. */
+void command_on_deadline(struct conn *conn);
 
 #endif

@@ -25,24 +25,24 @@
 
 #define COMMAND_TEXT 256
 
-void command_get_client_list(struct peer *peer, const struct words *words)
+void command_get_client_list(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *server =
-		scope_find_server(peer, words->word[0], words->word[1], false);
+		scope_find_server(conn, tokens->item[0], tokens->item[1], false);
 
 	if (!server)
 		return;
 	list_for_each (item, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
 
-		if (scope_sees_client(peer, server, client))
-			commander_reply(peer, "%d", client->pid);
+		if (scope_sees_client(conn, server, client))
+			command_reply(conn, "%d", client->pid);
 	}
 }
 
 /* ---- get_device_client_list */
 
-static bool has_context(const struct client *client, uint32_t ordinal)
+static bool client_has_context(const struct client *client, uint32_t ordinal)
 {
 	for (unsigned i = 0; i < client->n_contexts; i++)
 		if (client->contexts[i].ordinal == ordinal)
@@ -51,41 +51,42 @@ static bool has_context(const struct client *client, uint32_t ordinal)
 }
 
 /* A client has one context on each GPU: it is its first. */
-static void list_device(
-	struct peer *peer, const struct server *server, const struct frame_device *device)
+static void list_device_clients(
+	struct conn *conn, const struct server *server, const struct frame_device *device)
 {
 	const char *colon = strchr(device->pci_bus_id, ':');
 
-	commander_reply(peer, "[%u] %s, %s", device->ordinal,
-		colon ? colon + 1 : device->pci_bus_id, device->name);
+	command_reply(conn, "[%u] %s, %s", device->ordinal, colon ? colon + 1 : device->pci_bus_id,
+		device->name);
 	list_for_each (item, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
 
-		if (scope_sees_client(peer, server, client) && has_context(client, device->ordinal))
-			commander_reply(peer, "%d.1", client->pid);
+		if (scope_sees_client(conn, server, client) &&
+			client_has_context(client, device->ordinal))
+			command_reply(conn, "%d.1", client->pid);
 	}
 }
 
-static void list_devices(struct peer *peer, const struct server *server)
+static void list_server_devices(struct conn *conn, const struct server *server)
 {
 	for (unsigned i = 0; i < server->devices.n; i++)
-		list_device(peer, server, &server->devices.items[i]);
+		list_device_clients(conn, server, &server->devices.items[i]);
 }
 
-void command_get_device_client_list(struct peer *peer, const struct words *words)
+void command_get_device_client_list(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *server;
 
-	if (words->n == 2) {
-		server = scope_find_server(peer, words->word[0], words->word[1], false);
+	if (tokens->n == 2) {
+		server = scope_find_server(conn, tokens->item[0], tokens->item[1], false);
 		if (server)
-			list_devices(peer, server);
+			list_server_devices(conn, server);
 		return;
 	}
-	list_for_each (item, &peer->daemon->servers) {
+	list_for_each (item, &conn->daemon->servers) {
 		server = container_of(item, struct server, link_in_daemon);
-		if (scope_sees_server(peer, server))
-			list_devices(peer, server);
+		if (scope_sees_server(conn, server))
+			list_server_devices(conn, server);
 	}
 }
 
@@ -104,21 +105,21 @@ struct row {
 	const struct frame_device *device;
 };
 
-static const char *group_name(const struct peer *peer, const struct client *client)
+static const char *client_group_name(const struct conn *conn, const struct client *client)
 {
-	const struct group *group = groups_get(&peer->daemon->groups, client->group);
+	const struct group *group = groups_get(&conn->daemon->groups, client->group);
 
 	return group ? group->name : NULL;
 }
 
-static const char *state_name(const struct client *client)
+static const char *client_state_name(const struct client *client)
 {
 	return client->termination == TERMINATION_NONE ? "ACTIVE" : "TERMINATED";
 }
 
-static void print_head(struct peer *peer, const struct ps_options *options)
+static void ps_print_header(struct conn *conn, const struct ps_options *options)
 {
-	commander_reply(peer, "%-10s%-10s%-15s%-26s%-15s%s%-15s", "PID", "ID", "SERVER", "DEVICE",
+	command_reply(conn, "%-10s%-10s%-15s%-26s%-15s%s%-15s", "PID", "ID", "SERVER", "DEVICE",
 		"NAMESPACE",
 		options->is_long ? "SMS     MEMORY      PRIORITY  GROUP               STATE       "
 				 : "",
@@ -126,34 +127,34 @@ static void print_head(struct peer *peer, const struct ps_options *options)
 }
 
 /* What is effective. */
-static void format_effective(
-	const struct peer *peer, const struct row *row, char *text, size_t size)
+static void ps_format_limits(
+	const struct conn *conn, const struct row *row, char *text, size_t size)
 {
-	const char *group = group_name(peer, row->client);
+	const char *group = client_group_name(conn, row->client);
 	char memory[SIZE_TEXT_MAX] = "-";
 
 	if (row->context->memory != MEMORY_ALL)
 		format_size(row->context->memory, memory, sizeof(memory));
 	snprintf(text, size, "%-7u %-11s %-9d %-19s %-11s ", row->context->n_sms, memory,
-		row->context->priority, group ? group : "-", state_name(row->client));
+		row->context->priority, group ? group : "-", client_state_name(row->client));
 }
 
-static void print_row(struct peer *peer, const struct row *row, const struct ps_options *options)
+static void ps_print_row(struct conn *conn, const struct row *row, const struct ps_options *options)
 {
 	char uuid[DEVICE_UUID_TEXT], command[COMMAND_TEXT], effective[GROUP_NAME_MAX + 96] = "";
 
 	scope_short_uuid(row->device, uuid);
 	escape_word(row->client->command, command, sizeof(command));
 	if (options->is_long)
-		format_effective(peer, row, effective, sizeof(effective));
-	commander_reply(peer, "%-9d %-9u %-14d %-25s %-14llu %s%-15s", row->client->pid,
+		ps_format_limits(conn, row, effective, sizeof(effective));
+	command_reply(conn, "%-9d %-9u %-14d %-25s %-14llu %s%-15s", row->client->pid,
 		row->context->session, row->server->pid, uuid,
 		(unsigned long long)row->client->pid_namespace, effective, command);
 }
 
-static void write_row(struct peer *peer, const struct row *row, struct json *json)
+static void ps_write_row(struct conn *conn, const struct row *row, struct json *json)
 {
-	const char *group = group_name(peer, row->client);
+	const char *group = client_group_name(conn, row->client);
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(row->device, uuid);
@@ -176,83 +177,84 @@ static void write_row(struct peer *peer, const struct row *row, struct json *jso
 		json_string(json, "group", group);
 	else
 		json_null(json, "group");
-	json_string(json, "state", state_name(row->client));
+	json_string(json, "state", client_state_name(row->client));
 	json_close(json, '}');
 }
 
-static void show_client(
-	struct peer *peer, struct row *row, const struct ps_options *options, struct json *json)
+static void ps_show_client(
+	struct conn *conn, struct row *row, const struct ps_options *options, struct json *json)
 {
 	for (unsigned i = 0; i < row->client->n_contexts; i++) {
 		row->context = &row->client->contexts[i];
 		/* Checked when it came: clients.c. */
 		row->device = &row->server->devices.items[row->context->ordinal];
 		if (options->is_json)
-			write_row(peer, row, json);
+			ps_write_row(conn, row, json);
 		else
-			print_row(peer, row, options);
+			ps_print_row(conn, row, options);
 	}
 }
 
-static void show_server(struct peer *peer, const struct server *server,
+static void ps_show_server(struct conn *conn, const struct server *server,
 	const struct ps_options *options, struct json *json)
 {
 	list_for_each (item, &server->clients) {
 		struct row row = {
 			.server = server, .client = container_of(item, struct client, link)};
 
-		if (scope_sees_client(peer, server, row.client))
-			show_client(peer, &row, options, json);
+		if (scope_sees_client(conn, server, row.client))
+			ps_show_client(conn, &row, options, json);
 	}
 }
 
-static bool read_options(struct peer *peer, const struct words *words, struct ps_options *options)
+static bool ps_read_options(
+	struct conn *conn, const struct tokens *tokens, struct ps_options *options)
 {
-	for (size_t i = 1; i < words->n; i++) {
-		const char *word = words->word[i];
+	for (size_t i = 1; i < tokens->n; i++) {
+		const char *token = tokens->item[i];
 
-		if (strcmp(word, "-l") == 0) {
+		if (strcmp(token, "-l") == 0) {
 			options->is_long = true;
-		} else if (strcmp(word, "--json") == 0) {
+		} else if (strcmp(token, "--json") == 0) {
 			options->is_json = true;
-		} else if (strcmp(word, "-p") == 0 && i + 1 < words->n) {
-			options->pid = words->word[++i];
+		} else if (strcmp(token, "-p") == 0 && i + 1 < tokens->n) {
+			options->pid = tokens->item[++i];
 		} else {
-			commander_fail(
-				peer, "Unknown option \"%s\": ps [-p PID] [-l] [--json]", word);
+			command_fail(
+				conn, "Unknown option \"%s\": ps [-p PID] [-l] [--json]", token);
 			return false;
 		}
 	}
 	return true;
 }
 
-void command_ps(struct peer *peer, const struct words *words)
+void command_ps(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *only = NULL;
 	struct ps_options options = {0};
 	struct json json = {0};
 
-	if (!read_options(peer, words, &options))
+	if (!ps_read_options(conn, tokens, &options))
 		return;
 	if (options.pid)
-		only = scope_find_server(peer, words->word[0], options.pid, false);
+		only = scope_find_server(conn, tokens->item[0], options.pid, false);
 	if (options.pid && !only)
 		return;
 	if (options.is_json) {
 		json_open(&json, NULL, '{');
 		json_open(&json, "clients", '[');
 	} else {
-		print_head(peer, &options);
+		ps_print_header(conn, &options);
 	}
-	list_for_each (item, &peer->daemon->servers) {
+	list_for_each (item, &conn->daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
 		if (!only || only == server)
-			show_server(peer, server, &options, &json);
+			ps_show_server(conn, server, &options, &json);
 	}
 	if (!options.is_json)
 		return;
 	json_close(&json, ']');
 	json_close(&json, '}');
-	scope_reply_json(peer, &json);
+	scope_reply_json(conn, &json);
 }

@@ -4,7 +4,7 @@
  * Connections that send text. Loop thread.
  *
  * Invariant: no further command runs while a reply waits to be read, so what
- * one peer can make us keep is bounded by the reply to one command.
+ * one connection can make us keep is bounded by the reply to one command.
  */
 
 #include <poll.h>
@@ -23,8 +23,8 @@
 #include "tenant.h"
 
 /*
- * What a peer may leave unread, and for how long. A reply may tell of each client: of those of
- * one user, or of all.
+ * What a connection may leave unread, and for how long. A reply may tell of each client: of those
+ * of one user, or of all.
  */
 #define OUT_MAX ((size_t)32 << 20)
 #define GUEST_OUT_MAX ((size_t)4 << 20)
@@ -32,345 +32,346 @@
 
 static const char eot = COMMAND_EOT;
 
-static void flush(struct peer *peer)
+static void flush_replies(struct conn *conn)
 {
-	while (peer->kind == PEER_COMMANDER && peer->out_size > 0) {
-		ssize_t n = send(peer->fd, peer->out, peer->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (conn->kind == CONN_COMMAND && conn->out_size > 0) {
+		ssize_t n = send(conn->fd, conn->out, conn->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0) {
-			peer_close(peer);
+			conn_close(conn);
 			return;
 		}
-		peer->out_size -= (size_t)n;
-		memmove(peer->out, peer->out + n, peer->out_size);
+		conn->out_size -= (size_t)n;
+		memmove(conn->out, conn->out + n, conn->out_size);
 	}
 }
 
-static void put(struct peer *peer, const char *bytes, size_t size)
+static void put_reply(struct conn *conn, const char *bytes, size_t size)
 {
-	if (peer->kind != PEER_COMMANDER)
+	if (conn->kind != CONN_COMMAND)
 		return;
-	if (peer->out_size + size > peer->out_room) {
-		size_t max = daemon_trusts(peer->daemon, peer->cred.uid) ? OUT_MAX : GUEST_OUT_MAX;
-		size_t room = MAX(MIN(2 * peer->out_room, max), MAX(peer->out_size + size, 4096));
-		char *out = room <= max ? realloc(peer->out, room) : NULL;
+	if (conn->out_size + size > conn->out_room) {
+		size_t max = daemon_trusts(conn->daemon, conn->cred.uid) ? OUT_MAX : GUEST_OUT_MAX;
+		size_t room = MAX(MIN(2 * conn->out_room, max), MAX(conn->out_size + size, 4096));
+		char *out = room <= max ? realloc(conn->out, room) : NULL;
 
 		if (!out) {
-			peer_close(peer);
+			conn_close(conn);
 			return;
 		}
-		peer->out = out;
-		peer->out_room = room;
+		conn->out = out;
+		conn->out_room = room;
 	}
-	memcpy(peer->out + peer->out_size, bytes, size);
-	peer->out_size += size;
+	memcpy(conn->out + conn->out_size, bytes, size);
+	conn->out_size += size;
 }
 
-static void put_line(struct peer *peer, const char *line)
+static void put_reply_line(struct conn *conn, const char *line)
 {
-	put(peer, line, strlen(line));
-	put(peer, "\n", 1);
+	put_reply(conn, line, strlen(line));
+	put_reply(conn, "\n", 1);
 }
 
 /* Tells a front end, once for each command, that the reply is a failure. */
-static void put_mark(struct peer *peer, const char *line)
+static void put_failure_mark(struct conn *conn, const char *line)
 {
-	char mark[sizeof(peer->command) + 4];
+	char mark[sizeof(conn->command) + 4];
 
-	if (!peer->wants_marks || peer->is_marked)
+	if (!conn->wants_marks || conn->is_marked)
 		return;
-	peer->is_marked = true;
-	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, peer->command);
-	put(peer, mark, strlen(mark));
-	put_line(peer, line);
+	conn->is_marked = true;
+	snprintf(mark, sizeof(mark), "%c%s: ", COMMAND_NAK, conn->command);
+	put_reply(conn, mark, strlen(mark));
+	put_reply_line(conn, line);
 }
 
-static void reply(struct peer *peer, bool is_failure, const char *format, va_list args)
+static void reply_line(struct conn *conn, bool is_failure, const char *format, va_list args)
 {
 	char line[LINE_MAX_SIZE + 1];
 
 	vsnprintf(line, sizeof(line), format, args);
 	line_clean(line);
-	peer_log(peer, "%s", line);
+	conn_log(conn, "%s", line);
 	if (is_failure)
-		put_mark(peer, line);
-	put_line(peer, line);
+		put_failure_mark(conn, line);
+	put_reply_line(conn, line);
 }
 
-void commander_reply(struct peer *peer, const char *format, ...)
+void command_reply(struct conn *conn, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	reply(peer, false, format, args);
+	reply_line(conn, false, format, args);
 	va_end(args);
 }
 
-void commander_reply_text(struct peer *peer, const char *text)
+void command_reply_text(struct conn *conn, const char *text)
 {
-	peer_log(peer, "%zu bytes", text ? strlen(text) : 0);
+	conn_log(conn, "%zu bytes", text ? strlen(text) : 0);
 	if (text)
-		put_line(peer, text);
+		put_reply_line(conn, text);
 }
 
-void commander_fail(struct peer *peer, const char *format, ...)
+void command_fail(struct conn *conn, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	reply(peer, true, format, args);
+	reply_line(conn, true, format, args);
 	va_end(args);
 }
 
 /* Its first word. */
-static void note_command(struct peer *peer, const char *line)
+static void note_command_name(struct conn *conn, const char *line)
 {
 	const char *name = line + strspn(line, " ");
 
-	snprintf(peer->command, sizeof(peer->command), "%.*s", (int)strcspn(name, " "), name);
-	peer->is_marked = false;
+	snprintf(conn->command, sizeof(conn->command), "%.*s", (int)strcspn(name, " "), name);
+	conn->is_marked = false;
 }
 
-static void run_line(struct peer *peer, char *line)
+static void run_command_line(struct conn *conn, char *line)
 {
 	size_t length = strlen(line);
 
 	if (length > 0 && line[length - 1] == '\r')
 		line[--length] = '\0';
 	if (length == 1 && line[0] == COMMAND_EOT) {
-		put(peer, &eot, 1);
+		put_reply(conn, &eot, 1);
 		return;
 	}
 	if (length == 1 && line[0] == COMMAND_NAK) {
-		peer->wants_marks = true;
+		conn->wants_marks = true;
 		return;
 	}
 	line_clean(line);
 	if (line[strspn(line, " ")] == '\0')
 		return;
-	peer_log(peer, "Cmd:%s", line);
-	note_command(peer, line);
+	conn_log(conn, "Cmd:%s", line);
+	note_command_name(conn, line);
 	/* The one for an incomplete line is over; a command that waits may set its own. */
-	peer_set_deadline(peer, 0);
-	command_run(peer, line);
+	conn_set_deadline(conn, 0);
+	command_run(conn, line);
 }
 
 /* Takes the next line out of the buffer; false if there is no whole one. */
-static bool take_line(struct peer *peer, char *line)
+static bool take_input_line(struct conn *conn, char *line)
 {
-	char *newline = memchr(peer->in.text, '\n', peer->in_size);
-	size_t length = newline ? (size_t)(newline - peer->in.text) : peer->in_size;
+	char *newline = memchr(conn->in.text, '\n', conn->in_size);
+	size_t length = newline ? (size_t)(newline - conn->in.text) : conn->in_size;
 	size_t taken = newline ? length + 1 : length;
 
-	if (!newline && !(peer->at_end && length > 0))
+	if (!newline && !(conn->at_end && length > 0))
 		return false;
-	memcpy(line, peer->in.text, length);
+	memcpy(line, conn->in.text, length);
 	line[length] = '\0';
-	peer->in_size -= taken;
-	memmove(peer->in.text, peer->in.text + taken, peer->in_size);
+	conn->in_size -= taken;
+	memmove(conn->in.text, conn->in.text + taken, conn->in_size);
 	return true;
 }
 
 /* Drops what belongs to a line that was too long. */
-static void skip_line(struct peer *peer)
+static void skip_input_line(struct conn *conn)
 {
-	char *newline = memchr(peer->in.text, '\n', peer->in_size);
-	size_t dropped = newline ? (size_t)(newline - peer->in.text) + 1 : peer->in_size;
+	char *newline = memchr(conn->in.text, '\n', conn->in_size);
+	size_t dropped = newline ? (size_t)(newline - conn->in.text) + 1 : conn->in_size;
 
-	peer->is_skipping = !newline;
-	peer->in_size -= dropped;
-	memmove(peer->in.text, peer->in.text + dropped, peer->in_size);
+	conn->is_skipping = !newline;
+	conn->in_size -= dropped;
+	memmove(conn->in.text, conn->in.text + dropped, conn->in_size);
 }
 
-static bool is_idle(const struct peer *peer)
+static bool is_command_idle(const struct conn *conn)
 {
-	return peer->kind == PEER_COMMANDER && !peer->is_waiting && peer->out_size == 0;
+	return conn->kind == CONN_COMMAND && !conn->is_waiting && conn->out_size == 0;
 }
 
 /* Runs what is there, one after the other, and decides what is waited for next. */
-static void run_lines(struct peer *peer)
+static void run_input_lines(struct conn *conn)
 {
 	char line[COMMAND_MAX + 1];
 
-	while (is_idle(peer) && take_line(peer, line)) {
-		run_line(peer, line);
-		flush(peer);
+	while (is_command_idle(conn) && take_input_line(conn, line)) {
+		run_command_line(conn, line);
+		flush_replies(conn);
 	}
-	if (is_idle(peer) && peer->in_size == sizeof(peer->in.text)) {
-		note_command(peer, "");
-		commander_fail(peer, "A command has at most %d bytes", COMMAND_MAX - 1);
-		peer->is_skipping = true;
-		skip_line(peer);
-		flush(peer);
+	if (is_command_idle(conn) && conn->in_size == sizeof(conn->in.text)) {
+		note_command_name(conn, "");
+		command_fail(conn, "A command has at most %d bytes", COMMAND_MAX - 1);
+		conn->is_skipping = true;
+		skip_input_line(conn);
+		flush_replies(conn);
 	}
 	/* Its quit is done: a front end at a terminal would wait for the next command. */
-	if (is_idle(peer) && peer->keeps_fd && peer->wants_marks && !peer->at_end) {
-		put(peer, &eot, 1);
-		flush(peer);
+	if (is_command_idle(conn) && conn->keeps_fd && conn->wants_marks && !conn->at_end) {
+		put_reply(conn, &eot, 1);
+		flush_replies(conn);
 	}
-	if (is_idle(peer) && peer->at_end)
-		peer_close(peer);
-	if (peer->kind != PEER_COMMANDER)
+	if (is_command_idle(conn) && conn->at_end)
+		conn_close(conn);
+	if (conn->kind != CONN_COMMAND)
 		return;
-	peer_watch(peer);
+	conn_watch(conn);
 	/* A command that waits has set a deadline of its own, if it has one. */
-	if (!peer->is_waiting)
-		peer_set_deadline(peer, peer->out_size > 0                       ? OUT_MS
-					: peer->in_size > 0 || peer->is_skipping ? INTRODUCTION_MS
+	if (!conn->is_waiting)
+		conn_set_deadline(conn, conn->out_size > 0                       ? OUT_MS
+					: conn->in_size > 0 || conn->is_skipping ? INTRODUCTION_MS
 										 : 0);
 }
 
-void commander_on_deadline(struct peer *peer)
+void command_conn_on_deadline(struct conn *conn)
 {
-	if (peer->is_waiting)
-		command_on_deadline(peer);
+	if (conn->is_waiting)
+		command_on_deadline(conn);
 	else
-		peer_close(peer);
+		conn_close(conn);
 }
 
-static void on_resume(uv_timer_t *timer)
+static void on_command_resume(uv_timer_t *timer)
 {
-	struct peer *peer = timer->data;
+	struct conn *conn = timer->data;
 
-	if (peer->kind != PEER_COMMANDER)
+	if (conn->kind != CONN_COMMAND)
 		return;
-	flush(peer);
-	run_lines(peer);
+	flush_replies(conn);
+	run_input_lines(conn);
 }
 
-void commander_resume(struct peer *peer)
+void command_resume(struct conn *conn)
 {
-	if (peer->kind != PEER_COMMANDER)
+	if (conn->kind != CONN_COMMAND)
 		return;
-	peer->is_waiting = false;
+	conn->is_waiting = false;
 	/* Later, since the caller goes through lists that the next command may change. */
-	uv_timer_start(&peer->timer, on_resume, 0, 0);
+	uv_timer_start(&conn->timer, on_command_resume, 0, 0);
 }
 
-int commander_events(const struct peer *peer)
+int command_conn_events(const struct conn *conn)
 {
-	if (peer->is_waiting)
+	if (conn->is_waiting)
 		return 0;
-	if (peer->out_size > 0)
+	if (conn->out_size > 0)
 		return UV_WRITABLE;
-	return peer->at_end ? 0 : UV_READABLE;
+	return conn->at_end ? 0 : UV_READABLE;
 }
 
-static void fill(struct peer *peer)
+static void read_input(struct conn *conn)
 {
-	ssize_t n = peer_recv(
-		peer, peer->in.text + peer->in_size, sizeof(peer->in.text) - peer->in_size);
+	ssize_t n = conn_recv(
+		conn, conn->in.text + conn->in_size, sizeof(conn->in.text) - conn->in_size);
 
 	if (n > 0) {
-		peer->in_size += (size_t)n;
-		if (peer->is_skipping)
-			skip_line(peer);
+		conn->in_size += (size_t)n;
+		if (conn->is_skipping)
+			skip_input_line(conn);
 	} else if (n == 0) {
-		peer->at_end = true;
+		conn->at_end = true;
 	} else if (n != -EAGAIN) {
-		peer_close(peer);
+		conn_close(conn);
 	}
 }
 
-void commander_on_event(struct peer *peer, int events)
+void command_conn_on_event(struct conn *conn, int events)
 {
 	if (events & UV_WRITABLE)
-		flush(peer);
-	if (is_idle(peer) && !peer->at_end && (events & UV_READABLE))
-		fill(peer);
-	if (peer->kind == PEER_COMMANDER)
-		run_lines(peer);
+		flush_replies(conn);
+	if (is_command_idle(conn) && !conn->at_end && (events & UV_READABLE))
+		read_input(conn);
+	if (conn->kind == CONN_COMMAND)
+		run_input_lines(conn);
 }
 
 /*
  * Until its first line is whole it stays a stranger, with a stranger's
  * deadline.
  */
-void commander_read(struct peer *peer)
+void command_conn_read(struct conn *conn)
 {
-	fill(peer);
-	if (peer->kind != PEER_STRANGER)
+	read_input(conn);
+	if (conn->kind != CONN_NEW)
 		return;
-	if (!peer->at_end && peer->in_size < sizeof(peer->in.text) &&
-		!memchr(peer->in.text, '\n', peer->in_size))
+	if (!conn->at_end && conn->in_size < sizeof(conn->in.text) &&
+		!memchr(conn->in.text, '\n', conn->in_size))
 		return;
-	if (admission_allows_commander(peer->tenant)) {
-		peer_become(peer, PEER_COMMANDER);
-		run_lines(peer);
-	} else if (admission_allows_queued(peer->tenant)) {
-		peer_become(peer, PEER_QUEUED);
-		peer_set_deadline(peer, COMMANDERS_QUEUED_MS);
+	if (admission_allows_command_conn(conn->tenant)) {
+		conn_set_kind(conn, CONN_COMMAND);
+		run_input_lines(conn);
+	} else if (admission_allows_queued(conn->tenant)) {
+		conn_set_kind(conn, CONN_QUEUED);
+		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
 	} else {
-		peer_log(peer,
+		conn_log(conn,
 			"User %u has as many connections for commands as it can: one more is "
 			"closed",
-			peer->cred.uid);
-		peer_close(peer);
+			conn->cred.uid);
+		conn_close(conn);
 	}
 }
 
 /* ---- more of a user's than there may be */
 
 /* The one that has been connected for longest; NULL: there is none. */
-static struct peer *find_oldest(const struct tenant *tenant, bool (*is_wanted)(const struct peer *))
+static struct conn *find_oldest_conn(
+	const struct tenant *tenant, bool (*is_wanted)(const struct conn *))
 {
-	list_for_each (item, &tenant->peers) {
-		struct peer *peer = container_of(item, struct peer, link);
+	list_for_each (item, &tenant->conns) {
+		struct conn *conn = container_of(item, struct conn, link);
 
-		if (is_wanted(peer))
-			return peer;
+		if (is_wanted(conn))
+			return conn;
 	}
 	return NULL;
 }
 
-static bool is_queued(const struct peer *peer)
+static bool is_conn_queued(const struct conn *conn)
 {
-	return peer->kind == PEER_QUEUED;
+	return conn->kind == CONN_QUEUED;
 }
 
-static bool is_silent(const struct peer *peer)
+static bool is_conn_silent(const struct conn *conn)
 {
-	return is_idle(peer) && peer->in_size == 0;
+	return is_command_idle(conn) && conn->in_size == 0;
 }
 
 /* What somebody asked who is gone is not done. */
-static void on_begin(uv_timer_t *timer)
+static void on_queued_begin(uv_timer_t *timer)
 {
-	struct peer *peer = timer->data;
-	struct pollfd pfd = {.fd = peer->fd};
+	struct conn *conn = timer->data;
+	struct pollfd pfd = {.fd = conn->fd};
 
-	if (peer->kind == PEER_COMMANDER && poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP))
-		peer_close(peer);
+	if (conn->kind == CONN_COMMAND && poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP))
+		conn_close(conn);
 	else
-		on_resume(timer);
+		on_command_resume(timer);
 }
 
-void commander_begin_next(struct tenant *tenant)
+void command_conn_begin_next(struct tenant *tenant)
 {
-	struct peer *next = find_oldest(tenant, is_queued);
+	struct conn *next = find_oldest_conn(tenant, is_conn_queued);
 
-	if (!next || !admission_allows_commander(tenant))
+	if (!next || !admission_allows_command_conn(tenant))
 		return;
-	peer_become(next, PEER_COMMANDER);
+	conn_set_kind(next, CONN_COMMAND);
 	/* Later, since the caller goes through lists that its commands may change. */
-	uv_timer_start(&next->timer, on_begin, 0, 0);
+	uv_timer_start(&next->timer, on_queued_begin, 0, 0);
 }
 
 /* Commands end by themselves, but a connection may stay without one. */
-void commander_on_queued_deadline(struct peer *peer)
+void command_conn_on_queued_deadline(struct conn *conn)
 {
-	struct peer *silent = find_oldest(peer->tenant, is_silent);
+	struct conn *silent = find_oldest_conn(conn->tenant, is_conn_silent);
 
-	peer_set_deadline(peer, COMMANDERS_QUEUED_MS);
+	conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
 	if (!silent)
 		return;
-	peer_log(silent,
+	conn_log(silent,
 		"User %u has as many connections for commands as it can: the oldest that is silent "
 		"makes room",
 		silent->cred.uid);
-	peer_close(silent);
+	conn_close(silent);
 }

@@ -28,7 +28,7 @@ struct section {
 };
 
 /* "0000:00.06.00", as NVIDIA's table has it. */
-static void format_pci(const struct frame_device *device, char *text, size_t size)
+static void query_format_pci(const struct frame_device *device, char *text, size_t size)
 {
 	unsigned domain, bus, slot, function;
 
@@ -40,32 +40,32 @@ static void format_pci(const struct frame_device *device, char *text, size_t siz
 
 /* ---- a table */
 
-static void print_device(struct peer *peer, const struct frame_device *device)
+static void query_print_device(struct conn *conn, const struct frame_device *device)
 {
 	char pci[48], uuid[DEVICE_UUID_TEXT];
 
-	format_pci(device, pci, sizeof(pci));
+	query_format_pci(device, pci, sizeof(pci));
 	device_uuid_text(device, uuid);
-	commander_reply(peer, "%-15u %-14s %-41s %-33s %s", device->ordinal, pci, uuid,
-		device->name, "N/A");
+	command_reply(conn, "%-15u %-14s %-41s %-33s %s", device->ordinal, pci, uuid, device->name,
+		"N/A");
 }
 
-static void print_section(struct peer *peer, const struct section *section)
+static void query_print_section(struct conn *conn, const struct section *section)
 {
 	if (section->server)
-		commander_reply(peer, "Server %d", section->server->pid);
+		command_reply(conn, "Server %d", section->server->pid);
 	else
-		commander_reply(peer, "Default");
-	commander_reply(peer, "%-15s %-14s %-41s %-33s %s", "Device Ordinal", "PCI IDs", "UUID",
+		command_reply(conn, "Default");
+	command_reply(conn, "%-15s %-14s %-41s %-33s %s", "Device Ordinal", "PCI IDs", "UUID",
 		"Name", "Attributes");
 	for (unsigned i = 0; i < section->devices.n; i++)
-		print_device(peer, &section->devices.items[i]);
+		query_print_device(conn, &section->devices.items[i]);
 }
 
 /* ---- CSV */
 
 /* In quotes, in which a quote is two. */
-static void quote(const char *text, char *quoted, size_t size)
+static void query_quote_csv(const char *text, char *quoted, size_t size)
 {
 	size_t used = 0;
 
@@ -79,7 +79,7 @@ static void quote(const char *text, char *quoted, size_t size)
 	quoted[used] = '\0';
 }
 
-static void write_csv(struct peer *peer, const struct section *section)
+static void query_write_csv(struct conn *conn, const struct section *section)
 {
 	char server[16] = "Default", pci[48], uuid[DEVICE_UUID_TEXT];
 	char name[2 * sizeof(((struct frame_device *)NULL)->name) + 3];
@@ -89,17 +89,16 @@ static void write_csv(struct peer *peer, const struct section *section)
 	for (unsigned i = 0; i < section->devices.n; i++) {
 		const struct frame_device *device = &section->devices.items[i];
 
-		format_pci(device, pci, sizeof(pci));
+		query_format_pci(device, pci, sizeof(pci));
 		device_uuid_text(device, uuid);
-		quote(device->name, name, sizeof(name));
-		commander_reply(
-			peer, "%s,%u,%s,%s,%s,N/A", server, device->ordinal, pci, uuid, name);
+		query_quote_csv(device->name, name, sizeof(name));
+		command_reply(conn, "%s,%u,%s,%s,%s,N/A", server, device->ordinal, pci, uuid, name);
 	}
 }
 
 /* ---- JSON */
 
-static void write_device(struct json *json, const struct frame_device *device)
+static void query_write_device(struct json *json, const struct frame_device *device)
 {
 	char uuid[DEVICE_UUID_TEXT];
 
@@ -116,117 +115,117 @@ static void write_device(struct json *json, const struct frame_device *device)
 	json_close(json, '}');
 }
 
-static void write_devices(struct json *json, const char *name, const struct devices *devices)
+static void query_write_devices(struct json *json, const char *name, const struct devices *devices)
 {
 	json_open(json, name, '[');
 	for (unsigned i = 0; i < devices->n; i++)
-		write_device(json, &devices->items[i]);
+		query_write_device(json, &devices->items[i]);
 	json_close(json, ']');
 }
 
-static void write_json(struct json *json, const struct section *section)
+static void query_write_json(struct json *json, const struct section *section)
 {
 	if (!section->server) {
-		write_devices(json, "default", &section->devices);
+		query_write_devices(json, "default", &section->devices);
 		json_open(json, "servers", '[');
 		return;
 	}
 	json_open(json, NULL, '{');
 	json_number(json, "pid", section->server->pid);
-	write_devices(json, "devices", &section->devices);
+	query_write_devices(json, "devices", &section->devices);
 	json_close(json, '}');
 }
 
 /* ---- all */
 
-static void show(
-	struct peer *peer, const struct section *section, enum form form, struct json *json)
+static void query_show(
+	struct conn *conn, const struct section *section, enum form form, struct json *json)
 {
 	if (form == FORM_JSON)
-		write_json(json, section);
+		query_write_json(json, section);
 	else if (form == FORM_CSV)
-		write_csv(peer, section);
+		query_write_csv(conn, section);
 	else
-		print_section(peer, section);
+		query_print_section(conn, section);
 }
 
-static void show_server(
-	struct peer *peer, const struct server *server, enum form form, struct json *json)
+static void query_show_server(
+	struct conn *conn, const struct server *server, enum form form, struct json *json)
 {
 	const struct section section = {server, server->devices};
 
-	show(peer, &section, form, json);
+	query_show(conn, &section, form, json);
 }
 
-static void show_all(
-	struct peer *peer, const struct server *only, enum form form, struct json *json)
+static void query_show_all(
+	struct conn *conn, const struct server *only, enum form form, struct json *json)
 {
-	const struct section standard = {NULL, peer->daemon->devices};
+	const struct section standard = {NULL, conn->daemon->devices};
 
 	if (form == FORM_CSV)
-		commander_reply(peer, "Server,Device Ordinal,PCI IDs,UUID,Name,Attributes");
+		command_reply(conn, "Server,Device Ordinal,PCI IDs,UUID,Name,Attributes");
 	if (!only || form == FORM_JSON)
-		show(peer, &standard, form, json);
+		query_show(conn, &standard, form, json);
 	if (only) {
-		show_server(peer, only, form, json);
+		query_show_server(conn, only, form, json);
 		return;
 	}
-	list_for_each (item, &peer->daemon->servers) {
+	list_for_each (item, &conn->daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
-		if (!scope_sees_server(peer, server))
+		if (!scope_sees_server(conn, server))
 			continue;
 		if (form == FORM_TABLE)
-			commander_reply(peer, "%s", "");
-		show_server(peer, server, form, json);
+			command_reply(conn, "%s", "");
+		query_show_server(conn, server, form, json);
 	}
 }
 
-static bool read_options(
-	struct peer *peer, const struct words *words, enum form *ret_form, const char **ret_pid)
+static bool query_read_options(
+	struct conn *conn, const struct tokens *tokens, enum form *ret_form, const char **ret_pid)
 {
 	*ret_form = FORM_TABLE;
 	*ret_pid = NULL;
-	for (size_t i = 1; i < words->n; i++) {
-		const char *word = words->word[i];
+	for (size_t i = 1; i < tokens->n; i++) {
+		const char *token = tokens->item[i];
 
-		if (strcmp(word, "--csv") == 0) {
+		if (strcmp(token, "--csv") == 0) {
 			*ret_form = FORM_CSV;
-		} else if (strcmp(word, "--json") == 0) {
+		} else if (strcmp(token, "--json") == 0) {
 			*ret_form = FORM_JSON;
-		} else if (*word != '-' && !*ret_pid) {
-			*ret_pid = word;
+		} else if (*token != '-' && !*ret_pid) {
+			*ret_pid = token;
 		} else {
-			commander_fail(peer,
-				"Unknown option \"%s\": device_query [PID] [--csv | --json]", word);
+			command_fail(conn,
+				"Unknown option \"%s\": device_query [PID] [--csv | --json]",
+				token);
 			return false;
 		}
 	}
 	return true;
 }
 
-void command_device_query(struct peer *peer, const struct words *words)
+void command_device_query(struct conn *conn, const struct tokens *tokens)
 {
 	const struct server *only = NULL;
 	struct json json = {0};
 	const char *pid;
 	enum form form;
 
-	if (!read_options(peer, words, &form, &pid))
+	if (!query_read_options(conn, tokens, &form, &pid))
 		return;
 	if (pid)
-		only = scope_find_server(peer, words->word[0], pid, false);
+		only = scope_find_server(conn, tokens->item[0], pid, false);
 	if (pid && !only)
 		return;
 	if (form == FORM_JSON)
 		json_open(&json, NULL, '{');
-	show_all(peer, only, form, &json);
+	query_show_all(conn, only, form, &json);
 	if (form == FORM_JSON) {
 		json_close(&json, ']');
 		json_close(&json, '}');
-		scope_reply_json(peer, &json);
-	} else if (scope_devices(peer)->n == 0 && !only) {
-		commander_fail(
-			peer, "The GPUs are not known: %s", peer->daemon->probe_failure.text);
+		scope_reply_json(conn, &json);
+	} else if (scope_devices(conn)->n == 0 && !only) {
+		command_fail(conn, "The GPUs are not known: %s", conn->daemon->probe_failure.text);
 	}
 }

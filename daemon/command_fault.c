@@ -24,18 +24,19 @@
 
 #define ADDRESS_TEXT 24
 
-static bool may_see(const struct peer *peer, const struct faulter *faulter)
+static bool may_see_client(const struct conn *conn, const struct fault_client *fault_client)
 {
-	return daemon_trusts(peer->daemon, peer->cred.uid) || faulter->uid == peer->cred.uid;
+	return daemon_trusts(conn->daemon, conn->cred.uid) || fault_client->uid == conn->cred.uid;
 }
 
 /* The kernel of the one who has caused it, or "". */
-static const char *kernel_of(const struct peer *peer, const struct fault *fault)
+static const char *fault_kernel(const struct conn *conn, const struct fault *fault)
 {
-	return fault_is_certain(fault) && may_see(peer, &fault->clients[0]) ? fault->kernel : "";
+	return fault_is_certain(fault) && may_see_client(conn, &fault->clients[0]) ? fault->kernel
+										   : "";
 }
 
-static void address_text(const struct fault *fault, char text[ADDRESS_TEXT])
+static void format_address(const struct fault *fault, char text[ADDRESS_TEXT])
 {
 	if (fault->address)
 		snprintf(text, ADDRESS_TEXT, "0x%" PRIx64, fault->address);
@@ -45,58 +46,58 @@ static void address_text(const struct fault *fault, char text[ADDRESS_TEXT])
 
 /* ---- for people */
 
-static void reply_client(
-	struct peer *peer, const struct fault *fault, const struct faulter *faulter)
+static void reply_fault_client(
+	struct conn *conn, const struct fault *fault, const struct fault_client *fault_client)
 {
 	struct quoted command;
 	const char *what = fault_is_certain(fault) ? "Client" : "Suspect";
 
-	if (may_see(peer, faulter))
-		commander_reply(peer, "%-9s %d %s of user %u, group %s", what, faulter->pid,
-			quote(&command, faulter->command), faulter->uid,
-			faulter->group[0] ? faulter->group : "none");
+	if (may_see_client(conn, fault_client))
+		command_reply(conn, "%-9s %d %s of user %u, group %s", what, fault_client->pid,
+			quote(&command, fault_client->command), fault_client->uid,
+			fault_client->group[0] ? fault_client->group : "none");
 	else
-		commander_reply(peer, "%-9s %d of user %u", what, faulter->pid, faulter->uid);
+		command_reply(
+			conn, "%-9s %d of user %u", what, fault_client->pid, fault_client->uid);
 }
 
-static void reply_device(struct peer *peer, const struct fault *fault)
+static void reply_fault_device(struct conn *conn, const struct fault *fault)
 {
 	struct quoted name;
 
 	if (fault->has_device)
-		commander_reply(peer, "Device    %u %s %s", fault->ordinal, fault->uuid,
+		command_reply(conn, "Device    %u %s %s", fault->ordinal, fault->uuid,
 			quote(&name, fault->device_name));
 	else
-		commander_reply(peer, "Device    not known");
+		command_reply(conn, "Device    not known");
 }
 
-static void reply_text(struct peer *peer, const struct fault *fault)
+static void reply_fault(struct conn *conn, const struct fault *fault)
 {
-	char time[JOURNAL_STAMP], address[ADDRESS_TEXT];
+	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
 	struct quoted kernel;
 
-	journal_stamp(&fault->time, time);
-	address_text(fault, address);
-	commander_reply(peer, "Time      %s", time);
-	commander_reply(peer, "Result    %s (%u)", fault->result_name, fault->result);
-	commander_reply(peer, "Server    %d of user %u", fault->server, fault->server_uid);
-	reply_device(peer, fault);
+	log_format_time(&fault->time, time);
+	format_address(fault, address);
+	command_reply(conn, "Time      %s", time);
+	command_reply(conn, "Result    %s (%u)", fault->result_name, fault->result);
+	command_reply(conn, "Server    %d of user %u", fault->server, fault->server_uid);
+	reply_fault_device(conn, fault);
 	for (unsigned i = 0; i < fault->n; i++)
-		reply_client(peer, fault, &fault->clients[i]);
+		reply_fault_client(conn, fault, &fault->clients[i]);
 	if (fault->n_suspects > fault->n)
-		commander_reply(peer, "Suspects  %u more", fault->n_suspects - fault->n);
-	commander_reply(peer, "Known by  %s", fault_how_text(fault));
-	if (kernel_of(peer, fault)[0])
-		commander_reply(
-			peer, "Kernel    %s, its last launch", quote(&kernel, fault->kernel));
+		command_reply(conn, "Suspects  %u more", fault->n_suspects - fault->n);
+	command_reply(conn, "Known by  %s", fault_how_text(fault));
+	if (fault_kernel(conn, fault)[0])
+		command_reply(conn, "Kernel    %s, its last launch", quote(&kernel, fault->kernel));
 	else
-		commander_reply(peer, "Kernel    not known");
-	commander_reply(peer, "Address   %s", address);
+		command_reply(conn, "Kernel    not known");
+	command_reply(conn, "Address   %s", address);
 }
 
 /* ---- for programs */
 
-static void add_text(struct json *json, const char *name, const char *text)
+static void add_text_or_null(struct json *json, const char *name, const char *text)
 {
 	if (text[0])
 		json_string(json, name, text);
@@ -104,17 +105,20 @@ static void add_text(struct json *json, const char *name, const char *text)
 		json_null(json, name);
 }
 
-static void add_client(struct json *json, const struct peer *peer, const struct faulter *faulter)
+static void add_fault_client(
+	struct json *json, const struct conn *conn, const struct fault_client *fault_client)
 {
 	json_open(json, NULL, '{');
-	json_number(json, "pid", faulter->pid);
-	json_number(json, "uid", faulter->uid);
-	add_text(json, "group", may_see(peer, faulter) ? faulter->group : "");
-	add_text(json, "command", may_see(peer, faulter) ? faulter->command : "");
+	json_number(json, "pid", fault_client->pid);
+	json_number(json, "uid", fault_client->uid);
+	add_text_or_null(
+		json, "group", may_see_client(conn, fault_client) ? fault_client->group : "");
+	add_text_or_null(
+		json, "command", may_see_client(conn, fault_client) ? fault_client->command : "");
 	json_close(json, '}');
 }
 
-static void add_device(struct json *json, const struct fault *fault)
+static void add_fault_device(struct json *json, const struct fault *fault)
 {
 	if (!fault->has_device) {
 		json_null(json, "device");
@@ -128,81 +132,81 @@ static void add_device(struct json *json, const struct fault *fault)
 	json_close(json, '}');
 }
 
-static void add_fault(struct json *json, const struct peer *peer, const struct fault *fault)
+static void add_fault(struct json *json, const struct conn *conn, const struct fault *fault)
 {
-	char time[JOURNAL_STAMP], address[ADDRESS_TEXT];
+	char time[LOG_TIME_MAX], address[ADDRESS_TEXT];
 
-	journal_stamp(&fault->time, time);
-	address_text(fault, address);
+	log_format_time(&fault->time, time);
+	format_address(fault, address);
 	json_open(json, NULL, '{');
 	json_string(json, "time", time);
 	json_number(json, "result", fault->result);
 	json_string(json, "result_name", fault->result_name);
 	json_number(json, "server", fault->server);
 	json_number(json, "server_uid", fault->server_uid);
-	add_device(json, fault);
+	add_fault_device(json, fault);
 	json_bool(json, "certain", fault_is_certain(fault));
 	json_open(json, fault_is_certain(fault) ? "clients" : "suspects", '[');
 	for (unsigned i = 0; i < fault->n; i++)
-		add_client(json, peer, &fault->clients[i]);
+		add_fault_client(json, conn, &fault->clients[i]);
 	json_close(json, ']');
 	json_number(json, "n_suspects", fault->n_suspects);
 	json_string(json, "known_by", fault_how_text(fault));
-	add_text(json, "kernel", kernel_of(peer, fault));
-	add_text(json, "address", fault->address ? address : "");
+	add_text_or_null(json, "kernel", fault_kernel(conn, fault));
+	add_text_or_null(json, "address", fault->address ? address : "");
 	json_close(json, '}');
 }
 
 /* ---- the command */
 
 /* Where no fault is known, an empty list. */
-static void reply_json(struct peer *peer, unsigned n)
+static void reply_faults_as_json(struct conn *conn, unsigned n)
 {
 	const struct fault *fault;
 	struct json json = {0};
 
 	json_open(&json, NULL, '[');
 	for (unsigned i = 0; i < n; i++) {
-		fault = faults_get(peer->daemon, peer->cred.uid, i);
+		fault = faults_get(conn->daemon, conn->cred.uid, i);
 		if (fault)
-			add_fault(&json, peer, fault);
+			add_fault(&json, conn, fault);
 	}
 	json_close(&json, ']');
-	scope_reply_json(peer, &json);
+	scope_reply_json(conn, &json);
 }
 
-static void reply_texts(struct peer *peer, unsigned n)
+static void reply_faults(struct conn *conn, unsigned n)
 {
 	const struct fault *fault = NULL;
 
 	for (unsigned i = 0; i < n; i++) {
-		fault = faults_get(peer->daemon, peer->cred.uid, i);
+		fault = faults_get(conn->daemon, conn->cred.uid, i);
 		if (!fault)
 			break;
 		if (i > 0)
-			commander_reply(peer, "%s", "");
-		reply_text(peer, fault);
+			command_reply(conn, "%s", "");
+		reply_fault(conn, fault);
 	}
-	if (!faults_get(peer->daemon, peer->cred.uid, 0))
-		commander_reply(peer, "No fault is known");
+	if (!faults_get(conn->daemon, conn->cred.uid, 0))
+		command_reply(conn, "No fault is known");
 }
 
-void command_get_last_fault(struct peer *peer, const struct words *words)
+void command_get_last_fault(struct conn *conn, const struct tokens *tokens)
 {
-	bool is_json = words->n > 1 && strcmp(words->word[words->n - 1], "--json") == 0;
-	size_t n_words = words->n - is_json;
+	bool is_json = tokens->n > 1 && strcmp(tokens->item[tokens->n - 1], "--json") == 0;
+	size_t n_tokens = tokens->n - is_json;
 	uint64_t n = 1;
 
-	if (n_words > 2 ||
-		(n_words == 2 && (parse_number(words->word[1], FAULTS_MAX, &n) < 0 || n == 0))) {
-		commander_fail(peer,
+	if (n_tokens > 2 ||
+		(n_tokens == 2 && (parse_number(tokens->item[1], FAULTS_MAX, &n) < 0 || n == 0))) {
+		command_fail(conn,
 			"Usage: get_last_fault [N] [--json], where N is a number of faults from 1 "
 			"to %d",
 			FAULTS_MAX);
 		return;
 	}
 	if (is_json)
-		reply_json(peer, (unsigned)n);
+		reply_faults_as_json(conn, (unsigned)n);
 	else
-		reply_texts(peer, (unsigned)n);
+		reply_faults(conn, (unsigned)n);
 }

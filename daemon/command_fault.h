@@ -2,10 +2,10 @@
 #ifndef COMMAND_FAULT_H
 #define COMMAND_FAULT_H
 
-struct peer;
-struct words;
+struct conn;
+struct tokens;
 
 /* get_last_fault [N] [--json] */
-void command_get_last_fault(struct peer *peer, const struct words *words);
+void command_get_last_fault(struct conn *conn, const struct tokens *tokens);
 
 #endif

@@ -24,7 +24,7 @@
 	"-priority PRIORITY"
 
 /* What a group will be. */
-struct plan {
+struct change {
 	bool is_new, has_uid;
 	uid_t uid;
 	struct settings settings;
@@ -33,97 +33,100 @@ struct plan {
 
 /* ---- options */
 
-static bool read_uid(struct peer *peer, const char *text, struct plan *plan)
+static bool group_read_uid(struct conn *conn, const char *text, struct change *change)
 {
 	uint64_t uid;
 
-	if (!plan->is_new) {
-		commander_fail(peer, "A group keeps its UID: delete it and create it again");
+	if (!change->is_new) {
+		command_fail(conn, "A group keeps its UID: delete it and create it again");
 		return false;
 	}
 	if (parse_number(text, UINT32_MAX - 1, &uid) < 0) {
-		commander_fail(peer, "\"%s\" is not a user id (UID), which is a number", text);
+		command_fail(conn, "\"%s\" is not a user id (UID), which is a number", text);
 		return false;
 	}
-	plan->has_uid = true;
-	plan->uid = (uid_t)uid;
+	change->has_uid = true;
+	change->uid = (uid_t)uid;
 	return true;
 }
 
-static bool read_percentage(struct peer *peer, const char *text, struct plan *plan)
+static bool group_read_percentage(struct conn *conn, const char *text, struct change *change)
 {
-	if (parse_percentage(text, &plan->settings.active_threads) == 0)
+	if (parse_percentage(text, &change->settings.active_threads) == 0)
 		return true;
-	commander_fail(peer,
+	command_fail(conn,
 		"\"%s\" is not a percentage: -active_thread_percentage takes " PERCENTAGE_ACCEPTED,
 		text);
 	return false;
 }
 
-static bool read_memory(struct peer *peer, const char *device, const char *size, struct plan *plan)
+static bool group_read_memory(
+	struct conn *conn, const char *device, const char *size, struct change *change)
 {
-	const struct devices *devices = scope_devices(peer);
+	const struct devices *devices = scope_devices(conn);
 	uint64_t bytes = MEMORY_ALL;
 
 	if (strcmp(size, "none") != 0 && parse_size(size, &bytes) < 0) {
-		commander_fail(peer,
+		command_fail(conn,
 			"\"%s\" is not a size: -device_pinned_mem_limit takes a device and "
 			"" SIZE_ACCEPTED ", or none",
 			size);
 		return false;
 	}
-	if (!scope_check_device(peer, devices, device))
+	if (!scope_check_device(conn, devices, device))
 		return false;
-	if (settings_set_memory(&plan->settings, devices, device, bytes) < 0) {
-		commander_fail(peer, "There are limits for %d devices, and more there cannot be",
+	if (settings_set_memory(&change->settings, devices, device, bytes) < 0) {
+		command_fail(conn, "There are limits for %d devices, and more there cannot be",
 			DEVICES_MAX);
 		return false;
 	}
-	plan->unchecked = device;
+	change->unchecked = device;
 	return true;
 }
 
-static bool read_priority(struct peer *peer, const char *text, struct plan *plan)
+static bool group_read_priority(struct conn *conn, const char *text, struct change *change)
 {
-	if (parse_priority(text, &plan->settings.priority) == 0)
+	if (parse_priority(text, &change->settings.priority) == 0)
 		return true;
-	commander_fail(peer, "\"%s\" is not a priority: it " PRIORITY_ACCEPTED, text);
+	command_fail(conn, "\"%s\" is not a priority: it " PRIORITY_ACCEPTED, text);
 	return false;
 }
 
 /* One option, at word `i'. How many words it has; 0: it is answered. */
-static size_t read_option(struct peer *peer, const struct words *words, size_t i, struct plan *plan)
+static size_t group_read_option(
+	struct conn *conn, const struct tokens *tokens, size_t i, struct change *change)
 {
-	const char *option = words->word[i];
+	const char *option = tokens->item[i];
 	size_t n_values = strcmp(option, "-device_pinned_mem_limit") == 0 ? 2 : 1;
-	const char *value = i + 1 < words->n ? words->word[i + 1] : "";
+	const char *value = i + 1 < tokens->n ? tokens->item[i + 1] : "";
 	bool is_done = false;
 
-	if (i + n_values >= words->n)
-		commander_fail(peer,
+	if (i + n_values >= tokens->n)
+		command_fail(conn,
 			"%s needs a value, or there is no such option: there are -uid "
 			"UID (of a new group), " OPTIONS_ACCEPTED,
 			option);
 	else if (n_values == 2)
-		is_done = read_memory(peer, value, words->word[i + 2], plan);
+		is_done = group_read_memory(conn, value, tokens->item[i + 2], change);
 	else if (strcmp(option, "-uid") == 0)
-		is_done = read_uid(peer, value, plan);
+		is_done = group_read_uid(conn, value, change);
 	else if (strcmp(option, "-active_thread_percentage") == 0)
-		is_done = read_percentage(peer, value, plan);
+		is_done = group_read_percentage(conn, value, change);
 	else if (strcmp(option, "-priority") == 0)
-		is_done = read_priority(peer, value, plan);
+		is_done = group_read_priority(conn, value, change);
 	else
-		commander_fail(peer,
+		command_fail(conn,
 			"Unknown option \"%s\": there are -uid UID (of a new group), "
 			"" OPTIONS_ACCEPTED,
 			option);
 	return is_done ? 1 + n_values : 0;
 }
 
-static bool read_options(struct peer *peer, const struct words *words, struct plan *plan)
+static bool group_read_options(
+	struct conn *conn, const struct tokens *tokens, struct change *change)
 {
-	for (size_t i = 3; i < words->n;) {
-		size_t n = read_option(peer, words, i, plan);
+	for (size_t i = 3; i < tokens->n;) {
+		size_t n = group_read_option(conn, tokens, i, change);
 
 		if (n == 0)
 			return false;
@@ -132,81 +135,81 @@ static bool read_options(struct peer *peer, const struct words *words, struct pl
 	return true;
 }
 
-static void apply(struct peer *peer, struct group *group, const struct plan *plan)
+static void group_apply(struct conn *conn, struct group *group, const struct change *change)
 {
-	group->settings = plan->settings;
-	groups_changed(peer->daemon, group);
-	if (plan->unchecked)
-		scope_note_unchecked(peer, scope_devices(peer), plan->unchecked);
+	group->settings = change->settings;
+	groups_changed(conn->daemon, group);
+	if (change->unchecked)
+		scope_note_unchecked(conn, scope_devices(conn), change->unchecked);
 }
 
 /* ---- create, set, delete */
 
-static void create(struct peer *peer, const struct words *words)
+static void group_create(struct conn *conn, const struct tokens *tokens)
 {
-	struct groups *groups = &peer->daemon->groups;
-	const char *name = words->word[2];
-	struct plan plan = {.is_new = true};
+	struct groups *groups = &conn->daemon->groups;
+	const char *name = tokens->item[2];
+	struct change change = {.is_new = true};
 	struct group *group;
 	int r;
 
 	if (!group_name_ok(name)) {
-		commander_fail(
-			peer, "\"%s\" is not a name of a group: it has " GROUP_NAME_ACCEPTED, name);
+		command_fail(
+			conn, "\"%s\" is not a name of a group: it has " GROUP_NAME_ACCEPTED, name);
 		return;
 	}
 	if (groups_find(groups, name)) {
-		commander_fail(peer, "Group %s exists: change it with group set", name);
+		command_fail(conn, "Group %s exists: change it with group set", name);
 		return;
 	}
-	settings_init(&plan.settings);
-	if (!read_options(peer, words, &plan))
+	settings_init(&change.settings);
+	if (!group_read_options(conn, tokens, &change))
 		return;
 	r = groups_add(groups, name, &group);
 	if (r < 0) {
-		commander_fail(peer,
+		command_fail(conn,
 			r == -ENOSPC ? "There are %d groups, and more there cannot be: delete one"
 				     : "The daemon has no memory for a group beside %d others",
 			(int)groups->n);
 		return;
 	}
-	group->has_uid = plan.has_uid;
-	group->uid = plan.uid;
-	apply(peer, group, &plan);
+	group->has_uid = change.has_uid;
+	group->uid = change.uid;
+	group_apply(conn, group, &change);
 }
 
-static void set(struct peer *peer, const struct words *words)
+static void group_set(struct conn *conn, const struct tokens *tokens)
 {
-	struct group *group = scope_find_group(peer, words->word[2]);
-	struct plan plan = {0};
+	struct group *group = scope_find_group(conn, tokens->item[2]);
+	struct change change = {0};
 
 	if (!group)
 		return;
-	if (words->n == 3) {
-		commander_fail(peer, "group set needs an option: there are " OPTIONS_ACCEPTED);
+	if (tokens->n == 3) {
+		command_fail(conn, "group set needs an option: there are " OPTIONS_ACCEPTED);
 		return;
 	}
-	plan.settings = group->settings;
-	if (read_options(peer, words, &plan))
-		apply(peer, group, &plan);
+	change.settings = group->settings;
+	if (group_read_options(conn, tokens, &change))
+		group_apply(conn, group, &change);
 }
 
-static void delete (struct peer *peer, const struct words *words)
+static void group_delete(struct conn *conn, const struct tokens *tokens)
 {
-	struct group *group = scope_find_group(peer, words->word[2]);
-	unsigned n = group ? groups_count_clients(peer->daemon, group) : 0;
+	struct group *group = scope_find_group(conn, tokens->item[2]);
+	unsigned n = group ? groups_count_clients(conn->daemon, group) : 0;
 
 	if (!group)
 		return;
 	if (n > 0)
-		commander_fail(peer, "Group %s has %u clients: end them before", group->name, n);
+		command_fail(conn, "Group %s has %u clients: end them before", group->name, n);
 	else
-		groups_remove(peer->daemon, group);
+		groups_remove(conn->daemon, group);
 }
 
 /* ---- get, list */
 
-static void format_uid(const struct group *group, char *text, size_t size)
+static void group_format_uid(const struct group *group, char *text, size_t size)
 {
 	if (group->has_uid)
 		snprintf(text, size, "%u", group->uid);
@@ -214,7 +217,7 @@ static void format_uid(const struct group *group, char *text, size_t size)
 		snprintf(text, size, "any");
 }
 
-static void format_priority(const struct group *group, char *text, size_t size)
+static void group_format_priority(const struct group *group, char *text, size_t size)
 {
 	if (group->settings.priority >= 0)
 		snprintf(text, size, "%d", group->settings.priority);
@@ -222,7 +225,7 @@ static void format_priority(const struct group *group, char *text, size_t size)
 		snprintf(text, size, "-");
 }
 
-static void format_share(const struct group *group, char *text, size_t size)
+static void group_format_percentage(const struct group *group, char *text, size_t size)
 {
 	if (group->settings.active_threads > 0)
 		format_percentage(group->settings.active_threads, text, size);
@@ -230,40 +233,40 @@ static void format_share(const struct group *group, char *text, size_t size)
 		snprintf(text, size, "-");
 }
 
-static void get(struct peer *peer, const struct words *words)
+static void group_get(struct conn *conn, const struct tokens *tokens)
 {
-	const struct group *group = scope_find_group(peer, words->word[2]);
-	char uid[16], priority[16], share[PERCENTAGE_TEXT], size[SIZE_TEXT_MAX];
+	const struct group *group = scope_find_group(conn, tokens->item[2]);
+	char uid[16], priority[16], percentage[PERCENTAGE_TEXT], size[SIZE_TEXT_MAX];
 
 	if (!group)
 		return;
-	format_uid(group, uid, sizeof(uid));
-	format_priority(group, priority, sizeof(priority));
-	format_share(group, share, sizeof(share));
-	commander_reply(peer, "uid %s", uid);
-	commander_reply(peer, "active_thread_percentage %s", share);
+	group_format_uid(group, uid, sizeof(uid));
+	group_format_priority(group, priority, sizeof(priority));
+	group_format_percentage(group, percentage, sizeof(percentage));
+	command_reply(conn, "uid %s", uid);
+	command_reply(conn, "active_thread_percentage %s", percentage);
 	for (unsigned i = 0; i < group->settings.n_memory; i++) {
 		const struct memory_limit *limit = &group->settings.memory[i];
 
 		format_size(limit->bytes, size, sizeof(size));
-		commander_reply(peer, "device_pinned_mem_limit %s %s", limit->device, size);
+		command_reply(conn, "device_pinned_mem_limit %s %s", limit->device, size);
 	}
-	commander_reply(peer, "priority %s", priority);
-	commander_reply(peer, "clients %u", groups_count_clients(peer->daemon, group));
+	command_reply(conn, "priority %s", priority);
+	command_reply(conn, "clients %u", groups_count_clients(conn->daemon, group));
 }
 
-static void print_group(struct peer *peer, const struct group *group)
+static void group_print(struct conn *conn, const struct group *group)
 {
-	char uid[16], priority[16], share[PERCENTAGE_TEXT];
+	char uid[16], priority[16], percentage[PERCENTAGE_TEXT];
 
-	format_uid(group, uid, sizeof(uid));
-	format_priority(group, priority, sizeof(priority));
-	format_share(group, share, sizeof(share));
-	commander_reply(peer, "%-31s %-11s %-11s %-9s %u", group->name, uid, share, priority,
-		groups_count_clients(peer->daemon, group));
+	group_format_uid(group, uid, sizeof(uid));
+	group_format_priority(group, priority, sizeof(priority));
+	group_format_percentage(group, percentage, sizeof(percentage));
+	command_reply(conn, "%-31s %-11s %-11s %-9s %u", group->name, uid, percentage, priority,
+		groups_count_clients(conn->daemon, group));
 }
 
-static void write_memory(struct json *json, const struct settings *settings)
+static void group_write_memory(struct json *json, const struct settings *settings)
 {
 	json_open(json, "device_pinned_mem_limit", '[');
 	for (unsigned i = 0; i < settings->n_memory; i++) {
@@ -275,7 +278,7 @@ static void write_memory(struct json *json, const struct settings *settings)
 	json_close(json, ']');
 }
 
-static void write_group(struct peer *peer, const struct group *group, struct json *json)
+static void group_write_json(struct conn *conn, const struct group *group, struct json *json)
 {
 	const struct settings *settings = &group->settings;
 
@@ -289,42 +292,42 @@ static void write_group(struct peer *peer, const struct group *group, struct jso
 		json_thousandths(json, "active_thread_percentage", settings->active_threads);
 	else
 		json_null(json, "active_thread_percentage");
-	write_memory(json, settings);
+	group_write_memory(json, settings);
 	if (settings->priority >= 0)
 		json_number(json, "priority", settings->priority);
 	else
 		json_null(json, "priority");
-	json_number(json, "clients", groups_count_clients(peer->daemon, group));
+	json_number(json, "clients", groups_count_clients(conn->daemon, group));
 	json_close(json, '}');
 }
 
-static void list_as_json(struct peer *peer)
+static void group_list_as_json(struct conn *conn)
 {
 	struct json json = {0};
 
 	json_open(&json, NULL, '{');
 	json_open(&json, "groups", '[');
-	list_for_each (item, &peer->daemon->groups.list)
-		write_group(peer, container_of(item, struct group, link), &json);
+	list_for_each (item, &conn->daemon->groups.list)
+		group_write_json(conn, container_of(item, struct group, link), &json);
 	json_close(&json, ']');
 	json_close(&json, '}');
-	scope_reply_json(peer, &json);
+	scope_reply_json(conn, &json);
 }
 
-static void list(struct peer *peer, const struct words *words)
+static void list(struct conn *conn, const struct tokens *tokens)
 {
-	if (words->n == 3 && strcmp(words->word[2], "--json") == 0) {
-		list_as_json(peer);
+	if (tokens->n == 3 && strcmp(tokens->item[2], "--json") == 0) {
+		group_list_as_json(conn);
 		return;
 	}
-	if (words->n > 2) {
-		commander_fail(peer, "Unknown option \"%s\": group list [--json]", words->word[2]);
+	if (tokens->n > 2) {
+		command_fail(conn, "Unknown option \"%s\": group list [--json]", tokens->item[2]);
 		return;
 	}
-	commander_reply(peer, "%-31s %-11s %-11s %-9s %s", "NAME", "UID", "PERCENTAGE", "PRIORITY",
+	command_reply(conn, "%-31s %-11s %-11s %-9s %s", "NAME", "UID", "PERCENTAGE", "PRIORITY",
 		"CLIENTS");
-	list_for_each (item, &peer->daemon->groups.list)
-		print_group(peer, container_of(item, struct group, link));
+	list_for_each (item, &conn->daemon->groups.list)
+		group_print(conn, container_of(item, struct group, link));
 }
 
 /* ---- all */
@@ -333,27 +336,27 @@ static const struct verb {
 	const char *name;
 	bool is_to_set;
 	size_t n_min;
-	void (*run)(struct peer *peer, const struct words *words);
+	void (*run)(struct conn *conn, const struct tokens *tokens);
 } verbs[] = {
-	{"create", true, 3, create},
-	{"set", true, 3, set},
-	{"get", false, 3, get},
+	{"create", true, 3, group_create},
+	{"set", true, 3, group_set},
+	{"get", false, 3, group_get},
 	{"list", false, 2, list},
-	{"delete", true, 3, delete},
+	{"delete", true, 3, group_delete},
 };
 
-void command_group(struct peer *peer, const struct words *words)
+void command_group(struct conn *conn, const struct tokens *tokens)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		const struct verb *verb = &verbs[i];
 
-		if (words->n < 2 || strcmp(words->word[1], verb->name) != 0)
+		if (tokens->n < 2 || strcmp(tokens->item[1], verb->name) != 0)
 			continue;
-		if (words->n < verb->n_min)
-			commander_fail(peer, "group %s needs the name of a group", verb->name);
-		else if (!verb->is_to_set || scope_may_set(peer, words->word[0]))
-			verb->run(peer, words);
+		if (tokens->n < verb->n_min)
+			command_fail(conn, "group %s needs the name of a group", verb->name);
+		else if (!verb->is_to_set || scope_permits_config(conn, tokens->item[0]))
+			verb->run(conn, tokens);
 		return;
 	}
-	commander_fail(peer, "Usage: group create|set|get|delete NAME, or group list: see help");
+	command_fail(conn, "Usage: group create|set|get|delete NAME, or group list: see help");
 }

@@ -22,151 +22,150 @@
 
 /* ---- who may */
 
-static void refuse(struct peer *peer, const char *command, uid_t owner)
+static void scope_refuse(struct conn *conn, const char *command, uid_t owner)
 {
 	if (owner == 0)
-		commander_fail(peer, "Operation not permitted: %s needs UID 0", command);
+		command_fail(conn, "Operation not permitted: %s needs UID 0", command);
 	else
-		commander_fail(
-			peer, "Operation not permitted: %s needs UID 0 or UID %u", command, owner);
-	peer_log(peer, "That was process %d of user %u", peer->cred.pid, peer->cred.uid);
+		command_fail(
+			conn, "Operation not permitted: %s needs UID 0 or UID %u", command, owner);
+	conn_log(conn, "That was process %d of user %u", conn->cred.pid, conn->cred.uid);
 }
 
-bool scope_may(struct peer *peer, const char *command, uid_t owner)
+bool scope_permits(struct conn *conn, const char *command, uid_t owner)
 {
-	if (peer->cred.uid == owner || daemon_trusts(peer->daemon, peer->cred.uid))
+	if (conn->cred.uid == owner || daemon_trusts(conn->daemon, conn->cred.uid))
 		return true;
-	refuse(peer, command, owner);
+	scope_refuse(conn, command, owner);
 	return false;
 }
 
-bool scope_may_set(struct peer *peer, const char *command)
+bool scope_permits_config(struct conn *conn, const char *command)
 {
-	return scope_may(peer, command, peer->daemon->config.uid);
+	return scope_permits(conn, command, conn->daemon->config.uid);
 }
 
-bool scope_sees_server(const struct peer *peer, const struct server *server)
+bool scope_sees_server(const struct conn *conn, const struct server *server)
 {
-	return server->tenant->uid == peer->cred.uid || daemon_trusts(peer->daemon, peer->cred.uid);
+	return server->tenant->uid == conn->cred.uid || daemon_trusts(conn->daemon, conn->cred.uid);
 }
 
 bool scope_sees_client(
-	const struct peer *peer, const struct server *server, const struct client *client)
+	const struct conn *conn, const struct server *server, const struct client *client)
 {
-	if (daemon_trusts(peer->daemon, peer->cred.uid))
+	if (daemon_trusts(conn->daemon, conn->cred.uid))
 		return true;
 	/* Another user's server may claim that its clients are this user's. */
-	return scope_sees_server(peer, server) && client->uid == peer->cred.uid;
+	return scope_sees_server(conn, server) && client->uid == conn->cred.uid;
 }
 
 /* ---- servers and groups */
 
 struct server *scope_find_server(
-	struct peer *peer, const char *command, const char *pid, bool is_to_change)
+	struct conn *conn, const char *command, const char *pid, bool is_to_change)
 {
 	struct server *server;
 	uint64_t number;
 
 	if (parse_number(pid, INT32_MAX, &number) < 0) {
-		commander_fail(peer, "Server %s not found", pid);
+		command_fail(conn, "Server %s not found", pid);
 		return NULL;
 	}
-	server = server_find(peer->daemon, (pid_t)number);
+	server = server_find(conn->daemon, (pid_t)number);
 	if (!server) {
-		commander_fail(peer, "Server %d not found", (int)number);
+		command_fail(conn, "Server %d not found", (int)number);
 		return NULL;
 	}
 	/* All users' server shows each what is his own. */
-	if (is_to_change || !peer->daemon->config.is_multiuser)
-		return scope_may(peer, command, server->tenant->uid) ? server : NULL;
+	if (is_to_change || !conn->daemon->config.is_multiuser)
+		return scope_permits(conn, command, server->tenant->uid) ? server : NULL;
 	return server;
 }
 
-struct group *scope_find_group(struct peer *peer, const char *name)
+struct group *scope_find_group(struct conn *conn, const char *name)
 {
-	struct group *group = groups_find(&peer->daemon->groups, name);
+	struct group *group = groups_find(&conn->daemon->groups, name);
 
 	if (!group)
-		commander_fail(peer, "Group %s not found: make it with group create", name);
+		command_fail(conn, "Group %s not found: make it with group create", name);
 	return group;
 }
 
 static bool find_group_scope(
-	struct peer *peer, const struct words *words, bool is_to_set, struct scope *ret)
+	struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret)
 {
-	if (words->n < 3) {
-		commander_fail(peer, "-group needs the name of a group");
+	if (tokens->n < 3) {
+		command_fail(conn, "-group needs the name of a group");
 		return false;
 	}
-	if (is_to_set && !scope_may_set(peer, words->word[0]))
+	if (is_to_set && !scope_permits_config(conn, tokens->item[0]))
 		return false;
-	ret->group = scope_find_group(peer, words->word[2]);
+	ret->group = scope_find_group(conn, tokens->item[2]);
 	if (!ret->group)
 		return false;
 	ret->settings = &ret->group->settings;
-	ret->devices = scope_devices(peer);
+	ret->devices = scope_devices(conn);
 	ret->next = 3;
 	return true;
 }
 
-bool scope_find(struct peer *peer, const struct words *words, bool is_to_set, struct scope *ret)
+bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret)
 {
 	struct server *server;
 
 	*ret = (struct scope){0};
-	if (strcmp(words->word[1], "-group") == 0)
-		return find_group_scope(peer, words, is_to_set, ret);
-	server = scope_find_server(peer, words->word[0], words->word[1], is_to_set);
+	if (strcmp(tokens->item[1], "-group") == 0)
+		return find_group_scope(conn, tokens, is_to_set, ret);
+	server = scope_find_server(conn, tokens->item[0], tokens->item[1], is_to_set);
 	if (!server)
 		return false;
 	ret->settings = &server->settings;
-	ret->devices = server->devices.n > 0 ? &server->devices : scope_devices(peer);
+	ret->devices = server->devices.n > 0 ? &server->devices : scope_devices(conn);
 	ret->next = 2;
 	return true;
 }
 
-void scope_changed(struct peer *peer, const struct scope *scope)
+void scope_changed(struct conn *conn, const struct scope *scope)
 {
 	if (scope->group)
-		groups_changed(peer->daemon, scope->group);
+		groups_changed(conn->daemon, scope->group);
 }
 
 /* ---- GPUs */
 
-const struct devices *scope_devices(const struct peer *peer)
+const struct devices *scope_devices(const struct conn *conn)
 {
-	return &peer->daemon->devices;
+	return &conn->daemon->devices;
 }
 
-bool scope_check_device(struct peer *peer, const struct devices *devices, const char *name)
+bool scope_check_device(struct conn *conn, const struct devices *devices, const char *name)
 {
 	const struct frame_device *device;
 	char list[640];
 	int r;
 
 	if (!device_name_ok(name)) {
-		commander_fail(
-			peer, "\"%s\" is not a device: it takes " DEVICE_NAME_ACCEPTED, name);
+		command_fail(conn, "\"%s\" is not a device: it takes " DEVICE_NAME_ACCEPTED, name);
 		return false;
 	}
 	r = devices_find(devices, name, &device);
 	if (r == 0 || devices->n == 0)
 		return true;
 	devices_list(devices, list, sizeof(list));
-	commander_fail(peer,
+	command_fail(conn,
 		r == -ENOTUNIQ ? "The UUIDs of several devices begin with \"%s\": there are %s"
 			       : "Device \"%s\" not found: there are %s",
 		name, list);
 	return false;
 }
 
-void scope_note_unchecked(struct peer *peer, const struct devices *devices, const char *name)
+void scope_note_unchecked(struct conn *conn, const struct devices *devices, const char *name)
 {
 	if (devices->n > 0)
 		return;
-	commander_reply(peer,
+	command_reply(conn,
 		"Device \"%s\" is looked up when a server has started: its GPUs are not known (%s)",
-		name, peer->daemon->probe_failure.text);
+		name, conn->daemon->probe_failure.text);
 }
 
 void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_TEXT])
@@ -177,11 +176,11 @@ void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_T
 
 /* ---- JSON */
 
-void scope_reply_json(struct peer *peer, struct json *json)
+void scope_reply_json(struct conn *conn, struct json *json)
 {
 	if (json->failed)
-		commander_fail(peer, "The daemon has no memory");
+		command_fail(conn, "The daemon has no memory");
 	else
-		commander_reply_text(peer, json->text);
+		command_reply_text(conn, json->text);
 	json_fini(json);
 }

@@ -15,26 +15,27 @@
 struct client;
 struct group;
 struct json;
-struct peer;
+struct conn;
 struct server;
 struct settings;
 
-/* Whether the peer is `owner' or may do everything; false: it has been refused. */
-bool scope_may(struct peer *peer, const char *command, uid_t owner);
+/* Whether the connection is `owner' or may do everything; false: it has been refused. */
+bool scope_permits(struct conn *conn, const char *command, uid_t owner);
 
 /* The same for what concerns all users. */
-bool scope_may_set(struct peer *peer, const char *command);
+bool scope_permits_config(struct conn *conn, const char *command);
 
-/* Whether a list shows it to the peer: what is his own, and everything to root. */
-bool scope_sees_server(const struct peer *peer, const struct server *server);
+/* Whether a list shows it to the connection: what is his own, and everything to root. */
+bool scope_sees_server(const struct conn *conn, const struct server *server);
 bool scope_sees_client(
-	const struct peer *peer, const struct server *server, const struct client *client);
+	const struct conn *conn, const struct server *server, const struct client *client);
 
-/* The server of that PID, if the peer may change it, or see it; else NULL, and it is answered. */
+/* The server of that PID, if the connection may change it, or see it; else NULL, and it is
+ * answered. */
 struct server *scope_find_server(
-	struct peer *peer, const char *command, const char *pid, bool is_to_change);
+	struct conn *conn, const char *command, const char *pid, bool is_to_change);
 
-struct group *scope_find_group(struct peer *peer, const char *name);
+struct group *scope_find_group(struct conn *conn, const char *name);
 
 /* What is set where: a server's, or with "-group NAME" a group's. */
 struct scope {
@@ -45,24 +46,24 @@ struct scope {
 };
 
 /* False: it is answered. */
-bool scope_find(struct peer *peer, const struct words *words, bool is_to_set, struct scope *ret);
+bool scope_find(struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret);
 
 /* The settings have been changed. */
-void scope_changed(struct peer *peer, const struct scope *scope);
+void scope_changed(struct conn *conn, const struct scope *scope);
 
 /* The GPUs that the daemon knows of. */
-const struct devices *scope_devices(const struct peer *peer);
+const struct devices *scope_devices(const struct conn *conn);
 
 /* Whether there is such a GPU, as far as GPUs are known; false: it is answered. */
-bool scope_check_device(struct peer *peer, const struct devices *devices, const char *name);
+bool scope_check_device(struct conn *conn, const struct devices *devices, const char *name);
 
 /* Tells that a name could not be checked, if so. */
-void scope_note_unchecked(struct peer *peer, const struct devices *devices, const char *name);
+void scope_note_unchecked(struct conn *conn, const struct devices *devices, const char *name);
 
 /* What tables show of a GPU's UUID: "GPU-01234567-89ab-cdef". */
 void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_TEXT]);
 
 /* Replies with the document, and frees it. */
-void scope_reply_json(struct peer *peer, struct json *json);
+void scope_reply_json(struct conn *conn, struct json *json);
 
 #endif

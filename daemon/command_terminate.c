@@ -21,7 +21,7 @@
 #include "tokenize.h"
 
 /* Whose the server's clients of that process are; if not one user's, the server's owner. */
-static uid_t find_owner(const struct server *server, uint64_t pid)
+static uid_t find_client_owner(const struct server *server, uint64_t pid)
 {
 	const struct client *found = NULL;
 
@@ -37,38 +37,39 @@ static uid_t find_owner(const struct server *server, uint64_t pid)
 	return found ? found->uid : server->tenant->uid;
 }
 
-static bool may(struct peer *peer, const char *name, const struct server *server, uint64_t pid)
+static bool may_terminate(
+	struct conn *conn, const char *name, const struct server *server, uint64_t pid)
 {
-	return peer->cred.uid == server->tenant->uid ||
-	       scope_may(peer, name, find_owner(server, pid));
+	return conn->cred.uid == server->tenant->uid ||
+	       scope_permits(conn, name, find_client_owner(server, pid));
 }
 
-static void reply_no_server(struct peer *peer, const char *pid)
+static void reply_no_server(struct conn *conn, const char *pid)
 {
-	commander_fail(peer, "Server %s not found", pid);
-	commander_fail(peer, "Server %s not found!", pid);
-	commander_fail(peer, "%d", CUDA_ERROR_INVALID_VALUE);
+	command_fail(conn, "Server %s not found", pid);
+	command_fail(conn, "Server %s not found!", pid);
+	command_fail(conn, "%d", CUDA_ERROR_INVALID_VALUE);
 }
 
-void command_terminate_client(struct peer *peer, const struct words *words)
+void command_terminate_client(struct conn *conn, const struct tokens *tokens)
 {
 	uint64_t server_pid, pid = 0;
-	struct server *server = parse_number(words->word[1], INT32_MAX, &server_pid) == 0
-					? server_find(peer->daemon, (pid_t)server_pid)
+	struct server *server = parse_number(tokens->item[1], INT32_MAX, &server_pid) == 0
+					? server_find(conn->daemon, (pid_t)server_pid)
 					: NULL;
 
 	if (!server) {
-		reply_no_server(peer, words->word[1]);
+		reply_no_server(conn, tokens->item[1]);
 		return;
 	}
 	/* A client in a PID namespace that the daemon cannot see has the PID 0. */
-	if (parse_number(words->word[2], INT32_MAX, &pid) < 0)
+	if (parse_number(tokens->item[2], INT32_MAX, &pid) < 0)
 		pid = 0;
-	if (!may(peer, words->word[0], server, pid))
+	if (!may_terminate(conn, tokens->item[0], server, pid))
 		return;
-	if (pid == 0 || clients_count_of(server, (pid_t)pid) == 0) {
-		commander_fail(peer, "%d", CUDA_ERROR_INVALID_CONTEXT);
+	if (pid == 0 || clients_count_process(server, (pid_t)pid) == 0) {
+		command_fail(conn, "%d", CUDA_ERROR_INVALID_CONTEXT);
 		return;
 	}
-	termination_begin(server, peer, (pid_t)pid);
+	termination_begin(server, conn, (pid_t)pid);
 }

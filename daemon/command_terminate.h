@@ -2,10 +2,10 @@
 #ifndef COMMAND_TERMINATE_H
 #define COMMAND_TERMINATE_H
 
-struct peer;
-struct words;
+struct conn;
+struct tokens;
 
 /* terminate_client SERVER_PID CLIENT_PID */
-void command_terminate_client(struct peer *peer, const struct words *words);
+void command_terminate_client(struct conn *conn, const struct tokens *tokens);
 
 #endif

@@ -9,43 +9,43 @@
 
 #include "tokenize.h"
 
-struct peer;
+struct conn;
 
 /* command_server.c */
-void command_get_server_list(struct peer *peer, const struct words *words);
-void command_get_server_status(struct peer *peer, const struct words *words);
-void command_start_server(struct peer *peer, const struct words *words);
-void command_shutdown_server(struct peer *peer, const struct words *words);
-void command_quit(struct peer *peer, const struct words *words);
-void command_log_level(struct peer *peer, const struct words *words);
+void command_get_server_list(struct conn *conn, const struct tokens *tokens);
+void command_get_server_status(struct conn *conn, const struct tokens *tokens);
+void command_start_server(struct conn *conn, const struct tokens *tokens);
+void command_shutdown_server(struct conn *conn, const struct tokens *tokens);
+void command_quit(struct conn *conn, const struct tokens *tokens);
+void command_log_level(struct conn *conn, const struct tokens *tokens);
 
 /* command_client.c */
-void command_get_client_list(struct peer *peer, const struct words *words);
-void command_get_device_client_list(struct peer *peer, const struct words *words);
-void command_ps(struct peer *peer, const struct words *words);
+void command_get_client_list(struct conn *conn, const struct tokens *tokens);
+void command_get_device_client_list(struct conn *conn, const struct tokens *tokens);
+void command_ps(struct conn *conn, const struct tokens *tokens);
 
 /* command_device.c */
-void command_device_query(struct peer *peer, const struct words *words);
+void command_device_query(struct conn *conn, const struct tokens *tokens);
 
 /* command_partition.c */
-void command_lspart(struct peer *peer, const struct words *words);
-void command_sm_partition(struct peer *peer, const struct words *words);
+void command_lspart(struct conn *conn, const struct tokens *tokens);
+void command_sm_partition(struct conn *conn, const struct tokens *tokens);
 
 /* command_limit.c */
-void command_set_default_percentage(struct peer *peer, const struct words *words);
-void command_get_default_percentage(struct peer *peer, const struct words *words);
-void command_set_percentage(struct peer *peer, const struct words *words);
-void command_get_percentage(struct peer *peer, const struct words *words);
-void command_set_default_memory(struct peer *peer, const struct words *words);
-void command_get_default_memory(struct peer *peer, const struct words *words);
-void command_set_memory(struct peer *peer, const struct words *words);
-void command_get_memory(struct peer *peer, const struct words *words);
-void command_set_default_priority(struct peer *peer, const struct words *words);
-void command_get_default_priority(struct peer *peer, const struct words *words);
-void command_set_priority(struct peer *peer, const struct words *words);
-void command_get_priority(struct peer *peer, const struct words *words);
+void command_set_default_percentage(struct conn *conn, const struct tokens *tokens);
+void command_get_default_percentage(struct conn *conn, const struct tokens *tokens);
+void command_set_percentage(struct conn *conn, const struct tokens *tokens);
+void command_get_percentage(struct conn *conn, const struct tokens *tokens);
+void command_set_default_memory(struct conn *conn, const struct tokens *tokens);
+void command_get_default_memory(struct conn *conn, const struct tokens *tokens);
+void command_set_memory(struct conn *conn, const struct tokens *tokens);
+void command_get_memory(struct conn *conn, const struct tokens *tokens);
+void command_set_default_priority(struct conn *conn, const struct tokens *tokens);
+void command_get_default_priority(struct conn *conn, const struct tokens *tokens);
+void command_set_priority(struct conn *conn, const struct tokens *tokens);
+void command_get_priority(struct conn *conn, const struct tokens *tokens);
 
 /* command_group.c */
-void command_group(struct peer *peer, const struct words *words);
+void command_group(struct conn *conn, const struct tokens *tokens);
 
 #endif

@@ -36,8 +36,8 @@ static const char *const passed_on[] = {
 #define SERVER_USER_DEFAULT "mps"
 
 /* An absolute path without slashes at its end: with one, O_NOFOLLOW would follow. */
-static int load_directory(
-	char *path, size_t size, const char *variable, const char *fallback, struct reason *reason)
+static int load_directory(char *path, size_t size, const char *variable, const char *fallback,
+	struct error_message *error)
 {
 	const char *value = getenv(variable);
 	char here[PATH_MAX] = "";
@@ -46,14 +46,14 @@ static int load_directory(
 	if (!value || !*value)
 		value = fallback;
 	if (*value != '/' && !getcwd(here, sizeof(here)))
-		return reason_set(reason, -errno,
+		return error_message_set(error, -errno,
 			"%s is a relative path and the current directory cannot be read (%s): set "
 			"it "
 			"to an absolute path",
 			variable, strerror(errno));
 	n = snprintf(path, size, "%s%s%s", here, *value == '/' ? "" : "/", value);
 	if (n < 0 || (size_t)n >= size)
-		return reason_set(reason, -ENAMETOOLONG,
+		return error_message_set(error, -ENAMETOOLONG,
 			"%s is longer than the system's limit of %zu bytes: set it to a shorter "
 			"path",
 			variable, size - 1);
@@ -64,7 +64,7 @@ static int load_directory(
 
 /* A number from `min' to `max'; `unit' says of what. */
 static int load_number(const char *variable, const char *unit, unsigned fallback, unsigned min,
-	unsigned max, unsigned *ret_number, struct reason *reason)
+	unsigned max, unsigned *ret_number, struct error_message *error)
 {
 	const char *value = getenv(variable);
 	uint64_t number;
@@ -73,48 +73,48 @@ static int load_number(const char *variable, const char *unit, unsigned fallback
 	if (!value || !*value)
 		return 0;
 	if (parse_number(value, max, &number) < 0 || number < min)
-		return reason_set(reason, -EINVAL,
+		return error_message_set(error, -EINVAL,
 			"%s is \"%s\": it takes %s, a number from %u to %u", variable, value, unit,
 			min, max);
 	*ret_number = (unsigned)number;
 	return 0;
 }
 
-static int load_numbers(struct config *config, struct reason *reason)
+static int load_numbers(struct config *config, struct error_message *error)
 {
 	unsigned by_cgroup = 0;
 	int r = load_number("MPS_GRACE_MS", "milliseconds", GRACE_MS_DEFAULT, 0, GRACE_MS_MAX,
-		&config->grace_ms, reason);
+		&config->grace_ms, error);
 
 	if (r == 0)
 		r = load_number("MPS_SERVERS_MAX", "servers", SERVERS_MAX_DEFAULT, 1,
-			SERVERS_MAX_MAX, &config->servers_max, reason);
+			SERVERS_MAX_MAX, &config->servers_max, error);
 	if (r == 0)
 		r = load_number("MPS_LOG_MAX_MIB", "MiB, 0 for no limit", LOG_MAX_MIB_DEFAULT, 0,
-			LOG_MAX_MIB_MAX, &config->log_max_mib, reason);
+			LOG_MAX_MIB_MAX, &config->log_max_mib, error);
 	if (r == 0)
 		r = load_number("MPS_IDLE_S", "seconds, 0 for no end", IDLE_S_DEFAULT, 0,
-			IDLE_S_MAX, &config->idle_s, reason);
+			IDLE_S_MAX, &config->idle_s, error);
 	if (r == 0)
-		r = load_number("MPS_GROUP_BY_CGROUP", "1 or 0", 0, 0, 1, &by_cgroup, reason);
+		r = load_number("MPS_GROUP_BY_CGROUP", "1 or 0", 0, 0, 1, &by_cgroup, error);
 	config->groups_by_cgroup = by_cgroup;
 	return r;
 }
 
-static int load_kernel_log(struct config *config, struct reason *reason)
+static int load_kernel_log(struct config *config, struct error_message *error)
 {
 	const char *value = getenv("MPS_KERNEL_LOG");
 
 	if (!value || !*value)
 		value = KERNEL_LOG_DEFAULT;
 	if (value[0] != '/' || strlen(value) >= sizeof(config->kernel_log))
-		return reason_set(reason, -EINVAL,
+		return error_message_set(error, -EINVAL,
 			"MPS_KERNEL_LOG=%.200s is not the absolute path of a file", value);
 	memcpy(config->kernel_log, value, strlen(value) + 1);
 	return 0;
 }
 
-int config_load(struct config *config, struct reason *reason)
+int config_load(struct config *config, struct error_message *error)
 {
 	size_t length;
 	int r;
@@ -122,22 +122,22 @@ int config_load(struct config *config, struct reason *reason)
 	memset(config, 0, sizeof(*config));
 	config->uid = geteuid();
 	r = load_directory(config->pipe_directory, sizeof(config->pipe_directory),
-		"CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY_DEFAULT, reason);
+		"CUDA_MPS_PIPE_DIRECTORY", PIPE_DIRECTORY_DEFAULT, error);
 	if (r < 0)
 		return r;
 	r = load_directory(config->log_directory, sizeof(config->log_directory),
-		"CUDA_MPS_LOG_DIRECTORY", LOG_DIRECTORY_DEFAULT, reason);
+		"CUDA_MPS_LOG_DIRECTORY", LOG_DIRECTORY_DEFAULT, error);
 	if (r < 0)
 		return r;
-	r = load_numbers(config, reason);
+	r = load_numbers(config, error);
 	if (r < 0)
 		return r;
-	r = load_kernel_log(config, reason);
+	r = load_kernel_log(config, error);
 	if (r < 0)
 		return r;
 	length = strlen(config->pipe_directory) + strlen("/control");
 	if (length > SOCKET_PATH_MAX)
-		return reason_set(reason, -ENAMETOOLONG,
+		return error_message_set(error, -ENAMETOOLONG,
 			"The path of the control socket, %.200s/control, has %zu bytes, more than "
 			"the "
 			"system's limit of %d: set CUDA_MPS_PIPE_DIRECTORY to a directory of at "
@@ -150,7 +150,7 @@ int config_load(struct config *config, struct reason *reason)
 	return 0;
 }
 
-int config_load_server_user(struct config *config, struct reason *reason)
+int config_load_server_user(struct config *config, struct error_message *error)
 {
 	const char *name = getenv("MPS_SERVER_USER");
 	const struct passwd *entry;
@@ -159,13 +159,13 @@ int config_load_server_user(struct config *config, struct reason *reason)
 		name = SERVER_USER_DEFAULT;
 	entry = getpwnam(name);
 	if (!entry)
-		return reason_set(reason, -ENOENT,
+		return error_message_set(error, -ENOENT,
 			"-M needs a user for the server, and the system has none of the name "
 			"\"%.64s\": make one (useradd --system %.64s), or name another in "
 			"MPS_SERVER_USER",
 			name, name);
 	if (entry->pw_uid == 0)
-		return reason_set(reason, -EPERM,
+		return error_message_set(error, -EPERM,
 			"MPS_SERVER_USER is \"%.64s\", which is root: the server of all users "
 			"needs a user without rights",
 			name);
@@ -212,19 +212,20 @@ static void strings_fini(struct strings *strings)
 	config_environment_free(strings->items);
 }
 
-static bool is_named(const char *name, size_t length, const char *wanted)
+static bool is_same_name(const char *name, size_t length, const char *wanted)
 {
 	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
 }
 
 /* What the operator names on top: a comma between names. */
-static int add_named(struct strings *strings, const char *names)
+static int add_named_variables(struct strings *strings, const char *names)
 {
 	while (*names) {
 		size_t length = strcspn(names, ",");
 		char name[128];
 
-		if (length > 0 && length < sizeof(name) && !is_named(names, length, "LD_PRELOAD")) {
+		if (length > 0 && length < sizeof(name) &&
+			!is_same_name(names, length, "LD_PRELOAD")) {
 			memcpy(name, names, length);
 			name[length] = '\0';
 			if (getenv(name) && strings_add(strings, name, length, getenv(name)) < 0)
@@ -254,7 +255,7 @@ char **config_environment(const struct config *config)
 		if (value && strings_add(&strings, passed_on[i], strlen(passed_on[i]), value) < 0)
 			return NULL;
 	}
-	if (names && add_named(&strings, names) < 0)
+	if (names && add_named_variables(&strings, names) < 0)
 		return NULL;
 	return TAKE_PTR(strings.items);
 }

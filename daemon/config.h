@@ -33,10 +33,10 @@ struct config {
 };
 
 /* Fills `config' for the daemon and the front end. 0 or -errno with a reason. */
-int config_load(struct config *config, struct reason *reason);
+int config_load(struct config *config, struct error_message *error);
 
 /* For -M: the user that the server becomes, MPS_SERVER_USER or `mps'. 0 or -errno with a reason. */
-int config_load_server_user(struct config *config, struct reason *reason);
+int config_load_server_user(struct config *config, struct error_message *error);
 
 /* Where the control socket is, for bind() and connect(). */
 struct sockaddr_un config_address(const struct config *config);

@@ -3,8 +3,8 @@
 /*
  * Connections to the control socket. Loop thread.
  *
- * Invariant: this thread never closes a descriptor that a peer has passed,
- * since the peer chooses how long that takes. Bytes are read only after a look
+ * Invariant: this thread never closes a descriptor that a connection has passed,
+ * since the connection chooses how long that takes. Bytes are read only after a look
  * has shown that no descriptor comes with them, and connections, in whose
  * queues there may be some, are closed by async_close().
  */
@@ -32,74 +32,74 @@
 /* Frames of one server before others get their turn. */
 #define FRAME_BATCH 32
 
-static void on_closed(uv_handle_t *handle)
+static void on_conn_closed(uv_handle_t *handle)
 {
-	struct peer *peer = handle->data;
+	struct conn *conn = handle->data;
 
-	if (--peer->n_handles > 0)
+	if (--conn->n_handles > 0)
 		return;
-	if (!peer->keeps_fd)
-		async_close(peer->fd);
-	free(peer->out);
-	free(peer->again);
-	free(peer);
+	if (!conn->keeps_fd)
+		async_close(conn->fd);
+	free(conn->out);
+	free(conn->retry);
+	free(conn);
 }
 
-static void join_tenant(struct peer *peer, struct tenant *tenant)
+static void join_tenant(struct conn *conn, struct tenant *tenant)
 {
-	peer->tenant = tenant;
-	list_add_tail(&tenant->peers, &peer->link);
-	tenant->n_peers++;
-	if (!daemon_trusts(peer->daemon, tenant->uid))
-		peer->daemon->n_guest_peers++;
+	conn->tenant = tenant;
+	list_add_tail(&tenant->conns, &conn->link);
+	tenant->n_conns++;
+	if (!daemon_trusts(conn->daemon, tenant->uid))
+		conn->daemon->n_guest_conns++;
 }
 
-static void leave_tenant(struct peer *peer)
+static void leave_tenant(struct conn *conn)
 {
-	list_remove(&peer->link);
-	peer->tenant->n_peers--;
-	if (!daemon_trusts(peer->daemon, peer->tenant->uid))
-		peer->daemon->n_guest_peers--;
+	list_remove(&conn->link);
+	conn->tenant->n_conns--;
+	if (!daemon_trusts(conn->daemon, conn->tenant->uid))
+		conn->daemon->n_guest_conns--;
 }
 
-void peer_close(struct peer *peer)
+void conn_close(struct conn *conn)
 {
-	bool was_commander = peer->kind == PEER_COMMANDER;
-	struct server *server = peer->server;
+	bool was_command_conn = conn->kind == CONN_COMMAND;
+	struct server *server = conn->server;
 
-	if (peer->kind == PEER_CLOSED)
+	if (conn->kind == CONN_CLOSED)
 		return;
-	peer->kind = PEER_CLOSED;
-	peer->server = NULL;
-	if (peer->handed_to)
-		peer->handed_to->in_flight = NULL;
-	list_remove(&peer->wait);
-	termination_drop(peer);
-	leave_tenant(peer);
-	uv_close((uv_handle_t *)&peer->poll, on_closed);
-	uv_close((uv_handle_t *)&peer->timer, on_closed);
+	conn->kind = CONN_CLOSED;
+	conn->server = NULL;
+	if (conn->handed_to)
+		conn->handed_to->in_flight = NULL;
+	list_remove(&conn->wait);
+	termination_drop(conn);
+	leave_tenant(conn);
+	uv_close((uv_handle_t *)&conn->poll, on_conn_closed);
+	uv_close((uv_handle_t *)&conn->timer, on_conn_closed);
 	if (server)
-		link_on_lost(server, peer_is_reset(peer));
-	if (was_commander)
-		commander_begin_next(peer->tenant);
-	daemon_check_quit(peer->daemon);
+		server_conn_on_lost(server, conn_is_reset(conn));
+	if (was_command_conn)
+		command_conn_begin_next(conn->tenant);
+	daemon_check_quit(conn->daemon);
 }
 
-static bool is_client(const struct peer *peer)
+static bool is_client_conn(const struct conn *conn)
 {
-	if (peer->kind == PEER_STRANGER)
-		return peer->in_size >= sizeof(peer->in.head) && peer->in.head.zero == 0 &&
-		       peer->in.head.type == FRAME_HELLO;
-	return peer->kind == PEER_CLIENT || peer->kind == PEER_HANDED_OVER;
+	if (conn->kind == CONN_NEW)
+		return conn->in_size >= sizeof(conn->in.head) && conn->in.head.zero == 0 &&
+		       conn->in.head.type == FRAME_HELLO;
+	return conn->kind == CONN_CLIENT || conn->kind == CONN_HANDED_OVER;
 }
 
-void peer_log(struct peer *peer, const char *format, ...)
+void conn_log(struct conn *conn, const char *format, ...)
 {
-	const struct journal_about about = {
-		.server = peer->kind == PEER_SERVER ? peer->cred.pid : 0,
-		.client = is_client(peer) ? peer->cred.pid : 0,
+	const struct log_subject about = {
+		.server = conn->kind == CONN_SERVER ? conn->cred.pid : 0,
+		.client = is_client_conn(conn) ? conn->cred.pid : 0,
 		.has_uid = true,
-		.uid = peer->cred.uid,
+		.uid = conn->cred.uid,
 	};
 	char text[LINE_MAX_SIZE];
 	va_list args;
@@ -107,10 +107,10 @@ void peer_log(struct peer *peer, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	tenant_log(peer->tenant, &about, "%s", text);
+	tenant_log(conn->tenant, &about, "%s", text);
 }
 
-ssize_t peer_recv(struct peer *peer, void *bytes, size_t size)
+ssize_t conn_recv(struct conn *conn, void *bytes, size_t size)
 {
 	struct iovec iov = {.iov_base = bytes, .iov_len = size};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -118,44 +118,44 @@ ssize_t peer_recv(struct peer *peer, void *bytes, size_t size)
 
 	/* The queue holds on to descriptors that are only looked at. */
 	do
-		peeked = recvmsg(peer->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+		peeked = recvmsg(conn->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
 	while (peeked < 0 && errno == EINTR);
 	if (peeked <= 0)
 		return peeked < 0 ? -errno : 0;
 	if (msg.msg_flags & MSG_CTRUNC)
 		return -EBADMSG;
 	do
-		n = recv(peer->fd, bytes, (size_t)peeked, MSG_DONTWAIT);
+		n = recv(conn->fd, bytes, (size_t)peeked, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
 
-bool peer_is_reset(const struct peer *peer)
+bool conn_is_reset(const struct conn *conn)
 {
-	struct pollfd pfd = {.fd = peer->fd};
+	struct pollfd pfd = {.fd = conn->fd};
 
-	return peer->was_reset || (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR));
+	return conn->was_reset || (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR));
 }
 
-int peer_send(struct peer *peer, const void *frame, int fd)
+int conn_send(struct conn *conn, const void *frame, int fd)
 {
-	struct pollfd pfd = {.fd = peer->fd, .events = POLLOUT};
+	struct pollfd pfd = {.fd = conn->fd, .events = POLLOUT};
 	int r;
 
 	/* A socket is writable when most of its buffer is free: a frame fits, whole. */
 	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT))
-		r = frame_send(peer->fd, frame, &fd, 0);
+		r = frame_send(conn->fd, frame, &fd, 0);
 	else
 		r = -EAGAIN;
-	peer->was_reset |= r == -ECONNRESET;
-	if (r == -EAGAIN && peer->kind == PEER_SERVER) {
-		peer->wants_write = true;
-		peer_watch(peer);
+	conn->was_reset |= r == -ECONNRESET;
+	if (r == -EAGAIN && conn->kind == CONN_SERVER) {
+		conn->wants_write = true;
+		conn_watch(conn);
 	}
 	return r;
 }
 
-void peer_refuse(struct peer *peer, uint32_t result, const char *format, ...)
+void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 {
 	struct frame_refused refused = {0};
 	va_list args;
@@ -165,211 +165,211 @@ void peer_refuse(struct peer *peer, uint32_t result, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(refused.text, sizeof(refused.text), format, args);
 	va_end(args);
-	peer_log(peer, "Refused client %d of user %u: %s", peer->cred.pid, peer->cred.uid,
+	conn_log(conn, "Refused client %d of user %u: %s", conn->cred.pid, conn->cred.uid,
 		refused.text);
 	/* Who does not get it finds the connection closed, which is an error as well. */
-	(void)peer_send(peer, &refused, -EBADF);
-	peer_close(peer);
+	(void)conn_send(conn, &refused, -EBADF);
+	conn_close(conn);
 }
 
 /* The first byte of all tells what it is. */
-static void on_stranger_readable(struct peer *peer)
+static void on_new_readable(struct conn *conn)
 {
 	ssize_t n = 1;
 
-	if (peer->in_size == 0)
-		n = recv(peer->fd, peer->in.bytes, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (conn->in_size == 0)
+		n = recv(conn->fd, conn->in.bytes, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
-		peer_close(peer);
-	else if (peer->in.bytes[0] == 0)
-		introduction_read(peer);
+		conn_close(conn);
+	else if (conn->in.bytes[0] == 0)
+		handshake_read(conn);
 	else
-		commander_read(peer);
+		command_conn_read(conn);
 }
 
-static void on_server_readable(struct peer *peer)
+static void on_server_readable(struct conn *conn)
 {
-	for (int i = 0; i < FRAME_BATCH && peer->kind == PEER_SERVER; i++) {
-		int r = introduction_read_frame(peer);
+	for (int i = 0; i < FRAME_BATCH && conn->kind == CONN_SERVER; i++) {
+		int r = handshake_read_frame(conn);
 
 		if (r == 0)
 			return;
-		if (r > 0 && peer->server)
-			r = link_on_frame(peer->server, peer);
-		peer->in_size = 0;
+		if (r > 0 && conn->server)
+			r = server_conn_on_frame(conn->server, conn);
+		conn->in_size = 0;
 		if (r >= 0)
 			continue;
 		if (r != -ECONNRESET)
-			peer_log(peer,
+			conn_log(conn,
 				"Server %d of user %u broke the protocol (%s): its connection is "
 				"closed",
-				peer->cred.pid, peer->cred.uid, strerror(-r));
-		peer_close(peer);
+				conn->cred.pid, conn->cred.uid, strerror(-r));
+		conn_close(conn);
 	}
 }
 
-void peer_read_rest(struct peer *peer)
+void conn_read_rest(struct conn *conn)
 {
-	on_server_readable(peer);
+	on_server_readable(conn);
 }
 
-static void on_server_event(struct peer *peer, int events)
+static void on_server_event(struct conn *conn, int events)
 {
-	if ((events & UV_WRITABLE) && peer->wants_write) {
-		peer->wants_write = false;
-		peer_watch(peer);
-		if (peer->server)
-			link_on_writable(peer->server);
+	if ((events & UV_WRITABLE) && conn->wants_write) {
+		conn->wants_write = false;
+		conn_watch(conn);
+		if (conn->server)
+			server_conn_on_writable(conn->server);
 	}
 	if (events & UV_READABLE)
-		on_server_readable(peer);
+		on_server_readable(conn);
 }
 
-static void on_event(uv_poll_t *poll, int status, int events)
+static void on_conn_event(uv_poll_t *poll, int status, int events)
 {
-	struct peer *peer = poll->data;
+	struct conn *conn = poll->data;
 
 	if (status < 0) {
-		peer_close(peer);
+		conn_close(conn);
 		return;
 	}
-	switch (peer->kind) {
-	case PEER_STRANGER:
-		on_stranger_readable(peer);
+	switch (conn->kind) {
+	case CONN_NEW:
+		on_new_readable(conn);
 		break;
-	case PEER_COMMANDER:
-		commander_on_event(peer, events);
+	case CONN_COMMAND:
+		command_conn_on_event(conn, events);
 		break;
-	case PEER_CLIENT:
+	case CONN_CLIENT:
 		/* Nothing but its hang-up is watched: it went away while it waited. */
-		peer_close(peer);
+		conn_close(conn);
 		break;
-	case PEER_SERVER:
-		on_server_event(peer, events);
+	case CONN_SERVER:
+		on_server_event(conn, events);
 		break;
-	case PEER_QUEUED:
-	case PEER_HANDED_OVER:
-	case PEER_CLOSED:
+	case CONN_QUEUED:
+	case CONN_HANDED_OVER:
+	case CONN_CLOSED:
 		break;
 	}
 }
 
-void peer_watch(struct peer *peer)
+void conn_watch(struct conn *conn)
 {
 	int events = 0;
 
-	switch (peer->kind) {
-	case PEER_STRANGER:
+	switch (conn->kind) {
+	case CONN_NEW:
 		events = UV_READABLE;
 		break;
-	case PEER_COMMANDER:
-		events = commander_events(peer);
+	case CONN_COMMAND:
+		events = command_conn_events(conn);
 		break;
-	case PEER_CLIENT:
+	case CONN_CLIENT:
 		events = UV_DISCONNECT;
 		break;
-	case PEER_QUEUED:
+	case CONN_QUEUED:
 		/* Of one that has sent all there is an end of file: no sign that it went away. */
-	case PEER_HANDED_OVER:
+	case CONN_HANDED_OVER:
 		break;
-	case PEER_SERVER:
-		events = UV_READABLE | (peer->wants_write ? UV_WRITABLE : 0);
+	case CONN_SERVER:
+		events = UV_READABLE | (conn->wants_write ? UV_WRITABLE : 0);
 		break;
-	case PEER_CLOSED:
+	case CONN_CLOSED:
 		return;
 	}
 	if (events)
-		uv_poll_start(&peer->poll, events, on_event);
+		uv_poll_start(&conn->poll, events, on_conn_event);
 	else
-		uv_poll_stop(&peer->poll);
+		uv_poll_stop(&conn->poll);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_conn_deadline(uv_timer_t *timer)
 {
-	struct peer *peer = timer->data;
+	struct conn *conn = timer->data;
 
-	switch (peer->kind) {
-	case PEER_STRANGER:
-		peer_close(peer);
+	switch (conn->kind) {
+	case CONN_NEW:
+		conn_close(conn);
 		break;
-	case PEER_QUEUED:
-		commander_on_queued_deadline(peer);
+	case CONN_QUEUED:
+		command_conn_on_queued_deadline(conn);
 		break;
-	case PEER_COMMANDER:
-		commander_on_deadline(peer);
+	case CONN_COMMAND:
+		command_conn_on_deadline(conn);
 		break;
-	case PEER_CLIENT:
-		slot_on_client_deadline(peer);
+	case CONN_CLIENT:
+		slot_on_client_deadline(conn);
 		break;
-	case PEER_HANDED_OVER:
-	case PEER_SERVER:
-	case PEER_CLOSED:
+	case CONN_HANDED_OVER:
+	case CONN_SERVER:
+	case CONN_CLOSED:
 		break;
 	}
 }
 
-void peer_set_deadline(struct peer *peer, uint64_t timeout_ms)
+void conn_set_deadline(struct conn *conn, uint64_t timeout_ms)
 {
 	if (timeout_ms == 0)
-		uv_timer_stop(&peer->timer);
+		uv_timer_stop(&conn->timer);
 	else
-		uv_timer_start(&peer->timer, on_deadline, timeout_ms, 0);
+		uv_timer_start(&conn->timer, on_conn_deadline, timeout_ms, 0);
 }
 
-void peer_become(struct peer *peer, enum peer_kind kind)
+void conn_set_kind(struct conn *conn, enum conn_kind kind)
 {
-	peer->kind = kind;
-	peer_set_deadline(peer, 0);
-	peer_watch(peer);
+	conn->kind = kind;
+	conn_set_deadline(conn, 0);
+	conn_watch(conn);
 }
 
-static int peer_new(struct daemon *daemon, int fd, struct peer **ret_peer)
+static int conn_new(struct daemon *daemon, int fd, struct conn **ret_conn)
 {
-	_cleanup_free_ struct peer *peer = calloc(1, sizeof(*peer));
-	socklen_t size = sizeof(peer->cred);
+	_cleanup_free_ struct conn *conn = calloc(1, sizeof(*conn));
+	socklen_t size = sizeof(conn->cred);
 	struct tenant *tenant;
 	int r;
 
-	if (!peer)
+	if (!conn)
 		return -ENOMEM;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer->cred, &size) < 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &conn->cred, &size) < 0)
 		return -errno;
-	tenant = tenant_get(daemon, peer->cred.uid);
+	tenant = tenant_get(daemon, conn->cred.uid);
 	if (!tenant)
 		return -EUSERS;
-	r = uv_poll_init(&daemon->loop, &peer->poll, fd);
+	r = uv_poll_init(&daemon->loop, &conn->poll, fd);
 	if (r < 0)
 		return r;
-	uv_timer_init(&daemon->loop, &peer->timer);
-	peer->n_handles = 2;
-	peer->poll.data = peer->timer.data = peer;
-	peer->daemon = daemon;
-	peer->fd = fd;
-	list_init(&peer->wait);
-	join_tenant(peer, tenant);
-	*ret_peer = TAKE_PTR(peer);
+	uv_timer_init(&daemon->loop, &conn->timer);
+	conn->n_handles = 2;
+	conn->poll.data = conn->timer.data = conn;
+	conn->daemon = daemon;
+	conn->fd = fd;
+	list_init(&conn->wait);
+	join_tenant(conn, tenant);
+	*ret_conn = TAKE_PTR(conn);
 	return 0;
 }
 
-void peer_accept(struct daemon *daemon, int fd)
+void conn_accept(struct daemon *daemon, int fd)
 {
-	struct peer *peer = NULL;
+	struct conn *conn = NULL;
 	struct tenant *tenant;
 	int r;
 
-	r = peer_new(daemon, fd, &peer);
-	if (!peer) {
-		daemon_log_stranger(daemon, "Cannot keep a connection: %s", strerror(-r));
+	r = conn_new(daemon, fd, &conn);
+	if (!conn) {
+		log_without_tenant(daemon, "Cannot keep a connection: %s", strerror(-r));
 		async_close(fd);
 		return;
 	}
-	tenant = peer->tenant;
-	peer_log(peer, "Accepting connection...");
-	peer_become(peer, PEER_STRANGER);
-	peer_set_deadline(peer, INTRODUCTION_MS);
+	tenant = conn->tenant;
+	conn_log(conn, "Accepting connection...");
+	conn_set_kind(conn, CONN_NEW);
+	conn_set_deadline(conn, INTRODUCTION_MS);
 	/* Most have spoken by now, and then are strangers no more. */
-	on_stranger_readable(peer);
+	on_new_readable(conn);
 	admission_check(tenant);
 }

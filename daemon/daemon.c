@@ -31,14 +31,14 @@
 #define RETRY_MS 250
 
 /* How often to look for what is of no more use, at least. */
-#define IDLE_LOOK_MAX_MS 10000
+#define IDLE_CHECK_MAX_MS 10000
 
 /* Who gave the command has this long to read the answer. */
-#define FAREWELL_MS 1000
+#define QUIT_REPLY_MS 1000
 
 /* ---- the end */
 
-static void force_all(struct daemon *daemon)
+static void force_shutdown(struct daemon *daemon)
 {
 	daemon->is_forced = true;
 	list_for_each_safe (item, following, &daemon->servers)
@@ -46,35 +46,36 @@ static void force_all(struct daemon *daemon)
 }
 
 /* Tells all who wait for a server that there will be none. */
-static void refuse_all(struct daemon *daemon)
+static void refuse_all_clients(struct daemon *daemon)
 {
-	static const struct reason reason = {"The MPS daemon is being stopped: start it again"};
+	static const struct error_message error = {
+		"The MPS daemon is being stopped: start it again"};
 
 	list_for_each (item, &daemon->tenants)
 		list_for_each (each, &container_of(item, struct tenant, link)->slots)
 			slot_refuse_all(container_of(each, struct slot, link),
-				CUDA_ERROR_MPS_CONNECTION_FAILED, &reason);
+				CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
 }
 
 static void on_quit_timeout(uv_timer_t *timer)
 {
-	force_all(timer->data);
+	force_shutdown(timer->data);
 }
 
-void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
+void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 {
-	if (peer)
-		list_add_tail(&daemon->quitters, &peer->wait);
+	if (conn)
+		list_add_tail(&daemon->quit_conns, &conn->wait);
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		probe_stop(daemon);
 		notify_state("STOPPING=1");
-		refuse_all(daemon);
+		refuse_all_clients(daemon);
 		list_for_each_safe (item, following, &daemon->servers)
 			server_shutdown(container_of(item, struct server, link_in_daemon), false);
 	}
 	if (timeout_ms == 0)
-		force_all(daemon);
+		force_shutdown(daemon);
 	else if (timeout_ms > 0 &&
 		 (!uv_is_active((uv_handle_t *)&daemon->quit_timer) ||
 			 uv_timer_get_due_in(&daemon->quit_timer) > (uint64_t)timeout_ms))
@@ -83,48 +84,48 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer)
 }
 
 /* Closes whatever is still open; the loop then ends by itself. */
-static void close_all(struct daemon *daemon)
+static void close_everything(struct daemon *daemon)
 {
 	list_for_each (item, &daemon->tenants) {
 		struct tenant *tenant = container_of(item, struct tenant, link);
 
-		list_for_each_safe (peer, following, &tenant->peers)
-			peer_close(container_of(peer, struct peer, link));
+		list_for_each_safe (conn, following, &tenant->conns)
+			conn_close(container_of(conn, struct conn, link));
 	}
 	tenants_sweep(daemon);
 	uv_close((uv_handle_t *)&daemon->quit_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->idle_timer, NULL);
 	kernel_log_close(daemon);
-	uv_close((uv_handle_t *)&daemon->tell_timer, NULL);
+	uv_close((uv_handle_t *)&daemon->report_timer, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
 }
 
-static void on_farewell_over(uv_timer_t *timer)
+static void on_quit_reply_timeout(uv_timer_t *timer)
 {
-	close_all(timer->data);
+	close_everything(timer->data);
 }
 
-/* The last commander whose quit was answered has gone: no need to wait on. */
-static bool has_quitters(const struct daemon *daemon)
+/* The last command connection whose quit was answered has gone: no need to wait on. */
+static bool has_quit_conns(const struct daemon *daemon)
 {
 	list_for_each (item, &daemon->tenants)
-		list_for_each (peer, &container_of(item, struct tenant, link)->peers)
-			if (container_of(peer, struct peer, link)->keeps_fd)
+		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
+			if (container_of(conn, struct conn, link)->keeps_fd)
 				return true;
 	return false;
 }
 
-static void resume_quitters(struct daemon *daemon)
+static void resume_quit_conns(struct daemon *daemon)
 {
-	list_for_each_safe (item, following, &daemon->quitters) {
-		struct peer *peer = container_of(item, struct peer, wait);
+	list_for_each_safe (item, following, &daemon->quit_conns) {
+		struct conn *conn = container_of(item, struct conn, wait);
 
 		/* Its end of file is the sign that this process is gone. */
-		peer->keeps_fd = true;
-		list_remove(&peer->wait);
-		commander_resume(peer);
+		conn->keeps_fd = true;
+		list_remove(&conn->wait);
+		command_resume(conn);
 	}
 }
 
@@ -137,16 +138,16 @@ void daemon_check_quit(struct daemon *daemon)
 			return;
 		daemon->is_over = true;
 		listener_stop(daemon);
-		uv_timer_start(&daemon->quit_timer, on_farewell_over, FAREWELL_MS, 0);
+		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
 	}
-	resume_quitters(daemon);
-	if (!has_quitters(daemon))
-		uv_timer_start(&daemon->quit_timer, on_farewell_over, 0, 0);
+	resume_quit_conns(daemon);
+	if (!has_quit_conns(daemon))
+		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, 0, 0);
 }
 
 /* ---- while it runs */
 
-static void on_retry(uv_timer_t *timer)
+static void on_retry_timer(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
@@ -158,10 +159,10 @@ static void on_retry(uv_timer_t *timer)
 void daemon_retry_soon(struct daemon *daemon)
 {
 	if (!uv_is_active((uv_handle_t *)&daemon->retry_timer))
-		uv_timer_start(&daemon->retry_timer, on_retry, RETRY_MS, 0);
+		uv_timer_start(&daemon->retry_timer, on_retry_timer, RETRY_MS, 0);
 }
 
-static void on_idle_look(uv_timer_t *timer)
+static void on_idle_timer(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
@@ -169,7 +170,7 @@ static void on_idle_look(uv_timer_t *timer)
 		struct server *server = container_of(item, struct server, link_in_daemon);
 
 		if (!slot_is_waiting(server->slot))
-			server_look_for_idle(server);
+			server_check_idle(server);
 	}
 	tenants_sweep(daemon);
 	if (daemon->n_tenants == 0)
@@ -179,11 +180,11 @@ static void on_idle_look(uv_timer_t *timer)
 void daemon_watch_idle(struct daemon *daemon)
 {
 	uint64_t idle_ms = (uint64_t)daemon->config.idle_s * 1000;
-	uint64_t look_ms =
-		idle_ms ? MIN(MAX(idle_ms / 4, 250), IDLE_LOOK_MAX_MS) : IDLE_LOOK_MAX_MS;
+	uint64_t check_ms =
+		idle_ms ? MIN(MAX(idle_ms / 4, 250), IDLE_CHECK_MAX_MS) : IDLE_CHECK_MAX_MS;
 
 	if (!uv_is_active((uv_handle_t *)&daemon->idle_timer))
-		uv_timer_start(&daemon->idle_timer, on_idle_look, look_ms, look_ms);
+		uv_timer_start(&daemon->idle_timer, on_idle_timer, check_ms, check_ms);
 }
 
 /* ---- the beginning */
@@ -192,7 +193,7 @@ void daemon_watch_idle(struct daemon *daemon)
  * As a container's first process we inherit everybody's orphans. Our servers
  * are reaped where their exit is noticed.
  */
-static void reap_strangers(const struct daemon *daemon)
+static void reap_orphans(const struct daemon *daemon)
 {
 	siginfo_t info = {0};
 
@@ -207,30 +208,30 @@ static void reap_strangers(const struct daemon *daemon)
 	}
 }
 
-static void look_at_servers(struct daemon *daemon)
+static void check_stopped_servers(struct daemon *daemon)
 {
 	list_for_each_safe (item, following, &daemon->servers)
-		server_look(container_of(item, struct server, link_in_daemon));
+		server_check_stopped(container_of(item, struct server, link_in_daemon));
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct daemon *daemon = handle->data;
-	struct reason reason;
+	struct error_message error;
 
 	switch (number) {
 	case SIGHUP:
-		if (journal_reopen(&daemon->journal, &reason) < 0)
-			journal_control(&daemon->journal, "%s", reason.text);
+		if (log_files_reopen(&daemon->logs, &error) < 0)
+			log_control(&daemon->logs, "%s", error.text);
 		else
-			journal_control(&daemon->journal, "Logs were opened anew");
+			log_control(&daemon->logs, "Logs were opened anew");
 		break;
 	case SIGCHLD:
-		reap_strangers(daemon);
-		look_at_servers(daemon);
+		reap_orphans(daemon);
+		check_stopped_servers(daemon);
 		break;
 	default:
-		journal_control(&daemon->journal, "Signal %d: the daemon ends", number);
+		log_control(&daemon->logs, "Signal %d: the daemon ends", number);
 		daemon_quit(daemon, 0, NULL);
 	}
 }
@@ -269,14 +270,14 @@ void daemon_record_servers(struct daemon *daemon)
 				server_record(container_of(item, struct server, link_in_daemon));
 	r = record_store(daemon->listener.directory, records, n);
 	if (r < 0)
-		journal_control(&daemon->journal,
+		log_control(&daemon->logs,
 			"Cannot write the record of servers in %s: %s: should this daemon die, the "
 			"next one will not know them",
 			daemon->config.pipe_directory, strerror(-r));
 }
 
 /* The slot that the server filled; NULL: its user is not served. */
-static struct slot *find_recorded(struct daemon *daemon, const struct record *record)
+static struct slot *find_recorded_slot(struct daemon *daemon, const struct record *record)
 {
 	struct tenant *tenant =
 		daemon_serves(daemon, record->uid) ? tenant_get(daemon, record->uid) : NULL;
@@ -287,16 +288,16 @@ static struct slot *find_recorded(struct daemon *daemon, const struct record *re
 }
 
 /* Servers of a daemon that died, which look for another one every DAEMON_RETRY_MS. */
-static void adopt_recorded(struct daemon *daemon)
+static void adopt_recorded_servers(struct daemon *daemon)
 {
 	static struct record records[SERVERS_MAX_MAX];
 	int n = record_load(daemon->listener.directory, records, SERVERS_MAX_MAX);
 
 	if (n < 0)
-		journal_control(&daemon->journal, "Cannot read the record of servers in %s: %s",
+		log_control(&daemon->logs, "Cannot read the record of servers in %s: %s",
 			daemon->config.pipe_directory, strerror(-n));
 	for (int i = 0; i < n; i++) {
-		struct slot *slot = find_recorded(daemon, &records[i]);
+		struct slot *slot = find_recorded_slot(daemon, &records[i]);
 
 		if (slot && !slot->server)
 			server_adopt(slot, &records[i]);
@@ -304,34 +305,35 @@ static void adopt_recorded(struct daemon *daemon)
 	daemon_record_servers(daemon);
 }
 
-int daemon_start(struct daemon *daemon, struct reason *reason)
+int daemon_start(struct daemon *daemon, struct error_message *error)
 {
 	int r = uv_loop_init(&daemon->loop);
 
 	if (r < 0)
-		return reason_set(reason, r, "No event loop: %s", uv_strerror(r));
+		return error_message_set(error, r, "No event loop: %s", uv_strerror(r));
 	list_init(&daemon->tenants);
 	list_init(&daemon->servers);
-	list_init(&daemon->quitters);
+	list_init(&daemon->quit_conns);
 	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);
 	daemon->last_client_id = first_client_id();
 	r = listener_start(daemon);
 	if (r < 0)
-		return reason_set(reason, r, "Cannot watch the control socket: %s", uv_strerror(r));
+		return error_message_set(
+			error, r, "Cannot watch the control socket: %s", uv_strerror(r));
 	r = async_close_start();
 	if (r < 0)
-		return reason_set(reason, r, "Cannot start a thread: %s", strerror(-r));
+		return error_message_set(error, r, "Cannot start a thread: %s", strerror(-r));
 	start_signals(daemon);
 	uv_timer_init(&daemon->loop, &daemon->quit_timer);
 	uv_timer_init(&daemon->loop, &daemon->retry_timer);
 	uv_timer_init(&daemon->loop, &daemon->idle_timer);
 	kernel_log_open(daemon);
-	uv_timer_init(&daemon->loop, &daemon->tell_timer);
-	daemon->tell_timer.data = daemon;
+	uv_timer_init(&daemon->loop, &daemon->report_timer);
+	daemon->report_timer.data = daemon;
 	daemon->quit_timer.data = daemon->retry_timer.data = daemon->idle_timer.data = daemon;
-	daemon->guest_peers_max = admission_guests_max(daemon->config.servers_max);
-	adopt_recorded(daemon);
+	daemon->guest_conns_max = admission_guests_max(daemon->config.servers_max);
+	adopt_recorded_servers(daemon);
 	return 0;
 }
 

@@ -21,23 +21,23 @@
 #include "listener.h"
 #include "settings.h"
 
-struct peer;
+struct conn;
 struct probe;
 struct tenant;
 
 struct daemon {
 	uv_loop_t loop;
 	struct config config;
-	struct journal journal;
+	struct log_files logs;
 	struct listener listener;
 	struct list tenants; /* every UID we know: struct tenant */
 	struct tenant *tenants_by_uid[1024];
 	struct list servers; /* in the order of their starts: struct server */
 	unsigned n_tenants, n_servers, n_sessions;
-	unsigned n_guest_servers, n_guest_peers, guest_peers_max; /* see allowances.h */
-	struct bucket guest_starts;
-	struct line_limit stranger_lines; /* of connections without a tenant */
-	uv_timer_t tell_timer;            /* lines were left out (tenant_log.h) */
+	unsigned n_guest_servers, n_guest_conns, guest_conns_max; /* see allowances.h */
+	struct rate_limit guest_starts;
+	struct line_limit untenanted_lines; /* of connections without a tenant */
+	uv_timer_t report_timer;            /* lines were left out (tenant_log.h) */
 	uint64_t last_client_id;
 	struct faults faults;
 	struct kernel_log kernel_log;
@@ -45,9 +45,9 @@ struct daemon {
 	bool is_exclusive;        /* servers take turns: see turns.h */
 	struct settings settings; /* the defaults */
 	struct groups groups;
-	struct devices devices;      /* of the last server or probe that is to be believed */
-	struct probe *probe;         /* NULL: none runs */
-	struct reason probe_failure; /* of the last one; "": it did not fail */
+	struct devices devices;             /* of the last server or probe that is to be believed */
+	struct probe *probe;                /* NULL: none runs */
+	struct error_message probe_failure; /* of the last one; "": it did not fail */
 	uint64_t probe_failed_ms, probe_began_ms;
 	bool is_probe_due;      /* probe_again() was asked for too soon after the last one */
 	uv_timer_t retry_timer; /* something has to wait for its turn */
@@ -57,7 +57,7 @@ struct daemon {
 	bool is_forced;
 	bool is_over;           /* every server is gone; only who asked has to be answered */
 	struct list partitions; /* of SMs, with -S: struct partition */
-	struct list quitters;   /* peers whose `quit' waits */
+	struct list quit_conns; /* connections whose `quit' waits */
 	uv_timer_t quit_timer;
 
 	uv_signal_t signals[4];
@@ -67,17 +67,17 @@ struct daemon {
  * Accepts connections from now on. The configuration is loaded, the journal
  * and the listener are open. 0 or -errno with a reason.
  */
-int daemon_start(struct daemon *daemon, struct reason *reason);
+int daemon_start(struct daemon *daemon, struct error_message *error);
 
 /* Returns when the daemon has ended: no server and no handle is left. */
 void daemon_run(struct daemon *daemon);
 
 /*
  * Begins the end. Servers leave when their clients have left; after
- * `timeout_ms' they are made to (0: now; negative: never). `peer' (or NULL) is
+ * `timeout_ms' they are made to (0: now; negative: never). `conn' (or NULL) is
  * resumed when all is over. A second call can only shorten the wait.
  */
-void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct peer *peer);
+void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn);
 
 /* Calls slots_progress() a little later. */
 void daemon_retry_soon(struct daemon *daemon);

@@ -11,7 +11,7 @@
 
 #include "devices.h"
 
-static bool is_well_formed(const struct frame_device *device)
+static bool is_device_well_formed(const struct frame_device *device)
 {
 	return device->n_devices <= DEVICES_MAX && device->ordinal < device->n_devices &&
 	       device->compute_mode >= 0 && device->n_chunks <= 64 &&
@@ -25,7 +25,7 @@ int devices_add(struct devices *devices, const struct frame_device *device)
 	struct frame_device *items;
 
 	/* They come in the order of their ordinals, to each daemon anew. */
-	if (!is_well_formed(device) || device->ordinal > devices->n)
+	if (!is_device_well_formed(device) || device->ordinal > devices->n)
 		return -EBADMSG;
 	if (device->ordinal == devices->n) {
 		items = reallocarray(devices->items, devices->n + 1, sizeof(*items));
@@ -87,7 +87,7 @@ int devices_find(
 	return 0;
 }
 
-bool devices_are_whole(const struct devices *devices)
+bool devices_are_complete(const struct devices *devices)
 {
 	return devices->n > 0 && devices->items[devices->n - 1].n_devices == devices->n;
 }

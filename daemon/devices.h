@@ -28,7 +28,7 @@ int devices_find(
 	const struct devices *devices, const char *name, const struct frame_device **ret_device);
 
 /* Whether they are all there are. */
-bool devices_are_whole(const struct devices *devices);
+bool devices_are_complete(const struct devices *devices);
 
 /* "0 (0000:00:06.0, GPU-…), 1 (…)", cut to fit. */
 void devices_list(const struct devices *devices, char *text, size_t size);

@@ -14,26 +14,27 @@
 
 #include "directory.h"
 
-static int refuse(struct reason *reason, int r, const char *path, const char *variable)
+static int refuse_directory(
+	struct error_message *error, int r, const char *path, const char *variable)
 {
 	struct stat st;
 
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
-		return reason_set(reason, r,
+		return error_message_set(error, r,
 			"%s is a symbolic link, which is refused: set %s to the directory itself",
 			path, variable);
 	if (r == -ENOENT)
-		return reason_set(reason, r,
+		return error_message_set(error, r,
 			"Cannot make the directory %s: its parent does not exist: make that, or "
 			"set "
 			"%s to another place",
 			path, variable);
-	return reason_set(reason, r,
+	return error_message_set(error, r,
 		"Cannot use the directory %s: %s: set %s to a directory that UID %u can write",
 		path, strerror(-r), variable, geteuid());
 }
 
-int directory_open(const char *path, const char *variable, struct reason *reason)
+int directory_open(const char *path, const char *variable, struct error_message *error)
 {
 	_cleanup_close_ int dir = -EBADF;
 	struct stat st;
@@ -43,15 +44,15 @@ int directory_open(const char *path, const char *variable, struct reason *reason
 
 		/* A read-only file system says so even of directories that are there. */
 		if (access(path, F_OK) < 0)
-			return refuse(reason, r, path, variable);
+			return refuse_directory(error, r, path, variable);
 	}
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
-		return refuse(reason, -errno, path, variable);
+		return refuse_directory(error, -errno, path, variable);
 	if (fstat(dir, &st) < 0)
-		return refuse(reason, -errno, path, variable);
+		return refuse_directory(error, -errno, path, variable);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return reason_set(reason, -EPERM,
+		return error_message_set(error, -EPERM,
 			"The directory %s belongs to UID %u, not to UID %u that runs the daemon: "
 			"remove it (rm -r %s) and have it made at boot, before others can (man "
 			"mps-control, FILES), or set %s to a directory in a place where others "
@@ -60,14 +61,15 @@ int directory_open(const char *path, const char *variable, struct reason *reason
 	return TAKE_FD(dir);
 }
 
-int directory_check_private(int dir, const char *path, const char *variable, struct reason *reason)
+int directory_check_private(
+	int dir, const char *path, const char *variable, struct error_message *error)
 {
 	struct stat st;
 
 	if (fstat(dir, &st) < 0)
-		return refuse(reason, -errno, path, variable);
+		return refuse_directory(error, -errno, path, variable);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
-		return reason_set(reason, -EPERM,
+		return error_message_set(error, -EPERM,
 			"Other users can write to the directory %s (mode %04o), and could take the "
 			"daemon's place: change that (chmod go-w %s), or set %s to another "
 			"directory",

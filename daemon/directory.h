@@ -11,13 +11,14 @@
  * chose it, for the reason. Returns a descriptor that the caller owns, or
  * -errno.
  */
-int directory_open(const char *path, const char *variable, struct reason *reason);
+int directory_open(const char *path, const char *variable, struct error_message *error);
 
 /*
  * Whether nobody but its owner (and root) can put files into it: 0, or -EPERM
  * with what to do about it.
  */
-int directory_check_private(int dir, const char *path, const char *variable, struct reason *reason);
+int directory_check_private(
+	int dir, const char *path, const char *variable, struct error_message *error);
 
 /*
  * Opens a regular file in it for appending, made if missing with mode 0644 or

@@ -11,12 +11,12 @@
 
 #include "error_message.h"
 
-int reason_set(struct reason *reason, int r, const char *format, ...)
+int error_message_set(struct error_message *error, int r, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(reason->text, sizeof(reason->text), format, args);
+	vsnprintf(error->text, sizeof(error->text), format, args);
 	va_end(args);
 	return r;
 }

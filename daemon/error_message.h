@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef REASON_H
-#define REASON_H
+#ifndef ERROR_MESSAGE_H
+#define ERROR_MESSAGE_H
 
 /*
  * Why something could not be done, in words for the person who reads it: what,
@@ -9,11 +9,11 @@
 
 #include "base.h"
 
-struct reason {
+struct error_message {
 	char text[512];
 };
 
 /* Writes the text (cut if too long) and returns `r', so that a caller can return it. */
-int reason_set(struct reason *reason, int r, const char *format, ...) _printf_(3, 4);
+int error_message_set(struct error_message *error, int r, const char *format, ...) _printf_(3, 4);
 
 #endif

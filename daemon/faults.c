@@ -24,7 +24,7 @@
 /* Between the line in the kernel's log and a server's word, in either order. */
 #define XID_MS 1000
 
-static struct fault *find(struct daemon *daemon, const struct server *server)
+static struct fault *find_fault(struct daemon *daemon, const struct server *server)
 {
 	struct fault *fault = &daemon->faults.list[server->fault % FAULTS_MAX];
 
@@ -33,7 +33,7 @@ static struct fault *find(struct daemon *daemon, const struct server *server)
 
 /* ---- what a server says */
 
-static bool is_well_formed(const struct frame_fault *frame)
+static bool is_fault_well_formed(const struct frame_fault *frame)
 {
 	unsigned n = 0;
 
@@ -49,45 +49,45 @@ static bool is_well_formed(const struct frame_fault *frame)
 	       frame_text_ok(frame->kernel, sizeof(frame->kernel));
 }
 
-static void add_client(
+static void fault_add_client(
 	struct fault *fault, const struct client *client, const struct groups *groups)
 {
 	const struct group *group = groups_get(groups, client->group);
-	struct faulter *faulter = &fault->clients[fault->n++];
+	struct fault_client *fault_client = &fault->clients[fault->n++];
 
-	*faulter = (struct faulter){
+	*fault_client = (struct fault_client){
 		.id = client->id,
 		.pid = client->pid,
 		.uid = client->uid,
 		.program = client->program,
 	};
-	memcpy(faulter->command, client->command, sizeof(faulter->command));
+	memcpy(fault_client->command, client->command, sizeof(fault_client->command));
 	if (group)
-		memcpy(faulter->group, group->name, sizeof(faulter->group));
+		memcpy(fault_client->group, group->name, sizeof(fault_client->group));
 }
 
-static bool is_hurt(const struct fault *fault, uid_t uid)
+static bool is_user_affected(const struct fault *fault, uid_t uid)
 {
-	for (unsigned i = 0; i < fault->n_hurt; i++)
-		if (fault->hurt[i] == uid)
+	for (unsigned i = 0; i < fault->n_affected; i++)
+		if (fault->affected[i] == uid)
 			return true;
 	return false;
 }
 
 /* Without memory its users are not told; root is. */
-static void note_hurt(struct fault *fault, const struct server *server)
+static void note_affected_users(struct fault *fault, const struct server *server)
 {
-	fault->hurt = calloc(server->n_clients + 1, sizeof(*fault->hurt));
+	fault->affected = calloc(server->n_clients + 1, sizeof(*fault->affected));
 	list_for_each (item, &server->clients) {
 		uid_t uid = container_of(item, struct client, link)->uid;
 
-		if (fault->hurt && !is_hurt(fault, uid))
-			fault->hurt[fault->n_hurt++] = uid;
+		if (fault->affected && !is_user_affected(fault, uid))
+			fault->affected[fault->n_affected++] = uid;
 	}
 }
 
 /* The one that it certainly was, if the server had such a client. */
-static void settle(struct fault *fault, uint64_t id)
+static void fault_set_client(struct fault *fault, uint64_t id)
 {
 	for (unsigned i = 0; i < fault->n; i++)
 		if (fault->clients[i].id == id) {
@@ -97,7 +97,7 @@ static void settle(struct fault *fault, uint64_t id)
 		}
 }
 
-static void set_device(struct fault *fault, const struct server *server, uint32_t ordinal)
+static void fault_set_device(struct fault *fault, const struct server *server, uint32_t ordinal)
 {
 	const struct frame_device *device;
 
@@ -116,7 +116,7 @@ static struct fault *fault_new(struct server *server, const struct frame_fault *
 	struct faults *faults = &server->daemon->faults;
 	struct fault *fault = &faults->list[++faults->last % FAULTS_MAX];
 
-	free(fault->hurt);
+	free(fault->affected);
 	*fault = (struct fault){
 		.serial = faults->last,
 		.server = server->pid,
@@ -129,9 +129,9 @@ static struct fault *fault_new(struct server *server, const struct frame_fault *
 		const struct client *client = clients_find(server, frame->clients[i]);
 
 		if (client)
-			add_client(fault, client, &server->daemon->groups);
+			fault_add_client(fault, client, &server->daemon->groups);
 	}
-	note_hurt(fault, server);
+	note_affected_users(fault, server);
 	server->fault = fault->serial;
 	return fault;
 }
@@ -148,27 +148,27 @@ const char *fault_how_text(const struct fault *fault)
 	return texts[fault->how];
 }
 
-static void log_culprit(struct server *server, const struct fault *fault)
+static void log_faulting_client(struct server *server, const struct fault *fault)
 {
-	const struct faulter *faulter = &fault->clients[0];
-	const struct journal_about about = {.server = server->pid,
-		.client = faulter->pid,
+	const struct fault_client *fault_client = &fault->clients[0];
+	const struct log_subject about = {.server = server->pid,
+		.client = fault_client->pid,
 		.has_uid = true,
-		.uid = faulter->uid,
+		.uid = fault_client->uid,
 		.priority = JOURNAL_ERROR};
 	struct quoted command;
 
 	tenant_log(server->tenant, &about,
 		"Client %d of user %u, %s, group %s, has caused the GPU fault %s (%u) of server "
 		"%d: %s",
-		faulter->pid, faulter->uid, quote(&command, faulter->command),
-		faulter->group[0] ? faulter->group : "none", fault->result_name, fault->result,
-		fault->server, fault_how_text(fault));
+		fault_client->pid, fault_client->uid, quote(&command, fault_client->command),
+		fault_client->group[0] ? fault_client->group : "none", fault->result_name,
+		fault->result, fault->server, fault_how_text(fault));
 }
 
-static void log_suspects(struct server *server, const struct fault *fault)
+static void log_fault_suspects(struct server *server, const struct fault *fault)
 {
-	const struct journal_about about = {.server = server->pid,
+	const struct log_subject about = {.server = server->pid,
 		.has_uid = true,
 		.uid = server->tenant->uid,
 		.priority = JOURNAL_ERROR};
@@ -179,24 +179,24 @@ static void log_suspects(struct server *server, const struct fault *fault)
 		fault->n_suspects, fault->result_name, fault->result, fault->server);
 }
 
-static void become_certain(struct server *server, struct fault *fault, uint32_t how)
+static void fault_become_certain(struct server *server, struct fault *fault, uint32_t how)
 {
 	struct tenant *tenant = tenant_get(server->daemon, fault->clients[0].uid);
 
 	fault->how = how;
-	log_culprit(server, fault);
+	log_faulting_client(server, fault);
 	/* FRAME_SERVER_STATE has named it, if it was known from the beginning. */
-	if (!server->has_culprit && tenant)
+	if (!server->has_faulting_client && tenant)
 		quarantine_note_fault(tenant, fault->clients[0].program);
-	server->has_culprit = true;
+	server->has_faulting_client = true;
 }
 
 int faults_on_frame(struct server *server, const struct frame_fault *frame)
 {
-	struct fault *fault = find(server->daemon, server);
+	struct fault *fault = find_fault(server->daemon, server);
 	bool is_new = !fault;
 
-	if (!is_well_formed(frame))
+	if (!is_fault_well_formed(frame))
 		return -EBADMSG;
 	if (is_new)
 		fault = fault_new(server, frame);
@@ -205,20 +205,20 @@ int faults_on_frame(struct server *server, const struct frame_fault *frame)
 	memcpy(fault->kernel, frame->kernel, sizeof(fault->kernel));
 	if (frame->address != 0)
 		fault->address = frame->address;
-	set_device(fault, server, frame->ordinal);
+	fault_set_device(fault, server, frame->ordinal);
 	if (frame->how != FAULT_SUSPECTS && !fault_is_certain(fault)) {
-		settle(fault, frame->clients[0]);
+		fault_set_client(fault, frame->clients[0]);
 		if (fault->n == 1 && fault->n_suspects == 1)
-			become_certain(server, fault, frame->how);
+			fault_become_certain(server, fault, frame->how);
 	} else if (is_new) {
-		log_suspects(server, fault);
+		log_fault_suspects(server, fault);
 	}
 	return 0;
 }
 
 /* ---- the kernel's log */
 
-static uint32_t find_device(const struct server *server, const struct xid *xid)
+static uint32_t find_xid_device(const struct server *server, const struct xid *xid)
 {
 	for (unsigned i = 0; i < server->devices.n; i++)
 		if (xid_is_of(xid, server->devices.items[i].pci_bus_id))
@@ -230,42 +230,42 @@ static uint32_t find_device(const struct server *server, const struct xid *xid)
  * By PID; where the log has none, or that of another PID namespace, by GPU if
  * it names a server's process or none.
  */
-static bool concerns(const struct server *server, const struct xid *xid)
+static bool xid_concerns_server(const struct server *server, const struct xid *xid)
 {
 	if (xid->pid == server->pid)
 		return true;
 	if (server_find(server->daemon, xid->pid) || (xid->pid != 0 && !xid->is_server))
 		return false;
-	return find_device(server, xid) != FAULT_DEVICE_UNKNOWN;
+	return find_xid_device(server, xid) != FAULT_DEVICE_UNKNOWN;
 }
 
 /*
  * To a server that has stopped reading for the sake of a client on its way
  * nothing is sent: that client has to find the next server.
  */
-static void send_address(struct server *server, uint64_t address, uint32_t ordinal)
+static void send_fault_address(struct server *server, uint64_t address, uint32_t ordinal)
 {
 	struct frame_fault_address frame = {0};
 
-	if (server->is_address_told || !server->link || server->in_flight)
+	if (server->is_address_sent || !server->conn || server->in_flight)
 		return;
 	frame_init(&frame, FRAME_FAULT_ADDRESS, 0);
 	frame.address = address;
 	frame.ordinal = ordinal;
-	server->is_address_told = peer_send(server->link, &frame, -EBADF) == 0;
+	server->is_address_sent = conn_send(server->conn, &frame, -EBADF) == 0;
 }
 
-static void take(struct server *server, const struct xid *xid)
+static void fault_take_xid(struct server *server, const struct xid *xid)
 {
-	struct fault *fault = find(server->daemon, server);
-	uint32_t ordinal = find_device(server, xid);
+	struct fault *fault = find_fault(server->daemon, server);
+	uint32_t ordinal = find_xid_device(server, xid);
 
 	/* The server may have ended before it can repeat it. */
 	if (fault && fault->address == 0) {
 		fault->address = xid->address;
-		set_device(fault, server, ordinal);
+		fault_set_device(fault, server, ordinal);
 	}
-	send_address(server, xid->address, ordinal);
+	send_fault_address(server, xid->address, ordinal);
 }
 
 bool faults_on_xid(struct daemon *daemon, const struct xid *xid)
@@ -273,8 +273,8 @@ bool faults_on_xid(struct daemon *daemon, const struct xid *xid)
 	list_for_each (item, &daemon->servers) {
 		struct server *server = container_of(item, struct server, link_in_daemon);
 
-		if (server->state == SERVER_FAULT && concerns(server, xid)) {
-			take(server, xid);
+		if (server->state == SERVER_FAULT && xid_concerns_server(server, xid)) {
+			fault_take_xid(server, xid);
 			return true;
 		}
 	}
@@ -287,13 +287,13 @@ void faults_on_state(struct server *server)
 	uint64_t now_ms = uv_now(&server->daemon->loop);
 
 	if (!kernel_log_is_open(log)) {
-		send_address(server, 0, FAULT_DEVICE_UNKNOWN);
+		send_fault_address(server, 0, FAULT_DEVICE_UNKNOWN);
 		return;
 	}
 	for (unsigned i = 0; i < XIDS_KEPT; i++)
 		if (log->seen[i].ms > 0 && now_ms - log->seen[i].ms < XID_MS &&
-			concerns(server, &log->seen[i].xid)) {
-			take(server, &log->seen[i].xid);
+			xid_concerns_server(server, &log->seen[i].xid)) {
+			fault_take_xid(server, &log->seen[i].xid);
 			log->seen[i].ms = 0;
 			return;
 		}
@@ -301,9 +301,10 @@ void faults_on_state(struct server *server)
 
 /* ---- asked for */
 
-static bool may_know(const struct daemon *daemon, const struct fault *fault, uid_t uid)
+static bool may_know_fault(const struct daemon *daemon, const struct fault *fault, uid_t uid)
 {
-	return daemon_trusts(daemon, uid) || fault->server_uid == uid || is_hurt(fault, uid);
+	return daemon_trusts(daemon, uid) || fault->server_uid == uid ||
+	       is_user_affected(fault, uid);
 }
 
 const struct fault *faults_get(const struct daemon *daemon, uid_t uid, unsigned nth)
@@ -313,7 +314,7 @@ const struct fault *faults_get(const struct daemon *daemon, uid_t uid, unsigned 
 	for (uint64_t i = 0; i < FAULTS_MAX && i < faults->last; i++) {
 		const struct fault *fault = &faults->list[(faults->last - i) % FAULTS_MAX];
 
-		if (may_know(daemon, fault, uid) && nth-- == 0)
+		if (may_know_fault(daemon, fault, uid) && nth-- == 0)
 			return fault;
 	}
 	return NULL;
@@ -322,5 +323,5 @@ const struct fault *faults_get(const struct daemon *daemon, uid_t uid, unsigned 
 void faults_fini(struct faults *faults)
 {
 	for (size_t i = 0; i < FAULTS_MAX; i++)
-		free(TAKE_PTR(faults->list[i].hurt));
+		free(TAKE_PTR(faults->list[i].affected));
 }

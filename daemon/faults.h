@@ -21,7 +21,7 @@ struct xid;
 #define FAULTS_MAX 16
 
 /* A client as it was when the fault came. */
-struct faulter {
+struct fault_client {
 	uint64_t id;
 	pid_t pid;
 	uid_t uid;
@@ -43,9 +43,9 @@ struct fault {
 	char result_name[64], kernel[FRAME_TEXT_MAX];
 	unsigned n_suspects; /* with those that the list has no room for */
 	unsigned n;          /* in it; one alone where it is known whose fault it was */
-	struct faulter clients[FAULT_SUSPECTS_MAX];
-	unsigned n_hurt; /* users that had clients in the server */
-	uid_t *hurt;
+	struct fault_client clients[FAULT_SUSPECTS_MAX];
+	unsigned n_affected; /* users that had clients in the server */
+	uid_t *affected;
 };
 
 struct faults {

@@ -75,7 +75,7 @@ struct group *groups_find_above(const struct groups *groups, const char *path)
 	return found;
 }
 
-static uint32_t new_id(struct groups *groups)
+static uint32_t next_group_id(struct groups *groups)
 {
 	do
 		groups->last_id++;
@@ -92,7 +92,7 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return -ENOMEM;
-	group->id = new_id(groups);
+	group->id = next_group_id(groups);
 	settings_init(&group->settings);
 	snprintf(group->name, sizeof(group->name), "%s", name);
 	list_add_tail(&groups->list, &group->link);
@@ -101,19 +101,19 @@ int groups_add(struct groups *groups, const char *name, struct group **ret_group
 	return 0;
 }
 
-static unsigned count_waiting(const struct daemon *daemon, uint32_t id)
+static unsigned count_waiting_clients(const struct daemon *daemon, uint32_t id)
 {
 	unsigned n = 0;
 
 	list_for_each (item, &daemon->tenants)
-		list_for_each (peer, &container_of(item, struct tenant, link)->peers)
-			n += container_of(peer, struct peer, link)->group == id;
+		list_for_each (conn, &container_of(item, struct tenant, link)->conns)
+			n += container_of(conn, struct conn, link)->group == id;
 	return n;
 }
 
 unsigned groups_count_clients(const struct daemon *daemon, const struct group *group)
 {
-	unsigned n = count_waiting(daemon, group->id);
+	unsigned n = count_waiting_clients(daemon, group->id);
 
 	list_for_each (each, &daemon->servers) {
 		struct server *server = container_of(each, struct server, link_in_daemon);
@@ -126,18 +126,18 @@ unsigned groups_count_clients(const struct daemon *daemon, const struct group *g
 
 /* ---- what servers know */
 
-static struct told_group *find_told(const struct server *server, uint32_t id)
+static struct sent_group *find_sent_group(const struct server *server, uint32_t id)
 {
-	for (unsigned i = 0; i < server->told_groups.n; i++)
-		if (server->told_groups.items[i].id == id)
-			return &server->told_groups.items[i];
+	for (unsigned i = 0; i < server->sent_groups.n; i++)
+		if (server->sent_groups.items[i].id == id)
+			return &server->sent_groups.items[i];
 	return NULL;
 }
 
-void groups_forget_told(struct server *server)
+void groups_forget_sent(struct server *server)
 {
-	free(server->told_groups.items);
-	server->told_groups = (struct told_groups){0};
+	free(server->sent_groups.items);
+	server->sent_groups = (struct sent_groups){0};
 }
 
 static int send_group(struct server *server, const struct group *group)
@@ -149,39 +149,40 @@ static int send_group(struct server *server, const struct group *group)
 	limits_init(&frame.limits);
 	settings_lower(&group->settings, &server->devices, &frame.limits);
 	memcpy(frame.name, group->name, strlen(group->name));
-	return peer_send(server->link, &frame, -EBADF);
+	return conn_send(server->conn, &frame, -EBADF);
 }
 
-int groups_tell(struct server *server, const struct group *group)
+int groups_send(struct server *server, const struct group *group)
 {
-	struct told_groups *told = &server->told_groups;
-	struct told_group *known = find_told(server, group->id), *items;
+	struct sent_groups *sent = &server->sent_groups;
+	struct sent_group *known = find_sent_group(server, group->id), *items;
 	int r;
 
 	if (known && known->version == group->version)
 		return 0;
 	if (!known) {
-		items = reallocarray(told->items, told->n + 1, sizeof(*items));
+		items = reallocarray(sent->items, sent->n + 1, sizeof(*items));
 		if (!items)
 			return -ENOMEM;
-		told->items = items;
+		sent->items = items;
 	}
 	r = send_group(server, group);
 	if (r < 0)
 		return r;
 	if (!known)
-		known = &told->items[told->n++];
-	*known = (struct told_group){group->id, group->version};
+		known = &sent->items[sent->n++];
+	*known = (struct sent_group){group->id, group->version};
 	return 0;
 }
 
-void groups_push(struct server *server)
+void groups_send_changes(struct server *server)
 {
 	list_for_each (item, &server->daemon->groups.list) {
 		const struct group *group = container_of(item, struct group, link);
 
 		/* Where there is no room on the link, or no link, this is called again. */
-		if (server->link && find_told(server, group->id) && groups_tell(server, group) < 0)
+		if (server->conn && find_sent_group(server, group->id) &&
+			groups_send(server, group) < 0)
 			return;
 	}
 }
@@ -190,17 +191,17 @@ void groups_changed(struct daemon *daemon, struct group *group)
 {
 	group->version++;
 	list_for_each (item, &daemon->servers)
-		groups_push(container_of(item, struct server, link_in_daemon));
+		groups_send_changes(container_of(item, struct server, link_in_daemon));
 }
 
 void groups_remove(struct daemon *daemon, struct group *group)
 {
 	list_for_each (item, &daemon->servers) {
 		struct server *server = container_of(item, struct server, link_in_daemon);
-		struct told_group *known = find_told(server, group->id);
+		struct sent_group *known = find_sent_group(server, group->id);
 
 		if (known)
-			*known = server->told_groups.items[--server->told_groups.n];
+			*known = server->sent_groups.items[--server->sent_groups.n];
 	}
 	group_free(&daemon->groups, group);
 }

@@ -35,9 +35,9 @@ struct groups {
 };
 
 /* What one connection to a server has told it. */
-struct told_groups {
+struct sent_groups {
 	unsigned n;
-	struct told_group {
+	struct sent_group {
 		uint32_t id, version;
 	} * items;
 };
@@ -65,12 +65,12 @@ void groups_remove(struct daemon *daemon, struct group *group);
 void groups_changed(struct daemon *daemon, struct group *group);
 
 /* Tells a server of the group unless it knows. 0, -EAGAIN (later) or -errno. */
-int groups_tell(struct server *server, const struct group *group);
+int groups_send(struct server *server, const struct group *group);
 
 /* There is room on the link again: tells what has changed. */
-void groups_push(struct server *server);
+void groups_send_changes(struct server *server);
 
 /* The link is new, or the server's end. */
-void groups_forget_told(struct server *server);
+void groups_forget_sent(struct server *server);
 
 #endif

@@ -24,194 +24,195 @@
 #define SERVER_PREFIX (offsetof(struct frame_server, spec_hash) + sizeof(uint64_t))
 
 /* Reads until `wanted' bytes are there: 1, 0 when more is needed, or -errno. */
-static int fill(struct peer *peer, size_t wanted)
+static int handshake_fill(struct conn *conn, size_t wanted)
 {
-	while (peer->in_size < wanted) {
-		ssize_t n = peer_recv(peer, peer->in.bytes + peer->in_size, wanted - peer->in_size);
+	while (conn->in_size < wanted) {
+		ssize_t n = conn_recv(conn, conn->in.bytes + conn->in_size, wanted - conn->in_size);
 
 		if (n == -EAGAIN)
 			return 0;
 		if (n < 0) {
-			peer->was_reset = n == -ECONNRESET;
+			conn->was_reset = n == -ECONNRESET;
 			return (int)n;
 		}
 		if (n == 0)
 			return -ECONNRESET;
-		peer->in_size += (size_t)n;
+		conn->in_size += (size_t)n;
 	}
 	return 1;
 }
 
-int introduction_read_frame(struct peer *peer)
+int handshake_read_frame(struct conn *conn)
 {
 	size_t size;
-	int r = fill(peer, sizeof(struct frame_head));
+	int r = handshake_fill(conn, sizeof(struct frame_head));
 
 	if (r <= 0)
 		return r;
-	size = frame_size(peer->in.head.type);
-	if (peer->in.head.zero != 0 || size == 0 || peer->in.head.size != size)
+	size = frame_size(conn->in.head.type);
+	if (conn->in.head.zero != 0 || size == 0 || conn->in.head.size != size)
 		return -EBADMSG;
-	return fill(peer, size);
+	return handshake_fill(conn, size);
 }
 
-static bool variable_ok(const struct frame_variable *variable)
+static bool is_variable_ok(const struct frame_variable *variable)
 {
 	return variable->is_set <= 1 && frame_text_ok(variable->value, sizeof(variable->value));
 }
 
-static bool hello_ok(const struct frame_hello *hello)
+static bool is_hello_ok(const struct frame_hello *hello)
 {
 	return hello->head.n_fds == 0 && hello->is_isolated <= 1 && hello->reserved == 0 &&
-	       variable_ok(&hello->group) && variable_ok(&hello->sm_partition) &&
-	       variable_ok(&hello->client_priority) &&
+	       is_variable_ok(&hello->group) && is_variable_ok(&hello->sm_partition) &&
+	       is_variable_ok(&hello->client_priority) &&
 	       frame_text_ok(hello->command, sizeof(hello->command));
 }
 
-static void drop(struct peer *peer, const char *what)
+static void handshake_drop(struct conn *conn, const char *what)
 {
-	peer_log(peer, "Process %d of user %u: %s: closing its connection", peer->cred.pid,
-		peer->cred.uid, what);
-	peer_close(peer);
+	conn_log(conn, "Process %d of user %u: %s: closing its connection", conn->cred.pid,
+		conn->cred.uid, what);
+	conn_close(conn);
 }
 
-static void introduce_client(struct peer *peer)
+static void handshake_client(struct conn *conn)
 {
-	struct daemon *daemon = peer->daemon;
-	struct reason reason;
+	struct daemon *daemon = conn->daemon;
+	struct error_message error;
 	struct slot *slot;
 
-	if (!hello_ok(&peer->in.hello)) {
-		drop(peer, "malformed introduction");
+	if (!is_hello_ok(&conn->in.hello)) {
+		handshake_drop(conn, "malformed introduction");
 		return;
 	}
-	if (!daemon_serves(daemon, peer->cred.uid)) {
-		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+	if (!daemon_serves(daemon, conn->cred.uid)) {
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The MPS daemon runs as UID %u and serves that user only: start it as root "
 			"to "
 			"serve UID %u too, or use a CUDA_MPS_PIPE_DIRECTORY of your own",
-			daemon->config.uid, peer->cred.uid);
+			daemon->config.uid, conn->cred.uid);
 		return;
 	}
-	if (!membership_decide(peer))
+	if (!membership_decide(conn))
 		return;
-	slot = slot_choose(peer, &reason);
+	slot = slot_choose(conn, &error);
 	if (slot)
-		slot_add_client(slot, peer);
+		slot_add_client(slot, conn);
 	else
-		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "%s", reason.text);
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "%s", error.text);
 }
 
 /* The server that this process is; NULL: no daemon has started it. */
-static struct server *find_server(const struct peer *peer)
+static struct server *handshake_find_server(const struct conn *conn)
 {
-	struct server *server = server_find(peer->daemon, peer->cred.pid);
+	struct server *server = server_find(conn->daemon, conn->cred.pid);
 
-	return server && server->tenant->uid == peer->cred.uid ? server : NULL;
+	return server && server->tenant->uid == conn->cred.uid ? server : NULL;
 }
 
 /* A server that is refused leaves when its clients have left. */
-static void turn_away(struct peer *peer, const char *why)
+static void handshake_refuse_server(struct conn *conn, const char *why)
 {
 	struct frame_shutdown shutdown = {0};
 
-	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid, why);
+	conn_log(conn, "Server %d of user %u is refused: %s", conn->cred.pid, conn->cred.uid, why);
 	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
-	(void)peer_send(peer, &shutdown, -EBADF);
-	peer_close(peer);
+	(void)conn_send(conn, &shutdown, -EBADF);
+	conn_close(conn);
 }
 
-static void introduce_server(struct peer *peer)
+static void handshake_server(struct conn *conn)
 {
-	const struct frame_server *introduction = &peer->in.introduction;
-	struct server *server = find_server(peer);
+	const struct frame_server *frame = &conn->in.server;
+	struct server *server = handshake_find_server(conn);
 
-	if (introduction->uid != peer->cred.uid) {
-		drop(peer, "claims to be another user's server");
+	if (frame->uid != conn->cred.uid) {
+		handshake_drop(conn, "claims to be another user's server");
 		return;
 	}
-	if (!daemon_serves(peer->daemon, peer->cred.uid)) {
-		drop(peer, "is a server of a user that this daemon does not serve");
+	if (!daemon_serves(conn->daemon, conn->cred.uid)) {
+		handshake_drop(conn, "is a server of a user that this daemon does not serve");
 		return;
 	}
 	if (!server)
-		turn_away(peer, "this daemon has not started it, nor has the one before");
-	else if (server->link)
-		turn_away(peer, "it has a connection already");
+		handshake_refuse_server(
+			conn, "this daemon has not started it, nor has the one before");
+	else if (server->conn)
+		handshake_refuse_server(conn, "it has a connection already");
 	else
-		link_open(server, peer);
+		server_conn_open(server, conn);
 }
 
 /* Words of another build: says so in a form that every build understands. */
-static void refuse_version(struct peer *peer, uint32_t version, uint64_t spec_hash)
+static void refuse_client_version(struct conn *conn, uint32_t version, uint64_t spec_hash)
 {
-	peer_refuse(peer, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+	conn_refuse(conn, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
 		"The client library has version %u (spec %016llx), the MPS daemon version %d (spec "
 		"%016llx): restart the daemon or use the library of the same build",
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
 }
 
-static void refuse_server_version(struct peer *peer, uint32_t version, uint64_t spec_hash)
+static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t spec_hash)
 {
-	struct server *server = find_server(peer);
-	struct reason reason;
+	struct server *server = handshake_find_server(conn);
+	struct error_message error;
 
-	reason_set(&reason, 0,
+	error_message_set(&error, 0,
 		"mps-server has version %u (spec %016llx), mps-control version %d (spec %016llx): "
 		"install both from the same build",
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
-	peer_log(peer, "Server %d of user %u is refused: %s", peer->cred.pid, peer->cred.uid,
-		reason.text);
-	peer_close(peer);
-	if (server && server->is_child && !server->link)
-		server_kill(server, &reason);
+	conn_log(conn, "Server %d of user %u is refused: %s", conn->cred.pid, conn->cred.uid,
+		error.text);
+	conn_close(conn);
+	if (server && server->is_child && !server->conn)
+		server_kill(server, &error);
 }
 
 /* 1: the version is ours. 0: more is needed, or the connection is closed. */
-static int check_version(struct peer *peer)
+static int handshake_check_version(struct conn *conn)
 {
-	bool is_hello = peer->in.head.type == FRAME_HELLO;
+	bool is_hello = conn->in.head.type == FRAME_HELLO;
 	uint32_t version;
 	uint64_t spec_hash;
-	int r = fill(peer, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
+	int r = handshake_fill(conn, is_hello ? HELLO_PREFIX : SERVER_PREFIX);
 
 	if (r < 0)
-		peer_close(peer);
+		conn_close(conn);
 	if (r <= 0)
 		return 0;
-	version = is_hello ? peer->in.hello.version : peer->in.introduction.version;
-	spec_hash = is_hello ? peer->in.hello.spec_hash : peer->in.introduction.spec_hash;
+	version = is_hello ? conn->in.hello.version : conn->in.server.version;
+	spec_hash = is_hello ? conn->in.hello.spec_hash : conn->in.server.spec_hash;
 	if (version == FRAME_VERSION && spec_hash == SPEC_HASH)
 		return 1;
 	if (is_hello)
-		refuse_version(peer, version, spec_hash);
+		refuse_client_version(conn, version, spec_hash);
 	else
-		refuse_server_version(peer, version, spec_hash);
+		refuse_server_version(conn, version, spec_hash);
 	return 0;
 }
 
-void introduction_read(struct peer *peer)
+void handshake_read(struct conn *conn)
 {
-	int r = fill(peer, sizeof(struct frame_head));
-	uint8_t type = peer->in.head.type;
+	int r = handshake_fill(conn, sizeof(struct frame_head));
+	uint8_t type = conn->in.head.type;
 
 	if (r == 0)
 		return;
-	if (r > 0 && peer->in.head.zero == 0 && (type == FRAME_HELLO || type == FRAME_SERVER)) {
-		if (check_version(peer) == 0)
+	if (r > 0 && conn->in.head.zero == 0 && (type == FRAME_HELLO || type == FRAME_SERVER)) {
+		if (handshake_check_version(conn) == 0)
 			return;
-		r = introduction_read_frame(peer);
+		r = handshake_read_frame(conn);
 	} else if (r > 0) {
 		r = -EBADMSG;
 	}
 	if (r == 0)
 		return;
 	if (r == -EBADMSG)
-		drop(peer, "malformed introduction");
+		handshake_drop(conn, "malformed introduction");
 	else if (r < 0)
-		peer_close(peer);
+		conn_close(conn);
 	else if (type == FRAME_HELLO)
-		introduce_client(peer);
+		handshake_client(conn);
 	else
-		introduce_server(peer);
+		handshake_server(conn);
 }

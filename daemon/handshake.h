@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef INTRODUCTION_H
-#define INTRODUCTION_H
+#ifndef HANDSHAKE_H
+#define HANDSHAKE_H
 
-struct peer;
+struct conn;
 
 /* A stranger's connection begins with a frame: reads on, and makes a client or a server of it. */
-void introduction_read(struct peer *peer);
+void handshake_read(struct conn *conn);
 
 /*
- * Collects one frame in the peer's buffer. 1: it is whole and of the size that
+ * Collects one frame in the connection's buffer. 1: it is whole and of the size that
  * its type has. 0: more is needed. -EBADMSG, -ECONNRESET, -errno.
  */
-int introduction_read_frame(struct peer *peer);
+int handshake_read_frame(struct conn *conn);
 
 #endif

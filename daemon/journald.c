@@ -19,7 +19,7 @@
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-bool journald_has(int fd)
+bool journald_is_stream(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
 	char own[64];
@@ -44,7 +44,7 @@ static int connect_journal(void)
 
 void journald_open(struct journald *journald)
 {
-	bool is_wanted = getenv("NOTIFY_SOCKET") || journald_has(STDERR_FILENO);
+	bool is_wanted = getenv("NOTIFY_SOCKET") || journald_is_stream(STDERR_FILENO);
 
 	*journald = (struct journald){.fd = is_wanted ? connect_journal() : -EBADF};
 }
@@ -61,7 +61,7 @@ struct entry {
 	char bytes[LINE_MAX_SIZE + 512];
 };
 
-_printf_(2, 3) static void add(struct entry *entry, const char *format, ...)
+_printf_(2, 3) static void entry_add(struct entry *entry, const char *format, ...)
 {
 	size_t room = sizeof(entry->bytes) - entry->size;
 	va_list args;
@@ -75,19 +75,19 @@ _printf_(2, 3) static void add(struct entry *entry, const char *format, ...)
 }
 
 /* What a server's line says of a client: "{PID: 12, Context ID: 1}", and of a GPU: "device 0". */
-static void add_named(struct entry *entry, const char *text)
+static void entry_add_ids(struct entry *entry, const char *text)
 {
 	const char *named = strstr(text, "{PID: "), *device = strstr(text, "evice ");
 	int pid = 0;
 	unsigned ordinal;
 
 	if (named && sscanf(named, "{PID: %9d, Context", &pid) == 1 && pid > 0)
-		add(entry, "MPS_CLIENT_PID=%d\n", pid);
+		entry_add(entry, "MPS_CLIENT_PID=%d\n", pid);
 	if (device && sscanf(device, "evice %9u", &ordinal) == 1)
-		add(entry, "MPS_DEVICE=%u\n", ordinal);
+		entry_add(entry, "MPS_DEVICE=%u\n", ordinal);
 }
 
-static int priority_of(bool is_server, const struct journal_about *about, const char *text)
+static int entry_priority(bool is_server, const struct log_subject *about, const char *text)
 {
 	if (about->priority)
 		return about->priority;
@@ -96,23 +96,23 @@ static int priority_of(bool is_server, const struct journal_about *about, const 
 	return strncmp(text, "Cannot ", strlen("Cannot ")) == 0 ? JOURNAL_ERROR : JOURNAL_INFO;
 }
 
-static int put(struct journald *journald, bool is_server, const struct journal_about *about,
+static int journald_put(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text)
 {
 	struct entry entry = {0};
 
-	add(&entry, "MESSAGE=%.*s\n", LINE_MAX_SIZE, text);
-	add(&entry, "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMPS_ROLE=%s\n",
-		priority_of(is_server, about, text), program_invocation_short_name,
+	entry_add(&entry, "MESSAGE=%.*s\n", LINE_MAX_SIZE, text);
+	entry_add(&entry, "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMPS_ROLE=%s\n",
+		entry_priority(is_server, about, text), program_invocation_short_name,
 		is_server ? "server" : "control");
 	if (about->server > 0)
-		add(&entry, "MPS_SERVER_PID=%d\n", about->server);
+		entry_add(&entry, "MPS_SERVER_PID=%d\n", about->server);
 	if (is_server)
-		add_named(&entry, text);
+		entry_add_ids(&entry, text);
 	else if (about->client > 0)
-		add(&entry, "MPS_CLIENT_PID=%d\n", about->client);
+		entry_add(&entry, "MPS_CLIENT_PID=%d\n", about->client);
 	if (about->has_uid)
-		add(&entry, "MPS_UID=%u\n", about->uid);
+		entry_add(&entry, "MPS_UID=%u\n", about->uid);
 	if (send(journald->fd, entry.bytes, entry.size, MSG_NOSIGNAL) >= 0)
 		return 0;
 	/* It was started anew: the next line finds it. */
@@ -124,9 +124,9 @@ static int put(struct journald *journald, bool is_server, const struct journal_a
 }
 
 /* Says first, where lines were lost, how many. */
-static int put_lost(struct journald *journald)
+static int journald_report_lost(struct journald *journald)
 {
-	const struct journal_about about = {.priority = JOURNAL_WARNING};
+	const struct log_subject about = {.priority = JOURNAL_WARNING};
 	char text[96];
 	int r;
 
@@ -134,17 +134,18 @@ static int put_lost(struct journald *journald)
 		return 0;
 	snprintf(text, sizeof(text), "%lu lines are in control.log and server.log alone",
 		journald->n_lost);
-	r = put(journald, false, &about, text);
+	r = journald_put(journald, false, &about, text);
 	if (r == 0)
 		journald->n_lost = 0;
 	return r;
 }
 
-void journald_send(struct journald *journald, bool is_server, const struct journal_about *about,
+void journald_send(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text)
 {
 	if (journald->fd < 0)
 		return;
-	if (put_lost(journald) < 0 || put(journald, is_server, about, text) < 0)
+	if (journald_report_lost(journald) < 0 ||
+		journald_put(journald, is_server, about, text) < 0)
 		journald->n_lost++;
 }

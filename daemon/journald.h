@@ -18,7 +18,7 @@
 #define JOURNAL_INFO 6
 
 /* Whose line it is, as far as that is known; all 0: the daemon's own. */
-struct journal_about {
+struct log_subject {
 	pid_t server, client; /* 0: none */
 	bool has_uid;
 	uid_t uid;
@@ -35,14 +35,14 @@ void journald_open(struct journald *journald);
 void journald_close(struct journald *journald);
 
 /* Whether a descriptor of ours leads to the journal as well. */
-bool journald_has(int fd);
+bool journald_is_stream(int fd);
 
 /*
  * Sends a line without its stamp; `is_server' if a server wrote it. A journal
  * that takes no more does not stop the daemon: its next line is preceded by the
  * number of those that are in the files alone.
  */
-void journald_send(struct journald *journald, bool is_server, const struct journal_about *about,
+void journald_send(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text);
 
 #endif

@@ -14,7 +14,7 @@
 #include "json.h"
 #include "quote.h"
 
-static void put(struct json *json, const char *bytes, size_t size)
+static void json_put(struct json *json, const char *bytes, size_t size)
 {
 	if (json->failed)
 		return;
@@ -35,73 +35,73 @@ static void put(struct json *json, const char *bytes, size_t size)
 	json->text[json->size] = '\0';
 }
 
-static void put_text(struct json *json, const char *text)
+static void json_put_text(struct json *json, const char *text)
 {
-	put(json, text, strlen(text));
+	json_put(json, text, strlen(text));
 }
 
-static void put_char(struct json *json, unsigned char c)
+static void json_put_char(struct json *json, unsigned char c)
 {
 	char escape[8];
 
 	if (c == '"' || c == '\\')
-		put(json, "\\", 1);
+		json_put(json, "\\", 1);
 	if (c < ' ' || c == 0x7f) {
 		snprintf(escape, sizeof(escape), "\\u%04x", c);
-		put_text(json, escape);
+		json_put_text(json, escape);
 	} else {
-		put(json, (const char *)&c, 1);
+		json_put(json, (const char *)&c, 1);
 	}
 }
 
-static void put_string(struct json *json, const char *value)
+static void json_put_string(struct json *json, const char *value)
 {
 	const char *c = value;
 
-	put(json, "\"", 1);
+	json_put(json, "\"", 1);
 	while (*c) {
 		size_t length = utf8_length(c);
 
 		if (length == 1)
-			put_char(json, (unsigned char)*c);
+			json_put_char(json, (unsigned char)*c);
 		else if (length == 0)
-			put_text(json, "\\ufffd");
+			json_put_text(json, "\\ufffd");
 		else
-			put(json, c, length);
+			json_put(json, c, length);
 		c += MAX(length, (size_t)1);
 	}
-	put(json, "\"", 1);
+	json_put(json, "\"", 1);
 }
 
 /* What comes before a value. */
-static void begin(struct json *json, const char *name)
+static void json_begin_value(struct json *json, const char *name)
 {
 	if (json->needs_comma)
-		put(json, ",", 1);
+		json_put(json, ",", 1);
 	json->needs_comma = true;
 	if (!name)
 		return;
-	put_string(json, name);
-	put(json, ":", 1);
+	json_put_string(json, name);
+	json_put(json, ":", 1);
 }
 
 void json_open(struct json *json, const char *name, char bracket)
 {
-	begin(json, name);
-	put(json, &bracket, 1);
+	json_begin_value(json, name);
+	json_put(json, &bracket, 1);
 	json->needs_comma = false;
 }
 
 void json_close(struct json *json, char bracket)
 {
-	put(json, &bracket, 1);
+	json_put(json, &bracket, 1);
 	json->needs_comma = true;
 }
 
 void json_string(struct json *json, const char *name, const char *value)
 {
-	begin(json, name);
-	put_string(json, value);
+	json_begin_value(json, name);
+	json_put_string(json, value);
 }
 
 void json_number(struct json *json, const char *name, int64_t value)
@@ -109,8 +109,8 @@ void json_number(struct json *json, const char *name, int64_t value)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRId64, value);
-	begin(json, name);
-	put_text(json, text);
+	json_begin_value(json, name);
+	json_put_text(json, text);
 }
 
 void json_thousandths(struct json *json, const char *name, uint32_t value)
@@ -118,20 +118,20 @@ void json_thousandths(struct json *json, const char *name, uint32_t value)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%u.%03u", value / 1000, value % 1000);
-	begin(json, name);
-	put_text(json, text);
+	json_begin_value(json, name);
+	json_put_text(json, text);
 }
 
 void json_bool(struct json *json, const char *name, bool value)
 {
-	begin(json, name);
-	put_text(json, value ? "true" : "false");
+	json_begin_value(json, name);
+	json_put_text(json, value ? "true" : "false");
 }
 
 void json_null(struct json *json, const char *name)
 {
-	begin(json, name);
-	put_text(json, "null");
+	json_begin_value(json, name);
+	json_put_text(json, "null");
 }
 
 void json_fini(struct json *json)

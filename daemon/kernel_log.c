@@ -18,9 +18,9 @@
 #define LOG_BATCH 64
 
 /* How often a file is looked at, which tells of nothing by itself. */
-#define LOOK_MS 50
+#define CHECK_MS 50
 
-static void on_line(struct daemon *daemon, const char *line)
+static void on_kernel_line(struct daemon *daemon, const char *line)
 {
 	struct kernel_log *log = &daemon->kernel_log;
 	unsigned at = log->n_seen % XIDS_KEPT;
@@ -35,7 +35,7 @@ static void on_line(struct daemon *daemon, const char *line)
 }
 
 /* Whole lines of the text; what is left begins the next. */
-static void take_lines(struct daemon *daemon)
+static void take_kernel_lines(struct daemon *daemon)
 {
 	struct kernel_log *log = &daemon->kernel_log;
 	char *begin = log->text, *end;
@@ -43,7 +43,7 @@ static void take_lines(struct daemon *daemon)
 	while ((end = memchr(begin, '\n', log->n - (size_t)(begin - log->text)))) {
 		*end = '\0';
 		if (!log->is_skipping)
-			on_line(daemon, begin);
+			on_kernel_line(daemon, begin);
 		log->is_skipping = false;
 		begin = end + 1;
 	}
@@ -56,18 +56,18 @@ static void take_lines(struct daemon *daemon)
 }
 
 /* Records end with a newline; what follows there are facts for programs. */
-static void take_record(struct daemon *daemon)
+static void take_kernel_record(struct daemon *daemon)
 {
 	struct kernel_log *log = &daemon->kernel_log;
 
 	log->text[log->n] = '\0';
 	log->text[strcspn(log->text, "\n")] = '\0';
-	on_line(daemon, log->text);
+	on_kernel_line(daemon, log->text);
 	log->n = 0;
 }
 
 /* A file that was begun anew is read from its beginning. */
-static void look_for_rotation(const struct kernel_log *log)
+static void check_log_rotation(const struct kernel_log *log)
 {
 	off_t at = lseek(log->fd, 0, SEEK_CUR);
 	struct stat info;
@@ -77,7 +77,7 @@ static void look_for_rotation(const struct kernel_log *log)
 }
 
 /* False: there is nothing more for now. */
-static bool read_some(struct daemon *daemon)
+static bool kernel_log_read(struct daemon *daemon)
 {
 	struct kernel_log *log = &daemon->kernel_log;
 	ssize_t n = read(log->fd, log->text + log->n, KERNEL_RECORD_MAX - log->n);
@@ -86,34 +86,34 @@ static bool read_some(struct daemon *daemon)
 		/* Records that were lost, or are too long: the next read gives the one behind. */
 		return errno == EPIPE || errno == EINTR || (errno == EINVAL && log->is_records);
 	if (n == 0) {
-		look_for_rotation(log);
+		check_log_rotation(log);
 		return false;
 	}
 	log->n += (size_t)n;
 	if (log->is_records)
-		take_record(daemon);
+		take_kernel_record(daemon);
 	else
-		take_lines(daemon);
+		take_kernel_lines(daemon);
 	return true;
 }
 
-static void read_batch(struct daemon *daemon)
+static void kernel_log_read_batch(struct daemon *daemon)
 {
-	for (int i = 0; i < LOG_BATCH && read_some(daemon); i++)
+	for (int i = 0; i < LOG_BATCH && kernel_log_read(daemon); i++)
 		;
 }
 
-static void on_readable(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+static void on_kernel_log_readable(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
-	read_batch(poll->data);
+	kernel_log_read_batch(poll->data);
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_kernel_log_timer(uv_timer_t *timer)
 {
-	read_batch(timer->data);
+	kernel_log_read_batch(timer->data);
 }
 
-static int open_file(const char *path, bool *ret_is_records)
+static int kernel_log_open_file(const char *path, bool *ret_is_records)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	struct stat info;
@@ -135,9 +135,9 @@ void kernel_log_open(struct daemon *daemon)
 	struct kernel_log *log = &daemon->kernel_log;
 	const char *path = daemon->config.kernel_log;
 
-	log->fd = open_file(path, &log->is_records);
+	log->fd = kernel_log_open_file(path, &log->is_records);
 	if (log->fd < 0) {
-		journal_control(&daemon->journal,
+		log_control(&daemon->logs,
 			"Cannot read the kernel's log %s (%s): the address of a GPU fault stays "
 			"unknown, and with several clients at work also whose it was",
 			path, strerror(-log->fd));
@@ -146,11 +146,11 @@ void kernel_log_open(struct daemon *daemon)
 	uv_timer_init(&daemon->loop, &log->timer);
 	log->timer.data = log->poll.data = daemon;
 	if (log->is_records && uv_poll_init(&daemon->loop, &log->poll, log->fd) == 0) {
-		uv_poll_start(&log->poll, UV_READABLE, on_readable);
+		uv_poll_start(&log->poll, UV_READABLE, on_kernel_log_readable);
 		return;
 	}
 	log->is_records = false;
-	uv_timer_start(&log->timer, on_look, LOOK_MS, LOOK_MS);
+	uv_timer_start(&log->timer, on_kernel_log_timer, CHECK_MS, CHECK_MS);
 }
 
 void kernel_log_close(struct daemon *daemon)

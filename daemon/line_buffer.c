@@ -26,32 +26,32 @@ void line_clean(char *text)
 	}
 }
 
-void lines_end(struct lines *lines, lines_on_line on_line, void *arg)
+void line_buffer_end(struct line_buffer *buffer, line_buffer_on_line on_line, void *arg)
 {
-	if (lines->size > 0 && lines->text[lines->size - 1] == '\r')
-		lines->size--;
-	if (lines->size == 0)
+	if (buffer->size > 0 && buffer->text[buffer->size - 1] == '\r')
+		buffer->size--;
+	if (buffer->size == 0)
 		return;
-	lines->text[lines->size] = '\0';
-	lines->size = 0;
-	line_clean(lines->text);
-	on_line(arg, lines->text);
+	buffer->text[buffer->size] = '\0';
+	buffer->size = 0;
+	line_clean(buffer->text);
+	on_line(arg, buffer->text);
 }
 
-void lines_feed(
-	struct lines *lines, const char *bytes, size_t size, lines_on_line on_line, void *arg)
+void line_buffer_feed(struct line_buffer *buffer, const char *bytes, size_t size,
+	line_buffer_on_line on_line, void *arg)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (bytes[i] == '\n') {
-			lines_end(lines, on_line, arg);
+			line_buffer_end(buffer, on_line, arg);
 			continue;
 		}
-		if (lines->size == LINE_MAX_SIZE)
-			lines_end(lines, on_line, arg);
+		if (buffer->size == LINE_MAX_SIZE)
+			line_buffer_end(buffer, on_line, arg);
 		/* A NUL would cut the line short in the log. */
-		lines->text[lines->size] = bytes[i];
+		buffer->text[buffer->size] = bytes[i];
 		if (!bytes[i])
-			lines->text[lines->size] = '?';
-		lines->size++;
+			buffer->text[buffer->size] = '?';
+		buffer->size++;
 	}
 }

@@ -14,21 +14,21 @@
 
 int line_limit_take(struct line_limit *limit, uint64_t now_ms, unsigned size, unsigned per_s)
 {
-	if (bucket_take(&limit->bucket, now_ms, size, per_s))
+	if (rate_limit_take(&limit->rate, now_ms, size, per_s))
 		return LINE_WRITTEN;
 	limit->last_ms = now_ms;
-	if (limit->n_left_out++ > 0)
-		return LINE_LEFT_OUT;
+	if (limit->n_dropped++ > 0)
+		return LINE_DROPPED;
 	limit->first_ms = now_ms;
-	return LINE_FIRST_LEFT_OUT;
+	return LINE_FIRST_DROPPED;
 }
 
-unsigned long line_limit_tell(struct line_limit *limit, uint64_t now_ms)
+unsigned long line_limit_report(struct line_limit *limit, uint64_t now_ms)
 {
-	unsigned long n = limit->n_left_out;
+	unsigned long n = limit->n_dropped;
 
 	if (now_ms - limit->last_ms < QUIET_MS && now_ms - limit->first_ms < FLOOD_MS)
 		return 0;
-	limit->n_left_out = 0;
+	limit->n_dropped = 0;
 	return n;
 }

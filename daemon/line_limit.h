@@ -11,21 +11,21 @@
 #include "rate_limit.h"
 
 struct line_limit {
-	struct bucket bucket;
-	unsigned long n_left_out; /* since that was told */
+	struct rate_limit rate;
+	unsigned long n_dropped; /* since that was told */
 	uint64_t first_ms, last_ms;
 };
 
 /* What line_limit_take() can say. */
 enum {
-	LINE_LEFT_OUT,
+	LINE_DROPPED,
 	LINE_WRITTEN,
-	LINE_FIRST_LEFT_OUT, /* ... of a flood: that it begins can be told */
+	LINE_FIRST_DROPPED, /* ... of a flood: that it begins can be told */
 };
 
 int line_limit_take(struct line_limit *limit, uint64_t now_ms, unsigned size, unsigned per_s);
 
 /* The number of lines to tell of now, which is forgotten; 0: none, or not yet. */
-unsigned long line_limit_tell(struct line_limit *limit, uint64_t now_ms);
+unsigned long line_limit_report(struct line_limit *limit, uint64_t now_ms);
 
 #endif

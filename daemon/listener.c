@@ -25,7 +25,7 @@
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"
 /* Of the socket, until it listens. */
-#define FIRST_NAME ".socket"
+#define TEMPORARY_NAME ".socket"
 
 /* Connections accepted before others get their turn. */
 #define ACCEPT_BATCH 32
@@ -55,7 +55,7 @@ static bool last_daemon_is_gone(int directory)
  * A daemon that was killed has the lock until its last thread is gone, and until
  * each child that it had started has become a server, which closes the lock.
  */
-static int lock_patiently(int directory, int fd)
+static int lock_with_timeout(int directory, int fd)
 {
 	const struct timespec step = {.tv_nsec = 10000000L};
 	int r;
@@ -73,30 +73,31 @@ static int lock_patiently(int directory, int fd)
 	return r;
 }
 
-static int take_lock(struct listener *listener, const struct config *config, struct reason *reason)
+static int acquire_lock(
+	struct listener *listener, const struct config *config, struct error_message *error)
 {
 	/* Readable by nobody else: flock() asks for no more than an open file. */
 	int fd = openat(listener->directory, LOCK_FILE,
 		O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 
 	if (fd < 0)
-		return reason_set(reason, -errno,
+		return error_message_set(error, -errno,
 			"Cannot open %s/" LOCK_FILE
 			": %s: remove it or set CUDA_MPS_PIPE_DIRECTORY "
 			"to a directory that UID %u can write",
 			config->pipe_directory, strerror(errno), config->uid);
 	listener->lock = fd;
-	listener->is_locked = lock_patiently(listener->directory, fd) == 0;
+	listener->is_locked = lock_with_timeout(listener->directory, fd) == 0;
 	if (listener->is_locked)
 		return 0;
 	if (errno == EWOULDBLOCK)
 		return LISTENER_TAKEN;
-	return reason_set(reason, -errno, "Cannot lock %s/" LOCK_FILE ": %s",
+	return error_message_set(error, -errno, "Cannot lock %s/" LOCK_FILE ": %s",
 		config->pipe_directory, strerror(errno));
 }
 
 static int write_pid_file(
-	const struct listener *listener, const struct config *config, struct reason *reason)
+	const struct listener *listener, const struct config *config, struct error_message *error)
 {
 	_cleanup_close_ int fd = -EBADF;
 	char text[16];
@@ -108,7 +109,7 @@ static int write_pid_file(
 	n = snprintf(text, sizeof(text), "%d\n", getpid());
 	if (fd >= 0 && write(fd, text, (size_t)n) == n)
 		return 0;
-	return reason_set(reason, errno ? -errno : -EIO, "Cannot write %s/" PID_FILE ": %s",
+	return error_message_set(error, errno ? -errno : -EIO, "Cannot write %s/" PID_FILE ": %s",
 		config->pipe_directory, strerror(errno));
 }
 
@@ -116,7 +117,7 @@ static int write_pid_file(
  * We hold the lock, so whoever listens here is a stranger to it, and a socket
  * where nobody listens is a dead daemon's.
  */
-static int check_socket(const struct config *config, struct reason *reason)
+static int check_socket(const struct config *config, struct error_message *error)
 {
 	struct sockaddr_un address = config_address(config);
 	_cleanup_close_ int fd = -EBADF;
@@ -125,16 +126,16 @@ static int check_socket(const struct config *config, struct reason *reason)
 	if (lstat(config->socket_path, &st) < 0)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return reason_set(reason, -EEXIST,
+		return error_message_set(error, -EEXIST,
 			"%s is there and is no socket: remove it, or set CUDA_MPS_PIPE_DIRECTORY "
 			"to "
 			"another directory",
 			config->socket_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return reason_set(reason, -errno, "No socket: %s", strerror(errno));
+		return error_message_set(error, -errno, "No socket: %s", strerror(errno));
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno != ECONNREFUSED)
-		return reason_set(reason, -EADDRINUSE,
+		return error_message_set(error, -EADDRINUSE,
 			"Another program, perhaps NVIDIA's own control daemon, listens on %s: stop "
 			"it "
 			"(echo quit | nvidia-cuda-mps-control), or set CUDA_MPS_PIPE_DIRECTORY to "
@@ -155,12 +156,12 @@ static void refuse_descriptors(int fd)
 }
 
 /* The socket's first name has as many bytes as its last, so that it fits into an address, too. */
-static struct sockaddr_un first_address(const struct config *config)
+static struct sockaddr_un temporary_address(const struct config *config)
 {
 	struct sockaddr_un address = config_address(config);
 
-	_Static_assert(sizeof(FIRST_NAME) == sizeof("control"), "fits where the other does");
-	memcpy(strrchr(address.sun_path, '/') + 1, FIRST_NAME, sizeof(FIRST_NAME));
+	_Static_assert(sizeof(TEMPORARY_NAME) == sizeof("control"), "fits where the other does");
+	memcpy(strrchr(address.sun_path, '/') + 1, TEMPORARY_NAME, sizeof(TEMPORARY_NAME));
 	return address;
 }
 
@@ -170,29 +171,29 @@ static struct sockaddr_un first_address(const struct config *config)
  * that found no socket would do without the service.
  */
 static int bind_socket(
-	struct listener *listener, const struct config *config, struct reason *reason)
+	struct listener *listener, const struct config *config, struct error_message *error)
 {
-	struct sockaddr_un address = first_address(config);
+	struct sockaddr_un address = temporary_address(config);
 	mode_t mask;
 	int r;
 
-	r = check_socket(config, reason);
+	r = check_socket(config, error);
 	if (r < 0)
 		return r;
 	unlink(address.sun_path);
 	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->fd < 0)
-		return reason_set(reason, -errno, "No socket: %s", strerror(errno));
+		return error_message_set(error, -errno, "No socket: %s", strerror(errno));
 	/* 0666 from the first moment: who connects is checked, not the file. */
 	mask = umask(0111);
 	r = bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 	umask(mask);
 	if (r < 0)
-		return reason_set(reason, r, "Cannot make the socket %s: %s", config->socket_path,
-			strerror(-r));
+		return error_message_set(error, r, "Cannot make the socket %s: %s",
+			config->socket_path, strerror(-r));
 	if (listen(listener->fd, SOMAXCONN) < 0 ||
 		rename(address.sun_path, config->socket_path) < 0) {
-		r = reason_set(reason, -errno, "Cannot listen on %s: %s", config->socket_path,
+		r = error_message_set(error, -errno, "Cannot listen on %s: %s", config->socket_path,
 			strerror(errno));
 		unlink(address.sun_path);
 		return r;
@@ -202,34 +203,34 @@ static int bind_socket(
 }
 
 int listener_open(
-	struct listener *listener, const struct config *config, int fd, struct reason *reason)
+	struct listener *listener, const struct config *config, int fd, struct error_message *error)
 {
 	int r;
 
 	*listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = fd};
 	listener->directory =
-		directory_open(config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", reason);
+		directory_open(config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", error);
 	if (listener->directory < 0)
 		return listener->directory;
 	r = directory_check_private(
-		listener->directory, config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", reason);
+		listener->directory, config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", error);
 	if (r < 0)
 		return r;
-	r = take_lock(listener, config, reason);
+	r = acquire_lock(listener, config, error);
 	if (r != 0)
 		return r;
 	if (fd < 0) {
-		r = bind_socket(listener, config, reason);
+		r = bind_socket(listener, config, error);
 		if (r < 0)
 			return r;
 	}
 	refuse_descriptors(listener->fd);
-	return write_pid_file(listener, config, reason);
+	return write_pid_file(listener, config, error);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events);
 
-static void on_pause_over(uv_timer_t *timer)
+static void on_pause_timer(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
@@ -245,16 +246,16 @@ static void on_connection(uv_poll_t *poll, _unused_ int status, _unused_ int eve
 		int r = fd < 0 ? -errno : 0;
 
 		if (r == 0) {
-			peer_accept(daemon, fd);
+			conn_accept(daemon, fd);
 			continue;
 		}
 		if (r == -EAGAIN)
 			return;
 		if (r == -EINTR || r == -ECONNABORTED)
 			continue;
-		journal_control(&daemon->journal, "Cannot accept a connection: %s", strerror(-r));
+		log_control(&daemon->logs, "Cannot accept a connection: %s", strerror(-r));
 		uv_poll_stop(poll);
-		uv_timer_start(&daemon->listener.pause, on_pause_over, PAUSE_MS, 0);
+		uv_timer_start(&daemon->listener.pause, on_pause_timer, PAUSE_MS, 0);
 		return;
 	}
 }

@@ -32,8 +32,8 @@ enum {
  * Takes the directory and listens. `fd' is a listening socket that came from
  * the service manager, or negative. With a reason on failure.
  */
-int listener_open(
-	struct listener *listener, const struct config *config, int fd, struct reason *reason);
+int listener_open(struct listener *listener, const struct config *config, int fd,
+	struct error_message *error);
 
 /* Accepts from now on. */
 int listener_start(struct daemon *daemon);

@@ -18,23 +18,23 @@
 #include "log_file.h"
 #include "line_buffer.h"
 
-void journal_stamp(const struct timespec *when, char text[JOURNAL_STAMP])
+void log_format_time(const struct timespec *when, char text[LOG_TIME_MAX])
 {
 	struct tm tm;
 	char seconds[24];
 
 	localtime_r(&when->tv_sec, &tm);
 	strftime(seconds, sizeof(seconds), "%Y-%m-%d %H:%M:%S", &tm);
-	snprintf(text, JOURNAL_STAMP, "%s.%03ld", seconds, when->tv_nsec / 1000000);
+	snprintf(text, LOG_TIME_MAX, "%s.%03ld", seconds, when->tv_nsec / 1000000);
 }
 
-size_t journal_format(char *line, size_t size, const struct timespec *when, const char *role,
+size_t log_format_line(char *line, size_t size, const struct timespec *when, const char *role,
 	pid_t pid, const char *text)
 {
-	char stamp[JOURNAL_STAMP];
+	char stamp[LOG_TIME_MAX];
 	int n;
 
-	journal_stamp(when, stamp);
+	log_format_time(when, stamp);
 	n = snprintf(line, size - 1, "[%s %s %5d] %s", stamp, role, pid, text);
 	if ((size_t)n > size - 2)
 		n = (int)size - 2;
@@ -56,32 +56,31 @@ static void echo_line(const char *line, size_t length)
 	(void)n;
 }
 
-static int open_file(
-	const struct journal *journal, int directory, const char *name, struct journal_file *ret)
+static int log_file_open(
+	const struct log_files *logs, int directory, const char *name, struct log_file *ret)
 {
-	int fd = directory_open_log(directory, name, journal->options.is_private);
+	int fd = directory_open_log(directory, name, logs->options.is_private);
 	struct stat st = {0};
 
 	if (fd < 0)
 		return fd;
 	fstat(fd, &st);
-	*ret = (struct journal_file){.name = name, .fd = fd, .size = (uint64_t)MAX(st.st_size, 0)};
+	*ret = (struct log_file){.name = name, .fd = fd, .size = (uint64_t)MAX(st.st_size, 0)};
 	return 0;
 }
 
 /* Makes room: the file gets another name, and that of before is gone. */
-static int rotate(struct journal *journal, struct journal_file *file)
+static int log_file_rotate(struct log_files *logs, struct log_file *file)
 {
-	struct journal_file next;
+	struct log_file next;
 	char old[32];
 	int r;
 
 	snprintf(old, sizeof(old), "%s.1", file->name);
 	/* It may be gone: moved by an attempt before, or by somebody else. */
-	if (renameat(journal->directory, file->name, journal->directory, old) < 0 &&
-		errno != ENOENT)
+	if (renameat(logs->directory, file->name, logs->directory, old) < 0 && errno != ENOENT)
 		return -errno;
-	r = open_file(journal, journal->directory, file->name, &next);
+	r = log_file_open(logs, logs->directory, file->name, &next);
 	if (r < 0)
 		return r;
 	next.n_lost = file->n_lost;
@@ -91,14 +90,15 @@ static int rotate(struct journal *journal, struct journal_file *file)
 	return 0;
 }
 
-static int put(struct journal *journal, struct journal_file *file, const char *line, size_t length)
+static int log_file_write(
+	struct log_files *logs, struct log_file *file, const char *line, size_t length)
 {
-	uint64_t size_max = journal->options.size_max;
+	uint64_t size_max = logs->options.size_max;
 	ssize_t n;
 	int r = 0;
 
 	if (size_max > 0 && file->size + length > size_max)
-		r = rotate(journal, file);
+		r = log_file_rotate(logs, file);
 	if (r == 0) {
 		n = write(file->fd, line, length);
 		r = n == (ssize_t)length ? 0 : n < 0 ? -errno : -ENOSPC;
@@ -113,7 +113,8 @@ static int put(struct journal *journal, struct journal_file *file, const char *l
 }
 
 /* Says first, where lines were lost, how many. */
-static int put_lost(struct journal *journal, struct journal_file *file, const struct timespec *now)
+static int log_file_report_lost(
+	struct log_files *logs, struct log_file *file, const struct timespec *now)
 {
 	unsigned long n_lost = file->n_lost;
 	char note[160], text[128];
@@ -124,155 +125,155 @@ static int put_lost(struct journal *journal, struct journal_file *file, const st
 		return 0;
 	snprintf(text, sizeof(text), "%lu lines could not be written here: %s", n_lost,
 		strerror(file->last_error));
-	length = journal_format(note, sizeof(note), now, "Control", getpid(), text);
-	r = put(journal, file, note, length);
+	length = log_format_line(note, sizeof(note), now, "Control", getpid(), text);
+	r = log_file_write(logs, file, note, length);
 	if (r == 0)
 		file->n_lost = 0;
 	return r;
 }
 
-static void put_line(struct journal *journal, struct journal_file *file, const char *role,
+static void write_log_line(struct log_files *logs, struct log_file *file, const char *role,
 	pid_t pid, const char *text)
 {
-	char line[JOURNAL_LINE_MAX];
+	char line[LOG_LINE_MAX];
 	struct timespec now;
 	size_t length;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	length = journal_format(line, sizeof(line), &now, role, pid, text);
-	if (journal->options.echo)
+	length = log_format_line(line, sizeof(line), &now, role, pid, text);
+	if (logs->options.echo)
 		echo_line(line, length);
-	if (put_lost(journal, file, &now) == 0)
-		(void)put(journal, file, line, length);
+	if (log_file_report_lost(logs, file, &now) == 0)
+		(void)log_file_write(logs, file, line, length);
 }
 
-static void put_control(struct journal *journal, const struct journal_about *about, pid_t pid,
+static void write_control_line(struct log_files *logs, const struct log_subject *about, pid_t pid,
 	const char *format, va_list args)
 {
 	char text[LINE_MAX_SIZE];
 
 	vsnprintf(text, sizeof(text), format, args);
 	line_clean(text);
-	put_line(journal, &journal->control, "Control", pid, text);
-	journald_send(&journal->journald, false, about, text);
+	write_log_line(logs, &logs->control, "Control", pid, text);
+	journald_send(&logs->journald, false, about, text);
 }
 
-void journal_control_as(struct journal *journal, pid_t pid, const char *format, ...)
+void log_control_as(struct log_files *logs, pid_t pid, const char *format, ...)
 {
-	const struct journal_about about = {.server = pid};
+	const struct log_subject about = {.server = pid};
 	va_list args;
 
 	va_start(args, format);
-	put_control(journal, &about, pid, format, args);
+	write_control_line(logs, &about, pid, format, args);
 	va_end(args);
 }
 
-void journal_control_about(
-	struct journal *journal, const struct journal_about *about, const char *format, ...)
+void log_control_about(
+	struct log_files *logs, const struct log_subject *about, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	put_control(journal, about, getpid(), format, args);
+	write_control_line(logs, about, getpid(), format, args);
 	va_end(args);
 }
 
-void journal_control(struct journal *journal, const char *format, ...)
+void log_control(struct log_files *logs, const char *format, ...)
 {
-	const struct journal_about about = {0};
+	const struct log_subject about = {0};
 	va_list args;
 
 	va_start(args, format);
-	put_control(journal, &about, getpid(), format, args);
+	write_control_line(logs, &about, getpid(), format, args);
 	va_end(args);
 }
 
-void journal_debug(struct journal *journal, const char *format, ...)
+void log_debug(struct log_files *logs, const char *format, ...)
 {
 	char text[LINE_MAX_SIZE];
 	va_list args;
 
-	if (!journal->is_verbose)
+	if (!logs->is_verbose)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	put_line(journal, &journal->control, "Control", getpid(), text);
+	write_log_line(logs, &logs->control, "Control", getpid(), text);
 }
 
-void journal_server(
-	struct journal *journal, bool is_up, const struct journal_about *about, const char *text)
+void log_server(
+	struct log_files *logs, bool is_up, const struct log_subject *about, const char *text)
 {
 	const char *role = about->server <= 0 ? "Control" : is_up ? "Server" : "Other";
 
-	put_line(journal, &journal->server, role, about->server > 0 ? about->server : getpid(),
-		text);
-	journald_send(&journal->journald, about->server > 0, about, text);
+	write_log_line(
+		logs, &logs->server, role, about->server > 0 ? about->server : getpid(), text);
+	journald_send(&logs->journald, about->server > 0, about, text);
 }
 
-static void close_files(struct journal *journal)
+static void close_log_files(struct log_files *logs)
 {
-	closep(&journal->directory);
-	closep(&journal->control.fd);
-	closep(&journal->server.fd);
-	journal->directory = journal->control.fd = journal->server.fd = -EBADF;
+	closep(&logs->directory);
+	closep(&logs->control.fd);
+	closep(&logs->server.fd);
+	logs->directory = logs->control.fd = logs->server.fd = -EBADF;
 }
 
-static int open_or_say(const struct journal *journal, int directory, const char *name,
-	struct journal_file *ret, struct reason *reason)
+static int log_file_open_or_explain(const struct log_files *logs, int directory, const char *name,
+	struct log_file *ret, struct error_message *error)
 {
-	int r = open_file(journal, directory, name, ret);
+	int r = log_file_open(logs, directory, name, ret);
 
 	if (r == 0)
 		return 0;
-	return reason_set(reason, r,
+	return error_message_set(error, r,
 		"Cannot write %s/%s: %s: set CUDA_MPS_LOG_DIRECTORY to a directory that UID %u can "
 		"write, without links or files of others by that name",
-		journal->options.directory, name, strerror(-r), geteuid());
+		logs->options.directory, name, strerror(-r), geteuid());
 }
 
-int journal_reopen(struct journal *journal, struct reason *reason)
+int log_files_reopen(struct log_files *logs, struct error_message *error)
 {
 	_cleanup_close_ int directory =
-		directory_open(journal->options.directory, "CUDA_MPS_LOG_DIRECTORY", reason);
-	struct journal_file control = {.fd = -EBADF}, server = {.fd = -EBADF};
+		directory_open(logs->options.directory, "CUDA_MPS_LOG_DIRECTORY", error);
+	struct log_file control = {.fd = -EBADF}, server = {.fd = -EBADF};
 	int r;
 
 	if (directory < 0)
 		return directory;
-	r = open_or_say(journal, directory, "control.log", &control, reason);
+	r = log_file_open_or_explain(logs, directory, "control.log", &control, error);
 	if (r < 0)
 		return r;
-	r = open_or_say(journal, directory, "server.log", &server, reason);
+	r = log_file_open_or_explain(logs, directory, "server.log", &server, error);
 	if (r < 0) {
 		closep(&control.fd);
 		return r;
 	}
-	close_files(journal);
-	journal->directory = TAKE_FD(directory);
-	journal->control = control;
-	journal->server = server;
+	close_log_files(logs);
+	logs->directory = TAKE_FD(directory);
+	logs->control = control;
+	logs->server = server;
 	return 0;
 }
 
-int journal_open(
-	struct journal *journal, const struct journal_options *options, struct reason *reason)
+int log_files_open(
+	struct log_files *logs, const struct log_options *options, struct error_message *error)
 {
-	*journal = (struct journal){
+	*logs = (struct log_files){
 		.options = *options,
 		.directory = -EBADF,
 		.control.fd = -EBADF,
 		.server.fd = -EBADF,
 	};
-	journald_open(&journal->journald);
+	journald_open(&logs->journald);
 	/* There it is already. */
-	if (journal->journald.fd >= 0 && journald_has(STDOUT_FILENO))
-		journal->options.echo = false;
-	return journal_reopen(journal, reason);
+	if (logs->journald.fd >= 0 && journald_is_stream(STDOUT_FILENO))
+		logs->options.echo = false;
+	return log_files_reopen(logs, error);
 }
 
-void journal_close(struct journal *journal)
+void log_files_close(struct log_files *logs)
 {
-	close_files(journal);
-	journald_close(&journal->journald);
+	close_log_files(logs);
+	journald_close(&logs->journald);
 }

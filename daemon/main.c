@@ -63,7 +63,7 @@ static void print_version(void)
 /* ---- the daemon */
 
 /* Descriptors 0 to 2 exist from here on, so no other file takes their numbers. */
-static void hold_standard_fds(void)
+static void reserve_standard_fds(void)
 {
 	int fd;
 
@@ -90,7 +90,7 @@ static void raise_fd_limit(void)
  */
 static int go_to_background(void)
 {
-	char word = 0;
+	char byte = 0;
 	int pair[2];
 	pid_t pid;
 	ssize_t n;
@@ -109,7 +109,7 @@ static int go_to_background(void)
 	}
 	close(pair[1]);
 	do
-		n = read(pair[0], &word, 1);
+		n = read(pair[0], &byte, 1);
 	while (n < 0 && errno == EINTR);
 	_exit(n == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
@@ -131,62 +131,62 @@ static void report_ready(int ready)
 	close(ready);
 }
 
-static int complain(const struct reason *reason)
+static int print_error(const struct error_message *error)
 {
-	fprintf(stderr, "mps-control: %s\n", reason->text);
+	fprintf(stderr, "mps-control: %s\n", error->text);
 	return EXIT_FAILURE;
 }
 
-static void journal_start(struct daemon *daemon)
+static void log_start(struct daemon *daemon)
 {
-	journal_control(&daemon->journal, "Starting control daemon using socket %s",
+	log_control(&daemon->logs, "Starting control daemon using socket %s",
 		daemon->config.socket_path);
-	journal_control(&daemon->journal,
+	log_control(&daemon->logs,
 		"To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s",
 		daemon->config.pipe_directory);
-	journal_control(&daemon->journal, "CUDA MPS Control binary version: %d", BINARY_VERSION);
+	log_control(&daemon->logs, "CUDA MPS Control binary version: %d", BINARY_VERSION);
 }
 
-static int open_journal(struct daemon *daemon, enum mode mode, struct reason *reason)
+static int open_log_files(struct daemon *daemon, enum mode mode, struct error_message *error)
 {
-	const struct journal_options options = {
+	const struct log_options options = {
 		.directory = daemon->config.log_directory,
 		.echo = mode == MODE_FOREGROUND,
 		.is_private = daemon_serves_others(daemon),
 		.size_max = (uint64_t)daemon->config.log_max_mib << 20,
 	};
 
-	return journal_open(&daemon->journal, &options, reason);
+	return log_files_open(&daemon->logs, &options, error);
 }
 
 /* Takes its places, in the order in which a failure leaves nothing behind. */
-static int open_daemon(struct daemon *daemon, enum mode mode, struct reason *reason)
+static int open_daemon(struct daemon *daemon, enum mode mode, struct error_message *error)
 {
 	int r, fd = notify_take_listener();
 
 	if (fd < 0 && fd != -ENOENT)
-		return reason_set(reason, fd,
+		return error_message_set(error, fd,
 			"The socket that the service manager passed cannot be used: %s: it takes "
 			"libsystemd.so.0 and one stream socket that listens",
 			strerror(-fd));
-	r = settings_load(&daemon->settings, reason);
+	r = settings_load(&daemon->settings, error);
 	if (r < 0)
 		return r;
-	r = listener_open(&daemon->listener, &daemon->config, fd, reason);
+	r = listener_open(&daemon->listener, &daemon->config, fd, error);
 	if (r != 0)
 		return r;
-	r = open_journal(daemon, mode, reason);
+	r = open_log_files(daemon, mode, error);
 	if (r < 0)
 		return r;
-	return daemon_start(daemon, reason);
+	return daemon_start(daemon, error);
 }
 
 static int run_daemon(struct daemon *daemon, enum mode mode)
 {
-	struct reason reason;
+	struct error_message error;
 	int r, ready = -EBADF;
 
-	hold_standard_fds();
+	reserve_standard_fds();
 	raise_fd_limit();
 	signal(SIGPIPE, SIG_IGN);
 	/* The caller's may hide the socket's directory from everybody else. */
@@ -194,28 +194,28 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	if (mode == MODE_BACKGROUND) {
 		ready = go_to_background();
 		if (ready < 0) {
-			reason_set(&reason, ready, "Cannot fork: %s", strerror(-ready));
-			return complain(&reason);
+			error_message_set(&error, ready, "Cannot fork: %s", strerror(-ready));
+			return print_error(&error);
 		}
 	}
-	r = open_daemon(daemon, mode, &reason);
+	r = open_daemon(daemon, mode, &error);
 	if (r == LISTENER_TAKEN) {
 		puts("An instance of this daemon is already running");
 		return EXIT_FAILURE;
 	}
 	if (r < 0) {
 		listener_remove_files(&daemon->listener, &daemon->config);
-		return complain(&reason);
+		return print_error(&error);
 	}
 	if (chdir("/") < 0)
 		return EXIT_FAILURE;
-	journal_start(daemon);
+	log_start(daemon);
 	if (mode == MODE_BACKGROUND)
 		report_ready(ready);
 	notify_state("READY=1");
 	daemon_run(daemon);
-	journal_control(&daemon->journal, "Exit with status 0");
-	journal_close(&daemon->journal);
+	log_control(&daemon->logs, "Exit with status 0");
+	log_files_close(&daemon->logs);
 	listener_close(&daemon->listener);
 	return EXIT_SUCCESS;
 }
@@ -225,24 +225,24 @@ int main(int argc, char **argv)
 	static struct daemon daemon;
 	struct config *config = &daemon.config;
 	struct options options;
-	struct reason reason;
+	struct error_message error;
 
-	if (options_read(&options, argc, argv, &reason) < 0) {
-		fprintf(stderr, "mps-control: %s: see mps-control -h\n", reason.text);
+	if (options_read(&options, argc, argv, &error) < 0) {
+		fprintf(stderr, "mps-control: %s: see mps-control -h\n", error.text);
 		return EXIT_FAILURE;
 	}
 	if (options.mode == MODE_HELP || options.mode == MODE_VERSION) {
 		options.mode == MODE_HELP ? print_help() : print_version();
 		return EXIT_SUCCESS;
 	}
-	if (config_load(config, &reason) < 0)
-		return complain(&reason);
-	if (options.mode == MODE_FRONT)
-		return front_run(config, options.words, options.is_strict);
+	if (config_load(config, &error) < 0)
+		return print_error(&error);
+	if (options.mode == MODE_CLI)
+		return cli_run(config, options.command, options.is_strict);
 	config->is_multiuser = options.is_multiuser;
 	config->is_partitioned = options.is_partitioned;
-	if (config->is_multiuser && config_load_server_user(config, &reason) < 0)
-		return complain(&reason);
+	if (config->is_multiuser && config_load_server_user(config, &error) < 0)
+		return print_error(&error);
 	spawn_init();
 	return run_daemon(&daemon, options.mode);
 }

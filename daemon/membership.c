@@ -39,87 +39,87 @@ static int read_cgroup(pid_t pid, char text[CGROUP_TEXT_MAX])
 	return 0;
 }
 
-static bool may_join(const struct group *group, const struct peer *peer)
+static bool may_join_group(const struct group *group, const struct conn *conn)
 {
-	return !group->has_uid || group->uid == peer->cred.uid;
+	return !group->has_uid || group->uid == conn->cred.uid;
 }
 
 /* The group of its cgroup, or NULL. False: it has been refused. */
-static bool find_by_cgroup(struct peer *peer, struct group **ret_group)
+static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 {
 	char text[CGROUP_TEXT_MAX];
-	int r = read_cgroup(peer->cred.pid, text);
+	int r = read_cgroup(conn->cred.pid, text);
 	const char *path = r == 0 ? group_name_of_cgroup(text) : NULL;
 
 	*ret_group = NULL;
 	if (!path) {
-		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The cgroup of process %d cannot be told (%s), and the MPS daemon groups "
 			"clients by it (MPS_GROUP_BY_CGROUP)",
-			peer->cred.pid, r < 0 ? strerror(-r) : "it has none of version 2");
+			conn->cred.pid, r < 0 ? strerror(-r) : "it has none of version 2");
 		return false;
 	}
-	*ret_group = groups_find_above(&peer->daemon->groups, path);
-	if (*ret_group && !may_join(*ret_group, peer)) {
-		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+	*ret_group = groups_find_above(&conn->daemon->groups, path);
+	if (*ret_group && !may_join_group(*ret_group, conn)) {
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group %.100s of this cgroup is for UID %u: this is UID %u",
-			(*ret_group)->name, (*ret_group)->uid, peer->cred.uid);
+			(*ret_group)->name, (*ret_group)->uid, conn->cred.uid);
 		return false;
 	}
 	return true;
 }
 
-static bool find_by_name(struct peer *peer, const char *name, struct group **ret_group)
+static bool find_group_by_name(struct conn *conn, const char *name, struct group **ret_group)
 {
-	struct group *group = group_name_ok(name) ? groups_find(&peer->daemon->groups, name) : NULL;
+	struct group *group = group_name_ok(name) ? groups_find(&conn->daemon->groups, name) : NULL;
 
 	if (!group_name_ok(name)) {
-		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"MPS_GROUP is no name of a group, which has " GROUP_NAME_ACCEPTED);
 		return false;
 	}
 	if (!group) {
-		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"There is no group \"%.60s\" (MPS_GROUP): the operator makes it with "
 			"\"mps-control group create %.60s\"",
 			name, name);
 		return false;
 	}
-	if (!may_join(group, peer)) {
-		peer_refuse(peer, CUDA_ERROR_NOT_PERMITTED,
+	if (!may_join_group(group, conn)) {
+		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
 			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator makes one for "
 			"UID %u with \"mps-control group create NAME -uid %u\"",
-			name, group->uid, peer->cred.uid, peer->cred.uid);
+			name, group->uid, conn->cred.uid, conn->cred.uid);
 		return false;
 	}
 	*ret_group = group;
 	return true;
 }
 
-static bool find_group(struct peer *peer, struct group **ret_group)
+static bool find_client_group(struct conn *conn, struct group **ret_group)
 {
-	const struct frame_variable *variable = &peer->in.hello.group;
+	const struct frame_variable *variable = &conn->in.hello.group;
 	const char *name = variable->is_set && variable->value[0] ? variable->value : NULL;
 
 	*ret_group = NULL;
-	if (peer->daemon->config.groups_by_cgroup && !find_by_cgroup(peer, ret_group))
+	if (conn->daemon->config.groups_by_cgroup && !find_group_by_cgroup(conn, ret_group))
 		return false;
 	if (!*ret_group)
-		return !name || find_by_name(peer, name, ret_group);
+		return !name || find_group_by_name(conn, name, ret_group);
 	if (name && strcmp(name, (*ret_group)->name) != 0)
-		peer_log(peer,
+		conn_log(conn,
 			"Client %d of user %u stays in the group %s of its cgroup, whatever "
 			"its MPS_GROUP is",
-			peer->cred.pid, peer->cred.uid, (*ret_group)->name);
+			conn->cred.pid, conn->cred.uid, (*ret_group)->name);
 	return true;
 }
 
-bool membership_decide(struct peer *peer)
+bool membership_decide(struct conn *conn)
 {
 	struct group *group;
 
-	if (!find_group(peer, &group))
+	if (!find_client_group(conn, &group))
 		return false;
-	peer->group = group ? group->id : 0;
+	conn->group = group ? group->id : 0;
 	return true;
 }

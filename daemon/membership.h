@@ -10,9 +10,9 @@
 
 #include "base.h"
 
-struct peer;
+struct conn;
 
 /* Sets the client's group. False: it has been refused, which closes it. */
-bool membership_decide(struct peer *peer);
+bool membership_decide(struct conn *conn);
 
 #endif

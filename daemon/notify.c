@@ -15,7 +15,7 @@
 /* SD_LISTEN_FDS_START, which is part of the protocol. */
 #define FIRST_FD 3
 
-static void *find_function(const char *name)
+static void *find_systemd_function(const char *name)
 {
 	void *library = dlopen("libsystemd.so.0", RTLD_NOW | RTLD_LOCAL);
 
@@ -28,7 +28,7 @@ void notify_state(const char *state)
 
 	if (!getenv("NOTIFY_SOCKET"))
 		return;
-	sd_notify = (__typeof__(sd_notify))find_function("sd_notify");
+	sd_notify = (__typeof__(sd_notify))find_systemd_function("sd_notify");
 	if (sd_notify)
 		sd_notify(0, state);
 }
@@ -48,7 +48,7 @@ int notify_take_listener(void)
 
 	if (!getenv("LISTEN_FDS"))
 		return -ENOENT;
-	sd_listen_fds = (__typeof__(sd_listen_fds))find_function("sd_listen_fds");
+	sd_listen_fds = (__typeof__(sd_listen_fds))find_systemd_function("sd_listen_fds");
 	if (!sd_listen_fds)
 		return -ENOSYS;
 	n = sd_listen_fds(1);

@@ -46,57 +46,57 @@ void options_print(void)
 	     "      --strict               exit with status 1 also if a command failed");
 }
 
-static int check_protocol(const char *text, const char *where, struct reason *reason)
+static int check_protocol(const char *text, const char *where, struct error_message *error)
 {
 	uint64_t number;
 
 	if (parse_number(text, PROTOCOL, &number) == 0 && number == PROTOCOL)
 		return 0;
-	return reason_set(reason, -EINVAL,
+	return error_message_set(error, -EINVAL,
 		"Protocol \"%.32s\" (%s) is not spoken here: set it to %d, or leave it out", text,
 		where, PROTOCOL);
 }
 
 /* The variable wins, as NVIDIA documents it. */
-static int choose_protocol(const char *option, struct reason *reason)
+static int choose_protocol(const char *option, struct error_message *error)
 {
 	const char *variable = getenv(PROTOCOL_VARIABLE);
 
 	if (variable && *variable)
-		return check_protocol(variable, PROTOCOL_VARIABLE, reason);
-	return option ? check_protocol(option, "-p", reason) : 0;
+		return check_protocol(variable, PROTOCOL_VARIABLE, error);
+	return option ? check_protocol(option, "-p", error) : 0;
 }
 
-static int set_mode(struct options *options, enum mode mode, struct reason *reason)
+static int set_mode(struct options *options, enum mode mode, struct error_message *error)
 {
-	if (options->mode != MODE_FRONT && options->mode != mode)
-		return reason_set(reason, -EINVAL, "-d and -f exclude each other");
+	if (options->mode != MODE_CLI && options->mode != mode)
+		return error_message_set(error, -EINVAL, "-d and -f exclude each other");
 	options->mode = mode;
 	return 0;
 }
 
 /* What belongs to the daemon alone, and to the front end alone. */
-static int check_together(
-	const struct options *options, const char *protocol, struct reason *reason)
+static int check_combination(
+	const struct options *options, const char *protocol, struct error_message *error)
 {
-	if (options->mode == MODE_FRONT) {
+	if (options->mode == MODE_CLI) {
 		if (options->is_multiuser || options->is_partitioned)
-			return reason_set(reason, -EINVAL,
+			return error_message_set(error, -EINVAL,
 				"-M and -S are the daemon's: give them with -d or -f");
-		return protocol ? check_protocol(protocol, "-p", reason) : 0;
+		return protocol ? check_protocol(protocol, "-p", error) : 0;
 	}
-	if (*options->words)
-		return reason_set(reason, -EINVAL, "a daemon is started without a command");
+	if (*options->command)
+		return error_message_set(error, -EINVAL, "a daemon is started without a command");
 	if (options->is_strict)
-		return reason_set(reason, -EINVAL, "--strict is the front end's");
+		return error_message_set(error, -EINVAL, "--strict is the front end's");
 	if (options->is_multiuser && geteuid() != 0)
-		return reason_set(reason, -EINVAL,
+		return error_message_set(error, -EINVAL,
 			"-M serves every user by one server, which only a daemon of root's can: "
 			"start it as root, or leave -M out");
-	return choose_protocol(protocol, reason);
+	return choose_protocol(protocol, error);
 }
 
-int options_read(struct options *options, int argc, char **argv, struct reason *reason)
+int options_read(struct options *options, int argc, char **argv, struct error_message *error)
 {
 	const char *protocol = NULL;
 	int option, r = 0;
@@ -107,10 +107,10 @@ int options_read(struct options *options, int argc, char **argv, struct reason *
 		(option = getopt_long_only(argc, argv, "+dfhMp:Sv", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'd':
-			r = set_mode(options, MODE_BACKGROUND, reason);
+			r = set_mode(options, MODE_BACKGROUND, error);
 			break;
 		case 'f':
-			r = set_mode(options, MODE_FOREGROUND, reason);
+			r = set_mode(options, MODE_FOREGROUND, error);
 			break;
 		case 'h':
 		case 'v':
@@ -129,9 +129,10 @@ int options_read(struct options *options, int argc, char **argv, struct reason *
 			options->is_strict = true;
 			break;
 		default:
-			r = reason_set(reason, -EINVAL, "unknown option, or one without its value");
+			r = error_message_set(
+				error, -EINVAL, "unknown option, or one without its value");
 		}
 	}
-	options->words = argv + optind;
-	return r < 0 ? r : check_together(options, protocol, reason);
+	options->command = argv + optind;
+	return r < 0 ? r : check_combination(options, protocol, error);
 }

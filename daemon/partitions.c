@@ -15,7 +15,7 @@
 #include "daemon.h"
 #include "server.h"
 
-static bool is_on(const struct partition *partition, const struct frame_device *device)
+static bool is_partition_of(const struct partition *partition, const struct frame_device *device)
 {
 	return memcmp(partition->uuid, device->uuid, sizeof(partition->uuid)) == 0;
 }
@@ -27,14 +27,14 @@ uint64_t partitions_used(const struct list *partitions, const struct frame_devic
 	list_for_each (item, partitions) {
 		const struct partition *partition = container_of(item, struct partition, link);
 
-		if (is_on(partition, device))
+		if (is_partition_of(partition, device))
 			used |= partition->chunks;
 	}
 	return used;
 }
 
 /* The first of those that are free; 0: they are too few. */
-static uint64_t choose(uint64_t used, unsigned n_chunks, unsigned n_wanted)
+static uint64_t choose_chunks(uint64_t used, unsigned n_chunks, unsigned n_wanted)
 {
 	uint64_t chosen = 0;
 
@@ -47,7 +47,7 @@ static uint64_t choose(uint64_t used, unsigned n_chunks, unsigned n_wanted)
 }
 
 /* As NVIDIA's, an ID is base64: here of the set of chunks, lowest byte first. */
-static void make_id(uint64_t chunks, char id[PARTITION_ID_MAX])
+static void make_partition_id(uint64_t chunks, char id[PARTITION_ID_MAX])
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -69,7 +69,8 @@ static void make_id(uint64_t chunks, char id[PARTITION_ID_MAX])
 int partitions_add(struct list *partitions, const struct frame_device *device, unsigned n_chunks,
 	struct partition **ret_partition)
 {
-	uint64_t chunks = choose(partitions_used(partitions, device), device->n_chunks, n_chunks);
+	uint64_t chunks =
+		choose_chunks(partitions_used(partitions, device), device->n_chunks, n_chunks);
 	struct partition *partition;
 
 	if (!chunks)
@@ -79,7 +80,7 @@ int partitions_add(struct list *partitions, const struct frame_device *device, u
 		return -ENOMEM;
 	memcpy(partition->uuid, device->uuid, sizeof(partition->uuid));
 	partition->chunks = chunks;
-	make_id(chunks, partition->id);
+	make_partition_id(chunks, partition->id);
 	list_add_tail(partitions, &partition->link);
 	*ret_partition = partition;
 	return 0;
@@ -91,7 +92,7 @@ struct partition *partitions_find(
 	list_for_each (item, partitions) {
 		struct partition *partition = container_of(item, struct partition, link);
 
-		if (is_on(partition, device) && strcmp(partition->id, id) == 0)
+		if (is_partition_of(partition, device) && strcmp(partition->id, id) == 0)
 			return partition;
 	}
 	return NULL;
@@ -119,8 +120,8 @@ void partition_name(const struct partition *partition, const struct frame_device
 }
 
 /* Takes "UUID/ID" apart, in place; an ID may have slashes. */
-static void limit_by_name(const struct list *partitions, const struct devices *devices, char *name,
-	struct frame_limits *limits)
+static void limit_by_partition(const struct list *partitions, const struct devices *devices,
+	char *name, struct frame_limits *limits)
 {
 	const struct frame_device *device;
 	const struct partition *partition;
@@ -145,14 +146,14 @@ void partitions_limit(const struct list *partitions, const struct devices *devic
 	limits->active_threads = ACTIVE_THREADS_ALL;
 	snprintf(text, sizeof(text), "%s", names);
 	while ((name = strsep(&rest, ",")))
-		limit_by_name(partitions, devices, name, limits);
+		limit_by_partition(partitions, devices, name, limits);
 }
 
-static bool has_named(
+static bool client_has_named(
 	const struct server *server, const struct client *client, const struct partition *partition)
 {
 	for (unsigned i = 0; i < server->devices.n; i++)
-		if (is_on(partition, &server->devices.items[i]) &&
+		if (is_partition_of(partition, &server->devices.items[i]) &&
 			client->partition[i] == partition->chunks)
 			return true;
 	return false;
@@ -166,7 +167,8 @@ unsigned partition_count_clients(const struct daemon *daemon, const struct parti
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
 		list_for_each (each, &server->clients)
-			n += has_named(server, container_of(each, struct client, link), partition);
+			n += client_has_named(
+				server, container_of(each, struct client, link), partition);
 	}
 	return n;
 }

@@ -38,9 +38,9 @@ struct probe {
 	uv_timer_t timer;
 	unsigned n_handles;
 	bool is_killed;
-	struct list waiters; /* peers */
+	struct list waiters; /* connections */
 	struct devices found;
-	struct lines lines;
+	struct line_buffer line_buffer;
 	char last_line[160];
 	size_t in_size;
 	union {
@@ -50,7 +50,7 @@ struct probe {
 	} in;
 };
 
-static void on_closed(uv_handle_t *handle)
+static void on_probe_closed(uv_handle_t *handle)
 {
 	struct probe *probe = handle->data;
 
@@ -62,27 +62,27 @@ static void on_closed(uv_handle_t *handle)
 	free(probe);
 }
 
-static void resume(struct daemon *daemon, struct probe *probe)
+static void probe_resume_waiters(struct daemon *daemon, struct probe *probe)
 {
 	list_for_each_safe (item, following, &probe->waiters) {
-		struct peer *peer = container_of(item, struct peer, wait);
-		_cleanup_free_ char *command = TAKE_PTR(peer->again);
+		struct conn *conn = container_of(item, struct conn, wait);
+		_cleanup_free_ char *command = TAKE_PTR(conn->retry);
 
-		list_remove(&peer->wait);
+		list_remove(&conn->wait);
 		if (daemon->is_quitting)
-			commander_fail(peer, "The daemon is being stopped: start it again");
+			command_fail(conn, "The daemon is being stopped: start it again");
 		else
-			command_run(peer, command);
-		commander_resume(peer);
+			command_run(conn, command);
+		command_resume(conn);
 	}
 }
 
-static void note_failure(struct daemon *daemon, const struct probe *probe)
+static void probe_note_failure(struct daemon *daemon, const struct probe *probe)
 {
-	reason_set(&daemon->probe_failure, 0, "%s",
+	error_message_set(&daemon->probe_failure, 0, "%s",
 		probe->last_line[0] ? probe->last_line : "no GPU was found");
 	daemon->probe_failed_ms = uv_now(&daemon->loop);
-	journal_control(&daemon->journal, "The GPUs are not known: %s", daemon->probe_failure.text);
+	log_control(&daemon->logs, "The GPUs are not known: %s", daemon->probe_failure.text);
 }
 
 static void probe_end(struct probe *probe)
@@ -90,33 +90,33 @@ static void probe_end(struct probe *probe)
 	struct daemon *daemon = probe->daemon;
 
 	daemon->probe = NULL;
-	daemon->probe_failure = (struct reason){0};
-	if (!devices_are_whole(&probe->found) || devices_copy(&daemon->devices, &probe->found) < 0)
-		note_failure(daemon, probe);
+	daemon->probe_failure = (struct error_message){0};
+	if (!devices_are_complete(&probe->found) ||
+		devices_copy(&daemon->devices, &probe->found) < 0)
+		probe_note_failure(daemon, probe);
 	else
 		turns_on_probe(daemon);
-	uv_close((uv_handle_t *)&probe->exit_poll, on_closed);
-	uv_close((uv_handle_t *)&probe->output_poll, on_closed);
-	uv_close((uv_handle_t *)&probe->timer, on_closed);
-	resume(daemon, probe);
+	uv_close((uv_handle_t *)&probe->exit_poll, on_probe_closed);
+	uv_close((uv_handle_t *)&probe->output_poll, on_probe_closed);
+	uv_close((uv_handle_t *)&probe->timer, on_probe_closed);
+	probe_resume_waiters(daemon, probe);
 }
 
 /* ---- what it says */
 
-static void on_line(void *arg, const char *line)
+static void on_probe_line(void *arg, const char *line)
 {
 	struct probe *probe = arg;
 
 	snprintf(probe->last_line, sizeof(probe->last_line), "%s", line);
-	journal_server(&probe->daemon->journal, false,
-		&(struct journal_about){.server = probe->pid}, line);
+	log_server(&probe->daemon->logs, false, &(struct log_subject){.server = probe->pid}, line);
 }
 
 /* A frame begins with a zero, which no line does. */
-static void feed(struct probe *probe, uint8_t byte)
+static void probe_feed(struct probe *probe, uint8_t byte)
 {
-	if (probe->in_size == 0 && (byte != 0 || probe->lines.size > 0)) {
-		lines_feed(&probe->lines, (const char *)&byte, 1, on_line, probe);
+	if (probe->in_size == 0 && (byte != 0 || probe->line_buffer.size > 0)) {
+		line_buffer_feed(&probe->line_buffer, (const char *)&byte, 1, on_probe_line, probe);
 		return;
 	}
 	probe->in.bytes[probe->in_size++] = byte;
@@ -127,7 +127,7 @@ static void feed(struct probe *probe, uint8_t byte)
 		(void)devices_add(&probe->found, &probe->in.device);
 }
 
-static void read_output(struct probe *probe)
+static void probe_read_output(struct probe *probe)
 {
 	uint8_t bytes[4096];
 	ssize_t n;
@@ -135,30 +135,30 @@ static void read_output(struct probe *probe)
 	do {
 		n = read(probe->output, bytes, sizeof(bytes));
 		for (ssize_t i = 0; i < n; i++)
-			feed(probe, bytes[i]);
+			probe_feed(probe, bytes[i]);
 	} while (n > 0 || (n < 0 && errno == EINTR));
 	if (n == 0)
 		uv_poll_stop(&probe->output_poll);
 }
 
-static void on_output(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+static void on_probe_output(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
-	read_output(poll->data);
+	probe_read_output(poll->data);
 }
 
 /* ---- its end */
 
-static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+static void on_probe_exit(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
 	struct probe *probe = poll->data;
 
 	waitpid(probe->pid, NULL, WNOHANG);
-	read_output(probe);
-	lines_end(&probe->lines, on_line, probe);
+	probe_read_output(probe);
+	line_buffer_end(&probe->line_buffer, on_probe_line, probe);
 	probe_end(probe);
 }
 
-static void on_overdue(uv_timer_t *timer)
+static void on_probe_overdue(uv_timer_t *timer)
 {
 	struct probe *probe = timer->data;
 
@@ -179,14 +179,14 @@ void probe_stop(struct daemon *daemon)
 		return;
 	probe->is_killed = true;
 	if (daemon->is_quitting)
-		resume(daemon, probe);
+		probe_resume_waiters(daemon, probe);
 	process_signal(probe->pidfd, SIGKILL);
-	uv_timer_start(&probe->timer, on_overdue, KILL_MS, 0);
+	uv_timer_start(&probe->timer, on_probe_overdue, KILL_MS, 0);
 }
 
 /* ---- its beginning */
 
-static int watch(struct probe *probe)
+static int probe_watch(struct probe *probe)
 {
 	struct daemon *daemon = probe->daemon;
 	int r = uv_poll_init(&daemon->loop, &probe->exit_poll, probe->pidfd);
@@ -201,18 +201,18 @@ static int watch(struct probe *probe)
 	probe->n_handles++;
 	probe->exit_poll.data = probe->output_poll.data = probe->timer.data = probe;
 	if (r < 0) {
-		uv_close((uv_handle_t *)&probe->exit_poll, on_closed);
-		uv_close((uv_handle_t *)&probe->timer, on_closed);
+		uv_close((uv_handle_t *)&probe->exit_poll, on_probe_closed);
+		uv_close((uv_handle_t *)&probe->timer, on_probe_closed);
 		return r;
 	}
-	uv_poll_start(&probe->exit_poll, UV_READABLE, on_exit_event);
-	uv_poll_start(&probe->output_poll, UV_READABLE, on_output);
-	uv_timer_start(&probe->timer, on_overdue, PROBE_MS, 0);
+	uv_poll_start(&probe->exit_poll, UV_READABLE, on_probe_exit);
+	uv_poll_start(&probe->output_poll, UV_READABLE, on_probe_output);
+	uv_timer_start(&probe->timer, on_probe_overdue, PROBE_MS, 0);
 	return 0;
 }
 
 /* What cannot be watched must not run on. */
-static void abandon(struct probe *probe)
+static void probe_abandon(struct probe *probe)
 {
 	process_signal(probe->pidfd, SIGKILL);
 	waitpid(probe->pid, NULL, 0);
@@ -223,15 +223,15 @@ static void abandon(struct probe *probe)
 	free(probe);
 }
 
-static int probe_start(struct daemon *daemon, struct reason *reason)
+static int probe_start(struct daemon *daemon, struct error_message *error)
 {
 	struct probe *probe = calloc(1, sizeof(*probe));
 	struct spawned spawned;
 	int r;
 
 	if (!probe)
-		return reason_set(reason, -ENOMEM, "no memory");
-	r = spawn_probe(&daemon->config, &spawned, reason);
+		return error_message_set(error, -ENOMEM, "no memory");
+	r = spawn_probe(&daemon->config, &spawned, error);
 	if (r < 0) {
 		free(probe);
 		return r;
@@ -241,18 +241,19 @@ static int probe_start(struct daemon *daemon, struct reason *reason)
 	probe->pidfd = spawned.pidfd;
 	probe->output = spawned.output;
 	list_init(&probe->waiters);
-	r = watch(probe);
+	r = probe_watch(probe);
 	if (r < 0) {
-		abandon(probe);
-		return reason_set(reason, r, "the probe cannot be watched: %s", uv_strerror(r));
+		probe_abandon(probe);
+		return error_message_set(
+			error, r, "the probe cannot be watched: %s", uv_strerror(r));
 	}
-	journal_control(&daemon->journal, "Process %d looks for GPUs", probe->pid);
+	log_control(&daemon->logs, "Process %d looks for GPUs", probe->pid);
 	daemon->probe = probe;
 	daemon->probe_began_ms = uv_now(&daemon->loop);
 	return 0;
 }
 
-static bool has_failed_lately(const struct daemon *daemon)
+static bool probe_has_failed_lately(const struct daemon *daemon)
 {
 	return daemon->probe_failure.text[0] &&
 	       uv_now(&daemon->loop) - daemon->probe_failed_ms < FAILURE_MS;
@@ -273,19 +274,19 @@ void probe_again(struct daemon *daemon)
 	}
 }
 
-bool probe_is_done(struct daemon *daemon, struct peer *peer, const char *command)
+bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command)
 {
-	if (daemon->devices.n > 0 || daemon->is_quitting || has_failed_lately(daemon))
+	if (daemon->devices.n > 0 || daemon->is_quitting || probe_has_failed_lately(daemon))
 		return true;
-	peer->again = strdup(command);
-	if (!peer->again)
+	conn->retry = strdup(command);
+	if (!conn->retry)
 		return true;
 	if (!daemon->probe && probe_start(daemon, &daemon->probe_failure) < 0) {
 		daemon->probe_failed_ms = uv_now(&daemon->loop);
-		free(TAKE_PTR(peer->again));
+		free(TAKE_PTR(conn->retry));
 		return true;
 	}
-	peer->is_waiting = true;
-	list_add_tail(&daemon->probe->waiters, &peer->wait);
+	conn->is_waiting = true;
+	list_add_tail(&daemon->probe->waiters, &conn->wait);
 	return false;
 }

@@ -12,13 +12,13 @@
 #include "base.h"
 
 struct daemon;
-struct peer;
+struct conn;
 
 /*
- * Whether the daemon's GPUs are known, or cannot be. Otherwise the peer waits,
+ * Whether the daemon's GPUs are known, or cannot be. Otherwise the connection waits,
  * and its command (which is copied) runs again when they are.
  */
-bool probe_is_done(struct daemon *daemon, struct peer *peer, const char *command);
+bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command);
 
 /* Looks for the GPUs though they are known, now or in a moment; turns_on_probe() follows. */
 void probe_again(struct daemon *daemon);

@@ -31,7 +31,7 @@ int process_signal(int pidfd, int number)
 }
 
 /* A file of /proc, as text. */
-static int read_file(pid_t pid, const char *name, char *text, size_t size)
+static int read_proc_file(pid_t pid, const char *name, char *text, size_t size)
 {
 	_cleanup_close_ int fd = -EBADF;
 	char path[64];
@@ -49,12 +49,12 @@ static int read_file(pid_t pid, const char *name, char *text, size_t size)
 }
 
 /* The four ids of the line "Uid:" of /proc/PID/status. */
-static int check_uid(pid_t pid, uid_t uid)
+static int check_proc_uid(pid_t pid, uid_t uid)
 {
 	char text[4096];
 	unsigned ids[4];
 	const char *line;
-	int r = read_file(pid, "status", text, sizeof(text));
+	int r = read_proc_file(pid, "status", text, sizeof(text));
 
 	if (r < 0)
 		return r;
@@ -70,7 +70,7 @@ static int check_uid(pid_t pid, uid_t uid)
 int process_check(int pidfd, pid_t pid, uid_t uid)
 {
 	struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
-	int r = check_uid(pid, uid);
+	int r = check_proc_uid(pid, uid);
 
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
@@ -82,7 +82,7 @@ int process_start_time(pid_t pid, uint64_t *ret_ticks)
 {
 	char text[1024];
 	const char *at;
-	int r = read_file(pid, "stat", text, sizeof(text));
+	int r = read_proc_file(pid, "stat", text, sizeof(text));
 
 	if (r < 0)
 		return r;

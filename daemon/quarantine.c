@@ -12,16 +12,16 @@
 #include "daemon.h"
 #include "tenant.h"
 
-static uint64_t since_ms(const struct tenant *tenant, const struct faulty *faulty)
+static uint64_t ms_since_fault(const struct tenant *tenant, const struct faulty *faulty)
 {
 	return uv_now(&tenant->daemon->loop) - faulty->last_ms;
 }
 
-static bool is_remembered(const struct tenant *tenant, const struct faulty *faulty)
+static bool is_fault_remembered(const struct tenant *tenant, const struct faulty *faulty)
 {
 	uint64_t memory_ms = faulty->is_quarantined ? QUARANTINE_MS : FAULT_MEMORY_MS;
 
-	return faulty->n_faults > 0 && since_ms(tenant, faulty) < memory_ms;
+	return faulty->n_faults > 0 && ms_since_fault(tenant, faulty) < memory_ms;
 }
 
 /* NULL: it has caused none, or long ago. */
@@ -30,7 +30,7 @@ static const struct faulty *find_faulty(const struct tenant *tenant, uint32_t pr
 	for (size_t i = 0; i < ARRAY_SIZE(tenant->faulty); i++) {
 		const struct faulty *faulty = &tenant->faulty[i];
 
-		if (faulty->program == program && is_remembered(tenant, faulty))
+		if (faulty->program == program && is_fault_remembered(tenant, faulty))
 			return faulty;
 	}
 	return NULL;
@@ -54,14 +54,14 @@ static struct faulty *get_faulty(struct tenant *tenant, uint32_t program)
 void quarantine_note_fault(struct tenant *tenant, uint32_t program)
 {
 	struct faulty *faulty = get_faulty(tenant, program);
-	bool is_soon = since_ms(tenant, faulty) < FAULT_MEMORY_MS;
+	bool is_soon = ms_since_fault(tenant, faulty) < FAULT_MEMORY_MS;
 
 	faulty->n_faults = is_soon ? faulty->n_faults + 1 : 1;
 	faulty->last_ms = uv_now(&tenant->daemon->loop);
 	if (faulty->n_faults < QUARANTINE_FAULTS || faulty->is_quarantined)
 		return;
 	faulty->is_quarantined = true;
-	journal_control(&tenant->daemon->journal,
+	log_control(&tenant->daemon->logs,
 		"A program of user %u has caused %u GPU faults within %u s: it is quarantined and "
 		"has a server of its own until it has caused none for %u s",
 		tenant->uid, faulty->n_faults, FAULT_MEMORY_MS / 1000, QUARANTINE_MS / 1000);
@@ -75,7 +75,7 @@ uint64_t quarantine_wait_ms(const struct tenant *tenant, uint32_t program)
 	if (!faulty)
 		return 0;
 	wait_ms = MIN(FAULT_WAIT_MS << MIN(faulty->n_faults, 8u) >> 1, FAULT_WAIT_MAX_MS);
-	passed_ms = since_ms(tenant, faulty);
+	passed_ms = ms_since_fault(tenant, faulty);
 	return passed_ms < wait_ms ? wait_ms - passed_ms : 0;
 }
 
@@ -89,7 +89,7 @@ bool quarantine_holds(const struct tenant *tenant, uint32_t program)
 bool quarantine_is_empty(const struct tenant *tenant)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tenant->faulty); i++)
-		if (is_remembered(tenant, &tenant->faulty[i]))
+		if (is_fault_remembered(tenant, &tenant->faulty[i]))
 			return false;
 	return true;
 }

@@ -19,7 +19,7 @@
 #define TITLE "mps-control 1 "
 
 /* PIDs mean others after the system was started anew. */
-static int read_boot(char *text, size_t size)
+static int read_boot_id(char *text, size_t size)
 {
 	_cleanup_close_ int fd =
 		open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_NOCTTY | O_CLOEXEC);
@@ -32,11 +32,11 @@ static int read_boot(char *text, size_t size)
 	return 0;
 }
 
-static int write_all(int directory, const struct record *records, size_t n)
+static int write_records(int directory, const struct record *records, size_t n)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	char boot[64];
-	int fd, r = read_boot(boot, sizeof(boot));
+	int fd, r = read_boot_id(boot, sizeof(boot));
 
 	if (r < 0)
 		return r;
@@ -60,7 +60,7 @@ int record_store(int directory, const struct record *records, size_t n)
 
 	if (n == 0)
 		return unlinkat(directory, RECORD_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
-	r = write_all(directory, records, n);
+	r = write_records(directory, records, n);
 	if (r < 0) {
 		unlinkat(directory, NEW_FILE, 0);
 		return r;
@@ -69,7 +69,7 @@ int record_store(int directory, const struct record *records, size_t n)
 }
 
 /* Nobody else can have written it: the directory is the daemon's, and so is the file. */
-static FILE *open_own(int directory)
+static FILE *open_record_file(int directory)
 {
 	int fd = openat(
 		directory, RECORD_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -91,7 +91,7 @@ static FILE *open_own(int directory)
 }
 
 /* A daemon before this one may have been of a build that wrote three numbers. */
-static bool parse_line(const char *line, struct record *record)
+static bool parse_record(const char *line, struct record *record)
 {
 	unsigned long long start_time;
 	unsigned is_isolated = 0;
@@ -109,18 +109,18 @@ static bool parse_line(const char *line, struct record *record)
 
 int record_load(int directory, struct record *records, size_t n_max)
 {
-	_cleanup_fclose_ FILE *file = open_own(directory);
+	_cleanup_fclose_ FILE *file = open_record_file(directory);
 	char line[128], title[128], boot[64];
 	size_t n = 0;
 
 	if (!file)
 		return errno == ENOENT ? 0 : -errno;
-	if (read_boot(boot, sizeof(boot)) < 0 || !fgets(line, sizeof(line), file))
+	if (read_boot_id(boot, sizeof(boot)) < 0 || !fgets(line, sizeof(line), file))
 		return 0;
 	snprintf(title, sizeof(title), TITLE "%s\n", boot);
 	if (strcmp(line, title) != 0)
 		return 0;
-	while (n < n_max && fgets(line, sizeof(line), file) && parse_line(line, &records[n]))
+	while (n < n_max && fgets(line, sizeof(line), file) && parse_record(line, &records[n]))
 		n++;
 	return (int)n;
 }

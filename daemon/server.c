@@ -36,7 +36,7 @@
 /* Reads of its output before others get their turn. */
 #define OUTPUT_BATCH 16
 
-static void on_overdue(uv_timer_t *timer);
+static void on_server_overdue(uv_timer_t *timer);
 
 static void count_server(const struct tenant *tenant, int by)
 {
@@ -52,19 +52,19 @@ void server_set_deadline(struct server *server, uint64_t timeout_ms, const char 
 	if (server->n_kills > 0)
 		return;
 	server->overdue = overdue;
-	uv_timer_start(&server->timer, on_overdue, timeout_ms, 0);
+	uv_timer_start(&server->timer, on_server_overdue, timeout_ms, 0);
 }
 
 /* It has got that many signals, and a little time for the last one. */
-static void await_signal(struct server *server, unsigned n_kills)
+static void await_signal_effect(struct server *server, unsigned n_kills)
 {
 	server->n_kills = n_kills;
-	uv_timer_start(&server->timer, on_overdue, KILL_MS, 0);
+	uv_timer_start(&server->timer, on_server_overdue, KILL_MS, 0);
 }
 
-static struct journal_about about_server(const struct server *server)
+static struct log_subject server_subject(const struct server *server)
 {
-	return (struct journal_about){
+	return (struct log_subject){
 		.server = server->pid,
 		.has_uid = true,
 		.uid = server->tenant->uid,
@@ -74,19 +74,19 @@ static struct journal_about about_server(const struct server *server)
 /* A line of control.log about it. */
 _printf_(2, 3) static void server_log(struct server *server, const char *format, ...)
 {
-	const struct journal_about about = about_server(server);
+	const struct log_subject about = server_subject(server);
 	char text[LINE_MAX_SIZE];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	journal_control_about(&server->daemon->journal, &about, "%s", text);
+	log_control_about(&server->daemon->logs, &about, "%s", text);
 }
 
 /* ---- its end */
 
-static void on_closed(uv_handle_t *handle)
+static void on_server_closed(uv_handle_t *handle)
 {
 	struct server *server = handle->data;
 
@@ -95,26 +95,26 @@ static void on_closed(uv_handle_t *handle)
 	closep(&server->pidfd);
 	closep(&server->output);
 	devices_fini(&server->devices);
-	groups_forget_told(server);
+	groups_forget_sent(server);
 	free(server);
 }
 
-static void close_output(struct server *server)
+static void server_close_output(struct server *server)
 {
 	if (server->output < 0 || uv_is_closing((uv_handle_t *)&server->output_poll))
 		return;
-	uv_close((uv_handle_t *)&server->output_poll, on_closed);
+	uv_close((uv_handle_t *)&server->output_poll, on_server_closed);
 }
 
 /* It is gone, or as good as: tells the slot, which may get another at once. */
 static void server_end(struct server *server, bool is_clean)
 {
 	struct slot *slot = server->slot;
-	struct peer *link = server->link;
-	struct reason reason = server->reason;
+	struct conn *conn = server->conn;
+	struct error_message error = server->error;
 
-	if (link)
-		peer_close(link);
+	if (conn)
+		conn_close(conn);
 	terminations_fail(server);
 	clients_clear(server);
 	count_server(server->tenant, -1);
@@ -123,24 +123,24 @@ static void server_end(struct server *server, bool is_clean)
 	server->tenant = NULL;
 	slot->server = NULL;
 	daemon_record_servers(server->daemon);
-	uv_close((uv_handle_t *)&server->exit_poll, on_closed);
-	uv_close((uv_handle_t *)&server->timer, on_closed);
-	uv_close((uv_handle_t *)&server->settle_timer, on_closed);
-	close_output(server);
-	slot_on_server_end(slot, is_clean, &reason);
+	uv_close((uv_handle_t *)&server->exit_poll, on_server_closed);
+	uv_close((uv_handle_t *)&server->timer, on_server_closed);
+	uv_close((uv_handle_t *)&server->handover_timer, on_server_closed);
+	server_close_output(server);
+	slot_on_server_end(slot, is_clean, &error);
 }
 
-static void on_line(void *arg, const char *line)
+static void on_server_line(void *arg, const char *line)
 {
 	struct server *server = arg;
-	const struct journal_about about = about_server(server);
+	const struct log_subject about = server_subject(server);
 
 	snprintf(server->last_line, sizeof(server->last_line), "%s", line);
 	tenant_log_server(server->tenant, server->was_active, &about, line);
 }
 
 /* Appends what it has written. False: there will be no more. */
-static bool read_output(struct server *server)
+static bool server_read_output(struct server *server)
 {
 	char bytes[4096];
 
@@ -148,57 +148,58 @@ static bool read_output(struct server *server)
 		ssize_t n = read(server->output, bytes, sizeof(bytes));
 
 		if (n > 0)
-			lines_feed(&server->lines, bytes, (size_t)n, on_line, server);
+			line_buffer_feed(
+				&server->line_buffer, bytes, (size_t)n, on_server_line, server);
 		else
 			return n < 0 && (errno == EAGAIN || errno == EINTR);
 	}
 	return true;
 }
 
-static void on_output(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+static void on_server_output(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
 	struct server *server = poll->data;
 
-	if (read_output(server))
+	if (server_read_output(server))
 		return;
-	lines_end(&server->lines, on_line, server);
+	line_buffer_end(&server->line_buffer, on_server_line, server);
 	uv_poll_stop(poll);
 }
 
 /* How it ended, as a log line. */
-static void describe_end(
-	const struct server *server, bool is_known, int status, struct reason *reason)
+static void describe_server_end(
+	const struct server *server, bool is_known, int status, struct error_message *error)
 {
 	if (!is_known)
-		reason_set(reason, 0, "Server %d has ended (it was adopted: nobody knows how)",
-			server->pid);
+		error_message_set(error, 0,
+			"Server %d has ended (it was adopted: nobody knows how)", server->pid);
 	else if (WIFEXITED(status))
-		reason_set(reason, 0, "Server %d exited with status %d", server->pid,
+		error_message_set(error, 0, "Server %d exited with status %d", server->pid,
 			WEXITSTATUS(status));
 	else
-		reason_set(reason, 0, "Server %d was ended by signal %d (%s)", server->pid,
+		error_message_set(error, 0, "Server %d was ended by signal %d (%s)", server->pid,
 			WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
-static void on_exit_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
+static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
 	struct server *server = poll->data;
-	struct reason end;
+	struct error_message end;
 	int exit_status = 0;
 	bool is_known = waitpid(server->pid, &exit_status, WNOHANG) == server->pid;
 	bool is_clean;
 
 	if (server->output >= 0) {
-		read_output(server);
-		lines_end(&server->lines, on_line, server);
+		server_read_output(server);
+		line_buffer_end(&server->line_buffer, on_server_line, server);
 	}
 	/* What it has said last may still lie in its connection. */
-	if (server->link)
-		peer_read_rest(server->link);
-	describe_end(server, is_known, exit_status, &end);
+	if (server->conn)
+		conn_read_rest(server->conn);
+	describe_server_end(server, is_known, exit_status, &end);
 	server_log(server, "%s", end.text);
-	if (!server->reason.text[0])
-		reason_set(&server->reason, 0, "%.64s%s%s", end.text,
+	if (!server->error.text[0])
+		error_message_set(&server->error, 0, "%.64s%s%s", end.text,
 			server->last_line[0] ? ", its last words: " : "", server->last_line);
 	is_clean = server->is_asked || server->had_fault ||
 		   (server->was_active && is_known && exit_status == 0);
@@ -224,15 +225,15 @@ static bool signal_server(struct server *server, int number)
 	return true;
 }
 
-static void on_overdue(uv_timer_t *timer)
+static void on_server_overdue(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 
 	if (server->n_kills == 0) {
 		server_log(server, "Server %d did not %s in time: it gets SIGTERM", server->pid,
 			server->overdue);
-		if (!server->reason.text[0])
-			reason_set(&server->reason, 0, "Server %d did not %s in time%s%s",
+		if (!server->error.text[0])
+			error_message_set(&server->error, 0, "Server %d did not %s in time%s%s",
 				server->pid, server->overdue,
 				server->last_line[0] ? ", its last words: " : "",
 				server->last_line);
@@ -249,15 +250,15 @@ static void on_overdue(uv_timer_t *timer)
 		server_end(server, false);
 		return;
 	}
-	await_signal(server, server->n_kills + 1);
+	await_signal_effect(server, server->n_kills + 1);
 }
 
-void server_kill(struct server *server, const struct reason *reason)
+void server_kill(struct server *server, const struct error_message *error)
 {
-	server->reason = *reason;
+	server->error = *error;
 	if (!signal_server(server, SIGKILL))
 		return;
-	await_signal(server, 2);
+	await_signal_effect(server, 2);
 }
 
 /* ---- stopped */
@@ -268,9 +269,9 @@ static const char goes_on[] = "go on after it was stopped";
  * Its clients wait for a server that was stopped, and so would every new one.
  * Of a tracer's stops (a debugger's) only the tracer hears.
  */
-void server_look(struct server *server)
+void server_check_stopped(struct server *server)
 {
-	const struct journal_about about = about_server(server);
+	const struct log_subject about = server_subject(server);
 	siginfo_t info = {0};
 
 	if (!server->is_child ||
@@ -292,7 +293,7 @@ void server_look(struct server *server)
 
 /* ---- its beginning */
 
-static int watch_output(struct server *server, int output)
+static int server_watch_output(struct server *server, int output)
 {
 	int r = uv_poll_init(&server->daemon->loop, &server->output_poll, output);
 
@@ -301,7 +302,7 @@ static int watch_output(struct server *server, int output)
 	server->n_handles++;
 	server->output_poll.data = server;
 	server->output = output;
-	uv_poll_start(&server->output_poll, UV_READABLE, on_output);
+	uv_poll_start(&server->output_poll, UV_READABLE, on_server_output);
 	return 0;
 }
 
@@ -319,15 +320,15 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	if (r < 0)
 		return r;
 	uv_timer_init(&daemon->loop, &server->timer);
-	uv_timer_init(&daemon->loop, &server->settle_timer);
+	uv_timer_init(&daemon->loop, &server->handover_timer);
 	server->n_handles = 3;
 	server->daemon = daemon;
 	server->output = -EBADF;
 	/* Without its lines it can still serve. */
-	if (output >= 0 && watch_output(server, output) == 0)
+	if (output >= 0 && server_watch_output(server, output) == 0)
 		TAKE_FD(output);
-	server->exit_poll.data = server->timer.data = server->settle_timer.data = server;
-	uv_poll_start(&server->exit_poll, UV_READABLE, on_exit_event);
+	server->exit_poll.data = server->timer.data = server->handover_timer.data = server;
+	uv_poll_start(&server->exit_poll, UV_READABLE, on_server_exit);
 	server->pid = spawned->pid;
 	server->pidfd = TAKE_FD(pidfd);
 	server->slot = slot;
@@ -343,24 +344,24 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	return 0;
 }
 
-int server_start(struct slot *slot, struct reason *reason)
+int server_start(struct slot *slot, struct error_message *error)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
 	struct spawned spawned;
 	struct server *server;
 	int r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
-		&daemon->settings, &spawned, reason);
+		&daemon->settings, &spawned, error);
 
 	if (r < 0)
 		return r;
-	journal_control_as(&daemon->journal, spawned.pid, "Starting new server %d for user %u",
+	log_control_as(&daemon->logs, spawned.pid, "Starting new server %d for user %u",
 		spawned.pid, tenant->uid);
 	r = server_new(slot, &spawned, &server);
 	if (r < 0) {
 		kill(spawned.pid, SIGKILL);
 		waitpid(spawned.pid, NULL, 0);
-		return reason_set(reason, r, "Cannot keep a server: %s", strerror(-r));
+		return error_message_set(error, r, "Cannot keep a server: %s", strerror(-r));
 	}
 	server->is_child = true;
 	/* Without a time of start the record would name another process one day. */
@@ -372,7 +373,7 @@ int server_start(struct slot *slot, struct reason *reason)
 }
 
 /* A pidfd of the process that the record names; that of its number may be another one by now. */
-static int open_recorded(const struct record *record)
+static int open_recorded_process(const struct record *record)
 {
 	_cleanup_close_ int pidfd = process_open(record->pid);
 	uint64_t start_time = 0;
@@ -390,23 +391,23 @@ void server_adopt(struct slot *slot, const struct record *record)
 {
 	const struct tenant *tenant = slot->tenant;
 	const struct spawned spawned = {
-		.pid = record->pid, .pidfd = open_recorded(record), .output = -EBADF};
-	struct journal *journal = &tenant->daemon->journal;
+		.pid = record->pid, .pidfd = open_recorded_process(record), .output = -EBADF};
+	struct log_files *logs = &tenant->daemon->logs;
 	struct server *server = NULL;
 	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(slot, &spawned, &server);
 
 	if (!server) {
-		journal_control(journal, "Server %d of user %u, known from the daemon before: %s",
+		log_control(logs, "Server %d of user %u, known from the daemon before: %s",
 			record->pid, tenant->uid, strerror(-r));
 		return;
 	}
 	server->start_time = record->start_time;
-	journal_control(journal, "Server %d of user %u is known from the daemon before",
-		record->pid, tenant->uid);
+	log_control(logs, "Server %d of user %u is known from the daemon before", record->pid,
+		tenant->uid);
 	server_set_deadline(server, server_end_ms(server), "connect to its new daemon");
 }
 
-static void give_output(struct server *server)
+static void send_output_pipe(struct server *server)
 {
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
 	struct frame_output frame = {0};
@@ -420,10 +421,10 @@ static void give_output(struct server *server)
 		output = pair[0];
 		input = pair[1];
 		fcntl(output, F_SETFL, O_NONBLOCK);
-		r = peer_send(server->link, &frame, input);
+		r = conn_send(server->conn, &frame, input);
 	}
 	if (r == 0)
-		r = watch_output(server, output);
+		r = server_watch_output(server, output);
 	if (r == 0)
 		TAKE_FD(output);
 	else
@@ -436,7 +437,7 @@ void server_on_adopted_link(struct server *server)
 	if (server->output < 0)
 		server_log(
 			server, "Adopted server %d of user %u", server->pid, server->tenant->uid);
-	give_output(server);
+	send_output_pipe(server);
 	if (!server->was_active && server->state != SERVER_STOPPING)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
 }
@@ -485,7 +486,7 @@ struct server *server_find(const struct daemon *daemon, pid_t pid)
 
 bool server_is_ready(const struct server *server)
 {
-	return server->state == SERVER_ACTIVE && server->link;
+	return server->state == SERVER_ACTIVE && server->conn;
 }
 
 bool server_is_idle(const struct server *server)
@@ -495,7 +496,7 @@ bool server_is_idle(const struct server *server)
 
 /* ---- asked to end */
 
-void server_look_for_idle(struct server *server)
+void server_check_idle(struct server *server)
 {
 	unsigned idle_s = server->daemon->config.idle_s;
 	bool is_isolated = server->slot->is_isolated;
@@ -526,7 +527,7 @@ void server_bound_end(struct server *server)
 void server_shutdown(struct server *server, bool force)
 {
 	bool was_stopping = server->state == SERVER_STOPPING;
-	bool was_introduced = !server->is_child || server->link || server->was_active;
+	bool was_introduced = !server->is_child || server->conn || server->was_active;
 
 	if (was_stopping && (server->is_forced || !force))
 		return;
@@ -544,9 +545,9 @@ void server_shutdown(struct server *server, bool force)
 		/* It serves nobody and does not listen yet. */
 		if (!signal_server(server, SIGTERM))
 			return;
-		await_signal(server, 1);
+		await_signal_effect(server, 1);
 		return;
 	}
-	link_push_shutdown(server);
+	server_conn_send_shutdown(server);
 	server_bound_end(server);
 }

@@ -23,7 +23,7 @@
 #include "record.h"
 #include "settings.h"
 
-struct peer;
+struct conn;
 struct slot;
 struct tenant;
 
@@ -42,35 +42,35 @@ struct server {
 	enum server_state state; /* SERVER_STOPPING as soon as we have asked for it */
 	bool is_asked;           /* to end, by us */
 	bool is_forced;
-	unsigned n_told;        /* shutdowns it was sent: 1 the polite one, 2 the forced one */
-	unsigned n_kills;       /* signals it got after its time was up */
-	const char *overdue;    /* what it had time for, in words */
-	struct peer *link;      /* not owned; NULL while it has no connection */
-	struct devices devices; /* that it has told of */
+	unsigned n_shutdowns_sent; /* shutdowns it was sent: 1 the polite one, 2 the forced one */
+	unsigned n_kills;          /* signals it got after its time was up */
+	const char *overdue;       /* what it had time for, in words */
+	struct conn *conn;         /* not owned; NULL while it has no connection */
+	struct devices devices;    /* that it has told of */
 	struct settings settings;
-	struct told_groups told_groups; /* on this link */
+	struct sent_groups sent_groups; /* on this link */
 	struct list clients;
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
-	bool has_culprit;         /* whose fault it was is known */
-	bool is_address_told;     /* the server knows where its fault was, or that nobody knows */
+	bool has_faulting_client; /* whose fault it was is known */
+	bool is_address_sent;     /* the server knows where its fault was, or that nobody knows */
 	struct list terminations; /* commands that wait for the end of a client's work */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */
-	struct lines lines;
+	struct line_buffer line_buffer;
 	char last_line[160];
-	struct reason reason; /* why we ended it, if we did */
+	struct error_message error; /* why we ended it, if we did */
 	uv_poll_t exit_poll, output_poll;
 	uv_timer_t timer;
-	struct peer *in_flight; /* clients.c: not owned; a client on its way, or NULL */
+	struct conn *in_flight; /* clients.c: not owned; a client on its way, or NULL */
 	uint64_t in_flight_id;
-	uint64_t in_flight_ms;   /* since when, by the loop's clock */
-	uv_timer_t settle_timer; /* looks whether it has arrived */
-	uint64_t settle_ms;
+	uint64_t in_flight_ms;     /* since when, by the loop's clock */
+	uv_timer_t handover_timer; /* looks whether it has arrived */
+	uint64_t handover_check_ms;
 	unsigned n_handles;
 };
 
 /* Starts the process for the slot. 0 or -errno with a reason. */
-int server_start(struct slot *slot, struct reason *reason);
+int server_start(struct slot *slot, struct error_message *error);
 
 /*
  * Takes in a server that stands in the record of the daemon before, if that
@@ -92,16 +92,16 @@ bool server_is_ready(const struct server *server);
 bool server_is_idle(const struct server *server);
 
 /* Ends it when it has been idle for too long. */
-void server_look_for_idle(struct server *server);
+void server_check_idle(struct server *server);
 
 /* Asks it to end when its clients have left, or (`force') now. Bounded in the latter case. */
 void server_shutdown(struct server *server, bool force);
 
 /* Ends it at once, with the reason that clients are told. */
-void server_kill(struct server *server, const struct reason *reason);
+void server_kill(struct server *server, const struct error_message *error);
 
 /* Whether it was stopped, or goes on: one that stands still is ended after a while. */
-void server_look(struct server *server);
+void server_check_stopped(struct server *server);
 
 /*
  * It has this much time for something, said in words; then it is ended. The

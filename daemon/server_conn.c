@@ -20,25 +20,25 @@
 #include "termination.h"
 #include "turns.h"
 
-void link_open(struct server *server, struct peer *peer)
+void server_conn_open(struct server *server, struct conn *conn)
 {
-	peer->server = server;
-	peer->in_size = 0;
-	server->link = peer;
+	conn->server = server;
+	conn->in_size = 0;
+	server->conn = conn;
 	/* It tells anew who is there; who left while it could not tell is not among them. */
 	clients_clear(server);
-	server->n_told = 0;
-	groups_forget_told(server);
-	peer_become(peer, PEER_SERVER);
+	server->n_shutdowns_sent = 0;
+	groups_forget_sent(server);
+	conn_set_kind(conn, CONN_SERVER);
 	if (!server->is_child)
 		server_on_adopted_link(server);
-	link_on_writable(server);
+	server_conn_on_writable(server);
 }
 
-void link_on_lost(struct server *server, bool is_unread)
+void server_conn_on_lost(struct server *server, bool is_unread)
 {
-	server->link = NULL;
-	clients_settle(server, is_unread);
+	server->conn = NULL;
+	clients_end_handover(server, is_unread);
 	terminations_fail(server);
 	/* A server whose connection breaks looks for the daemon again by itself. */
 	if (server->state != SERVER_STOPPING)
@@ -46,29 +46,30 @@ void link_on_lost(struct server *server, bool is_unread)
 }
 
 /* Sends the shutdown that it has been promised and not told yet. */
-void link_push_shutdown(struct server *server)
+void server_conn_send_shutdown(struct server *server)
 {
 	unsigned n_wanted = server->is_forced ? 2 : 1;
 	struct frame_shutdown shutdown = {0};
 
-	if (server->state != SERVER_STOPPING || !server->link || server->n_told >= n_wanted)
+	if (server->state != SERVER_STOPPING || !server->conn ||
+		server->n_shutdowns_sent >= n_wanted)
 		return;
 	frame_init(&shutdown, FRAME_SHUTDOWN, 0);
 	shutdown.force = server->is_forced;
-	if (peer_send(server->link, &shutdown, -EBADF) == 0)
-		server->n_told = n_wanted;
+	if (conn_send(server->conn, &shutdown, -EBADF) == 0)
+		server->n_shutdowns_sent = n_wanted;
 }
 
-void link_on_writable(struct server *server)
+void server_conn_on_writable(struct server *server)
 {
-	link_push_shutdown(server);
-	terminations_push(server);
-	groups_push(server);
+	server_conn_send_shutdown(server);
+	terminations_send(server);
+	groups_send_changes(server);
 	slot_progress(server->slot);
 }
 
 /* A program's fault is no failure of the server's: it is the program that waits. */
-static void on_fault(struct server *server, uint64_t id)
+static void on_server_fault(struct server *server, uint64_t id)
 {
 	const struct client *client = clients_find(server, id);
 
@@ -76,15 +77,15 @@ static void on_fault(struct server *server, uint64_t id)
 
 	if (!server->had_fault && tenant) {
 		quarantine_note_fault(tenant, client->program);
-		server->has_culprit = true;
+		server->has_faulting_client = true;
 	}
 	server->had_fault = true;
 	faults_on_state(server);
 }
 
-static int on_state(struct server *server, struct peer *peer)
+static int on_server_state(struct server *server, struct conn *conn)
 {
-	const struct frame_server_state *state = &peer->in.state;
+	const struct frame_server_state *state = &conn->in.state;
 
 	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
 		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
@@ -96,19 +97,19 @@ static int on_state(struct server *server, struct peer *peer)
 	if (state->text[0])
 		snprintf(server->last_line, sizeof(server->last_line), "%.159s", state->text);
 	if (server->state == SERVER_ACTIVE) {
-		peer_log(peer, "NEW SERVER %d: Ready", server->pid);
+		conn_log(conn, "NEW SERVER %d: Ready", server->pid);
 		server->was_active = true;
 		uv_timer_stop(&server->timer);
 		turns_on_ready(server);
 	} else {
-		peer_log(peer, "Server %d is %s, result %u%s%s", server->pid,
+		conn_log(conn, "Server %d is %s, result %u%s%s", server->pid,
 			server_state_name(server), state->result, state->text[0] ? ": " : "",
 			state->text);
 	}
 	if (server->state == SERVER_INITIALIZING)
 		server_set_deadline(server, SERVER_START_MS, "become ready");
 	if (server->state == SERVER_FAULT)
-		on_fault(server, state->client);
+		on_server_fault(server, state->client);
 	if (server->state == SERVER_FAULT)
 		server_set_deadline(server, server_end_ms(server), "end after its fault");
 	server_bound_end(server);
@@ -131,12 +132,12 @@ static int on_client_here(struct server *server, const struct frame_client_note 
 	return r;
 }
 
-static int on_client_gone(struct server *server, struct peer *peer)
+static int on_client_gone(struct server *server, struct conn *conn)
 {
-	const struct frame_client_note *note = &peer->in.note;
+	const struct frame_client_note *note = &conn->in.note;
 
 	if (!clients_find(server, note->id)) {
-		peer_log(peer, "Server %d tells of the end of a client that it does not have",
+		conn_log(conn, "Server %d tells of the end of a client that it does not have",
 			server->pid);
 		return 0;
 	}
@@ -145,51 +146,51 @@ static int on_client_gone(struct server *server, struct peer *peer)
 }
 
 /* What an ordinary user's server says holds for itself alone. */
-static int on_device(struct server *server, const struct frame_device *device)
+static int on_server_device(struct server *server, const struct frame_device *device)
 {
 	struct daemon *daemon = server->daemon;
 	int r = devices_add(&server->devices, device);
 
 	if (r == 0)
-		journal_debug(&daemon->journal, "Server %d has device %u, %s, %u SMs", server->pid,
+		log_debug(&daemon->logs, "Server %d has device %u, %s, %u SMs", server->pid,
 			device->ordinal, device->pci_bus_id, device->n_sms);
-	if (r < 0 || !devices_are_whole(&server->devices))
+	if (r < 0 || !devices_are_complete(&server->devices))
 		return r;
 	if (daemon_trusts_server(daemon, server->tenant->uid))
 		r = devices_copy(&daemon->devices, &server->devices);
 	return r;
 }
 
-static int on_context(struct server *server, const struct frame_context *context)
+static int on_client_context(struct server *server, const struct frame_context *context)
 {
 	int r = clients_add_context(server, context);
 
 	if (r == 0)
-		journal_debug(&server->daemon->journal,
+		log_debug(&server->daemon->logs,
 			"Server %d: client %d uses device %u, context ID %u, %u SMs, priority %d",
 			server->pid, clients_find(server, context->client)->pid, context->ordinal,
 			context->session, context->n_sms, context->priority);
 	return r;
 }
 
-int link_on_frame(struct server *server, struct peer *peer)
+int server_conn_on_frame(struct server *server, struct conn *conn)
 {
-	clients_look(server);
-	switch (peer->in.head.type) {
+	clients_check_handover(server);
+	switch (conn->in.head.type) {
 	case FRAME_SERVER_STATE:
-		return on_state(server, peer);
+		return on_server_state(server, conn);
 	case FRAME_CLIENT_HERE:
-		return on_client_here(server, &peer->in.note);
+		return on_client_here(server, &conn->in.note);
 	case FRAME_CLIENT_GONE:
-		return on_client_gone(server, peer);
+		return on_client_gone(server, conn);
 	case FRAME_DEVICE:
-		return on_device(server, &peer->in.device);
+		return on_server_device(server, &conn->in.device);
 	case FRAME_CONTEXT:
-		return on_context(server, &peer->in.context);
+		return on_client_context(server, &conn->in.context);
 	case FRAME_FAULT:
-		return faults_on_frame(server, &peer->in.fault);
+		return faults_on_frame(server, &conn->in.fault);
 	case FRAME_TERMINATED:
-		termination_on_answer(server, &peer->in.terminated);
+		termination_on_answer(server, &conn->in.terminated);
 		return 0;
 	default:
 		return -EBADMSG;

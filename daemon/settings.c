@@ -46,7 +46,7 @@ void format_percentage(uint32_t thousandths, char *text, size_t size)
 /* ---- memory */
 
 /* Whether two names mean the same GPU, as far as that is known. */
-static bool is_same(const struct devices *devices, const char *one, const char *other)
+static bool is_same_device(const struct devices *devices, const char *one, const char *other)
 {
 	const struct frame_device *a, *b;
 
@@ -56,13 +56,13 @@ static bool is_same(const struct devices *devices, const char *one, const char *
 	       a == b;
 }
 
-static void remove_memory(
+static void remove_memory_limit(
 	struct settings *settings, const struct devices *devices, const char *name)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < settings->n_memory; i++)
-		if (!is_same(devices, settings->memory[i].device, name))
+		if (!is_same_device(devices, settings->memory[i].device, name))
 			settings->memory[n++] = settings->memory[i];
 	settings->n_memory = n;
 }
@@ -73,7 +73,7 @@ int settings_set_memory(
 	const struct frame_device *device;
 	struct memory_limit *limit;
 
-	remove_memory(settings, devices, name);
+	remove_memory_limit(settings, devices, name);
 	if (bytes == MEMORY_ALL)
 		return 0;
 	if (settings->n_memory == DEVICES_MAX)
@@ -92,7 +92,7 @@ uint64_t settings_get_memory(
 {
 	/* Of names that turn out to mean the same GPU, the last one was set last. */
 	for (unsigned i = settings->n_memory; i-- > 0;)
-		if (is_same(devices, settings->memory[i].device, name))
+		if (is_same_device(devices, settings->memory[i].device, name))
 			return settings->memory[i].bytes;
 	return MEMORY_ALL;
 }
@@ -133,7 +133,7 @@ static const char *read_variable(const char *name)
 }
 
 /* One "DEVICE=SIZE". */
-static int add_entry(struct settings *settings, char *entry)
+static int add_memory_entry(struct settings *settings, char *entry)
 {
 	static const struct devices none;
 	char *size = strchr(entry, '=');
@@ -147,12 +147,12 @@ static int add_entry(struct settings *settings, char *entry)
 	return settings_set_memory(settings, &none, entry, bytes);
 }
 
-static int add_entries(struct settings *settings, char *text)
+static int add_memory_entries(struct settings *settings, char *text)
 {
 	char *rest = NULL;
 
 	for (char *entry = strtok_r(text, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest)) {
-		int r = add_entry(settings, entry);
+		int r = add_memory_entry(settings, entry);
 
 		if (r < 0)
 			return r;
@@ -160,7 +160,7 @@ static int add_entries(struct settings *settings, char *text)
 	return 0;
 }
 
-static int load_memory(struct settings *settings, struct reason *reason)
+static int load_memory_limits(struct settings *settings, struct error_message *error)
 {
 	static const char name[] = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 	const char *value = read_variable(name);
@@ -169,27 +169,27 @@ static int load_memory(struct settings *settings, struct reason *reason)
 	if (!value)
 		return 0;
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", value) < sizeof(copy) &&
-		add_entries(settings, copy) == 0)
+		add_memory_entries(settings, copy) == 0)
 		return 0;
-	return reason_set(reason, -EINVAL,
+	return error_message_set(error, -EINVAL,
 		"%s is \"%.64s\": it takes DEVICE=SIZE with commas between, such as 0=1G,1=512M; "
 		"DEVICE is " DEVICE_NAME_ACCEPTED ", SIZE is " SIZE_ACCEPTED,
 		name, value);
 }
 
-int settings_load(struct settings *settings, struct reason *reason)
+int settings_load(struct settings *settings, struct error_message *error)
 {
 	const char *percentage = read_variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
 	const char *priority = read_variable("CUDA_MPS_CLIENT_PRIORITY");
 
 	*settings = (struct settings){.active_threads = ACTIVE_THREADS_ALL};
 	if (percentage && parse_percentage(percentage, &settings->active_threads) < 0)
-		return reason_set(reason, -EINVAL,
+		return error_message_set(error, -EINVAL,
 			"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is \"%.64s\": it takes "
 			"" PERCENTAGE_ACCEPTED,
 			percentage);
 	if (priority && parse_priority(priority, &settings->priority) < 0)
-		return reason_set(reason, -EINVAL,
+		return error_message_set(error, -EINVAL,
 			"CUDA_MPS_CLIENT_PRIORITY is \"%.64s\": it " PRIORITY_ACCEPTED, priority);
-	return load_memory(settings, reason);
+	return load_memory_limits(settings, error);
 }

@@ -39,7 +39,7 @@ void settings_init(struct settings *settings);
  * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and
  * CUDA_MPS_CLIENT_PRIORITY say. 0 or -EINVAL with a reason.
  */
-int settings_load(struct settings *settings, struct reason *reason);
+int settings_load(struct settings *settings, struct error_message *error);
 
 /* What a new server begins with, by those defaults. Clients' priority stays the default's. */
 struct settings settings_of_server(const struct settings *defaults);

@@ -67,16 +67,16 @@ bool slots_are_needed(const struct tenant *tenant)
 	return false;
 }
 
-static uint64_t first_of(const struct list *waiting)
+static uint64_t first_queue_number(const struct list *waiting)
 {
 	if (list_empty(waiting))
 		return UINT64_MAX;
-	return container_of(waiting->next, const struct peer, wait)->queue_number;
+	return container_of(waiting->next, const struct conn, wait)->queue_number;
 }
 
 uint64_t slot_first_waiting(const struct slot *slot)
 {
-	return MIN(first_of(&slot->clients), first_of(&slot->starters));
+	return MIN(first_queue_number(&slot->clients), first_queue_number(&slot->starters));
 }
 
 /* ---- which slot */
@@ -131,7 +131,7 @@ struct slot *slot_shared(struct daemon *daemon, uid_t uid)
 }
 
 static struct slot *choose_isolated(
-	struct tenant *tenant, const struct peer *client, struct reason *reason)
+	struct tenant *tenant, const struct conn *client, struct error_message *error)
 {
 	uint32_t program = client->in.hello.program;
 	unsigned n, uid = client->cred.uid;
@@ -140,7 +140,7 @@ static struct slot *choose_isolated(
 	if (!slot && n < ISOLATED_MAX)
 		slot = slot_get_isolated(tenant, uid, program);
 	if (!slot)
-		reason_set(reason, -EUSERS,
+		error_message_set(error, -EUSERS,
 			"UID %u has %u isolated programs, each with a server of its own, and more "
 			"it cannot have: wait until one has ended, or start this one without "
 			"MPS_ISOLATE",
@@ -148,16 +148,16 @@ static struct slot *choose_isolated(
 	return slot;
 }
 
-struct slot *slot_choose(struct peer *client, struct reason *reason)
+struct slot *slot_choose(struct conn *client, struct error_message *error)
 {
 	const struct frame_hello *hello = &client->in.hello;
 	struct tenant *tenant = serving_tenant(client->daemon, client->cred.uid);
 
 	if (!tenant) {
-		reason_set(reason, -ENOMEM, "The MPS daemon has no memory for another user");
+		error_message_set(error, -ENOMEM, "The MPS daemon has no memory for another user");
 		return NULL;
 	}
 	if (!hello->is_isolated && !quarantine_holds(client->tenant, hello->program))
 		return &tenant->shared;
-	return choose_isolated(tenant, client, reason);
+	return choose_isolated(tenant, client, error);
 }

@@ -17,7 +17,7 @@
 #include "error_message.h"
 
 struct daemon;
-struct peer;
+struct conn;
 struct server;
 struct tenant;
 
@@ -28,12 +28,12 @@ struct slot {
 	uint32_t program;
 	uid_t uid;
 	struct server *server; /* NULL while there is none */
-	struct list clients;   /* peers that wait to be handed over */
-	struct list starters;  /* peers whose start_server waits */
+	struct list clients;   /* connections that wait to be handed over */
+	struct list starters;  /* connections whose start_server waits */
 
 	/* The end of the server before, if it was a bad one: */
 	bool has_failed;
-	struct reason reason;
+	struct error_message error;
 	uint64_t restarts_ms[RESTARTS_MAX]; /* when, oldest first */
 	unsigned n_restarts;
 };
@@ -48,7 +48,7 @@ struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t progra
  * The slot that serves a client, by its HELLO. NULL with a reason: the user has
  * too many isolated programs, or there is no memory.
  */
-struct slot *slot_choose(struct peer *client, struct reason *reason);
+struct slot *slot_choose(struct conn *client, struct error_message *error);
 
 /* Where the server of that UID is; NULL without memory. */
 struct slot *slot_shared(struct daemon *daemon, uid_t uid);
@@ -70,13 +70,14 @@ bool slot_is_waiting(const struct slot *slot);
 uint64_t slot_first_waiting(const struct slot *slot);
 
 /* A client has introduced itself: it waits, is handed over, or refused. */
-void slot_add_client(struct slot *slot, struct peer *peer);
+void slot_add_client(struct slot *slot, struct conn *conn);
 
 /* A client that was handed over and did not arrive waits again. */
-void slot_take_back(struct slot *slot, struct peer *peer);
+void slot_requeue(struct slot *slot, struct conn *conn);
 
-/* The peer waits until the server is ready, or for the reason why it isn't; then it is resumed. */
-void slot_add_starter(struct slot *slot, struct peer *peer);
+/* The connection waits until the server is ready, or for the reason why it isn't; then it is
+ * resumed. */
+void slot_add_starter(struct slot *slot, struct conn *conn);
 
 /* Does what can be done now: starts a server, hands clients over, tells who waits. */
 void slot_progress(struct slot *slot);
@@ -85,18 +86,18 @@ void slot_progress(struct slot *slot);
 void slots_progress(struct daemon *daemon);
 
 /* GPUs turned out to admit one process: each client that now waits for its turn is told. */
-void slots_tell_turns(struct daemon *daemon);
+void slots_notify_turns(struct daemon *daemon);
 
 /* Its turn has come (turns.h): those who wait have all their patience for the start. */
 void slot_on_turn(struct slot *slot);
 
 /* Tells all who wait why they wait in vain. */
-void slot_refuse_all(struct slot *slot, uint32_t result, const struct reason *reason);
+void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error);
 
-void slot_on_server_end(struct slot *slot, bool is_clean, const struct reason *reason);
+void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error);
 
 /* A client or starter has waited for long. */
-void slot_on_client_deadline(struct peer *peer);
-void slot_on_starter_deadline(struct peer *peer);
+void slot_on_client_deadline(struct conn *conn);
+void slot_on_starter_deadline(struct conn *conn);
 
 #endif

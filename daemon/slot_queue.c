@@ -27,27 +27,27 @@
 /* Clients give up after WELCOME_MS; they should hear the reason before. */
 #define PATIENCE_MS (WELCOME_MS - 2000)
 
-static void resume_starters(struct slot *slot, const struct reason *reason)
+static void resume_starters(struct slot *slot, const struct error_message *error)
 {
 	list_for_each_safe (item, following, &slot->starters) {
-		struct peer *peer = container_of(item, struct peer, wait);
+		struct conn *conn = container_of(item, struct conn, wait);
 
-		list_remove(&peer->wait);
-		if (reason)
-			commander_fail(peer, "%s", reason->text);
-		commander_resume(peer);
+		list_remove(&conn->wait);
+		if (error)
+			command_fail(conn, "%s", error->text);
+		command_resume(conn);
 	}
 }
 
-void slot_refuse_all(struct slot *slot, uint32_t result, const struct reason *reason)
+void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_message *error)
 {
 	list_for_each_safe (item, following, &slot->clients)
-		peer_refuse(container_of(item, struct peer, wait), result, "%s", reason->text);
-	resume_starters(slot, reason);
+		conn_refuse(container_of(item, struct conn, wait), result, "%s", error->text);
+	resume_starters(slot, error);
 }
 
 /* The client goes on waiting, for WELCOME_MS from now on. */
-_printf_(2, 3) static void tell_pending(struct peer *peer, const char *format, ...)
+_printf_(2, 3) static void send_pending(struct conn *conn, const char *format, ...)
 {
 	struct frame_pending pending = {0};
 	va_list args;
@@ -56,16 +56,16 @@ _printf_(2, 3) static void tell_pending(struct peer *peer, const char *format, .
 	va_start(args, format);
 	vsnprintf(pending.text, sizeof(pending.text), format, args);
 	va_end(args);
-	if (peer_send(peer, &pending, -EBADF) < 0)
-		peer_close(peer);
+	if (conn_send(conn, &pending, -EBADF) < 0)
+		conn_close(conn);
 	else
-		peer_set_deadline(peer, PATIENCE_MS);
+		conn_set_deadline(conn, PATIENCE_MS);
 }
 
 /* It is another server's turn, but that of this client comes. */
-static void tell_turn(struct peer *peer, const struct server *before)
+static void notify_turn(struct conn *conn, const struct server *before)
 {
-	tell_pending(peer,
+	send_pending(conn,
 		"server %d of UID %u has the GPU alone (compute mode EXCLUSIVE_PROCESS) and ends "
 		"when its %u clients have left",
 		before->pid, before->tenant->uid, before->n_clients);
@@ -74,63 +74,63 @@ static void tell_turn(struct peer *peer, const struct server *before)
 void slot_on_turn(struct slot *slot)
 {
 	list_for_each_safe (item, following, &slot->clients)
-		tell_pending(container_of(item, struct peer, wait), "it starts");
+		send_pending(container_of(item, struct conn, wait), "it starts");
 }
 
-static void tell_turns_of(struct slot *slot)
+static void notify_slot_turns(struct slot *slot)
 {
 	const struct server *before = turns_before(slot);
 
 	list_for_each_safe (item, following, &slot->clients)
 		if (before)
-			tell_turn(container_of(item, struct peer, wait), before);
+			notify_turn(container_of(item, struct conn, wait), before);
 }
 
-void slots_tell_turns(struct daemon *daemon)
+void slots_notify_turns(struct daemon *daemon)
 {
 	list_for_each (item, &daemon->tenants) {
 		struct tenant *tenant = container_of(item, struct tenant, link);
 
 		list_for_each (each, &tenant->slots)
-			tell_turns_of(container_of(each, struct slot, link));
+			notify_slot_turns(container_of(each, struct slot, link));
 	}
 }
 
-void slot_on_client_deadline(struct peer *peer)
+void slot_on_client_deadline(struct conn *conn)
 {
-	const struct server *server = peer->slot->server, *before = turns_before(peer->slot);
+	const struct server *server = conn->slot->server, *before = turns_before(conn->slot);
 
 	if (before)
-		tell_turn(peer, before);
+		notify_turn(conn, before);
 	else if (server && server->n_clients > 0)
-		peer_refuse(peer, CUDA_ERROR_MPS_SERVER_NOT_READY,
+		conn_refuse(conn, CUDA_ERROR_MPS_SERVER_NOT_READY,
 			"Server %d of UID %u is %s and takes nobody until its %u clients have left",
 			server->pid, server->tenant->uid, server_state_name(server),
 			server->n_clients);
 	else
-		peer_refuse(peer, CUDA_ERROR_MPS_SERVER_NOT_READY,
+		conn_refuse(conn, CUDA_ERROR_MPS_SERVER_NOT_READY,
 			"The server of UID %u was not ready within %d s: see %.150s/server.log",
-			peer->slot->tenant->uid, PATIENCE_MS / 1000,
-			peer->daemon->config.log_directory);
+			conn->slot->tenant->uid, PATIENCE_MS / 1000,
+			conn->daemon->config.log_directory);
 }
 
-void slot_on_starter_deadline(struct peer *peer)
+void slot_on_starter_deadline(struct conn *conn)
 {
-	const struct server *before = turns_before(peer->slot);
+	const struct server *before = turns_before(conn->slot);
 
-	list_remove(&peer->wait);
+	list_remove(&conn->wait);
 	if (before)
-		commander_fail(peer,
+		command_fail(conn,
 			"Server %d of UID %u has the GPU alone (compute mode EXCLUSIVE_PROCESS): "
 			"wait until its %u clients have left",
 			before->pid, before->tenant->uid, before->n_clients);
 	else
-		commander_fail(peer, "The server was not ready within %d s: see %s/server.log",
-			PATIENCE_MS / 1000, peer->daemon->config.log_directory);
-	commander_resume(peer);
+		command_fail(conn, "The server was not ready within %d s: see %s/server.log",
+			PATIENCE_MS / 1000, conn->daemon->config.log_directory);
+	command_resume(conn);
 }
 
-static unsigned count_clients(const struct slot *slot)
+static unsigned count_slot_clients(const struct slot *slot)
 {
 	unsigned n = 0;
 
@@ -140,137 +140,137 @@ static unsigned count_clients(const struct slot *slot)
 }
 
 /* 808 is what the vendor's clients know for too many. */
-static void refuse_for_good(struct peer *peer, int r)
+static void refuse_client(struct conn *conn, int r)
 {
 	if (r == -EUSERS)
-		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"The server of UID %u has %d clients, and more it cannot have",
-			peer->cred.uid, SESSIONS_MAX);
+			conn->cred.uid, SESSIONS_MAX);
 	else if (r == -EDQUOT)
-		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"The servers of the MPS daemon have %u clients, and more they cannot have: "
 			"wait until other programs have ended",
-			peer->daemon->n_sessions);
+			conn->daemon->n_sessions);
 	else if (r == -EAGAIN)
-		peer_refuse(peer, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"Process %d is a client %d times already: a program is one once",
-			peer->cred.pid, PROCESS_SESSIONS_MAX);
+			conn->cred.pid, PROCESS_SESSIONS_MAX);
 	else
-		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED,
+		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
 			"The connection could not be handed to the server: %s", strerror(-r));
 }
 
 /* A process that opens connection after connection leaves no room for others of its user. */
-static bool has_too_many(const struct slot *slot, pid_t pid)
+static bool has_max_process_sessions(const struct slot *slot, pid_t pid)
 {
-	unsigned n = slot->server ? clients_count_of(slot->server, pid) : 0;
+	unsigned n = slot->server ? clients_count_process(slot->server, pid) : 0;
 
 	/* Of another PID namespace all are 0. */
 	if (pid <= 0)
 		return false;
 	list_for_each (item, &slot->clients)
-		n += container_of(item, struct peer, wait)->cred.pid == pid;
+		n += container_of(item, struct conn, wait)->cred.pid == pid;
 	return n >= PROCESS_SESSIONS_MAX;
 }
 
-static void join_queue(struct slot *slot, struct list *queue, struct peer *peer)
+static void join_queue(struct slot *slot, struct list *queue, struct conn *conn)
 {
-	peer->slot = slot;
-	peer->queue_number = ++slot->tenant->daemon->n_queued;
-	list_add_tail(queue, &peer->wait);
+	conn->slot = slot;
+	conn->queue_number = ++slot->tenant->daemon->n_queued;
+	list_add_tail(queue, &conn->wait);
 }
 
 /* Waits, or is told that there is nothing to wait for. */
-static void queue_client(struct slot *slot, struct peer *peer)
+static void queue_client(struct slot *slot, struct conn *conn)
 {
 	if (slot->tenant->daemon->is_quitting) {
-		peer_refuse(peer, CUDA_ERROR_MPS_CONNECTION_FAILED,
+		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
 			"The MPS daemon is being stopped: start it again");
 		return;
 	}
-	if (count_clients(slot) >= SESSIONS_MAX) {
-		refuse_for_good(peer, -EUSERS);
+	if (count_slot_clients(slot) >= SESSIONS_MAX) {
+		refuse_client(conn, -EUSERS);
 		return;
 	}
-	peer_become(peer, PEER_CLIENT);
-	peer_set_deadline(peer, PATIENCE_MS);
-	join_queue(slot, &slot->clients, peer);
+	conn_set_kind(conn, CONN_CLIENT);
+	conn_set_deadline(conn, PATIENCE_MS);
+	join_queue(slot, &slot->clients, conn);
 }
 
-void slot_take_back(struct slot *slot, struct peer *peer)
+void slot_requeue(struct slot *slot, struct conn *conn)
 {
-	peer_log(peer, "Client %d of user %u had not reached its server: it waits for the next one",
-		peer->cred.pid, peer->cred.uid);
-	queue_client(slot, peer);
+	conn_log(conn, "Client %d of user %u had not reached its server: it waits for the next one",
+		conn->cred.pid, conn->cred.uid);
+	queue_client(slot, conn);
 }
 
-static void log_arrival(const struct slot *slot, struct peer *peer)
+static void log_new_client(const struct slot *slot, struct conn *conn)
 {
 	bool is_ready = slot->server && server_is_ready(slot->server);
-	uint64_t wait_ms = quarantine_wait_ms(peer->tenant, peer->in.hello.program);
+	uint64_t wait_ms = quarantine_wait_ms(conn->tenant, conn->in.hello.program);
 	struct quoted command;
 
-	peer_log(peer, "NEW CLIENT %d from user %u: %s", peer->cred.pid, peer->cred.uid,
+	conn_log(conn, "NEW CLIENT %d from user %u: %s", conn->cred.pid, conn->cred.uid,
 		is_ready ? "Server already exists"
 			 : "Server is not ready, push client to pending list");
 	if (wait_ms > 0)
-		peer_log(peer,
+		conn_log(conn,
 			"Client %d of user %u waits %llu ms: its program, %s, has caused GPU "
 			"faults",
-			peer->cred.pid, peer->cred.uid, (unsigned long long)wait_ms,
-			quote(&command, peer->in.hello.command));
+			conn->cred.pid, conn->cred.uid, (unsigned long long)wait_ms,
+			quote(&command, conn->in.hello.command));
 	if (slot->is_isolated)
-		peer_log(peer, "Client %d of user %u gets a server of its own: %s", peer->cred.pid,
-			peer->cred.uid,
-			peer->in.hello.is_isolated ? "its environment says so (MPS_ISOLATE)"
+		conn_log(conn, "Client %d of user %u gets a server of its own: %s", conn->cred.pid,
+			conn->cred.uid,
+			conn->in.hello.is_isolated ? "its environment says so (MPS_ISOLATE)"
 						   : "its program is quarantined");
 }
 
-void slot_add_client(struct slot *slot, struct peer *peer)
+void slot_add_client(struct slot *slot, struct conn *conn)
 {
 	struct tenant *tenant = slot->tenant;
 	const struct server *before;
 
-	if (!tenant->has_gid && peer->tenant == tenant) {
-		tenant->gid = peer->cred.gid;
+	if (!tenant->has_gid && conn->tenant == tenant) {
+		tenant->gid = conn->cred.gid;
 		tenant->has_gid = true;
 	}
-	log_arrival(slot, peer);
-	if (has_too_many(slot, peer->cred.pid)) {
-		refuse_for_good(peer, -EAGAIN);
+	log_new_client(slot, conn);
+	if (has_max_process_sessions(slot, conn->cred.pid)) {
+		refuse_client(conn, -EAGAIN);
 		return;
 	}
-	queue_client(slot, peer);
+	queue_client(slot, conn);
 	slot_progress(slot);
 	before = turns_before(slot);
-	if (peer->kind == PEER_CLIENT && before)
-		tell_turn(peer, before);
+	if (conn->kind == CONN_CLIENT && before)
+		notify_turn(conn, before);
 }
 
-void slot_add_starter(struct slot *slot, struct peer *peer)
+void slot_add_starter(struct slot *slot, struct conn *conn)
 {
-	join_queue(slot, &slot->starters, peer);
-	peer_set_deadline(peer, PATIENCE_MS);
+	join_queue(slot, &slot->starters, conn);
+	conn_set_deadline(conn, PATIENCE_MS);
 	slot_progress(slot);
 }
 
 /* ---- its server */
 
-static void hand_over(struct slot *slot)
+static void hand_over_clients(struct slot *slot)
 {
 	list_for_each_safe (item, following, &slot->clients) {
-		struct peer *peer = container_of(item, struct peer, wait);
+		struct conn *conn = container_of(item, struct conn, wait);
 		int r;
 
-		if (quarantine_wait_ms(peer->tenant, peer->in.hello.program) > 0) {
+		if (quarantine_wait_ms(conn->tenant, conn->in.hello.program) > 0) {
 			daemon_retry_soon(slot->tenant->daemon);
 			continue;
 		}
-		r = clients_hand_over(slot->server, peer);
+		r = clients_hand_over(slot->server, conn);
 		if (r == -EAGAIN)
 			return;
 		if (r < 0)
-			refuse_for_good(peer, r);
+			refuse_client(conn, r);
 	}
 }
 
@@ -287,7 +287,7 @@ void slot_progress(struct slot *slot)
 		resume_starters(slot, NULL);
 	}
 	if (server_is_ready(slot->server))
-		hand_over(slot);
+		hand_over_clients(slot);
 }
 
 void slots_progress(struct daemon *daemon)
@@ -300,13 +300,13 @@ void slots_progress(struct daemon *daemon)
 	}
 }
 
-void slot_on_server_end(struct slot *slot, bool is_clean, const struct reason *reason)
+void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_message *error)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 
 	slot->server = NULL;
 	slot->has_failed = !is_clean;
-	slot->reason = *reason;
+	slot->error = *error;
 	/* There may be room for another server, too. */
 	slots_progress(daemon);
 	daemon_check_quit(daemon);

@@ -36,7 +36,7 @@ static struct {
 static bool has_vendor_name;
 
 /* Cuts off the name; a path without a slash is none. */
-static void keep_folder(char *path)
+static void strip_file_name(char *path)
 {
 	char *slash = strrchr(path, '/');
 
@@ -54,18 +54,19 @@ void spawn_init(void)
 	ssize_t n = readlink("/proc/self/exe", folders.own, sizeof(folders.own) - 1);
 
 	folders.own[MAX(n, (ssize_t)0)] = '\0';
-	keep_folder(folders.own);
+	strip_file_name(folders.own);
 	has_vendor_name = strcmp(program_invocation_short_name, VENDOR_CONTROL_NAME) == 0;
 	if (!path || snprintf(folder, sizeof(folder), "%s%s", *path == '/' ? "" : "./", path) >=
 			     (int)sizeof(folder))
 		return;
-	keep_folder(folder);
+	strip_file_name(folder);
 	if (!realpath(*folder ? folder : "/", folders.link))
 		*folders.link = '\0';
 }
 
 /* Whether FOLDER/NAME can be run; then it is in `path'. */
-static bool is_program(const char *folder, size_t length, const char *name, char *path, size_t size)
+static bool is_executable(
+	const char *folder, size_t length, const char *name, char *path, size_t size)
 {
 	int n = snprintf(path, size, "%.*s/%s", (int)length, folder, name);
 
@@ -81,7 +82,7 @@ static bool is_own_folder(const char *folder)
 	char path[PATH_MAX];
 	struct stat own, named;
 
-	return is_program(folder, strlen(folder), VENDOR_CONTROL_NAME, path, sizeof(path)) &&
+	return is_executable(folder, strlen(folder), VENDOR_CONTROL_NAME, path, sizeof(path)) &&
 	       stat(path, &named) == 0 && stat("/proc/self/exe", &own) == 0 &&
 	       named.st_dev == own.st_dev && named.st_ino == own.st_ino;
 }
@@ -90,12 +91,12 @@ static bool is_server_beside(const char *folder, char *path, size_t size)
 {
 	if (!*folder)
 		return false;
-	return is_program(folder, strlen(folder), SERVER_NAME, path, size) ||
+	return is_executable(folder, strlen(folder), SERVER_NAME, path, size) ||
 	       (is_own_folder(folder) &&
-		       is_program(folder, strlen(folder), VENDOR_SERVER_NAME, path, size));
+		       is_executable(folder, strlen(folder), VENDOR_SERVER_NAME, path, size));
 }
 
-static int find_server(char *path, size_t size, struct reason *reason)
+static int find_server_program(char *path, size_t size, struct error_message *error)
 {
 	const char *search = getenv("PATH");
 
@@ -106,18 +107,18 @@ static int find_server(char *path, size_t size, struct reason *reason)
 	for (const char *part = search; *part;) {
 		size_t length = strcspn(part, ":");
 
-		if (*part == '/' && is_program(part, length, SERVER_NAME, path, size))
+		if (*part == '/' && is_executable(part, length, SERVER_NAME, path, size))
 			return 0;
 		part += length;
 		part += *part == ':';
 	}
-	return reason_set(reason, -ENOENT,
+	return error_message_set(error, -ENOENT,
 		SERVER_NAME " is neither in %.200s nor in PATH: install it beside mps-control",
 		*folders.own ? folders.own : "the folder of mps-control (/proc is not readable)");
 }
 
 /* What the server is called by ps: its path, but with NVIDIA's name where the daemon has it. */
-static void name_server(const char *path, char *name, size_t size)
+static void choose_server_name(const char *path, char *name, size_t size)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -128,7 +129,7 @@ static void name_server(const char *path, char *name, size_t size)
 }
 
 /* Between fork and exec. Other threads only close descriptors (async_close.h). */
-static _Noreturn void child_run(
+static _Noreturn void run_child(
 	const char *path, char *const *argv, char *const *environment, int output)
 {
 	struct sigaction action = {.sa_handler = SIG_DFL};
@@ -154,7 +155,7 @@ static _Noreturn void child_run(
  * write into the pipe that the child has in common with us, and the daemon would
  * take a SIGTERM for a server for its own.
  */
-static pid_t fork_blocked(void)
+static pid_t fork_signals_blocked(void)
 {
 	sigset_t all, before;
 	int error;
@@ -175,8 +176,8 @@ static void environment_freep(char ***environment)
 }
 
 /* Runs mps-server with these arguments; the first of them is set here. */
-static int spawn(
-	const struct config *config, char **argv, struct spawned *ret, struct reason *reason)
+static int spawn_process(
+	const struct config *config, char **argv, struct spawned *ret, struct error_message *error)
 {
 	_cleanup_(environment_freep) char **environment = config_environment(config);
 	_cleanup_close_ int output = -EBADF, input = -EBADF;
@@ -187,40 +188,41 @@ static int spawn(
 	pid_t pid;
 
 	if (!environment)
-		return reason_set(reason, -ENOMEM, "No memory to start " SERVER_NAME);
-	r = find_server(path, sizeof(path), reason);
+		return error_message_set(error, -ENOMEM, "No memory to start " SERVER_NAME);
+	r = find_server_program(path, sizeof(path), error);
 	if (r < 0)
 		return r;
-	name_server(path, name, sizeof(name));
+	choose_server_name(path, name, sizeof(name));
 	argv[0] = name;
 	if (pipe2(pair, O_CLOEXEC) < 0)
-		return reason_set(
-			reason, -errno, "No pipe for " SERVER_NAME ": %s", strerror(errno));
+		return error_message_set(
+			error, -errno, "No pipe for " SERVER_NAME ": %s", strerror(errno));
 	output = pair[0];
 	input = pair[1];
 	fcntl(output, F_SETFL, O_NONBLOCK);
-	pid = fork_blocked();
+	pid = fork_signals_blocked();
 	if (pid < 0)
-		return reason_set(reason, pid, "Cannot fork " SERVER_NAME ": %s", strerror(-pid));
+		return error_message_set(
+			error, pid, "Cannot fork " SERVER_NAME ": %s", strerror(-pid));
 	if (pid == 0)
-		child_run(path, argv, environment, input);
+		run_child(path, argv, environment, input);
 	pidfd = process_open(pid);
 	if (pidfd < 0) {
 		/* Without a descriptor nobody would notice its end, so it must not begin. */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		return reason_set(
-			reason, pidfd, "No descriptor for " SERVER_NAME ": %s", strerror(-pidfd));
+		return error_message_set(
+			error, pidfd, "No descriptor for " SERVER_NAME ": %s", strerror(-pidfd));
 	}
 	*ret = (struct spawned){.pid = pid, .pidfd = pidfd, .output = TAKE_FD(output)};
 	return 0;
 }
 
-int spawn_probe(const struct config *config, struct spawned *ret, struct reason *reason)
+int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error)
 {
 	char *argv[] = {NULL, "--devices", NULL};
 
-	return spawn(config, argv, ret, reason);
+	return spawn_process(config, argv, ret, error);
 }
 
 /* Options and their values; each is written out by add_option(). */
@@ -246,7 +248,7 @@ static void add_option(struct arguments *arguments, char *name, const char *form
 }
 
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
-	const struct settings *settings, struct spawned *ret, struct reason *reason)
+	const struct settings *settings, struct spawned *ret, struct error_message *error)
 {
 	struct arguments arguments = {0};
 
@@ -260,5 +262,5 @@ int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
 	for (unsigned i = 0; i < settings->n_memory; i++)
 		add_option(&arguments, "--memory", "%s=%llu", settings->memory[i].device,
 			(unsigned long long)settings->memory[i].bytes);
-	return spawn(config, arguments.argv, ret, reason);
+	return spawn_process(config, arguments.argv, ret, error);
 }

@@ -25,9 +25,9 @@ struct spawned {
  * be NULL. It is told the settings for its log. 0 or -errno with a reason.
  */
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
-	const struct settings *settings, struct spawned *ret, struct reason *reason);
+	const struct settings *settings, struct spawned *ret, struct error_message *error);
 
 /* Starts `mps-server --devices' in the same way; it stays the daemon's user. */
-int spawn_probe(const struct config *config, struct spawned *ret, struct reason *reason);
+int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error);
 
 #endif

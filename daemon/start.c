@@ -41,23 +41,23 @@ static unsigned restart_wait_s(const struct slot *slot)
 /* After a bad end another start is a restart, and those are counted. */
 static bool check_restarts(struct slot *slot)
 {
-	struct reason reason;
+	struct error_message error;
 
 	if (!slot->has_failed || start_count_restarts(slot) < RESTARTS_MAX)
 		return true;
-	reason_set(&reason, 0,
+	error_message_set(&error, 0,
 		"The server of UID %u was restarted %d times within %d s: wait %u s and start the "
 		"program again. %s",
 		slot->tenant->uid, RESTARTS_MAX, RESTARTS_WINDOW_MS / 1000, restart_wait_s(slot),
-		slot->reason.text);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &reason);
+		slot->error.text);
+	slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
 	return false;
 }
 
 /* ---- room and rate */
 
 /* The server of a guest that has been without clients for longest. */
-static struct server *find_idle(const struct daemon *daemon)
+static struct server *find_idle_server(const struct daemon *daemon)
 {
 	struct server *found = NULL;
 
@@ -73,7 +73,7 @@ static struct server *find_idle(const struct daemon *daemon)
 	return found;
 }
 
-static bool is_one_ending(const struct daemon *daemon)
+static bool is_server_ending(const struct daemon *daemon)
 {
 	list_for_each (item, &daemon->servers) {
 		const struct server *server = container_of(item, struct server, link_in_daemon);
@@ -84,18 +84,18 @@ static bool is_one_ending(const struct daemon *daemon)
 	return false;
 }
 
-static void refuse_for_room(struct slot *slot)
+static void refuse_for_server_limit(struct slot *slot)
 {
-	struct reason reason;
+	struct error_message error;
 
-	reason_set(&reason, 0,
+	error_message_set(&error, 0,
 		"The MPS daemon has %u servers with clients and can have no more: wait until other "
 		"users' programs have ended, or set MPS_SERVERS_MAX where the daemon is started",
 		slot->tenant->daemon->n_servers);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, &reason);
+	slot_refuse_all(slot, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, &error);
 }
 
-static bool has_room(const struct tenant *tenant)
+static bool is_below_server_limit(const struct tenant *tenant)
 {
 	const struct daemon *daemon = tenant->daemon;
 	unsigned n_max = daemon->config.servers_max;
@@ -107,42 +107,43 @@ static bool has_room(const struct tenant *tenant)
 }
 
 /* One server more than there may be: another one makes room if it can, and has to end first. */
-static bool make_room(struct slot *slot)
+static bool reclaim_server(struct slot *slot)
 {
 	const struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
 	struct server *idle;
 
-	if (has_room(tenant))
+	if (is_below_server_limit(tenant))
 		return true;
-	if (is_one_ending(daemon))
+	if (is_server_ending(daemon))
 		return false;
-	idle = find_idle(daemon);
+	idle = find_idle_server(daemon);
 	if (!idle) {
-		refuse_for_room(slot);
+		refuse_for_server_limit(slot);
 		return false;
 	}
-	journal_control(&daemon->journal,
+	log_control(&daemon->logs,
 		"Server %d of user %u has no clients and makes room for user %u's", idle->pid,
 		idle->tenant->uid, tenant->uid);
 	server_shutdown(idle, false);
 	return false;
 }
 
-static bool check_rate(struct tenant *tenant)
+static bool check_start_rate(struct tenant *tenant)
 {
 	struct daemon *daemon = tenant->daemon;
 	uint64_t now = uv_now(&daemon->loop);
 
 	if (daemon_trusts(daemon, tenant->uid))
 		return true;
-	if (bucket_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == 0 ||
-		bucket_left(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S) == 0) {
+	if (rate_limit_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == 0 ||
+		rate_limit_left(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S) ==
+			0) {
 		daemon_retry_soon(daemon);
 		return false;
 	}
-	bucket_take(&tenant->starts, now, STARTS_MAX, STARTS_PER_S);
-	bucket_take(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S);
+	rate_limit_take(&tenant->starts, now, STARTS_MAX, STARTS_PER_S);
+	rate_limit_take(&daemon->guest_starts, now, ALL_STARTS_MAX, ALL_STARTS_PER_S);
 	return true;
 }
 
@@ -150,17 +151,18 @@ void start_server_for(struct slot *slot)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
-	struct reason why;
+	struct error_message error;
 
-	if (!check_restarts(slot) || !turns_allow(slot) || !make_room(slot) || !check_rate(tenant))
+	if (!check_restarts(slot) || !turns_allow(slot) || !reclaim_server(slot) ||
+		!check_start_rate(tenant))
 		return;
 	if (slot->has_failed)
 		slot->restarts_ms[slot->n_restarts++] = uv_now(&daemon->loop);
-	if (server_start(slot, &why) == 0) {
+	if (server_start(slot, &error) == 0) {
 		if (daemon->is_exclusive)
 			slot_on_turn(slot);
 		return;
 	}
-	journal_control(&daemon->journal, "No server for user %u: %s", tenant->uid, why.text);
-	slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &why);
+	log_control(&daemon->logs, "No server for user %u: %s", tenant->uid, error.text);
+	slot_refuse_all(slot, CUDA_ERROR_MPS_CONNECTION_FAILED, &error);
 }

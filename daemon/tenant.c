@@ -12,14 +12,14 @@
 #include "tenant.h"
 #include "tenant_log.h"
 
-static struct tenant **hash_slot(struct daemon *daemon, uid_t uid)
+static struct tenant **hash_chain(struct daemon *daemon, uid_t uid)
 {
 	return &daemon->tenants_by_uid[uid % ARRAY_SIZE(daemon->tenants_by_uid)];
 }
 
 struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
 {
-	struct tenant *tenant = *hash_slot(daemon, uid);
+	struct tenant *tenant = *hash_chain(daemon, uid);
 
 	while (tenant && tenant->uid != uid)
 		tenant = tenant->next;
@@ -27,23 +27,23 @@ struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
 }
 
 /* Whether a new one would be the same. */
-static bool is_whole(struct tenant *tenant)
+static bool has_full_allowances(struct tenant *tenant)
 {
 	uint64_t now = uv_now(&tenant->daemon->loop);
 
-	return bucket_left(&tenant->control_lines.bucket, now, CONTROL_LINES_MAX,
+	return rate_limit_left(&tenant->control_lines.rate, now, CONTROL_LINES_MAX,
 		       CONTROL_LINES_PER_S) == CONTROL_LINES_MAX &&
-	       bucket_left(&tenant->server_lines.bucket, now, SERVER_LINES_MAX,
+	       rate_limit_left(&tenant->server_lines.rate, now, SERVER_LINES_MAX,
 		       SERVER_LINES_PER_S) == SERVER_LINES_MAX &&
-	       bucket_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX &&
+	       rate_limit_left(&tenant->starts, now, STARTS_MAX, STARTS_PER_S) == STARTS_MAX &&
 	       slot_is_unused(&tenant->shared) && quarantine_is_empty(tenant);
 }
 
 static void tenant_free(struct tenant *tenant)
 {
-	struct tenant **link = hash_slot(tenant->daemon, tenant->uid);
+	struct tenant **link = hash_chain(tenant->daemon, tenant->uid);
 
-	tenant_tell_left_out(tenant);
+	tenant_report_dropped(tenant);
 	while (*link != tenant)
 		link = &(*link)->next;
 	*link = tenant->next;
@@ -59,8 +59,8 @@ void tenants_sweep(struct daemon *daemon)
 		struct tenant *tenant = container_of(item, struct tenant, link);
 
 		slots_sweep(tenant);
-		if (tenant->n_peers == 0 && !slots_are_needed(tenant) &&
-			(daemon->is_over || is_whole(tenant)))
+		if (tenant->n_conns == 0 && !slots_are_needed(tenant) &&
+			(daemon->is_over || has_full_allowances(tenant)))
 			tenant_free(tenant);
 	}
 }
@@ -68,13 +68,13 @@ void tenants_sweep(struct daemon *daemon)
 static struct tenant *tenant_new(struct daemon *daemon, uid_t uid)
 {
 	struct tenant *tenant = calloc(1, sizeof(*tenant));
-	struct tenant **head = hash_slot(daemon, uid);
+	struct tenant **head = hash_chain(daemon, uid);
 
 	if (!tenant)
 		return NULL;
 	tenant->daemon = daemon;
 	tenant->uid = uid;
-	list_init(&tenant->peers);
+	list_init(&tenant->conns);
 	list_init(&tenant->slots);
 	slot_init(&tenant->shared, tenant);
 	list_add_tail(&daemon->tenants, &tenant->link);

@@ -19,7 +19,7 @@
 #include "slot.h"
 
 struct daemon;
-struct peer;
+struct conn;
 
 struct tenant {
 	struct list link;    /* in the daemon's tenants */
@@ -28,14 +28,14 @@ struct tenant {
 	uid_t uid;
 	gid_t gid; /* of the client that came first */
 	bool has_gid;
-	struct list peers; /* its connections, the oldest first */
-	unsigned n_peers;
+	struct list conns; /* its connections, the oldest first */
+	unsigned n_conns;
 	struct list slots;  /* `shared' is the first */
 	struct slot shared; /* for all programs that are not isolated */
 
 	/* What it has used of its allowances: see allowances.h. */
 	struct line_limit control_lines, server_lines;
-	struct bucket starts;
+	struct rate_limit starts;
 
 	/* Programs whose clients caused GPU faults: see quarantine.h. */
 	struct faulty {

@@ -14,17 +14,17 @@ struct daemon;
 struct tenant;
 
 /* A line of control.log. */
-void tenant_log(struct tenant *tenant, const struct journal_about *about, const char *format, ...)
+void tenant_log(struct tenant *tenant, const struct log_subject *about, const char *format, ...)
 	_printf_(3, 4);
 
 /* A line that the tenant's server has written; of every user there is a limit. */
 void tenant_log_server(
-	struct tenant *tenant, bool is_up, const struct journal_about *about, const char *line);
+	struct tenant *tenant, bool is_up, const struct log_subject *about, const char *line);
 
 /* A connection that no tenant has. */
-void daemon_log_stranger(struct daemon *daemon, const char *format, ...) _printf_(2, 3);
+void log_without_tenant(struct daemon *daemon, const char *format, ...) _printf_(2, 3);
 
 /* Before a tenant is forgotten. */
-void tenant_tell_left_out(struct tenant *tenant);
+void tenant_report_dropped(struct tenant *tenant);
 
 #endif

@@ -3,7 +3,7 @@
 /*
  * Terminations. Loop thread.
  *
- * Invariant: a termination is on its server's list as long as its peer waits,
+ * Invariant: a termination is on its server's list as long as its connection waits,
  * and no longer.
  */
 
@@ -22,33 +22,33 @@
 struct termination {
 	struct list link;
 	struct server *server; /* not owned */
-	struct peer *peer;     /* not owned */
+	struct conn *conn;     /* not owned */
 	pid_t pid;
 };
 
 static void termination_free(struct termination *termination)
 {
-	termination->peer->termination = NULL;
+	termination->conn->termination = NULL;
 	list_remove(&termination->link);
 	free(termination);
 }
 
-/* `why' is NULL for success. A reply may close the peer, so the termination goes first. */
-static void answer(struct termination *termination, CUresult result, const char *why)
+/* `error' is NULL for success. A reply may close the connection, so the termination goes first. */
+static void answer_termination(struct termination *termination, CUresult result, const char *error)
 {
-	struct peer *peer = termination->peer;
+	struct conn *conn = termination->conn;
 
 	termination_free(termination);
-	if (why)
-		commander_fail(peer, "%s", why);
-	if (why)
-		commander_fail(peer, "%d", (int)result);
+	if (error)
+		command_fail(conn, "%s", error);
+	if (error)
+		command_fail(conn, "%d", (int)result);
 	else
-		commander_reply(peer, "%d", CUDA_SUCCESS);
-	commander_resume(peer);
+		command_reply(conn, "%d", CUDA_SUCCESS);
+	command_resume(conn);
 }
 
-static bool is_over(const struct server *server, pid_t pid)
+static bool is_termination_done(const struct server *server, pid_t pid)
 {
 	list_for_each (item, &server->clients) {
 		const struct client *client = container_of(item, struct client, link);
@@ -60,17 +60,17 @@ static bool is_over(const struct server *server, pid_t pid)
 	return true;
 }
 
-void terminations_look(struct server *server)
+void terminations_check(struct server *server)
 {
 	list_for_each_safe (item, following, &server->terminations) {
 		struct termination *each = container_of(item, struct termination, link);
 
-		if (is_over(server, each->pid))
-			answer(each, CUDA_SUCCESS, NULL);
+		if (is_termination_done(server, each->pid))
+			answer_termination(each, CUDA_SUCCESS, NULL);
 	}
 }
 
-void terminations_push(struct server *server)
+void terminations_send(struct server *server)
 {
 	struct frame_terminate frame = {0};
 
@@ -78,45 +78,45 @@ void terminations_push(struct server *server)
 	list_for_each (item, &server->clients) {
 		struct client *client = container_of(item, struct client, link);
 
-		if (!server->link || client->termination != TERMINATION_WANTED)
+		if (!server->conn || client->termination != TERMINATION_WANTED)
 			continue;
 		frame.client = client->id;
-		/* Where there is no room now, link_on_writable() follows. */
-		if (peer_send(server->link, &frame, -EBADF) < 0)
+		/* Where there is no room now, server_conn_on_writable() follows. */
+		if (conn_send(server->conn, &frame, -EBADF) < 0)
 			return;
 		client->termination = TERMINATION_ASKED;
 	}
 }
 
-void termination_begin(struct server *server, struct peer *peer, pid_t pid)
+void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 {
 	struct termination *termination;
 
-	if (!server->link) {
-		commander_fail(
-			peer, "Server %d has no connection to the daemon: try again", server->pid);
-		commander_fail(peer, "%d", CUDA_ERROR_MPS_SERVER_NOT_READY);
+	if (!server->conn) {
+		command_fail(
+			conn, "Server %d has no connection to the daemon: try again", server->pid);
+		command_fail(conn, "%d", CUDA_ERROR_MPS_SERVER_NOT_READY);
 		return;
 	}
 	termination = malloc(sizeof(*termination));
 	if (!termination) {
-		commander_fail(peer, "The daemon has no memory");
-		commander_fail(peer, "%d", CUDA_ERROR_OUT_OF_MEMORY);
+		command_fail(conn, "The daemon has no memory");
+		command_fail(conn, "%d", CUDA_ERROR_OUT_OF_MEMORY);
 		return;
 	}
-	*termination = (struct termination){.server = server, .peer = peer, .pid = pid};
+	*termination = (struct termination){.server = server, .conn = conn, .pid = pid};
 	list_add_tail(&server->terminations, &termination->link);
-	peer->termination = termination;
-	peer->is_waiting = true;
-	peer_set_deadline(peer, server_end_ms(server) + LATE_MS);
+	conn->termination = termination;
+	conn->is_waiting = true;
+	conn_set_deadline(conn, server_end_ms(server) + LATE_MS);
 	list_for_each (item, &server->clients) {
 		struct client *client = container_of(item, struct client, link);
 
 		if (client->pid == pid && client->termination == TERMINATION_NONE)
 			client->termination = TERMINATION_WANTED;
 	}
-	terminations_push(server);
-	terminations_look(server);
+	terminations_send(server);
+	terminations_check(server);
 }
 
 void termination_on_answer(struct server *server, const struct frame_terminate *frame)
@@ -126,7 +126,7 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 	/* One that has left meanwhile is as good as terminated. */
 	if (client)
 		client->termination = TERMINATION_DONE;
-	terminations_look(server);
+	terminations_check(server);
 }
 
 void terminations_fail(struct server *server)
@@ -134,30 +134,31 @@ void terminations_fail(struct server *server)
 	list_for_each_safe (item, following, &server->terminations) {
 		struct termination *each = container_of(item, struct termination, link);
 
-		struct reason why;
+		struct error_message error;
 
-		reason_set(&why, 0, "Server %d went away before it had ended the work of client %d",
+		error_message_set(&error, 0,
+			"Server %d went away before it had ended the work of client %d",
 			server->pid, each->pid);
-		answer(each, CUDA_ERROR_MPS_RPC_FAILURE, why.text);
+		answer_termination(each, CUDA_ERROR_MPS_RPC_FAILURE, error.text);
 	}
 }
 
-void termination_on_deadline(struct peer *peer)
+void termination_on_deadline(struct conn *conn)
 {
-	struct termination *termination = peer->termination;
-	struct reason why;
+	struct termination *termination = conn->termination;
+	struct error_message error;
 
-	reason_set(&why, 0,
+	error_message_set(&error, 0,
 		"Server %d has not ended the work of client %d within %d s: look into server.log, "
 		"and if nothing helps, use shutdown_server %d -f",
 		termination->server->pid, termination->pid,
 		(int)((server_end_ms(termination->server) + LATE_MS) / 1000),
 		termination->server->pid);
-	answer(termination, CUDA_ERROR_TIMEOUT, why.text);
+	answer_termination(termination, CUDA_ERROR_TIMEOUT, error.text);
 }
 
-void termination_drop(struct peer *peer)
+void termination_drop(struct conn *conn)
 {
-	if (peer->termination)
-		termination_free(peer->termination);
+	if (conn->termination)
+		termination_free(conn->termination);
 }

@@ -12,28 +12,28 @@
 
 #include "frame.h"
 
-struct peer;
+struct conn;
 struct server;
 
-/* Asks the server, which has clients of that process; the peer is answered, now or later. */
-void termination_begin(struct server *server, struct peer *peer, pid_t pid);
+/* Asks the server, which has clients of that process; the connection is answered, now or later. */
+void termination_begin(struct server *server, struct conn *conn, pid_t pid);
 
 /* The server's connection takes more: asks for what it was not asked for yet. */
-void terminations_push(struct server *server);
+void terminations_send(struct server *server);
 
 /* The server has answered. */
 void termination_on_answer(struct server *server, const struct frame_terminate *frame);
 
 /* A client of the server has gone. */
-void terminations_look(struct server *server);
+void terminations_check(struct server *server);
 
 /* The server's connection has gone: nobody will answer. */
 void terminations_fail(struct server *server);
 
-/* The peer has waited for long enough. */
-void termination_on_deadline(struct peer *peer);
+/* The connection has waited for long enough. */
+void termination_on_deadline(struct conn *conn);
 
-/* The peer closes; it may wait for none. */
-void termination_drop(struct peer *peer);
+/* The connection closes; it may wait for none. */
+void termination_drop(struct conn *conn);
 
 #endif

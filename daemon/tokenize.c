@@ -10,15 +10,15 @@
 
 #include "tokenize.h"
 
-void words_split(struct words *words, char *line)
+void tokenize_line(struct tokens *tokens, char *line)
 {
 	char *rest = NULL;
 
-	*words = (struct words){0};
-	for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-		if (words->n < WORDS_MAX)
-			words->word[words->n] = word;
-		words->n++;
+	*tokens = (struct tokens){0};
+	for (char *token = strtok_r(line, " ", &rest); token; token = strtok_r(NULL, " ", &rest)) {
+		if (tokens->n < TOKENS_MAX)
+			tokens->item[tokens->n] = token;
+		tokens->n++;
 	}
 }
 

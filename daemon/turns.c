@@ -59,7 +59,7 @@ static const struct slot *next_slot(const struct daemon *daemon)
 }
 
 /* It takes nobody new from now on, unless somebody waits for it who came before. */
-static void give_way(struct server *server, const struct slot *next)
+static void yield_turn(struct server *server, const struct slot *next)
 {
 	if (!server->in_flight && slot_first_waiting(server->slot) > slot_first_waiting(next))
 		server_shutdown(server, false);
@@ -79,14 +79,14 @@ bool turns_allow(struct slot *slot)
 	if (list_empty(&daemon->servers) && next_slot(daemon) == slot)
 		return true;
 	list_for_each (item, &daemon->servers)
-		give_way(container_of(item, struct server, link_in_daemon), slot);
+		yield_turn(container_of(item, struct server, link_in_daemon), slot);
 	daemon_retry_soon(daemon);
 	return false;
 }
 
 static void wait_for_turn(struct server *server, const struct server *first)
 {
-	journal_control(&server->daemon->journal,
+	log_control(&server->daemon->logs,
 		"Server %d of user %u waits for its turn: a GPU is in compute mode "
 		"EXCLUSIVE_PROCESS, and server %d of user %u has it",
 		server->pid, server->tenant->uid, first->pid, first->tenant->uid);
@@ -123,5 +123,5 @@ void turns_on_probe(struct daemon *daemon)
 			wait_for_turn(server, first);
 	}
 	slots_progress(daemon);
-	slots_tell_turns(daemon);
+	slots_notify_turns(daemon);
 }

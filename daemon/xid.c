@@ -19,7 +19,7 @@
 	}
 
 /* A number of at most `digits_max' digits; NULL: there is none, or a longer one. */
-static const char *take_number(
+static const char *xid_parse_number(
 	const char *text, unsigned base, unsigned digits_max, uint64_t *ret_number)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -42,7 +42,7 @@ static const char *take_number(
 	return text + n;
 }
 
-static const char *take_text(const char *text, const char *expected)
+static const char *xid_skip_text(const char *text, const char *expected)
 {
 	size_t length = strlen(expected);
 
@@ -50,20 +50,20 @@ static const char *take_text(const char *text, const char *expected)
 }
 
 /* "0000:06:00): 31", a function behind the device if there is one. */
-static const char *take_head(const char *text, struct xid *xid)
+static const char *xid_parse_head(const char *text, struct xid *xid)
 {
 	uint64_t domain, bus, device, number;
 
-	text = take_number(text, 16, 8, &domain);
-	text = take_text(text, ":");
-	text = text ? take_number(text, 16, 2, &bus) : NULL;
-	text = take_text(text, ":");
-	text = text ? take_number(text, 16, 2, &device) : NULL;
+	text = xid_parse_number(text, 16, 8, &domain);
+	text = xid_skip_text(text, ":");
+	text = text ? xid_parse_number(text, 16, 2, &bus) : NULL;
+	text = xid_skip_text(text, ":");
+	text = text ? xid_parse_number(text, 16, 2, &device) : NULL;
 	if (!text)
 		return NULL;
 	text += strcspn(text, ")");
-	text = take_text(text, "): ");
-	text = text ? take_number(text, 10, 9, &number) : NULL;
+	text = xid_skip_text(text, "): ");
+	text = text ? xid_parse_number(text, 10, 9, &number) : NULL;
 	if (!text)
 		return NULL;
 	xid->has_gpu = true;
@@ -74,29 +74,29 @@ static const char *take_head(const char *text, struct xid *xid)
 	return text;
 }
 
-static void take_process(const char *text, struct xid *xid)
+static void xid_parse_process(const char *text, struct xid *xid)
 {
 	static const char *const names[] = SERVER_NAMES;
 	const char *pid = strstr(text, "pid="), *name = strstr(text, "name=");
 	uint64_t number;
 
-	if (pid && take_number(pid + strlen("pid="), 10, 9, &number))
+	if (pid && xid_parse_number(pid + strlen("pid="), 10, 9, &number))
 		xid->pid = (pid_t)number;
 	for (size_t i = 0; name && i < ARRAY_SIZE(names); i++)
-		xid->is_server |= take_text(name + strlen("name="), names[i]) != NULL;
+		xid->is_server |= xid_skip_text(name + strlen("name="), names[i]) != NULL;
 }
 
 /* "faulted @ 0x7f12_34567000": the upper and the lower 32 bits. */
-static void take_address(const char *text, struct xid *xid)
+static void xid_parse_address(const char *text, struct xid *xid)
 {
 	const char *at = strstr(text, "faulted @ 0x");
 	uint64_t upper, lower;
 
 	if (!at)
 		return;
-	at = take_number(at + strlen("faulted @ 0x"), 16, 8, &upper);
-	at = take_text(at, "_");
-	if (at && take_number(at, 16, 8, &lower))
+	at = xid_parse_number(at + strlen("faulted @ 0x"), 16, 8, &upper);
+	at = xid_skip_text(at, "_");
+	if (at && xid_parse_number(at, 16, 8, &lower))
 		xid->address = upper << 32 | lower;
 }
 
@@ -105,11 +105,11 @@ bool xid_parse(const char *record, struct xid *ret_xid)
 	const char *text = strstr(record, MARK);
 	struct xid xid = {0};
 
-	text = text ? take_head(text + strlen(MARK), &xid) : NULL;
+	text = text ? xid_parse_head(text + strlen(MARK), &xid) : NULL;
 	if (!text)
 		return false;
-	take_process(text, &xid);
-	take_address(text, &xid);
+	xid_parse_process(text, &xid);
+	xid_parse_address(text, &xid);
 	*ret_xid = xid;
 	return true;
 }
@@ -117,12 +117,12 @@ bool xid_parse(const char *record, struct xid *ret_xid)
 bool xid_is_of(const struct xid *xid, const char *pci_bus_id)
 {
 	uint64_t domain, bus, device;
-	const char *text = take_number(pci_bus_id, 16, 8, &domain);
+	const char *text = xid_parse_number(pci_bus_id, 16, 8, &domain);
 
-	text = take_text(text, ":");
-	text = text ? take_number(text, 16, 2, &bus) : NULL;
-	text = take_text(text, ":");
-	text = text ? take_number(text, 16, 2, &device) : NULL;
+	text = xid_skip_text(text, ":");
+	text = text ? xid_parse_number(text, 16, 2, &bus) : NULL;
+	text = xid_skip_text(text, ":");
+	text = text ? xid_parse_number(text, 16, 2, &device) : NULL;
 	return text && xid->has_gpu && xid->domain == domain && xid->bus == bus &&
 	       xid->device == device;
 }

@@ -84,14 +84,14 @@ void fake_server_end(struct fake_server *server, int status)
 		abort();
 }
 
-static int spawn(uid_t uid, struct spawned *ret, struct reason *reason)
+static int add_spawned_server(uid_t uid, struct spawned *ret, struct error_message *error)
 {
 	struct fake_server *server;
 	int pair[2];
 
 	if (fake_system.n_servers == FAKE_SERVERS_MAX ||
 		fake_system.spawn_failures >> fake_system.n_servers % 32 & 1)
-		return reason_set(reason, -EAGAIN, "Cannot fork mps-server");
+		return error_message_set(error, -EAGAIN, "Cannot fork mps-server");
 	if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
 		abort();
 	server = add_server(uid);
@@ -102,17 +102,17 @@ static int spawn(uid_t uid, struct spawned *ret, struct reason *reason)
 }
 
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
-	const struct settings *settings, struct spawned *ret, struct reason *reason)
+	const struct settings *settings, struct spawned *ret, struct error_message *error)
 {
 	(void)config;
 	(void)gid;
 	(void)settings;
-	return spawn(uid, ret, reason);
+	return add_spawned_server(uid, ret, error);
 }
 
-int spawn_probe(const struct config *config, struct spawned *ret, struct reason *reason)
+int spawn_probe(const struct config *config, struct spawned *ret, struct error_message *error)
 {
-	return spawn(config->uid, ret, reason);
+	return add_spawned_server(config->uid, ret, error);
 }
 
 /* ---- processes */
@@ -225,7 +225,7 @@ void async_close(int fd)
 	closep(&fd);
 }
 
-void fake_system_set_peer(int fd, pid_t pid, uid_t uid)
+void fake_system_set_cred(int fd, pid_t pid, uid_t uid)
 {
 	if (fd >= FDS_MAX)
 		abort();

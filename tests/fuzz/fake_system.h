@@ -3,7 +3,7 @@
 #define FAKE_SYSTEM_H
 
 /*
- * What the daemon asks of the system, without a system: who its peers are,
+ * What the daemon asks of the system, without a system: who its connections are,
  * processes that are servers, the record of servers, and time.
  */
 
@@ -43,7 +43,7 @@ void fake_system_reset(void);
 void fake_system_record(uid_t uid);
 
 /* Who is at the other end of `fd'. */
-void fake_system_set_peer(int fd, pid_t pid, uid_t uid);
+void fake_system_set_cred(int fd, pid_t pid, uid_t uid);
 
 /* The process ends. */
 void fake_server_end(struct fake_server *server, int status);

@@ -90,7 +90,7 @@ static size_t take_bytes(void *bytes, size_t size)
 static struct daemon *daemon_; /* "daemon" is a function of libc's */
 
 static struct connection {
-	int fd; /* the peer's end; negative: none */
+	int fd; /* the connection's end; negative: none */
 	uid_t uid;
 	bool has_sent_text;
 } connections[CONNECTIONS];
@@ -134,7 +134,7 @@ static void check_log(int fd)
 	lseek(fd, 0, SEEK_SET);
 }
 
-static unsigned count(const struct list *list)
+static unsigned count_items(const struct list *list)
 {
 	unsigned n = 0;
 
@@ -151,8 +151,8 @@ static void check_daemon(void)
 		const struct server *server = container_of(item, struct server, link_in_daemon);
 
 		must(server->slot && server->slot->server == server);
-		must(server->n_clients == count(&server->clients));
-		must(!server->link || server->link->server == server);
+		must(server->n_clients == count_items(&server->clients));
+		must(!server->conn || server->conn->server == server);
 		must(!server->in_flight || server->in_flight->handed_to == server);
 		must(server->devices.n <= DEVICES_MAX);
 		n_sessions += server->n_clients;
@@ -160,12 +160,12 @@ static void check_daemon(void)
 	list_for_each (item, &daemon_->tenants) {
 		const struct tenant *tenant = container_of(item, struct tenant, link);
 
-		must(tenant->n_peers == count(&tenant->peers));
-		n_guests += daemon_trusts(daemon_, tenant->uid) ? 0 : tenant->n_peers;
+		must(tenant->n_conns == count_items(&tenant->conns));
+		n_guests += daemon_trusts(daemon_, tenant->uid) ? 0 : tenant->n_conns;
 		n_tenants++;
 	}
-	must(daemon_->n_servers == count(&daemon_->servers));
-	must(daemon_->n_sessions == n_sessions && daemon_->n_guest_peers == n_guests);
+	must(daemon_->n_servers == count_items(&daemon_->servers));
+	must(daemon_->n_sessions == n_sessions && daemon_->n_guest_conns == n_guests);
 	must(daemon_->n_tenants == n_tenants);
 	must(!daemon_->is_quitting || was_trusted);
 }
@@ -208,7 +208,7 @@ static void check_reply(const char *text, ssize_t n)
 	}
 }
 
-static void drain(struct connection *connection)
+static void drain_replies(struct connection *connection)
 {
 	char text[4096];
 	ssize_t n;
@@ -235,11 +235,11 @@ static void open_connection(struct connection *connection, pid_t pid, uid_t uid)
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	*connection = (struct connection){.fd = ends[0], .uid = uid};
 	was_trusted |= daemon_trusts(daemon_, uid);
-	fake_system_set_peer(ends[1], pid, uid);
-	peer_accept(daemon_, ends[1]);
+	fake_system_set_cred(ends[1], pid, uid);
+	conn_accept(daemon_, ends[1]);
 }
 
-static void put(const struct connection *connection, const void *bytes, size_t size)
+static void send_raw(const struct connection *connection, const void *bytes, size_t size)
 {
 	(void)send(connection->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -252,7 +252,7 @@ static void send_bytes(struct connection *connection, bool is_line)
 	if (is_line)
 		bytes[MIN(n, sizeof(bytes) - 1)] = '\n';
 	connection->has_sent_text |= n > 0 && bytes[0] != 0;
-	put(connection, bytes, MIN(n + is_line, sizeof(bytes)));
+	send_raw(connection, bytes, MIN(n + is_line, sizeof(bytes)));
 }
 
 static void send_frame(struct connection *connection)
@@ -283,7 +283,7 @@ static void send_frame(struct connection *connection)
 		take_bytes(&frame.hello.program, MIN(n, sizeof(frame.hello.program)));
 	else if (type != FRAME_SERVER)
 		take_bytes(frame.bytes + sizeof(struct frame_head), n);
-	put(connection, &frame, size);
+	send_raw(connection, &frame, size);
 }
 
 /* The id of a client that was given a little ago, or never. */
@@ -301,7 +301,7 @@ static void send_state(struct connection *connection)
 	frame_init(&state, FRAME_SERVER_STATE, 0);
 	state.state = take_byte() % (SERVER_STATE_MAX + 2);
 	state.client = take_id();
-	put(connection, &state, sizeof(state));
+	send_raw(connection, &state, sizeof(state));
 }
 
 static void send_client(struct connection *connection)
@@ -314,7 +314,7 @@ static void send_client(struct connection *connection)
 	note.pid = which;
 	note.uid = uids[which / 2 % ARRAY_SIZE(uids)];
 	note.program = which / 16;
-	put(connection, &note, sizeof(note));
+	send_raw(connection, &note, sizeof(note));
 }
 
 static void send_context(struct connection *connection)
@@ -325,11 +325,11 @@ static void send_context(struct connection *connection)
 	context.client = take_id();
 	context.ordinal = take_byte();
 	context.n_sms = 1;
-	put(connection, &context, sizeof(context));
+	send_raw(connection, &context, sizeof(context));
 }
 
 /* A descriptor, which the daemon must not take. */
-static void pass(const struct connection *connection)
+static void pass_descriptor(const struct connection *connection)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
 	struct iovec iov = {.iov_base = (char[]){0}, .iov_len = 1};
@@ -365,13 +365,13 @@ static void step_connection(enum step step)
 	else if (step == STEP_CONTEXT)
 		send_context(connection);
 	else if (step == STEP_READ)
-		drain(connection);
+		drain_replies(connection);
 	else if (step == STEP_CLOSE)
 		hang_up(connection);
 	else if (step == STEP_SHUT)
 		shutdown(connection->fd, SHUT_WR);
 	else
-		pass(connection);
+		pass_descriptor(connection);
 }
 
 static void step_server(enum step step)
@@ -399,7 +399,7 @@ static void step_server(enum step step)
 }
 
 /* A frame, as a process that looks for GPUs writes it to its output. */
-static void tell_gpu(void)
+static void send_gpu(void)
 {
 	const struct fake_server *server = take_server();
 	struct frame_device device = {.n_devices = 1, .n_sms = 132, .total_memory = 1 << 30};
@@ -437,7 +437,7 @@ static void take_step(void)
 		let_pass((uint64_t)take_byte() * 1000);
 		break;
 	case STEP_GPU:
-		tell_gpu();
+		send_gpu();
 		break;
 	case STEP_KERNEL:
 		write_kernel_log();
@@ -474,7 +474,7 @@ static void open_files(void)
 static void open_daemon(void)
 {
 	uint8_t modes = take_byte();
-	struct reason reason;
+	struct error_message error;
 
 	open_files();
 	fake_system_reset();
@@ -491,18 +491,18 @@ static void open_daemon(void)
 	snprintf(daemon_->config.kernel_log, sizeof(daemon_->config.kernel_log), "/proc/self/fd/%d",
 		kernel_log);
 	must(ftruncate(kernel_log, 0) == 0);
-	must(settings_load(&daemon_->settings, &reason) == 0);
+	must(settings_load(&daemon_->settings, &error) == 0);
 	daemon_->is_exclusive = modes & 16;
 	daemon_->config.is_partitioned = modes & 32;
 	/* With partitions an odd number: a byte has no more bits. */
 	for (unsigned i = 0; i < (modes >> 5); i++)
 		fake_system_record(uids[i % ARRAY_SIZE(uids)]);
-	daemon_->journal = (struct journal){.directory = -EBADF,
+	daemon_->logs = (struct log_files){.directory = -EBADF,
 		.control.fd = control_log,
 		.server.fd = server_log,
 		.journald.fd = -EBADF};
 	daemon_->listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = listening};
-	must(daemon_start(daemon_, &reason) == 0);
+	must(daemon_start(daemon_, &error) == 0);
 	was_trusted = false;
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		connections[i].fd = -EBADF;

@@ -21,7 +21,7 @@ static void must(bool condition)
 static void on_line(void *arg, const char *line)
 {
 	char copy[LINE_MAX_SIZE + 1];
-	struct words words;
+	struct tokens tokens;
 	uint64_t number;
 	size_t length = strlen(line);
 
@@ -30,24 +30,25 @@ static void on_line(void *arg, const char *line)
 	for (size_t i = 0; i < length; i++)
 		must((unsigned char)line[i] >= ' ' && line[i] != 0x7f);
 	memcpy(copy, line, length + 1);
-	words_split(&words, copy);
-	for (size_t i = 0; i < MIN(words.n, (size_t)WORDS_MAX); i++) {
-		must(words.word[i] >= copy && words.word[i] < copy + length);
-		must(words.word[i][0] && !strchr(words.word[i], ' '));
-		if (parse_number(words.word[i], 1000, &number) == 0)
+	tokenize_line(&tokens, copy);
+	for (size_t i = 0; i < MIN(tokens.n, (size_t)TOKENS_MAX); i++) {
+		must(tokens.item[i] >= copy && tokens.item[i] < copy + length);
+		must(tokens.item[i][0] && !strchr(tokens.item[i], ' '));
+		if (parse_number(tokens.item[i], 1000, &number) == 0)
 			must(number <= 1000);
-		parse_number(words.word[i], UINT64_MAX, &number);
+		parse_number(tokens.item[i], UINT64_MAX, &number);
 	}
 }
 
 /* The first byte says how long the pieces are. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct lines lines = {0};
+	struct line_buffer buffer = {0};
 	size_t piece = size > 0 ? data[0] + 1u : 1;
 
 	for (size_t at = 1; at < size; at += piece)
-		lines_feed(&lines, (const char *)data + at, MIN(piece, size - at), on_line, NULL);
-	lines_end(&lines, on_line, NULL);
+		line_buffer_feed(
+			&buffer, (const char *)data + at, MIN(piece, size - at), on_line, NULL);
+	line_buffer_end(&buffer, on_line, NULL);
 	return 0;
 }

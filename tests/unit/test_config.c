@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 static struct config config;
-static struct reason reason;
+static struct error_message error;
 
 static int set_up(_unused_ void **state)
 {
@@ -24,7 +24,7 @@ static int set_up(_unused_ void **state)
 
 static void test_defaults(_unused_ void **state)
 {
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_string_equal(config.pipe_directory, "/tmp/nvidia-mps");
 	assert_string_equal(config.log_directory, "/var/log/nvidia-mps");
 	assert_string_equal(config.socket_path, "/tmp/nvidia-mps/control");
@@ -35,7 +35,7 @@ static void test_defaults(_unused_ void **state)
 	/* Set to nothing is not set. */
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "", 1);
 	setenv("MPS_GRACE_MS", "", 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_string_equal(config.pipe_directory, "/tmp/nvidia-mps");
 	assert_int_equal(config.grace_ms, 10000);
 }
@@ -47,13 +47,13 @@ static void test_paths(_unused_ void **state)
 	assert_non_null(getcwd(here, sizeof(here)));
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "/run/mps//", 1);
 	setenv("CUDA_MPS_LOG_DIRECTORY", "log/", 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_string_equal(config.pipe_directory, "/run/mps");
 	assert_string_equal(config.socket_path, "/run/mps/control");
 	snprintf(wanted, sizeof(wanted), "%s/log", here);
 	assert_string_equal(config.log_directory, wanted);
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "/", 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_string_equal(config.pipe_directory, "/");
 }
 
@@ -65,20 +65,20 @@ static void test_path_length(_unused_ void **state)
 	path[0] = '/';
 	path[SOCKET_PATH_MAX - strlen("/control")] = '\0';
 	setenv("CUDA_MPS_PIPE_DIRECTORY", path, 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_int_equal(strlen(config.socket_path), SOCKET_PATH_MAX);
 	path[strlen(path)] = 'd';
 	path[SOCKET_PATH_MAX - strlen("/control") + 1] = '\0';
 	setenv("CUDA_MPS_PIPE_DIRECTORY", path, 1);
-	assert_int_equal(config_load(&config, &reason), -ENAMETOOLONG);
-	assert_non_null(strstr(reason.text, "has 108 bytes"));
-	assert_non_null(strstr(reason.text, "107"));
+	assert_int_equal(config_load(&config, &error), -ENAMETOOLONG);
+	assert_non_null(strstr(error.text, "has 108 bytes"));
+	assert_non_null(strstr(error.text, "107"));
 	memset(path, 'd', sizeof(path));
 	path[0] = '/';
 	path[sizeof(path) - 1] = '\0';
 	setenv("CUDA_MPS_PIPE_DIRECTORY", path, 1);
-	assert_int_equal(config_load(&config, &reason), -ENAMETOOLONG);
-	assert_non_null(strstr(reason.text, "CUDA_MPS_PIPE_DIRECTORY"));
+	assert_int_equal(config_load(&config, &error), -ENAMETOOLONG);
+	assert_non_null(strstr(error.text, "CUDA_MPS_PIPE_DIRECTORY"));
 }
 
 static void test_grace(_unused_ void **state)
@@ -86,13 +86,13 @@ static void test_grace(_unused_ void **state)
 	static const char *const bad[] = {"-1", "soon", "1.5", "3600001", "99999999999999999999"};
 
 	setenv("MPS_GRACE_MS", "250", 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_int_equal(config.grace_ms, 250);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		setenv("MPS_GRACE_MS", bad[i], 1);
-		assert_int_equal(config_load(&config, &reason), -EINVAL);
-		assert_non_null(strstr(reason.text, bad[i]));
-		assert_non_null(strstr(reason.text, "MPS_GRACE_MS"));
+		assert_int_equal(config_load(&config, &error), -EINVAL);
+		assert_non_null(strstr(error.text, bad[i]));
+		assert_non_null(strstr(error.text, "MPS_GRACE_MS"));
 	}
 }
 
@@ -100,13 +100,13 @@ static void test_numbers(_unused_ void **state)
 {
 	setenv("MPS_SERVERS_MAX", "1", 1);
 	setenv("MPS_IDLE_S", "0", 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	assert_int_equal(config.servers_max, 1);
 	assert_int_equal(config.idle_s, 0);
 	setenv("MPS_SERVERS_MAX", "0", 1);
-	assert_int_equal(config_load(&config, &reason), -EINVAL);
+	assert_int_equal(config_load(&config, &error), -EINVAL);
 	assert_string_equal(
-		reason.text, "MPS_SERVERS_MAX is \"0\": it takes servers, a number from 1 to 4096");
+		error.text, "MPS_SERVERS_MAX is \"0\": it takes servers, a number from 1 to 4096");
 }
 
 /* The value that a server would get, or NULL. */
@@ -132,7 +132,7 @@ static void test_server_environment(_unused_ void **state)
 	setenv("SECRET", "1", 1);
 	setenv("MINE", "two", 1);
 	setenv("MPS_SERVER_ENV", ",MINE,LD_PRELOAD,,ABSENT,", 1);
-	assert_int_equal(config_load(&config, &reason), 0);
+	assert_int_equal(config_load(&config, &error), 0);
 	environment = config_environment(&config);
 	assert_non_null(environment);
 	assert_string_equal(value_of(environment, "CUDA_MPS_PIPE_DIRECTORY"), "/run/mps");

@@ -32,15 +32,15 @@ static void test_however_cut(_unused_ void **state)
 	static const char stream[] = "one\n\ntwo\r\nthree\tfour\nfi\0ve\nlast";
 
 	for (size_t piece = 1; piece < sizeof(stream); piece++) {
-		struct lines lines = {0};
+		struct line_buffer buffer = {0};
 		struct heard heard = {0};
 
 		for (size_t i = 0; i < sizeof(stream) - 1; i += piece)
-			lines_feed(&lines, stream + i, MIN(piece, sizeof(stream) - 1 - i), on_line,
-				&heard);
+			line_buffer_feed(&buffer, stream + i, MIN(piece, sizeof(stream) - 1 - i),
+				on_line, &heard);
 		assert_int_equal(heard.n, 4);
-		lines_end(&lines, on_line, &heard);
-		lines_end(&lines, on_line, &heard);
+		line_buffer_end(&buffer, on_line, &heard);
+		line_buffer_end(&buffer, on_line, &heard);
 		assert_int_equal(heard.n, 5);
 		assert_string_equal(heard.text[0], "one");
 		assert_string_equal(heard.text[1], "two");
@@ -52,12 +52,12 @@ static void test_however_cut(_unused_ void **state)
 
 static void test_long_line(_unused_ void **state)
 {
-	struct lines lines = {0};
+	struct line_buffer buffer = {0};
 	struct heard heard = {0};
 
 	for (int i = 0; i < 2500; i++)
-		lines_feed(&lines, "x", 1, on_line, &heard);
-	lines_feed(&lines, "\n", 1, on_line, &heard);
+		line_buffer_feed(&buffer, "x", 1, on_line, &heard);
+	line_buffer_feed(&buffer, "\n", 1, on_line, &heard);
 	assert_int_equal(heard.n, 3);
 	assert_int_equal(strlen(heard.text[0]), LINE_MAX_SIZE);
 	assert_int_equal(strlen(heard.text[1]), LINE_MAX_SIZE);

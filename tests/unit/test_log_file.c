@@ -67,52 +67,52 @@ static char *read_log(const char *name)
 static void test_format(_unused_ void **state)
 {
 	const struct timespec when = {.tv_sec = 1795219002, .tv_nsec = 7999999};
-	char line[JOURNAL_LINE_MAX], wanted[128];
+	char line[LOG_LINE_MAX], wanted[128];
 	struct tm tm;
-	size_t n = journal_format(line, sizeof(line), &when, "Control", 679, "Cmd:\x1bhelp");
+	size_t n = log_format_line(line, sizeof(line), &when, "Control", 679, "Cmd:\x1bhelp");
 
 	localtime_r(&when.tv_sec, &tm);
 	strftime(wanted, sizeof(wanted), "[%Y-%m-%d %H:%M:%S.007 Control   679] Cmd:?help\n", &tm);
 	assert_string_equal(line, wanted);
 	assert_int_equal(n, strlen(line));
-	journal_format(line, sizeof(line), &when, "Other", 1234567, "x");
+	log_format_line(line, sizeof(line), &when, "Other", 1234567, "x");
 	assert_non_null(strstr(line, " Other 1234567] x\n"));
 }
 
 static void test_format_long(_unused_ void **state)
 {
 	const struct timespec when = {0};
-	char line[JOURNAL_LINE_MAX], text[5000];
+	char line[LOG_LINE_MAX], text[5000];
 	size_t n;
 
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
-	n = journal_format(line, sizeof(line), &when, "Control", 1, text);
+	n = log_format_line(line, sizeof(line), &when, "Control", 1, text);
 	assert_int_equal(n, strlen(line));
-	assert_int_equal(n, JOURNAL_LINE_MAX - 1);
+	assert_int_equal(n, LOG_LINE_MAX - 1);
 	assert_int_equal(line[n - 1], '\n');
 }
 
-static void open_it(struct journal *journal, const struct journal_options *options)
+static void open_logs(struct log_files *logs, const struct log_options *options)
 {
-	struct reason reason;
+	struct error_message error;
 
-	assert_int_equal(journal_open(journal, options, &reason), 0);
+	assert_int_equal(log_files_open(logs, options, &error), 0);
 }
 
 static void test_files(_unused_ void **state)
 {
-	const struct journal_about about = {.server = 77};
+	const struct log_subject about = {.server = 77};
 	_cleanup_free_ char *control = NULL, *server = NULL;
-	struct journal journal;
+	struct log_files logs;
 	char who[32];
 
-	open_it(&journal, &(struct journal_options){.directory = directory});
-	journal_control(&journal, "%s %d", "text", 5);
-	journal_control_as(&journal, 4242, "Starting");
-	journal_server(&journal, false, &about, "Startup");
-	journal_server(&journal, true, &about, "Server has started");
-	journal_close(&journal);
+	open_logs(&logs, &(struct log_options){.directory = directory});
+	log_control(&logs, "%s %d", "text", 5);
+	log_control_as(&logs, 4242, "Starting");
+	log_server(&logs, false, &about, "Startup");
+	log_server(&logs, true, &about, "Server has started");
+	log_files_close(&logs);
 	control = read_log("control.log");
 	server = read_log("server.log");
 	snprintf(who, sizeof(who), " Control %5d] text 5\n", getpid());
@@ -126,24 +126,24 @@ static void test_reopen(_unused_ void **state)
 {
 	_cleanup_free_ char *before = NULL;
 	char from[128], to[128];
-	struct journal journal;
-	struct reason reason;
+	struct log_files logs;
+	struct error_message error;
 
-	open_it(&journal, &(struct journal_options){.directory = directory});
-	journal_control(&journal, "before");
+	open_logs(&logs, &(struct log_options){.directory = directory});
+	log_control(&logs, "before");
 	path_of(from, sizeof(from), "control.log");
 	path_of(to, sizeof(to), "control.log.1");
 	assert_int_equal(rename(from, to), 0);
-	assert_int_equal(journal_reopen(&journal, &reason), 0);
-	journal_control(&journal, "after");
+	assert_int_equal(log_files_reopen(&logs, &error), 0);
+	log_control(&logs, "after");
 	/* What can't be opened any more is still written where it was. */
 	assert_int_equal(unlink(from), 0);
 	assert_int_equal(mkdir(from, 0700), 0);
-	assert_true(journal_reopen(&journal, &reason) < 0);
-	assert_non_null(strstr(reason.text, from));
-	assert_non_null(strstr(reason.text, "CUDA_MPS_LOG_DIRECTORY"));
-	journal_control(&journal, "still");
-	journal_close(&journal);
+	assert_true(log_files_reopen(&logs, &error) < 0);
+	assert_non_null(strstr(error.text, from));
+	assert_non_null(strstr(error.text, "CUDA_MPS_LOG_DIRECTORY"));
+	log_control(&logs, "still");
+	log_files_close(&logs);
 	assert_int_equal(rmdir(from), 0);
 	before = read_log("control.log.1");
 	assert_non_null(strstr(before, "before"));
@@ -153,22 +153,22 @@ static void test_reopen(_unused_ void **state)
 static void test_lost_lines(_unused_ void **state)
 {
 	_cleanup_free_ char *control = NULL;
-	struct journal journal;
+	struct log_files logs;
 	int good;
 
 	if (access("/dev/full", W_OK) < 0)
 		skip();
-	open_it(&journal, &(struct journal_options){.directory = directory});
-	good = journal.control.fd;
-	journal.control.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
-	assert_true(journal.control.fd >= 0);
-	journal_control(&journal, "lost 1");
-	journal_control(&journal, "lost 2");
-	close(journal.control.fd);
-	journal.control.fd = good;
-	journal_control(&journal, "kept 1");
-	journal_control(&journal, "kept 2");
-	journal_close(&journal);
+	open_logs(&logs, &(struct log_options){.directory = directory});
+	good = logs.control.fd;
+	logs.control.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	assert_true(logs.control.fd >= 0);
+	log_control(&logs, "lost 1");
+	log_control(&logs, "lost 2");
+	close(logs.control.fd);
+	logs.control.fd = good;
+	log_control(&logs, "kept 1");
+	log_control(&logs, "kept 2");
+	log_files_close(&logs);
 	control = read_log("control.log");
 	assert_null(strstr(control, "lost 1"));
 	assert_non_null(
@@ -188,21 +188,21 @@ static off_t size_of(const char *name)
 
 static void test_size(_unused_ void **state)
 {
-	const struct journal_options options = {.directory = directory, .size_max = 4000};
+	const struct log_options options = {.directory = directory, .size_max = 4000};
 	_cleanup_free_ char *control = NULL, *before = NULL;
-	struct journal journal;
+	struct log_files logs;
 	char last[32];
 
-	open_it(&journal, &options);
+	open_logs(&logs, &options);
 	for (unsigned i = 0; i < 50; i++)
-		journal_control(&journal, "line %03u", i);
+		log_control(&logs, "line %03u", i);
 	assert_int_equal(size_of("control.log.1"), -1);
 	for (unsigned i = 50; i < 300; i++) {
-		journal_control(&journal, "line %03u", i);
+		log_control(&logs, "line %03u", i);
 		assert_in_range(size_of("control.log"), 1, options.size_max);
 		assert_true(size_of("control.log.1") <= (off_t)options.size_max);
 	}
-	journal_close(&journal);
+	log_files_close(&logs);
 	/* What the files hold is the end of all, without a gap. */
 	control = read_log("control.log");
 	before = read_log("control.log.1");
@@ -212,10 +212,10 @@ static void test_size(_unused_ void **state)
 	}
 	assert_null(strstr(control, "could not be written"));
 	/* A file that is there already counts. */
-	open_it(&journal, &options);
+	open_logs(&logs, &options);
 	for (unsigned i = 0; i < 100; i++)
-		journal_control(&journal, "line %03u", i);
-	journal_close(&journal);
+		log_control(&logs, "line %03u", i);
+	log_files_close(&logs);
 	assert_in_range(size_of("control.log"), 1, options.size_max);
 }
 
@@ -231,22 +231,22 @@ static mode_t mode_of(const char *name)
 
 static void test_modes(_unused_ void **state)
 {
-	struct journal_options options = {.directory = directory};
-	struct journal journal;
+	struct log_options options = {.directory = directory};
+	struct log_files logs;
 	mode_t mask = umask(0);
 
-	open_it(&journal, &options);
-	journal_close(&journal);
+	open_logs(&logs, &options);
+	log_files_close(&logs);
 	assert_int_equal(mode_of("control.log"), 0644);
 	assert_int_equal(mode_of("server.log"), 0644);
 	options.is_private = true;
-	open_it(&journal, &options);
-	journal_close(&journal);
+	open_logs(&logs, &options);
+	log_files_close(&logs);
 	assert_int_equal(mode_of("control.log"), 0640);
 	assert_int_equal(mode_of("server.log"), 0640);
 	remove_files();
-	open_it(&journal, &options);
-	journal_close(&journal);
+	open_logs(&logs, &options);
+	log_files_close(&logs);
 	assert_int_equal(mode_of("control.log"), 0640);
 	umask(mask);
 }

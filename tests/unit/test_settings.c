@@ -159,16 +159,16 @@ static void test_environment(_unused_ void **state)
 		{"", "", "3"}, {"", "", "-1"}};
 	const struct devices devices = two_devices();
 	struct settings settings, server;
-	struct reason reason;
+	struct error_message error;
 
 	set_environment("", "", "");
-	assert_int_equal(settings_load(&settings, &reason), 0);
+	assert_int_equal(settings_load(&settings, &error), 0);
 	assert_int_equal(settings.active_threads, ACTIVE_THREADS_ALL);
 	assert_int_equal(settings.priority, 0);
 	assert_int_equal(settings.n_memory, 0);
 
 	set_environment("12.5", "0=1G,GPU-b56fe413-9f6c-3fc6-11=512MB,0=2G", "2");
-	assert_int_equal(settings_load(&settings, &reason), 0);
+	assert_int_equal(settings_load(&settings, &error), 0);
 	assert_int_equal(settings.active_threads, 12500);
 	assert_int_equal(settings.priority, 2);
 	assert_int_equal(settings_get_memory(&settings, &devices, "0"), 2 * GIB);
@@ -180,8 +180,8 @@ static void test_environment(_unused_ void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		set_environment(wrong[i][0], wrong[i][1], wrong[i][2]);
-		assert_int_equal(settings_load(&settings, &reason), -EINVAL);
-		assert_non_null(strstr(reason.text, "CUDA_MPS_"));
+		assert_int_equal(settings_load(&settings, &error), -EINVAL);
+		assert_non_null(strstr(error.text, "CUDA_MPS_"));
 	}
 }
 

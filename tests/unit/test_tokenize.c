@@ -15,38 +15,38 @@
 static void test_split(_unused_ void **state)
 {
 	char line[] = "  start_server   -uid 1000 ";
-	struct words words;
+	struct tokens tokens;
 
-	words_split(&words, line);
-	assert_int_equal(words.n, 3);
-	assert_string_equal(words.word[0], "start_server");
-	assert_string_equal(words.word[1], "-uid");
-	assert_string_equal(words.word[2], "1000");
+	tokenize_line(&tokens, line);
+	assert_int_equal(tokens.n, 3);
+	assert_string_equal(tokens.item[0], "start_server");
+	assert_string_equal(tokens.item[1], "-uid");
+	assert_string_equal(tokens.item[2], "1000");
 }
 
 static void test_split_nothing(_unused_ void **state)
 {
 	char empty[] = "", blank[] = "   ";
-	struct words words;
+	struct tokens tokens;
 
-	words_split(&words, empty);
-	assert_int_equal(words.n, 0);
-	words_split(&words, blank);
-	assert_int_equal(words.n, 0);
+	tokenize_line(&tokens, empty);
+	assert_int_equal(tokens.n, 0);
+	tokenize_line(&tokens, blank);
+	assert_int_equal(tokens.n, 0);
 }
 
 static void test_split_too_many(_unused_ void **state)
 {
 	char line[1024];
-	struct words words;
+	struct tokens tokens;
 
 	memset(line, ' ', sizeof(line));
 	for (size_t i = 0; i < sizeof(line); i += 2)
 		line[i] = 'x';
 	line[sizeof(line) - 1] = '\0';
-	words_split(&words, line);
-	assert_int_equal(words.n, sizeof(line) / 2);
-	assert_string_equal(words.word[WORDS_MAX - 1], "x");
+	tokenize_line(&tokens, line);
+	assert_int_equal(tokens.n, sizeof(line) / 2);
+	assert_string_equal(tokens.item[TOKENS_MAX - 1], "x");
 }
 
 static void test_numbers(_unused_ void **state)
