@@ -83,14 +83,13 @@ static void evict_conn(struct daemon *daemon)
 		return;
 	if (conn->kind == CONN_CLIENT) {
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"The MPS daemon has %u connections, and more it cannot have; your UID, %u, "
-			"has the most",
+			"The MPS daemon has too many connections (%u); UID %u has the most of them",
 			daemon->n_guest_conns, tenant->uid);
 		return;
 	}
 	conn_log(conn,
-		"All users have %u connections together, one too many: one of user %u's %u is "
-		"closed",
+		"All users together have %u connections, one more than the limit: closing one of "
+		"user %u, which has the most (%u)",
 		daemon->n_guest_conns, tenant->uid, tenant->n_conns);
 	conn_close(conn);
 }
@@ -119,9 +118,7 @@ void admission_check(struct tenant *tenant)
 	struct conn *surplus = find_surplus_conn(tenant);
 
 	if (surplus) {
-		conn_log(surplus,
-			"User %u has more than %d connections that say nothing: the oldest is "
-			"closed",
+		conn_log(surplus, "User %u has more than %d silent connections: closing the oldest",
 			tenant->uid, STRANGERS_MAX);
 		conn_close(surplus);
 	}

@@ -72,7 +72,7 @@ static int report_no_daemon(const struct config *config, int r)
 	fflush(stdout);
 	fprintf(stderr,
 		"mps-control: %s: %s: start the daemon (mps-control -d), or set "
-		"CUDA_MPS_PIPE_DIRECTORY to the directory of the one that runs\n",
+		"CUDA_MPS_PIPE_DIRECTORY to the directory of the running daemon\n",
 		config->socket_path, strerror(-r));
 	return EXIT_FAILURE;
 }
@@ -81,7 +81,7 @@ static int report_broken(const char *why)
 {
 	puts("Cannot send command to MPS control daemon process");
 	fflush(stdout);
-	fprintf(stderr, "mps-control: %s: what was asked may not have been done\n", why);
+	fprintf(stderr, "mps-control: %s: the command may not have been executed\n", why);
 	return EXIT_FAILURE;
 }
 
@@ -249,8 +249,8 @@ static bool needs_failure_lines(void)
 static void cli_print_hint(const struct config *config)
 {
 	fprintf(stderr,
-		"mps-control: connected to the daemon at %s: a command a line; Ctrl-D leaves it, "
-		"quit ends the daemon\n",
+		"mps-control: connected to the daemon at %s: enter one command per line; Ctrl-D "
+		"disconnects, quit stops the daemon\n",
 		config->socket_path);
 }
 
@@ -281,7 +281,7 @@ int cli_run(const struct config *config, char *const *command, bool is_strict)
 	r = cli_exchange(&cli);
 	if (cli.has_eot)
 		return is_strict && cli.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
-	return report_broken(r == -ETIMEDOUT ? "the daemon is there, but does not answer"
+	return report_broken(r == -ETIMEDOUT ? "the daemon is running but does not answer"
 			     : r < 0         ? strerror(-r)
 					     : "the daemon closed the connection");
 }

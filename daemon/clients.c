@@ -203,8 +203,9 @@ static void on_handover_timer(uv_timer_t *timer)
 	clients_check_handover(server);
 	if (!is_handover_overdue(server))
 		return;
-	error_message_set(&error, 0, "Server %d has not taken client %d for %d s: it is ended",
-		server->pid, server->in_flight->cred.pid, (int)(server_end_ms(server) / 1000));
+	error_message_set(&error, 0,
+		"Server %d has not accepted client %d within %d s: ending the server", server->pid,
+		server->in_flight->cred.pid, (int)(server_end_ms(server) / 1000));
 	log_control(&server->daemon->logs, "%s", error.text);
 	server_kill(server, &error);
 }

@@ -306,8 +306,7 @@ void command_conn_read(struct conn *conn)
 		conn_set_deadline(conn, QUEUED_COMMAND_CONN_MS);
 	} else {
 		conn_log(conn,
-			"User %u has as many connections for commands as it can: one more is "
-			"closed",
+			"User %u has reached the limit of command connections: closing the new one",
 			conn->cred.uid);
 		conn_close(conn);
 	}
@@ -370,8 +369,8 @@ void command_conn_on_queued_deadline(struct conn *conn)
 	if (!silent)
 		return;
 	conn_log(silent,
-		"User %u has as many connections for commands as it can: the oldest that is silent "
-		"makes room",
+		"User %u has reached the limit of command connections: closing the oldest silent "
+		"one",
 		silent->cred.uid);
 	conn_close(silent);
 }

@@ -200,8 +200,7 @@ void command_get_last_fault(struct conn *conn, const struct tokens *tokens)
 	if (n_tokens > 2 ||
 		(n_tokens == 2 && (parse_number(tokens->item[1], FAULTS_MAX, &n) < 0 || n == 0))) {
 		command_fail(conn,
-			"Usage: get_last_fault [N] [--json], where N is a number of faults from 1 "
-			"to %d",
+			"Usage: get_last_fault [N] [--json]: N is a number of faults from 1 to %d",
 			FAULTS_MAX);
 		return;
 	}

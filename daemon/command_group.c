@@ -38,11 +38,12 @@ static bool group_read_uid(struct conn *conn, const char *text, struct change *c
 	uint64_t uid;
 
 	if (!change->is_new) {
-		command_fail(conn, "A group keeps its UID: delete it and create it again");
+		command_fail(conn,
+			"The UID of a group cannot change: delete the group and create it again");
 		return false;
 	}
 	if (parse_number(text, UINT32_MAX - 1, &uid) < 0) {
-		command_fail(conn, "\"%s\" is not a user id (UID), which is a number", text);
+		command_fail(conn, "\"%s\" is not a user id (UID): a UID is a number", text);
 		return false;
 	}
 	change->has_uid = true;
@@ -76,8 +77,8 @@ static bool group_read_memory(
 	if (!scope_check_device(conn, devices, device))
 		return false;
 	if (settings_set_memory(&change->settings, devices, device, bytes) < 0) {
-		command_fail(conn, "There are limits for %d devices, and more there cannot be",
-			DEVICES_MAX);
+		command_fail(
+			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
 		return false;
 	}
 	change->unchecked = device;
@@ -103,8 +104,8 @@ static size_t group_read_option(
 
 	if (i + n_values >= tokens->n)
 		command_fail(conn,
-			"%s needs a value, or there is no such option: there are -uid "
-			"UID (of a new group), " OPTIONS_ACCEPTED,
+			"%s needs a value or is not an option: the options are -uid UID (of a new "
+			"group), " OPTIONS_ACCEPTED,
 			option);
 	else if (n_values == 2)
 		is_done = group_read_memory(conn, value, tokens->item[i + 2], change);
@@ -116,8 +117,8 @@ static size_t group_read_option(
 		is_done = group_read_priority(conn, value, change);
 	else
 		command_fail(conn,
-			"Unknown option \"%s\": there are -uid UID (of a new group), "
-			"" OPTIONS_ACCEPTED,
+			"Unknown option \"%s\": the options are -uid UID (of a new "
+			"group), " OPTIONS_ACCEPTED,
 			option);
 	return is_done ? 1 + n_values : 0;
 }
@@ -154,12 +155,13 @@ static void group_create(struct conn *conn, const struct tokens *tokens)
 	int r;
 
 	if (!group_name_ok(name)) {
-		command_fail(
-			conn, "\"%s\" is not a name of a group: it has " GROUP_NAME_ACCEPTED, name);
+		command_fail(conn,
+			"\"%s\" is not a valid group name: it must have " GROUP_NAME_ACCEPTED,
+			name);
 		return;
 	}
 	if (groups_find(groups, name)) {
-		command_fail(conn, "Group %s exists: change it with group set", name);
+		command_fail(conn, "Group %s already exists: change it with group set", name);
 		return;
 	}
 	settings_init(&change.settings);
@@ -168,8 +170,9 @@ static void group_create(struct conn *conn, const struct tokens *tokens)
 	r = groups_add(groups, name, &group);
 	if (r < 0) {
 		command_fail(conn,
-			r == -ENOSPC ? "There are %d groups, and more there cannot be: delete one"
-				     : "The daemon has no memory for a group beside %d others",
+			r == -ENOSPC ? "There are %d groups, which is the maximum: delete one"
+				     : "The daemon is out of memory: it cannot add a group to the "
+				       "existing %d",
 			(int)groups->n);
 		return;
 	}
@@ -186,7 +189,7 @@ static void group_set(struct conn *conn, const struct tokens *tokens)
 	if (!group)
 		return;
 	if (tokens->n == 3) {
-		command_fail(conn, "group set needs an option: there are " OPTIONS_ACCEPTED);
+		command_fail(conn, "group set needs an option: the options are " OPTIONS_ACCEPTED);
 		return;
 	}
 	change.settings = group->settings;
@@ -202,7 +205,7 @@ static void group_delete(struct conn *conn, const struct tokens *tokens)
 	if (!group)
 		return;
 	if (n > 0)
-		command_fail(conn, "Group %s has %u clients: end them before", group->name, n);
+		command_fail(conn, "Group %s has %u clients: end them first", group->name, n);
 	else
 		groups_remove(conn->daemon, group);
 }
@@ -353,7 +356,7 @@ void command_group(struct conn *conn, const struct tokens *tokens)
 		if (tokens->n < 2 || strcmp(tokens->item[1], verb->name) != 0)
 			continue;
 		if (tokens->n < verb->n_min)
-			command_fail(conn, "group %s needs the name of a group", verb->name);
+			command_fail(conn, "group %s needs a group name", verb->name);
 		else if (!verb->is_to_set || scope_permits_config(conn, tokens->item[0]))
 			verb->run(conn, tokens);
 		return;

@@ -109,8 +109,8 @@ static void limit_set_memory(
 	if (!scope_check_device(conn, scope->devices, device))
 		return;
 	if (settings_set_memory(scope->settings, scope->devices, device, bytes) < 0) {
-		command_fail(conn, "There are limits for %d devices, and more there cannot be",
-			DEVICES_MAX);
+		command_fail(
+			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
 		return;
 	}
 	scope_changed(conn, scope);

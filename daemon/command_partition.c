@@ -89,8 +89,8 @@ static void add_partition(struct conn *conn, const struct frame_device *device, 
 
 	if (parse_number(chunks, 64, &n_chunks) < 0 || n_chunks == 0) {
 		command_fail(conn,
-			"\"%s\" is not a number of chunks: this GPU has %u, of %u SMs each", chunks,
-			device->n_chunks, device->sm_chunk);
+			"\"%s\" is not a number of chunks: this GPU has %u chunks of %u SMs each",
+			chunks, device->n_chunks, device->sm_chunk);
 		return;
 	}
 	r = partitions_add(&conn->daemon->partitions, device, (unsigned)n_chunks, &partition);
@@ -102,7 +102,7 @@ static void add_partition(struct conn *conn, const struct frame_device *device, 
 		return;
 	}
 	if (r < 0) {
-		command_fail(conn, "The daemon has no memory");
+		command_fail(conn, "The daemon is out of memory");
 		return;
 	}
 	partition_name(partition, device, name);

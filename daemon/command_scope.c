@@ -29,7 +29,8 @@ static void scope_refuse(struct conn *conn, const char *command, uid_t owner)
 	else
 		command_fail(
 			conn, "Operation not permitted: %s needs UID 0 or UID %u", command, owner);
-	conn_log(conn, "That was process %d of user %u", conn->cred.pid, conn->cred.uid);
+	conn_log(conn, "The refused command came from process %d of user %u", conn->cred.pid,
+		conn->cred.uid);
 }
 
 bool scope_permits(struct conn *conn, const char *command, uid_t owner)
@@ -87,7 +88,7 @@ struct group *scope_find_group(struct conn *conn, const char *name)
 	struct group *group = groups_find(&conn->daemon->groups, name);
 
 	if (!group)
-		command_fail(conn, "Group %s not found: make it with group create", name);
+		command_fail(conn, "Group %s not found: create it with group create", name);
 	return group;
 }
 
@@ -95,7 +96,7 @@ static bool find_group_scope(
 	struct conn *conn, const struct tokens *tokens, bool is_to_set, struct scope *ret)
 {
 	if (tokens->n < 3) {
-		command_fail(conn, "-group needs the name of a group");
+		command_fail(conn, "-group needs a group name");
 		return false;
 	}
 	if (is_to_set && !scope_permits_config(conn, tokens->item[0]))
@@ -145,7 +146,8 @@ bool scope_check_device(struct conn *conn, const struct devices *devices, const 
 	int r;
 
 	if (!device_name_ok(name)) {
-		command_fail(conn, "\"%s\" is not a device: it takes " DEVICE_NAME_ACCEPTED, name);
+		command_fail(
+			conn, "\"%s\" is not a device: a device is " DEVICE_NAME_ACCEPTED, name);
 		return false;
 	}
 	r = devices_find(devices, name, &device);
@@ -153,8 +155,9 @@ bool scope_check_device(struct conn *conn, const struct devices *devices, const 
 		return true;
 	devices_list(devices, list, sizeof(list));
 	command_fail(conn,
-		r == -ENOTUNIQ ? "The UUIDs of several devices begin with \"%s\": there are %s"
-			       : "Device \"%s\" not found: there are %s",
+		r == -ENOTUNIQ
+			? "The UUIDs of several devices begin with \"%s\": the devices are %s"
+			: "Device \"%s\" not found: the devices are %s",
 		name, list);
 	return false;
 }
@@ -164,7 +167,8 @@ void scope_note_unchecked(struct conn *conn, const struct devices *devices, cons
 	if (devices->n > 0)
 		return;
 	command_reply(conn,
-		"Device \"%s\" is looked up when a server has started: its GPUs are not known (%s)",
+		"Device \"%s\" will be looked up when a server has started: the GPUs are not known "
+		"yet (%s)",
 		name, conn->daemon->probe_failure.text);
 }
 
@@ -179,7 +183,7 @@ void scope_short_uuid(const struct frame_device *device, char text[DEVICE_UUID_T
 void scope_reply_json(struct conn *conn, struct json *json)
 {
 	if (json->failed)
-		command_fail(conn, "The daemon has no memory");
+		command_fail(conn, "The daemon is out of memory");
 	else
 		command_reply_text(conn, json->text);
 	json_fini(json);

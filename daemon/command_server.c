@@ -98,7 +98,7 @@ void command_start_server(struct conn *conn, const struct tokens *tokens)
 	/* The highest value is no UID but "no change" to setuid(). */
 	if (parse_number(tokens->item[2], UINT32_MAX - 1, &uid) < 0) {
 		command_fail(conn,
-			"\"%s\" is not a user id (UID), which is a number: A user id (UID) is "
+			"\"%s\" is not a user id (UID), which must be a number: A user id (UID) is "
 			"required to start a new server",
 			tokens->item[2]);
 		return;
@@ -108,7 +108,7 @@ void command_start_server(struct conn *conn, const struct tokens *tokens)
 		return;
 	slot = slot_shared(conn->daemon, (uid_t)uid);
 	if (!slot) {
-		command_fail(conn, "The daemon has no memory");
+		command_fail(conn, "The daemon is out of memory");
 		return;
 	}
 	conn->is_waiting = true;
@@ -175,8 +175,7 @@ void command_log_level(struct conn *conn, const struct tokens *tokens)
 		return;
 	}
 	if (strcmp(tokens->item[1], "info") != 0 && strcmp(tokens->item[1], "debug") != 0) {
-		command_fail(
-			conn, "\"%s\" is not a log level: it is info or debug", tokens->item[1]);
+		command_fail(conn, "\"%s\" is not a log level: use info or debug", tokens->item[1]);
 		return;
 	}
 	if (scope_permits_config(conn, tokens->item[0]))

@@ -93,7 +93,7 @@ static int load_numbers(struct config *config, struct error_message *error)
 		r = load_number("MPS_LOG_MAX_MIB", "MiB, 0 for no limit", LOG_MAX_MIB_DEFAULT, 0,
 			LOG_MAX_MIB_MAX, &config->log_max_mib, error);
 	if (r == 0)
-		r = load_number("MPS_IDLE_S", "seconds, 0 for no end", IDLE_S_DEFAULT, 0,
+		r = load_number("MPS_IDLE_S", "seconds, 0 for no limit", IDLE_S_DEFAULT, 0,
 			IDLE_S_MAX, &config->idle_s, error);
 	if (r == 0)
 		r = load_number("MPS_GROUP_BY_CGROUP", "1 or 0", 0, 0, 1, &by_cgroup, error);
@@ -160,14 +160,14 @@ int config_load_server_user(struct config *config, struct error_message *error)
 	entry = getpwnam(name);
 	if (!entry)
 		return error_message_set(error, -ENOENT,
-			"-M needs a user for the server, and the system has none of the name "
-			"\"%.64s\": make one (useradd --system %.64s), or name another in "
+			"-M needs a user for the server, but the system has no user \"%.64s\": "
+			"create it (useradd --system %.64s), or name another user in "
 			"MPS_SERVER_USER",
 			name, name);
 	if (entry->pw_uid == 0)
 		return error_message_set(error, -EPERM,
 			"MPS_SERVER_USER is \"%.64s\", which is root: the server of all users "
-			"needs a user without rights",
+			"needs an unprivileged user",
 			name);
 	config->server_uid = entry->pw_uid;
 	return 0;

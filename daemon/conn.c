@@ -203,8 +203,8 @@ static void on_server_readable(struct conn *conn)
 			continue;
 		if (r != -ECONNRESET)
 			conn_log(conn,
-				"Server %d of user %u broke the protocol (%s): its connection is "
-				"closed",
+				"Server %d of user %u violated the protocol (%s): closing its "
+				"connection",
 				conn->cred.pid, conn->cred.uid, strerror(-r));
 		conn_close(conn);
 	}
@@ -361,7 +361,7 @@ void conn_accept(struct daemon *daemon, int fd)
 
 	r = conn_new(daemon, fd, &conn);
 	if (!conn) {
-		log_without_tenant(daemon, "Cannot keep a connection: %s", strerror(-r));
+		log_without_tenant(daemon, "Cannot set up a connection: %s", strerror(-r));
 		async_close(fd);
 		return;
 	}

@@ -224,14 +224,14 @@ static void on_signal(uv_signal_t *handle, int number)
 		if (log_files_reopen(&daemon->logs, &error) < 0)
 			log_control(&daemon->logs, "%s", error.text);
 		else
-			log_control(&daemon->logs, "Logs were opened anew");
+			log_control(&daemon->logs, "Reopened the logs");
 		break;
 	case SIGCHLD:
 		reap_orphans(daemon);
 		check_stopped_servers(daemon);
 		break;
 	default:
-		log_control(&daemon->logs, "Signal %d: the daemon ends", number);
+		log_control(&daemon->logs, "Received signal %d: the daemon shuts down", number);
 		daemon_quit(daemon, 0, NULL);
 	}
 }
@@ -271,8 +271,8 @@ void daemon_record_servers(struct daemon *daemon)
 	r = record_store(daemon->listener.directory, records, n);
 	if (r < 0)
 		log_control(&daemon->logs,
-			"Cannot write the record of servers in %s: %s: should this daemon die, the "
-			"next one will not know them",
+			"Cannot write the record of servers in %s: %s: if this daemon dies, the "
+			"next daemon cannot adopt them",
 			daemon->config.pipe_directory, strerror(-r));
 }
 
@@ -310,7 +310,8 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	int r = uv_loop_init(&daemon->loop);
 
 	if (r < 0)
-		return error_message_set(error, r, "No event loop: %s", uv_strerror(r));
+		return error_message_set(
+			error, r, "Cannot create an event loop: %s", uv_strerror(r));
 	list_init(&daemon->tenants);
 	list_init(&daemon->servers);
 	list_init(&daemon->quit_conns);

@@ -21,13 +21,11 @@ static int refuse_directory(
 
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
 		return error_message_set(error, r,
-			"%s is a symbolic link, which is refused: set %s to the directory itself",
-			path, variable);
+			"%s is a symbolic link: set %s to the directory itself", path, variable);
 	if (r == -ENOENT)
 		return error_message_set(error, r,
-			"Cannot make the directory %s: its parent does not exist: make that, or "
-			"set "
-			"%s to another place",
+			"Cannot create the directory %s: its parent directory does not exist: "
+			"create the parent, or set %s to another directory",
 			path, variable);
 	return error_message_set(error, r,
 		"Cannot use the directory %s: %s: set %s to a directory that UID %u can write",
@@ -53,10 +51,10 @@ int directory_open(const char *path, const char *variable, struct error_message 
 		return refuse_directory(error, -errno, path, variable);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return error_message_set(error, -EPERM,
-			"The directory %s belongs to UID %u, not to UID %u that runs the daemon: "
-			"remove it (rm -r %s) and have it made at boot, before others can (man "
-			"mps-control, FILES), or set %s to a directory in a place where others "
-			"cannot write, like /run",
+			"The directory %s belongs to UID %u, but the daemon runs as UID %u: remove "
+			"the directory (rm -r %s) and have it created at boot, before other users "
+			"can (man mps-control, FILES), or set %s to a directory in a place where "
+			"other users cannot write, such as /run",
 			path, st.st_uid, geteuid(), path, variable);
 	return TAKE_FD(dir);
 }
@@ -70,8 +68,8 @@ int directory_check_private(
 		return refuse_directory(error, -errno, path, variable);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return error_message_set(error, -EPERM,
-			"Other users can write to the directory %s (mode %04o), and could take the "
-			"daemon's place: change that (chmod go-w %s), or set %s to another "
+			"Other users can write to the directory %s (mode %04o) and could replace "
+			"the daemon's socket: forbid that (chmod go-w %s), or set %s to another "
 			"directory",
 			path, (unsigned)(st.st_mode & 07777), path, variable);
 	return 0;

@@ -142,7 +142,7 @@ const char *fault_how_text(const struct fault *fault)
 		[FAULT_SUSPECTS] = "they had work on the GPU",
 		[FAULT_ALONE] = "no other client had work on the GPU",
 		[FAULT_ADDRESS] = "its memory is around the address of the fault",
-		[FAULT_OVERDUE] = "its work went on after its end",
+		[FAULT_OVERDUE] = "its work continued after its end",
 	};
 
 	return texts[fault->how];

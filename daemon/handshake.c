@@ -82,7 +82,7 @@ static void handshake_client(struct conn *conn)
 	struct slot *slot;
 
 	if (!is_hello_ok(&conn->in.hello)) {
-		handshake_drop(conn, "malformed introduction");
+		handshake_drop(conn, "malformed handshake");
 		return;
 	}
 	if (!daemon_serves(daemon, conn->cred.uid)) {
@@ -136,9 +136,9 @@ static void handshake_server(struct conn *conn)
 	}
 	if (!server)
 		handshake_refuse_server(
-			conn, "this daemon has not started it, nor has the one before");
+			conn, "neither this daemon nor the previous one has started it");
 	else if (server->conn)
-		handshake_refuse_server(conn, "it has a connection already");
+		handshake_refuse_server(conn, "it already has a connection");
 	else
 		server_conn_open(server, conn);
 }
@@ -208,7 +208,7 @@ void handshake_read(struct conn *conn)
 	if (r == 0)
 		return;
 	if (r == -EBADMSG)
-		handshake_drop(conn, "malformed introduction");
+		handshake_drop(conn, "malformed handshake");
 	else if (r < 0)
 		conn_close(conn);
 	else if (type == FRAME_HELLO)

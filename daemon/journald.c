@@ -132,7 +132,7 @@ static int journald_report_lost(struct journald *journald)
 
 	if (journald->n_lost == 0)
 		return 0;
-	snprintf(text, sizeof(text), "%lu lines are in control.log and server.log alone",
+	snprintf(text, sizeof(text), "%lu lines were written to control.log and server.log only",
 		journald->n_lost);
 	r = journald_put(journald, false, &about, text);
 	if (r == 0)

@@ -139,7 +139,7 @@ void kernel_log_open(struct daemon *daemon)
 	if (log->fd < 0) {
 		log_control(&daemon->logs,
 			"Cannot read the kernel's log %s (%s): the address of a GPU fault stays "
-			"unknown, and with several clients at work also whose it was",
+			"unknown, and with several active clients also which of them caused it",
 			path, strerror(-log->fd));
 		return;
 	}

@@ -127,13 +127,13 @@ static int check_socket(const struct config *config, struct error_message *error
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
 		return error_message_set(error, -EEXIST,
-			"%s is there and is no socket: remove it, or set CUDA_MPS_PIPE_DIRECTORY "
-			"to "
-			"another directory",
+			"%s exists but is not a socket: remove it, or set CUDA_MPS_PIPE_DIRECTORY "
+			"to another directory",
 			config->socket_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return error_message_set(error, -errno, "No socket: %s", strerror(errno));
+		return error_message_set(
+			error, -errno, "Cannot create a socket: %s", strerror(errno));
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno != ECONNREFUSED)
 		return error_message_set(error, -EADDRINUSE,
 			"Another program, perhaps NVIDIA's own control daemon, listens on %s: stop "
@@ -183,13 +183,14 @@ static int bind_socket(
 	unlink(address.sun_path);
 	listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->fd < 0)
-		return error_message_set(error, -errno, "No socket: %s", strerror(errno));
+		return error_message_set(
+			error, -errno, "Cannot create a socket: %s", strerror(errno));
 	/* 0666 from the first moment: who connects is checked, not the file. */
 	mask = umask(0111);
 	r = bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 	umask(mask);
 	if (r < 0)
-		return error_message_set(error, r, "Cannot make the socket %s: %s",
+		return error_message_set(error, r, "Cannot create the socket %s: %s",
 			config->socket_path, strerror(-r));
 	if (listen(listener->fd, SOMAXCONN) < 0 ||
 		rename(address.sun_path, config->socket_path) < 0) {

@@ -228,7 +228,7 @@ static int log_file_open_or_explain(const struct log_files *logs, int directory,
 		return 0;
 	return error_message_set(error, r,
 		"Cannot write %s/%s: %s: set CUDA_MPS_LOG_DIRECTORY to a directory that UID %u can "
-		"write, without links or files of others by that name",
+		"write and that has neither a link nor another user's file of that name",
 		logs->options.directory, name, strerror(-r), geteuid());
 }
 

@@ -38,8 +38,7 @@ static void print_help(void)
 	     "\n"
 	     "mps-control [options] [command]");
 	options_print();
-	puts("\n"
-	     "Without options it sends the command, or the lines of its standard input, to the "
+	puts("\nWithout options it sends the command, or each line of its standard input, to the "
 	     "daemon:\n");
 	commands_print();
 	puts("\n"
@@ -166,8 +165,8 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct error_messa
 
 	if (fd < 0 && fd != -ENOENT)
 		return error_message_set(error, fd,
-			"The socket that the service manager passed cannot be used: %s: it takes "
-			"libsystemd.so.0 and one stream socket that listens",
+			"Cannot use the socket that the service manager passed: %s: the daemon "
+			"needs libsystemd.so.0 and exactly one listening stream socket",
 			strerror(-fd));
 	r = settings_load(&daemon->settings, error);
 	if (r < 0)

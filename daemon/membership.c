@@ -54,15 +54,16 @@ static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 	*ret_group = NULL;
 	if (!path) {
 		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-			"The cgroup of process %d cannot be told (%s), and the MPS daemon groups "
-			"clients by it (MPS_GROUP_BY_CGROUP)",
-			conn->cred.pid, r < 0 ? strerror(-r) : "it has none of version 2");
+			"Cannot determine the cgroup of process %d (%s), and the MPS daemon groups "
+			"clients by cgroup (MPS_GROUP_BY_CGROUP)",
+			conn->cred.pid, r < 0 ? strerror(-r) : "it has no cgroup of version 2");
 		return false;
 	}
 	*ret_group = groups_find_above(&conn->daemon->groups, path);
 	if (*ret_group && !may_join_group(*ret_group, conn)) {
 		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-			"The group %.100s of this cgroup is for UID %u: this is UID %u",
+			"The group %.100s of this cgroup is for UID %u, but this client runs as "
+			"UID %u",
 			(*ret_group)->name, (*ret_group)->uid, conn->cred.uid);
 		return false;
 	}
@@ -75,20 +76,20 @@ static bool find_group_by_name(struct conn *conn, const char *name, struct group
 
 	if (!group_name_ok(name)) {
 		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-			"MPS_GROUP is no name of a group, which has " GROUP_NAME_ACCEPTED);
+			"MPS_GROUP is not a valid group name: it must have " GROUP_NAME_ACCEPTED);
 		return false;
 	}
 	if (!group) {
 		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-			"There is no group \"%.60s\" (MPS_GROUP): the operator makes it with "
+			"Group \"%.60s\" (MPS_GROUP) does not exist: the operator creates it with "
 			"\"mps-control group create %.60s\"",
 			name, name);
 		return false;
 	}
 	if (!may_join_group(group, conn)) {
 		conn_refuse(conn, CUDA_ERROR_NOT_PERMITTED,
-			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator makes one for "
-			"UID %u with \"mps-control group create NAME -uid %u\"",
+			"The group \"%.60s\" (MPS_GROUP) is for UID %u: the operator creates one "
+			"for UID %u with \"mps-control group create NAME -uid %u\"",
 			name, group->uid, conn->cred.uid, conn->cred.uid);
 		return false;
 	}
@@ -108,8 +109,8 @@ static bool find_client_group(struct conn *conn, struct group **ret_group)
 		return !name || find_group_by_name(conn, name, ret_group);
 	if (name && strcmp(name, (*ret_group)->name) != 0)
 		conn_log(conn,
-			"Client %d of user %u stays in the group %s of its cgroup, whatever "
-			"its MPS_GROUP is",
+			"Client %d of user %u stays in the group %s of its cgroup: its MPS_GROUP "
+			"has no effect",
 			conn->cred.pid, conn->cred.uid, (*ret_group)->name);
 	return true;
 }

@@ -34,15 +34,17 @@ static const struct option long_options[] = {
 void options_print(void)
 {
 	puts("OPTIONS:\n"
-	     "  -h, --help                 print this\n"
+	     "  -h, --help                 print this help\n"
 	     "  -v, --version              print the version\n"
-	     "  -d, --daemon               start the daemon in the background; returns when it can "
-	     "be reached\n"
-	     "  -f, --foreground           run the daemon in the foreground; both logs also go to "
+	     "  -d, --daemon               start the daemon in the background; return when it "
+	     "accepts "
+	     "connections\n"
+	     "  -f, --foreground           run the daemon in the foreground; copy both logs to "
 	     "standard output\n"
-	     "  -M, --multiuser-server     for the daemon: one server for all users; needs root\n"
-	     "  -S, --static-partitioning  for the daemon: clients get static partitions of SMs\n"
-	     "  -p, --protocol 2           the protocol of the commands; there is no other\n"
+	     "  -M, --multiuser-server     for the daemon: run one server for all users; needs "
+	     "root\n"
+	     "  -S, --static-partitioning  for the daemon: give clients static partitions of SMs\n"
+	     "  -p, --protocol 2           the protocol of the commands; only 2 is supported\n"
 	     "      --strict               exit with status 1 also if a command failed");
 }
 
@@ -53,7 +55,7 @@ static int check_protocol(const char *text, const char *where, struct error_mess
 	if (parse_number(text, PROTOCOL, &number) == 0 && number == PROTOCOL)
 		return 0;
 	return error_message_set(error, -EINVAL,
-		"Protocol \"%.32s\" (%s) is not spoken here: set it to %d, or leave it out", text,
+		"Protocol \"%.32s\" (%s) is not supported: set it to %d, or leave it out", text,
 		where, PROTOCOL);
 }
 
@@ -70,7 +72,7 @@ static int choose_protocol(const char *option, struct error_message *error)
 static int set_mode(struct options *options, enum mode mode, struct error_message *error)
 {
 	if (options->mode != MODE_CLI && options->mode != mode)
-		return error_message_set(error, -EINVAL, "-d and -f exclude each other");
+		return error_message_set(error, -EINVAL, "-d and -f cannot be combined");
 	options->mode = mode;
 	return 0;
 }
@@ -82,17 +84,18 @@ static int check_combination(
 	if (options->mode == MODE_CLI) {
 		if (options->is_multiuser || options->is_partitioned)
 			return error_message_set(error, -EINVAL,
-				"-M and -S are the daemon's: give them with -d or -f");
+				"-M and -S apply to the daemon: use them with -d or -f");
 		return protocol ? check_protocol(protocol, "-p", error) : 0;
 	}
 	if (*options->command)
-		return error_message_set(error, -EINVAL, "a daemon is started without a command");
+		return error_message_set(error, -EINVAL, "-d and -f take no command");
 	if (options->is_strict)
-		return error_message_set(error, -EINVAL, "--strict is the front end's");
+		return error_message_set(
+			error, -EINVAL, "--strict applies to commands: use it without -d and -f");
 	if (options->is_multiuser && geteuid() != 0)
 		return error_message_set(error, -EINVAL,
-			"-M serves every user by one server, which only a daemon of root's can: "
-			"start it as root, or leave -M out");
+			"-M serves all users with one server, which only root can do: start the "
+			"daemon as root, or leave -M out");
 	return choose_protocol(protocol, error);
 }
 
@@ -129,8 +132,7 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 			options->is_strict = true;
 			break;
 		default:
-			r = error_message_set(
-				error, -EINVAL, "unknown option, or one without its value");
+			r = error_message_set(error, -EINVAL, "unknown option or missing value");
 		}
 	}
 	options->command = argv + optind;

@@ -230,7 +230,7 @@ static int probe_start(struct daemon *daemon, struct error_message *error)
 	int r;
 
 	if (!probe)
-		return error_message_set(error, -ENOMEM, "no memory");
+		return error_message_set(error, -ENOMEM, "out of memory");
 	r = spawn_probe(&daemon->config, &spawned, error);
 	if (r < 0) {
 		free(probe);
@@ -244,10 +244,9 @@ static int probe_start(struct daemon *daemon, struct error_message *error)
 	r = probe_watch(probe);
 	if (r < 0) {
 		probe_abandon(probe);
-		return error_message_set(
-			error, r, "the probe cannot be watched: %s", uv_strerror(r));
+		return error_message_set(error, r, "cannot watch the probe: %s", uv_strerror(r));
 	}
-	log_control(&daemon->logs, "Process %d looks for GPUs", probe->pid);
+	log_control(&daemon->logs, "Process %d probes for GPUs", probe->pid);
 	daemon->probe = probe;
 	daemon->probe_began_ms = uv_now(&daemon->loop);
 	return 0;

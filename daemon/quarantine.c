@@ -62,8 +62,8 @@ void quarantine_note_fault(struct tenant *tenant, uint32_t program)
 		return;
 	faulty->is_quarantined = true;
 	log_control(&tenant->daemon->logs,
-		"A program of user %u has caused %u GPU faults within %u s: it is quarantined and "
-		"has a server of its own until it has caused none for %u s",
+		"A program of user %u has caused %u GPU faults within %u s: it is quarantined on a "
+		"server of its own until it has caused no fault for %u s",
 		tenant->uid, faulty->n_faults, FAULT_MEMORY_MS / 1000, QUARANTINE_MS / 1000);
 }
 

@@ -172,7 +172,8 @@ static void describe_server_end(
 {
 	if (!is_known)
 		error_message_set(error, 0,
-			"Server %d has ended (it was adopted: nobody knows how)", server->pid);
+			"Server %d has ended (its exit status is unknown, as it was adopted)",
+			server->pid);
 	else if (WIFEXITED(status))
 		error_message_set(error, 0, "Server %d exited with status %d", server->pid,
 			WEXITSTATUS(status));
@@ -200,7 +201,7 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 	server_log(server, "%s", end.text);
 	if (!server->error.text[0])
 		error_message_set(&server->error, 0, "%.64s%s%s", end.text,
-			server->last_line[0] ? ", its last words: " : "", server->last_line);
+			server->last_line[0] ? ", its last output: " : "", server->last_line);
 	is_clean = server->is_asked || server->had_fault ||
 		   (server->was_active && is_known && exit_status == 0);
 	server_end(server, is_clean);
@@ -216,7 +217,7 @@ static bool signal_server(struct server *server, int number)
 				 : process_check(server->pidfd, server->pid, server->tenant->uid);
 
 	if (r == -EPERM) {
-		server_log(server, "Process %d is not user %u's any more and is left alone",
+		server_log(server, "Process %d no longer belongs to user %u and gets no signal",
 			server->pid, server->tenant->uid);
 		server_end(server, false);
 		return false;
@@ -230,17 +231,17 @@ static void on_server_overdue(uv_timer_t *timer)
 	struct server *server = timer->data;
 
 	if (server->n_kills == 0) {
-		server_log(server, "Server %d did not %s in time: it gets SIGTERM", server->pid,
+		server_log(server, "Server %d did not %s in time: sending SIGTERM", server->pid,
 			server->overdue);
 		if (!server->error.text[0])
 			error_message_set(&server->error, 0, "Server %d did not %s in time%s%s",
 				server->pid, server->overdue,
-				server->last_line[0] ? ", its last words: " : "",
+				server->last_line[0] ? ", its last output: " : "",
 				server->last_line);
 		if (!signal_server(server, SIGTERM))
 			return;
 	} else if (server->n_kills == 1) {
-		server_log(server, "Server %d ignores SIGTERM: it gets SIGKILL", server->pid);
+		server_log(server, "Server %d ignores SIGTERM: sending SIGKILL", server->pid);
 		if (!signal_server(server, SIGKILL))
 			return;
 	} else {
@@ -263,7 +264,7 @@ void server_kill(struct server *server, const struct error_message *error)
 
 /* ---- stopped */
 
-static const char goes_on[] = "go on after it was stopped";
+static const char goes_on[] = "continue after it was stopped";
 
 /*
  * Its clients wait for a server that was stopped, and so would every new one.
@@ -280,12 +281,12 @@ void server_check_stopped(struct server *server)
 		return;
 	if (info.si_code == CLD_STOPPED && !uv_is_active((uv_handle_t *)&server->timer)) {
 		tenant_log(server->tenant, &about,
-			"Server %d was stopped by signal %d (%s): it has %d s to go on",
+			"Server %d was stopped by signal %d (%s): it has %d s to continue",
 			server->pid, info.si_status, strsignal(info.si_status),
 			(int)(server_end_ms(server) / 1000));
 		server_set_deadline(server, server_end_ms(server), goes_on);
 	} else if (info.si_code == CLD_CONTINUED && server->overdue == goes_on) {
-		tenant_log(server->tenant, &about, "Server %d goes on", server->pid);
+		tenant_log(server->tenant, &about, "Server %d continues", server->pid);
 		uv_timer_stop(&server->timer);
 		server->overdue = NULL;
 	}
@@ -361,7 +362,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	if (r < 0) {
 		kill(spawned.pid, SIGKILL);
 		waitpid(spawned.pid, NULL, 0);
-		return error_message_set(error, r, "Cannot keep a server: %s", strerror(-r));
+		return error_message_set(error, r, "Cannot watch the new server: %s", strerror(-r));
 	}
 	server->is_child = true;
 	/* Without a time of start the record would name another process one day. */
@@ -397,14 +398,14 @@ void server_adopt(struct slot *slot, const struct record *record)
 	int r = spawned.pidfd < 0 ? spawned.pidfd : server_new(slot, &spawned, &server);
 
 	if (!server) {
-		log_control(logs, "Server %d of user %u, known from the daemon before: %s",
+		log_control(logs, "Server %d of user %u of the previous daemon is not adopted: %s",
 			record->pid, tenant->uid, strerror(-r));
 		return;
 	}
 	server->start_time = record->start_time;
-	log_control(logs, "Server %d of user %u is known from the daemon before", record->pid,
+	log_control(logs, "Server %d of user %u was started by the previous daemon", record->pid,
 		tenant->uid);
-	server_set_deadline(server, server_end_ms(server), "connect to its new daemon");
+	server_set_deadline(server, server_end_ms(server), "connect to the new daemon");
 }
 
 static void send_output_pipe(struct server *server)
@@ -428,7 +429,7 @@ static void send_output_pipe(struct server *server)
 	if (r == 0)
 		TAKE_FD(output);
 	else
-		server_log(server, "What server %d writes cannot be had from now on: %s",
+		server_log(server, "The output of server %d is not logged from now on: %s",
 			server->pid, strerror(-r));
 }
 
@@ -508,7 +509,7 @@ void server_check_idle(struct server *server)
 		return;
 	server_log(server, "Server %d of user %u has had no clients for %u s%s", server->pid,
 		server->tenant->uid, idle_s,
-		is_isolated ? " (it is a program's own)" : " (MPS_IDLE_S)");
+		is_isolated ? " (the server of an isolated program)" : " (MPS_IDLE_S)");
 	server_shutdown(server, false);
 }
 
@@ -532,7 +533,7 @@ void server_shutdown(struct server *server, bool force)
 	if (was_stopping && (server->is_forced || !force))
 		return;
 	server_log(server, "Try shutting down server %d, backoff is disabled%s", server->pid,
-		force ? "; its clients are not waited for" : "");
+		force ? "; not waiting for its clients" : "");
 	if (server->n_clients > 0 && !force)
 		server_log(server,
 			"Server %d has %u active worker threads. It will shut down when they have "

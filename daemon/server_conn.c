@@ -137,7 +137,7 @@ static int on_client_gone(struct server *server, struct conn *conn)
 	const struct frame_client_note *note = &conn->in.note;
 
 	if (!clients_find(server, note->id)) {
-		conn_log(conn, "Server %d tells of the end of a client that it does not have",
+		conn_log(conn, "Server %d reported the end of a client that it does not have",
 			server->pid);
 		return 0;
 	}

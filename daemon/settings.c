@@ -172,8 +172,8 @@ static int load_memory_limits(struct settings *settings, struct error_message *e
 		add_memory_entries(settings, copy) == 0)
 		return 0;
 	return error_message_set(error, -EINVAL,
-		"%s is \"%.64s\": it takes DEVICE=SIZE with commas between, such as 0=1G,1=512M; "
-		"DEVICE is " DEVICE_NAME_ACCEPTED ", SIZE is " SIZE_ACCEPTED,
+		"%s is \"%.64s\": it takes DEVICE=SIZE pairs separated by commas, such as "
+		"0=1G,1=512M; DEVICE is " DEVICE_NAME_ACCEPTED ", SIZE is " SIZE_ACCEPTED,
 		name, value);
 }
 

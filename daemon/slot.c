@@ -141,8 +141,8 @@ static struct slot *choose_isolated(
 		slot = slot_get_isolated(tenant, uid, program);
 	if (!slot)
 		error_message_set(error, -EUSERS,
-			"UID %u has %u isolated programs, each with a server of its own, and more "
-			"it cannot have: wait until one has ended, or start this one without "
+			"UID %u has %u isolated programs, each with a server of its own, which is "
+			"the maximum: wait until one has ended, or start this one without "
 			"MPS_ISOLATE",
 			uid, n);
 	return slot;
@@ -154,7 +154,8 @@ struct slot *slot_choose(struct conn *client, struct error_message *error)
 	struct tenant *tenant = serving_tenant(client->daemon, client->cred.uid);
 
 	if (!tenant) {
-		error_message_set(error, -ENOMEM, "The MPS daemon has no memory for another user");
+		error_message_set(error, -ENOMEM,
+			"The MPS daemon is out of memory: it cannot serve another user");
 		return NULL;
 	}
 	if (!hello->is_isolated && !quarantine_holds(client->tenant, hello->program))

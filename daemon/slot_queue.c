@@ -66,15 +66,15 @@ _printf_(2, 3) static void send_pending(struct conn *conn, const char *format, .
 static void notify_turn(struct conn *conn, const struct server *before)
 {
 	send_pending(conn,
-		"server %d of UID %u has the GPU alone (compute mode EXCLUSIVE_PROCESS) and ends "
-		"when its %u clients have left",
+		"server %d of UID %u has exclusive use of the GPU (compute mode EXCLUSIVE_PROCESS) "
+		"and ends when its %u clients have exited",
 		before->pid, before->tenant->uid, before->n_clients);
 }
 
 void slot_on_turn(struct slot *slot)
 {
 	list_for_each_safe (item, following, &slot->clients)
-		send_pending(container_of(item, struct conn, wait), "it starts");
+		send_pending(container_of(item, struct conn, wait), "the server starts");
 }
 
 static void notify_slot_turns(struct slot *slot)
@@ -104,7 +104,8 @@ void slot_on_client_deadline(struct conn *conn)
 		notify_turn(conn, before);
 	else if (server && server->n_clients > 0)
 		conn_refuse(conn, CUDA_ERROR_MPS_SERVER_NOT_READY,
-			"Server %d of UID %u is %s and takes nobody until its %u clients have left",
+			"Server %d of UID %u is %s and accepts no client until its %u clients have "
+			"exited",
 			server->pid, server->tenant->uid, server_state_name(server),
 			server->n_clients);
 	else
@@ -121,8 +122,8 @@ void slot_on_starter_deadline(struct conn *conn)
 	list_remove(&conn->wait);
 	if (before)
 		command_fail(conn,
-			"Server %d of UID %u has the GPU alone (compute mode EXCLUSIVE_PROCESS): "
-			"wait until its %u clients have left",
+			"Server %d of UID %u has exclusive use of the GPU (compute mode "
+			"EXCLUSIVE_PROCESS): wait until its %u clients have exited",
 			before->pid, before->tenant->uid, before->n_clients);
 	else
 		command_fail(conn, "The server was not ready within %d s: see %s/server.log",
@@ -144,16 +145,16 @@ static void refuse_client(struct conn *conn, int r)
 {
 	if (r == -EUSERS)
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"The server of UID %u has %d clients, and more it cannot have",
-			conn->cred.uid, SESSIONS_MAX);
+			"The server of UID %u has %d clients, which is the maximum", conn->cred.uid,
+			SESSIONS_MAX);
 	else if (r == -EDQUOT)
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"The servers of the MPS daemon have %u clients, and more they cannot have: "
-			"wait until other programs have ended",
+			"The servers of the MPS daemon have %u clients, which is the maximum: wait "
+			"until other programs have ended",
 			conn->daemon->n_sessions);
 	else if (r == -EAGAIN)
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"Process %d is a client %d times already: a program is one once",
+			"Process %d already has %d client connections: a program needs one",
 			conn->cred.pid, PROCESS_SESSIONS_MAX);
 	else
 		conn_refuse(conn, CUDA_ERROR_MPS_CONNECTION_FAILED,
@@ -199,7 +200,7 @@ static void queue_client(struct slot *slot, struct conn *conn)
 
 void slot_requeue(struct slot *slot, struct conn *conn)
 {
-	conn_log(conn, "Client %d of user %u had not reached its server: it waits for the next one",
+	conn_log(conn, "Client %d of user %u did not reach its server: it waits for the next one",
 		conn->cred.pid, conn->cred.uid);
 	queue_client(slot, conn);
 }
@@ -222,7 +223,7 @@ static void log_new_client(const struct slot *slot, struct conn *conn)
 	if (slot->is_isolated)
 		conn_log(conn, "Client %d of user %u gets a server of its own: %s", conn->cred.pid,
 			conn->cred.uid,
-			conn->in.hello.is_isolated ? "its environment says so (MPS_ISOLATE)"
+			conn->in.hello.is_isolated ? "its environment sets MPS_ISOLATE"
 						   : "its program is quarantined");
 }
 

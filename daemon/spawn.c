@@ -188,15 +188,15 @@ static int spawn_process(
 	pid_t pid;
 
 	if (!environment)
-		return error_message_set(error, -ENOMEM, "No memory to start " SERVER_NAME);
+		return error_message_set(error, -ENOMEM, "Out of memory for starting " SERVER_NAME);
 	r = find_server_program(path, sizeof(path), error);
 	if (r < 0)
 		return r;
 	choose_server_name(path, name, sizeof(name));
 	argv[0] = name;
 	if (pipe2(pair, O_CLOEXEC) < 0)
-		return error_message_set(
-			error, -errno, "No pipe for " SERVER_NAME ": %s", strerror(errno));
+		return error_message_set(error, -errno,
+			"Cannot create a pipe for " SERVER_NAME ": %s", strerror(errno));
 	output = pair[0];
 	input = pair[1];
 	fcntl(output, F_SETFL, O_NONBLOCK);
@@ -211,8 +211,8 @@ static int spawn_process(
 		/* Without a descriptor nobody would notice its end, so it must not begin. */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		return error_message_set(
-			error, pidfd, "No descriptor for " SERVER_NAME ": %s", strerror(-pidfd));
+		return error_message_set(error, pidfd, "Cannot open a pidfd of " SERVER_NAME ": %s",
+			strerror(-pidfd));
 	}
 	*ret = (struct spawned){.pid = pid, .pidfd = pidfd, .output = TAKE_FD(output)};
 	return 0;

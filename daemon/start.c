@@ -89,8 +89,9 @@ static void refuse_for_server_limit(struct slot *slot)
 	struct error_message error;
 
 	error_message_set(&error, 0,
-		"The MPS daemon has %u servers with clients and can have no more: wait until other "
-		"users' programs have ended, or set MPS_SERVERS_MAX where the daemon is started",
+		"The MPS daemon has %u servers with clients, which is the maximum: wait until "
+		"programs of other users have ended, or set MPS_SERVERS_MAX in the daemon's "
+		"environment",
 		slot->tenant->daemon->n_servers);
 	slot_refuse_all(slot, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, &error);
 }
@@ -123,8 +124,8 @@ static bool reclaim_server(struct slot *slot)
 		return false;
 	}
 	log_control(&daemon->logs,
-		"Server %d of user %u has no clients and makes room for user %u's", idle->pid,
-		idle->tenant->uid, tenant->uid);
+		"Server %d of user %u has no clients and is stopped to start one for user %u",
+		idle->pid, idle->tenant->uid, tenant->uid);
 	server_shutdown(idle, false);
 	return false;
 }

@@ -26,13 +26,13 @@ static void report_dropped_control(struct daemon *daemon, struct tenant *tenant,
 		return;
 	if (!tenant) {
 		log_control_about(&daemon->logs, &about,
-			"%lu lines about connections that could not be kept were left out", n);
+			"%lu lines about connections that could not be set up were dropped", n);
 		return;
 	}
 	about.has_uid = true;
 	about.uid = tenant->uid;
 	log_control_about(&daemon->logs, &about,
-		"%lu lines about user %u's connections were left out", n, tenant->uid);
+		"%lu lines about connections of user %u were dropped", n, tenant->uid);
 }
 
 static void report_dropped_server(struct tenant *tenant, unsigned long n)
@@ -47,7 +47,7 @@ static void report_dropped_server(struct tenant *tenant, unsigned long n)
 	if (n == 0)
 		return;
 	snprintf(
-		note, sizeof(note), "%lu lines of user %u's servers were left out", n, tenant->uid);
+		note, sizeof(note), "%lu lines of servers of user %u were dropped", n, tenant->uid);
 	log_server(&tenant->daemon->logs, false, &about, note);
 }
 
@@ -104,7 +104,7 @@ void tenant_log(struct tenant *tenant, const struct log_subject *about, const ch
 			daemon, &tenant->control_lines, CONTROL_LINES_MAX, CONTROL_LINES_PER_S);
 	if (r == LINE_FIRST_DROPPED)
 		log_control_about(&daemon->logs, about,
-			"User %u causes too many lines: the next ones are left out", tenant->uid);
+			"User %u causes too many lines: dropping the next ones", tenant->uid);
 	if (r != LINE_WRITTEN)
 		return;
 	va_start(args, format);
@@ -123,8 +123,7 @@ void tenant_log_server(
 	if (r == LINE_WRITTEN)
 		log_server(logs, is_up, about, line);
 	else if (r == LINE_FIRST_DROPPED)
-		log_server(logs, is_up, about,
-			"The next lines are left out: there are too many at once");
+		log_server(logs, is_up, about, "Too many lines at once: dropping the next ones");
 }
 
 void log_without_tenant(struct daemon *daemon, const char *format, ...)

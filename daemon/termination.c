@@ -100,7 +100,7 @@ void termination_begin(struct server *server, struct conn *conn, pid_t pid)
 	}
 	termination = malloc(sizeof(*termination));
 	if (!termination) {
-		command_fail(conn, "The daemon has no memory");
+		command_fail(conn, "The daemon is out of memory");
 		command_fail(conn, "%d", CUDA_ERROR_OUT_OF_MEMORY);
 		return;
 	}
@@ -137,7 +137,7 @@ void terminations_fail(struct server *server)
 		struct error_message error;
 
 		error_message_set(&error, 0,
-			"Server %d went away before it had ended the work of client %d",
+			"Server %d disconnected before it had ended the work of client %d",
 			server->pid, each->pid);
 		answer_termination(each, CUDA_ERROR_MPS_RPC_FAILURE, error.text);
 	}
@@ -149,8 +149,8 @@ void termination_on_deadline(struct conn *conn)
 	struct error_message error;
 
 	error_message_set(&error, 0,
-		"Server %d has not ended the work of client %d within %d s: look into server.log, "
-		"and if nothing helps, use shutdown_server %d -f",
+		"Server %d has not ended the work of client %d within %d s: see server.log; as a "
+		"last resort use shutdown_server %d -f",
 		termination->server->pid, termination->pid,
 		(int)((server_end_ms(termination->server) + LATE_MS) / 1000),
 		termination->server->pid);

@@ -14,21 +14,21 @@ import re
 
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) Control +(\d+)\] (.*)")
 CONTROL_BYTES = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ufffd]")
-LINE_BYTES_MAX = 1152  # JOURNAL_LINE_MAX
+LINE_BYTES_MAX = 1152  # LOG_LINE_MAX
 # A daemon that is killed may have logged an event and not yet recorded it (control_servers).
 UNRECORDED_LINES = 3
 BEGIN = "Starting control daemon using socket "
 END = "Exit with status 0"
 STARTED = re.compile(r"Starting new server (\d+) for user (\d+)$")
 ENDED = re.compile(r"Server (\d+) (?:exited with status \d+|was ended by signal \d+ \(.*\)"
-                   r"|has ended \(it was adopted: nobody knows how\))$")
-GIVEN_UP = re.compile(r"(?:Server (\d+) cannot be killed|Process (\d+) is not user \d+'s any more)")
+                   r"|has ended \(its exit status is unknown, as it was adopted\))$")
+GIVEN_UP = re.compile(r"(?:Server (\d+) cannot be killed|Process (\d+) no longer belongs to user \d+)")
 READY = re.compile(r"NEW SERVER (\d+): Ready$")
 WAITS = re.compile(r"Server (\d+) of user \d+ waits for its turn: .* EXCLUSIVE_PROCESS")
 STOPPING = re.compile(r"Try shutting down server (\d+), backoff is disabled")
 STATE = re.compile(r"Server (\d+) is ([A-Z]+), result \d+")
-KNOWN = re.compile(r"Server (\d+) of user (\d+) is known from the daemon before$")
-GONE = re.compile(r"Server (\d+) of user \d+, known from the daemon before: ")
+KNOWN = re.compile(r"Server (\d+) of user (\d+) was started by the previous daemon$")
+GONE = re.compile(r"Server (\d+) of user \d+ of the previous daemon is not adopted: ")
 REFUSED_SERVER = re.compile(r"Server (\d+) of user \d+ is refused: ")
 CLIENT = re.compile(r"NEW CLIENT (\d+) from user (\d+): (.*)$")
 CLIENT_WORDS = ("Server already exists", "Server is not ready, push client to pending list")

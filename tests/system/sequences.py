@@ -38,7 +38,7 @@ CLIENTS_MAX = 10
 PROGRAMS = (("process1", True), ("process2", True), ("patient", True), ("matmul", True),
             ("leaver", True), ("events", True), ("fault", False), ("stuck", None))
 REFUSALS = ("times within", "is being stopped", "isolated programs", "was not ready within",
-            "takes nobody until", "is a client", "servers with clients")
+            "accepts no client until", "client connections", "servers with clients")
 # Descriptors of the daemon for each server: its connection, a pidfd, a pipe of its lines.
 FILES_A_SERVER = 3
 DAEMON_KIB = 8 << 10

@@ -20,7 +20,7 @@ GUESTS = (7001, 7002)
 
 # ---- the replay
 
-LIST = "there are 0 (0000:01:00.0, %s)" % UUID
+LIST = "the devices are 0 (0000:01:00.0, %s)" % UUID
 PERCENTAGE = ('"%s" is not a percentage: set_default_active_thread_percentage takes a number of '
               "percent above 0, at most 100, such as 25 or 12.5")
 SIZE = ('"%s" is not a size: set_default_device_pinned_mem_limit takes a whole number with K, KB, '
@@ -394,11 +394,11 @@ def test_probe():
         contains(first, "Default\n")
         equal(first.count("Software GPU"), 2)
         contains(service.command("set_default_device_pinned_mem_limit", "2", "1G").stdout,
-                 'Device "2" not found: there are 0 (')
+                 'Device "2" not found: the devices are 0 (')
         equal(service.command("set_default_device_pinned_mem_limit", "1", "1G").stdout, "")
         contains(service.command("get_default_device_pinned_mem_limit", UUID[:20]).stdout,
                  "The UUIDs of several devices begin with")
-        equal(service.control_log().count("looks for GPUs"), 1)
+        equal(service.control_log().count("probes for GPUs"), 1)
         equal(service.servers(), [])
 
 
@@ -412,7 +412,7 @@ def test_probe_fails():
         said = service.command("device_query").stdout
         contains(said, "The GPUs are not known: ")
         said = service.command("set_default_device_pinned_mem_limit", "0", "1G").stdout
-        contains(said, 'Device "0" is looked up when a server has started')
+        contains(said, 'Device "0" will be looked up when a server has started')
         equal(service.command("get_default_device_pinned_mem_limit", "0").stdout, "1G\n")
         os.symlink(library, link)
         equal(row_of(service, running(service)), "1G 0 -")
@@ -426,7 +426,7 @@ def test_quit_ends_the_probe():
     with mps.Service() as service:
         service.switch.set(1, mps.Switch.STALL, 60000)
         asked = service.popen(service.control, "device_query", preload=False)
-        service.wait_for_log("looks for GPUs", "control")
+        service.wait_for_log("probes for GPUs", "control")
         service.command("quit", "-t", "0")
         contains(service.finish(asked)[1], "The daemon is being stopped")
 
@@ -440,22 +440,22 @@ def test_groups():
             return service.command("group", *words).stdout
 
         equal(said("create", "a", "-uid", "7001"), "")
-        contains(said("create", "a"), "Group a exists")
+        contains(said("create", "a"), "Group a already exists")
         equal(said("create", "b", "-priority", "1"), "")
         equal(said("get", "b"), "uid any\nactive_thread_percentage -\npriority 1\nclients 0\n")
         equal(said("set", "b", "-active_thread_percentage", "12.5", "-device_pinned_mem_limit", "0",
                    "1044M"), "")
         equal(said("get", "b"), "uid any\nactive_thread_percentage 12.5\ndevice_pinned_mem_limit "
               "%s 1044M\npriority 1\nclients 0\n" % UUID)
-        contains(said("set", "b", "-uid", "1"), "keeps its UID")
+        contains(said("set", "b", "-uid", "1"), "The UID of a group cannot change")
         client = running(service, env={"MPS_GROUP": "b"})
         equal(json.loads(said("list", "--json"))["groups"][1], {
             "name": "b", "uid": None, "active_thread_percentage": 12.5, "priority": 1, "clients": 1,
             "device_pinned_mem_limit": [{"device": UUID, "bytes": 1044 << 20}]})
         contains(said("delete", "b"), "Group b has 1 clients")
 
-        for name, why in (("c", 'There is no group "c" (MPS_GROUP)'), ("a", "is for UID 7001"),
-                          ("x y", "MPS_GROUP is no name of a group")):
+        for name, why in (("c", 'Group "c" (MPS_GROUP) does not exist'), ("a", "is for UID 7001"),
+                          ("x y", "MPS_GROUP is not a valid group name")):
             code, _, err = service.run("process1", env={"MPS_GROUP": name})
             equal(code, 1, err)
             contains(err, why)

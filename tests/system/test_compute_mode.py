@@ -53,7 +53,7 @@ def test_client_knows_for_whom_it_waits():
         second = service.popen("process1", env={"MPS_CLIENT_LOG": "info,%s/second.log" % service.folder},
                                **user(BOB))
         wait_for("its line", lambda: "waiting for a server" in service.read("second.log"))
-        contains(service.read("second.log"), "of UID %d has the GPU alone" % ALICE)
+        contains(service.read("second.log"), "of UID %d has exclusive use of the GPU" % ALICE)
         first.kill()
         equal(service.finish(second)[0], 0)
 

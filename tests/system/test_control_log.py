@@ -25,7 +25,7 @@ RIGHT = """\
 [2026-11-20 23:42:50.000 Control   890] NEW SERVER 901: Ready
 [2026-11-20 23:42:50.001 Control   890] Accepting connection...
 [2026-11-20 23:42:50.001 Control   890] Accepting connection...
-[2026-11-20 23:42:51.000 Control   950] Server 901 of user 7 is known from the daemon before
+[2026-11-20 23:42:51.000 Control   950] Server 901 of user 7 was started by the previous daemon
 [2026-11-20 23:42:51.000 Control   950] Starting control daemon using socket /tmp/control
 [2026-11-20 23:42:51.100 Control   950] Adopted server 901 of user 7
 [2026-11-20 23:42:51.101 Control   950] NEW SERVER 901: Ready
@@ -33,7 +33,7 @@ RIGHT = """\
 [2026-11-20 23:42:52.000 Control   950] "x" is not a user id
 [2026-11-20 23:42:53.000 Control   950] Cmd:quit
 [2026-11-20 23:42:53.000 Control   950] Try shutting down server 901, backoff is disabled
-[2026-11-20 23:42:53.100 Control   950] Server 901 has ended (it was adopted: nobody knows how)
+[2026-11-20 23:42:53.100 Control   950] Server 901 has ended (its exit status is unknown, as it was adopted)
 [2026-11-20 23:42:53.100 Control   950] Exit with status 0
 """
 COMMANDS = (Command("get_server_list", ["896"], True), Command("shutdown_server 896", []),
@@ -99,10 +99,11 @@ def test_starts_and_ends():
 def test_daemons():
     fails("the last line", without("Exit with"))
     fails("says more", RIGHT + "[2026-11-20 23:42:53.100 Control   950] Accepting connection...\n")
-    fails("no daemon adopts", without("is known from").replace("Adopted", "Accepted"))
+    fails("no daemon adopts", without("was started by").replace("Adopted", "Accepted"))
     fails("have begun", without("Starting control daemon"))
-    gone = instead("is known from the daemon before", "was").replace(
-        "Server 901 of user 7 was", "Server 901 of user 7, known from the daemon before: No such process")
+    gone = instead("was started by the previous daemon", "was").replace(
+        "Server 901 of user 7 was",
+        "Server 901 of user 7 of the previous daemon is not adopted: No such process")
     fails("has ended", gone)
 
 
@@ -113,8 +114,8 @@ def test_a_kill_between_log_and_record():
             "[2026-11-20 23:42:53.100 Control   950] Exit with status 0\n")
     equal(check(head + tail, COMMANDS[:2], CLIENTS[:2]), [])
     head = RIGHT[:RIGHT.index("[2026-11-20 23:42:49.900")]
-    gone = ("[2026-11-20 23:42:51.000 Control   950] Server 896 of user 7, known from the daemon "
-            "before: No such process\n")
+    gone = ("[2026-11-20 23:42:51.000 Control   950] Server 896 of user 7 of the previous "
+            "daemon is not adopted: No such process\n")
     equal(check(head + gone + tail, COMMANDS[:2], CLIENTS[:2]), [])
     more = "".join("[2026-11-20 23:42:50.000 Control   890] Accepting connection...\n" for _ in range(4))
     fails("ends twice", head + more + gone + tail, commands=COMMANDS[:2], clients=CLIENTS[:2])

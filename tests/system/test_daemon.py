@@ -326,7 +326,7 @@ def test_one_server_for_all_needs_root():
         with Daemon(start=False) as daemon:
             done = daemon.run("-d", word, uid=65534)
             equal((done.returncode, done.stdout), (1, ""))
-            contains(done.stderr, "only a daemon of root's can")
+            contains(done.stderr, "which only root can do")
             equal(os.path.exists(daemon.pipe), False)
 
 
@@ -388,7 +388,7 @@ def test_failures_are_told():
     lines = ("get_server_list\nnope\nget_server_status 1\nstart_server -uid x\n%s\n"
              % ("y" * 1024))
     said = ['nope: Unknown command "nope"', "get_server_status: Server 1 not found",
-            'start_server: "x" is not a user id (UID), which is a number: A user id (UID) is '
+            'start_server: "x" is not a user id (UID), which must be a number: A user id (UID) is '
             "required to start a new server", ": A command has at most 1023 bytes"]
     with Daemon("crash") as daemon:
         done = daemon.run(text=lines)
@@ -470,7 +470,7 @@ def test_daemon_that_dies_is_no_empty_answer():
         os.kill(daemon.pid(), signal.SIGKILL)
         out, err = front.communicate(timeout=20)
         equal((front.returncode, out), (1, "Cannot send command to MPS control daemon process\n"))
-        contains(err, "may not have been done")
+        contains(err, "may not have been executed")
 
 
 # ---- start and end
@@ -590,7 +590,7 @@ def test_directories_that_cannot_be_used():
         os.unlink(daemon.log + "/control.log")
         with open(daemon.pipe + "/control", "w", encoding="utf-8"):
             pass
-        refuses_to_start(daemon, daemon.pipe + "/control", "is no socket")
+        refuses_to_start(daemon, daemon.pipe + "/control", "is not a socket")
 
 
 def test_directories_of_others():
@@ -678,7 +678,7 @@ def test_logs_are_opened_anew():
         wait_for("a new log", lambda: os.path.exists(daemon.log + "/control.log"))
         daemon.ask("help")
         contains(daemon.read("control"), "Cmd:help")
-        contains(daemon.read("control"), "opened anew")
+        contains(daemon.read("control"), "Reopened the logs")
 
 
 def test_full_disk():
@@ -932,7 +932,7 @@ def test_hand_over_to_a_dying_server():
         equal(len(after), 1)
         assert server not in after
         equal(first.sock.recv(1), b"")
-        contains(daemon.read("control"), "had not reached its server")
+        contains(daemon.read("control"), "did not reach its server")
         for client in late:
             client.close()
         wait_for("their end", lambda: daemon.ask("get_client_list %d" % after.copy().pop()) == "")
@@ -998,7 +998,7 @@ def test_server_told_to_end_as_it_starts():
                 equal(asks.recv(4096), b"\x04")
             wait_for("its end", lambda server=server: not lives(server), 10)
         equal(daemon.pid(), pid)
-        equal(daemon.read("control").count("the daemon ends"), 0)
+        equal(daemon.read("control").count("the daemon shuts down"), 0)
 
 
 def test_shutdown_server():
@@ -1019,7 +1019,7 @@ def test_shutdown_server():
 
 
 def test_hostile_server():
-    for mode, part in (("garbage", "broke the protocol"), ("wrong_uid", "claims to be another user's server"),
+    for mode, part in (("garbage", "violated the protocol"), ("wrong_uid", "claims to be another user's server"),
                        ("strange_notes", "a client that it does not have")):
         with Daemon(mode) as daemon:
             client = Client(daemon)
@@ -1043,7 +1043,7 @@ def test_second_server_of_a_user():
         sock.sendall(struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1))
         equal(sock.recv(100), struct.pack("<BBHIII", 0, 10, 0, 16, 0, 0), "leave when you can")
         assert is_closed(sock)
-        contains(daemon.read("control"), "has not started it, nor has the one before")
+        contains(daemon.read("control"), "neither this daemon nor the previous one has started it")
 
 
 # ---- the daemon dies
@@ -1090,7 +1090,7 @@ def test_adoption_needs_the_record():
         wait_for("its end without clients", lambda: not daemon.servers(), 30)
         equal(daemon.ask("get_server_list"), "")
         assert "Adopted" not in daemon.read("control")
-        contains(daemon.read("control"), "has not started it, nor has the one before")
+        contains(daemon.read("control"), "neither this daemon nor the previous one has started it")
         assert not os.path.exists(daemon.pipe + "/control_servers")
 
 
@@ -1144,8 +1144,8 @@ def test_adopted_server_that_becomes_roots():
         try:
             wait_for("root's job", lambda: lives(server) and os.stat("/proc/%d" % server).st_uid == 0)
             daemon.ask("shutdown_server %d -f" % server, uid=1000)
-            wait_for("the daemon to look", lambda: "Process %d is not user 1000's any more and is left "
-                     "alone" % server in daemon.read("control"), 30)
+            wait_for("the daemon to look", lambda: "Process %d no longer belongs to user 1000 and gets no "
+                     "signal" % server in daemon.read("control"), 30)
             assert lives(server)
             equal(daemon.ask("get_server_list"), "")
         finally:
@@ -1275,8 +1275,8 @@ def test_quit_kills_a_server_that_hangs():
         daemon.quit("quit -t 0")
         assert time.monotonic() - began < 20
         log = daemon.read("control")
-        for part in ("Server %d did not end in time: it gets SIGTERM" % server,
-                     "Server %d ignores SIGTERM: it gets SIGKILL" % server,
+        for part in ("Server %d did not end in time: sending SIGTERM" % server,
+                     "Server %d ignores SIGTERM: sending SIGKILL" % server,
                      "Server %d was ended by signal 9" % server):
             contains(log, part)
         client.close()
@@ -1352,7 +1352,7 @@ def test_mutated_frames_of_a_server():
         daemon.ask(START)
         wait_for("all its frames", lambda: "every frame was said" in daemon.read("server"), 60)
         equal(daemon.pid(), pid)
-        contains(daemon.read("control"), "broke the protocol")
+        contains(daemon.read("control"), "violated the protocol")
         daemon.quit("quit -t 0")
 
 
@@ -1418,7 +1418,7 @@ def test_queue_behind_silence():
         wait_for("all to be accepted", lambda: daemon.read("control").count("Accepting") >= 66)
         gone.close()
         equal(waits.recv(100), b'Unknown command "nope"\n')
-        contains(daemon.read("control"), "the oldest that is silent makes room")
+        contains(daemon.read("control"), "closing the oldest silent one")
         assert is_closed(silent[0]) and not poll_closed(silent[63])
         equal(daemon.servers(), [])
         equal(daemon.ask("get_server_list"), "")
@@ -1432,7 +1432,7 @@ def test_silent_strangers():
         silent = [daemon.connect() for _ in range(272)]
         partial = daemon.connect()
         equal(daemon.ask("get_server_list"), "", "others are served meanwhile")
-        contains(daemon.read("control"), "connections that say nothing: the oldest is closed")
+        contains(daemon.read("control"), "silent connections: closing the oldest")
         closed = [poll_closed(sock) for sock in silent]
         assert all(closed[:17]) and not any(closed[18:]), closed
         for sock in silent + [partial]:
@@ -1490,18 +1490,18 @@ def test_flood_of_lines():
         # 10000, and 100 more each second.
         most = 10500 + 100 * (time.monotonic() - began)
         assert 9000 < log.count("\n") < most, log.count("\n")
-        contains(daemon.read("control"), "User 1000 causes too many lines: the next ones are left out")
+        contains(daemon.read("control"), "User 1000 causes too many lines: dropping the next ones")
         daemon.ask("get_server_list")
         contains(daemon.read("control"), "Cmd:get_server_list\n")
         daemon.ask("an unknown command", uid=1001)
         contains(daemon.read("control"), "Cmd:an unknown command\n")
         # The number follows by itself, and with what was written is the number of all.
         told = wait_for("the number", lambda: re.findall(
-            r"\] (\d+) lines about user 1000's connections were left out", daemon.read("control")))
+            r"\] (\d+) lines about connections of user 1000 were dropped", daemon.read("control")))
         assert int(told[0]) > 1000, told
         daemon.quit()
         log = daemon.read("control")
-        told = sum(int(n) for n in re.findall(r"\] (\d+) lines about user 1000", log))
+        told = sum(int(n) for n in re.findall(r"\] (\d+) lines about connections of user 1000", log))
         written = len(re.findall(r"\] (Accepting connection|Cmd:x\n|Unknown command \"x\")", log))
         # Three connections were others'.
         equal(told + written, 12 * (1 + 600 + 600) + 3, log[-1000:])
@@ -1512,13 +1512,13 @@ def test_flood_of_a_server():
     with Daemon("talks") as daemon:
         daemon.ask(START)
         told = wait_for("the number", lambda: re.findall(
-            r" Control .*\] (\d+) lines of user \d+'s servers were left out", daemon.read("server")))
+            r" Control .*\] (\d+) lines of servers of user \d+ were dropped", daemon.read("server")))
         log = daemon.read("server")
         words = len(re.findall(r"\] word \d+\n", log))
         assert 10000 <= words < 30000, words
         others = [text for text in ("Startup", "Server has started") if "] %s\n" % text not in log]
         equal(int(told[0]), 30000 + len(others) - words)
-        contains(log, "The next lines are left out")
+        contains(log, "Too many lines at once: dropping the next ones")
         daemon.quit()
 
 
@@ -1543,7 +1543,7 @@ def test_sessions_of_one_process():
             client.served_by()
         result, text = Client(daemon).refused()
         equal(result, 808)
-        contains(text, "Process %d is a client 16 times already" % os.getpid())
+        contains(text, "Process %d already has 16 client connections" % os.getpid())
         other, = many_clients(daemon, 1)
         other.served_by()
         clients.pop().close()
@@ -1608,7 +1608,7 @@ def test_connections_of_many_users():
             assert not poll_closed(waits.sock)
             assert time.monotonic() - began < 10
             assert "Too many open files" not in daemon.read("control")
-            contains(daemon.read("control"), "one too many: one of user")
+            contains(daemon.read("control"), "one more than the limit: closing one of user")
             waits.close()
         daemon.quit("quit -t 0")
 
@@ -1622,13 +1622,13 @@ def test_room_for_servers():
         second.served_by()
         result, text = Client(daemon, uid=1002).refused()
         equal(result, 808)
-        contains(text, "has 2 servers with clients and can have no more")
+        contains(text, "has 2 servers with clients, which is the maximum")
         Client(daemon).served_by()
         first.close()
         wait_for("its end", lambda: daemon.ask("get_client_list %d" % first_server) == "")
         third = Client(daemon, uid=1002).served_by()
         assert first_server not in daemon.servers()
-        contains(daemon.read("control"), "has no clients and makes room for user 1002's")
+        contains(daemon.read("control"), "has no clients and is stopped to start one for user 1002")
         second.close()
         assert third in daemon.servers()
 

@@ -57,7 +57,7 @@ def test_server_stopped():
             time.sleep(0.5)
             os.kill(server, signal.SIGCONT)
             equal(service.finish(waits)[:2], (0, "process1: ok\n"))
-        contains(service.control_log(), "Server %d goes on" % server)
+        contains(service.control_log(), "Server %d continues" % server)
         waits = service.popen("process1", "--seconds", "60")
         service.wait_for_active(waits)
         os.kill(server, signal.SIGSTOP)
@@ -67,7 +67,7 @@ def test_server_stopped():
         equal(code, 1, out + err)
         contains(out, "(806)")
         equal(service.finish(late)[:2], (0, "process2: ok\n"))
-        contains(service.control_log(), "did not go on after it was stopped in time")
+        contains(service.control_log(), "did not continue after it was stopped in time")
 
 
 def test_adopted_server_stopped():
@@ -81,7 +81,7 @@ def test_adopted_server_stopped():
         service.wait_for_log("Adopted server %d" % server, "control")
         os.kill(server, signal.SIGSTOP)
         service.run_ok("process2", timeout=20)
-        contains(service.control_log(), "has not taken client")
+        contains(service.control_log(), "has not accepted client")
         assert service.server() != server
 
 

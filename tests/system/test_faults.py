@@ -212,7 +212,7 @@ def test_kernel_that_outlives_its_client():
         fault = wait_for("the report", lambda: last_fault(service))
         equal((fault["result"], [c["pid"] for c in fault["clients"]], fault["kernel"]),
               (702, [client.pid], "forever"))
-        contains(fault["known_by"], "went on after its end")
+        contains(fault["known_by"], "continued after its end")
 
 
 def test_the_last_ones():

@@ -155,7 +155,7 @@ def test_journal():
             out = service.read("daemon.out")
         entries = journal.end()
     lost = [int(entry["MESSAGE"].split()[0]) for entry in entries
-            if entry["MESSAGE"].endswith("control.log and server.log alone")]
+            if entry["MESSAGE"].endswith("control.log and server.log only")]
     written = {role: [text.split("] ", 1)[1] for text in log.splitlines()]
                for role, log in lines.items()}
     n_written = sum(len(texts) for texts in written.values())
@@ -238,7 +238,7 @@ def test_moved_while_lines_are_written():
         log = "".join(service.read("log/control.log.%d" % (i + 2)) for i in range(n_files))
         log += service.control_log()
         equal(re.findall(r"Cmd:unknown(\d+)\n", log), [str(i) for i in range(n_lines)])
-        equal(log.count("Logs were opened anew"), n_files)
+        equal(log.count("Reopened the logs"), n_files)
 
 
 if __name__ == "__main__":

@@ -102,11 +102,11 @@ def start(**env):
 def test_user_of_the_server():
     code, text = start(MPS_SERVER_USER="no-such-user")
     equal(code, 1)
-    contains(text, "the system has none of the name \"no-such-user\"")
+    contains(text, "the system has no user \"no-such-user\"")
     contains(text, "useradd --system")
     code, text = start(MPS_SERVER_USER="root")
     equal(code, 1)
-    contains(text, "a user without rights")
+    contains(text, "an unprivileged user")
 
 
 if __name__ == "__main__":

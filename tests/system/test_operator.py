@@ -278,12 +278,12 @@ def test_group_ends():
     with mps.Service() as service:
         said(service, "group", "create", "g", "-active_thread_percentage", 25)
         clients = Together(service, [{"MPS_GROUP": "g"}])
-        equal(said(service, "group", "delete", "g"), "Group g has 1 clients: end them before\n")
+        equal(said(service, "group", "delete", "g"), "Group g has 1 clients: end them first\n")
         equal([len(sms) for sms in clients.run()], [32])
         wait_for("its end", lambda: said(service, "group", "delete", "g") == "")
         code, _, err = service.run("process1", env={"MPS_GROUP": "g"})
         equal(code, 1)
-        contains(err, 'There is no group "g" (MPS_GROUP): the operator makes it with "mps-control group '
+        contains(err, 'Group "g" (MPS_GROUP) does not exist: the operator creates it with "mps-control group '
                       'create g"')
         # What is made anew by that name is another one.
         said(service, "group", "create", "g", "-active_thread_percentage", 50)

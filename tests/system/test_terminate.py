@@ -172,7 +172,7 @@ def test_server_that_ends():
         service.wait_for_log("Cmd:terminate_client", "control")
         os.kill(server, signal.SIGKILL)
         equal(service.finish(waiting)[:2], (
-            0, "Server %d went away before it had ended the work of client %d\n806\n"
+            0, "Server %d disconnected before it had ended the work of client %d\n806\n"
             % (server, client.pid)))
         service.finish(client)
 

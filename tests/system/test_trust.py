@@ -101,7 +101,7 @@ def test_daemon_of_a_squatted_directory():
         env = dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe, CUDA_MPS_LOG_DIRECTORY=folder + "/log")
         done = subprocess.run([mps.CONTROL, "-d"], env=env, capture_output=True, text=True, check=False)
         equal(done.returncode, 1)
-        for part in ("belongs to UID %d" % STRANGER, "rm -r %s" % pipe, "made at boot"):
+        for part in ("belongs to UID %d" % STRANGER, "rm -r %s" % pipe, "created at boot"):
             contains(done.stderr, part)
         os.chown(pipe, 0, 0)
         os.chmod(pipe, 0o777)
@@ -131,7 +131,7 @@ def test_front_end_of_a_daemon_that_stands_still():
         finally:
             os.kill(service.daemon.pid, signal.SIGCONT)
         equal((done.returncode, done.stdout), (1, "Cannot send command to MPS control daemon process\n"))
-        contains(done.stderr, "the daemon is there, but does not answer")
+        contains(done.stderr, "the daemon is running but does not answer")
         service.command("get_server_list")
 
 
