@@ -3,8 +3,8 @@
 /*
  * Limits of connections. Loop thread.
  *
- * Invariant: a connection of a server, or one that is on its way to a server,
- * is never closed here.
+ * Invariant: this file never closes the connection of a server, or one that is
+ * being handed to a server.
  */
 
 #include <sys/resource.h>
@@ -25,11 +25,14 @@ unsigned admission_guests_max(unsigned servers_max)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		limit.rlim_cur = 1024;
 	left = limit.rlim_cur - MIN(reserved, limit.rlim_cur / 2);
-	/* A quarter stays for users who are trusted. */
+	/* A quarter stays for trusted users. */
 	return (unsigned)MIN(left - left / 4, (rlim_t)GUEST_CONNS_MAX);
 }
 
-/* Of what is worth less, first: silence, then commands, then clients. Negative: never. */
+/*
+ * The lowest rank is closed first: silent connections, then commands, then
+ * clients. Negative: never.
+ */
 static int eviction_rank(const struct conn *conn)
 {
 	switch (conn->kind) {
@@ -45,7 +48,7 @@ static int eviction_rank(const struct conn *conn)
 	}
 }
 
-/* The oldest of what is worth least. */
+/* The oldest connection of the lowest rank. */
 static struct conn *find_evictable(const struct tenant *tenant)
 {
 	struct conn *least = NULL;
@@ -94,7 +97,7 @@ static void evict_conn(struct daemon *daemon)
 	conn_close(conn);
 }
 
-/* Of those that have said nothing the oldest, if they are too many. */
+/* The oldest silent connection, if the tenant has too many of them. */
 static struct conn *find_surplus_conn(const struct tenant *tenant)
 {
 	struct conn *oldest = NULL;

@@ -3,24 +3,27 @@
 #define ADMISSION_H
 
 /*
- * How many connections there may be, and which one has to go when there are
- * too many. Loop thread.
+ * How many connections the daemon keeps, and which connection it closes when
+ * there are too many. Loop thread.
  */
 
 #include "base.h"
 
 struct tenant;
 
-/* Connections that all guests may have together, by the limit of descriptors. */
+/* The connections that all guests together may have, given the limit of descriptors. */
 unsigned admission_guests_max(unsigned servers_max);
 
-/* A tenant has got a connection more: closes others, of it or of guests, until limits hold. */
+/*
+ * A tenant has a new connection: closes connections, of the tenant or of
+ * guests, until limits hold.
+ */
 void admission_check(struct tenant *tenant);
 
-/* Whether the tenant may give commands on one connection more. */
+/* Whether the tenant may have another connection that gives commands. */
 bool admission_allows_command_conn(const struct tenant *tenant);
 
-/* ... or may at least wait until it may. */
+/* Whether the tenant may have another connection that waits to give commands. */
 bool admission_allows_queued(const struct tenant *tenant);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The front end, a program of one thread that lives as long as its commands.
+ * The command line: a program of one thread that ends when its commands are
+ * answered.
  *
  * Invariant: it succeeds only after the daemon's EOT, so a daemon that dies
- * half-way is never taken for an empty answer.
+ * early is never taken for an empty answer.
  */
 
 #include <poll.h>
@@ -17,13 +18,13 @@
 #include "cli.h"
 #include "trust.h"
 
-/* For the connection alone; commands take as long as the daemon's own deadlines. */
+/* For the connection only: commands take as long as the daemon's own deadlines allow. */
 #define CONNECT_MS 5000
 
 /*
- * After so long in which the daemon neither reads nor answers, and then after
- * twice as long, it is asked on another connection whether it is there. It has
- * some time to say so: it waits for nothing, whatever a command waits for.
+ * After this time without reading or answering, and then after twice as long,
+ * the daemon is asked on another connection whether it is alive. It gets
+ * SIGN_MS to answer: its loop never blocks, whatever a command waits for.
  */
 #define SILENCE_MS 10000
 #define SILENCE_MAX_MS 300000
@@ -44,7 +45,7 @@ static int cli_connect_once(const struct config *config)
 	return TAKE_FD(fd);
 }
 
-/* A daemon with a full queue of connections (EAGAIN) gets some time. */
+/* A daemon whose queue of connections is full (EAGAIN) gets some time. */
 static int cli_connect(const struct config *config)
 {
 	const struct timespec step = {.tv_nsec = 50000000L};
@@ -85,20 +86,20 @@ static int report_broken(const char *why)
 	return EXIT_FAILURE;
 }
 
-/* What is on its way between standard input, daemon and standard output. */
+/* The exchange between standard input, the daemon and standard output. */
 struct cli {
 	const struct config *config;
 	int sock;
-	int silence_ms;       /* after which the daemon is asked whether it is there */
-	bool has_ended;       /* all of the input has been sent, and EOT */
-	bool has_eot;         /* the daemon's answer to it, and nothing since */
-	bool in_failure;      /* the answer is within a line that tells of a failure */
-	bool prints_failures; /* such lines are printed */
+	int silence_ms;       /* after which the daemon is asked whether it is alive */
+	bool has_ended;       /* all input and EOT have been sent */
+	bool has_eot;         /* the daemon's answer to EOT, and nothing since */
+	bool in_failure;      /* the reply is within a line that reports a failure */
+	bool prints_failures; /* print such lines */
 	bool has_failed;
 	char last; /* byte of the input */
 };
 
-/* Whether the daemon answers a connection that asks for nothing; one that ends need not. */
+/* Whether the daemon answers an EOT on a new connection; a daemon that is ending need not. */
 static bool is_daemon_alive(const struct config *config)
 {
 	_cleanup_close_ int sock = cli_connect(config);
@@ -109,7 +110,7 @@ static bool is_daemon_alive(const struct config *config)
 	return send(sock, eot, sizeof(eot), MSG_NOSIGNAL) < 0 || poll(&pfd, 1, SIGN_MS) != 0;
 }
 
-/* poll() that does not wait for a daemon which stands still: 0, -ETIMEDOUT or -errno. */
+/* poll() that gives up on a daemon that hangs: 0, -ETIMEDOUT or -errno. */
 static int cli_wait(struct cli *cli, struct pollfd *fds, nfds_t n, bool has_deadline)
 {
 	int r = poll(fds, n, has_deadline ? cli->silence_ms : -1);
@@ -139,7 +140,7 @@ static int cli_send(struct cli *cli, const char *bytes, size_t size)
 	return 0;
 }
 
-/* The end of the input: the last line gets its newline, if it had none. */
+/* The end of the input; a last line without a newline gets one. */
 static int cli_send_end(struct cli *cli)
 {
 	int r = cli->last == '\n' ? 0 : cli_send(cli, "\n", 1);
@@ -178,7 +179,7 @@ static int cli_send_input(struct cli *cli)
 	return cli_send(cli, bytes, (size_t)n);
 }
 
-/* A line of standard error; standard output comes first, as it was sent first. */
+/* The line goes to standard error; standard output is flushed first, as it was received first. */
 static void cli_begin_failure(struct cli *cli)
 {
 	cli->in_failure = cli->has_failed = true;
@@ -203,7 +204,7 @@ static void cli_print_byte(struct cli *cli, char byte)
 	}
 }
 
-/* 1: there may be more; 0: that was all; -errno. */
+/* 1: more may follow; 0: the daemon closed the connection; -errno. */
 static int cli_print_reply(struct cli *cli)
 {
 	char bytes[4096];
@@ -216,7 +217,7 @@ static int cli_print_reply(struct cli *cli)
 	for (ssize_t i = 0; i < n; i++)
 		cli_print_byte(cli, bytes[i]);
 	fflush(stdout);
-	/* EOT that was not asked for: the daemon has ended, as it was told. */
+	/* An unrequested EOT: the daemon has ended, as the command asked. */
 	return cli->has_eot && !cli->has_ended ? 0 : 1;
 }
 
@@ -240,7 +241,7 @@ static int cli_exchange(struct cli *cli)
 	}
 }
 
-/* On a terminal the reply itself says it. */
+/* On a terminal the reply itself shows the failure. */
 static bool needs_failure_lines(void)
 {
 	return !isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO);
@@ -269,13 +270,13 @@ int cli_run(const struct config *config, char *const *command, bool is_strict)
 		return report_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)
 		return report_untrusted(why);
-	/* At once: somebody at a terminal may think for a while before the first command. */
+	/* Sent at once: a person at a terminal may take a while to type the first command. */
 	r = cli_send(&cli, nak, sizeof(nak));
 	if (r == 0 && !*command && isatty(STDIN_FILENO))
 		cli_print_hint(config);
 	if (r == 0 && *command)
 		r = cli_send_command(&cli, command);
-	/* Answers are read even if not all could be sent: they may say why. */
+	/* Read answers even if sending failed: they may say why. */
 	if (r < 0)
 		cli.has_ended = true;
 	r = cli_exchange(&cli);

@@ -5,10 +5,11 @@
 #include "config.h"
 
 /*
- * The front end: sends commands to the daemon and prints what it answers. The
- * words are one command, or (none) lines of standard input are. Blocks until
- * all is answered. Returns the program's exit status: 0 if the daemon answered,
- * whatever it said; with `is_strict' only if no command failed, too.
+ * The command line: sends commands to the daemon and prints the answers.
+ * `command' is one command; if it is empty, each line of standard input is
+ * one. Blocks until every command is answered. Returns the exit status of the
+ * program: 0 if the daemon answered, even if a command failed; with
+ * `is_strict' 0 only if no command failed.
  */
 int cli_run(const struct config *config, char *const *command, bool is_strict);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A server's clients. Loop thread.
+ * The clients of a server. Loop thread.
  *
- * Invariant: a connection is on its way to one server at most, and is closed
- * here only when that server has it.
+ * Invariant: a connection is handed to one server at a time, and is closed
+ * here only when that server has received it.
  */
 
 #include <linux/sockios.h>
@@ -22,7 +22,7 @@
 #include "termination.h"
 #include "tenant.h"
 
-/* How soon to look whether the server has read: at first, and at most. */
+/* How soon to check whether the server has read: first interval, and longest interval. */
 #define HANDOVER_CHECK_MS 1
 #define HANDOVER_CHECK_MAX_MS 100
 
@@ -46,7 +46,8 @@ unsigned clients_count_process(const struct server *server, pid_t pid)
 	return n;
 }
 
-/* Whether all servers together have as many as they can; root's find room all the same. */
+/* Whether all servers together have the maximum of clients; a part of it is reserved for trusted
+ * users. */
 static bool has_max_sessions(const struct server *server)
 {
 	const struct daemon *daemon = server->daemon;
@@ -132,7 +133,7 @@ void clients_remove(struct server *server, uint64_t id)
 
 	if (!client)
 		return;
-	/* Who tells of its end has read of it. */
+	/* A server that reports the end of a client has read the frame about the client. */
 	if (server->in_flight && server->in_flight_id == id)
 		clients_end_handover(server, false);
 	client_free(server, client);
@@ -146,7 +147,7 @@ void clients_clear(struct server *server)
 		client_free(server, container_of(item, struct client, link));
 }
 
-/* ---- on their way */
+/* ---- handing over */
 
 /* Whether the server has read every frame that was sent to it. */
 static bool server_has_read_all(const struct server *server)
@@ -155,7 +156,7 @@ static bool server_has_read_all(const struct server *server)
 
 	if (ioctl(server->conn->fd, SIOCOUTQ, &n_bytes) < 0 || n_bytes > 0)
 		return false;
-	/* A server that ends leaves nothing in the queue either, but an error. */
+	/* The queue of a server that ends becomes empty too, but the socket then has an error. */
 	return !conn_is_reset(server->conn);
 }
 
@@ -184,7 +185,7 @@ void clients_check_handover(struct server *server)
 	}
 }
 
-/* A server's loop waits for nothing: one that has read nothing for so long stands still. */
+/* A server's loop never blocks: a server that has read nothing for this long hangs. */
 static bool is_handover_overdue(const struct server *server)
 {
 	return server->in_flight && server->n_kills == 0 &&
@@ -210,7 +211,7 @@ static void on_handover_timer(uv_timer_t *timer)
 	server_kill(server, &error);
 }
 
-/* What the operator allows the client there. */
+/* What the operator allows the client on that server. */
 static struct frame_limits client_limits(
 	const struct server *server, const struct group *group, const struct conn *conn)
 {
@@ -228,7 +229,7 @@ static struct frame_limits client_limits(
 	return limits;
 }
 
-/* Sends it; the client is on the list. */
+/* Sends the client, which is already on the server's list. */
 static int send_client(struct server *server, struct conn *conn, struct client *client)
 {
 	const struct group *group = groups_get(&server->daemon->groups, conn->group);
@@ -244,7 +245,7 @@ static int send_client(struct server *server, struct conn *conn, struct client *
 	frame.uid = conn->cred.uid;
 	frame.gid = conn->cred.gid;
 	frame.group = conn->group;
-	/* The server holds it to its group's limits, which may change. */
+	/* The server enforces the limits of the group, which may change. */
 	frame.limits = client_limits(server, NULL, conn);
 	memcpy(client->partition, frame.limits.partition, sizeof(client->partition));
 	frame.hello = conn->in.hello;
@@ -293,7 +294,7 @@ int clients_hand_over(struct server *server, struct conn *conn)
 	r = send_client(server, conn, client);
 	if (r < 0) {
 		client_free(server, client);
-		/* Where it is the server's connection that broke, the client goes on waiting. */
+		/* If the server's connection broke, the client continues to wait. */
 		if (r != -EAGAIN)
 			conn_close(server->conn);
 		return -EAGAIN;

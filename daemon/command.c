@@ -3,8 +3,8 @@
 /*
  * The table of commands. Loop thread.
  *
- * Invariant: a command answers, or refuses, or says how it is written; none
- * ends the daemon but quit.
+ * Invariant: each command is executed, refused, or answered by its usage; only
+ * quit ends the daemon.
  */
 
 #include <stdio.h>
@@ -21,16 +21,16 @@
 #include "slot.h"
 #include "termination.h"
 
-/* Of GPUs: it waits until those of the machine are known. */
+/* The command is about GPUs: it waits until the machine's GPUs are known. */
 #define NEEDS_GPUS ""
 
 struct command {
 	const char *name;
 	const char *usage;   /* what follows the name */
-	size_t n_min, n_max; /* words, the name included */
+	size_t n_min, n_max; /* tokens, the name included */
 	void (*run)(struct conn *conn, const struct tokens *tokens);
 	const char *help;
-	const char *needs_gpus; /* NULL: no; else if this word is there, or always ("") */
+	const char *needs_gpus; /* NULL: no; "": always; else if this token is given */
 };
 
 static void command_help(struct conn *conn, const struct tokens *tokens);
@@ -146,7 +146,7 @@ static bool needs_gpus(const struct command *command, const struct tokens *token
 	return !*command->needs_gpus;
 }
 
-/* The line again that was taken apart. */
+/* Restores the line that was tokenized. */
 static void join_tokens(const struct tokens *tokens, char line[COMMAND_MAX])
 {
 	size_t used = 0;
@@ -182,7 +182,10 @@ void command_run(struct conn *conn, char *line)
 
 void command_on_deadline(struct conn *conn)
 {
-	/* quit sets none: it is bounded by its servers, and others by the probe. */
+	/*
+	 * quit sets no deadline: its servers bound it. Commands that wait for the probe are
+	 * bounded by it.
+	 */
 	if (conn->termination)
 		termination_on_deadline(conn);
 	else

@@ -3,8 +3,7 @@
 #define COMMAND_H
 
 /*
- * The commands, their arguments, who may give them and what they answer. Loop
- * thread.
+ * The table of commands: arguments, help and dispatch. Loop thread.
  */
 
 #include <sys/types.h>
@@ -14,15 +13,15 @@
 struct conn;
 
 /*
- * Runs a line (which it changes). The reply is there when it returns, or the
+ * Runs a line, which it modifies. On return the reply is queued, or the
  * connection `is_waiting' and command_resume() follows.
  */
 void command_run(struct conn *conn, char *line);
 
-/* All commands, to standard output. */
+/* Prints all commands to standard output. */
 void commands_print(void);
 
-/* The command that the connection waits for has taken too long. */
+/* The command that the connection waits for has exceeded its deadline. */
 void command_on_deadline(struct conn *conn);
 
 #endif

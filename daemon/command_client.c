@@ -3,8 +3,8 @@
 /*
  * Commands about clients. Loop thread.
  *
- * Invariant: a name that a program has given itself stays within its column and
- * its line.
+ * Invariant: a name that a program has chosen stays within its column and its
+ * line.
  */
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ static bool client_has_context(const struct client *client, uint32_t ordinal)
 	return false;
 }
 
-/* A client has one context on each GPU: it is its first. */
+/* A client has exactly one context on each GPU, which is number 1. */
 static void list_device_clients(
 	struct conn *conn, const struct server *server, const struct frame_device *device)
 {
@@ -126,7 +126,7 @@ static void ps_print_header(struct conn *conn, const struct ps_options *options)
 		"COMMAND");
 }
 
-/* What is effective. */
+/* The limits in effect. */
 static void ps_format_limits(
 	const struct conn *conn, const struct row *row, char *text, size_t size)
 {
@@ -186,7 +186,7 @@ static void ps_show_client(
 {
 	for (unsigned i = 0; i < row->client->n_contexts; i++) {
 		row->context = &row->client->contexts[i];
-		/* Checked when it came: clients.c. */
+		/* clients_add_context() has checked the ordinal. */
 		row->device = &row->server->devices.items[row->context->ordinal];
 		if (options->is_json)
 			ps_write_row(conn, row, json);

@@ -3,8 +3,8 @@
 /*
  * Connections that send text. Loop thread.
  *
- * Invariant: no further command runs while a reply waits to be read, so what
- * one connection can make us keep is bounded by the reply to one command.
+ * Invariant: no further command runs while a reply is unread, so the memory
+ * that one connection can occupy is bounded by the reply to one command.
  */
 
 #include <poll.h>
@@ -23,8 +23,8 @@
 #include "tenant.h"
 
 /*
- * What a connection may leave unread, and for how long. A reply may tell of each client: of those
- * of one user, or of all.
+ * How many bytes a connection may leave unread, and for how long. A reply may
+ * have a line for each client: of one user, or of all users.
  */
 #define OUT_MAX ((size_t)32 << 20)
 #define GUEST_OUT_MAX ((size_t)4 << 20)
@@ -76,7 +76,7 @@ static void put_reply_line(struct conn *conn, const char *line)
 	put_reply(conn, "\n", 1);
 }
 
-/* Tells a front end, once for each command, that the reply is a failure. */
+/* Marks the reply as a failure for the command line, once for each command. */
 static void put_failure_mark(struct conn *conn, const char *line)
 {
 	char mark[sizeof(conn->command) + 4];
@@ -126,7 +126,7 @@ void command_fail(struct conn *conn, const char *format, ...)
 	va_end(args);
 }
 
-/* Its first word. */
+/* Stores the name of the command, the first token. */
 static void note_command_name(struct conn *conn, const char *line)
 {
 	const char *name = line + strspn(line, " ");
@@ -154,12 +154,15 @@ static void run_command_line(struct conn *conn, char *line)
 		return;
 	conn_log(conn, "Cmd:%s", line);
 	note_command_name(conn, line);
-	/* The one for an incomplete line is over; a command that waits may set its own. */
+	/*
+	 * The deadline of an incomplete line no longer applies; a command that waits may set its
+	 * own.
+	 */
 	conn_set_deadline(conn, 0);
 	command_run(conn, line);
 }
 
-/* Takes the next line out of the buffer; false if there is no whole one. */
+/* Removes the next line from the buffer; false if no line is complete. */
 static bool take_input_line(struct conn *conn, char *line)
 {
 	char *newline = memchr(conn->in.text, '\n', conn->in_size);
@@ -175,7 +178,7 @@ static bool take_input_line(struct conn *conn, char *line)
 	return true;
 }
 
-/* Drops what belongs to a line that was too long. */
+/* Drops input that belongs to a line that was too long. */
 static void skip_input_line(struct conn *conn)
 {
 	char *newline = memchr(conn->in.text, '\n', conn->in_size);
@@ -191,7 +194,7 @@ static bool is_command_idle(const struct conn *conn)
 	return conn->kind == CONN_COMMAND && !conn->is_waiting && conn->out_size == 0;
 }
 
-/* Runs what is there, one after the other, and decides what is waited for next. */
+/* Runs the complete lines one by one, and decides what to wait for next. */
 static void run_input_lines(struct conn *conn)
 {
 	char line[COMMAND_MAX + 1];
@@ -207,7 +210,9 @@ static void run_input_lines(struct conn *conn)
 		skip_input_line(conn);
 		flush_replies(conn);
 	}
-	/* Its quit is done: a front end at a terminal would wait for the next command. */
+	/*
+	 * Its quit is done: a command line at a terminal would otherwise wait for the next input.
+	 */
 	if (is_command_idle(conn) && conn->keeps_fd && conn->wants_marks && !conn->at_end) {
 		put_reply(conn, &eot, 1);
 		flush_replies(conn);
@@ -217,7 +222,7 @@ static void run_input_lines(struct conn *conn)
 	if (conn->kind != CONN_COMMAND)
 		return;
 	conn_watch(conn);
-	/* A command that waits has set a deadline of its own, if it has one. */
+	/* A command that waits has set its own deadline, if it has one. */
 	if (!conn->is_waiting)
 		conn_set_deadline(conn, conn->out_size > 0                       ? OUT_MS
 					: conn->in_size > 0 || conn->is_skipping ? INTRODUCTION_MS
@@ -247,7 +252,7 @@ void command_resume(struct conn *conn)
 	if (conn->kind != CONN_COMMAND)
 		return;
 	conn->is_waiting = false;
-	/* Later, since the caller goes through lists that the next command may change. */
+	/* Deferred, since the caller iterates over lists that the next command may change. */
 	uv_timer_start(&conn->timer, on_command_resume, 0, 0);
 }
 
@@ -286,10 +291,7 @@ void command_conn_on_event(struct conn *conn, int events)
 		run_input_lines(conn);
 }
 
-/*
- * Until its first line is whole it stays a stranger, with a stranger's
- * deadline.
- */
+/* The connection stays CONN_NEW, with that kind's deadline, until its first line is complete. */
 void command_conn_read(struct conn *conn)
 {
 	read_input(conn);
@@ -312,9 +314,9 @@ void command_conn_read(struct conn *conn)
 	}
 }
 
-/* ---- more of a user's than there may be */
+/* ---- connections above the limit of a user */
 
-/* The one that has been connected for longest; NULL: there is none. */
+/* The connection that is oldest; NULL: no connection matches. */
 static struct conn *find_oldest_conn(
 	const struct tenant *tenant, bool (*is_wanted)(const struct conn *))
 {
@@ -337,7 +339,7 @@ static bool is_conn_silent(const struct conn *conn)
 	return is_command_idle(conn) && conn->in_size == 0;
 }
 
-/* What somebody asked who is gone is not done. */
+/* Commands of a connection that has hung up are not executed. */
 static void on_queued_begin(uv_timer_t *timer)
 {
 	struct conn *conn = timer->data;
@@ -356,11 +358,11 @@ void command_conn_begin_next(struct tenant *tenant)
 	if (!next || !admission_allows_command_conn(tenant))
 		return;
 	conn_set_kind(next, CONN_COMMAND);
-	/* Later, since the caller goes through lists that its commands may change. */
+	/* Deferred, since the caller iterates over lists that these commands may change. */
 	uv_timer_start(&next->timer, on_queued_begin, 0, 0);
 }
 
-/* Commands end by themselves, but a connection may stay without one. */
+/* Commands end by themselves, but a connection may stay open without one. */
 void command_conn_on_queued_deadline(struct conn *conn)
 {
 	struct conn *silent = find_oldest_conn(conn->tenant, is_conn_silent);

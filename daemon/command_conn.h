@@ -3,16 +3,17 @@
 #define COMMAND_CONN_H
 
 /*
- * A command connection is a connection who sends text: commands, a line each, answered in
- * order until he closes his side. One command of his runs at a time; others'
- * run meanwhile.
+ * A command connection sends text: one command per line, answered in order
+ * until the sender closes its side. A connection runs one command at a time;
+ * other connections run theirs meanwhile.
  *
- * A line of nothing but EOT is answered by EOT: the front end sends it last,
- * and knows from the answer that all before was answered.
+ * A line that consists of EOT is answered by EOT: the command line sends it
+ * last, and its answer shows that every earlier command was answered.
  *
- * After a line of nothing but NAK, the first reply to each command that fails
- * is preceded by a line "NAK COMMAND: REPLY" (without the blank). Other connections
- * see the reply alone. A quit that is done is answered by EOT then.
+ * After a line that consists of NAK, the first reply to each command that
+ * fails is preceded by a line "NAK COMMAND: REPLY" (without the blank after
+ * NAK). Other connections get the reply only. A completed quit is then
+ * answered by EOT.
  */
 
 #include "base.h"
@@ -23,28 +24,34 @@ struct tenant;
 #define COMMAND_EOT '\x04'
 #define COMMAND_NAK '\x15'
 
-/* A stranger turns out to send text. */
+/* A new connection sends text. */
 void command_conn_read(struct conn *conn);
 
-/* For connection.c: what to watch, and what came. */
+/* For conn.c: the events to watch, and the events that came. */
 int command_conn_events(const struct conn *conn);
 void command_conn_on_event(struct conn *conn, int events);
 void command_conn_on_deadline(struct conn *conn);
 void command_conn_on_queued_deadline(struct conn *conn);
 
-/* One of the tenant's has ended: the one that has been queued for longest begins, later. */
+/* A command connection of the tenant has ended: the one queued longest begins, a little later. */
 void command_conn_begin_next(struct tenant *tenant);
 
-/* A line of the reply, logged too. */
+/* Adds a line to the reply, and logs it. */
 void command_reply(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
-/* The same, and the command has failed: it was refused, or did not do all that was asked. */
+/* The same for a command that failed: it was refused, or was not done completely. */
 void command_fail(struct conn *conn, const char *format, ...) _printf_(2, 3);
 
-/* Text of any size and of one line; the log has its size. It may be NULL, which is nothing. */
+/*
+ * Adds one line of any size to the reply; the log gets its size. `text' may be
+ * NULL: nothing is added.
+ */
 void command_reply_text(struct conn *conn, const char *text);
 
-/* The command that it waited for has ended: goes on with the next line, later. */
+/*
+ * The command that the connection waited for has ended: continues with the
+ * next line, a little later.
+ */
 void command_resume(struct conn *conn);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * device_query: the GPUs that servers have. Loop thread.
+ * device_query: the GPUs of the servers. Loop thread.
  */
 
 #include <stdio.h>
@@ -21,13 +21,13 @@ enum form {
 	FORM_JSON
 };
 
-/* Of the daemon (`server' is NULL) or of a server. */
+/* GPUs known to the daemon (`server' is NULL) or to a server. */
 struct section {
 	const struct server *server;
 	struct devices devices; /* not owned */
 };
 
-/* "0000:00.06.00", as NVIDIA's table has it. */
+/* "0000:00.06.00", as in the vendor's table. */
 static void query_format_pci(const struct frame_device *device, char *text, size_t size)
 {
 	unsigned domain, bus, slot, function;
@@ -64,7 +64,7 @@ static void query_print_section(struct conn *conn, const struct section *section
 
 /* ---- CSV */
 
-/* In quotes, in which a quote is two. */
+/* Encloses the text in quotes, and doubles quotes within it. */
 static void query_quote_csv(const char *text, char *quoted, size_t size)
 {
 	size_t used = 0;

@@ -3,8 +3,8 @@
 /*
  * The command get_last_fault. Loop thread.
  *
- * Invariant: what a user's programs, groups and kernels are called no other
- * user is told but root and the daemon's.
+ * Invariant: only the user itself, root and the daemon's user see the names of
+ * a user's programs, groups and kernels.
  */
 
 #include "command_fault.h"
@@ -29,7 +29,7 @@ static bool may_see_client(const struct conn *conn, const struct fault_client *f
 	return daemon_trusts(conn->daemon, conn->cred.uid) || fault_client->uid == conn->cred.uid;
 }
 
-/* The kernel of the one who has caused it, or "". */
+/* The kernel that caused the fault, or "" if the connection may not see it. */
 static const char *fault_kernel(const struct conn *conn, const struct fault *fault)
 {
 	return fault_is_certain(fault) && may_see_client(conn, &fault->clients[0]) ? fault->kernel
@@ -44,7 +44,7 @@ static void format_address(const struct fault *fault, char text[ADDRESS_TEXT])
 		snprintf(text, ADDRESS_TEXT, "not known");
 }
 
-/* ---- for people */
+/* ---- text */
 
 static void reply_fault_client(
 	struct conn *conn, const struct fault *fault, const struct fault_client *fault_client)
@@ -95,7 +95,7 @@ static void reply_fault(struct conn *conn, const struct fault *fault)
 	command_reply(conn, "Address   %s", address);
 }
 
-/* ---- for programs */
+/* ---- JSON */
 
 static void add_text_or_null(struct json *json, const char *name, const char *text)
 {
@@ -159,7 +159,7 @@ static void add_fault(struct json *json, const struct conn *conn, const struct f
 
 /* ---- the command */
 
-/* Where no fault is known, an empty list. */
+/* An empty list if no fault is known. */
 static void reply_faults_as_json(struct conn *conn, unsigned n)
 {
 	const struct fault *fault;

@@ -3,7 +3,7 @@
 /*
  * The group command. Loop thread.
  *
- * Invariant: a group is changed by all that a command asks for, or not at all.
+ * Invariant: a command applies all its changes to a group, or none.
  */
 
 #include <stdio.h>
@@ -23,12 +23,12 @@
 	"-active_thread_percentage PERCENTAGE, -device_pinned_mem_limit DEVICE SIZE and "          \
 	"-priority PRIORITY"
 
-/* What a group will be. */
+/* The new state of a group. */
 struct change {
 	bool is_new, has_uid;
 	uid_t uid;
 	struct settings settings;
-	const char *unchecked; /* the name of a GPU that could not be looked up, or NULL */
+	const char *unchecked; /* a GPU's name that could not be looked up, or NULL */
 };
 
 /* ---- options */
@@ -93,7 +93,7 @@ static bool group_read_priority(struct conn *conn, const char *text, struct chan
 	return false;
 }
 
-/* One option, at word `i'. How many words it has; 0: it is answered. */
+/* Reads the option at token `i'. Returns its number of tokens, or 0 after answering an error. */
 static size_t group_read_option(
 	struct conn *conn, const struct tokens *tokens, size_t i, struct change *change)
 {
@@ -333,7 +333,7 @@ static void list(struct conn *conn, const struct tokens *tokens)
 		group_print(conn, container_of(item, struct group, link));
 }
 
-/* ---- all */
+/* ---- dispatch */
 
 static const struct verb {
 	const char *name;

@@ -3,8 +3,8 @@
 /*
  * Commands about limits: percentages of SMs, memory, priority. Loop thread.
  *
- * Invariant: what is not understood changes nothing, and is answered by what is
- * accepted.
+ * Invariant: an invalid value changes nothing and is answered by the accepted
+ * values.
  */
 
 #include <string.h>
@@ -18,10 +18,10 @@
 #include "conn.h"
 #include "settings.h"
 
-/* Takes a limit back. */
+/* Removes a limit. */
 #define NO_LIMIT "none"
 
-/* The word at `i', or "" where there is none. */
+/* The token at `i', or "" if there are fewer. */
 static const char *token_at(const struct tokens *tokens, size_t i)
 {
 	return i < tokens->n ? tokens->item[i] : "";
@@ -182,7 +182,10 @@ static void limit_reply_priority(struct conn *conn, const struct settings *setti
 {
 	int32_t priority = settings->priority;
 
-	/* A server without its own has the default's, a group without gives nobody another. */
+	/*
+	 * A server without a priority has the default; so has a group, which then changes no
+	 * priority.
+	 */
 	command_reply(conn, "%d", priority < 0 ? conn->daemon->settings.priority : priority);
 }
 

@@ -14,7 +14,7 @@
 #include "partitions.h"
 #include "conn.h"
 
-/* Without -S the daemon does not know the command, as NVIDIA's. */
+/* Without -S the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)
 {
 	if (conn->daemon->config.is_partitioned)

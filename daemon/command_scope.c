@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What commands are about, and who may give them. Loop thread.
+ * Targets of commands, and permission to give them. Loop thread.
  *
- * Invariant: whoever is neither root nor the daemon's user learns and changes
- * nothing of another user's.
+ * Invariant: a user other than root and the daemon's user neither sees nor
+ * changes anything of another user.
  */
 
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "server.h"
 #include "tenant.h"
 
-/* ---- who may */
+/* ---- permission */
 
 static void scope_refuse(struct conn *conn, const char *command, uid_t owner)
 {
@@ -77,7 +77,7 @@ struct server *scope_find_server(
 		command_fail(conn, "Server %d not found", (int)number);
 		return NULL;
 	}
-	/* All users' server shows each what is his own. */
+	/* The server of all users shows each user its own clients. */
 	if (is_to_change || !conn->daemon->config.is_multiuser)
 		return scope_permits(conn, command, server->tenant->uid) ? server : NULL;
 	return server;

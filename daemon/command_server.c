@@ -16,7 +16,7 @@
 #include "slot.h"
 #include "tenant.h"
 
-/* Beyond that a timer would overflow; it is eleven days. */
+/* A larger value would overflow a timer; this is eleven days. */
 #define TIMEOUT_S_MAX 1000000
 
 static void list_servers_as_json(struct conn *conn)
@@ -67,7 +67,7 @@ void command_get_server_status(struct conn *conn, const struct tokens *tokens)
 		command_reply(conn, "%s", server_state_name(server));
 }
 
-/* Why that user can have no server; false: it is answered. */
+/* Whether that user can have a server; false: the connection is answered. */
 static bool check_server_user(struct conn *conn, uid_t uid)
 {
 	const struct daemon *daemon = conn->daemon;
@@ -95,7 +95,7 @@ void command_start_server(struct conn *conn, const struct tokens *tokens)
 		command_fail(conn, "A user id (UID) is required to start a new server");
 		return;
 	}
-	/* The highest value is no UID but "no change" to setuid(). */
+	/* The highest value is not a UID: it means "no change" to setuid(). */
 	if (parse_number(tokens->item[2], UINT32_MAX - 1, &uid) < 0) {
 		command_fail(conn,
 			"\"%s\" is not a user id (UID), which must be a number: A user id (UID) is "
@@ -130,7 +130,7 @@ void command_shutdown_server(struct conn *conn, const struct tokens *tokens)
 		server_shutdown(server, force);
 }
 
-/* False: it is answered. Negative: it has no bound. */
+/* False: the connection is answered. Negative: no bound. */
 static bool parse_quit_timeout(struct conn *conn, const struct tokens *tokens, int64_t *ret_s)
 {
 	uint64_t seconds;

@@ -4,7 +4,7 @@
  * The command terminate_client. Loop thread.
  *
  * Invariant: the last line of the reply is a CUresult, 0 for success, as
- * scripts expect it; but not where the command is not permitted.
+ * scripts expect it, unless the command is not permitted.
  */
 
 #include "command_terminate.h"
@@ -20,7 +20,10 @@
 #include "termination.h"
 #include "tokenize.h"
 
-/* Whose the server's clients of that process are; if not one user's, the server's owner. */
+/*
+ * The user of that process's clients in the server; the server's user if they
+ * are of several users.
+ */
 static uid_t find_client_owner(const struct server *server, uint64_t pid)
 {
 	const struct client *found = NULL;

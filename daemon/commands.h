@@ -3,8 +3,9 @@
 #define COMMANDS_H
 
 /*
- * The commands themselves, one file a family, for the table in command.c. Each
- * replies; the number of words is within the table's bounds. Loop thread.
+ * The commands themselves, one file for each family, for the table in
+ * command.c. Each command replies; the table has checked the number of tokens.
+ * Loop thread.
  */
 
 #include "tokenize.h"

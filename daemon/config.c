@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The daemon's view of the environment. Runs in main() before the loop, but
- * for config_environment(), which the loop thread calls for each new server.
+ * The daemon's view of the environment. Runs in main() before the loop, except
+ * config_environment(), which the loop thread calls for each new server.
  *
- * Invariant: a server never inherits a variable that is not named here or in
- * MPS_SERVER_ENV, and LD_PRELOAD under no name.
+ * Invariant: a server inherits only variables that are named here or in
+ * MPS_SERVER_ENV, and never LD_PRELOAD.
  */
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 #define GRACE_MS_MAX 3600000
 
-/* Servers get these as the daemon has them, where they are set. */
+/* Servers inherit these from the daemon, if they are set. */
 static const char *const passed_on[] = {
 	"CUDA_CACHE_DISABLE",
 	"CUDA_CACHE_MAXSIZE",
@@ -35,7 +35,7 @@ static const char *const passed_on[] = {
 
 #define SERVER_USER_DEFAULT "mps"
 
-/* An absolute path without slashes at its end: with one, O_NOFOLLOW would follow. */
+/* An absolute path without a slash at its end, which would make O_NOFOLLOW follow a link. */
 static int load_directory(char *path, size_t size, const char *variable, const char *fallback,
 	struct error_message *error)
 {
@@ -62,7 +62,7 @@ static int load_directory(char *path, size_t size, const char *variable, const c
 	return 0;
 }
 
-/* A number from `min' to `max'; `unit' says of what. */
+/* A number from `min' to `max'; `unit' names its unit. */
 static int load_number(const char *variable, const char *unit, unsigned fallback, unsigned min,
 	unsigned max, unsigned *ret_number, struct error_message *error)
 {
@@ -182,7 +182,7 @@ struct sockaddr_un config_address(const struct config *config)
 	return address;
 }
 
-/* A list of strings that grows by one; it always ends with NULL. */
+/* A growing list of strings; NULL terminates it at all times. */
 struct strings {
 	char **items;
 	size_t n;
@@ -217,7 +217,7 @@ static bool is_same_name(const char *name, size_t length, const char *wanted)
 	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
 }
 
-/* What the operator names on top: a comma between names. */
+/* Adds the variables that the operator names, separated by commas. */
 static int add_named_variables(struct strings *strings, const char *names)
 {
 	while (*names) {

@@ -3,8 +3,8 @@
 #define CONFIG_H
 
 /*
- * What the environment says: where the daemon lives and what its servers are
- * told. Read once, at the start.
+ * The configuration from the environment: the daemon's directories and what
+ * its servers get. Read once, at the start.
  */
 
 #include <limits.h>
@@ -15,10 +15,10 @@
 #include "error_message.h"
 
 struct config {
-	char pipe_directory[PATH_MAX]; /* absolute, no slash at its end */
+	char pipe_directory[PATH_MAX]; /* absolute, without a slash at its end */
 	char log_directory[PATH_MAX];  /* the same */
 	char socket_path[SOCKET_PATH_MAX + 1];
-	uid_t uid;                 /* of the daemon: 0 serves everyone, another its own user only */
+	uid_t uid;                 /* of the daemon: 0 serves all users, another UID only itself */
 	char kernel_log[PATH_MAX]; /* MPS_KERNEL_LOG */
 	unsigned grace_ms;         /* MPS_GRACE_MS */
 	unsigned servers_max;      /* MPS_SERVERS_MAX */
@@ -26,24 +26,24 @@ struct config {
 	unsigned idle_s;           /* MPS_IDLE_S; 0: servers without clients stay */
 	bool groups_by_cgroup;     /* MPS_GROUP_BY_CGROUP */
 
-	/* Of the command line, for the daemon: */
-	bool is_multiuser;   /* -M: one server for all users, which is: */
+	/* From the command line of the daemon: */
+	bool is_multiuser;   /* -M: one server for all users, with this UID: */
 	uid_t server_uid;    /* MPS_SERVER_USER */
 	bool is_partitioned; /* -S: static partitions of SMs */
 };
 
-/* Fills `config' for the daemon and the front end. 0 or -errno with a reason. */
+/* Fills `config' for the daemon and for the command line. 0 or -errno with an error message. */
 int config_load(struct config *config, struct error_message *error);
 
-/* For -M: the user that the server becomes, MPS_SERVER_USER or `mps'. 0 or -errno with a reason. */
+/* For -M: the user of the server, MPS_SERVER_USER or `mps'. 0 or -errno with an error message. */
 int config_load_server_user(struct config *config, struct error_message *error);
 
-/* Where the control socket is, for bind() and connect(). */
+/* The address of the control socket, for bind() and connect(). */
 struct sockaddr_un config_address(const struct config *config);
 
 /*
- * The environment of a server, as execve() takes it: a written list, nothing
- * else of ours. The caller owns it; NULL without memory.
+ * The environment of a server, as execve() takes it: an explicit list of
+ * variables. The caller owns it; NULL without memory.
  */
 char **config_environment(const struct config *config);
 void config_environment_free(char **environment);

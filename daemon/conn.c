@@ -3,10 +3,10 @@
 /*
  * Connections to the control socket. Loop thread.
  *
- * Invariant: this thread never closes a descriptor that a connection has passed,
- * since the connection chooses how long that takes. Bytes are read only after a look
- * has shown that no descriptor comes with them, and connections, in whose
- * queues there may be some, are closed by async_close().
+ * Invariant: this thread never closes a descriptor that a peer has passed,
+ * since the peer controls how long the close takes. Bytes are read only after
+ * a peek has shown that no descriptor comes with them; async_close() closes
+ * connections, whose queues may hold descriptors.
  */
 
 #include <poll.h>
@@ -29,7 +29,7 @@
 #include "tenant_log.h"
 #include "termination.h"
 
-/* Frames of one server before others get their turn. */
+/* Frames of one server before other events are handled. */
 #define FRAME_BATCH 32
 
 static void on_conn_closed(uv_handle_t *handle)
@@ -79,7 +79,7 @@ void conn_close(struct conn *conn)
 	uv_close((uv_handle_t *)&conn->poll, on_conn_closed);
 	uv_close((uv_handle_t *)&conn->timer, on_conn_closed);
 	if (server)
-		server_conn_on_lost(server, conn_is_reset(conn));
+		server_conn_on_disconnect(server, conn_is_reset(conn));
 	if (was_command_conn)
 		command_conn_begin_next(conn->tenant);
 	daemon_check_quit(conn->daemon);
@@ -116,7 +116,7 @@ ssize_t conn_recv(struct conn *conn, void *bytes, size_t size)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t peeked, n;
 
-	/* The queue holds on to descriptors that are only looked at. */
+	/* A peek leaves descriptors in the queue. */
 	do
 		peeked = recvmsg(conn->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
 	while (peeked < 0 && errno == EINTR);
@@ -142,7 +142,7 @@ int conn_send(struct conn *conn, const void *frame, int fd)
 	struct pollfd pfd = {.fd = conn->fd, .events = POLLOUT};
 	int r;
 
-	/* A socket is writable when most of its buffer is free: a frame fits, whole. */
+	/* A socket is writable when most of its buffer is free: then a whole frame fits. */
 	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT))
 		r = frame_send(conn->fd, frame, &fd, 0);
 	else
@@ -167,12 +167,15 @@ void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 	va_end(args);
 	conn_log(conn, "Refused client %d of user %u: %s", conn->cred.pid, conn->cred.uid,
 		refused.text);
-	/* Who does not get it finds the connection closed, which is an error as well. */
+	/*
+	 * A client that does not receive it finds the connection closed, which is an error as
+	 * well.
+	 */
 	(void)conn_send(conn, &refused, -EBADF);
 	conn_close(conn);
 }
 
-/* The first byte of all tells what it is. */
+/* The first byte tells a frame from text. */
 static void on_new_readable(struct conn *conn)
 {
 	ssize_t n = 1;
@@ -243,7 +246,7 @@ static void on_conn_event(uv_poll_t *poll, int status, int events)
 		command_conn_on_event(conn, events);
 		break;
 	case CONN_CLIENT:
-		/* Nothing but its hang-up is watched: it went away while it waited. */
+		/* Only its hang-up is watched: the client left while it waited. */
 		conn_close(conn);
 		break;
 	case CONN_SERVER:
@@ -271,7 +274,10 @@ void conn_watch(struct conn *conn)
 		events = UV_DISCONNECT;
 		break;
 	case CONN_QUEUED:
-		/* Of one that has sent all there is an end of file: no sign that it went away. */
+		/*
+		 * After all its commands the peer may send end of file: that does not mean that
+		 * it left.
+		 */
 	case CONN_HANDED_OVER:
 		break;
 	case CONN_SERVER:
@@ -369,7 +375,7 @@ void conn_accept(struct daemon *daemon, int fd)
 	conn_log(conn, "Accepting connection...");
 	conn_set_kind(conn, CONN_NEW);
 	conn_set_deadline(conn, INTRODUCTION_MS);
-	/* Most have spoken by now, and then are strangers no more. */
+	/* Most peers have sent something by now and get their kind here. */
 	on_new_readable(conn);
 	admission_check(tenant);
 }

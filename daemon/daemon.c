@@ -3,8 +3,8 @@
 /*
  * The daemon's life from its first connection to its end. Loop thread.
  *
- * Invariant: it ends only when no server is left, and then with every handle
- * closed.
+ * Invariant: the daemon ends only when every server has ended, and then with
+ * every handle closed.
  */
 
 #include <assert.h>
@@ -27,13 +27,13 @@
 #include "server.h"
 #include "tenant.h"
 
-/* How soon something that had to wait for its turn is tried again. */
+/* How soon an action that had to wait is tried again. */
 #define RETRY_MS 250
 
-/* How often to look for what is of no more use, at least. */
+/* The longest interval between checks for idle servers and tenants. */
 #define IDLE_CHECK_MAX_MS 10000
 
-/* Who gave the command has this long to read the answer. */
+/* The time that the sender of quit has to read the answer. */
 #define QUIT_REPLY_MS 1000
 
 /* ---- the end */
@@ -45,7 +45,7 @@ static void force_shutdown(struct daemon *daemon)
 		server_shutdown(container_of(item, struct server, link_in_daemon), true);
 }
 
-/* Tells all who wait for a server that there will be none. */
+/* Tells all clients that wait for a server that the daemon is stopping. */
 static void refuse_all_clients(struct daemon *daemon)
 {
 	static const struct error_message error = {
@@ -83,7 +83,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 	daemon_check_quit(daemon);
 }
 
-/* Closes whatever is still open; the loop then ends by itself. */
+/* Closes everything that is still open; the loop then ends by itself. */
 static void close_everything(struct daemon *daemon)
 {
 	list_for_each (item, &daemon->tenants) {
@@ -107,7 +107,7 @@ static void on_quit_reply_timeout(uv_timer_t *timer)
 	close_everything(timer->data);
 }
 
-/* The last command connection whose quit was answered has gone: no need to wait on. */
+/* Whether a connection whose quit was answered is still open: the daemon waits for it. */
 static bool has_quit_conns(const struct daemon *daemon)
 {
 	list_for_each (item, &daemon->tenants)
@@ -122,7 +122,7 @@ static void resume_quit_conns(struct daemon *daemon)
 	list_for_each_safe (item, following, &daemon->quit_conns) {
 		struct conn *conn = container_of(item, struct conn, wait);
 
-		/* Its end of file is the sign that this process is gone. */
+		/* Its end of file shows the peer that this process has exited. */
 		conn->keeps_fd = true;
 		list_remove(&conn->wait);
 		command_resume(conn);
@@ -190,8 +190,8 @@ void daemon_watch_idle(struct daemon *daemon)
 /* ---- the beginning */
 
 /*
- * As a container's first process we inherit everybody's orphans. Our servers
- * are reaped where their exit is noticed.
+ * As the first process of a container the daemon inherits all orphans. Its
+ * servers are reaped where their exit is noticed.
  */
 static void reap_orphans(const struct daemon *daemon)
 {
@@ -248,8 +248,7 @@ static void start_signals(struct daemon *daemon)
 	}
 }
 
-/* Ids of clients differ from those that a daemon before us gave: its servers may still have some.
- */
+/* Client ids differ from those of an earlier daemon, whose servers may still use them. */
 static uint64_t first_client_id(void)
 {
 	struct timespec now;
@@ -276,7 +275,7 @@ void daemon_record_servers(struct daemon *daemon)
 			daemon->config.pipe_directory, strerror(-r));
 }
 
-/* The slot that the server filled; NULL: its user is not served. */
+/* The slot that the server belonged to; NULL: its user is not served. */
 static struct slot *find_recorded_slot(struct daemon *daemon, const struct record *record)
 {
 	struct tenant *tenant =
@@ -287,7 +286,7 @@ static struct slot *find_recorded_slot(struct daemon *daemon, const struct recor
 	return slot_get_isolated(tenant, record->client_uid, record->program);
 }
 
-/* Servers of a daemon that died, which look for another one every DAEMON_RETRY_MS. */
+/* Adopts the servers of a daemon that died; they look for a new daemon every DAEMON_RETRY_MS. */
 static void adopt_recorded_servers(struct daemon *daemon)
 {
 	static struct record records[SERVERS_MAX_MAX];

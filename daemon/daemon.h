@@ -3,8 +3,8 @@
 #define DAEMON_H
 
 /*
- * The control daemon as a whole: what all its files share. One thread, the
- * loop's; it never waits for anybody.
+ * The state of the control daemon that all its files share. It has one thread,
+ * the loop, which never blocks.
  */
 
 #include <uv.h>
@@ -30,32 +30,32 @@ struct daemon {
 	struct config config;
 	struct log_files logs;
 	struct listener listener;
-	struct list tenants; /* every UID we know: struct tenant */
+	struct list tenants; /* every known UID: struct tenant */
 	struct tenant *tenants_by_uid[1024];
 	struct list servers; /* in the order of their starts: struct server */
 	unsigned n_tenants, n_servers, n_sessions;
 	unsigned n_guest_servers, n_guest_conns, guest_conns_max; /* see allowances.h */
 	struct rate_limit guest_starts;
-	struct line_limit untenanted_lines; /* of connections without a tenant */
-	uv_timer_t report_timer;            /* lines were left out (tenant_log.h) */
+	struct line_limit untenanted_lines; /* about connections without a tenant */
+	uv_timer_t report_timer;            /* reports dropped lines (tenant_log.h) */
 	uint64_t last_client_id;
 	struct faults faults;
 	struct kernel_log kernel_log;
-	uint64_t n_queued;        /* counts those who have begun to wait in a slot */
+	uint64_t n_queued;        /* counts connections that have begun to wait in a slot */
 	bool is_exclusive;        /* servers take turns: see turns.h */
 	struct settings settings; /* the defaults */
 	struct groups groups;
-	struct devices devices;             /* of the last server or probe that is to be believed */
+	struct devices devices;             /* of the last trusted server or probe */
 	struct probe *probe;                /* NULL: none runs */
 	struct error_message probe_failure; /* of the last one; "": it did not fail */
 	uint64_t probe_failed_ms, probe_began_ms;
 	bool is_probe_due;      /* probe_again() was asked for too soon after the last one */
-	uv_timer_t retry_timer; /* something has to wait for its turn */
-	uv_timer_t idle_timer;  /* looks for what is of no more use */
+	uv_timer_t retry_timer; /* an action has to be tried again */
+	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
 
 	bool is_quitting;
 	bool is_forced;
-	bool is_over;           /* every server is gone; only who asked has to be answered */
+	bool is_over;           /* every server has ended; only the answers to quit remain */
 	struct list partitions; /* of SMs, with -S: struct partition */
 	struct list quit_conns; /* connections whose `quit' waits */
 	uv_timer_t quit_timer;
@@ -64,40 +64,40 @@ struct daemon {
 };
 
 /*
- * Accepts connections from now on. The configuration is loaded, the journal
- * and the listener are open. 0 or -errno with a reason.
+ * Accepts connections from now on. The configuration is loaded, the logs and
+ * the listener are open. 0 or -errno with an error message.
  */
 int daemon_start(struct daemon *daemon, struct error_message *error);
 
-/* Returns when the daemon has ended: no server and no handle is left. */
+/* Returns when the daemon has ended: every server has ended and every handle is closed. */
 void daemon_run(struct daemon *daemon);
 
 /*
- * Begins the end. Servers leave when their clients have left; after
- * `timeout_ms' they are made to (0: now; negative: never). `conn' (or NULL) is
- * resumed when all is over. A second call can only shorten the wait.
+ * Begins the shutdown. Servers end when their clients have left; after
+ * `timeout_ms' they are forced to (0: now; negative: never). `conn' (or NULL)
+ * is resumed at the end. A second call can only shorten the wait.
  */
 void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn);
 
 /* Calls slots_progress() a little later. */
 void daemon_retry_soon(struct daemon *daemon);
 
-/* There is something that may become idle. */
+/* Starts the checks for idle servers and tenants. */
 void daemon_watch_idle(struct daemon *daemon);
 
-/* The set of servers has changed: the next daemon has to know of it, should this one die. */
+/* The set of servers has changed: records it for the next daemon, in case this one dies. */
 void daemon_record_servers(struct daemon *daemon);
 
-/* Looks whether a quit has come to its end; after each event that could be the last. */
+/* Checks whether a quit is complete; called after each event that could complete it. */
 void daemon_check_quit(struct daemon *daemon);
 
-/* Whether a user may do everything: root and whoever runs the daemon. */
+/* Whether a user is trusted with everything: root and the daemon's own user. */
 static inline bool daemon_trusts(const struct daemon *daemon, uid_t uid)
 {
 	return uid == 0 || uid == daemon->config.uid;
 }
 
-/* Whether to believe a server of this UID: an ordinary user can make that user's say anything. */
+/* Whether to believe a server of this UID: an ordinary user can make its server send anything. */
 static inline bool daemon_trusts_server(const struct daemon *daemon, uid_t uid)
 {
 	const struct config *config = &daemon->config;
@@ -105,7 +105,7 @@ static inline bool daemon_trusts_server(const struct daemon *daemon, uid_t uid)
 	return daemon_trusts(daemon, uid) || (config->is_multiuser && uid == config->server_uid);
 }
 
-/* Root's daemon serves everyone, another its own user. */
+/* The daemon of root serves all users, another daemon only its own user. */
 static inline bool daemon_serves_others(const struct daemon *daemon)
 {
 	return daemon->config.uid == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * GPUs that servers have told of. Loop thread.
+ * GPUs that servers have reported. Loop thread.
  *
  * Invariant: every text in here ends with its NUL.
  */
@@ -24,7 +24,7 @@ int devices_add(struct devices *devices, const struct frame_device *device)
 {
 	struct frame_device *items;
 
-	/* They come in the order of their ordinals, to each daemon anew. */
+	/* Servers report them in the order of their ordinals, to each daemon anew. */
 	if (!is_device_well_formed(device) || device->ordinal > devices->n)
 		return -EBADMSG;
 	if (device->ordinal == devices->n) {

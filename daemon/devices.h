@@ -3,31 +3,31 @@
 #define DEVICES_H
 
 /*
- * The GPUs of a server, as it has told of them. The daemon itself never opens
- * CUDA. Loop thread.
+ * The GPUs of a server, as the server has reported them. The daemon itself
+ * never opens CUDA. Loop thread.
  */
 
 #include "device_name.h"
 #include "frame.h"
 
 struct devices {
-	unsigned n; /* told so far: ordinals 0 to n - 1 */
+	unsigned n; /* reported so far: ordinals 0 to n - 1 */
 	struct frame_device *items;
 };
 
-/* One more, or one that is told again. 0, -EBADMSG or -ENOMEM. */
+/* Adds a GPU, or replaces one that is reported again. 0, -EBADMSG or -ENOMEM. */
 int devices_add(struct devices *devices, const struct frame_device *device);
 
-/* Replaces `devices' by a copy of `from'. 0 or -ENOMEM, and then nothing has changed. */
+/* Replaces `devices' by a copy of `from'. 0, or -ENOMEM without a change. */
 int devices_copy(struct devices *devices, const struct devices *from);
 
 void devices_fini(struct devices *devices);
 
-/* The one of that name: 0, -ENODEV, or -ENOTUNIQ where several UUIDs begin so. */
+/* Finds the GPU of that name: 0, -ENODEV, or -ENOTUNIQ where several UUIDs begin with it. */
 int devices_find(
 	const struct devices *devices, const char *name, const struct frame_device **ret_device);
 
-/* Whether they are all there are. */
+/* Whether every GPU of the server has been reported. */
 bool devices_are_complete(const struct devices *devices);
 
 /* "0 (0000:00:06.0, GPU-…), 1 (…)", cut to fit. */

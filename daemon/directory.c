@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The directories that the daemon keeps its files in. Loop thread, and main()
- * before the loop runs.
+ * The directories of the daemon's files. Loop thread, and main() before the
+ * loop runs.
  *
- * Invariant: nothing is opened through a link that somebody else could have
- * put there.
+ * Invariant: nothing is opened through a link that another user could have
+ * placed there.
  */
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ int directory_open(const char *path, const char *variable, struct error_message 
 	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
 		int r = -errno;
 
-		/* A read-only file system says so even of directories that are there. */
+		/* A read-only file system reports this error even for directories that exist. */
 		if (access(path, F_OK) < 0)
 			return refuse_directory(error, r, path, variable);
 	}
@@ -80,7 +80,7 @@ int directory_open_log(int dir, const char *name, bool is_private)
 	_cleanup_close_ int fd = -EBADF;
 	struct stat st;
 
-	/* Without O_NONBLOCK a FIFO of that name would hold us up for ever. */
+	/* Without O_NONBLOCK a FIFO of that name would block the daemon for ever. */
 	fd = openat(dir, name,
 		O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
 		is_private ? 0640 : 0644);

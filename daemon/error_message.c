@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reasons in words. Any thread.
+ * Error messages. Any thread.
  *
  * Invariant: the text is always terminated.
  */

@@ -3,8 +3,8 @@
 #define ERROR_MESSAGE_H
 
 /*
- * Why something could not be done, in words for the person who reads it: what,
- * where and what to do. Goes beside a negative errno, which is for the code.
+ * An error message for the person who reads it: what failed, where, and what
+ * to do. It goes with a negative errno, which is for the code.
  */
 
 #include "base.h"
@@ -13,7 +13,7 @@ struct error_message {
 	char text[512];
 };
 
-/* Writes the text (cut if too long) and returns `r', so that a caller can return it. */
+/* Writes the text, truncated if too long, and returns `r', so that a caller can return it. */
 int error_message_set(struct error_message *error, int r, const char *format, ...) _printf_(3, 4);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Text of others in our tables. Any thread.
+ * Foreign text in tables. Any thread.
  *
- * Invariant: a word has no blank, no newline and no escape of a terminal.
+ * Invariant: a word has no blank, no newline and no terminal escape.
  */
 
 #include <stdio.h>

@@ -5,9 +5,9 @@
 #include "base.h"
 
 /*
- * Writes any text as one word: blanks, control characters, backslashes and what
- * is not UTF-8 become \xNN, an empty text "-". Cut to fit, never within an
- * escape or a character. Any thread.
+ * Writes any text as one word: blanks, control characters, backslashes and
+ * bytes that are not UTF-8 become \xNN, an empty text "-". Truncated to fit,
+ * never within an escape or a character. Any thread.
  */
 void escape_word(const char *text, char *word, size_t size);
 

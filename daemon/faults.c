@@ -3,8 +3,8 @@
 /*
  * The last GPU faults. Loop thread.
  *
- * Invariant: a server has one record at most, and names none but clients that
- * it had when it told of the fault first.
+ * Invariant: a server has at most one record, which names only clients that
+ * the server had when it first reported the fault.
  */
 
 #include <string.h>
@@ -21,7 +21,10 @@
 #include "tenant.h"
 #include "tenant_log.h"
 
-/* Between the line in the kernel's log and a server's word, in either order. */
+/*
+ * The longest time between the line in the kernel's log and the server's
+ * report, in either order.
+ */
 #define XID_MS 1000
 
 static struct fault *find_fault(struct daemon *daemon, const struct server *server)
@@ -31,7 +34,7 @@ static struct fault *find_fault(struct daemon *daemon, const struct server *serv
 	return server->fault > 0 && fault->serial == server->fault ? fault : NULL;
 }
 
-/* ---- what a server says */
+/* ---- reports of servers */
 
 static bool is_fault_well_formed(const struct frame_fault *frame)
 {
@@ -74,7 +77,7 @@ static bool is_user_affected(const struct fault *fault, uid_t uid)
 	return false;
 }
 
-/* Without memory its users are not told; root is. */
+/* Without memory the affected users do not see the fault; root does. */
 static void note_affected_users(struct fault *fault, const struct server *server)
 {
 	fault->affected = calloc(server->n_clients + 1, sizeof(*fault->affected));
@@ -86,7 +89,7 @@ static void note_affected_users(struct fault *fault, const struct server *server
 	}
 }
 
-/* The one that it certainly was, if the server had such a client. */
+/* Reduces the suspects to the client that caused the fault, if the server had that client. */
 static void fault_set_client(struct fault *fault, uint64_t id)
 {
 	for (unsigned i = 0; i < fault->n; i++)
@@ -185,7 +188,7 @@ static void fault_become_certain(struct server *server, struct fault *fault, uin
 
 	fault->how = how;
 	log_faulting_client(server, fault);
-	/* FRAME_SERVER_STATE has named it, if it was known from the beginning. */
+	/* FRAME_SERVER_STATE has named the client if it was known from the beginning. */
 	if (!server->has_faulting_client && tenant)
 		quarantine_note_fault(tenant, fault->clients[0].program);
 	server->has_faulting_client = true;
@@ -227,8 +230,8 @@ static uint32_t find_xid_device(const struct server *server, const struct xid *x
 }
 
 /*
- * By PID; where the log has none, or that of another PID namespace, by GPU if
- * it names a server's process or none.
+ * Matches by PID. If the log has no PID, or one of another PID namespace,
+ * matches by GPU, provided that the line names a server's process or none.
  */
 static bool xid_concerns_server(const struct server *server, const struct xid *xid)
 {
@@ -240,8 +243,8 @@ static bool xid_concerns_server(const struct server *server, const struct xid *x
 }
 
 /*
- * To a server that has stopped reading for the sake of a client on its way
- * nothing is sent: that client has to find the next server.
+ * Sends nothing to a server that has stopped reading for the sake of a client
+ * in flight: that client has to find the next server.
  */
 static void send_fault_address(struct server *server, uint64_t address, uint32_t ordinal)
 {
@@ -260,7 +263,7 @@ static void fault_take_xid(struct server *server, const struct xid *xid)
 	struct fault *fault = find_fault(server->daemon, server);
 	uint32_t ordinal = find_xid_device(server, xid);
 
-	/* The server may have ended before it can repeat it. */
+	/* Stored here, as the server may end before it can report the address. */
 	if (fault && fault->address == 0) {
 		fault->address = xid->address;
 		fault_set_device(fault, server, ordinal);
@@ -299,7 +302,7 @@ void faults_on_state(struct server *server)
 		}
 }
 
-/* ---- asked for */
+/* ---- queries */
 
 static bool may_know_fault(const struct daemon *daemon, const struct fault *fault, uid_t uid)
 {

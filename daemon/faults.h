@@ -3,7 +3,7 @@
 #define FAULTS_H
 
 /*
- * The last GPU faults: what servers tell of them, and the address from the
+ * The last GPU faults: the reports of servers, and the address from the
  * kernel's log. Loop thread.
  */
 
@@ -20,18 +20,18 @@ struct xid;
 
 #define FAULTS_MAX 16
 
-/* A client as it was when the fault came. */
+/* A client at the time of the fault. */
 struct fault_client {
 	uint64_t id;
 	pid_t pid;
 	uid_t uid;
 	uint32_t program;
-	char group[GROUP_NAME_MAX]; /* the name as it was; "": none */
+	char group[GROUP_NAME_MAX]; /* its name at that time; "": none */
 	char command[FRAME_TEXT_MAX];
 };
 
 struct fault {
-	uint64_t serial; /* rises; 0: none */
+	uint64_t serial; /* rising; 0: none */
 	struct timespec time;
 	pid_t server;
 	uid_t server_uid;
@@ -41,10 +41,10 @@ struct fault {
 	uint32_t ordinal;
 	char uuid[DEVICE_UUID_TEXT], pci_bus_id[32], device_name[FRAME_TEXT_MAX];
 	char result_name[64], kernel[FRAME_TEXT_MAX];
-	unsigned n_suspects; /* with those that the list has no room for */
-	unsigned n;          /* in it; one alone where it is known whose fault it was */
+	unsigned n_suspects; /* including those that do not fit into the list */
+	unsigned n;          /* in the list; 1 if the client that caused it is known */
 	struct fault_client clients[FAULT_SUSPECTS_MAX];
-	unsigned n_affected; /* users that had clients in the server */
+	unsigned n_affected; /* UIDs that had clients in the server */
 	uid_t *affected;
 };
 
@@ -53,25 +53,25 @@ struct faults {
 	struct fault list[FAULTS_MAX];
 };
 
-/* A server says what it knows. -EBADMSG: it is malformed. */
+/* A server reports a fault. -EBADMSG: the frame is malformed. */
 int faults_on_frame(struct server *server, const struct frame_fault *frame);
 
-/* A server is in FAULT: it is told the address, when it is known. */
+/* A server has entered FAULT: sends it the address if it is known. */
 void faults_on_state(struct server *server);
 
-/* The kernel's log has told of a fault: whether it was a server's that is in FAULT. */
+/* The kernel's log reports a fault: returns whether it was of a server that is in FAULT. */
 bool faults_on_xid(struct daemon *daemon, const struct xid *xid);
 
-/* The nth last fault that the user may know of, from 0 on; NULL: there are no more. */
+/* The nth last fault that the user may see, from 0 on; NULL: there are no more. */
 const struct fault *faults_get(const struct daemon *daemon, uid_t uid, unsigned nth);
 
-/* Whether it is known whose fault it was. */
+/* Whether the client that caused the fault is known. */
 static inline bool fault_is_certain(const struct fault *fault)
 {
 	return fault->how != FAULT_SUSPECTS;
 }
 
-/* How it is known, as part of a sentence. */
+/* The evidence, as part of a sentence. */
 const char *fault_how_text(const struct fault *fault);
 
 void faults_fini(struct faults *faults);

@@ -3,7 +3,7 @@
 #define GROUP_NAME_H
 
 /*
- * Names of groups, some of which are paths of cgroups. Any thread.
+ * Names of groups, which may be paths of cgroups. Any thread.
  */
 
 #include "base.h"
@@ -12,10 +12,10 @@
 
 bool group_name_ok(const char *name);
 
-/* Whether `name' is that path, or a folder above it. */
+/* Whether `name' is that path or a directory above it. */
 bool group_name_is_above(const char *name, const char *path);
 
-/* The path in the text of /proc/PID/cgroup, of version 2: a part of `text', or NULL. */
+/* The path in the text of /proc/PID/cgroup, for cgroup version 2: a part of `text', or NULL. */
 char *group_name_of_cgroup(char *text);
 
 #endif

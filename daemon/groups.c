@@ -3,8 +3,8 @@
 /*
  * Groups. Loop thread.
  *
- * Invariant: a server whose client is in a group has been told of the group on
- * the same link, before.
+ * Invariant: a server with a client in a group has received the group before,
+ * on the same connection.
  */
 
 #include <string.h>
@@ -21,7 +21,7 @@ void groups_init(struct groups *groups)
 {
 	*groups = (struct groups){0};
 	list_init(&groups->list);
-	/* Without the system's random numbers there is nothing better. */
+	/* A fallback without the system's random numbers. */
 	if (getrandom(&groups->last_id, sizeof(groups->last_id), GRND_NONBLOCK) < 0)
 		groups->last_id = (uint32_t)getpid() << 12;
 }
@@ -124,7 +124,7 @@ unsigned groups_count_clients(const struct daemon *daemon, const struct group *g
 	return n;
 }
 
-/* ---- what servers know */
+/* ---- groups that servers have received */
 
 static struct sent_group *find_sent_group(const struct server *server, uint32_t id)
 {
@@ -180,7 +180,7 @@ void groups_send_changes(struct server *server)
 	list_for_each (item, &server->daemon->groups.list) {
 		const struct group *group = container_of(item, struct group, link);
 
-		/* Where there is no room on the link, or no link, this is called again. */
+		/* This is called again when the connection exists and is writable. */
 		if (server->conn && find_sent_group(server, group->id) &&
 			groups_send(server, group) < 0)
 			return;

@@ -3,9 +3,9 @@
 #define GROUPS_H
 
 /*
- * Groups: names with limits that several clients share. The operator makes
- * them; a server hears of one before its first client of that group, and of
- * each change after. Loop thread.
+ * Groups: names with limits that several clients share. The operator creates
+ * them; a server receives a group before its first client of that group, and
+ * after each change. Loop thread.
  */
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ struct server;
 
 struct group {
 	struct list link;
-	uint32_t id;      /* never 0, nor one of the daemon's before: its servers may know that */
+	uint32_t id; /* not 0, and not an id of an earlier daemon, which its servers may know */
 	uint32_t version; /* of its settings */
 	bool has_uid;     /* only clients of `uid' may be in it */
 	uid_t uid;
@@ -34,7 +34,7 @@ struct groups {
 	uint32_t last_id;
 };
 
-/* What one connection to a server has told it. */
+/* The groups that one connection has sent to a server. */
 struct sent_groups {
 	unsigned n;
 	struct sent_group {
@@ -49,28 +49,28 @@ void groups_fini(struct groups *groups);
 struct group *groups_find(const struct groups *groups, const char *name);
 struct group *groups_get(const struct groups *groups, uint32_t id);
 
-/* The one whose name is the longest that is `path' or a folder above it. */
+/* The group with the longest name that is `path' or a directory above it. */
 struct group *groups_find_above(const struct groups *groups, const char *path);
 
-/* 0, -ENOSPC (there are GROUPS_MAX) or -ENOMEM. The name is a new one and well-formed. */
+/* 0, -ENOSPC (GROUPS_MAX groups exist) or -ENOMEM. The name is new and valid. */
 int groups_add(struct groups *groups, const char *name, struct group **ret_group);
 
-/* Clients that are in it, and those that wait for their server. */
+/* Clients in the group, and those that wait for their server. */
 unsigned groups_count_clients(const struct daemon *daemon, const struct group *group);
 
-/* Forgets a group without clients. */
+/* Removes a group that has no clients. */
 void groups_remove(struct daemon *daemon, struct group *group);
 
-/* Its settings have changed: servers that know it are told. */
+/* Its settings have changed: sends them to the servers that know the group. */
 void groups_changed(struct daemon *daemon, struct group *group);
 
-/* Tells a server of the group unless it knows. 0, -EAGAIN (later) or -errno. */
+/* Sends a group to a server unless the server has it. 0, -EAGAIN (later) or -errno. */
 int groups_send(struct server *server, const struct group *group);
 
-/* There is room on the link again: tells what has changed. */
+/* The connection is writable again: sends the groups that have changed. */
 void groups_send_changes(struct server *server);
 
-/* The link is new, or the server's end. */
+/* The connection is new, or the server has ended. */
 void groups_forget_sent(struct server *server);
 
 #endif

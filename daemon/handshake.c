@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How a client or a server makes itself known. Loop thread.
+ * The handshake of a client or a server. Loop thread.
  *
- * Invariant: not a byte past the introduction is read, so the server finds the
- * client's next words on the connection that it is handed.
+ * Invariant: no byte after the handshake is read, so the server finds the next
+ * bytes of the client on the connection that it receives.
  */
 
 #include <string.h>
@@ -19,11 +19,11 @@
 #include "spec_hash.h"
 #include "tenant.h"
 
-/* The part of a HELLO and of a server's introduction that every version has. */
+/* The part of both frames that every version has. */
 #define HELLO_PREFIX (offsetof(struct frame_hello, spec_hash) + sizeof(uint64_t))
 #define SERVER_PREFIX (offsetof(struct frame_server, spec_hash) + sizeof(uint64_t))
 
-/* Reads until `wanted' bytes are there: 1, 0 when more is needed, or -errno. */
+/* Reads until the buffer holds `wanted' bytes: 1, 0 when more is needed, or -errno. */
 static int handshake_fill(struct conn *conn, size_t wanted)
 {
 	while (conn->in_size < wanted) {
@@ -102,7 +102,7 @@ static void handshake_client(struct conn *conn)
 		conn_refuse(conn, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "%s", error.text);
 }
 
-/* The server that this process is; NULL: no daemon has started it. */
+/* The server that this process is; NULL: it is not known to this daemon. */
 static struct server *handshake_find_server(const struct conn *conn)
 {
 	struct server *server = server_find(conn->daemon, conn->cred.pid);
@@ -110,7 +110,7 @@ static struct server *handshake_find_server(const struct conn *conn)
 	return server && server->tenant->uid == conn->cred.uid ? server : NULL;
 }
 
-/* A server that is refused leaves when its clients have left. */
+/* Refuses a server, which then ends when its clients have left. */
 static void handshake_refuse_server(struct conn *conn, const char *why)
 {
 	struct frame_shutdown shutdown = {0};
@@ -143,7 +143,7 @@ static void handshake_server(struct conn *conn)
 		server_conn_open(server, conn);
 }
 
-/* Words of another build: says so in a form that every build understands. */
+/* Refuses a peer of another build, in a form that every build understands. */
 static void refuse_client_version(struct conn *conn, uint32_t version, uint64_t spec_hash)
 {
 	conn_refuse(conn, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The journal. Loop thread.
+ * The journal of systemd. Loop thread.
  *
- * Invariant: a field's value has no newline in it, so that nobody's text
- * becomes a field.
+ * Invariant: a field's value has no newline, so that foreign text cannot
+ * become a field.
  */
 
 #include <stdarg.h>
@@ -74,7 +74,10 @@ _printf_(2, 3) static void entry_add(struct entry *entry, const char *format, ..
 		entry->size += (size_t)n;
 }
 
-/* What a server's line says of a client: "{PID: 12, Context ID: 1}", and of a GPU: "device 0". */
+/*
+ * Adds the client and the GPU that a server's line names: "{PID: 12, Context
+ * ID: 1}", "device 0".
+ */
 static void entry_add_ids(struct entry *entry, const char *text)
 {
 	const char *named = strstr(text, "{PID: "), *device = strstr(text, "evice ");
@@ -115,7 +118,7 @@ static int journald_put(struct journald *journald, bool is_server, const struct 
 		entry_add(&entry, "MPS_UID=%u\n", about->uid);
 	if (send(journald->fd, entry.bytes, entry.size, MSG_NOSIGNAL) >= 0)
 		return 0;
-	/* It was started anew: the next line finds it. */
+	/* The journal was restarted: the next line uses the new socket. */
 	if (errno == ECONNREFUSED || errno == ENOTCONN) {
 		journald_close(journald);
 		journald->fd = connect_journal();
@@ -123,7 +126,7 @@ static int journald_put(struct journald *journald, bool is_server, const struct 
 	return -1;
 }
 
-/* Says first, where lines were lost, how many. */
+/* Reports lost lines before the next line. */
 static int journald_report_lost(struct journald *journald)
 {
 	const struct log_subject about = {.priority = JOURNAL_WARNING};

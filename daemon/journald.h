@@ -3,7 +3,7 @@
 #define JOURNALD_H
 
 /*
- * The journal of systemd, if the daemon was started by it: each line of the
+ * The journal of systemd, if systemd has started the daemon: each line of the
  * logs goes there too, with fields. Its native protocol is a datagram of lines
  * "NAME=VALUE". Loop thread.
  */
@@ -12,12 +12,12 @@
 
 #include "base.h"
 
-/* Priorities, as syslog's. */
+/* Priorities of syslog. */
 #define JOURNAL_ERROR 3
 #define JOURNAL_WARNING 4
 #define JOURNAL_INFO 6
 
-/* Whose line it is, as far as that is known; all 0: the daemon's own. */
+/* The server, client and user that a line is about, if known; all 0: the daemon itself. */
 struct log_subject {
 	pid_t server, client; /* 0: none */
 	bool has_uid;
@@ -26,21 +26,21 @@ struct log_subject {
 };
 
 struct journald {
-	int fd; /* negative: there is none */
+	int fd; /* negative: not connected */
 	unsigned long n_lost;
 };
 
-/* Opens it where systemd has started the daemon. */
+/* Opens the journal if systemd has started the daemon. */
 void journald_open(struct journald *journald);
 void journald_close(struct journald *journald);
 
-/* Whether a descriptor of ours leads to the journal as well. */
+/* Whether a descriptor of the daemon leads to the journal. */
 bool journald_is_stream(int fd);
 
 /*
- * Sends a line without its stamp; `is_server' if a server wrote it. A journal
- * that takes no more does not stop the daemon: its next line is preceded by the
- * number of those that are in the files alone.
+ * Sends a line without its time stamp; `is_server' if a server wrote it. A
+ * full journal does not stop the daemon: the next line that fits follows the
+ * number of lines that are only in the files.
  */
 void journald_send(struct journald *journald, bool is_server, const struct log_subject *about,
 	const char *text);

@@ -3,8 +3,7 @@
 /*
  * JSON. Any thread.
  *
- * Invariant: whatever the values are, the document is valid JSON and valid
- * UTF-8.
+ * Invariant: the document is valid JSON and valid UTF-8 for any values.
  */
 
 #include <inttypes.h>
@@ -73,7 +72,7 @@ static void json_put_string(struct json *json, const char *value)
 	json_put(json, "\"", 1);
 }
 
-/* What comes before a value. */
+/* Writes the comma and the name before a value. */
 static void json_begin_value(struct json *json, const char *name)
 {
 	if (json->needs_comma)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reading the kernel's log. Loop thread.
+ * Reads the kernel's log. Loop thread.
  *
- * Invariant: at most LOG_BATCH reads before others get their turn, and no more
- * kept than one line.
+ * Invariant: at most LOG_BATCH reads happen at once, and at most one line is
+ * kept.
  */
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define LOG_BATCH 64
 
-/* How often a file is looked at, which tells of nothing by itself. */
+/* How often a file is checked, as files signal no events. */
 #define CHECK_MS 50
 
 static void on_kernel_line(struct daemon *daemon, const char *line)
@@ -29,12 +29,12 @@ static void on_kernel_line(struct daemon *daemon, const char *line)
 	if (!xid_parse(line, &xid) || xid.address == 0)
 		return;
 	log->seen[at].xid = xid;
-	/* One that no server's word has come for yet waits for that. */
+	/* Keeps an Xid until a server reports its fault. */
 	log->seen[at].ms = faults_on_xid(daemon, &log->seen[at].xid) ? 0 : uv_now(&daemon->loop);
 	log->n_seen++;
 }
 
-/* Whole lines of the text; what is left begins the next. */
+/* Handles complete lines; the rest begins the next line. */
 static void take_kernel_lines(struct daemon *daemon)
 {
 	struct kernel_log *log = &daemon->kernel_log;
@@ -55,7 +55,7 @@ static void take_kernel_lines(struct daemon *daemon)
 	}
 }
 
-/* Records end with a newline; what follows there are facts for programs. */
+/* A record's text ends with a newline; what follows are properties for programs. */
 static void take_kernel_record(struct daemon *daemon)
 {
 	struct kernel_log *log = &daemon->kernel_log;
@@ -66,7 +66,7 @@ static void take_kernel_record(struct daemon *daemon)
 	log->n = 0;
 }
 
-/* A file that was begun anew is read from its beginning. */
+/* A truncated file is read from its beginning. */
 static void check_log_rotation(const struct kernel_log *log)
 {
 	off_t at = lseek(log->fd, 0, SEEK_CUR);
@@ -76,14 +76,14 @@ static void check_log_rotation(const struct kernel_log *log)
 		lseek(log->fd, 0, SEEK_SET);
 }
 
-/* False: there is nothing more for now. */
+/* False: nothing more to read now. */
 static bool kernel_log_read(struct daemon *daemon)
 {
 	struct kernel_log *log = &daemon->kernel_log;
 	ssize_t n = read(log->fd, log->text + log->n, KERNEL_RECORD_MAX - log->n);
 
 	if (n < 0)
-		/* Records that were lost, or are too long: the next read gives the one behind. */
+		/* After lost or too long records, the next read returns the following record. */
 		return errno == EPIPE || errno == EINTR || (errno == EINVAL && log->is_records);
 	if (n == 0) {
 		check_log_rotation(log);
@@ -124,7 +124,7 @@ static int kernel_log_open_file(const char *path, bool *ret_is_records)
 		return -errno;
 	if (!S_ISCHR(info.st_mode) && !S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
 		return -EINVAL;
-	/* A FIFO has no end to go to. */
+	/* Fails for a FIFO, which cannot seek. */
 	(void)lseek(fd, 0, SEEK_END);
 	*ret_is_records = S_ISCHR(info.st_mode);
 	return TAKE_FD(fd);

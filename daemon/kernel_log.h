@@ -4,7 +4,7 @@
 
 /*
  * The kernel's log, /dev/kmsg or the file that MPS_KERNEL_LOG names, from the
- * daemon's start on. Nothing waits for it. Loop thread.
+ * start of the daemon on. The daemon never waits for it. Loop thread.
  */
 
 #include <uv.h>
@@ -13,15 +13,15 @@
 
 struct daemon;
 
-/* A record of /dev/kmsg has at most so many bytes; a longer line is no record. */
+/* The most bytes of a record of /dev/kmsg; a longer line is not a record. */
 #define KERNEL_RECORD_MAX 8192
 
-/* Faults come in crowds, as each engine has its own. */
+/* One fault causes several Xids, as each engine reports its own. */
 #define XIDS_KEPT 16
 
 struct kernel_log {
 	int fd;           /* negative: it cannot be read */
-	bool is_records;  /* a read gives one whole record */
+	bool is_records;  /* each read returns one whole record */
 	bool is_skipping; /* the rest of a line that was too long */
 	uv_poll_t poll;   /* of records */
 	uv_timer_t timer; /* of anything else */
@@ -34,7 +34,7 @@ struct kernel_log {
 	unsigned n_seen;
 };
 
-/* Without a log to read the daemon does all the same; control.log says why there is none. */
+/* Without a readable log the daemon runs all the same; control.log says why. */
 void kernel_log_open(struct daemon *daemon);
 void kernel_log_close(struct daemon *daemon);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lines out of a stream. Any thread.
+ * Splits a stream into lines. Any thread.
  *
- * Invariant: `size' is at most LINE_MAX_SIZE, whatever comes in.
+ * Invariant: `size' is at most LINE_MAX_SIZE for any input.
  */
 
 #include <string.h>
@@ -48,7 +48,7 @@ void line_buffer_feed(struct line_buffer *buffer, const char *bytes, size_t size
 		}
 		if (buffer->size == LINE_MAX_SIZE)
 			line_buffer_end(buffer, on_line, arg);
-		/* A NUL would cut the line short in the log. */
+		/* A NUL would truncate the line in the log. */
 		buffer->text[buffer->size] = bytes[i];
 		if (!bytes[i])
 			buffer->text[buffer->size] = '?';

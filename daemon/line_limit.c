@@ -3,12 +3,15 @@
 /*
  * Limits of lines. Any thread.
  *
- * Invariant: each line that was left out is told of in one number, and only one.
+ * Invariant: each dropped line is counted in exactly one report.
  */
 
 #include "line_limit.h"
 
-/* A flood is over when nothing was left out for so long; one that goes on is told of as often. */
+/*
+ * A flood is over after QUIET_MS without a dropped line; a longer flood is
+ * reported every FLOOD_MS.
+ */
 #define QUIET_MS 1000
 #define FLOOD_MS 10000
 

@@ -4,7 +4,7 @@
 
 /*
  * A doubly linked list whose links lie within its items. A list does not own
- * them. An item that is on no list points to itself, so removing it twice is
+ * its items. An item on no list points to itself, so removing it twice is
  * harmless.
  */
 

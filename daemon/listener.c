@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The control socket, its lock and its PID file. Loop thread; opened in main().
+ * The control socket, its lock and its PID file. Loop thread; opened in
+ * main().
  *
- * Invariant: nothing in the directory is removed or made without the lock.
+ * Invariant: files in the directory are created and removed only under the
+ * lock.
  */
 
 #include <fcntl.h>
@@ -24,20 +26,23 @@
 
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"
-/* Of the socket, until it listens. */
+/* The name of the socket until it listens. */
 #define TEMPORARY_NAME ".socket"
 
-/* Connections accepted before others get their turn. */
+/* Connections accepted before other events are handled. */
 #define ACCEPT_BATCH 32
 
-/* For a daemon before us to be gone; and where it is, for its children to become servers. */
+/*
+ * How long to wait for a previous daemon to exit; and after its exit, for its
+ * children to become servers.
+ */
 #define LOCK_MS 300
 #define LOCK_CHILDREN_MS 10000
 
-/* After running out of descriptors. */
+/* The pause after running out of descriptors. */
 #define PAUSE_MS 100
 
-/* Whether no process has the PID that the last daemon wrote. */
+/* Whether the process whose PID the previous daemon wrote is gone. */
 static bool last_daemon_is_gone(int directory)
 {
 	_cleanup_close_ int fd =
@@ -52,8 +57,8 @@ static bool last_daemon_is_gone(int directory)
 }
 
 /*
- * A daemon that was killed has the lock until its last thread is gone, and until
- * each child that it had started has become a server, which closes the lock.
+ * A killed daemon holds the lock until its last thread has exited and each
+ * child that it had started has become a server, which closes the lock.
  */
 static int lock_with_timeout(int directory, int fd)
 {
@@ -76,7 +81,7 @@ static int lock_with_timeout(int directory, int fd)
 static int acquire_lock(
 	struct listener *listener, const struct config *config, struct error_message *error)
 {
-	/* Readable by nobody else: flock() asks for no more than an open file. */
+	/* Readable by the owner only, since flock() needs no more than an open file. */
 	int fd = openat(listener->directory, LOCK_FILE,
 		O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 
@@ -114,8 +119,8 @@ static int write_pid_file(
 }
 
 /*
- * We hold the lock, so whoever listens here is a stranger to it, and a socket
- * where nobody listens is a dead daemon's.
+ * The lock is held, so a listener on this socket does not use it, and a socket
+ * without a listener is of a dead daemon.
  */
 static int check_socket(const struct config *config, struct error_message *error)
 {
@@ -145,8 +150,8 @@ static int check_socket(const struct config *config, struct error_message *error
 }
 
 /*
- * From Linux 6.16 on the kernel itself refuses descriptors that somebody sends
- * to the connections of this socket; a server allows them for its clients.
+ * From Linux 6.16 on the kernel refuses descriptors that a peer sends to the
+ * connections of this socket; a server allows them again for its clients.
  */
 static void refuse_descriptors(int fd)
 {
@@ -155,7 +160,7 @@ static void refuse_descriptors(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
-/* The socket's first name has as many bytes as its last, so that it fits into an address, too. */
+/* The temporary name has as many bytes as the final one, so that it fits into an address too. */
 static struct sockaddr_un temporary_address(const struct config *config)
 {
 	struct sockaddr_un address = config_address(config);
@@ -166,9 +171,9 @@ static struct sockaddr_un temporary_address(const struct config *config)
 }
 
 /*
- * The socket gets its name when it listens already, and replaces the one of a
- * dead daemon in one step: whoever connects meets one or the other. A client
- * that found no socket would do without the service.
+ * The socket is renamed once it listens, which replaces the socket of a dead
+ * daemon in one step: a client that connects meets one or the other. A client
+ * that found no socket would run without the service.
  */
 static int bind_socket(
 	struct listener *listener, const struct config *config, struct error_message *error)
@@ -185,7 +190,7 @@ static int bind_socket(
 	if (listener->fd < 0)
 		return error_message_set(
 			error, -errno, "Cannot create a socket: %s", strerror(errno));
-	/* 0666 from the first moment: who connects is checked, not the file. */
+	/* Mode 0666 from its creation: the daemon checks the peer, not the file. */
 	mask = umask(0111);
 	r = bind(listener->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 	umask(mask);

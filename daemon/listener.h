@@ -3,8 +3,8 @@
 #define LISTENER_H
 
 /*
- * The daemon's place in the file system: the lock that makes it the only one,
- * its PID file and the socket where everybody comes in.
+ * The daemon's files in the pipe directory: the lock that makes it the only
+ * daemon, its PID file and the control socket.
  */
 
 #include <uv.h>
@@ -15,22 +15,22 @@ struct daemon;
 
 struct listener {
 	int directory;
-	int lock;       /* inherited by nobody */
-	bool is_locked; /* by us, as long as we live */
+	int lock;       /* not inherited */
+	bool is_locked; /* by this daemon, until it exits */
 	int fd;
-	bool is_bound; /* the socket's name is ours to remove */
+	bool is_bound; /* this daemon removes the socket */
 	uv_poll_t poll;
-	uv_timer_t pause; /* descriptors ran out: accept again a little later */
+	uv_timer_t pause; /* descriptors ran out: accepts again a little later */
 };
 
-/* Another daemon has the directory: what listener_open() can say besides 0 and -errno. */
+/* Another daemon has the directory: a result of listener_open() besides 0 and -errno. */
 enum {
 	LISTENER_TAKEN = 1,
 };
 
 /*
- * Takes the directory and listens. `fd' is a listening socket that came from
- * the service manager, or negative. With a reason on failure.
+ * Locks the directory and listens. `fd' is a listening socket from the service
+ * manager, or negative. -errno comes with an error message.
  */
 int listener_open(struct listener *listener, const struct config *config, int fd,
 	struct error_message *error);
@@ -38,10 +38,10 @@ int listener_open(struct listener *listener, const struct config *config, int fd
 /* Accepts from now on. */
 int listener_start(struct daemon *daemon);
 
-/* No more connections, and no more files. Handles are closed by the loop. */
+/* Stops accepting and removes the files. The loop closes the handles. */
 void listener_stop(struct daemon *daemon);
 
-/* Removes the socket's name and the PID file. */
+/* Removes the socket and the PID file. */
 void listener_remove_files(const struct listener *listener, const struct config *config);
 
 /* Closes the descriptors, the lock last. */

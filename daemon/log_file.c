@@ -3,8 +3,8 @@
 /*
  * Both logs. Loop thread.
  *
- * Invariant: a line is written whole by one write(), so that lines of several
- * writers never mix, and nothing here waits for a reader.
+ * Invariant: one write() writes a whole line, so that the lines of several
+ * writers never mix. No function here blocks on a reader.
  */
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ size_t log_format_line(char *line, size_t size, const struct timespec *when, con
 	return (size_t)n + 1;
 }
 
-/* Standard output may be a pipe that nobody reads: then the line is left out. */
+/* Standard output may be a pipe that is not read: then the line is dropped. */
 static void echo_line(const char *line, size_t length)
 {
 	struct pollfd pfd = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -69,7 +69,7 @@ static int log_file_open(
 	return 0;
 }
 
-/* Makes room: the file gets another name, and that of before is gone. */
+/* Rotates the file: renames it, which replaces its predecessor. */
 static int log_file_rotate(struct log_files *logs, struct log_file *file)
 {
 	struct log_file next;
@@ -77,7 +77,7 @@ static int log_file_rotate(struct log_files *logs, struct log_file *file)
 	int r;
 
 	snprintf(old, sizeof(old), "%s.1", file->name);
-	/* It may be gone: moved by an attempt before, or by somebody else. */
+	/* The file may be missing: moved by an earlier attempt, or by another program. */
 	if (renameat(logs->directory, file->name, logs->directory, old) < 0 && errno != ENOENT)
 		return -errno;
 	r = log_file_open(logs, logs->directory, file->name, &next);
@@ -112,7 +112,7 @@ static int log_file_write(
 	return r;
 }
 
-/* Says first, where lines were lost, how many. */
+/* Reports lost lines before the next line. */
 static int log_file_report_lost(
 	struct log_files *logs, struct log_file *file, const struct timespec *now)
 {
@@ -266,7 +266,7 @@ int log_files_open(
 		.server.fd = -EBADF,
 	};
 	journald_open(&logs->journald);
-	/* There it is already. */
+	/* Standard output leads to the journal already. */
 	if (logs->journald.fd >= 0 && journald_is_stream(STDOUT_FILENO))
 		logs->options.echo = false;
 	return log_files_reopen(logs, error);

@@ -3,14 +3,13 @@
 #define LOG_FILE_H
 
 /*
- * control.log, which the daemon fills, and server.log, to which it appends
- * what its servers write to their standard error. Loop thread.
+ * control.log, which the daemon writes, and server.log, to which it appends
+ * the standard error of its servers. Loop thread.
  *
- * A log that would grow above its size is moved to its name with ".1", and a
- * new one is begun. A log that cannot be written (disk full) stops nothing:
- * lines are counted as lost, and the first one that works again is preceded by
- * their number. Where systemd has started the daemon, its journal gets each line
- * once, too.
+ * A log that would exceed its size is renamed to NAME.1, and a new one begins.
+ * A log that cannot be written (disk full) stops nothing: lines are counted as
+ * lost, and their number precedes the first line that can be written again. If
+ * systemd has started the daemon, each line also goes to its journal once.
  */
 
 #include <sys/types.h>
@@ -23,14 +22,14 @@ struct log_file {
 	const char *name;
 	int fd;
 	uint64_t size;
-	int last_error; /* errno of the write that failed last, 0 if none did */
+	int last_error; /* errno of the last failed write, 0 if none failed */
 	unsigned long n_lost;
 };
 
 struct log_options {
-	const char *directory; /* must outlive the journal */
-	bool echo;             /* -f: both go to standard output as well */
-	bool is_private;       /* mode 0640: several users' lines stand in them */
+	const char *directory; /* must outlive the logs */
+	bool echo;             /* -f: copy both to standard output */
+	bool is_private;       /* mode 0640: they contain lines of several users */
 	uint64_t size_max;     /* bytes of a file; 0: no limit */
 };
 
@@ -42,33 +41,33 @@ struct log_files {
 	struct journald journald;
 };
 
-/* 0 or -errno with a reason. */
+/* 0 or -errno with an error message. */
 int log_files_open(
 	struct log_files *logs, const struct log_options *options, struct error_message *error);
 void log_files_close(struct log_files *logs);
 
-/* After the files were moved away (SIGHUP). On failure the old ones stay in use. */
+/* Reopens the logs after they were moved away (SIGHUP). On failure the old files stay in use. */
 int log_files_reopen(struct log_files *logs, struct error_message *error);
 
 void log_control(struct log_files *logs, const char *format, ...) _printf_(2, 3);
 
-/* The same about somebody. */
+/* The same about a server, a client or a user. */
 void log_control_about(struct log_files *logs, const struct log_subject *about, const char *format,
 	...) _printf_(3, 4);
-/* A line that only log_level debug asks for. */
+/* A line that is written only at log_level debug. */
 void log_debug(struct log_files *logs, const char *format, ...) _printf_(2, 3);
 
-/* The same in the name of a process that the daemon has just started. */
+/* The same with the PID of a process that the daemon has just started. */
 void log_control_as(struct log_files *logs, pid_t pid, const char *format, ...) _printf_(3, 4);
 
 /*
- * A line of the server that `about' names: `is_up' once it has been ACTIVE.
- * Without a server it is the daemon's, about servers.
+ * A line of the server that `about' names; `is_up' once it has been ACTIVE.
+ * Without a server it is a line of the daemon about servers.
  */
 void log_server(
 	struct log_files *logs, bool is_up, const struct log_subject *about, const char *text);
 
-/* Bytes that a formatted line may have, its newline and NUL included. */
+/* The most bytes of a formatted line, its newline and NUL included. */
 #define LOG_LINE_MAX 1152
 
 /* Local time: "2026-01-31 23:59:59.000" */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * mps-control: the control daemon and its front end. The only thread but those of
- * async_close.h.
+ * mps-control: the control daemon and its command line. One thread, besides
+ * those of async_close.h.
  *
- * Invariant: whoever starts the daemon learns from the exit status, and from a
- * sentence, whether it can be reached.
+ * Invariant: the program that starts the daemon learns from the exit status,
+ * and from a message, whether the daemon accepts connections.
  */
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "spawn.h"
 #include "spec_hash.h"
 
-/* The CUDA release whose client API is spoken, as the vendor's daemon prints it. */
+/* The CUDA release whose client API the daemon serves, as the vendor's daemon prints it. */
 #define BINARY_VERSION 13000
 
 static void print_help(void)
@@ -61,7 +61,7 @@ static void print_version(void)
 
 /* ---- the daemon */
 
-/* Descriptors 0 to 2 exist from here on, so no other file takes their numbers. */
+/* Opens descriptors 0 to 2 if they are closed, so that no other file gets their numbers. */
 static void reserve_standard_fds(void)
 {
 	int fd;
@@ -72,7 +72,7 @@ static void reserve_standard_fds(void)
 	closep(&fd);
 }
 
-/* A server holds several descriptors for each of its clients, and inherits this. */
+/* A server needs several descriptors for each client, and inherits this limit. */
 static void raise_fd_limit(void)
 {
 	struct rlimit limit;
@@ -84,8 +84,8 @@ static void raise_fd_limit(void)
 }
 
 /*
- * Splits off the daemon. In the child: the pipe where it reports that it is
- * ready. In the parent this does not return.
+ * Forks the daemon. In the child it returns the pipe on which to report that
+ * it is ready. In the parent it does not return.
  */
 static int go_to_background(void)
 {
@@ -94,7 +94,10 @@ static int go_to_background(void)
 	pid_t pid;
 	ssize_t n;
 
-	/* What the caller's shell left open would be held for as long as we live. */
+	/*
+	 * Descriptors that the caller's shell left open would stay open as long as the daemon
+	 * runs.
+	 */
 	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return -errno;
@@ -113,7 +116,7 @@ static int go_to_background(void)
 	_exit(n == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-/* Leaves the terminal and tells the parent. */
+/* Detaches from the terminal and reports to the parent. */
 static void report_ready(int ready)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -158,7 +161,7 @@ static int open_log_files(struct daemon *daemon, enum mode mode, struct error_me
 	return log_files_open(&daemon->logs, &options, error);
 }
 
-/* Takes its places, in the order in which a failure leaves nothing behind. */
+/* Opens everything, in an order in which a failure leaves nothing behind. */
 static int open_daemon(struct daemon *daemon, enum mode mode, struct error_message *error)
 {
 	int r, fd = notify_take_listener();
@@ -188,7 +191,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	reserve_standard_fds();
 	raise_fd_limit();
 	signal(SIGPIPE, SIG_IGN);
-	/* The caller's may hide the socket's directory from everybody else. */
+	/* The caller's umask may hide the socket's directory from other users. */
 	umask(022);
 	if (mode == MODE_BACKGROUND) {
 		ready = go_to_background();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Clients' groups. Loop thread.
+ * The group of a client. Loop thread.
  *
- * Invariant: a client of a group is of the group's user, if it has one.
+ * Invariant: a group with a UID has only clients of that UID.
  */
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "membership.h"
 #include "conn.h"
 
-/* A path and the lines of version 1 before it. */
+/* Room for a path and the lines of cgroup version 1 before it. */
 #define CGROUP_TEXT_MAX 16384
 
 /* 0 or -errno. */
@@ -44,7 +44,7 @@ static bool may_join_group(const struct group *group, const struct conn *conn)
 	return !group->has_uid || group->uid == conn->cred.uid;
 }
 
-/* The group of its cgroup, or NULL. False: it has been refused. */
+/* Finds the group of the client's cgroup, or NULL. False: the client has been refused. */
 static bool find_group_by_cgroup(struct conn *conn, struct group **ret_group)
 {
 	char text[CGROUP_TEXT_MAX];

@@ -3,16 +3,16 @@
 #define MEMBERSHIP_H
 
 /*
- * Which group a client is in: the one that its MPS_GROUP names, or, with
- * MPS_GROUP_BY_CGROUP=1 in the daemon's environment, that of its cgroup, which
- * it cannot leave by MPS_GROUP. Loop thread.
+ * Decides the group of a client: the group that its MPS_GROUP names, or, with
+ * MPS_GROUP_BY_CGROUP=1 in the daemon's environment, the group of its cgroup,
+ * which MPS_GROUP cannot override. Loop thread.
  */
 
 #include "base.h"
 
 struct conn;
 
-/* Sets the client's group. False: it has been refused, which closes it. */
+/* Sets the client's group. False: the client has been refused, which closes its connection. */
 bool membership_decide(struct conn *conn);
 
 #endif

@@ -3,7 +3,8 @@
 /*
  * The service manager. main() and loop thread.
  *
- * Invariant: without its variables nothing is loaded.
+ * Invariant: libsystemd is loaded only if the service manager's variables are
+ * set.
  */
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Options. Runs in main() before all else.
+ * The options of the command line. Runs in main() first.
  *
- * Invariant: what follows the first word of a command is the command's own.
+ * Invariant: tokens after the first word of a command belong to the command.
  */
 
 #include <getopt.h>
@@ -13,11 +13,11 @@
 #include "options.h"
 #include "tokenize.h"
 
-/* The one that is spoken; NVIDIA's newer daemons have another one, of other commands. */
+/* The supported protocol; the vendor's newer daemons have another one with other commands. */
 #define PROTOCOL 2
 #define PROTOCOL_VARIABLE "CUDA_MPS_PROTOCOL_VERSION"
 
-/* NVIDIA's long options may have one dash; its "forground" is as its help has it. */
+/* The vendor's long options may have one dash; "forground" is spelled as in the vendor's help. */
 static const struct option long_options[] = {
 	{"daemon", no_argument, NULL, 'd'},
 	{"foreground", no_argument, NULL, 'f'},
@@ -59,7 +59,7 @@ static int check_protocol(const char *text, const char *where, struct error_mess
 		where, PROTOCOL);
 }
 
-/* The variable wins, as NVIDIA documents it. */
+/* The variable overrides the option, as NVIDIA documents it. */
 static int choose_protocol(const char *option, struct error_message *error)
 {
 	const char *variable = getenv(PROTOCOL_VARIABLE);
@@ -77,7 +77,7 @@ static int set_mode(struct options *options, enum mode mode, struct error_messag
 	return 0;
 }
 
-/* What belongs to the daemon alone, and to the front end alone. */
+/* Checks options that apply only to the daemon, or only to commands. */
 static int check_combination(
 	const struct options *options, const char *protocol, struct error_message *error)
 {
@@ -105,7 +105,7 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 	int option, r = 0;
 
 	*options = (struct options){0};
-	/* "+": what follows a command is the command's own, like its -f. */
+	/* "+": arguments after a command are the command's own, like its -f. */
 	while (r == 0 &&
 		(option = getopt_long_only(argc, argv, "+dfhMp:Sv", long_options, NULL)) != -1) {
 		switch (option) {

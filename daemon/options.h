@@ -3,8 +3,8 @@
 #define OPTIONS_H
 
 /*
- * The options of the command line, which are those of NVIDIA's control daemon
- * and some of our own. Used in main() alone.
+ * The options of the command line: those of NVIDIA's control daemon and some
+ * of our own. Used only in main().
  */
 
 #include "error_message.h"
@@ -19,16 +19,16 @@ enum mode {
 
 struct options {
 	enum mode mode;
-	bool is_strict;       /* the front end fails where a command does */
+	bool is_strict;       /* the exit status is 1 if a command fails */
 	bool is_multiuser;    /* one server for all users */
 	bool is_partitioned;  /* SMs are divided into static partitions */
-	char *const *command; /* the command, or none; of argv */
+	char *const *command; /* the command, may be empty; within argv */
 };
 
-/* Reads argv and CUDA_MPS_PROTOCOL_VERSION. 0 or -EINVAL with a reason. */
+/* Reads argv and CUDA_MPS_PROTOCOL_VERSION. 0 or -EINVAL with an error message. */
 int options_read(struct options *options, int argc, char **argv, struct error_message *error);
 
-/* The options' part of the usage, to standard output. */
+/* Prints the options' part of the help to standard output. */
 void options_print(void);
 
 #endif

@@ -33,7 +33,7 @@ uint64_t partitions_used(const struct list *partitions, const struct frame_devic
 	return used;
 }
 
-/* The first of those that are free; 0: they are too few. */
+/* Chooses the first free chunks; 0: too few are free. */
 static uint64_t choose_chunks(uint64_t used, unsigned n_chunks, unsigned n_wanted)
 {
 	uint64_t chosen = 0;
@@ -46,7 +46,7 @@ static uint64_t choose_chunks(uint64_t used, unsigned n_chunks, unsigned n_wante
 	return n_wanted == 0 ? chosen : 0;
 }
 
-/* As NVIDIA's, an ID is base64: here of the set of chunks, lowest byte first. */
+/* An ID is base64, as the vendor's: here of the set of chunks, lowest byte first. */
 static void make_partition_id(uint64_t chunks, char id[PARTITION_ID_MAX])
 {
 	static const char digits[] =
@@ -119,7 +119,7 @@ void partition_name(const struct partition *partition, const struct frame_device
 	snprintf(name, PARTITION_NAME_MAX, "%s/%s", uuid, partition->id);
 }
 
-/* Takes "UUID/ID" apart, in place; an ID may have slashes. */
+/* Splits "UUID/ID" in place; an ID may contain slashes. */
 static void limit_by_partition(const struct list *partitions, const struct devices *devices,
 	char *name, struct frame_limits *limits)
 {

@@ -3,9 +3,10 @@
 #define PARTITIONS_H
 
 /*
- * Static partitions of SMs, for a daemon with -S: each is some of the chunks into
- * which the driver divides a GPU, and no two have a chunk in common. A client
- * names its partition as "UUID/ID" (CUDA_MPS_SM_PARTITION). Loop thread.
+ * Static partitions of SMs, for a daemon with -S. A partition is a set of the
+ * chunks into which the driver divides a GPU; no two partitions share a chunk.
+ * A client names its partition as "UUID/ID" (CUDA_MPS_SM_PARTITION). Loop
+ * thread.
  */
 
 #include "devices.h"
@@ -22,20 +23,20 @@ struct daemon;
 struct partition {
 	struct list link; /* in the daemon's partitions */
 	uint8_t uuid[16]; /* of its GPU */
-	uint64_t chunks;  /* of the GPU, a bit each */
+	uint64_t chunks;  /* of the GPU, one bit each */
 	char id[PARTITION_ID_MAX];
 };
 
-/* How many chunks a set has. */
+/* The number of chunks in a set. */
 static inline unsigned chunks_count(uint64_t chunks)
 {
 	return (unsigned)__builtin_popcountll(chunks);
 }
 
-/* The chunks of the GPU that partitions have. */
+/* The chunks of the GPU that belong to partitions. */
 uint64_t partitions_used(const struct list *partitions, const struct frame_device *device);
 
-/* 0, -ENOSPC (the GPU has not so many free chunks) or -ENOMEM. */
+/* 0, -ENOSPC (the GPU has fewer free chunks) or -ENOMEM. */
 int partitions_add(struct list *partitions, const struct frame_device *device, unsigned n_chunks,
 	struct partition **ret_partition);
 
@@ -50,13 +51,13 @@ void partition_name(const struct partition *partition, const struct frame_device
 	char name[PARTITION_NAME_MAX]);
 
 /*
- * What a client gets that names partitions, with commas between them: one for each
- * GPU. Names of partitions that are not there give it nothing.
+ * Sets the limits of a client that names partitions, separated by commas: one
+ * for each GPU. A partition that does not exist gives the client nothing.
  */
 void partitions_limit(const struct list *partitions, const struct devices *devices,
 	const char *names, struct frame_limits *limits);
 
-/* Clients of all servers that have named it. */
+/* The number of clients, of all servers, that have named it. */
 unsigned partition_count_clients(const struct daemon *daemon, const struct partition *partition);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * The probe for GPUs. Loop thread.
  *
- * Invariant: while `daemon->probe' is set a process runs and has a deadline,
- * and those who wait for it are resumed at its end.
+ * Invariant: while `daemon->probe' is set, its process runs and has a
+ * deadline; the connections that wait for it are resumed at its end.
  */
 
 #include <string.h>
@@ -20,14 +20,14 @@
 #include "spawn.h"
 #include "turns.h"
 
-/* cuInit() of eight GPUs that were asleep takes some seconds. */
+/* cuInit() takes some seconds with eight GPUs that were asleep. */
 #define PROBE_MS 30000
 #define KILL_MS 2000
 
-/* After a failure the next command does not try again at once. */
+/* How long commands do not start a new probe after a failure. */
 #define FAILURE_MS 5000
 
-/* From one beginning to the next: servers cannot make the daemon probe all the time. */
+/* The least time between two starts: servers cannot make the daemon probe all the time. */
 #define AGAIN_MS 1000
 
 struct probe {
@@ -38,7 +38,7 @@ struct probe {
 	uv_timer_t timer;
 	unsigned n_handles;
 	bool is_killed;
-	struct list waiters; /* connections */
+	struct list waiters; /* waiting connections */
 	struct devices found;
 	struct line_buffer line_buffer;
 	char last_line[160];
@@ -102,7 +102,7 @@ static void probe_end(struct probe *probe)
 	probe_resume_waiters(daemon, probe);
 }
 
-/* ---- what it says */
+/* ---- its output */
 
 static void on_probe_line(void *arg, const char *line)
 {
@@ -112,7 +112,7 @@ static void on_probe_line(void *arg, const char *line)
 	log_server(&probe->daemon->logs, false, &(struct log_subject){.server = probe->pid}, line);
 }
 
-/* A frame begins with a zero, which no line does. */
+/* A frame begins with a zero byte; a line never does. */
 static void probe_feed(struct probe *probe, uint8_t byte)
 {
 	if (probe->in_size == 0 && (byte != 0 || probe->line_buffer.size > 0)) {
@@ -184,7 +184,7 @@ void probe_stop(struct daemon *daemon)
 	uv_timer_start(&probe->timer, on_probe_overdue, KILL_MS, 0);
 }
 
-/* ---- its beginning */
+/* ---- its start */
 
 static int probe_watch(struct probe *probe)
 {
@@ -211,7 +211,7 @@ static int probe_watch(struct probe *probe)
 	return 0;
 }
 
-/* What cannot be watched must not run on. */
+/* A process that cannot be watched must not run. */
 static void probe_abandon(struct probe *probe)
 {
 	process_signal(probe->pidfd, SIGKILL);

@@ -3,10 +3,10 @@
 #define PROBE_H
 
 /*
- * The probe: a child of the daemon that opens CUDA, tells of the GPUs and ends
- * (mps-server --devices). For commands about GPUs that come before the first
- * server. It runs as the daemon's user with a server's environment. Loop
- * thread.
+ * The probe: a child of the daemon that opens CUDA, reports the GPUs and exits
+ * (mps-server --devices). It serves commands about GPUs that come before the
+ * first server. It runs as the daemon's user with the environment of a server.
+ * Loop thread.
  */
 
 #include "base.h"
@@ -15,15 +15,16 @@ struct daemon;
 struct conn;
 
 /*
- * Whether the daemon's GPUs are known, or cannot be. Otherwise the connection waits,
- * and its command (which is copied) runs again when they are.
+ * Whether the daemon's GPUs are known, or cannot be found. Otherwise the
+ * connection waits, and its command (which is copied) runs again after the
+ * probe.
  */
 bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command);
 
-/* Looks for the GPUs though they are known, now or in a moment; turns_on_probe() follows. */
+/* Probes again although the GPUs are known, now or a little later; turns_on_probe() follows. */
 void probe_again(struct daemon *daemon);
 
-/* Ends it: the daemon does. */
+/* Ends the probe, as the daemon ends. */
 void probe_stop(struct daemon *daemon);
 
 #endif

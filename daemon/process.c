@@ -3,9 +3,9 @@
 /*
  * Processes by descriptor. Loop thread.
  *
- * Invariant: nothing here opens a file that its process could have chosen,
- * since opening, reading or even closing one may block for as long as its
- * owner likes. Of /proc only files are read that need no look into the memory
+ * Invariant: no function here opens a file that the process could have chosen,
+ * since opening, reading or even closing such a file may block for as long as
+ * its owner likes. Of /proc only files are read that do not access the memory
  * of the process.
  */
 
@@ -30,7 +30,7 @@ int process_signal(int pidfd, int number)
 	return syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) < 0 ? -errno : 0;
 }
 
-/* A file of /proc, as text. */
+/* Reads a file of /proc/PID as text. */
 static int read_proc_file(pid_t pid, const char *name, char *text, size_t size)
 {
 	_cleanup_close_ int fd = -EBADF;
@@ -48,7 +48,7 @@ static int read_proc_file(pid_t pid, const char *name, char *text, size_t size)
 	return 0;
 }
 
-/* The four ids of the line "Uid:" of /proc/PID/status. */
+/* Checks the four ids of the line "Uid:" in /proc/PID/status. */
 static int check_proc_uid(pid_t pid, uid_t uid)
 {
 	char text[4096];
@@ -74,7 +74,7 @@ int process_check(int pidfd, pid_t pid, uid_t uid)
 
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
-	/* What was read is of this process only if it has not ended. */
+	/* The text is of this process only if it has not exited. */
 	return poll(&pfd, 1, 0) == 0 ? 0 : -ESRCH;
 }
 
@@ -86,7 +86,7 @@ int process_start_time(pid_t pid, uint64_t *ret_ticks)
 
 	if (r < 0)
 		return r;
-	/* Fields are counted from behind the name, which may hold anything; this is the 22nd. */
+	/* Fields are counted after the name, which may hold anything; this is the 22nd. */
 	at = strrchr(text, ')');
 	for (unsigned field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');

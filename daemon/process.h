@@ -3,8 +3,8 @@
 #define PROCESS_H
 
 /*
- * Processes held by a descriptor, so that a signal never meets another one
- * that has got the same number since. Loop thread.
+ * Processes held by a pidfd, so that a signal never reaches another process
+ * that has reused the PID. Loop thread.
  */
 
 #include <sys/types.h>
@@ -15,12 +15,12 @@
 int process_open(pid_t pid);
 
 /*
- * Whether the process of this pidfd lives and all four of its user ids are
+ * Whether the process of this pidfd is alive and all four of its user ids are
  * `uid': 0, -ESRCH, -EPERM or -errno.
  */
 int process_check(int pidfd, pid_t pid, uid_t uid);
 
-/* When it was started, in clock ticks since boot: with its PID this names it for good. */
+/* Its start time, in clock ticks since boot: together with the PID it identifies the process. */
 int process_start_time(pid_t pid, uint64_t *ret_ticks);
 
 int process_signal(int pidfd, int number);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Programs that fault. Loop thread.
+ * Programs that cause faults. Loop thread.
  *
- * Invariant: an entry that is forgotten changes nothing any more.
+ * Invariant: an expired entry has no effect.
  */
 
 #include "quarantine.h"
@@ -24,7 +24,7 @@ static bool is_fault_remembered(const struct tenant *tenant, const struct faulty
 	return faulty->n_faults > 0 && ms_since_fault(tenant, faulty) < memory_ms;
 }
 
-/* NULL: it has caused none, or long ago. */
+/* NULL: the program has caused no fault, or none recently. */
 static const struct faulty *find_faulty(const struct tenant *tenant, uint32_t program)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tenant->faulty); i++) {
@@ -36,7 +36,7 @@ static const struct faulty *find_faulty(const struct tenant *tenant, uint32_t pr
 	return NULL;
 }
 
-/* The program's entry, or the one that is of least use. */
+/* The program's entry, or the oldest entry, reset for it. */
 static struct faulty *get_faulty(struct tenant *tenant, uint32_t program)
 {
 	struct faulty *found = (struct faulty *)find_faulty(tenant, program);

@@ -3,26 +3,26 @@
 #define QUARANTINE_H
 
 /*
- * Programs whose clients cause GPU faults, of each user. Such a program waits
+ * Programs whose clients cause GPU faults, by user. Such a program waits
  * before its next start, longer after each fault. A program that faults twice
- * within a minute is quarantined: it is served by a server of its own, so that
- * its next fault hurts no other program. Loop thread.
+ * within a minute is quarantined: a server of its own serves it, so that its
+ * next fault affects no other program. Loop thread.
  */
 
 #include "base.h"
 
 struct tenant;
 
-/* A client that is this program caused a GPU fault, which ended its server. */
+/* A client running this program caused a GPU fault, which ended its server. */
 void quarantine_note_fault(struct tenant *tenant, uint32_t program);
 
-/* How long a client that is this program has to wait; 0: no longer. */
+/* How long a client running this program still has to wait; 0: it need not wait. */
 uint64_t quarantine_wait_ms(const struct tenant *tenant, uint32_t program);
 
-/* Whether it gets a server of its own. */
+/* Whether the program gets a server of its own. */
 bool quarantine_holds(const struct tenant *tenant, uint32_t program);
 
-/* Whether no fault is remembered any more. */
+/* Whether every fault has expired. */
 bool quarantine_is_empty(const struct tenant *tenant);
 
 #endif

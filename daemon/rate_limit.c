@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits of frequency. Any thread.
+ * Rate limits. Any thread.
  *
- * Invariant: `spent' is never more than the size.
+ * Invariant: `spent' never exceeds the size.
  */
 
 #include "rate_limit.h"
@@ -12,7 +12,7 @@ unsigned rate_limit_left(struct rate_limit *limit, uint64_t now_ms, unsigned siz
 {
 	uint64_t most = (uint64_t)size * 1000;
 	uint64_t passed_ms = now_ms - limit->seen_ms;
-	/* After so long it is full; more could overflow. */
+	/* The limit is full after this time; a larger product could overflow. */
 	uint64_t refill = passed_ms > most ? most : passed_ms * per_s;
 
 	limit->seen_ms = now_ms;

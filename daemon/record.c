@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The record of servers, a line each. Loop thread.
+ * The record of servers, one per line. Loop thread.
  *
- * Invariant: the file is whole at any time: it is written under another name
- * and then takes its own.
+ * Invariant: the file is complete at any time: it is written under another
+ * name and then renamed.
  */
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define NEW_FILE "control_servers.new"
 #define TITLE "mps-control 1 "
 
-/* PIDs mean others after the system was started anew. */
+/* After a reboot PIDs belong to other processes. */
 static int read_boot_id(char *text, size_t size)
 {
 	_cleanup_close_ int fd =
@@ -68,7 +68,7 @@ int record_store(int directory, const struct record *records, size_t n)
 	return renameat(directory, NEW_FILE, directory, RECORD_FILE) < 0 ? -errno : 0;
 }
 
-/* Nobody else can have written it: the directory is the daemon's, and so is the file. */
+/* Only the daemon can have written the file: the directory and the file are its own. */
 static FILE *open_record_file(int directory)
 {
 	int fd = openat(
@@ -90,7 +90,7 @@ static FILE *open_record_file(int directory)
 	return file;
 }
 
-/* A daemon before this one may have been of a build that wrote three numbers. */
+/* An earlier daemon may have been of a build that wrote three numbers. */
 static bool parse_record(const char *line, struct record *record)
 {
 	unsigned long long start_time;

@@ -3,9 +3,9 @@
 #define RECORD_H
 
 /*
- * The daemon's record of its servers: a file in the pipe directory that the
- * daemon alone writes. The next daemon adopts the servers that stand in it, and
- * no other process, whatever that says of itself. Loop thread.
+ * The daemon's record of its servers: a file in the pipe directory that only
+ * the daemon writes. The next daemon adopts the servers in it, and no other
+ * process, whatever that process claims. Loop thread.
  */
 
 #include <sys/types.h>
@@ -16,17 +16,18 @@ struct record {
 	pid_t pid;
 	uid_t uid;
 	uint64_t start_time; /* process_start_time() */
-	bool is_isolated;    /* for that program of that user alone */
+	bool is_isolated;    /* serves only that program of that user */
 	uint32_t program;
 	uid_t client_uid;
 };
 
-/* Replaces the file as a whole; without servers there is none. 0 or -errno. */
+/* Replaces the whole file, or removes it if there are no servers. 0 or -errno. */
 int record_store(int directory, const struct record *records, size_t n);
 
 /*
- * What the daemon before has left, at most `n_max'. How many, or -errno; 0 also
- * where the system has been started since, or where the file is not ours.
+ * Loads the record of the previous daemon, at most `n_max' servers. Returns
+ * their number, or -errno; 0 also after a reboot, or where the file is not the
+ * daemon's.
  */
 int record_load(int directory, struct record *records, size_t n_max);
 

@@ -3,8 +3,9 @@
 /*
  * Server processes. Loop thread.
  *
- * Invariant: the timer runs while a server starts, and while it ends with
- * nobody left to wait for. Who waits for one in between has a deadline himself.
+ * Invariant: the timer runs while a server starts, and while it ends without
+ * clients to wait for. In between, each connection that waits for the server
+ * has its own deadline.
  */
 
 #include <fcntl.h>
@@ -27,13 +28,13 @@
 #include "tenant_log.h"
 #include "termination.h"
 
-/* On top of the grace of clients' kernels, for a server that has to end. */
+/* For a server that has to end, on top of the grace for its clients' kernels. */
 #define END_MS 5000
 
 /* Between SIGTERM, SIGKILL and giving up. */
 #define KILL_MS 2000
 
-/* Reads of its output before others get their turn. */
+/* Reads of its output before other events are handled. */
 #define OUTPUT_BATCH 16
 
 static void on_server_overdue(uv_timer_t *timer);
@@ -55,7 +56,7 @@ void server_set_deadline(struct server *server, uint64_t timeout_ms, const char 
 	uv_timer_start(&server->timer, on_server_overdue, timeout_ms, 0);
 }
 
-/* It has got that many signals, and a little time for the last one. */
+/* Records the number of signals sent, and gives the last one a little time. */
 static void await_signal_effect(struct server *server, unsigned n_kills)
 {
 	server->n_kills = n_kills;
@@ -71,7 +72,7 @@ static struct log_subject server_subject(const struct server *server)
 	};
 }
 
-/* A line of control.log about it. */
+/* Logs a line about the server to control.log. */
 _printf_(2, 3) static void server_log(struct server *server, const char *format, ...)
 {
 	const struct log_subject about = server_subject(server);
@@ -106,7 +107,10 @@ static void server_close_output(struct server *server)
 	uv_close((uv_handle_t *)&server->output_poll, on_server_closed);
 }
 
-/* It is gone, or as good as: tells the slot, which may get another at once. */
+/*
+ * The server has ended, or counts as ended: reports it to the slot, which may
+ * start another one at once.
+ */
 static void server_end(struct server *server, bool is_clean)
 {
 	struct slot *slot = server->slot;
@@ -139,7 +143,7 @@ static void on_server_line(void *arg, const char *line)
 	tenant_log_server(server->tenant, server->was_active, &about, line);
 }
 
-/* Appends what it has written. False: there will be no more. */
+/* Appends the server's output to the log. False: the output has ended. */
 static bool server_read_output(struct server *server)
 {
 	char bytes[4096];
@@ -166,7 +170,7 @@ static void on_server_output(uv_poll_t *poll, _unused_ int status, _unused_ int 
 	uv_poll_stop(poll);
 }
 
-/* How it ended, as a log line. */
+/* Describes its end for the log. */
 static void describe_server_end(
 	const struct server *server, bool is_known, int status, struct error_message *error)
 {
@@ -194,7 +198,7 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 		server_read_output(server);
 		line_buffer_end(&server->line_buffer, on_server_line, server);
 	}
-	/* What it has said last may still lie in its connection. */
+	/* Its last frames may still be in the socket. */
 	if (server->conn)
 		conn_read_rest(server->conn);
 	describe_server_end(server, is_known, exit_status, &end);
@@ -208,8 +212,8 @@ static void on_server_exit(uv_poll_t *poll, _unused_ int status, _unused_ int ev
 }
 
 /*
- * A process that is no child of ours may have become another user's since it
- * was adopted: it then gets no signal, and is a server of ours no more.
+ * An adopted process, which is not a child, may belong to another user since:
+ * then it gets no signal, and is no longer a server of this daemon.
  */
 static bool signal_server(struct server *server, int number)
 {
@@ -267,8 +271,8 @@ void server_kill(struct server *server, const struct error_message *error)
 static const char goes_on[] = "continue after it was stopped";
 
 /*
- * Its clients wait for a server that was stopped, and so would every new one.
- * Of a tracer's stops (a debugger's) only the tracer hears.
+ * A stopped server would hold up its clients and every new one. Stops by a
+ * tracer (a debugger) are reported only to the tracer.
  */
 void server_check_stopped(struct server *server)
 {
@@ -292,7 +296,7 @@ void server_check_stopped(struct server *server)
 	}
 }
 
-/* ---- its beginning */
+/* ---- its start */
 
 static int server_watch_output(struct server *server, int output)
 {
@@ -325,7 +329,7 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->n_handles = 3;
 	server->daemon = daemon;
 	server->output = -EBADF;
-	/* Without its lines it can still serve. */
+	/* The server can serve without its output. */
 	if (output >= 0 && server_watch_output(server, output) == 0)
 		TAKE_FD(output);
 	server->exit_poll.data = server->timer.data = server->handover_timer.data = server;
@@ -365,7 +369,7 @@ int server_start(struct slot *slot, struct error_message *error)
 		return error_message_set(error, r, "Cannot watch the new server: %s", strerror(-r));
 	}
 	server->is_child = true;
-	/* Without a time of start the record would name another process one day. */
+	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)
 		server->start_time = 0;
 	daemon_record_servers(daemon);
@@ -373,7 +377,7 @@ int server_start(struct slot *slot, struct error_message *error)
 	return 0;
 }
 
-/* A pidfd of the process that the record names; that of its number may be another one by now. */
+/* A pidfd of the recorded process, unless its PID belongs to another process by now. */
 static int open_recorded_process(const struct record *record)
 {
 	_cleanup_close_ int pidfd = process_open(record->pid);
@@ -513,7 +517,7 @@ void server_check_idle(struct server *server)
 	server_shutdown(server, false);
 }
 
-/* A server that is to end does so in bounded time once nobody is left to wait for. */
+/* A server that is to end does so in bounded time once it has no clients to wait for. */
 void server_bound_end(struct server *server)
 {
 	if (server->n_kills > 0 || server->state != SERVER_STOPPING)
@@ -521,7 +525,10 @@ void server_bound_end(struct server *server)
 	if (server->is_forced || server->n_clients == 0)
 		server_set_deadline(server, server_end_ms(server), "end");
 	else if (server->overdue != goes_on)
-		/* But one that stands still would keep its clients, and who waits for its turn. */
+		/*
+		 * A stopped server keeps its deadline, as it would hold up its clients and the
+		 * next server.
+		 */
 		uv_timer_stop(&server->timer);
 }
 
@@ -543,7 +550,7 @@ void server_shutdown(struct server *server, bool force)
 	server->is_asked = true;
 	server->is_forced |= force;
 	if (!was_introduced && !was_stopping) {
-		/* It serves nobody and does not listen yet. */
+		/* The server has no clients and does not listen yet. */
 		if (!signal_server(server, SIGTERM))
 			return;
 		await_signal_effect(server, 1);

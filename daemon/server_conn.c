@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The connection between the daemon and a server, and what is said on it.
- * Loop thread.
+ * The connection between the daemon and a server, and its frames. Loop thread.
  *
- * Invariant: what a server says changes nothing but what we know of itself.
+ * Invariant: a server's frames change only what the daemon knows about that
+ * server.
  */
 
 #include <stdio.h>
@@ -25,7 +25,10 @@ void server_conn_open(struct server *server, struct conn *conn)
 	conn->server = server;
 	conn->in_size = 0;
 	server->conn = conn;
-	/* It tells anew who is there; who left while it could not tell is not among them. */
+	/*
+	 * The server reports its clients again; the clients that left in between are not among
+	 * them.
+	 */
 	clients_clear(server);
 	server->n_shutdowns_sent = 0;
 	groups_forget_sent(server);
@@ -35,17 +38,17 @@ void server_conn_open(struct server *server, struct conn *conn)
 	server_conn_on_writable(server);
 }
 
-void server_conn_on_lost(struct server *server, bool is_unread)
+void server_conn_on_disconnect(struct server *server, bool is_unread)
 {
 	server->conn = NULL;
 	clients_end_handover(server, is_unread);
 	terminations_fail(server);
-	/* A server whose connection breaks looks for the daemon again by itself. */
+	/* A server whose connection breaks reconnects by itself. */
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
 }
 
-/* Sends the shutdown that it has been promised and not told yet. */
+/* Sends a shutdown that was requested and not sent yet. */
 void server_conn_send_shutdown(struct server *server)
 {
 	unsigned n_wanted = server->is_forced ? 2 : 1;
@@ -68,7 +71,7 @@ void server_conn_on_writable(struct server *server)
 	slot_progress(server->slot);
 }
 
-/* A program's fault is no failure of the server's: it is the program that waits. */
+/* A fault is not a failure of the server: the program that caused it has to wait. */
 static void on_server_fault(struct server *server, uint64_t id)
 {
 	const struct client *client = clients_find(server, id);
@@ -90,7 +93,7 @@ static int on_server_state(struct server *server, struct conn *conn)
 	if (state->head.n_fds != 0 || state->state < SERVER_INITIALIZING ||
 		state->state > SERVER_STATE_MAX || !frame_text_ok(state->text, sizeof(state->text)))
 		return -EBADMSG;
-	/* Once told to end, by a frame or a signal, it stays so, whatever it says. */
+	/* After a shutdown or a signal it stays STOPPING, whatever it reports. */
 	if (server->state == SERVER_STOPPING || server->n_kills > 0)
 		return 0;
 	server->state = (enum server_state)state->state;
@@ -145,7 +148,7 @@ static int on_client_gone(struct server *server, struct conn *conn)
 	return 0;
 }
 
-/* What an ordinary user's server says holds for itself alone. */
+/* The report of an ordinary user's server holds for that server only. */
 static int on_server_device(struct server *server, const struct frame_device *device)
 {
 	struct daemon *daemon = server->daemon;

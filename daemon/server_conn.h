@@ -3,8 +3,8 @@
 #define SERVER_CONN_H
 
 /*
- * The connection between the daemon and one server. Its connection's in-buffer holds
- * the frame that is looked at. Loop thread.
+ * The connection between the daemon and one server. Its buffer holds the
+ * current frame. Loop thread.
  */
 
 #include "base.h"
@@ -12,19 +12,19 @@
 struct conn;
 struct server;
 
-/* The server's introduction: `conn' is its connection from now on. */
+/* A server's handshake is complete: `conn' is its connection from now on. */
 void server_conn_open(struct server *server, struct conn *conn);
 
-/* It is gone; `is_unread': with frames of ours that the server has not read. */
-void server_conn_on_lost(struct server *server, bool is_unread);
+/* The connection is gone; `is_unread': the server has not read all frames. */
+void server_conn_on_disconnect(struct server *server, bool is_unread);
 
-/* There is room again. */
+/* The connection is writable again. */
 void server_conn_on_writable(struct server *server);
 
-/* A whole frame is there. -EBADMSG: the connection has to go. */
+/* Handles a complete frame. -EBADMSG: the connection has to be closed. */
 int server_conn_on_frame(struct server *server, struct conn *conn);
 
-/* Sends the shutdown that the server has been promised and not told yet. */
+/* Sends the server a shutdown that was requested and not sent yet. */
 void server_conn_send_shutdown(struct server *server);
 
 #endif

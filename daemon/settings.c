@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the operator has set. Loop thread; settings_load() runs before the loop.
+ * Settings of the operator. Loop thread; settings_load() runs before the loop.
  *
- * Invariant: each GPU has one memory limit at most, as far as GPUs are known.
+ * Invariant: each GPU has at most one memory limit, as far as GPUs are known.
  */
 
 #include <string.h>
@@ -90,14 +90,14 @@ int settings_set_memory(
 uint64_t settings_get_memory(
 	const struct settings *settings, const struct devices *devices, const char *name)
 {
-	/* Of names that turn out to mean the same GPU, the last one was set last. */
+	/* If several names mean the same GPU, the last one was set last. */
 	for (unsigned i = settings->n_memory; i-- > 0;)
 		if (is_same_device(devices, settings->memory[i].device, name))
 			return settings->memory[i].bytes;
 	return MEMORY_ALL;
 }
 
-/* ---- what comes of it */
+/* ---- effective limits */
 
 void limits_init(struct frame_limits *limits)
 {
@@ -132,7 +132,7 @@ static const char *read_variable(const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* One "DEVICE=SIZE". */
+/* Reads one "DEVICE=SIZE". */
 static int add_memory_entry(struct settings *settings, char *entry)
 {
 	static const struct devices none;

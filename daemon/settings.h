@@ -3,11 +3,12 @@
 #define SETTINGS_H
 
 /*
- * What the operator has set for clients: by default, for a server, for a group.
+ * Settings of the operator for clients: the defaults, those of a server, those
+ * of a group.
  *
- * A memory limit keeps the name of its GPU: the UUID where the GPUs were known
- * when it was set, else the name that was given, which is looked up among the
- * GPUs of the server that a client gets. Loop thread.
+ * A memory limit keeps the name of its GPU: the UUID if the GPUs were known
+ * when it was set, else the given name, which is looked up among the GPUs of
+ * the client's server. Loop thread.
  */
 
 #include "device_name.h"
@@ -35,20 +36,20 @@ struct settings {
 void settings_init(struct settings *settings);
 
 /*
- * What the daemon begins with: everything is allowed, but what
+ * The daemon's initial settings: no limits, except those of
  * CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and
- * CUDA_MPS_CLIENT_PRIORITY say. 0 or -EINVAL with a reason.
+ * CUDA_MPS_CLIENT_PRIORITY. 0 or -EINVAL with an error message.
  */
 int settings_load(struct settings *settings, struct error_message *error);
 
-/* What a new server begins with, by those defaults. Clients' priority stays the default's. */
+/* The initial settings of a new server, from the defaults. It has no client priority of its own. */
 struct settings settings_of_server(const struct settings *defaults);
 
-/* `bytes' may be MEMORY_ALL, which takes the limit back. `devices' are those known, if any. */
+/* `bytes' may be MEMORY_ALL, which removes the limit. `devices' are the known GPUs, if any. */
 int settings_set_memory(
 	struct settings *settings, const struct devices *devices, const char *name, uint64_t bytes);
 
-/* MEMORY_ALL where there is none. */
+/* MEMORY_ALL if there is no limit. */
 uint64_t settings_get_memory(
 	const struct settings *settings, const struct devices *devices, const char *name);
 
@@ -59,10 +60,10 @@ int parse_priority(const char *text, int32_t *ret_priority);
 #define PERCENTAGE_TEXT 16
 void format_percentage(uint32_t thousandths, char *text, size_t size);
 
-/* Everything is allowed. */
+/* No limits. */
 void limits_init(struct frame_limits *limits);
 
-/* Lowers `limits' to what is set for GPUs of a server. */
+/* Lowers `limits' to the settings for the GPUs of a server. */
 void settings_lower(const struct settings *settings, const struct devices *devices,
 	struct frame_limits *limits);
 

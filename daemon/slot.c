@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which slot serves whom. Loop thread; slot_queue.c has those who wait.
+ * The slot that serves a client. Loop thread; slot_queue.c has the waiting
+ * connections.
  *
- * Invariant: a slot with a server, or where somebody waits, is never freed.
+ * Invariant: a slot with a server or with waiting connections is never freed.
  */
 
 #include "slot.h"
@@ -81,7 +82,7 @@ uint64_t slot_first_waiting(const struct slot *slot)
 
 /* ---- which slot */
 
-/* NULL: there is none. `ret_n' is how many the user has. */
+/* NULL: not found. `ret_n' is how many isolated slots the user has. */
 static struct slot *find_isolated(
 	const struct tenant *tenant, uid_t uid, uint32_t program, unsigned *ret_n)
 {
@@ -117,7 +118,7 @@ struct slot *slot_get_isolated(struct tenant *tenant, uid_t uid, uint32_t progra
 	return slot;
 }
 
-/* With -M a server of its own works for all. */
+/* With -M the tenant of the server's user serves all users. */
 static struct tenant *serving_tenant(struct daemon *daemon, uid_t uid)
 {
 	return tenant_get(daemon, daemon->config.is_multiuser ? daemon->config.server_uid : uid);

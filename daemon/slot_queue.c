@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Those who wait for the server of a slot. Loop thread.
+ * The connections that wait for the server of a slot. Loop thread.
  *
- * Invariant: whoever waits here is told something: the server, why there is
- * none, or that it is another user's turn, within WELCOME_MS.
+ * Invariant: each waiting connection gets an answer within WELCOME_MS: the
+ * server, an error, or a notice that it is another user's turn.
  */
 
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #include "tenant.h"
 #include "turns.h"
 
-/* Clients give up after WELCOME_MS; they should hear the reason before. */
+/* Clients give up after WELCOME_MS; the refusal should reach them before. */
 #define PATIENCE_MS (WELCOME_MS - 2000)
 
 static void resume_starters(struct slot *slot, const struct error_message *error)
@@ -46,7 +46,7 @@ void slot_refuse_all(struct slot *slot, uint32_t result, const struct error_mess
 	resume_starters(slot, error);
 }
 
-/* The client goes on waiting, for WELCOME_MS from now on. */
+/* The client continues to wait, for WELCOME_MS from now on. */
 _printf_(2, 3) static void send_pending(struct conn *conn, const char *format, ...)
 {
 	struct frame_pending pending = {0};
@@ -62,7 +62,7 @@ _printf_(2, 3) static void send_pending(struct conn *conn, const char *format, .
 		conn_set_deadline(conn, PATIENCE_MS);
 }
 
-/* It is another server's turn, but that of this client comes. */
+/* It is another server's turn; the client's turn comes later. */
 static void notify_turn(struct conn *conn, const struct server *before)
 {
 	send_pending(conn,
@@ -140,7 +140,7 @@ static unsigned count_slot_clients(const struct slot *slot)
 	return n;
 }
 
-/* 808 is what the vendor's clients know for too many. */
+/* The vendor's clients expect 808 for too many clients. */
 static void refuse_client(struct conn *conn, int r)
 {
 	if (r == -EUSERS)
@@ -161,12 +161,12 @@ static void refuse_client(struct conn *conn, int r)
 			"The connection could not be handed to the server: %s", strerror(-r));
 }
 
-/* A process that opens connection after connection leaves no room for others of its user. */
+/* Whether the process has its maximum of connections; other programs of its user need some. */
 static bool has_max_process_sessions(const struct slot *slot, pid_t pid)
 {
 	unsigned n = slot->server ? clients_count_process(slot->server, pid) : 0;
 
-	/* Of another PID namespace all are 0. */
+	/* Processes of other PID namespaces all have PID 0. */
 	if (pid <= 0)
 		return false;
 	list_for_each (item, &slot->clients)
@@ -181,7 +181,7 @@ static void join_queue(struct slot *slot, struct list *queue, struct conn *conn)
 	list_add_tail(queue, &conn->wait);
 }
 
-/* Waits, or is told that there is nothing to wait for. */
+/* Queues the client, or refuses it if waiting is in vain. */
 static void queue_client(struct slot *slot, struct conn *conn)
 {
 	if (slot->tenant->daemon->is_quitting) {
@@ -283,7 +283,7 @@ void slot_progress(struct slot *slot)
 		return;
 	}
 	if (slot->server->state == SERVER_ACTIVE && !list_empty(&slot->starters)) {
-		/* It was wanted without clients: its time without begins now. */
+		/* It was started without clients: its idle time begins now. */
 		slot->server->idle_ms = uv_now(&slot->tenant->daemon->loop);
 		resume_starters(slot, NULL);
 	}
@@ -308,7 +308,7 @@ void slot_on_server_end(struct slot *slot, bool is_clean, const struct error_mes
 	slot->server = NULL;
 	slot->has_failed = !is_clean;
 	slot->error = *error;
-	/* There may be room for another server, too. */
+	/* Another server may be possible now, too. */
 	slots_progress(daemon);
 	daemon_check_quit(daemon);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Starting a server process. Loop thread.
+ * Starts server processes. Loop thread.
  *
- * Invariant: a server gets three descriptors, a written environment and the
- * default signals; everything of ours is close-on-exec.
+ * Invariant: a server gets three descriptors, an explicit environment and the
+ * default signals; all descriptors of the daemon are close-on-exec.
  */
 
 #include <fcntl.h>
@@ -20,22 +20,22 @@
 #include "process.h"
 #include "spawn.h"
 
-/* Where the shell would look if PATH were not set; integrators start daemons without one. */
+/* The shell's search path if PATH is not set; integrators start daemons without one. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 #define SERVER_NAME "mps-server"
 
-/* NVIDIA's names, for who looks for processes of these names. */
+/* The vendor's names, for tools that look for processes of these names. */
 #define VENDOR_CONTROL_NAME "nvidia-cuda-mps-control"
 #define VENDOR_SERVER_NAME "nvidia-cuda-mps-server"
 
-/* The folders of this program and of the link by which it was started; "" where not known. */
+/* The directories of this program and of the link by which it was started; "" if not known. */
 static struct {
 	char own[PATH_MAX], link[PATH_MAX];
 } folders;
 static bool has_vendor_name;
 
-/* Cuts off the name; a path without a slash is none. */
+/* Removes the file name; a path without a slash becomes "". */
 static void strip_file_name(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -48,7 +48,7 @@ static void strip_file_name(char *path)
 
 void spawn_init(void)
 {
-	/* The path that execve() was given: the shell has searched PATH. */
+	/* The path that execve() got: the shell has searched PATH. */
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	char folder[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", folders.own, sizeof(folders.own) - 1);
@@ -64,7 +64,7 @@ void spawn_init(void)
 		*folders.link = '\0';
 }
 
-/* Whether FOLDER/NAME can be run; then it is in `path'. */
+/* Whether FOLDER/NAME is executable; then it is in `path'. */
 static bool is_executable(
 	const char *folder, size_t length, const char *name, char *path, size_t size)
 {
@@ -74,8 +74,8 @@ static bool is_executable(
 }
 
 /*
- * NVIDIA's name is that of our server only where the same name of the daemon is
- * ours: a copy of both programs.
+ * The vendor's name means our server only if the daemon's vendor name in that
+ * directory is this program: a copy of both programs.
  */
 static bool is_own_folder(const char *folder)
 {
@@ -117,7 +117,7 @@ static int find_server_program(char *path, size_t size, struct error_message *er
 		*folders.own ? folders.own : "the folder of mps-control (/proc is not readable)");
 }
 
-/* What the server is called by ps: its path, but with NVIDIA's name where the daemon has it. */
+/* The server's name for ps: its path, but with the vendor's name if the daemon has one. */
 static void choose_server_name(const char *path, char *name, size_t size)
 {
 	const char *slash = strrchr(path, '/');
@@ -151,9 +151,9 @@ static _Noreturn void run_child(
 }
 
 /*
- * Until the child has the default handlers it takes no signal: the loop's would
- * write into the pipe that the child has in common with us, and the daemon would
- * take a SIGTERM for a server for its own.
+ * Signals stay blocked until the child has the default handlers: the loop's
+ * handler would write into the pipe that the child shares with the daemon, and
+ * the daemon would take a SIGTERM for a server for its own.
  */
 static pid_t fork_signals_blocked(void)
 {
@@ -175,7 +175,7 @@ static void environment_freep(char ***environment)
 	config_environment_free(*environment);
 }
 
-/* Runs mps-server with these arguments; the first of them is set here. */
+/* Runs mps-server with these arguments; sets argv[0]. */
 static int spawn_process(
 	const struct config *config, char **argv, struct spawned *ret, struct error_message *error)
 {
@@ -208,7 +208,7 @@ static int spawn_process(
 		run_child(path, argv, environment, input);
 	pidfd = process_open(pid);
 	if (pidfd < 0) {
-		/* Without a descriptor nobody would notice its end, so it must not begin. */
+		/* Without a pidfd the daemon would not notice its end, so it must not start. */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		return error_message_set(error, pidfd, "Cannot open a pidfd of " SERVER_NAME ": %s",
@@ -225,7 +225,7 @@ int spawn_probe(const struct config *config, struct spawned *ret, struct error_m
 	return spawn_process(config, argv, ret, error);
 }
 
-/* Options and their values; each is written out by add_option(). */
+/* Options and their values, added by add_option(). */
 struct arguments {
 	size_t n, n_values;
 	char *argv[2 * (DEVICES_MAX + 4) + 4];

@@ -6,23 +6,24 @@
 #include "settings.h"
 
 /*
- * Notes by which path the program was started, while the working directory is
- * still that of its start.
+ * Stores the path by which the program was started, while the working
+ * directory is still the initial one.
  */
 void spawn_init(void);
 
-/* A new mps-server. Its descriptors are the caller's. */
+/* A new mps-server. The caller owns its descriptors. */
 struct spawned {
 	pid_t pid;
 	int pidfd;
-	int output; /* what it writes to standard output and error; non-blocking */
+	int output; /* its standard output and error; non-blocking */
 };
 
 /*
- * Starts `mps-server --uid UID [--gid GID] [--multiuser]': the one beside this program or
- * beside the link by which it was started, else the one in PATH. It goes by
- * NVIDIA's name for it if this program does. It still has to become that user by itself. `gid' may
- * be NULL. It is told the settings for its log. 0 or -errno with a reason.
+ * Starts `mps-server --uid UID [--gid GID] [--multiuser]': the one beside this
+ * program or beside the link by which it was started, else the one in PATH. It
+ * gets the vendor's name if this program has the vendor's name. The server
+ * changes to that user by itself. `gid' may be NULL. The settings are passed
+ * for its log. 0 or -errno with an error message.
  */
 int spawn_server(const struct config *config, uid_t uid, const gid_t *gid,
 	const struct settings *settings, struct spawned *ret, struct error_message *error);

@@ -3,8 +3,8 @@
 /*
  * Starts of servers. Loop thread.
  *
- * Invariant: a start that has to wait is tried again by itself, and those who
- * wait for it have deadlines of their own.
+ * Invariant: a delayed start is tried again by itself, and the connections
+ * that wait for it have their own deadlines.
  */
 
 #include <string.h>
@@ -30,7 +30,7 @@ unsigned start_count_restarts(struct slot *slot)
 	return slot->n_restarts;
 }
 
-/* Seconds until a restart is forgotten, and another is possible. */
+/* Seconds until a restart expires and another one is possible. */
 static unsigned restart_wait_s(const struct slot *slot)
 {
 	uint64_t passed = uv_now(&slot->tenant->daemon->loop) - slot->restarts_ms[0];
@@ -38,7 +38,7 @@ static unsigned restart_wait_s(const struct slot *slot)
 	return (unsigned)((RESTARTS_WINDOW_MS - passed) / 1000 + 1);
 }
 
-/* After a bad end another start is a restart, and those are counted. */
+/* A start after a failure is a restart, and restarts are limited. */
 static bool check_restarts(struct slot *slot)
 {
 	struct error_message error;
@@ -54,9 +54,9 @@ static bool check_restarts(struct slot *slot)
 	return false;
 }
 
-/* ---- room and rate */
+/* ---- number and rate of servers */
 
-/* The server of a guest that has been without clients for longest. */
+/* The guest's server that has been idle for longest. */
 static struct server *find_idle_server(const struct daemon *daemon)
 {
 	struct server *found = NULL;
@@ -103,11 +103,11 @@ static bool is_below_server_limit(const struct tenant *tenant)
 
 	if (daemon_trusts(daemon, tenant->uid))
 		return daemon->n_servers < n_max;
-	/* The only one there may be is not kept free. */
+	/* If only one server is allowed, it is not reserved. */
 	return daemon->n_guest_servers + (n_max > 1 ? RESERVED_SERVERS : 0) < n_max;
 }
 
-/* One server more than there may be: another one makes room if it can, and has to end first. */
+/* At the limit of servers an idle one is stopped if possible, and has to end first. */
 static bool reclaim_server(struct slot *slot)
 {
 	const struct tenant *tenant = slot->tenant;

@@ -3,7 +3,8 @@
 /*
  * UIDs that the daemon knows. Loop thread.
  *
- * Invariant: a tenant with a connection, a server or somebody who waits is never freed.
+ * Invariant: a tenant with a connection, a server or a waiting connection is
+ * never freed.
  */
 
 #include "allowances.h"
@@ -26,7 +27,7 @@ struct tenant *tenant_find(struct daemon *daemon, uid_t uid)
 	return tenant;
 }
 
-/* Whether a new one would be the same. */
+/* Whether its allowances equal those of a new tenant. */
 static bool has_full_allowances(struct tenant *tenant)
 {
 	uint64_t now = uv_now(&tenant->daemon->loop);

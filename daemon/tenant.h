@@ -4,10 +4,10 @@
 
 /*
  * A tenant is one UID: its connections, the slots of the servers that have its
- * rights, and how much of each allowance is used.
+ * rights, and its use of each allowance.
  *
- * Loop thread. A tenant without connection and server is freed once its
- * allowances are whole again: a new one would be the same.
+ * Loop thread. A tenant without connection and server is freed once it equals
+ * a new one, when its allowances are full again.
  */
 
 #include <sys/types.h>
@@ -23,17 +23,17 @@ struct conn;
 
 struct tenant {
 	struct list link;    /* in the daemon's tenants */
-	struct tenant *next; /* of the same hash */
+	struct tenant *next; /* in the same hash chain */
 	struct daemon *daemon;
 	uid_t uid;
-	gid_t gid; /* of the client that came first */
+	gid_t gid; /* of its first client */
 	bool has_gid;
 	struct list conns; /* its connections, the oldest first */
 	unsigned n_conns;
 	struct list slots;  /* `shared' is the first */
 	struct slot shared; /* for all programs that are not isolated */
 
-	/* What it has used of its allowances: see allowances.h. */
+	/* Its use of the allowances: see allowances.h. */
 	struct line_limit control_lines, server_lines;
 	struct rate_limit starts;
 
@@ -46,13 +46,13 @@ struct tenant {
 	} faulty[8];
 };
 
-/* NULL if there is none of that UID. */
+/* NULL if the UID is not known. */
 struct tenant *tenant_find(struct daemon *daemon, uid_t uid);
 
-/* Finds or makes it; NULL without memory, or where too many are known already. */
+/* Finds or creates it; NULL without memory, or if too many are known already. */
 struct tenant *tenant_get(struct daemon *daemon, uid_t uid);
 
-/* Frees those that are of no more use, and slots. */
+/* Frees unused tenants and slots. */
 void tenants_sweep(struct daemon *daemon);
 
 #endif

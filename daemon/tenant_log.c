@@ -3,8 +3,7 @@
 /*
  * Lines that users cause. Loop thread.
  *
- * Invariant: while lines that were left out have not been told of, the timer
- * runs.
+ * Invariant: the timer runs while there are dropped lines to report.
  */
 
 #include <stdarg.h>
@@ -81,7 +80,7 @@ static void on_report_timer(uv_timer_t *timer)
 		uv_timer_stop(timer);
 }
 
-/* Whether one more may be written; what is left out is told of later. */
+/* Whether another line may be written; a dropped line is reported later. */
 static int take_line_allowance(
 	struct daemon *daemon, struct line_limit *limit, unsigned size, unsigned per_s)
 {

@@ -3,9 +3,9 @@
 #define TENANT_LOG_H
 
 /*
- * Lines of the logs that a user causes: of a user that the daemon does not
- * trust only so many are written (allowances.h), and the number of the others
- * follows. Loop thread.
+ * Lines of the logs that a user causes. Lines of an untrusted user are limited
+ * (allowances.h); the number of dropped lines is logged afterwards. Loop
+ * thread.
  */
 
 #include "log_file.h"
@@ -13,18 +13,18 @@
 struct daemon;
 struct tenant;
 
-/* A line of control.log. */
+/* Logs a line to control.log. */
 void tenant_log(struct tenant *tenant, const struct log_subject *about, const char *format, ...)
 	_printf_(3, 4);
 
-/* A line that the tenant's server has written; of every user there is a limit. */
+/* Logs a line that a server of the tenant has written; the limit applies to every user. */
 void tenant_log_server(
 	struct tenant *tenant, bool is_up, const struct log_subject *about, const char *line);
 
-/* A connection that no tenant has. */
+/* Logs a line about a connection that has no tenant. */
 void log_without_tenant(struct daemon *daemon, const char *format, ...) _printf_(2, 3);
 
-/* Before a tenant is forgotten. */
+/* Reports the dropped lines before the tenant is freed. */
 void tenant_report_dropped(struct tenant *tenant);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * Terminations. Loop thread.
  *
- * Invariant: a termination is on its server's list as long as its connection waits,
- * and no longer.
+ * Invariant: a termination is on its server's list exactly as long as its
+ * connection waits.
  */
 
 #include "termination.h"
@@ -16,7 +16,7 @@
 #include "conn.h"
 #include "server.h"
 
-/* What a server may take longer than it has for ending a client's work: it is replaced then. */
+/* How much longer than the server's own bound the daemon waits; the server is replaced then. */
 #define LATE_MS 1000
 
 struct termination {
@@ -81,7 +81,7 @@ void terminations_send(struct server *server)
 		if (!server->conn || client->termination != TERMINATION_WANTED)
 			continue;
 		frame.client = client->id;
-		/* Where there is no room now, server_conn_on_writable() follows. */
+		/* If the socket is full, server_conn_on_writable() follows. */
 		if (conn_send(server->conn, &frame, -EBADF) < 0)
 			return;
 		client->termination = TERMINATION_ASKED;
@@ -123,7 +123,7 @@ void termination_on_answer(struct server *server, const struct frame_terminate *
 {
 	struct client *client = clients_find(server, frame->client);
 
-	/* One that has left meanwhile is as good as terminated. */
+	/* A client that has left meanwhile counts as terminated. */
 	if (client)
 		client->termination = TERMINATION_DONE;
 	terminations_check(server);

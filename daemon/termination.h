@@ -4,8 +4,9 @@
 
 /*
  * Commands that wait until a server has ended the work of all clients of one
- * process. Whatever the server does, each is answered within a deadline; what
- * it has asked for happens also when nobody waits any more. Loop thread.
+ * process. Each command is answered within a deadline, whatever the server
+ * does. The server carries out the request even if the command no longer
+ * waits. Loop thread.
  */
 
 #include <sys/types.h>
@@ -15,25 +16,25 @@
 struct conn;
 struct server;
 
-/* Asks the server, which has clients of that process; the connection is answered, now or later. */
+/* Asks the server, which has clients of that process; answers the connection now or later. */
 void termination_begin(struct server *server, struct conn *conn, pid_t pid);
 
-/* The server's connection takes more: asks for what it was not asked for yet. */
+/* The server's connection is writable: sends the requests that were not sent yet. */
 void terminations_send(struct server *server);
 
 /* The server has answered. */
 void termination_on_answer(struct server *server, const struct frame_terminate *frame);
 
-/* A client of the server has gone. */
+/* A client of the server has ended. */
 void terminations_check(struct server *server);
 
-/* The server's connection has gone: nobody will answer. */
+/* The server's connection is gone: no answer will come. */
 void terminations_fail(struct server *server);
 
-/* The connection has waited for long enough. */
+/* The connection has reached its deadline. */
 void termination_on_deadline(struct conn *conn);
 
-/* The connection closes; it may wait for none. */
+/* The connection closes; it may have no termination. */
 void termination_drop(struct conn *conn);
 
 #endif

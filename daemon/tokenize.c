@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Words and numbers. Any thread.
+ * Tokens and numbers. Any thread.
  *
- * Invariant: what is not wholly a number is none.
+ * Invariant: only a text that consists of digits is a number.
  */
 
 #include <string.h>

@@ -3,23 +3,23 @@
 #define TOKENIZE_H
 
 /*
- * Text that people write, taken apart. Any thread.
+ * Splits command lines and parses numbers. Any thread.
  */
 
 #include "base.h"
 
-/* A group may have a limit for each of many GPUs, of three words each. */
+/* A group may have a limit for each of many GPUs, of three tokens each. */
 #define TOKENS_MAX 256
 
 struct tokens {
-	size_t n;               /* more than TOKENS_MAX: too many, the rest is not kept */
+	size_t n;               /* more than TOKENS_MAX: the rest is not stored */
 	char *item[TOKENS_MAX]; /* within the line */
 };
 
-/* Cuts a line at its blanks, in place. */
+/* Splits a line at its blanks, in place. */
 void tokenize_line(struct tokens *tokens, char *line);
 
-/* A decimal number of at most `max', with nothing before or after it. 0 or -EINVAL. */
+/* Parses a decimal number of at most `max', without anything before or after it. 0 or -EINVAL. */
 int parse_number(const char *text, uint64_t max, uint64_t *ret_number);
 
 #endif

@@ -3,7 +3,7 @@
 /*
  * Turns of servers on GPUs that admit one process. Loop thread.
  *
- * Invariant: of two servers that exclude each other the later one gives way.
+ * Invariant: of two servers that exclude each other the later one ends.
  */
 
 #include "turns.h"
@@ -23,7 +23,7 @@ static bool has_exclusive_device(const struct devices *devices)
 	return false;
 }
 
-/* The first of the servers that run. */
+/* The first of the running servers. */
 static struct server *first_server(const struct daemon *daemon)
 {
 	if (list_empty(&daemon->servers))
@@ -39,7 +39,7 @@ const struct server *turns_before(const struct slot *slot)
 	return first && (first->slot != slot || first->state == SERVER_STOPPING) ? first : NULL;
 }
 
-/* The slot of those who wait whose first came before all others. */
+/* The slot whose first waiting connection has waited longest. */
 static const struct slot *next_slot(const struct daemon *daemon)
 {
 	const struct slot *next = NULL;
@@ -58,7 +58,7 @@ static const struct slot *next_slot(const struct daemon *daemon)
 	return next;
 }
 
-/* It takes nobody new from now on, unless somebody waits for it who came before. */
+/* Ends the server after its clients, unless an earlier connection waits for it. */
 static void yield_turn(struct server *server, const struct slot *next)
 {
 	if (!server->in_flight && slot_first_waiting(server->slot) > slot_first_waiting(next))
@@ -69,7 +69,7 @@ bool turns_allow(struct slot *slot)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 
-	/* What a probe is about to find may be that it may not. */
+	/* The running probe may find that the slot may not. */
 	if (daemon->probe && !list_empty(&daemon->servers)) {
 		daemon_retry_soon(daemon);
 		return false;
@@ -103,7 +103,7 @@ void turns_on_ready(struct server *server)
 		daemon->is_exclusive = is_exclusive;
 	else if (is_exclusive != daemon->is_exclusive)
 		probe_again(daemon);
-	/* Whatever the probe finds: it says itself that the first has the GPU alone. */
+	/* The server itself reports that the first server excludes it, whatever the probe finds. */
 	if ((is_exclusive || daemon->is_exclusive) && first != server)
 		wait_for_turn(server, first);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Xid lines taken apart. Any thread.
+ * Parses Xid lines. Any thread.
  *
- * Invariant: nothing is read behind the record's NUL, whatever the record says.
+ * Invariant: nothing is read after the record's NUL, whatever the record
+ * contains.
  */
 
 #include "xid.h"
@@ -18,7 +19,7 @@
 		"mps-server", "nvidia-cuda-mps"                                                    \
 	}
 
-/* A number of at most `digits_max' digits; NULL: there is none, or a longer one. */
+/* Parses a number of at most `digits_max' digits; NULL: no number, or a longer one. */
 static const char *xid_parse_number(
 	const char *text, unsigned base, unsigned digits_max, uint64_t *ret_number)
 {
@@ -49,7 +50,7 @@ static const char *xid_skip_text(const char *text, const char *expected)
 	return text && strncmp(text, expected, length) == 0 ? text + length : NULL;
 }
 
-/* "0000:06:00): 31", a function behind the device if there is one. */
+/* "0000:06:00): 31", with or without a function after the device. */
 static const char *xid_parse_head(const char *text, struct xid *xid)
 {
 	uint64_t domain, bus, device, number;

@@ -9,9 +9,9 @@
  *   channel 0x00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0
  *   faulted @ 0x2000_00001000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ
  *
- * on one line; each part may be missing. Anybody who may write to the log can
- * write such a line, so nothing follows from one but words for people and who
- * has to wait.
+ * on one line; each part may be missing. Every program that may write to the
+ * log can write such a line, so it only affects messages, and which programs
+ * have to wait.
  */
 
 #include <sys/types.h>
@@ -20,18 +20,18 @@
 
 struct xid {
 	uint32_t number; /* 31 for an address */
-	pid_t pid;       /* 0: it does not tell */
-	bool is_server;  /* by its name, the process is a server */
-	bool has_gpu;    /* the following tell which GPU: */
+	pid_t pid;       /* 0: not given */
+	bool is_server;  /* the process has the name of a server */
+	bool has_gpu;    /* the following are set: */
 	uint32_t domain;
 	uint8_t bus, device;
-	uint64_t address; /* 0: it tells none */
+	uint64_t address; /* 0: not given */
 };
 
-/* Takes a record, without its newline. False: it is something else, or no whole one. */
+/* Parses a record without its newline. False: it is not an Xid, or incomplete. */
 bool xid_parse(const char *record, struct xid *ret_xid);
 
-/* Whether it is of the GPU with that PCI bus id, "0000:06:00.0". */
+/* Whether it is about the GPU with that PCI bus id, "0000:06:00.0". */
 bool xid_is_of(const struct xid *xid, const char *pci_bus_id);
 
 #endif

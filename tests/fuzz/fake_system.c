@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A system for the daemon, in one process: stands in for daemon/spawn.c,
- * process.c and record.c, proto/async_close.c, and for the clock,
- * getsockopt(SO_PEERCRED), waitpid() and waitid() of libc.
+ * A system for the daemon, in one process: replaces daemon/spawn.c, process.c
+ * and record.c, proto/async_close.c, and of libc the clock,
+ * getsockopt(SO_PEERCRED), waitpid() and waitid().
  */
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void fake_system_reset(void)
 {
 	for (unsigned i = 0; i < fake_system.n_servers; i++)
 		close_server(&fake_system.servers[i]);
-	/* Time goes on, so that nothing of libuv's is older than now. */
+	/* Time continues, so that libuv's timestamps are never in the future. */
 	fake_system = (struct fake_system){.now_ms = fake_system.now_ms + 1000000};
 }
 
@@ -144,7 +144,10 @@ static struct fake_server *server_of_pidfd(int pidfd)
 {
 	struct fake_server *found = NULL;
 
-	/* An eventfd has no name; its count is 1 only after the end, so each is compared. */
+	/*
+	 * An eventfd has no name, and its count is 1 only after the end, so the descriptors are
+	 * compared.
+	 */
 	for (unsigned i = 0; i < fake_system.n_servers && !found; i++) {
 		struct fake_server *server = &fake_system.servers[i];
 
@@ -240,7 +243,7 @@ int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *res
 	return 0;
 }
 
-/* ---- time: the daemon's stands still until an input lets it pass */
+/* ---- time: the daemon's clock stands still until an input advances it */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {

@@ -3,8 +3,8 @@
 #define FAKE_SYSTEM_H
 
 /*
- * What the daemon asks of the system, without a system: who its connections are,
- * processes that are servers, the record of servers, and time.
+ * What the daemon asks of the system, without a system: the peers of its
+ * connections, server processes, the record of servers, and time.
  */
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ struct fake_server {
 struct fake_system {
 	struct fake_server servers[FAKE_SERVERS_MAX];
 	unsigned n_servers;
-	unsigned n_recorded; /* servers of the daemon before, which are in the record */
+	unsigned n_recorded; /* servers of the previous daemon, which are in the record */
 	uint64_t now_ms;
 	uint32_t spawn_failures; /* bit i: the start of server i fails */
 	uint32_t deaf;           /* bit i: server i ignores SIGTERM */
@@ -36,13 +36,13 @@ struct fake_system {
 
 extern struct fake_system fake_system;
 
-/* Nothing of an input before is left. */
+/* Removes all traces of an earlier input. */
 void fake_system_reset(void);
 
-/* A server that runs already, and stands in the record. */
+/* Adds a running server that is in the record. */
 void fake_system_record(uid_t uid);
 
-/* Who is at the other end of `fd'. */
+/* Sets the peer of `fd'. */
 void fake_system_set_cred(int fd, pid_t pid, uid_t uid);
 
 /* The process ends. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: the daemon, with connections of several users that speak as clients,
- * servers and operators as they like. An input is a list of steps (enum step),
- * of which each takes some bytes; what connections send lies in the input, too.
+ * Fuzzer: the daemon, with connections of several users that act as clients,
+ * servers and operators. An input is a list of steps (enum step), each
+ * followed by some bytes; the data that connections send is part of the input,
+ * too.
  *
- * After each step the daemon's lists and counts agree, what it has written is
- * whole lines of text, and only who may has made it end. At the end it is told
- * to quit, and does so within its bounds with every handle closed.
+ * After each step the daemon's lists and counts agree, its output consists of
+ * whole lines of text, and only a permitted user has ended it. At the end it
+ * is told to quit, and does so within its bounds with every handle closed.
  */
 
 #include <assert.h>
@@ -34,26 +35,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define STEPS_MAX 400
 #define GRACE_MS 1000
 
-/* How long a quit may take: a server's time to end, and what signals take besides. */
+/* How long a quit may take: the time that a server has to end, and the time of the signals. */
 #define QUIT_MS (GRACE_MS + 5000 + 3 * 2000 + 2000)
 
 enum step {
 	STEP_CONNECT, /* who; where */
 	STEP_BE,      /* a server: which; where */
 	STEP_SEND,    /* where, n, n bytes */
-	STEP_FRAME,   /* where, type, n, n bytes behind its head */
+	STEP_FRAME,   /* where, type, n, n bytes after its head */
 	STEP_STATE,   /* where, a server's state, the id of a client */
 	STEP_CLIENT,  /* where, HERE or GONE, the id of a client */
 	STEP_CONTEXT, /* where, the id of a client, a device */
 	STEP_LINE,    /* where, n, n bytes and a newline */
 	STEP_READ,    /* where */
 	STEP_CLOSE,   /* where */
-	STEP_SHUT,    /* where: sends no more */
+	STEP_SHUT,    /* where: shuts down its side */
 	STEP_TIME,    /* tenths of a second */
 	STEP_LONG,    /* seconds */
 	STEP_EXIT,    /* which server, status */
 	STEP_KERNEL,  /* n, n bytes of the kernel's log */
-	STEP_GPU,     /* which server: a probe says that there is a GPU */
+	STEP_GPU,     /* which server: as a probe it reports a GPU */
 	STEP_OUTPUT,  /* which server, n, n bytes */
 	STEP_PASS,    /* where: a byte with a descriptor */
 	STEP_COUNT,
@@ -90,12 +91,12 @@ static size_t take_bytes(void *bytes, size_t size)
 static struct daemon *daemon_; /* "daemon" is a function of libc's */
 
 static struct connection {
-	int fd; /* the connection's end; negative: none */
+	int fd; /* the peer's end; negative: closed */
 	uid_t uid;
 	bool has_sent_text;
 } connections[CONNECTIONS];
 
-static bool was_trusted; /* somebody was connected who may tell the daemon to end */
+static bool was_trusted; /* a peer was connected that may end the daemon */
 static int control_log, server_log, kernel_log, listening;
 
 #define must(condition) must_(condition, #condition)
@@ -124,7 +125,10 @@ static void check_log(int fd)
 	ssize_t n;
 
 	lseek(fd, 0, SEEK_SET);
-	/* Lines are shorter than the buffer; one that is cut here is cut at its end. */
+	/*
+	 * Lines are shorter than the buffer; a buffer that ends within a line is checked up to
+	 * that line.
+	 */
 	while ((n = read(fd, text, sizeof(text))) > 0)
 		check_text(
 			text, n == (ssize_t)sizeof(text)
@@ -198,7 +202,7 @@ static struct fake_server *take_server(void)
 	return fake_system.n_servers ? &fake_system.servers[n % fake_system.n_servers] : NULL;
 }
 
-/* Replies to commands are lines, but for the marks that front ends ask for. */
+/* Replies to commands are lines, with the marks that command lines request. */
 static void check_reply(const char *text, ssize_t n)
 {
 	for (ssize_t i = 0; i < n; i++) {
@@ -277,7 +281,7 @@ static void send_frame(struct connection *connection)
 		frame.server.spec_hash = SPEC_HASH;
 		frame.server.uid = connection->uid;
 	}
-	/* Behind what has to be right, as far as the frame goes. */
+	/* Fills the rest of the frame after its valid fields, as far as the frame goes. */
 	n = MIN(n, size - sizeof(struct frame_head));
 	if (type == FRAME_HELLO)
 		take_bytes(&frame.hello.program, MIN(n, sizeof(frame.hello.program)));
@@ -286,7 +290,7 @@ static void send_frame(struct connection *connection)
 	send_raw(connection, &frame, size);
 }
 
-/* The id of a client that was given a little ago, or never. */
+/* The id of a recent client, or an id that was never given. */
 static uint64_t take_id(void)
 {
 	unsigned back = take_byte();
@@ -328,7 +332,7 @@ static void send_context(struct connection *connection)
 	send_raw(connection, &context, sizeof(context));
 }
 
-/* A descriptor, which the daemon must not take. */
+/* Sends a descriptor, which the daemon must not accept. */
 static void pass_descriptor(const struct connection *connection)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
@@ -398,7 +402,7 @@ static void step_server(enum step step)
 		(void)!write(server->output, bytes, n);
 }
 
-/* A frame, as a process that looks for GPUs writes it to its output. */
+/* Writes a frame to the output of a process, as a probe does. */
 static void send_gpu(void)
 {
 	const struct fake_server *server = take_server();
@@ -470,7 +474,7 @@ static void open_files(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* The first bytes of the input: the daemon's modes, and what its system is like. */
+/* Reads the first bytes of the input: the daemon's modes, and the behaviour of its system. */
 static void open_daemon(void)
 {
 	uint8_t modes = take_byte();
@@ -494,7 +498,7 @@ static void open_daemon(void)
 	must(settings_load(&daemon_->settings, &error) == 0);
 	daemon_->is_exclusive = modes & 16;
 	daemon_->config.is_partitioned = modes & 32;
-	/* With partitions an odd number: a byte has no more bits. */
+	/* With partitions the number is odd: a byte has no more bits. */
 	for (unsigned i = 0; i < (modes >> 5); i++)
 		fake_system_record(uids[i % ARRAY_SIZE(uids)]);
 	daemon_->logs = (struct log_files){.directory = -EBADF,

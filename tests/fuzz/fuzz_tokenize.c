@@ -2,7 +2,7 @@
 
 /*
  * Fuzzer: text on the control socket, in pieces: lines, made safe to print,
- * their words, and the numbers among them.
+ * their tokens, and the numbers among them.
  */
 
 #include <string.h>
@@ -40,7 +40,7 @@ static void on_line(void *arg, const char *line)
 	}
 }
 
-/* The first byte says how long the pieces are. */
+/* The first byte is the size of the pieces. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct line_buffer buffer = {0};

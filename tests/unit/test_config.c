@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the environment means to the daemon, and what a server gets of it.
+ * The environment's meaning for the daemon, and the environment of a server.
  */
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config.idle_s, 3600);
 	assert_int_equal(config.servers_max, 64);
 	assert_int_equal(config.log_max_mib, 100);
-	/* Set to nothing is not set. */
+	/* An empty variable counts as not set. */
 	setenv("CUDA_MPS_PIPE_DIRECTORY", "", 1);
 	setenv("MPS_GRACE_MS", "", 1);
 	assert_int_equal(config_load(&config, &error), 0);

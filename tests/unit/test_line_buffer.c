@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A stream becomes lines that are short and safe, however it is cut.
+ * A stream becomes lines that are short and safe to print, whatever its pieces
+ * are.
  */
 
 #include <setjmp.h>
@@ -72,7 +73,7 @@ static void test_clean(_unused_ void **state)
 	assert_string_equal(text, "a?[31m?? b\xc3\xa9 ?? c\xc2\xa0");
 }
 
-/* What is no UTF-8, a raw C1 control among it. */
+/* Bytes that are not UTF-8, a raw C1 control among them. */
 static void test_clean_bytes(_unused_ void **state)
 {
 	static const struct {

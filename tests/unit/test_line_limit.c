@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is left out is told of once: when the flood is over, or now and then.
+ * Dropped lines are reported once: when the flood is over, or now and then.
  */
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* Causes lines until one is left out; how many that took. */
+/* Causes lines until one is dropped; returns how many that took. */
 static unsigned fill_limit(struct line_limit *limit, uint64_t now_ms)
 {
 	unsigned n = 0;
@@ -34,7 +34,7 @@ static void test_report_after_flood(_unused_ void **state)
 	assert_int_equal(line_limit_report(&limit, 1105), 2);
 	assert_int_equal(line_limit_report(&limit, 1106), 0);
 	assert_int_equal(line_limit_report(&limit, UINT64_MAX), 0);
-	/* The next flood is another one. */
+	/* The next flood is counted separately. */
 	assert_int_equal(fill_limit(&limit, 1255), 5);
 	assert_int_equal(line_limit_report(&limit, UINT64_MAX), 1);
 }

@@ -136,7 +136,7 @@ static void test_reopen(_unused_ void **state)
 	assert_int_equal(rename(from, to), 0);
 	assert_int_equal(log_files_reopen(&logs, &error), 0);
 	log_control(&logs, "after");
-	/* What can't be opened any more is still written where it was. */
+	/* A log that cannot be reopened is still written to its old file. */
 	assert_int_equal(unlink(from), 0);
 	assert_int_equal(mkdir(from, 0700), 0);
 	assert_true(log_files_reopen(&logs, &error) < 0);
@@ -203,7 +203,7 @@ static void test_size(_unused_ void **state)
 		assert_true(size_of("control.log.1") <= (off_t)options.size_max);
 	}
 	log_files_close(&logs);
-	/* What the files hold is the end of all, without a gap. */
+	/* The files hold the last lines, without a gap. */
 	control = read_log("control.log");
 	before = read_log("control.log.1");
 	for (unsigned i = 299; i > 230; i--) {
@@ -211,7 +211,7 @@ static void test_size(_unused_ void **state)
 		assert_true(strstr(control, last) || strstr(before, last));
 	}
 	assert_null(strstr(control, "could not be written"));
-	/* A file that is there already counts. */
+	/* The size of an existing file counts. */
 	open_logs(&logs, &options);
 	for (unsigned i = 0; i < 100; i++)
 		log_control(&logs, "line %03u", i);

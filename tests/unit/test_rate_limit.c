@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * So many at once, so many a second, and never more after a long rest.
+ * So many at once, so many a second, and never more after a long pause.
  */
 
 #include <setjmp.h>

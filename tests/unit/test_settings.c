@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the operator sets: names of GPUs, limits by name, the environment, and
- * what comes of all for a client.
+ * Settings of the operator: names of GPUs, limits by name, the environment,
+ * and the resulting limits of a client.
  */
 
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void test_plausible_names(_unused_ void **state)
 		assert_false(device_name_ok(wrong[i]));
 }
 
-/* Each GPU has one limit, by whatever name it was set. */
+/* Each GPU has one limit, whatever name set it. */
 static void test_memory(_unused_ void **state)
 {
 	const struct devices devices = two_devices(), none = {0};
@@ -98,7 +98,7 @@ static void test_memory(_unused_ void **state)
 	assert_int_equal(settings_set_memory(&settings, &devices, "0", MEMORY_ALL), 0);
 	assert_int_equal(settings.n_memory, 0);
 
-	/* Names that turn out to mean one GPU: the last one counts. */
+	/* If names turn out to mean one GPU, the last limit counts. */
 	assert_int_equal(settings_set_memory(&settings, &none, "1", GIB), 0);
 	assert_int_equal(settings_set_memory(&settings, &none, "a1:00.0", 3 * GIB), 0);
 	assert_int_equal(settings.n_memory, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Command lines taken apart: words and numbers.
+ * Command lines: their tokens and numbers.
  */
 
 #include <setjmp.h>
