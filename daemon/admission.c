@@ -10,10 +10,10 @@
 #include <sys/resource.h>
 
 #include "admission.h"
-#include "cuda.h"
-#include "daemon.h"
 #include "allowances.h"
 #include "conn.h"
+#include "cuda.h"
+#include "daemon.h"
 #include "tenant.h"
 
 unsigned admission_guests_max(unsigned servers_max)

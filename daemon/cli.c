@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "command_conn.h"
 #include "cli.h"
+#include "command_conn.h"
 #include "trust.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */

@@ -11,16 +11,16 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "clients.h"
-#include "daemon.h"
 #include "allowances.h"
-#include "groups.h"
-#include "server_conn.h"
-#include "partitions.h"
+#include "clients.h"
 #include "conn.h"
+#include "daemon.h"
+#include "groups.h"
+#include "partitions.h"
 #include "server.h"
-#include "termination.h"
+#include "server_conn.h"
 #include "tenant.h"
+#include "termination.h"
 
 /* How soon to check whether the server has read: first interval, and longest interval. */
 #define HANDOVER_CHECK_MS 1

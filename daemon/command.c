@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "command.h"
+#include "command_conn.h"
 #include "command_fault.h"
 #include "command_terminate.h"
-#include "command_conn.h"
 #include "commands.h"
-#include "line_buffer.h"
 #include "conn.h"
+#include "line_buffer.h"
 #include "probe.h"
 #include "slot.h"
 #include "termination.h"

@@ -11,15 +11,15 @@
 #include <string.h>
 
 #include "clients.h"
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
 #include "commands.h"
+#include "conn.h"
 #include "daemon.h"
 #include "escape.h"
 #include "groups.h"
 #include "json.h"
 #include "limit_text.h"
-#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 

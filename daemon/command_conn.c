@@ -17,9 +17,9 @@
 #include "bounds.h"
 #include "command.h"
 #include "command_conn.h"
+#include "conn.h"
 #include "daemon.h"
 #include "line_buffer.h"
-#include "conn.h"
 #include "tenant.h"
 
 /*

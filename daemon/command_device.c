@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
 #include "commands.h"
+#include "conn.h"
 #include "daemon.h"
 #include "json.h"
-#include "conn.h"
 #include "server.h"
 
 enum form {

@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
+#include "conn.h"
 #include "daemon.h"
 #include "faults.h"
 #include "json.h"
-#include "conn.h"
 #include "quote.h"
 #include "tokenize.h"
 

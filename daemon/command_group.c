@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
 #include "commands.h"
+#include "conn.h"
 #include "daemon.h"
 #include "groups.h"
 #include "json.h"
 #include "limit_text.h"
-#include "conn.h"
 #include "settings.h"
 
 #define OPTIONS_ACCEPTED                                                                           \

@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
 #include "commands.h"
+#include "conn.h"
 #include "daemon.h"
 #include "groups.h"
 #include "limit_text.h"
-#include "conn.h"
 #include "settings.h"
 
 /* Removes a limit. */

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
 #include "commands.h"
+#include "conn.h"
 #include "daemon.h"
 #include "partitions.h"
-#include "conn.h"
 
 /* Without -S the daemon does not know the command, as the vendor's daemon. */
 static bool check_partitioned(struct conn *conn, const struct tokens *tokens)

@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "clients.h"
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
+#include "conn.h"
 #include "daemon.h"
 #include "groups.h"
 #include "json.h"
-#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
 #include "commands.h"
+#include "conn.h"
 #include "daemon.h"
 #include "json.h"
-#include "conn.h"
 #include "server.h"
 #include "slot.h"
 #include "tenant.h"

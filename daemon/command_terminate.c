@@ -10,11 +10,11 @@
 #include "command_terminate.h"
 
 #include "clients.h"
-#include "command_scope.h"
 #include "command_conn.h"
+#include "command_scope.h"
+#include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
-#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 #include "termination.h"

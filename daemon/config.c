@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "config.h"
 #include "allowances.h"
+#include "config.h"
 #include "tokenize.h"
 
 #define GRACE_MS_MAX 3600000

@@ -13,15 +13,15 @@
 #include <sys/wait.h>
 
 #include "admission.h"
+#include "allowances.h"
 #include "async_close.h"
 #include "bounds.h"
 #include "command_conn.h"
+#include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
-#include "allowances.h"
 #include "notify.h"
 #include "partitions.h"
-#include "conn.h"
 #include "probe.h"
 #include "record.h"
 #include "server.h"

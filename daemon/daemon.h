@@ -9,16 +9,16 @@
 
 #include <uv.h>
 
-#include "rate_limit.h"
 #include "config.h"
 #include "devices.h"
 #include "faults.h"
 #include "groups.h"
-#include "log_file.h"
 #include "kernel_log.h"
 #include "line_limit.h"
 #include "list.h"
 #include "listener.h"
+#include "log_file.h"
+#include "rate_limit.h"
 #include "settings.h"
 
 struct conn;

@@ -10,14 +10,14 @@
 #include <string.h>
 
 #include "clients.h"
+#include "conn.h"
 #include "daemon.h"
 #include "faults.h"
 #include "groups.h"
-#include "server_conn.h"
-#include "conn.h"
 #include "quarantine.h"
 #include "quote.h"
 #include "server.h"
+#include "server_conn.h"
 #include "tenant.h"
 #include "tenant_log.h"
 

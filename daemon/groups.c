@@ -11,9 +11,9 @@
 #include <sys/random.h>
 
 #include "clients.h"
+#include "conn.h"
 #include "daemon.h"
 #include "groups.h"
-#include "conn.h"
 #include "server.h"
 #include "tenant.h"
 

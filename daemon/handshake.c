@@ -9,13 +9,13 @@
 
 #include <string.h>
 
+#include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
 #include "handshake.h"
-#include "server_conn.h"
 #include "membership.h"
-#include "conn.h"
 #include "server.h"
+#include "server_conn.h"
 #include "spec_hash.h"
 #include "tenant.h"
 

@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "conn.h"
 #include "daemon.h"
 #include "directory.h"
 #include "listener.h"
-#include "conn.h"
 
 #define LOCK_FILE "control_lock"
 #define PID_FILE "nvidia-cuda-mps-control.pid"

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 
 #include "directory.h"
-#include "log_file.h"
 #include "line_buffer.h"
+#include "log_file.h"
 
 void log_format_time(const struct timespec *when, char text[LOG_TIME_MAX])
 {

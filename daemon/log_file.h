@@ -15,8 +15,8 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "journald.h"
 #include "error_message.h"
+#include "journald.h"
 
 struct log_file {
 	const char *name;

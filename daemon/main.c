@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "cli.h"
 #include "command.h"
 #include "daemon.h"
 #include "frame.h"
-#include "cli.h"
 #include "notify.h"
 #include "options.h"
 #include "spawn.h"

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
 #include "groups.h"
 #include "membership.h"
-#include "conn.h"
 
 /* Room for a path and the lines of cgroup version 1 before it. */
 #define CGROUP_TEXT_MAX 16384

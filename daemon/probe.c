@@ -12,9 +12,9 @@
 
 #include "command.h"
 #include "command_conn.h"
+#include "conn.h"
 #include "daemon.h"
 #include "line_buffer.h"
-#include "conn.h"
 #include "probe.h"
 #include "process.h"
 #include "spawn.h"

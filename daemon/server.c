@@ -15,14 +15,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "clients.h"
-#include "daemon.h"
 #include "allowances.h"
-#include "server_conn.h"
+#include "clients.h"
 #include "conn.h"
+#include "daemon.h"
 #include "process.h"
 #include "record.h"
 #include "server.h"
+#include "server_conn.h"
 #include "spawn.h"
 #include "tenant.h"
 #include "tenant_log.h"
@@ -268,7 +268,7 @@ void server_kill(struct server *server, const struct error_message *error)
 
 /* ---- stopped */
 
-static const char goes_on[] = "continue after it was stopped";
+static const char continue_after_stop[] = "continue after it was stopped";
 
 /*
  * A stopped server would hold up its clients and every new one. Stops by a
@@ -288,8 +288,8 @@ void server_check_stopped(struct server *server)
 			"Server %d was stopped by signal %d (%s): it has %d s to continue",
 			server->pid, info.si_status, strsignal(info.si_status),
 			(int)(server_end_ms(server) / 1000));
-		server_set_deadline(server, server_end_ms(server), goes_on);
-	} else if (info.si_code == CLD_CONTINUED && server->overdue == goes_on) {
+		server_set_deadline(server, server_end_ms(server), continue_after_stop);
+	} else if (info.si_code == CLD_CONTINUED && server->overdue == continue_after_stop) {
 		tenant_log(server->tenant, &about, "Server %d continues", server->pid);
 		uv_timer_stop(&server->timer);
 		server->overdue = NULL;
@@ -524,7 +524,7 @@ void server_bound_end(struct server *server)
 		return;
 	if (server->is_forced || server->n_clients == 0)
 		server_set_deadline(server, server_end_ms(server), "end");
-	else if (server->overdue != goes_on)
+	else if (server->overdue != continue_after_stop)
 		/*
 		 * A stopped server keeps its deadline, as it would hold up its clients and the
 		 * next server.

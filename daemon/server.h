@@ -15,11 +15,11 @@
 #include <uv.h>
 
 #include "devices.h"
+#include "error_message.h"
 #include "frame.h"
 #include "groups.h"
 #include "line_buffer.h"
 #include "list.h"
-#include "error_message.h"
 #include "record.h"
 #include "settings.h"
 

@@ -10,12 +10,12 @@
 #include <stdio.h>
 
 #include "clients.h"
+#include "conn.h"
 #include "daemon.h"
 #include "faults.h"
-#include "server_conn.h"
-#include "conn.h"
-#include "server.h"
 #include "quarantine.h"
+#include "server.h"
+#include "server_conn.h"
 #include "tenant.h"
 #include "termination.h"
 #include "turns.h"

@@ -10,8 +10,8 @@
 #include "slot.h"
 
 #include "allowances.h"
-#include "daemon.h"
 #include "conn.h"
+#include "daemon.h"
 #include "quarantine.h"
 #include "start.h"
 #include "tenant.h"

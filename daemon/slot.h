@@ -13,8 +13,8 @@
 #include <sys/types.h>
 
 #include "bounds.h"
-#include "list.h"
 #include "error_message.h"
+#include "list.h"
 
 struct daemon;
 struct conn;

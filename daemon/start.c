@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "allowances.h"
 #include "cuda.h"
 #include "daemon.h"
-#include "allowances.h"
 #include "server.h"
 #include "start.h"
 #include "tenant.h"

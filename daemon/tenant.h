@@ -13,9 +13,9 @@
 #include <sys/types.h>
 
 #include "bounds.h"
-#include "rate_limit.h"
 #include "line_limit.h"
 #include "list.h"
+#include "rate_limit.h"
 #include "slot.h"
 
 struct daemon;

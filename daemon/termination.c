@@ -11,10 +11,10 @@
 
 #include "clients.h"
 #include "command_conn.h"
-#include "cuda.h"
-#include "server_conn.h"
 #include "conn.h"
+#include "cuda.h"
 #include "server.h"
+#include "server_conn.h"
 
 /* How much longer than the server's own bound the daemon waits; the server is replaced then. */
 #define LATE_MS 1000

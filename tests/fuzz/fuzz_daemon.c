@@ -20,9 +20,9 @@
 #include <sys/socket.h>
 
 #include "../../daemon/clients.h"
+#include "../../daemon/conn.h"
 #include "../../daemon/daemon.h"
 #include "../../daemon/partitions.h"
-#include "../../daemon/conn.h"
 #include "../../daemon/server.h"
 #include "../../daemon/settings.h"
 #include "../../daemon/tenant.h"
