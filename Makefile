@@ -85,8 +85,8 @@ objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 $(eval $(call compile,daemon,-Idaemon $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
-$(eval $(call compile,softgpu,-Itests/softgpu -iquote . -fPIC -fvisibility=hidden -ffp-contract=off))
-$(eval $(call compile,test,-Itests -Itests/softgpu -iquote . -Idaemon -DMPS_SCRIBBLE $(COUNTED)))
+$(eval $(call compile,softgpu,-iquote . -fPIC -fvisibility=hidden -ffp-contract=off))
+$(eval $(call compile,test,-Itests -iquote . -Idaemon -DMPS_SCRIBBLE $(COUNTED)))
 
 # ---- programs
 
@@ -96,7 +96,7 @@ SERVER_SRC := $(wildcard server/*.c server/*/*.c) proto/frame.c proto/device_nam
 	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
 CLIENT_SRC := $(wildcard client/*/*.c) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
-SOFTGPU_SRC := $(wildcard tests/softgpu/*.c) client/entry/tables.c client/device/storage.c client/entry/integrity.c \
+SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/device/storage.c client/entry/integrity.c \
 	client/util/md2.c client/transport/error.c client/memory/advice.c server/module/fatbin.c
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))

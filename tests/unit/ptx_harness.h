@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base.h"
-#include "ptx.h"
+#include "tests/softgpu/ptx/ptx.h"
 
 #include <cmocka.h>
 

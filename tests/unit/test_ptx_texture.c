@@ -7,7 +7,7 @@
 
 #include "ptx_harness.h"
 
-#include "ptx_texture.h"
+#include "tests/softgpu/ptx/texture.h"
 
 #define WIDTH 4
 #define HEIGHT 3

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The private tables, for programs that run on the software GPU alone: the
+ * client library's, with this driver behind them.
+ *
+ * Runs in any thread. The tables call public entry points, so the driver's
+ * lock is not held around them.
+ */
+
+#include "tests/softgpu/driver/stream/context.h"
+#include "client/entry/tables.h"
+
+CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	CUresult result = call_enter(__func__, CALL_ANYTIME);
+
+	call_leave(&result);
+	return result == CUDA_SUCCESS ? tables_find(ppExportTable, pExportTableId) : result;
+}
+
+CUresult host_primary(CUdevice dev, CUcontext *ret_context)
+{
+	ENTER(CALL_INIT);
+	if (!device_get(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*ret_context = (CUcontext)device_get(dev)->primary;
+	return CUDA_SUCCESS;
+}
+
+CUresult host_storage(CUcontext handle, struct storage **ret_storage)
+{
+	struct context *context;
+
+	ENTER(CALL_INIT);
+	if (context_get(handle, &context) != CUDA_SUCCESS || !context->is_active)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*ret_storage = &context->storage;
+	return CUDA_SUCCESS;
+}

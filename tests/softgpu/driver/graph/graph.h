@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GRAPH_H
+#define GRAPH_H
+
+/*
+ * Graphs: nodes, each a piece of work that is copied into a stream at a
+ * launch, and what must be done before it.
+ *
+ * All under the driver's lock. A launch does the nodes one after the other, in
+ * an order that the dependencies allow.
+ */
+
+#include "tests/softgpu/driver/driver.h"
+#include "tests/softgpu/driver/stream/work.h"
+
+struct graph;
+struct user_object;
+
+/* What a graph holds of an object of the program's (graph_extra.c). */
+struct user_ref {
+	struct user_ref *next;
+	struct user_object *object;
+	uint64_t count;
+};
+
+struct node {
+	struct object object;
+	struct node *next;   /* graph::nodes, in the order of creation */
+	struct graph *graph; /* not owned */
+	CUgraphNodeType type;
+	struct work work;
+	struct graph *child; /* of a child graph node; owns a reference */
+	struct node **dependencies;
+	size_t n_dependencies;
+	const struct node *original; /* what it is a clone of; only compared */
+	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
+	uint64_t mark;               /* the last sort that has placed it */
+	bool is_followed;            /* in a branch by another, as of the last instantiation */
+	int priority;                /* of a kernel node; told to who asks */
+	bool is_captured;            /* by a stream */
+};
+
+struct graph {
+	struct object object;
+	struct graph *pending; /* only while being freed */
+	uint32_t refs;
+	bool is_child; /* belongs to a node: the program does not destroy it */
+	struct node *nodes;
+	struct node **tail;
+	size_t n_nodes;
+	struct user_ref *user_refs;
+};
+
+/* graph.c */
+struct graph *graph_new(void);
+void graph_unref(struct graph *graph);
+
+/* Adds a node behind `dependencies'. Takes `work', on failure too. */
+CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t n,
+	CUgraphNodeType type, struct work *work, struct node **ret_node);
+CUresult node_depend(struct node *node, struct node *const *on, size_t n);
+CUgraphNodeType node_type_of(const struct work *work);
+
+/* All nodes, child graphs expanded, each behind what it depends on. The caller frees the array. */
+CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);
+
+/* graph_extra.c */
+void user_refs_drop(struct user_ref **refs);
+CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
+
+/* graph_exec.c: gives the node of an executable graph other work of the same type. Takes `work'. */
+CUresult exec_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, struct work *work);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs: the nodes of a graph in an order that can be done, ready
+ * to be copied into a stream.
+ *
+ * Runs in any thread, under the driver's lock. Launches of one executable
+ * graph follow one another, whatever their streams.
+ */
+
+#include "capture.h"
+#include "tests/softgpu/driver/stream/context.h"
+#include "tests/softgpu/driver/copy/copy.h"
+#include "tests/softgpu/driver/stream/event.h"
+#include "graph.h"
+#include "tests/softgpu/driver/stream/room.h"
+#include "tests/softgpu/driver/stream/stream.h"
+
+#include <string.h>
+
+#define INSTANTIATE_FLAGS                                                                          \
+	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \
+		CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+
+struct step {
+	const struct node *node; /* only compared */
+	CUgraphNodeType type;
+	bool is_disabled;
+	struct work work;
+};
+
+struct exec {
+	struct object object;
+	cuuint64_t flags;
+	struct step *steps;
+	size_t n_steps;
+	size_t n_branches;
+	struct device *device;
+	struct stream *last_stream; /* of the last launch; owns a reference */
+	uint64_t last_ticket;
+	struct user_ref *user_refs;
+};
+
+static void steps_free(struct step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		work_fini(&steps[i].work);
+	free(steps);
+}
+
+/* A node goes on with the branch of one that it depends on, if no other does. */
+static bool begins_branch(const struct node *node)
+{
+	for (size_t i = 0; i < node->n_dependencies; i++) {
+		if (node->dependencies[i]->is_followed)
+			continue;
+		node->dependencies[i]->is_followed = true;
+		return false;
+	}
+	return true;
+}
+
+static size_t count_branches(struct node *const *nodes, size_t n)
+{
+	size_t n_branches = 0;
+
+	for (size_t i = 0; i < n; i++)
+		nodes[i]->is_followed = false;
+	for (size_t i = 0; i < n; i++)
+		n_branches += begins_branch(nodes[i]);
+	return n_branches;
+}
+
+static CUresult steps_new(
+	struct graph *graph, struct step **ret_steps, size_t *ret_n, size_t *ret_n_branches)
+{
+	_cleanup_free_ struct node **nodes = NULL;
+	struct step *steps;
+	size_t n;
+	CUresult result = graph_sort(graph, &nodes, &n);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	steps = calloc(n + 1, sizeof(*steps));
+	if (!steps)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < n; i++) {
+		steps[i].node = nodes[i];
+		steps[i].type = nodes[i]->type;
+		result = nodes[i]->work.kind == WORK_FILL && !fill_is_in_range(&nodes[i]->work.fill)
+				 ? CUDA_ERROR_INVALID_VALUE
+				 : work_dup(&nodes[i]->work, &steps[i].work);
+		if (result != CUDA_SUCCESS) {
+			steps_free(steps, i);
+			return result;
+		}
+	}
+	*ret_steps = steps;
+	*ret_n = n;
+	*ret_n_branches = count_branches(nodes, n);
+	return CUDA_SUCCESS;
+}
+
+static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags)
+{
+	struct graph *graph = object_find(OBJECT_GRAPH, handle);
+	struct exec *exec;
+	CUresult result;
+
+	if (!ret_exec || !graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (flags & ~(cuuint64_t)INSTANTIATE_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	exec = calloc(1, sizeof(*exec));
+	if (!exec)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = steps_new(graph, &exec->steps, &exec->n_steps, &exec->n_branches);
+	if (result == CUDA_SUCCESS)
+		result = user_refs_copy(graph->user_refs, &exec->user_refs);
+	if (result != CUDA_SUCCESS) {
+		user_refs_drop(&exec->user_refs);
+		steps_free(exec->steps, exec->n_steps);
+		free(exec);
+		return result;
+	}
+	exec->flags = flags;
+	exec->device = context_current()->device;
+	room_take(exec->device, exec->n_branches, exec->n_steps);
+	object_add(&exec->object, OBJECT_EXEC);
+	stat_add(STAT_GRAPH_EXECS, 1);
+	*ret_exec = (CUgraphExec)exec;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiateWithFlags(
+	CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
+{
+	ENTER(CALL_CONTEXT);
+	return instantiate(phGraphExec, hGraph, flags);
+}
+
+CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+	char *logBuffer, size_t bufferSize)
+{
+	ENTER(CALL_CONTEXT);
+	if (phErrorNode)
+		*phErrorNode = NULL;
+	if (logBuffer && bufferSize > 0)
+		*logBuffer = '\0';
+	return instantiate(phGraphExec, hGraph, 0);
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+	char *logBuffer, size_t bufferSize)
+{
+	return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+static CUresult instantiate_with_params(
+	CUgraphExec *ret_exec, CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	CUresult result;
+
+	if (!params)
+		return CUDA_ERROR_INVALID_VALUE;
+	params->hErrNode_out = NULL;
+	result = instantiate(ret_exec, handle, params->flags);
+	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+						    : CUDA_GRAPH_INSTANTIATE_ERROR;
+	return result;
+}
+
+CUresult cuGraphInstantiateWithParams(
+	CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	ENTER(CALL_CONTEXT);
+	return instantiate_with_params(phGraphExec, hGraph, instantiateParams);
+}
+
+CUresult cuGraphInstantiateWithParams_ptsz(
+	CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	ENTER(CALL_CONTEXT);
+	return instantiate_with_params(phGraphExec, hGraph, instantiateParams);
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
+{
+	struct exec *exec;
+
+	ENTER(CALL_ALIVE);
+	exec = object_find(OBJECT_EXEC, hGraphExec);
+	if (!exec)
+		return CUDA_ERROR_INVALID_VALUE;
+	object_remove(&exec->object);
+	/* The real driver does not always, but may. */
+	if (exec->last_stream)
+		device_wait(exec->last_stream->context->device);
+	room_leave(exec->device, exec->n_branches, exec->n_steps);
+	steps_free(exec->steps, exec->n_steps);
+	user_refs_drop(&exec->user_refs);
+	stream_unref(exec->last_stream);
+	free(exec);
+	stat_add(STAT_GRAPH_EXECS, -1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
+{
+	const struct exec *exec;
+
+	ENTER(CALL_ALIVE);
+	exec = object_find(OBJECT_EXEC, hGraphExec);
+	if (!exec || !flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = exec->flags;
+	return CUDA_SUCCESS;
+}
+
+static struct step *step_find(CUgraphExec handle, CUgraphNode node)
+{
+	struct exec *exec = object_find(OBJECT_EXEC, handle);
+
+	for (size_t i = 0; exec && i < exec->n_steps; i++)
+		if (exec->steps[i].node == (const struct node *)node)
+			return &exec->steps[i];
+	return NULL;
+}
+
+CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, struct work *work)
+{
+	struct step *step = step_find(handle, node);
+
+	if (!step || step->type != type) {
+		work_fini(work);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	/* Attributes are no part of what is set. */
+	if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		work->kernel.is_cooperative = step->work.kernel.is_cooperative;
+		memcpy(work->kernel.cluster, step->work.kernel.cluster,
+			sizeof(work->kernel.cluster));
+	}
+	work_fini(&step->work);
+	step->work = *work;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+{
+	struct step *step;
+
+	ENTER(CALL_ALIVE);
+	step = step_find(hGraphExec, hNode);
+	if (!step)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (step->type != CU_GRAPH_NODE_TYPE_KERNEL && step->type != CU_GRAPH_NODE_TYPE_MEMCPY &&
+		step->type != CU_GRAPH_NODE_TYPE_MEMSET)
+		return CUDA_ERROR_INVALID_VALUE;
+	step->is_disabled = !isEnabled;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
+{
+	const struct step *step;
+
+	ENTER(CALL_ALIVE);
+	step = step_find(hGraphExec, hNode);
+	if (!step || !isEnabled)
+		return CUDA_ERROR_INVALID_VALUE;
+	*isEnabled = !step->is_disabled;
+	return CUDA_SUCCESS;
+}
+
+/* An update keeps the shape: the same kinds of nodes in the same order. */
+static CUresult update(
+	CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdateResult *ret_result)
+{
+	struct exec *exec = object_find(OBJECT_EXEC, exec_handle);
+	struct graph *graph = object_find(OBJECT_GRAPH, graph_handle);
+	struct step *steps;
+	size_t n, n_branches;
+	CUresult result;
+
+	if (!exec || !graph)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR;
+	result = steps_new(graph, &steps, &n, &n_branches);
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+	if (n != exec->n_steps)
+		*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+	for (size_t i = 0; i < n && *ret_result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++)
+		if (steps[i].type != exec->steps[i].type)
+			*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+	if (*ret_result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+		steps_free(steps, n);
+		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	}
+	/* Its nodes go on being named by those of the graph that it was made from. */
+	for (size_t i = 0; i < n; i++) {
+		work_fini(&exec->steps[i].work);
+		exec->steps[i].work = steps[i].work;
+	}
+	free(steps);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecUpdate_v2(
+	CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+{
+	CUgraphExecUpdateResult detail = CU_GRAPH_EXEC_UPDATE_ERROR;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	if (!resultInfo)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = update(hGraphExec, hGraph, &detail);
+	*resultInfo = (CUgraphExecUpdateResultInfo){.result = detail};
+	return result;
+}
+
+CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+	CUgraphExecUpdateResult *updateResult_out)
+{
+	CUgraphExecUpdateResult detail = CU_GRAPH_EXEC_UPDATE_ERROR;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	if (!updateResult_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = update(hGraphExec, hGraph, &detail);
+	*updateResult_out = detail;
+	if (hErrorNode_out)
+		*hErrorNode_out = NULL;
+	return result;
+}
+
+static CUresult step_submit(const struct step *step, struct stream *stream)
+{
+	struct work work;
+	CUresult result;
+
+	if (step->is_disabled || step->work.kind == WORK_NONE)
+		return CUDA_SUCCESS;
+	if (step->work.kind == WORK_WAIT_EVENT)
+		return event_await(step->work.event, stream);
+	if (step->work.kind == WORK_RECORD_EVENT)
+		return event_record(step->work.event, stream);
+	result = work_dup(&step->work, &work);
+	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
+}
+
+/* Driver 580 waits for the whole graph then. */
+static bool copies_on_host(const struct exec *exec)
+{
+	for (size_t i = 0; i < exec->n_steps; i++)
+		if (exec->steps[i].work.kind == WORK_COPY && !exec->steps[i].is_disabled &&
+			copy_is_on_host(&exec->steps[i].work.copy))
+			return true;
+	return false;
+}
+
+static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
+{
+	struct exec *exec = object_find(OBJECT_EXEC, handle);
+	struct stream *stream;
+	CUresult result = stream_get(stream_handle, &stream);
+
+	if (!exec)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* As driver 580: a graph is not launched into a capture. */
+	if (result == CUDA_SUCCESS && stream->capture)
+		return capture_forbid(stream);
+	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream)
+		result = stream_depend(stream, exec->last_stream, exec->last_ticket);
+	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
+		result = step_submit(&exec->steps[i], stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	stream_unref(exec->last_stream);
+	exec->last_stream = stream_ref(stream);
+	exec->last_ticket = stream->submitted;
+	return copies_on_host(exec) ? stream_finish(stream, true) : CUDA_SUCCESS;
+}
+
+ENTER_STREAM(cuGraphLaunch, (CUgraphExec exec, CUstream stream), graph_launch(exec, stream))
+
+static CUresult upload(CUgraphExec exec, CUstream handle)
+{
+	struct stream *stream;
+
+	if (!object_find(OBJECT_EXEC, exec))
+		return CUDA_ERROR_INVALID_VALUE;
+	return stream_get(handle, &stream);
+}
+
+ENTER_STREAM(cuGraphUpload, (CUgraphExec exec, CUstream stream), upload(exec, stream))

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attributes of kernel nodes, objects that graphs refer to, children of
+ * executable graphs, and a graph as a picture.
+ *
+ * Runs in any thread, under the driver's lock. A user object's end function is
+ * called with the lock held: it may call nothing of the driver.
+ */
+
+#include "tests/softgpu/driver/stream/context.h"
+#include "graph.h"
+#include "tests/softgpu/driver/module/module.h"
+
+#include <stdio.h>
+
+struct user_object {
+	struct object object;
+	uint64_t refs; /* the program's and all graphs' */
+	void *pointer;
+	CUhostFn destroy;
+};
+
+static struct node *kernel_node(CUgraphNode handle)
+{
+	struct node *node = object_find(OBJECT_NODE, handle);
+
+	return node && node->type == CU_GRAPH_NODE_TYPE_KERNEL ? node : NULL;
+}
+
+CUresult cuGraphKernelNodeSetAttribute(
+	CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value)
+{
+	struct node *node;
+
+	ENTER(CALL_INIT);
+	node = kernel_node(hNode);
+	if (!node || !value)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch (attr) {
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		if (value->cooperative && node->work.kernel.has_buffer)
+			return CUDA_ERROR_INVALID_VALUE;
+		node->work.kernel.is_cooperative = value->cooperative != 0;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		node->work.kernel.cluster[0] = value->clusterDim.x;
+		node->work.kernel.cluster[1] = value->clusterDim.y;
+		node->work.kernel.cluster[2] = value->clusterDim.z;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		node->priority = value->priority;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult cuGraphKernelNodeGetAttribute(
+	CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value_out)
+{
+	const struct node *node;
+
+	ENTER(CALL_INIT);
+	node = kernel_node(hNode);
+	if (!node || !value_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value_out = (CUlaunchAttributeValue){0};
+	switch (attr) {
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		value_out->cooperative = node->work.kernel.is_cooperative;
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		value_out->clusterDim.x = node->work.kernel.cluster[0];
+		value_out->clusterDim.y = node->work.kernel.cluster[1];
+		value_out->clusterDim.z = node->work.kernel.cluster[2];
+		return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+		value_out->priority = node->priority;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	const struct node *from;
+	struct node *to;
+
+	ENTER(CALL_INIT);
+	from = kernel_node(src);
+	to = kernel_node(dst);
+	if (!from || !to)
+		return CUDA_ERROR_INVALID_VALUE;
+	to->priority = from->priority;
+	to->work.kernel.is_cooperative = from->work.kernel.is_cooperative;
+	for (unsigned i = 0; i < 3; i++)
+		to->work.kernel.cluster[i] = from->work.kernel.cluster[i];
+	return CUDA_SUCCESS;
+}
+
+/* ---- objects of the program's */
+
+static void user_object_unref(struct user_object *object, uint64_t count)
+{
+	object->refs -= count;
+	if (object->refs > 0)
+		return;
+	object_remove(&object->object);
+	object->destroy(object->pointer);
+	free(object);
+}
+
+void user_refs_drop(struct user_ref **refs)
+{
+	while (*refs) {
+		struct user_ref *ref = *refs;
+
+		*refs = ref->next;
+		user_object_unref(ref->object, ref->count);
+		free(ref);
+	}
+}
+
+static CUresult user_ref_add(struct user_ref **refs, struct user_object *object, uint64_t count)
+{
+	struct user_ref *ref = malloc(sizeof(*ref));
+
+	if (!ref)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ref = (struct user_ref){*refs, object, count};
+	*refs = ref;
+	return CUDA_SUCCESS;
+}
+
+CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (; from && result == CUDA_SUCCESS; from = from->next) {
+		result = user_ref_add(to, from->object, from->count);
+		if (result == CUDA_SUCCESS)
+			from->object->refs += from->count;
+	}
+	return result;
+}
+
+CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+	unsigned int initialRefcount, unsigned int flags)
+{
+	struct user_object *object;
+
+	ENTER(CALL_INIT);
+	if (!object_out || !destroy || initialRefcount == 0 || initialRefcount > INT32_MAX ||
+		flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+		return CUDA_ERROR_INVALID_VALUE;
+	object = calloc(1, sizeof(*object));
+	if (!object)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	object->refs = initialRefcount;
+	object->pointer = ptr;
+	object->destroy = destroy;
+	object_add(&object->object, OBJECT_USER);
+	*object_out = (CUuserObject)object;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectRetain(CUuserObject handle, unsigned int count)
+{
+	struct user_object *object;
+
+	ENTER(CALL_INIT);
+	object = object_find(OBJECT_USER, handle);
+	if (!object || count == 0 || count > INT32_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	object->refs += count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
+{
+	struct user_object *object;
+
+	ENTER(CALL_INIT);
+	object = object_find(OBJECT_USER, handle);
+	if (!object || count == 0 || count > object->refs)
+		return CUDA_ERROR_INVALID_VALUE;
+	user_object_unref(object, count);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGraphRetainUserObject(
+	CUgraph hGraph, CUuserObject handle, unsigned int count, unsigned int flags)
+{
+	struct user_object *object;
+	struct graph *graph;
+	CUresult result;
+
+	ENTER(CALL_INIT);
+	object = object_find(OBJECT_USER, handle);
+	graph = object_find(OBJECT_GRAPH, hGraph);
+	if (!object || !graph || count == 0 || count > INT32_MAX ||
+		(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = user_ref_add(&graph->user_refs, object, count);
+	if (result == CUDA_SUCCESS && !(flags & CU_GRAPH_USER_OBJECT_MOVE))
+		object->refs += count;
+	return result;
+}
+
+CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject handle, unsigned int count)
+{
+	struct user_object *object;
+	struct user_ref **link;
+	struct graph *graph;
+
+	ENTER(CALL_INIT);
+	object = object_find(OBJECT_USER, handle);
+	graph = object_find(OBJECT_GRAPH, hGraph);
+	if (!object || !graph || count == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	link = &graph->user_refs;
+	while (*link && ((*link)->object != object || (*link)->count < count))
+		link = &(*link)->next;
+	if (!*link)
+		return CUDA_ERROR_INVALID_VALUE;
+	(*link)->count -= count;
+	if ((*link)->count == 0) {
+		struct user_ref *ref = *link;
+
+		*link = ref->next;
+		free(ref);
+	}
+	user_object_unref(object, count);
+	return CUDA_SUCCESS;
+}
+
+/* ---- the rest */
+
+/* Its nodes are named by those of the child that is there; the others are paired in order. */
+CUresult cuGraphExecChildGraphNodeSetParams(
+	CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
+{
+	const struct graph *child;
+	const struct node *node, *to;
+	CUresult result = CUDA_SUCCESS;
+
+	ENTER(CALL_ALIVE);
+	node = object_find(OBJECT_NODE, hNode);
+	child = object_find(OBJECT_GRAPH, childGraph);
+	if (!node || !node->child || !child || child->n_nodes != node->child->n_nodes)
+		return CUDA_ERROR_INVALID_VALUE;
+	to = node->child->nodes;
+	for (const struct node *from = child->nodes; from && result == CUDA_SUCCESS;
+		from = from->next, to = to->next) {
+		struct work work;
+
+		if (from->type != to->type || from->n_dependencies != to->n_dependencies ||
+			from->child)
+			return CUDA_ERROR_INVALID_VALUE;
+		result = work_dup(&from->work, &work);
+		if (result == CUDA_SUCCESS)
+			result = exec_set(hGraphExec, (CUgraphNode)to, from->type, &work);
+	}
+	return result;
+}
+
+CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
+{
+	const struct graph *graph;
+	FILE *file;
+
+	ENTER(CALL_INIT);
+	(void)flags;
+	graph = object_find(OBJECT_GRAPH, hGraph);
+	if (!graph || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	file = fopen(path, "we");
+	if (!file)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	fprintf(file, "digraph dot {\n");
+	for (const struct node *node = graph->nodes; node; node = node->next) {
+		fprintf(file, "\"%p\" [label=\"%d\"];\n", (const void *)node, node->type);
+		for (size_t i = 0; i < node->n_dependencies; i++)
+			fprintf(file, "\"%p\" -> \"%p\";\n", (void *)node->dependencies[i],
+				(const void *)node);
+	}
+	fprintf(file, "}\n");
+	return fclose(file) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LAUNCH_H
+#define LAUNCH_H
+
+/*
+ * Launches: what makes a kernel, its shape and its arguments a piece of work.
+ * All under the driver's lock.
+ */
+
+#include "tests/softgpu/driver/stream/work.h"
+
+/* Shared memory of a block, in bytes. */
+#define SHARED_DEFAULT 49152
+#define SHARED_MAX 232448
+
+struct context;
+struct green;
+
+/* A launch as the caller describes it. */
+struct launch {
+	CUfunction function;
+	uint32_t grid[3];
+	uint32_t cluster[3]; /* blocks of one; 0: not said */
+	uint32_t block[3];
+	uint32_t shared_dynamic;
+	bool is_cooperative;
+	void **params; /* either these, or `extra' */
+	void **extra;
+};
+
+/* Checks a launch and copies its arguments. It runs on the SMs of `green'; NULL: on all. */
+CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
+	struct work *ret_work);
+
+/* How many blocks of this shape an SM takes at once; 0 if not even one. */
+CUresult launch_occupancy(
+	CUfunction function, uint32_t block_size, size_t dynamic, int *ret_blocks);
+
+/* Writes what kernels have printed to standard output: where a program synchronises. */
+void print_flush(void);
+
+#endif

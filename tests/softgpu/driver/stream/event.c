@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: record, query, wait, elapsed time.
+ *
+ * Runs in any thread, under the driver's lock. A record is work of its stream;
+ * the event is done when that stream has got past its ticket.
+ */
+
+#include "event.h"
+
+#include "tests/softgpu/driver/graph/capture.h"
+#include "context.h"
+#include "tests/softgpu/driver/launch/launch.h"
+#include "stream.h"
+
+#include <time.h>
+
+#define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
+
+void stamp_unref(struct stamp *stamp)
+{
+	if (stamp && --stamp->refs == 0)
+		free(stamp);
+}
+
+void stamp_set(struct stamp *stamp)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	stamp->time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void event_unref(struct event *event)
+{
+	if (!event || --event->refs > 0)
+		return;
+	capture_point_unref(event->captured);
+	stamp_unref(event->stamp);
+	stream_unref(event->stream);
+	free(event);
+}
+
+void event_free(struct event *event)
+{
+	struct event **link = &event->context->events;
+
+	while (*link != event)
+		link = &(*link)->next;
+	*link = event->next;
+	event->context = NULL;
+	object_remove(&event->object);
+	stat_add(STAT_EVENTS, -1);
+	event_unref(event);
+}
+
+CUresult event_get(CUevent handle, struct event **ret_event)
+{
+	struct event *event = object_find(OBJECT_EVENT, handle);
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ret_event = event;
+	return CUDA_SUCCESS;
+}
+
+static bool event_is_done(const struct event *event)
+{
+	return !event->stream || stream_reached(event->stream, event->ticket);
+}
+
+CUresult event_record(struct event *event, struct stream *stream)
+{
+	struct stamp *stamp = calloc(1, sizeof(*stamp));
+	struct stamp *before = event->stamp;
+	struct work work = {.kind = WORK_STAMP, .stamp = stamp};
+	CUresult result;
+
+	if (!stamp)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	stamp->refs = 2;
+	event->stamp = stamp;
+	result = stream_submit(stream, &work);
+	if (result != CUDA_SUCCESS) {
+		event->stamp = before;
+		stamp_unref(stamp);
+		return result;
+	}
+	stamp_unref(before);
+	stream_unref(event->stream);
+	capture_point_unref(event->captured);
+	event->captured = NULL;
+	event->stream = stream_ref(stream);
+	event->ticket = stream->submitted;
+	return CUDA_SUCCESS;
+}
+
+CUresult event_await(struct event *event, struct stream *stream)
+{
+	if (event_is_done(event) || event->stream == stream)
+		return CUDA_SUCCESS;
+	return stream_depend(stream, event->stream, event->ticket);
+}
+
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	struct event *event;
+
+	ENTER(CALL_CONTEXT);
+	if (!phEvent || (Flags & ~(unsigned)EVENT_FLAGS))
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING))
+		return CUDA_ERROR_INVALID_VALUE;
+	event = calloc(1, sizeof(*event));
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->refs = 1;
+	event->flags = Flags;
+	event->context = context_current();
+	event->next = event->context->events;
+	event->context->events = event;
+	object_add(&event->object, OBJECT_EVENT);
+	stat_add(STAT_EVENTS, 1);
+	*phEvent = (CUevent)event;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = event_get(hEvent, &event);
+	if (result == CUDA_SUCCESS)
+		event_free(event);
+	return result;
+}
+
+CUresult cuEventDestroy(CUevent hEvent)
+{
+	return cuEventDestroy_v2(hEvent);
+}
+
+static CUresult record(CUevent handle, CUstream stream_handle, unsigned flags)
+{
+	struct event *event;
+	struct stream *stream;
+	CUresult result;
+
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = event_get(handle, &event);
+	if (result == CUDA_SUCCESS)
+		result = stream_get(stream_handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (stream->context->device != event->context->device)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->capture)
+		return capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
+	if (flags & CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	return event_record(event, stream);
+}
+
+ENTER_STREAM(cuEventRecord, (CUevent event, CUstream stream), record(event, stream, 0))
+ENTER_STREAM(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
+	record(event, stream, flags))
+
+static CUresult await(CUstream stream_handle, CUevent handle, unsigned flags)
+{
+	struct event *event;
+	struct stream *stream;
+	CUresult result;
+
+	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = event_get(handle, &event);
+	if (result == CUDA_SUCCESS)
+		result = stream_get(stream_handle, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (stream->capture || event->captured)
+		return capture_await(stream, event, flags & CU_EVENT_WAIT_EXTERNAL);
+	return event_await(event, stream);
+}
+
+ENTER_STREAM(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
+	await(stream, event, flags))
+
+CUresult cuEventQuery(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = event_get(hEvent, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event->captured)
+		return capture_forbid_event(event);
+	return event_is_done(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventSynchronize(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	result = event_get(hEvent, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event->captured)
+		return capture_forbid_event(event);
+	if (event->stream)
+		result = stream_wait(event->stream, event->ticket);
+	print_flush();
+	return result;
+}
+
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct event *start, *end;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	if (!pMilliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = event_get(hStart, &start);
+	if (result == CUDA_SUCCESS)
+		result = event_get(hEnd, &end);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || !start->stream ||
+		!end->stream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!event_is_done(start) || !event_is_done(end))
+		return CUDA_ERROR_NOT_READY;
+	*pMilliseconds =
+		(float)((double)((int64_t)end->stamp->time_ns - (int64_t)start->stamp->time_ns) /
+			1e6);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}

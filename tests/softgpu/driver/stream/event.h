@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EVENT_H
+#define EVENT_H
+
+/*
+ * An event: the place in a stream where it was last recorded, and the time
+ * when the stream got there. All under the driver's lock.
+ */
+
+#include "tests/softgpu/driver/driver.h"
+
+struct context;
+struct graph_point;
+struct stream;
+
+/* When a record was reached; shared by the event and the work that fills it. */
+struct stamp {
+	uint32_t refs;
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+};
+
+struct event {
+	struct object object;
+	struct event *next;      /* context::events */
+	struct context *context; /* NULL once destroyed, while graphs still refer to it */
+	uint32_t refs;
+	unsigned flags;
+	struct stream *stream; /* NULL until recorded; owns a reference */
+	uint64_t ticket;
+	struct stamp *stamp;
+	struct graph_point *captured; /* recorded in a capture: what a wait for it joins */
+};
+
+/* Ends the handle; the memory goes with the last reference. */
+void event_free(struct event *event);
+void event_unref(struct event *event);
+
+CUresult event_get(CUevent handle, struct event **ret_event);
+
+/* Submits the record, no matter whether the stream is being captured. */
+CUresult event_record(struct event *event, struct stream *stream);
+/* Makes the stream's further work wait for the last record. */
+CUresult event_await(struct event *event, struct stream *stream);
+
+void stamp_unref(struct stamp *stamp);
+/* Called by streams' threads. */
+void stamp_set(struct stamp *stamp);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WORK_H
+#define WORK_H
+
+/*
+ * One thing that a stream does: the same for work in a queue and for a node of
+ * a graph, which is work that is copied into a queue at each launch.
+ *
+ * A work owns what it points at (parameters, staged bytes, references).
+ * work_run() is called by a stream's thread without the driver's lock; all
+ * else with it.
+ */
+
+#include "tests/softgpu/driver/driver.h"
+#include "tests/softgpu/driver/sms.h"
+
+struct ptx_kernel;
+struct event;
+struct module;
+struct stamp;
+struct stream;
+
+enum work_kind {
+	WORK_NONE, /* only waits for what it depends on */
+	WORK_KERNEL,
+	WORK_COPY,
+	WORK_FILL,
+	WORK_STAMP,        /* an event's record */
+	WORK_WAIT_EVENT,   /* in graphs alone: at launch it becomes a dependency */
+	WORK_RECORD_EVENT, /* in graphs alone: at launch it becomes a stamp */
+	WORK_HOST,
+	WORK_CALLBACK,
+	WORK_MEMOPS,
+	WORK_FREE, /* of a stream-ordered allocation */
+};
+
+struct kernel_work {
+	struct module *module; /* owns a reference */
+	const struct ptx_kernel *kernel;
+	CUfunction function; /* as the caller named it, for graph nodes */
+	CUcontext context;   /* that it was made for, and that may have ended since */
+	struct sm_set sms;   /* that it runs on */
+	uint32_t grid[3];
+	uint32_t cluster[3]; /* blocks of one; 0: not said */
+	uint32_t block[3];
+	uint32_t shared_dynamic; /* bytes */
+	bool is_cooperative;
+	bool has_buffer; /* its parameters came as one: a node of it cannot be made cooperative */
+	void *params;    /* packed */
+	size_t params_size;
+};
+
+/* A box of bytes; height and depth are 1 for a plain copy. */
+struct copy_work {
+	uint64_t dst, src;
+	size_t dst_pitch, src_pitch; /* bytes from row to row */
+	size_t dst_slice, src_slice; /* bytes from layer to layer */
+	size_t width, height, depth;
+	bool is_dst_device, is_src_device; /* else pageable: not checked */
+	bool is_dst_array, is_src_array;   /* then of a device; was checked when it was asked for */
+	void *staged;                      /* the source, if it was pageable and is short */
+};
+
+struct fill_work {
+	uint64_t dst;
+	size_t pitch, width, height; /* bytes, bytes, rows */
+	uint32_t value;
+	uint32_t unit; /* bytes: 1, 2 or 4 */
+};
+
+struct host_work {
+	CUhostFn fn;
+	CUstreamCallback callback; /* of a WORK_CALLBACK, which is called after a fault too */
+	CUstream handle;
+	void *user;
+};
+
+struct memop_work {
+	uint32_t n_ops;
+	CUstreamBatchMemOpParams *ops;
+};
+
+struct work {
+	enum work_kind kind;
+	union {
+		struct kernel_work kernel;
+		struct copy_work copy;
+		struct fill_work fill;
+		struct host_work host;
+		struct memop_work memops;
+		struct stamp *stamp; /* owns a reference */
+		struct event *event; /* owns a reference */
+		uint64_t address;
+	};
+};
+
+/* A fault, or CUDA_SUCCESS. */
+CUresult work_run(struct work *work, struct stream *stream);
+
+/* For a callback whose stream or GPU has died: tells it the error. */
+void work_abort(struct work *work, CUresult result);
+
+void work_fini(struct work *work);
+CUresult work_dup(const struct work *from, struct work *ret_work);
+
+/* copy.c: what work_run() does for copies and fills. */
+CUresult copy_run(const struct copy_work *copy);
+CUresult fill_run(const struct fill_work *fill);
+
+/* memop.c: checks and copies `ops', and what work_run() does for them. */
+#define MEMOPS_MAX 256
+CUresult memops_new(const CUstreamBatchMemOpParams *ops, uint32_t n, struct work *ret_work);
+CUresult memops_run(const struct memop_work *memops, const struct stream *stream);
+
+/* launch.c */
+CUresult kernel_run(const struct kernel_work *kernel, const struct stream *stream);
+
+/* guard.c: runs `work' so that a host page fault in it is a fault of the GPU. */
+void guard_init(void);
+CUresult guard_run(CUresult (*fn)(struct work *work, struct stream *stream), struct work *work,
+	struct stream *stream);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Texts out of images. Runs on the thread that loads or links. No byte of an image is used before
+ * it was found to lie within it.
+ */
+
+#include "texts.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "base.h"
+#include "server/module/fatbin.h"
+#include "file.h"
+#include "parse.h"
+
+/* The architecture that the software GPU says it has. */
+#define ARCH_MAX 90u
+
+/* Takes `text', on failure too. */
+static int put_text(struct ptx_texts *texts, char *text)
+{
+	char **more = text ? reallocarray(texts->texts, texts->n + 1, sizeof(*more)) : NULL;
+
+	if (!more) {
+		free(text);
+		return -ENOMEM;
+	}
+	texts->texts = more;
+	texts->texts[texts->n++] = text;
+	return 0;
+}
+
+static int add_fatbin(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
+{
+	char *text = NULL;
+	size_t len;
+	int r = fatbin_find_ptx(image, size, ARCH_MAX, &text, &len);
+
+	if (r == -ENOEXEC)
+		return ptx_log_fail(log, r, 0, "no PTX for sm_%u or lower in the fatbin", ARCH_MAX);
+	if (r < 0 && r != -ENOMEM)
+		return ptx_log_fail(log, -EINVAL, 0, "malformed fatbin");
+	if (r == 0)
+		r = put_text(texts, text);
+	return r < 0 ? ptx_log_fail(log, r, 0, "out of memory") : 0;
+}
+
+/* Whoever has resolved the relocations of a file has placed its variables of __managed__. */
+static int read_placed(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
+{
+	const uint8_t *at, *relocations;
+	size_t n_bytes, n_left;
+
+	if (!ptx_file_section(image, size, PTX_FILE_ADDRESSES, &at, &n_bytes) || n_bytes == 0)
+		return 0;
+	if (!ptx_file_section(image, size, PTX_FILE_RELOCATIONS, &relocations, &n_left) ||
+		texts->placed)
+		return ptx_log_fail(log, -EINVAL, 0, "addresses without a use");
+	if (n_left > 0)
+		return 0;
+	texts->placed = malloc(n_bytes);
+	if (!texts->placed)
+		return ptx_log_fail(log, -ENOMEM, 0, "out of memory");
+	memcpy(texts->placed, at, n_bytes);
+	texts->n_placed = n_bytes / sizeof(*texts->placed);
+	return 0;
+}
+
+static int add_linked(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
+{
+	const uint8_t *section;
+	const char *at;
+	int r = read_placed(texts, image, size, log);
+
+	if (r < 0)
+		return r;
+	if (!ptx_file_section(image, size, PTX_FILE_TEXTS, &section, &size))
+		return ptx_log_fail(log, -ENOEXEC, 0, "a cubin without PTX");
+	at = (const char *)section;
+	while (size > 0) {
+		size_t len = strnlen(at, size);
+
+		if (len == size)
+			return ptx_log_fail(log, -EINVAL, 0, "a text without its end");
+		if (put_text(texts, strdup(at)) < 0)
+			return ptx_log_fail(log, -ENOMEM, 0, "out of memory");
+		at += len + 1;
+		size -= len + 1;
+	}
+	return 0;
+}
+
+int ptx_texts_add(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
+{
+	if (fatbin_is(image, size))
+		return add_fatbin(texts, image, size, log);
+	if (size >= SELFMAG && !memcmp(image, ELFMAG, SELFMAG))
+		return add_linked(texts, image, size, log);
+	return put_text(texts, strndup(image, size)) < 0
+		       ? ptx_log_fail(log, -ENOMEM, 0, "out of memory")
+		       : 0;
+}
+
+void ptx_texts_fini(struct ptx_texts *texts)
+{
+	for (size_t i = 0; i < texts->n; i++)
+		free(texts->texts[i]);
+	free(texts->texts);
+	free(texts->placed);
+	*texts = (struct ptx_texts){0};
+}
