@@ -90,14 +90,14 @@ unit_test_client_context := client/entry/hooks.c client/device/context.c client/
 	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
 unit_test_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
 unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
-PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c) server/module/fatbin.c
+PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
 $(foreach t,test_ptx test_ptx_exec test_ptx_load test_ptx_texture,$(eval unit_$(t) := $(PTX)))
-unit_test_fatbin := server/module/fatbin.c
+unit_test_fatbin := server/module/fatbin.c tests/softgpu/ptx/parse/fatbin.c
 
 define unit_test
 $(BUILD)/tests/$(1): $(call objects,test,tests/unit/$(1).c $(unit_$(1)))
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring server/module/fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
+	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring /fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
 endef
 $(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
 

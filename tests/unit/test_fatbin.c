@@ -2,6 +2,7 @@
 
 /*
  * Fatbins made here, with entries of every kind and packing, whole and broken.
+ * The software GPU's own reader has to agree with the server's about all of them.
  */
 
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 
 #include "base.h"
 #include "server/module/fatbin.h"
+#include "tests/softgpu/ptx/parse/fatbin.h"
 
 #include <cmocka.h>
 
@@ -80,12 +82,25 @@ static const char old[] =
 static const char newer[] =
 	".version 8.0 .target sm_90 // other text text text text text text text";
 
+/* The PTX that both readers find; the caller frees it on success. */
+static int find_ptx(const uint8_t *bytes, size_t size, char **ret_text, size_t *ret_len)
+{
+	int r = fatbin_find_ptx(bytes, size, 90, ret_text, ret_len);
+	_cleanup_free_ char *other = NULL;
+
+	assert_int_equal(fatbin_is(bytes, size), ptx_fatbin_is(bytes, size));
+	assert_int_equal(ptx_fatbin_text(bytes, size, 90, &other), r);
+	if (r == 0)
+		assert_string_equal(other, *ret_text);
+	return r;
+}
+
 static void expect(const struct fatbin *fatbin, const char *want)
 {
 	char *text = NULL;
 	size_t len = 0;
 
-	assert_int_equal(fatbin_find_ptx(fatbin->bytes, fatbin->size, 90, &text, &len), 0);
+	assert_int_equal(find_ptx(fatbin->bytes, fatbin->size, &text, &len), 0);
 	assert_string_equal(text, want);
 	assert_int_equal(len, strlen(want));
 	free(text);
@@ -138,9 +153,9 @@ static void test_none(_unused_ void **state)
 	fatbin_begin(&fatbin);
 	fatbin_add(&fatbin, 2, 100, "\177ELF", PACK_NONE);
 	fatbin_add(&fatbin, 1, 100, newer, PACK_NONE);
-	assert_int_equal(fatbin_find_ptx(fatbin.bytes, fatbin.size, 90, &text, &len), -ENOEXEC);
+	assert_int_equal(find_ptx(fatbin.bytes, fatbin.size, &text, &len), -ENOEXEC);
 	fatbin.bytes[0]++;
-	assert_int_equal(fatbin_find_ptx(fatbin.bytes, fatbin.size, 90, &text, &len), -EBADMSG);
+	assert_int_equal(find_ptx(fatbin.bytes, fatbin.size, &text, &len), -EBADMSG);
 	assert_false(fatbin_is(fatbin.bytes, fatbin.size));
 	assert_false(fatbin_is(fatbin.bytes, 3));
 }
@@ -163,7 +178,7 @@ static void test_broken(_unused_ void **state)
 			memcpy(copy, fatbin.bytes, size);
 			if (bit < 8)
 				copy[i] ^= (uint8_t)(1u << bit);
-			(void)fatbin_find_ptx(copy, size, 90, &text, &len);
+			(void)find_ptx(copy, size, &text, &len);
 			(void)fatbin_mentions(copy, size, "no such word");
 		}
 	}

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base.h"
-#include "server/module/fatbin.h"
+#include "fatbin.h"
 #include "file.h"
 #include "parse.h"
 
@@ -35,8 +35,7 @@ static int put_text(struct ptx_texts *texts, char *text)
 static int add_fatbin(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
 	char *text = NULL;
-	size_t len;
-	int r = fatbin_find_ptx(image, size, ARCH_MAX, &text, &len);
+	int r = ptx_fatbin_text(image, size, ARCH_MAX, &text);
 
 	if (r == -ENOEXEC)
 		return ptx_log_fail(log, r, 0, "no PTX for sm_%u or lower in the fatbin", ARCH_MAX);
@@ -94,7 +93,7 @@ static int add_linked(struct ptx_texts *texts, const void *image, size_t size, s
 
 int ptx_texts_add(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
-	if (fatbin_is(image, size))
+	if (ptx_fatbin_is(image, size))
 		return add_fatbin(texts, image, size, log);
 	if (size >= SELFMAG && !memcmp(image, ELFMAG, SELFMAG))
 		return add_linked(texts, image, size, log);
