@@ -86,7 +86,7 @@ $(eval $(call compile,daemon,-Idaemon $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,softgpu,-iquote . -fPIC -fvisibility=hidden -ffp-contract=off))
-$(eval $(call compile,test,-Itests -iquote . -Idaemon -DMPS_SCRIBBLE $(COUNTED)))
+$(eval $(call compile,test,-iquote . -Idaemon -DMPS_SCRIBBLE $(COUNTED)))
 
 # ---- programs
 

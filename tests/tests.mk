@@ -2,16 +2,18 @@
 #
 # How the tests, examples and set-up are built and run; part of the Makefile.
 
-# ---- unit tests: tests/unit/test_X.c, each linked with the modules it names
+# ---- unit tests: tests/unit/ROOM/test_X.c is $(BUILD)/tests/test_ROOM_X
 
-UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+UNIT_SRC := $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c)
+unit_name = $(subst test_test_,test_,test_$(subst /test_,_,$(1:tests/unit/%.c=%)))
+UNIT := $(foreach s,$(UNIT_SRC),$(BUILD)/tests/$(call unit_name,$(s)))
 
-# Modules of a unit test: the test_X line here, else nothing but itself.
-unit_test_ring := proto/ring.c proto/shm.c
-unit_test_frame := proto/frame.c
-unit_test_limit_text := proto/limit_text.c
-unit_test_async_close := proto/async_close.c
-unit_test_fd_kind := proto/fd_kind.c
+# What a unit test is linked with: its unit_ line here, else nothing but itself.
+unit_test_proto_ring := proto/ring.c proto/shm.c
+unit_test_proto_frame := proto/frame.c
+unit_test_proto_limit_text := proto/limit_text.c
+unit_test_proto_async_close := proto/async_close.c
+unit_test_proto_fd_kind := proto/fd_kind.c
 unit_test_record := daemon/record.c
 unit_test_tokenize := daemon/tokenize.c
 unit_test_xid := daemon/xid.c
@@ -21,13 +23,13 @@ unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c dae
 	proto/device_name.c proto/frame.c proto/limit_text.c
 unit_test_rate_limit := daemon/rate_limit.c
 unit_test_line_buffer := daemon/line_buffer.c proto/quote.c
-unit_test_quote := proto/quote.c
+unit_test_proto_quote := proto/quote.c
 unit_test_server_log := server/util/log.c
 unit_test_line_limit := daemon/line_limit.c daemon/rate_limit.c
 unit_test_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
 unit_test_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
-unit_test_shm := proto/shm.c
+unit_test_proto_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
 	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
@@ -38,7 +40,7 @@ unit_test_server_account := $(ACCOUNT)
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_test_server_machine_memory := server/util/machine_memory.c
 unit_test_server_tables := $(ACCOUNT) server/util/bitmap.c server/util/handle_table.c server/driver/owner.c server/util/ranges.c
-unit_test_server_shield := server/util/sigbus_guard.c server/util/thread.c
+unit_test_server_sigbus_guard := server/util/sigbus_guard.c server/util/thread.c
 unit_test_server_newcomers := server/newcomers.c
 unit_libs_test_server_newcomers := $(LIBUV)
 unit_test_server_image := $(ACCOUNT) server/util/image.c proto/shm.c
@@ -52,8 +54,8 @@ unit_test_server_memory := $(unit_test_server_session)
 unit_test_server_group := $(unit_test_server_session)
 unit_test_server_ptx_variables := server/module/ptx_variables.c
 unit_test_server_priority := server/driver/priority.c
-unit_test_server_standing := $(unit_test_server_session)
-unit_test_server_room := $(unit_test_server_session)
+unit_test_server_blocked_streams := $(unit_test_server_session)
+unit_test_server_channel_budget := $(unit_test_server_session)
 unit_test_server_alias := $(unit_test_server_session)
 unit_test_server_ipc := $(unit_test_server_session)
 unit_test_server_virtual := $(unit_test_server_session)
@@ -64,19 +66,19 @@ unit_test_server_sm_loads := server/driver/sm_loads.c
 unit_test_server_sm_share := $(unit_test_server_session)
 unit_test_server_context_share := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
-unit_test_server_train := $(unit_test_server_session)
+unit_test_server_launch_batch := $(unit_test_server_session)
 unit_test_server_deferred := $(unit_test_server_session)
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
 unit_test_server_alloc := $(unit_test_server_session)
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
-unit_test_procs := $(GEN)/procs.c
-unit_test_find_cuda := proto/find_cuda.c
+unit_test_proto_procs := $(GEN)/procs.c
+unit_test_proto_find_cuda := proto/find_cuda.c
 unit_test_client_md2 := client/util/md2.c
 unit_test_client_share := client/device/share.c client/util/log.c client/util/logs.c proto/limit_text.c
 unit_test_client_storage := client/device/storage.c
 unit_test_client_visible := client/device/visible.c
 unit_test_client_memory_limit := client/device/memory_limit.c client/device/visible.c proto/limit_text.c
-unit_test_client_mirror := client/memory/address_map.c client/util/slab.c
+unit_test_client_address_map := client/memory/address_map.c client/util/slab.c
 unit_test_client_host := client/memory/host.c
 unit_test_client_heap := client/memory/heap.c
 unit_test_client_advice := client/memory/advice.c
@@ -84,22 +86,22 @@ unit_test_client_logs := client/util/logs.c
 unit_test_client_image := client/module/image.c
 unit_test_client_mapping := client/util/mapping.c
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
-unit_test_client_parts := client/graph/graph_lowering.c
+unit_test_client_graph_lowering := client/graph/graph_lowering.c
 unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c
 unit_test_client_context := client/entry/hooks.c client/device/context.c client/stream/context_share.c client/device/current.c client/context/primary.c \
 	client/context/context_calls.c client/device/storage.c client/util/log.c client/util/logs.c client/context/coredump.c
-unit_test_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
-unit_test_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
+unit_test_client_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
+unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
-$(foreach t,test_ptx test_ptx_exec test_ptx_load test_ptx_texture,$(eval unit_$(t) := $(PTX)))
-unit_test_fatbin := server/module/fatbin.c tests/softgpu/ptx/parse/fatbin.c
+$(foreach t,ptx ptx_exec ptx_load ptx_texture,$(eval unit_test_softgpu_$(t) := $(PTX)))
+unit_test_server_fatbin := server/module/fatbin.c tests/softgpu/ptx/parse/fatbin.c
 
 define unit_test
-$(BUILD)/tests/$(1): $(call objects,test,tests/unit/$(1).c $(unit_$(1)))
+$(BUILD)/tests/$(1): $(call objects,test,$(2) $(unit_$(1)))
 	@mkdir -p $$(@D)
 	$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(unit_libs_$(1)) $(if $(findstring /fatbin.c,$(unit_$(1))),-llz4 -lzstd) -lcmocka -ldl -lm
 endef
-$(foreach t,$(notdir $(UNIT)),$(eval $(call unit_test,$(t))))
+$(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s))))
 
 # ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X, and seeds that are made from the spec;
 # `make fuzz' looks for more with libFuzzer, FUZZ_SECONDS each, and keeps what it finds under
@@ -151,8 +153,10 @@ fuzz-clients: all softgpu examples
 	MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/fuzz/clients \
 		--seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
+# tests/run takes what lies there: what a test was called before a rename goes.
 .PHONY: unit
 unit: $(UNIT)
+	@rm -f $(filter-out $(UNIT),$(wildcard $(BUILD)/tests/test_*))
 
 # ---- what makes libc's functions fail, preloaded by tests/fault
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_rules.c: for each message a valid one, one refused for each rule, and a round trip.
 
-Run by tests/unit/test_wire.c, whose half of this is in tests/proto/rules.h.
+Run by tests/unit/proto/test_wire.c, whose half of this is in tests/proto/rules.h.
 """
 
 from dataclasses import dataclass
@@ -378,7 +378,7 @@ def gen_test_rules(spec):
     out = [banner("For each message: a valid one, one that breaks each rule, a call from end\n"
                   "to end. For test_wire.c.")]
     out.append('#include <string.h>\n')
-    out.append('#include "proto/rules.h"\n#include "send.h"\n#include "serve.h"\n')
+    out.append('#include "tests/proto/rules.h"\n#include "send.h"\n#include "serve.h"\n')
     for name in spec.handles:
         out += [f"struct {name} *session_{name}(struct session *session, uint32_t id)", "{",
                 "\t(void)session;", f"\treturn id == {BAD_ID:#x} ? NULL : object(id);", "}", ""]

@@ -80,10 +80,10 @@ class Golden(Generated):
     def test_rules(self):
         """The rule tests of small.spec, which has types and rules that the real one lacks."""
         program = os.path.join(self.out, "test_rules")
-        sources = [os.path.join(ROOT, "tests", "unit", "test_wire.c")]
+        sources = [os.path.join(ROOT, "tests", "unit", "proto", "test_wire.c")]
         made = ("test_rules.c", "send.c", "serve.c", "wire.c")
         sources += [os.path.join(GOLDEN, name) for name in made]
-        folders = [GOLDEN, os.path.join(ROOT, "tests"), ROOT]
+        folders = [GOLDEN, ROOT]
         command = [os.environ.get("CC", "cc"), "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra",
                    "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror",
                    "-iquote", os.path.join(ROOT, "include"), "-isystem", cuda_headers()]

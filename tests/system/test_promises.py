@@ -16,7 +16,7 @@ def read(path):
 
 
 def test_named_tests_exist():
-    files = glob.glob(os.path.join(ROOT, "tests", "*", "test_*.*"))
+    files = glob.glob(os.path.join(ROOT, "tests", "**", "test_*.*"), recursive=True)
     known = {os.path.splitext(os.path.basename(path))[0] for path in files}
     for path in files:
         known.update(re.findall(r"^(?:def|static void) (test_\w+)\(", read(path), re.M))
@@ -24,9 +24,14 @@ def test_named_tests_exist():
     known.update(("test_wire", "test_rules"))
     known.update("test_" + os.path.basename(path)[:-2]
                  for path in glob.glob(os.path.join(ROOT, "tests", "fuzz", "fuzz_*.c")))
-    named = set(re.findall(r"\btest_\w+", read(os.path.join(ROOT, "docs", "reliability.md"))))
+    text = read(os.path.join(ROOT, "docs", "reliability.md"))
+    named = set(re.findall(r"\btest_\w+", text))
     assert len(named) > 40, "only %d tests are named" % len(named)
     assert not named - known, "no such tests: %s" % sorted(named - known)
+    paths = re.findall(r"\bunit/[\w/]+\.c", text)
+    assert len(paths) > 10, "only %d unit tests are named" % len(paths)
+    missing = [path for path in paths if not os.path.exists(os.path.join(ROOT, "tests", path))]
+    assert not missing, "no such unit tests: %s" % missing
 
 
 if __name__ == "__main__":

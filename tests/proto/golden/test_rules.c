@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "proto/rules.h"
+#include "tests/proto/rules.h"
 #include "send.h"
 #include "serve.h"
 

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Groups of clients and what their members may have, over the counting driver. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/driver/device_quota.h"
+#include "server/session/group.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "tests/fuzz/session_harness.h"
+#include "send.h"
+
+#define MIB (1ull << 20)
+
+static struct frame_group frame_of(uint32_t id, const char *name, uint64_t memory)
+{
+	struct frame_group frame = {.id = id};
+
+	frame_init(&frame, FRAME_GROUP, 0);
+	snprintf(frame.name, sizeof(frame.name), "%s", name);
+	frame.limits.active_threads = ACTIVE_THREADS_ALL;
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		frame.limits.memory[i] = memory;
+	return frame;
+}
+
+static void set(uint32_t id, const char *name, uint64_t memory)
+{
+	struct frame_group frame = frame_of(id, name, memory);
+
+	assert_true(group_set(&frame));
+}
+
+static struct frame_limits limits_of(uint64_t memory)
+{
+	return frame_of(1, "any", memory).limits;
+}
+
+/* A session as the loop makes it, which has opened GPU 0. */
+static void open_member(uint32_t group, uint64_t limit, uint64_t own_limit)
+{
+	struct frame_limits limits = limits_of(limit);
+	uint64_t heap, heap_size, granularity, of_context[16];
+	int32_t least, greatest;
+	uint32_t n_sms;
+
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	harness_open(false);
+	session_limit(harness.session, &limits, group_find(group));
+	assert_int_equal(send_device_open(0, 0, own_limit, &n_sms, &heap, &heap_size, &granularity,
+				 &least, &greatest, of_context),
+		CUDA_SUCCESS);
+}
+
+static uint64_t count_pieces(uint64_t size)
+{
+	uint64_t address, n = 0;
+
+	while (n < 1000 && send_memory_alloc(0, size, &address) == CUDA_SUCCESS)
+		n++;
+	return n;
+}
+
+static void check_info(uint64_t n_free, uint64_t total)
+{
+	uint64_t told_free, told_total;
+
+	assert_int_equal(send_memory_info(0, &told_free, &told_total), CUDA_SUCCESS);
+	assert_int_equal(told_free, n_free);
+	assert_int_equal(told_total, total);
+}
+
+/* The least of what the operator, the group and the client itself allow. */
+static void test_least_limit_holds(void **state)
+{
+	static const uint64_t none = UINT64_MAX;
+	static const struct {
+		uint64_t group, operator, client, least;
+	} cases[] = {
+		{UINT64_MAX, UINT64_MAX, 0, FAKE_MEMORY},
+		{UINT64_MAX, 64 * MIB, 0, 64 * MIB},
+		{UINT64_MAX, 64 * MIB, 32 * MIB, 32 * MIB},
+		{UINT64_MAX, 64 * MIB, 96 * MIB, 64 * MIB},
+		{16 * MIB, 64 * MIB, 32 * MIB, 16 * MIB},
+		{80 * MIB, UINT64_MAX, 0, 80 * MIB},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t told = MIN(MIN(cases[i].group, cases[i].operator), FAKE_MEMORY);
+
+		set(1, "red", cases[i].group);
+		open_member(1, cases[i].operator, cases[i].client);
+		/* The client knows its own limit. */
+		assert_int_equal(harness.session->page->device[0].total_memory, told);
+		assert_int_equal(session_memory_limit(harness.session, 0),
+			cases[i].least == FAKE_MEMORY ? none : cases[i].least);
+		check_info(cases[i].least, cases[i].least);
+		if (cases[i].least < FAKE_MEMORY)
+			assert_int_equal(count_pieces(2 * MIB), cases[i].least / (2 * MIB));
+		harness_close();
+	}
+}
+
+/* As if another process had it. */
+static struct device_quota *other_member(uint64_t size)
+{
+	struct group *group = group_find(1);
+	struct device_quota *other = device_quota_new(NULL, group, 0, UINT64_MAX);
+
+	group_unref(group);
+	assert_non_null(other);
+	assert_true(device_quota_charge(other, size));
+	return other;
+}
+
+static void end_other(struct device_quota *other)
+{
+	device_quota_refund(other, quota_used(&other->quota));
+	device_quota_unref(other);
+}
+
+static void test_members_share(void **state)
+{
+	struct device_quota *other;
+
+	(void)state;
+	set(1, "red", 64 * MIB);
+	other = other_member(40 * MIB);
+	open_member(1, UINT64_MAX, 0);
+	check_info(24 * MIB, 64 * MIB);
+	assert_int_equal(count_pieces(2 * MIB), 12);
+	assert_false(device_quota_charge(other, 1));
+	check_info(0, 64 * MIB);
+	end_other(other);
+	check_info(40 * MIB, 64 * MIB);
+	harness_close();
+}
+
+/* What a client that is there learns of its group's new limit. */
+static void check_told(uint64_t total)
+{
+	session_tell_memory(harness.session);
+	assert_int_equal(harness.session->page->device[0].total_memory, total);
+	assert_int_equal(session_memory_limit(harness.session, 0), total);
+}
+
+/* A new limit holds at once, and takes nothing away. */
+static void test_limit_changes(void **state)
+{
+	(void)state;
+	set(1, "red", 64 * MIB);
+	open_member(1, UINT64_MAX, 0);
+	assert_int_equal(count_pieces(8 * MIB), 8);
+	set(1, "red", 80 * MIB);
+	check_told(80 * MIB);
+	check_info(16 * MIB, 80 * MIB);
+	assert_int_equal(count_pieces(8 * MIB), 2);
+	set(1, "red", 16 * MIB);
+	check_told(16 * MIB);
+	check_info(0, 16 * MIB);
+	assert_int_equal(count_pieces(8 * MIB), 0);
+	harness_close();
+}
+
+/* Whoever has left has nothing of the group's. */
+static void test_many_in_turn(void **state)
+{
+	struct group *group;
+
+	(void)state;
+	set(1, "red", 64 * MIB);
+	group = group_find(1);
+	for (uint32_t i = 0; i < 200; i++) {
+		uint64_t address, size, start, span;
+		uint32_t is_pinned, granted;
+
+		open_member(1, UINT64_MAX, 0);
+		check_info(64 * MIB, 64 * MIB);
+		assert_int_equal(send_memory_alloc(0, 24 * MIB, &address), CUDA_SUCCESS);
+		assert_int_equal(
+			send_array_create(i, 0, 1024, 1024, 0, 0x20, 1, 0, 0), CUDA_SUCCESS);
+		assert_int_equal(
+			send_allocation_create(i, 0, 16 * MIB, false, 0, &granted), CUDA_SUCCESS);
+		assert_int_equal(send_host_region(MIB, 0, 1, &address, &size), CUDA_SUCCESS);
+		assert_int_equal(
+			send_host_alloc(MIB, 1, &address, &start, &span, &is_pinned), CUDA_SUCCESS);
+		if (i % 2)
+			assert_int_equal(send_array_destroy(i), CUDA_SUCCESS);
+		harness_close();
+		assert_int_equal(quota_used(&group->memory[0]), 0);
+	}
+	assert_int_equal(atomic_load(&group->refs), 1);
+	group_unref(group);
+}
+
+/* The group's, or the client's, whichever is lower; and the program sees its part of the driver's.
+ */
+static void test_priorities(void **state)
+{
+	static const int32_t wanted[3][3] = {{-3, -4, -2}, {-1, -2, -1}, {0, 0, 0}};
+	struct frame_group frame = frame_of(1, "red", UINT64_MAX);
+	struct frame_limits limits = limits_of(UINT64_MAX);
+	uint64_t heap, heap_size, granularity, of_context[16];
+	int32_t least, greatest;
+	uint32_t n_sms;
+
+	(void)state;
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	for (int32_t i = 0; i < 9; i++) {
+		int32_t lower = MAX(i / 3, i % 3);
+
+		limits.priority = i / 3;
+		frame.limits.priority = i % 3;
+		assert_true(group_set(&frame));
+		harness_open(false);
+		session_limit(harness.session, &limits, group_find(1));
+		assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity,
+					 &least, &greatest, of_context),
+			CUDA_SUCCESS);
+		assert_int_equal(least, 0);
+		assert_int_equal(greatest, wanted[lower][2]);
+		assert_int_equal(harness.session->grants[0].priority, lower);
+		send_stream_create(DEVICES_MAX, 0, CU_STREAM_NON_BLOCKING, -1);
+		assert_int_equal(harness_serve(), 0);
+		assert_int_equal(harness.session->places[0]->null.priority, wanted[lower][0]);
+		assert_int_equal(harness.session->streams[DEVICES_MAX]->priority, wanted[lower][1]);
+		harness_close();
+	}
+}
+
+/* Its ids may be those that the one before gave to others; names are the same. */
+static void test_daemon_is_replaced(void **state)
+{
+	struct device_quota *other;
+	struct group *red, *blue;
+
+	(void)state;
+	set(1, "red", 64 * MIB);
+	set(2, "blue", 32 * MIB);
+	other = other_member(40 * MIB);
+	/* Two users' groups of one name are two. */
+	set(3, "red", 8 * MIB);
+	groups_meet_daemon();
+	set(1, "blue", 16 * MIB);
+	blue = group_find(1);
+	assert_string_equal(blue->name, "blue");
+	assert_null(group_find(2));
+	set(2, "red", 48 * MIB);
+	red = group_find(2);
+	assert_string_equal(red->name, "red");
+	assert_int_equal(quota_used(&red->memory[0]), 40 * MIB);
+	assert_int_equal(quota_left(&red->memory[0]), 8 * MIB);
+	assert_int_equal(quota_left(&blue->memory[0]), 16 * MIB);
+	end_other(other);
+	group_unref(red);
+	group_unref(blue);
+}
+
+static void test_malformed(void **state)
+{
+	struct frame_group frame = frame_of(0, "red", MIB);
+
+	(void)state;
+	assert_false(group_set(&frame));
+	frame = frame_of(7, "", MIB);
+	assert_false(group_set(&frame));
+	frame = frame_of(7, "red", MIB);
+	frame.limits.active_threads = 0;
+	assert_false(group_set(&frame));
+	frame = frame_of(7, "red", MIB);
+	memset(frame.name, 'x', sizeof(frame.name));
+	assert_false(group_set(&frame));
+	assert_null(group_find(7));
+	assert_null(group_find(0));
+}
+
+/* Those without members make way. */
+static void test_too_many(void **state)
+{
+	struct group *held[GROUPS_MAX];
+	struct frame_group frame;
+	char name[32];
+
+	(void)state;
+	for (uint32_t i = 0; i < 3 * GROUPS_MAX; i++) {
+		snprintf(name, sizeof(name), "group %u", i);
+		set(1000 + i, name, MIB);
+	}
+	for (uint32_t i = 0; i < GROUPS_MAX; i++) {
+		snprintf(name, sizeof(name), "held %u", i);
+		set(9000 + i, name, MIB);
+		held[i] = group_find(9000 + i);
+		assert_non_null(held[i]);
+	}
+	frame = frame_of(1, "one more", MIB);
+	assert_false(group_set(&frame));
+	assert_null(group_find(1));
+	group_unref(held[17]);
+	assert_true(group_set(&frame));
+	held[17] = group_find(1);
+	for (uint32_t i = 0; i < GROUPS_MAX; i++)
+		group_unref(held[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_least_limit_holds),
+		cmocka_unit_test(test_members_share),
+		cmocka_unit_test(test_limit_changes),
+		cmocka_unit_test(test_many_in_turn),
+		cmocka_unit_test(test_priorities),
+		cmocka_unit_test(test_daemon_is_replaced),
+		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_too_many),
+	};
+
+	return cmocka_run_group_tests_name("server group", tests, NULL, NULL);
+}

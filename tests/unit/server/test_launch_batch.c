@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Launch trains as a client's hurry makes them, over the counting driver. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <time.h>
+
+#include "tests/fuzz/session_harness.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "send.h"
+#include "stand_still.h"
+
+#define MIB (1ull << 20)
+#define PATIENCE_MS 20000
+#define STREAM_A DEVICES_MAX
+
+/* A session with one kernel. */
+static int open_session(void **state)
+{
+	static const char image[] = ".version 8.0 // an image";
+	uint64_t heap, heap_size, granularity, limits[16];
+	int32_t least, greatest, attributes[16];
+	uint32_t n_sms;
+
+	(void)state;
+	memset(&fake_calls, 0, sizeof(fake_calls));
+	fake_switches = (struct fake_switches){.memory = FAKE_MEMORY};
+	harness_open(false);
+	if (send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least, &greatest,
+		    limits) != CUDA_SUCCESS)
+		return -1;
+	harness_send_image(image, sizeof(image));
+	return send_library_load(1, sizeof(image)) == CUDA_SUCCESS &&
+			       send_library_kernel(1, 1, "kernel", attributes) == CUDA_SUCCESS
+		       ? 0
+		       : -1;
+}
+
+static int close_session(void **state)
+{
+	(void)state;
+	harness_close();
+	return 0;
+}
+
+static CUresult settle(void)
+{
+	harness_serve();
+	return harness_late_error();
+}
+
+/* So many launches that the worker finds together; the i-th has bytes of `first + i'. */
+static CUresult launch_run(uint32_t stream, unsigned n, unsigned first)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	uint8_t params[FAKE_PARAM_BYTES];
+
+	for (unsigned i = 0; i < n; i++) {
+		memset(params, (int)(first + i), sizeof(params));
+		send_launch(stream, 1, one, one, 0, params, sizeof(params));
+	}
+	return settle();
+}
+
+static void test_trains(void **state)
+{
+	(void)state;
+	/* Lengths are worth a graph from their fourth time on: 7 is 4, 2 and 1. */
+	for (unsigned round = 0; round < 5; round++) {
+		assert_int_equal(launch_run(0, 7, round), CUDA_SUCCESS);
+		assert_int_equal(fake_calls.last_param_sum, (round + 6) * FAKE_PARAM_BYTES);
+		assert_int_equal(fake_calls.launches, 7 * (round + 1));
+		assert_int_equal(fake_calls.graph_launches, round < 3 ? 0 : 2 * (round - 2));
+	}
+	assert_int_equal(fake_counts.execs, 2);
+	/* The longest leaves as soon as it is full. */
+	for (unsigned round = 0; round < 4; round++)
+		assert_int_equal(launch_run(0, 33, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.launches, 35 + 4 * 33);
+	assert_int_equal(fake_calls.graph_launches, 5);
+	send_library_unload(1);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	/* By the deferred thread. */
+	for (unsigned i = 0; i < PATIENCE_MS && fake_counts_now().graphs > 0; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_int_equal(fake_counts_now().execs, 0);
+	assert_int_equal(fake_counts_now().graphs, 0);
+}
+
+/* To make a chain, or set one, may wait for all that is on the GPU: a launch does not. */
+static void test_beside_a_wait(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 4; round++)
+		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.graph_launches, 1);
+	assert_true(stand_still(STREAM_A));
+	for (unsigned round = 0; round < 5; round++) {
+		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+		assert_int_equal(launch_run(0, 4, 0), CUDA_SUCCESS);
+	}
+	assert_int_equal(fake_calls.graph_launches, 1);
+	assert_int_equal(fake_calls.launches, 8 + 5 * 6);
+	assert_int_equal(fake_counts.execs, 1);
+	stand_still_end();
+	standing_forget_all(harness.session);
+	assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.graph_launches, 2);
+}
+
+static void test_train_refused(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 4; round++)
+		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.graph_launches, 1);
+	/* The driver takes no node of it, but each launch by itself. */
+	fake_switches.fail_next = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(launch_run(0, 2, 3), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.last_param_sum, 4 * FAKE_PARAM_BYTES);
+	assert_int_equal(fake_calls.graph_launches, 1);
+	assert_int_equal(fake_calls.launches, 10);
+	/* One that fails by itself is a late error. */
+	fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	assert_int_equal(launch_run(0, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+static void launch(unsigned n)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	uint8_t params[FAKE_PARAM_BYTES] = {0};
+
+	for (unsigned i = 0; i < n; i++)
+		send_launch(0, 1, one, one, 0, params, sizeof(params));
+	harness_serve();
+}
+
+/* What was launched before the program knew may need what has failed, and end everybody. */
+static void test_after_a_failure(void **state)
+{
+	uint64_t a = 0;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, MIB, &a), CUDA_SUCCESS);
+	assert_int_equal(launch_run(0, 1, 0), CUDA_SUCCESS);
+	for (unsigned n = 1; n < 6; n++) {
+		unsigned launches = fake_calls.launches, fills = fake_calls.fills;
+
+		fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+		launch(1);
+		launch(n);
+		assert_int_equal(fake_calls.launches, launches);
+		send_fill(0, a, 1, 4, 16, 0, 1);
+		launch(n);
+		assert_int_equal(fake_calls.launches, launches);
+		assert_int_equal(fake_calls.fills, fills + 1);
+		assert_int_equal(harness_late_error(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+		assert_int_equal(harness_late_error(), CUDA_SUCCESS);
+		assert_int_equal(launch_run(0, n, 0), CUDA_SUCCESS);
+		assert_int_equal(fake_calls.launches, launches + n);
+	}
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	send_fill(0, a, 1, 4, 16, 0, 1);
+	launch(1);
+	assert_int_equal(fake_calls.launches, 16);
+	assert_int_equal(settle(), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(launch_run(0, 1, 0), CUDA_SUCCESS);
+}
+
+static void test_train_order(void **state)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	uint8_t params[FAKE_PARAM_BYTES] = {0};
+	uint64_t a = 0;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, MIB, &a), CUDA_SUCCESS);
+	send_stream_create(STREAM_A, 0, CU_STREAM_NON_BLOCKING, 0);
+	for (unsigned round = 0; round < 8; round++) {
+		/* Another stream and other work stand between: three runs of two, none of six. */
+		for (unsigned i = 0; i < 6; i++) {
+			send_launch(
+				i / 2 == 1 ? STREAM_A : 0, 1, one, one, 0, params, sizeof(params));
+			if (i == 4)
+				send_fill(0, a, 1, 4, 16, 0, 1);
+		}
+		assert_int_equal(settle(), CUDA_SUCCESS);
+	}
+	assert_int_equal(fake_calls.launches, 48);
+	/* In the last run the fill parts the two. */
+	assert_int_equal(fake_calls.graph_launches, 5 + 5);
+	send_stream_destroy(STREAM_A);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_trains),
+		TEST(test_beside_a_wait),
+		TEST(test_train_refused),
+		TEST(test_after_a_failure),
+		TEST(test_train_order),
+	};
+
+	fake_cuda_start();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Limits that clients raise, in small steps too, and leave behind; over the counting driver. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <time.h>
+
+#include "server/driver/deferred.h"
+#include "server/driver/device.h"
+#include "server/driver/limit.h"
+#include "tests/fuzz/session_harness.h"
+#include "tests/fuzz/fake_cuda.h"
+#include "open_session.h"
+#include "send.h"
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define PATIENCE_MS 2000
+
+#define STACK CU_LIMIT_STACK_SIZE
+#define PRINTF CU_LIMIT_PRINTF_FIFO_SIZE
+#define HEAP CU_LIMIT_MALLOC_HEAP_SIZE
+
+/* The counting driver's, and the heap that a server makes. */
+static const uint64_t first[] = {[STACK] = KIB, [PRINTF] = KIB, [HEAP] = 64 * MIB};
+
+static CUresult raise_stack(uint64_t value)
+{
+	return send_limit_raise(0, STACK, value);
+}
+
+static uint64_t now(CUlimit limit)
+{
+	size_t value = 0;
+
+	assert_int_equal(cuda.cuCtxGetLimit(&value, limit), CUDA_SUCCESS);
+	return value;
+}
+
+static uint64_t stack(void)
+{
+	return now(STACK);
+}
+
+/* By the deferred thread, a moment later. */
+static bool becomes(CUlimit limit, uint64_t value)
+{
+	for (unsigned i = 0; i < PATIENCE_MS && now(limit) != value; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	return now(limit) == value;
+}
+
+/* What was raised is as at first. */
+static int close_lowered(void **state)
+{
+	bool is_lowered = true;
+
+	fake_switches.stack_max = 0;
+	fake_switches.fixed_limits = 0;
+	close_session(state);
+	for (unsigned i = 0; i < ARRAY_SIZE(first); i++)
+		is_lowered = becomes((CUlimit)i, first[i]) && is_lowered;
+	return is_lowered ? 0 : -1;
+}
+
+/* Another session beside the test's, which it is until end_other(). */
+static struct harness open_other(void)
+{
+	struct harness before = harness;
+	uint64_t heap, heap_size, granularity, limits[16];
+	int32_t least, greatest;
+	uint32_t n_sms;
+
+	harness_open(false);
+	assert_int_equal(send_device_open(0, 0, 0, &n_sms, &heap, &heap_size, &granularity, &least,
+				 &greatest, limits),
+		CUDA_SUCCESS);
+	return before;
+}
+
+static void end_other(struct harness before)
+{
+	session_end(harness.session);
+	session_clean_up(harness.session);
+	close(harness.session->connection);
+	close(harness.client);
+	session_free(harness.session);
+	harness = before;
+}
+
+static void test_small_steps(void **state)
+{
+	unsigned before = fake_calls.limits_set;
+
+	(void)state;
+	for (uint64_t value = KIB; value <= 64 * KIB; value += 16) {
+		assert_int_equal(raise_stack(value), CUDA_SUCCESS);
+		assert_true(stack() >= value && stack() < 2 * value);
+	}
+	assert_int_equal(fake_calls.limits_set - before, 6);
+	assert_int_equal(raise_stack(1), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 6);
+}
+
+/* Where there is no room for twice as much there is for what was asked; but not for steps. */
+static void test_little_room(void **state)
+{
+	unsigned before = fake_calls.limits_set;
+
+	(void)state;
+	fake_switches.stack_max = 100 * KIB;
+	assert_int_equal(raise_stack(90 * KIB), CUDA_SUCCESS);
+	assert_int_equal(stack(), 90 * KIB);
+	assert_int_equal(fake_calls.limits_set - before, 2);
+	for (uint64_t value = 90 * KIB; value <= 100 * KIB; value += 16)
+		assert_int_equal(raise_stack(value),
+			value == 90 * KIB ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake_calls.limits_set - before, 2);
+	assert_int_equal(stack(), 90 * KIB);
+
+	/* After a while one may ask again. */
+	device_get(0)->stack_refused_s -= 10;
+	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake_calls.limits_set - before, 3);
+	device_get(0)->stack_refused_s -= 10;
+	fake_switches.stack_max = 0;
+	assert_int_equal(raise_stack(100 * KIB), CUDA_SUCCESS);
+	assert_int_equal(stack(), 128 * KIB);
+	assert_int_equal(fake_calls.limits_set - before, 4);
+}
+
+/* What a kernel has of its own is a stack too; what was refused is not asked for at each launch. */
+static void test_local(void **state)
+{
+	struct device *device = device_get(0);
+	struct session *session = harness.session;
+	unsigned before = fake_calls.limits_set;
+	uint32_t had = (uint32_t)stack(), more = had + 1;
+
+	(void)state;
+	assert_int_equal(limit_cover_local(session, device, had), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 0);
+	assert_int_equal(limit_cover_local(session, device, more), CUDA_SUCCESS);
+	assert_true(stack() >= more && stack() < had + had / 4);
+	assert_int_equal(fake_calls.limits_set - before, 1);
+	assert_int_equal(limit_cover_local(session, device, more), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 1);
+
+	fake_switches.stack_max = stack();
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(
+			limit_cover_local(session, device, 4 * more), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(fake_calls.limits_set - before, 3);
+	}
+	fake_switches.stack_max = 0;
+	device->stack_refused_s -= 10;
+	assert_int_equal(limit_cover_local(session, device, 4 * more), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.limits_set - before, 4);
+}
+
+/* The others hold up nobody, and are memory: as they were asked for. */
+static void test_heap(void **state)
+{
+	(void)state;
+	assert_int_equal(send_limit_raise(0, HEAP, 100000 * KIB), CUDA_SUCCESS);
+	assert_int_equal(now(HEAP), 100000 * KIB);
+}
+
+/* The driver is not even asked. */
+static void test_bounds(void **state)
+{
+	unsigned before = fake_calls.limits_set;
+
+	(void)state;
+	assert_int_equal(
+		send_limit_raise(0, PRINTF, PRINTF_BUFFER_MAX + 1), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(send_limit_raise(0, HEAP, DEVICE_HEAP_MAX + 1), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(send_limit_raise(0, HEAP, UINT64_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(fake_calls.limits_set, before);
+	assert_int_equal(send_limit_raise(0, PRINTF, PRINTF_BUFFER_MAX), CUDA_SUCCESS);
+	assert_int_equal(send_limit_raise(0, HEAP, DEVICE_HEAP_MAX), CUDA_SUCCESS);
+	assert_int_equal(now(PRINTF), PRINTF_BUFFER_MAX);
+	assert_int_equal(now(HEAP), DEVICE_HEAP_MAX);
+}
+
+/* To the most that a session asks for which is still there, whoever had it set. */
+static void test_lowered(void **state)
+{
+	struct harness before;
+
+	(void)state;
+	assert_int_equal(send_limit_raise(0, HEAP, 100 * MIB), CUDA_SUCCESS);
+	before = open_other();
+	assert_int_equal(send_limit_raise(0, HEAP, 200 * MIB), CUDA_SUCCESS);
+	assert_int_equal(send_limit_raise(0, PRINTF, MIB), CUDA_SUCCESS);
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	assert_int_equal(limit_cover_local(harness.session, device_get(0), 30 * KIB), CUDA_SUCCESS);
+	assert_int_equal(now(HEAP), 200 * MIB);
+	assert_int_equal(stack(), 32 * KIB);
+	/* As much is there already; it stays for those who need it. */
+	assert_int_equal(limit_cover_local(before.session, device_get(0), 3 * KIB), CUDA_SUCCESS);
+	end_other(before);
+	assert_true(becomes(HEAP, 100 * MIB));
+	assert_true(becomes(PRINTF, first[PRINTF]));
+	assert_true(becomes(STACK, 3 * KIB));
+	before = open_other();
+	assert_int_equal(raise_stack(2 * KIB), CUDA_SUCCESS);
+	end_other(before);
+	assert_int_equal(stack(), 3 * KIB);
+}
+
+/* Not while somebody's kernels run, which to change the stack waits for. */
+static void test_not_beside_work(void **state)
+{
+	struct harness before = open_other();
+	unsigned n_set;
+
+	(void)state;
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	deferred_busy(true);
+	n_set = fake_calls.limits_set;
+	end_other(before);
+	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	assert_int_equal(fake_calls.limits_set, n_set);
+	assert_int_equal(stack(), 32 * KIB);
+	deferred_busy(false);
+	assert_true(becomes(STACK, first[STACK]));
+}
+
+/* A driver whose kernels have used the heap does not change it: then it stays, until another goes.
+ */
+static void test_refused(void **state)
+{
+	struct harness before = open_other();
+	unsigned n_set;
+
+	(void)state;
+	assert_int_equal(send_limit_raise(0, HEAP, 200 * MIB), CUDA_SUCCESS);
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	fake_switches.fixed_limits = 1u << HEAP;
+	n_set = fake_calls.limits_set;
+	end_other(before);
+	assert_true(becomes(STACK, first[STACK]));
+	assert_int_equal(now(HEAP), 200 * MIB);
+	/* Each was tried once. */
+	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	assert_int_equal(fake_calls.limits_set - n_set, 2);
+	fake_switches.fixed_limits = 0;
+	before = open_other();
+	assert_int_equal(send_limit_raise(0, HEAP, 150 * MIB), CUDA_SUCCESS);
+	assert_int_equal(now(HEAP), 200 * MIB);
+	end_other(before);
+	assert_true(becomes(HEAP, first[HEAP]));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_lowered)
+	const struct CMUnitTest tests[] = {
+		TEST(test_small_steps),
+		TEST(test_little_room),
+		TEST(test_local),
+		TEST(test_heap),
+		TEST(test_bounds),
+		TEST(test_lowered),
+		TEST(test_not_beside_work),
+		TEST(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
