@@ -44,6 +44,9 @@
  * library tells its caller at the first use, as the driver does. A reset or destroyed context drops
  * what its streams still had to do, where the driver waits for it, for ever if need be.
  *
+ * It shares code with the client library in three places, and each says why that hides no fault of
+ * the client library: export.c (private tables, storage of contexts), errors.c and managed.c.
+ *
  * Device memory is this process's memory, at the same address. What a kernel or a copy
  * may touch is checked before; what is unmapped under it all the same ends as the fault it
  * is on a GPU, by a SIGSEGV and SIGBUS handler that acts on the streams' threads alone.

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Names and descriptions of results: the client library's, which are the
- * driver's own. Runs anywhere.
+ * Names and descriptions of results, for programs that run on the software GPU
+ * alone. Runs anywhere.
+ *
+ * The list is the client library's (error.c) and says what a real driver says;
+ * a second list could only be a copy. Sharing it hides no fault: the client
+ * library answers these calls itself, and no test compares its answer with one
+ * from here. A wrong text shows only beside a real driver.
  */
 
 /* driver.h comes first: it makes what cuda.h declares visible. */

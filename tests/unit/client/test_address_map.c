@@ -155,5 +155,5 @@ int main(void)
 		cmocka_unit_test(test_slab),
 	};
 
-	return cmocka_run_group_tests_name("client_mirror", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("client_address_map", tests, NULL, NULL);
 }

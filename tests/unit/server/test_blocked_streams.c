@@ -213,5 +213,5 @@ int main(void)
 			test_host_words_are_opened_first, open_still, close_opened),
 	};
 
-	return cmocka_run_group_tests_name("server standing", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("server_blocked_streams", tests, NULL, NULL);
 }

@@ -124,5 +124,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_more_is_made, open_standing, close_standing),
 	};
 
-	return cmocka_run_group_tests_name("server room", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("server_channel_budget", tests, NULL, NULL);
 }

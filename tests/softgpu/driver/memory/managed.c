@@ -3,6 +3,12 @@
  * Advice about managed memory, prefetching and discarding it, and what is told
  * of its ranges afterwards, which is all that changes.
  *
+ * The client library's code (advice.c) keeps what was advised. Sharing it hides
+ * no fault: the client library answers these calls itself, and no test compares
+ * its answer with one from here. tests/programs/managed_ranges.c expects what a
+ * real driver answers, and tests/unit/client/test_advice.c compares the code
+ * with an array that has a place for each page.
+ *
  * Runs in any thread, under the driver's lock. Answers as driver 580 does.
  */
 

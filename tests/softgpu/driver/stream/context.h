@@ -37,7 +37,8 @@ struct context {
 	struct green *greens; /* of a primary */
 	struct event *events;
 	struct module *modules;
-	struct storage storage; /* what the runtime hangs on it; has a lock of its own */
+	/* What the runtime hangs on it; has a lock of its own. Shared code: export.c says why. */
+	struct storage storage;
 };
 
 /* NULL without memory. Takes no claim on the device: context_start() does. */
