@@ -167,29 +167,33 @@ $(BREAK): tests/fault/break.c
 	$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) -O2 -g -fPIC -fno-builtin -shared \
 		-fvisibility=hidden -o $@ $< -ldl
 
-# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime. A line of
-# the opening comment says what differs: `Runs: on a GPU' (uses NVIDIA's libraries, which need
+# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime;
+# tests/programs/FOLDER/X is $(BUILD)/bin/examples/X. A line of the opening comment says what differs: `Runs: on a GPU' (uses NVIDIA's libraries, which need
 # not be installed; built by `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS';
 # with `Needs: Open MPI' it is built where that is installed (MPI: what nvcc needs for it)
 
+PROGRAM_SRC := $(wildcard $(addprefix tests/programs/,runtime/*.cu driver_api/*.c gpu_only/*.cu))
 MPICC := $(shell command -v mpicc)
 MPI_DIRS := $(if $(MPICC),$(shell $(MPICC) --showme:incdirs 2>/dev/null))
 # The compiler's wrapper may be there without the headers.
 MPI := $(if $(wildcard $(MPI_DIRS:%=%/mpi.h)),$(MPI_DIRS:%=-I%) \
 	$(patsubst %,-L%,$(shell $(MPICC) --showme:libdirs)) -lmpi)
-MPI_ONLY := $(shell grep -ls '^ \* Needs: Open MPI' tests/programs/*.cu)
-GPU_ONLY := $(shell grep -ls '^ \* Runs: on a GPU' tests/programs/*.c*)
-example = $(patsubst tests/programs/%.cu,$(BUILD)/bin/examples/%,$(patsubst \
-	tests/programs/%.c,$(BUILD)/bin/examples/%,$(1)))
-EXAMPLES := $(call example,$(filter-out $(GPU_ONLY) $(if $(MPI),,$(MPI_ONLY)),$(wildcard tests/programs/*.cu tests/programs/*.c)))
+MPI_ONLY := $(shell grep -ls '^ \* Needs: Open MPI' $(PROGRAM_SRC))
+GPU_ONLY := $(shell grep -ls '^ \* Runs: on a GPU' $(PROGRAM_SRC))
+example = $(addprefix $(BUILD)/bin/examples/,$(basename $(notdir $(1))))
+EXAMPLES := $(call example,$(filter-out $(GPU_ONLY) $(if $(MPI),,$(MPI_ONLY)),$(PROGRAM_SRC)))
 built_with = $(shell sed -n 's/^ \* Builds with: //p' $(1))
 
-$(BUILD)/bin/examples/%: tests/programs/%.cu $(wildcard tests/programs/*.h tests/programs/parts/*)
-	@mkdir -p $(@D)
-	$(NVCC) -o $@ $< $(call built_with,$<) $(if $(filter $<,$(MPI_ONLY)),$(MPI))
+define nvcc_program
+$(BUILD)/bin/examples/%: tests/programs/$(1)/%.cu $(wildcard tests/programs/helpers/*)
+	@mkdir -p $$(@D)
+	$$(NVCC) -o $$@ $$< $$(call built_with,$$<) $$(if $$(filter $$<,$$(MPI_ONLY)),$$(MPI))
+endef
+$(eval $(call nvcc_program,runtime))
+$(eval $(call nvcc_program,gpu_only))
 
 # Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
-$(BUILD)/bin/examples/%: tests/programs/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/*.h tests/programs/parts/*)
+$(BUILD)/bin/examples/%: tests/programs/driver_api/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/helpers/*)
 	@mkdir -p $(@D)
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
 		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)

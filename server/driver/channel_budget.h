@@ -9,7 +9,7 @@
  * graph; nodes of graphs take memory. It has 36 channels at first and makes 45
  * more when they are taken, and memory for some 4 160 kernels at a time; that
  * waits for all that is on the GPU, with the driver's lock held. What is left
- * is used again. (Measured on an H200, driver 580: tests/programs/driver_waits.c.)
+ * is used again. (Measured on an H200, driver 580: tests/programs/driver_api/driver_waits.c.)
  *
  * So it is counted what is taken. Channels are made in advance, and more of them
  * while no stream stands still (standing.h); within what there is nobody waits.

@@ -5,9 +5,9 @@
 /*
  * How many bytes of the server's own memory the driver keeps for each object that it makes for
  * a client. A driver tells nobody, so these are estimates, by which accounts are charged
- * (account.h). tests/programs/driver_keeps.c measures them, and `tests/gpu/run keeps' holds the
- * estimates to be no less. The figures in the comments are bytes, measured on an H200 with
- * driver 580.
+ * (account.h). tests/programs/driver_api/driver_keeps.c measures them, and `tests/gpu/run keeps'
+ * holds the estimates to be no less. The figures in the comments are bytes, measured on an H200
+ * with driver 580.
  *
  * An object is charged with its whole estimate from its beginning to its end,
  * whether or not the driver has made all of it yet.
@@ -57,7 +57,7 @@
 /* 3 200, for a range of host memory that the GPU reaches. */
 #define KEPT_REGISTRATION 4096u
 
-/* 1.6 MiB, which the driver leaks (tests/programs/driver_growth.c). */
+/* 1.6 MiB, which the driver leaks (tests/programs/driver_api/driver_growth.c). */
 #define KEPT_GREEN (2u << 20)
 
 /* The stack of one of our threads, which waits in the driver. */

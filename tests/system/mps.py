@@ -28,6 +28,7 @@ from open_build import for_everybody
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EVERYWHERE = "everywhere"
+PROGRAM_FOLDERS = ("runtime", "driver_api", "gpu_only")
 CONTROL = os.path.join(BUILD, "bin", "mps-control")
 LIBRARY = os.path.join(BUILD, "lib", "libmpsclient.so")
 SOFTGPU = os.path.join(BUILD, "softgpu", "libcuda.so.1")
@@ -47,10 +48,17 @@ def program(name):
     return for_everybody(path)
 
 
+def program_sources():
+    """The paths of the example programs' sources, in the order of the programs' names."""
+    return sorted((path for folder in PROGRAM_FOLDERS for path in
+                   glob.glob(os.path.join(ROOT, "tests", "programs", folder, "*.c*"))),
+                  key=os.path.basename)
+
+
 def programs(*kinds):
     """Names of the example programs of these kinds; their sources say which (tests/programs)."""
     found = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "programs", "*.c*"))):
+    for path in program_sources():
         with open(path, encoding="utf-8") as file:
             said = re.search(r"^ \* Runs: (.*)$", file.read(4096), re.M)
         if (said.group(1) if said else EVERYWHERE) in kinds:
@@ -61,7 +69,7 @@ def programs(*kinds):
 def programs_that(pattern):
     """Names of the example programs whose sources have something like that."""
     found = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "programs", "*.c*"))):
+    for path in program_sources():
         with open(path, encoding="utf-8") as file:
             if re.search(pattern, file.read()):
                 found.append(os.path.splitext(os.path.basename(path))[0])

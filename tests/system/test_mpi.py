@@ -3,7 +3,7 @@
 # time limit: 300 s
 """Ranks of an Open MPI program are clients of one server.
 
-tests/programs/halo.cu checks every bit by itself, and that the ranks' kernels run
+tests/programs/runtime/halo.cu checks every bit by itself, and that the ranks' kernels run
 beside each other's: natively they would wait for each other's turns.
 """
 

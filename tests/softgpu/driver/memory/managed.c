@@ -5,7 +5,7 @@
  *
  * The client library's code (advice.c) keeps what was advised. Sharing it hides
  * no fault: the client library answers these calls itself, and no test compares
- * its answer with one from here. tests/programs/managed_ranges.c expects what a
+ * its answer with one from here. tests/programs/driver_api/managed_ranges.c expects what a
  * real driver answers, and tests/unit/client/test_advice.c compares the code
  * with an array that has a place for each page.
  *

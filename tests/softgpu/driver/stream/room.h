@@ -6,7 +6,7 @@
  * What a GPU has of channels and of memory for nodes, which it makes more of when
  * they are all taken: each stream has a channel, and each branch of an executable
  * graph. Making more waits for all that is on the GPU; what is given back is used
- * again. As many as on an H200 with driver 580 (tests/programs/driver_waits.c).
+ * again. As many as on an H200 with driver 580 (tests/programs/driver_api/driver_waits.c).
  *
  * All under the driver's lock, which waits alone give away.
  */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OWN_MEMORY_H
+#define OWN_MEMORY_H
+
+/* How much memory of its own the process has. */
+
+#include <malloc.h>
+#include <string.h>
+
+#include "driver_program.h"
+
+/* In KiB; what was freed does not count. */
+static inline long own_memory_kib(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[256];
+	long kib = 0;
+
+	MUST(file != NULL);
+	malloc_trim(0);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, "RssAnon:", 8))
+			kib = strtol(line + 8, NULL, 10);
+	fclose(file);
+	return kib;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A kernel that writes where nothing is mapped. Succeeds when the program is
+ * told so as without a service: error 700, from that call on and for good.
+ * `fault near' writes behind its own memory.
+ *
+ * Runs: for a test of its own
+ */
+
+#define NAME "fault"
+#include "../helpers/program.h"
+
+/* No driver puts an allocation here, and the service none of anybody's. */
+#define NOWHERE 0x100000000000ULL
+/* Nothing else of a program that allocates a page. */
+#define BEHIND (1ULL << 30)
+
+static __global__ void store(int *where)
+{
+	*where = 1;
+}
+
+static void expect(const char *what, cudaError_t error)
+{
+	if (error == cudaErrorIllegalAddress)
+		return;
+	printf(NAME ": %s returned %d (%s), not 700\n", what, error, cudaGetErrorString(error));
+	exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	void *more = NULL;
+	int *data = NULL;
+
+	CHECK(cudaMalloc(&data, 4096));
+	store<<<1, 1>>>(argc > 1 && !strcmp(argv[1], "near") ? (int *)((char *)data + BEHIND)
+							     : (int *)NOWHERE);
+	CHECK(cudaGetLastError());
+	expect("cudaDeviceSynchronize", cudaDeviceSynchronize());
+	expect("cudaDeviceSynchronize, again,", cudaDeviceSynchronize());
+	expect("cudaMalloc", cudaMalloc(&more, 4096));
+	expect("cudaMemset", cudaMemset(data, 0, 4096));
+	expect("cudaGetLastError", cudaGetLastError());
+	printf(NAME ": ok\n");
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Forks with CUDA in use: the child is told that it is not initialised, as
+ * ever, its parent goes on undisturbed, and a child that executes a program
+ * (`forker PROGRAM') begins anew.
+ */
+
+#define NAME "forker"
+#include "../helpers/program.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+static __global__ void store(int *where, int value)
+{
+	*where = value;
+}
+
+static void work(int *data, int value)
+{
+	int result = 0;
+
+	store<<<1, 1>>>(data, value);
+	CHECK(cudaGetLastError());
+	CHECK(cudaMemcpy(&result, data, sizeof(result), cudaMemcpyDeviceToHost));
+	if (result == value)
+		return;
+	printf(NAME ": a kernel stored %d, not %d\n", result, value);
+	exit(1);
+}
+
+/* In the child; the exit code is what it got. */
+static void child_run(const char *program)
+{
+	void *data = NULL;
+
+	if (program) {
+		execl(program, program, (char *)NULL);
+		_exit(127);
+	}
+	_exit(cudaMalloc(&data, 16));
+}
+
+static int child_wait(pid_t pid)
+{
+	int status = 0;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int main(int argc, char **argv)
+{
+	int want = argc > 1 ? 0 : cudaErrorInitializationError, got;
+	int *data = NULL;
+	pid_t pid;
+
+	CHECK(cudaMalloc(&data, 4096));
+	work(data, 1);
+	pid = fork();
+	if (pid == 0)
+		child_run(argc > 1 ? argv[1] : NULL);
+	work(data, 2);
+	got = child_wait(pid);
+	if (got != want) {
+		printf(NAME ": the child ended with %d, not %d\n", got, want);
+		return 1;
+	}
+	work(data, 3);
+	printf(NAME ": ok\n");
+	return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What kernels print is on standard output when the program has synchronised,
+ * by whatever means: all of it, none twice, between what the host printed
+ * before and after. `--rounds N' says it again and again, so that several at
+ * once would notice a line of another. `--leave' is killed after kernels have
+ * printed, before anything has synchronised: its text is nobody's.
+ */
+
+#define NAME "print"
+#include "../helpers/program.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+	THREADS = 64,
+	TEXT_MAX = 1 << 16
+};
+
+static __global__ void plain(void)
+{
+	printf("kernel\n");
+}
+
+static __global__ void lines(int tag)
+{
+	printf("line %d of %d is %.2f %s\n", (int)threadIdx.x, tag, threadIdx.x * 0.25, "text");
+}
+
+static int tag;
+static int *device;
+static cudaStream_t stream;
+static cudaEvent_t event;
+
+static void by_device(void)
+{
+	CHECK(cudaDeviceSynchronize());
+}
+
+static void by_stream(void)
+{
+	CHECK(cudaStreamSynchronize(stream));
+}
+
+static void by_event(void)
+{
+	CHECK(cudaEventRecord(event, stream));
+	CHECK(cudaEventSynchronize(event));
+}
+
+static void by_copy(void)
+{
+	int word;
+
+	CHECK(cudaStreamSynchronize(stream));
+	lines<<<1, 1>>>(tag);
+	CHECK(cudaMemcpy(&word, device, sizeof(word), cudaMemcpyDeviceToHost));
+}
+
+/* Runs with standard output in a file; what came there, NUL at the end. */
+static size_t caught(void (*synchronise)(void), char *text)
+{
+	char name[] = "/tmp/print-XXXXXX";
+	int file = mkstemp(name), before = dup(STDOUT_FILENO);
+	ssize_t n;
+
+	unlink(name);
+	fflush(stdout);
+	dup2(file, STDOUT_FILENO);
+	printf("before\n");
+	plain<<<1, 1, 0, stream>>>();
+	lines<<<1, THREADS, 0, stream>>>(tag);
+	CHECK(cudaGetLastError());
+	synchronise();
+	printf("after\n");
+	fflush(stdout);
+	dup2(before, STDOUT_FILENO);
+	close(before);
+	n = pread(file, text, TEXT_MAX - 1, 0);
+	close(file);
+	text[n > 0 ? n : 0] = '\0';
+	return (size_t)n;
+}
+
+/* Each line once, whatever the order of the threads, and nothing else. */
+static bool is_right(const char *text, bool has_copy)
+{
+	size_t want = strlen("before\nkernel\nafter\n");
+	char line[100];
+
+	for (int i = 0; i < THREADS; i++) {
+		snprintf(line, sizeof(line), "line %d of %d is %.2f text\n", i, tag, i * 0.25);
+		want += strlen(line) * (has_copy && i == 0 ? 2 : 1);
+		if (!strstr(text, line))
+			return false;
+	}
+	return strlen(text) == want && !strncmp(text, "before\nkernel\nline", 18) &&
+	       !strcmp(text + want - 6, "after\n");
+}
+
+static __global__ void say_and_tell(volatile int *word)
+{
+	printf("left behind\n");
+	*word = 1;
+}
+
+static void CUDART_CB nothing(void *)
+{
+}
+
+/* Behind a host function, so that the service looks whether all has ended and waits for nothing. */
+static int leave(void)
+{
+	volatile int *word;
+
+	CHECK(cudaMallocHost(&word, sizeof(*word)));
+	*word = 0;
+	CHECK(cudaLaunchHostFunc(0, nothing, NULL));
+	say_and_tell<<<1, 1>>>(word);
+	CHECK(cudaGetLastError());
+	while (!*word)
+		usleep(1000);
+	return raise(SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	void (*const ways[])(void) = {by_device, by_stream, by_event, by_copy};
+	const bool leaves = argc == 2 && !strcmp(argv[1], "--leave");
+	struct options options = options_read(leaves ? 1 : argc, argv);
+	static char text[TEXT_MAX];
+	bool right = true;
+
+	if (leaves)
+		return leave();
+	tag = (int)getpid();
+	CHECK(cudaMalloc(&device, sizeof(int)));
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	CHECK(cudaEventCreate(&event));
+	for (long round = 0; round < options.rounds && right; round++)
+		for (int way = 0; way < 4 && right; way++) {
+			caught(ways[way], text);
+			right = is_right(text, way == 3);
+			if (!right)
+				printf(NAME ": way %d brought %zu bytes: [%s]\n", way, strlen(text),
+					text);
+		}
+	CHECK(cudaEventDestroy(event));
+	CHECK(cudaStreamDestroy(stream));
+	CHECK(cudaFree(device));
+	if (!right)
+		return 1;
+	printf(NAME ": ok\n");
+	return 0;
+}
