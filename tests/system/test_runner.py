@@ -12,16 +12,22 @@ import harness
 RUN = os.path.join(harness.ROOT, "tests", "run")
 
 
-def runner(script, *args, mode=0o755):
-    """Runs the runner over one script; returns (exit code, its output)."""
+def runner_of(scripts, *args, mode=0o755):
+    """Runs the runner over scripts, by their names; returns (exit code, its output)."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "test_it")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(script)
-        os.chmod(path, mode)
+        for name, script in scripts.items():
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(script)
+            os.chmod(path, mode)
         done = subprocess.run([sys.executable, RUN, "--folder", folder, "--grace", "0.5", *args],
                               capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout
+
+
+def runner(script, *args, mode=0o755):
+    """The same for one script."""
+    return runner_of({"test_it": script}, *args, mode=mode)
 
 
 def expect(script, code, last, says, *args):
@@ -73,6 +79,19 @@ def test_hang():
 
 def test_leftover():
     expect("#!/bin/sh\nsetsid sleep 50 &\nsleep 0.3\n", 1, "0 passed, 1 failed", "left behind: sleep")
+
+
+def test_longest_first():
+    """Two at a time: the third begins when one of the two with longer limits has ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "began")
+        scripts = {"test_%s" % name: "#!/bin/sh\n# time limit: %d s\necho %s >>%s\nsleep 0.3\n" % (
+            limit, name, log) for name, limit in (("a", 20), ("b", 60), ("c", 40))}
+        code, output = runner_of(scripts, "--jobs", "2")
+        harness.equal((code, output.splitlines()[-1]), (0, "3 passed, 0 failed"))
+        with open(log, encoding="utf-8") as file:
+            began = file.read().split()
+        harness.equal((sorted(began[:2]), began[2:]), (["b", "c"], ["a"]))
 
 
 def test_none():
