@@ -4,10 +4,11 @@
  * Names and descriptions of results, for programs that run on the software GPU
  * alone. Runs anywhere.
  *
- * The list is the client library's (error.c) and says what a real driver says;
- * a second list could only be a copy. Sharing it hides no fault: the client
- * library answers these calls itself, and no test compares its answer with one
- * from here. A wrong text shows only beside a real driver.
+ * The list is the client library's (error.c); a second list could only be a
+ * copy. Sharing it hides no fault: the client library answers these calls
+ * itself, and no test compares its answer with one from here. The judge is
+ * tests/programs/driver_api/result_texts.c, which has a digest of what a real
+ * driver says.
  */
 
 /* driver.h comes first: it makes what cuda.h declares visible. */
