@@ -4,8 +4,8 @@
 
 # ---- unit tests: tests/unit/ROOM/test_X.c is $(BUILD)/tests/test_ROOM_X
 
-UNIT_SRC := $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c)
-unit_name = $(subst test_test_,test_,test_$(subst /test_,_,$(1:tests/unit/%.c=%)))
+UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
+unit_name = test_$(subst /test_,_,$(1:tests/unit/%.c=%))
 UNIT := $(foreach s,$(UNIT_SRC),$(BUILD)/tests/$(call unit_name,$(s)))
 
 # What a unit test is linked with: its unit_ line here, else nothing but itself.
@@ -14,21 +14,21 @@ unit_test_proto_frame := proto/frame.c
 unit_test_proto_limit_text := proto/limit_text.c
 unit_test_proto_async_close := proto/async_close.c
 unit_test_proto_fd_kind := proto/fd_kind.c
-unit_test_record := daemon/record.c
-unit_test_tokenize := daemon/tokenize.c
-unit_test_xid := daemon/xid.c
-unit_test_json := daemon/json.c proto/quote.c
-unit_test_escape := daemon/escape.c proto/quote.c
-unit_test_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/tokenize.c daemon/error_message.c \
+unit_test_daemon_record := daemon/record.c
+unit_test_daemon_tokenize := daemon/tokenize.c
+unit_test_daemon_xid := daemon/xid.c
+unit_test_daemon_json := daemon/json.c proto/quote.c
+unit_test_daemon_escape := daemon/escape.c proto/quote.c
+unit_test_daemon_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/tokenize.c daemon/error_message.c \
 	proto/device_name.c proto/frame.c proto/limit_text.c
-unit_test_rate_limit := daemon/rate_limit.c
-unit_test_line_buffer := daemon/line_buffer.c proto/quote.c
+unit_test_daemon_rate_limit := daemon/rate_limit.c
+unit_test_daemon_line_buffer := daemon/line_buffer.c proto/quote.c
 unit_test_proto_quote := proto/quote.c
 unit_test_server_log := server/util/log.c
-unit_test_line_limit := daemon/line_limit.c daemon/rate_limit.c
-unit_test_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
+unit_test_daemon_line_limit := daemon/line_limit.c daemon/rate_limit.c
+unit_test_daemon_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
-unit_test_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
+unit_test_daemon_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
 unit_test_proto_shm := proto/shm.c
 # The server without its loop, over a driver that counts: what its tests and fuzzers run in.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \

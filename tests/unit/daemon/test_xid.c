@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "seed.h"
+#include "tests/unit/seed.h"
 #include "xid.h"
 
 #include <cmocka.h>
