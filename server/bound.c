@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "server/driver/deferred.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
 

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 #include "async_close.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/session/group.h"
 #include "server/util/log.h"
 #include "newcomers.h"

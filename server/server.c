@@ -16,7 +16,7 @@
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/device_frame.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/util/log.h"
 #include "newcomers.h"
 #include "server.h"

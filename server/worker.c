@@ -14,11 +14,11 @@
 
 #include "server/memory/alias.h"
 #include "server/driver/deferred.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/memory/host.h"
 #include "server/memory/ipc.h"
 #include "server/util/log.h"
-#include "reply.h"
+#include "server/session/reply.h"
 #include "server/session/session.h"
 #include "server/memory/virtual.h"
 #include "worker.h"

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "fault.h"
+#include "server/session/fault.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
 #include "blocked_streams.h"

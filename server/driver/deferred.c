@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "deferred.h"
-#include "fault.h"
+#include "server/session/fault.h"
 #include "limit.h"
 #include "server/util/thread.h"
 #include "blocked_streams.h"

@@ -10,7 +10,7 @@
 #include "server/util/account.h"
 #include "deferred.h"
 #include "device.h"
-#include "fault.h"
+#include "server/session/fault.h"
 #include "graph_end.h"
 
 struct graph_end {

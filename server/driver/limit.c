@@ -20,7 +20,7 @@
 
 #include "deferred.h"
 #include "device.h"
-#include "fault.h"
+#include "server/session/fault.h"
 #include "limit.h"
 #include "limit_bound.h"
 #include "server/util/log.h"

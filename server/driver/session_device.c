@@ -6,7 +6,7 @@
  * Invariant: a place is in session::places only when all of it was made.
  */
 
-#include "fault.h"
+#include "server/session/fault.h"
 #include "green.h"
 #include "server/memory/ipc.h"
 #include "limit_text.h"

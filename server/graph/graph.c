@@ -12,7 +12,7 @@
 #include "graph.h"
 #include "server/driver/graph_end.h"
 #include "server/launch/launch.h"
-#include "server/stream/memory_op.h"
+#include "server/memory/memory_op.h"
 #include "server/session/session.h"
 #include "wire.h"
 

@@ -21,7 +21,7 @@
 #include "server/module/kernel.h"
 #include "server/launch/launch.h"
 #include "server/module/library.h"
-#include "server/stream/memory_op.h"
+#include "server/memory/memory_op.h"
 #include "server/session/session.h"
 #include "wire.h"
 

@@ -12,8 +12,8 @@
  */
 
 #include "server/driver/graph_end.h"
-#include "server/driver/fault.h"
-#include "server/reply.h"
+#include "server/session/fault.h"
+#include "server/session/reply.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
 #include "launch_batch.h"

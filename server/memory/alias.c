@@ -15,7 +15,7 @@
 #include "server/stream/fence.h"
 #include "server/util/file_facts.h"
 #include "host.h"
-#include "server/util/recv_fd.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
 

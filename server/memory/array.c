@@ -13,7 +13,7 @@
 #include "array.h"
 #include "server/copy/copy.h"
 #include "server/driver/device_quota.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "memory.h"
 #include "server/session/session.h"
 #include "texel.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "server/driver/va_space.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/stream/fence.h"
 #include "ipc.h"
 #include "server/session/session.h"

@@ -8,7 +8,7 @@
  */
 
 #include "array.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "texel.h"
 

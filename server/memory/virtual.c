@@ -16,7 +16,7 @@
 #include "server/stream/fence.h"
 #include "server/util/log.h"
 #include "memory.h"
-#include "server/util/recv_fd.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "virtual.h"
 #include "wire.h"

@@ -14,7 +14,7 @@
 #include "machine_code.h"
 #include "managed.h"
 #include "server/memory/memory.h"
-#include "server/util/recv_fd.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
 

@@ -14,7 +14,7 @@
 #include "jit.h"
 #include "linker.h"
 #include "machine_code.h"
-#include "server/util/recv_fd.h"
+#include "server/session/recv_fd.h"
 #include "server/session/session.h"
 
 /* What a session may have at once: each is a compiler's memory. */

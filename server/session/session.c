@@ -17,7 +17,7 @@
 #include "server/stream/context_share.h"
 #include "server/driver/deferred.h"
 #include "server/stream/event.h"
-#include "server/driver/fault.h"
+#include "fault.h"
 #include "server/graph/graph.h"
 #include "server/driver/green.h"
 #include "server/memory/host.h"

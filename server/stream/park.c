@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "park.h"
 #include "server/session/session.h"
 

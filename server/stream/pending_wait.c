@@ -13,10 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/graph/graph.h"
 #include "server/memory/host.h"
-#include "memory_op.h"
+#include "server/memory/memory_op.h"
 #include "server/session/session.h"
 #include "server/driver/stream_pool.h"
 #include "server/driver/blocked_streams.h"

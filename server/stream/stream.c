@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "context_share.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/graph/graph.h"
 #include "server/driver/green.h"
 #include "park.h"

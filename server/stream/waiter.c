@@ -8,7 +8,7 @@
  */
 
 #include "server/driver/device.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/util/thread.h"
 #include "waiter.h"

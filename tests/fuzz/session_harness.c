@@ -12,7 +12,7 @@
 
 #include "server/util/account.h"
 #include "server/driver/deferred.h"
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/driver/green.h"
 #include "server/worker.h"
 #include "fake_cuda.h"

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "server/driver/fault.h"
+#include "server/session/fault.h"
 #include "server/driver/blocked_streams.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"

@@ -7,7 +7,7 @@
  * first thread to see one says so, the loop tells the others.
  */
 
-#include "driver.h"
+#include "server/driver/driver.h"
 
 struct session;
 

@@ -2,7 +2,7 @@
 #ifndef REPLY_H
 #define REPLY_H
 
-#include "server/session/session.h"
+#include "session.h"
 
 /*
  * Completes a message: tells whoever waits for it, or keeps what went wrong

@@ -7,7 +7,7 @@
  * wait that nothing could end.
  */
 
-#include "server/memory/memory.h"
+#include "memory.h"
 #include "memory_op.h"
 #include "server/session/session.h"
 #include "wire.h"

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "fault.h"
-#include "server/session/session.h"
+#include "session.h"
 
 static _Atomic uint64_t first; /* session << 32 | CUresult */
 

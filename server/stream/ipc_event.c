@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "server/stream/event.h"
-#include "ipc.h"
+#include "event.h"
+#include "server/memory/ipc.h"
 #include "server/session/session.h"
 #include "server/util/token.h"
 

@@ -11,9 +11,9 @@
 
 #include "async_close.h"
 #include "fd_kind.h"
-#include "log.h"
+#include "server/util/log.h"
 #include "recv_fd.h"
-#include "server/session/session.h"
+#include "session.h"
 
 /* The frame was sent before its message was placed. */
 #define FRAME_WAIT_MS 2000

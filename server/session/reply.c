@@ -6,7 +6,7 @@
  * Invariant: a reply slot's `seq' is written after everything else in it.
  */
 
-#include "server/driver/fault.h"
+#include "fault.h"
 #include "reply.h"
 
 void reply_late(struct session *session, CUresult result)
