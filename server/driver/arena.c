@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "server/util/bitmap.h"
 #include "server/memory/ipc.h"
+#include "server/session/fault.h"
 #include "server/util/log.h"
 #include "owner.h"
 

@@ -75,26 +75,3 @@ const char *result_name(CUresult result)
 		return "unknown CUresult";
 	return name;
 }
-
-bool result_is_fault(CUresult result)
-{
-	switch (result) {
-	case CUDA_ERROR_ECC_UNCORRECTABLE:
-	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-	case CUDA_ERROR_CONTAINED:
-	case CUDA_ERROR_ILLEGAL_ADDRESS:
-	case CUDA_ERROR_LAUNCH_TIMEOUT:
-	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-	case CUDA_ERROR_ASSERT:
-	case CUDA_ERROR_HARDWARE_STACK_ERROR:
-	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-	case CUDA_ERROR_MISALIGNED_ADDRESS:
-	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-	case CUDA_ERROR_INVALID_PC:
-	case CUDA_ERROR_LAUNCH_FAILED:
-	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
-		return true;
-	default:
-		return false;
-	}
-}

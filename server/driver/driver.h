@@ -30,7 +30,4 @@ int driver_version(void);
 /* "CUDA_ERROR_OUT_OF_MEMORY"; never NULL. */
 const char *result_name(CUresult result);
 
-/* Whether the context, and with it everybody in this process, is lost. */
-bool result_is_fault(CUresult result);
-
 #endif

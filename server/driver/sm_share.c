@@ -13,6 +13,7 @@
 #include "green.h"
 #include "limit_text.h"
 #include "server/util/log.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "sm_share.h"
 #include "sm_loads.h"

@@ -5,6 +5,7 @@
 
 #include "va_space.h"
 #include "layout.h"
+#include "server/session/fault.h"
 #include "server/util/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

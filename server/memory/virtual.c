@@ -17,6 +17,7 @@
 #include "server/util/log.h"
 #include "memory.h"
 #include "server/session/recv_fd.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "virtual.h"
 #include "wire.h"

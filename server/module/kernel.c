@@ -14,6 +14,7 @@
 #include "server/driver/limit.h"
 #include "kernel.h"
 #include "library.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
 

@@ -7,6 +7,7 @@
  */
 
 #include "library.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 
 /* A name that no code has; the driver refuses broken code before it looks. */

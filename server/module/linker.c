@@ -15,6 +15,7 @@
 #include "linker.h"
 #include "machine_code.h"
 #include "server/session/recv_fd.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 
 /* What a session may have at once: each is a compiler's memory. */

@@ -19,6 +19,7 @@
 #include "library.h"
 #include "server/util/log.h"
 #include "machine_code.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 
 /* Larger images are libraries, which have none. */

@@ -7,9 +7,13 @@
  * first thread to see one says so, the loop tells the others.
  */
 
-#include "server/driver/driver.h"
+#include "base.h"
+#include "cuda_api.h"
 
 struct session;
+
+/* Whether the context, and with it everybody in this process, is lost. */
+bool result_is_fault(CUresult result);
 
 /* Notes a result that may be a fault; returns it. Any thread. */
 CUresult fault_note(struct session *session, CUresult result);

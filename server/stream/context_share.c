@@ -9,6 +9,7 @@
 
 #include "context_share.h"
 #include "server/driver/green.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "wire.h"
 

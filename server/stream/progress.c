@@ -9,6 +9,7 @@
  */
 
 #include "progress.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 
 static void write_now(struct session *session, const struct stream *stream, uint64_t value)
