@@ -15,6 +15,7 @@
 
 #include "async_close.h"
 #include "server/driver/driver.h"
+#include "server/driver/grant.h"
 #include "server/util/log.h"
 #include "quote.h"
 #include "server.h"
@@ -23,6 +24,7 @@
 #include "terminate.h"
 #include "user.h"
 #include "wire.h"
+#include "worker.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

@@ -25,6 +25,7 @@
 #include "terminate.h"
 #include "server/util/thread.h"
 #include "user.h"
+#include "worker.h"
 
 #define TICK_MS 100
 /* After a fault: workers need a moment to let go, unless the driver keeps them. */

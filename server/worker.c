@@ -9,17 +9,27 @@
  */
 
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "server/memory/alias.h"
+#include "server/memory/array.h"
+#include "server/stream/context_share.h"
 #include "server/driver/deferred.h"
+#include "server/stream/event.h"
 #include "server/session/fault.h"
+#include "server/graph/graph.h"
+#include "server/driver/green.h"
 #include "server/memory/host.h"
 #include "server/memory/ipc.h"
+#include "server/module/library.h"
+#include "server/module/linker.h"
 #include "server/util/log.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
+#include "server/copy/staging.h"
+#include "server/util/thread.h"
 #include "server/memory/virtual.h"
 #include "worker.h"
 
@@ -211,7 +221,51 @@ static void serve_until_end(struct session *session)
 	}
 }
 
-void *worker_run(void *arg)
+/* For who asks later whose fault it was: the kernel goes with its library. */
+static void keep_last_words(struct session *session)
+{
+	if (session->last_kernel)
+		memcpy(session->last_kernel_name, session->last_kernel->name,
+			sizeof(session->last_kernel_name));
+	atomic_store(&session->has_last_words, true);
+}
+
+/*
+ * The order matters: nothing may go that the GPU still uses, and waiters hold
+ * events of streams.
+ */
+void session_clean_up(struct session *session)
+{
+	bool is_lost;
+
+	atomic_store(&session->is_ending, true);
+	keep_last_words(session);
+	is_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
+	gates_fini(session, is_lost);
+	text_fini(session, is_lost);
+	waiters_fini(session, is_lost);
+	graphs_free(session, is_lost);
+	streams_free(session, is_lost);
+	greens_free(session, is_lost);
+	context_shares_free(session, is_lost);
+	events_free(session, is_lost);
+	textures_free(session);
+	arrays_free(session);
+	linkers_free(session, is_lost);
+	libraries_free(session);
+	staging_unpin(session, is_lost);
+	host_fini(session, is_lost);
+	aliases_fini(session, is_lost);
+	virtual_fini(session, is_lost);
+	ipc_end(session, is_lost);
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i])
+			place_free(session, session->places[i], is_lost);
+	session_forget_objects(session);
+	deferred_note_freed();
+}
+
+static void *worker_run(void *arg)
 {
 	struct session *session = arg;
 
@@ -226,4 +280,18 @@ void *worker_run(void *arg)
 	atomic_store(&session->is_done, true);
 	session->on_news(session->on_news_arg);
 	return NULL;
+}
+
+int session_start(struct session *session)
+{
+	return thread_start(&session->thread, "mps-worker", worker_run, session);
+}
+
+void session_end(struct session *session)
+{
+	atomic_store(&session->is_ending, true);
+	/* After a fault nothing waits any more, and clients that live may look at their words. */
+	if (fault_get() == CUDA_SUCCESS)
+		gates_open_here(session);
+	ring_interrupt(&session->receiver);
 }

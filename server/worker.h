@@ -4,8 +4,17 @@
 
 struct session;
 
-/* The worker's thread: serves the session until it ends, then cleans it up. */
-void *worker_run(void *session);
+/* Starts the worker thread. 0 or -errno. */
+int session_start(struct session *session);
+
+/* Loop: the client has gone, or has to. Until is_done, call it again now and then. */
+void session_end(struct session *session);
+
+/*
+ * Worker: gives back everything the session has in the driver; waits for its
+ * work first. Whoever waits too long for that ends the server (peer.c).
+ */
+void session_clean_up(struct session *session);
 
 /*
  * Serves what lies in the ring now. 1: something did, 0: nothing did.

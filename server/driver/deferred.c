@@ -15,6 +15,7 @@
 #include "deferred.h"
 #include "server/session/fault.h"
 #include "limit.h"
+#include "server/session/session.h"
 #include "server/util/thread.h"
 #include "blocked_streams.h"
 
@@ -258,4 +259,11 @@ void deferred_busy(bool is_busy)
 	if (deferred.list || deferred.has_holes || deferred.has_limits)
 		pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
+}
+
+void session_tell_busy(struct session *session, bool is_busy)
+{
+	if (session->is_busy != is_busy)
+		deferred_busy(is_busy);
+	session->is_busy = is_busy;
 }

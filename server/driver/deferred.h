@@ -12,6 +12,8 @@
 #include "driver.h"
 #include "server/util/image.h"
 
+struct session;
+
 /* Embedded in what it unloads, so that keeping it needs no memory. */
 struct deferred {
 	struct deferred *next;
@@ -52,5 +54,8 @@ void deferred_busy(bool is_busy);
 
 /* How many have. Any thread. */
 unsigned deferred_n_busy(void);
+
+/* The worker: the deferred calls must know who has work on a GPU. */
+void session_tell_busy(struct session *session, bool is_busy);
 
 #endif

@@ -7,6 +7,7 @@
  */
 
 #include "server/session/fault.h"
+#include "grant.h"
 #include "green.h"
 #include "server/memory/ipc.h"
 #include "limit_text.h"

@@ -123,28 +123,8 @@ struct session {
 int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
 	int ret_fds[FRAME_WELCOME_FDS]);
 
-/*
- * Before the client is welcomed and the worker starts: the least of both limits holds, also in
- * what the client is told of its GPUs. Takes the reference to `group', which may be NULL.
- */
-void session_limit(struct session *session, const struct frame_limits *limits, struct group *group);
-
-/* The loop, when the group's limits have changed: tells the client how much memory its GPUs have.
- */
-void session_tell_memory(struct session *session);
-
-/* The loop: what the session may have of a GPU that it has opened. UINT64_MAX: there is no limit.
- */
-uint64_t session_memory_limit(const struct session *session, uint32_t ordinal);
-
 /* The worker has ended, or never ran. */
 void session_free(struct session *session);
-
-/* Starts the worker thread. 0 or -errno. */
-int session_start(struct session *session);
-
-/* Loop: the client has gone, or has to. Until is_done, call it again now and then. */
-void session_end(struct session *session);
 
 /* Any thread: every call of the client returns `fault' from now on, if none was set before. */
 void session_set_fault(struct session *session, CUresult fault);
@@ -152,18 +132,12 @@ void session_set_fault(struct session *session, CUresult fault);
 /* Loop: the same of a fault whose cause may be known by its PID, else 0. */
 void session_tell_fault(struct session *session, CUresult fault, pid_t pid);
 
-/* The worker: the deferred calls must know who has work on a GPU. */
-void session_tell_busy(struct session *session, bool is_busy);
-
 /* "{PID: 12, Context ID: 3}" for log lines. */
 #define SESSION_NAME "{PID: %d, Context ID: %u}"
 #define SESSION_NAME_ARGS(session) (int)(session)->pid, (session)->id
 
-/*
- * Worker: gives back everything the session has in the driver; waits for its
- * work first. Whoever waits too long for that ends the server (peer.c).
- */
-void session_clean_up(struct session *session);
+/* Worker: frees the tables of its objects, which have gone. */
+void session_forget_objects(struct session *session);
 
 /* Worker: drops the client, which has sent nonsense. */
 void session_drop(struct session *session);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "server/session/fault.h"
+#include "server/driver/deferred.h"
 #include "park.h"
 #include "server/session/session.h"
 

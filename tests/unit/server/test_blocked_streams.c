@@ -15,6 +15,7 @@
 
 #include "server/session/fault.h"
 #include "server/driver/blocked_streams.h"
+#include "server/worker.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "open_session.h"

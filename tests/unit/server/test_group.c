@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "server/driver/device_quota.h"
+#include "server/driver/grant.h"
 #include "server/session/group.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"

@@ -13,6 +13,7 @@
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/limit.h"
+#include "server/worker.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "open_session.h"

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What sessions may use of GPUs. The loop.
+ *
+ * Invariant: of the limits of the client, of its user and of its group the least holds.
+ */
+
+#include "device.h"
+#include "grant.h"
+#include "server/session/session.h"
+#include "sm_share.h"
+
+/* To the client its GPUs have as many SMs as its partitions. */
+static void tell_partitions(struct session *session)
+{
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		uint32_t n_sms = sm_share_of_partition(session, device_get(i));
+
+		if (n_sms > 0)
+			session->page->device[i]
+				.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] =
+				(int32_t)n_sms;
+	}
+}
+
+void session_limit(struct session *session, const struct frame_limits *limits, struct group *group)
+{
+	struct frame_limits *own = &session->limits;
+
+	*own = *limits;
+	own->active_threads = MIN(MAX(own->active_threads, 1u), ACTIVE_THREADS_ALL);
+	session->group = group;
+	session->group_threads = group ? group->limits.active_threads : ACTIVE_THREADS_ALL;
+	if (group) {
+		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
+		own->priority = MAX(own->priority, group->limits.priority);
+	}
+	session->page->active_threads = own->active_threads;
+	if (own->is_partitioned)
+		tell_partitions(session);
+	session_tell_memory(session);
+}
+
+static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)
+{
+	return session->group ? quota_limit(&session->group->memory[ordinal]) : UINT64_MAX;
+}
+
+void session_tell_memory(struct session *session)
+{
+	for (uint32_t i = 0; i < devices_count(); i++) {
+		uint64_t total = MIN(device_get(i)->facts.total_memory, session->limits.memory[i]);
+
+		total = MIN(total, group_memory_limit(session, i));
+		__atomic_store_n(&session->page->device[i].total_memory, total, __ATOMIC_RELAXED);
+	}
+}
+
+uint64_t session_memory_limit(const struct session *session, uint32_t ordinal)
+{
+	return MIN(session->grants[ordinal].memory, group_memory_limit(session, ordinal));
+}
