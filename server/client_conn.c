@@ -14,9 +14,11 @@
 #include <sys/syscall.h>
 
 #include "async_close.h"
+#include "bound.h"
 #include "server/driver/driver.h"
 #include "server/driver/grant.h"
 #include "server/util/log.h"
+#include "server/driver/priority.h"
 #include "quote.h"
 #include "server.h"
 #include "server/session/session.h"
@@ -237,7 +239,8 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	r = user_add_client(server, (uid_t)client->uid, &peer->user);
 	if (r < 0)
 		return r;
-	r = session_new(server->last_session + 1, user_quota(peer->user), &peer->session, fds);
+	r = session_new(
+		server->last_session + 1, user_quota(peer->user), bound_met, &peer->session, fds);
 	if (r < 0)
 		return r;
 	server->last_session++;

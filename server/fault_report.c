@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/driver/driver.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "server/driver/owner.h"

@@ -14,21 +14,20 @@
 #include <unistd.h>
 
 #include "server/memory/alias.h"
-#include "server/memory/array.h"
-#include "server/stream/context_share.h"
 #include "server/driver/deferred.h"
-#include "server/stream/event.h"
 #include "server/session/fault.h"
-#include "server/graph/graph.h"
-#include "server/driver/green.h"
 #include "server/memory/host.h"
 #include "server/memory/ipc.h"
-#include "server/module/library.h"
-#include "server/module/linker.h"
+#include "server/module/kernel.h"
+#include "server/launch/launch_batch.h"
 #include "server/util/log.h"
+#include "server/stream/pending_wait.h"
+#include "server/stream/printf_capture.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
-#include "server/copy/staging.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
+#include "server/stream/stream.h"
 #include "server/util/thread.h"
 #include "server/memory/virtual.h"
 #include "worker.h"
@@ -85,7 +84,7 @@ static int execute(struct session *session, const struct message_head *msg)
 		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
 	}
 	/* Everything else comes behind the launches that wait for their next. */
-	if (session->train.n > 0 && msg->op != OP_LAUNCH)
+	if (session->train->n > 0 && msg->op != OP_LAUNCH)
 		train_leave(session);
 	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
 		log_malformed(session, op_name(msg->op), why);
@@ -129,7 +128,7 @@ int worker_serve(struct session *session)
 	r = serve_run(session);
 	/* What waits lies in memory that the next fetch overwrites. */
 	if (r < 0 || atomic_load(&session->is_ending))
-		session->train.n = 0;
+		session->train->n = 0;
 	else
 		train_leave(session);
 	return r < 0 ? r : 1;
@@ -172,7 +171,7 @@ static void rest(struct session *session, int *nap_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
 		!session->owes_marks && session->n_going == 0 && session->n_closing == 0 &&
-		!session->aliases.going) {
+		!session->aliases->going) {
 		session_tell_busy(session, false);
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
@@ -230,10 +229,6 @@ static void keep_last_words(struct session *session)
 	atomic_store(&session->has_last_words, true);
 }
 
-/*
- * The order matters: nothing may go that the GPU still uses, and waiters hold
- * events of streams.
- */
 void session_clean_up(struct session *session)
 {
 	bool is_lost;
@@ -241,26 +236,7 @@ void session_clean_up(struct session *session)
 	atomic_store(&session->is_ending, true);
 	keep_last_words(session);
 	is_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
-	gates_fini(session, is_lost);
-	text_fini(session, is_lost);
-	waiters_fini(session, is_lost);
-	graphs_free(session, is_lost);
-	streams_free(session, is_lost);
-	greens_free(session, is_lost);
-	context_shares_free(session, is_lost);
-	events_free(session, is_lost);
-	textures_free(session);
-	arrays_free(session);
-	linkers_free(session, is_lost);
-	libraries_free(session);
-	staging_unpin(session, is_lost);
-	host_fini(session, is_lost);
-	aliases_fini(session, is_lost);
-	virtual_fini(session, is_lost);
-	ipc_end(session, is_lost);
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i])
-			place_free(session, session->places[i], is_lost);
+	session_rooms_end(session, is_lost);
 	session_forget_objects(session);
 	deferred_note_freed();
 }

@@ -14,6 +14,7 @@
 #include "server/driver/owner.h"
 #include "server/session/session.h"
 #include "staging.h"
+#include "server/stream/stream.h"
 #include "server/memory/virtual.h"
 
 struct end end_of(uint64_t address)

@@ -13,6 +13,7 @@
 #include "server/memory/host.h"
 #include "server/session/session.h"
 #include "staging.h"
+#include "server/stream/stream.h"
 
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)
 {

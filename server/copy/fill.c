@@ -10,6 +10,7 @@
 #include "server/memory/box.h"
 #include "server/memory/host.h"
 #include "server/session/session.h"
+#include "server/stream/stream.h"
 
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {

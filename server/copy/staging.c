@@ -1,34 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pinning what the GPU shares with a client. A worker.
+ * Pinning the staging memory. A worker.
  *
  * Invariant: no byte of the staging memory is ever looked at here: the driver
  * and the GPU copy it, and it is the client's own.
  */
 
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "staging.h"
-
-CUresult timeline_pin(struct session *session)
-{
-	uint64_t *timeline = session->page->timeline;
-	CUresult result;
-
-	if (session->timeline)
-		return CUDA_SUCCESS;
-	result = cuda.cuMemHostRegister_v2(timeline, PAGE_WORDS_BYTES,
-		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = cuda.cuMemHostGetDevicePointer_v2(&session->timeline, timeline, 0);
-	if (result != CUDA_SUCCESS) {
-		session->timeline = 0;
-		standing_unpin(session, timeline);
-	}
-	return result;
-}
 
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece)
 {
@@ -46,12 +28,11 @@ CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, 
 	return CUDA_SUCCESS;
 }
 
-void staging_unpin(struct session *session, bool is_lost)
+static void staging_unpin(struct session *session, bool is_lost)
 {
 	if (session->is_staging_pinned && !is_lost)
 		standing_unpin(session, session->staging);
-	if (session->timeline && !is_lost)
-		standing_unpin(session, session->page->timeline);
 	session->is_staging_pinned = false;
-	session->timeline = 0;
 }
+
+const struct session_room staging_room = {.end = staging_unpin};

@@ -3,16 +3,14 @@
 #define STAGING_H
 
 /*
- * What of a session's shared memory the GPU reads and writes: the words in its
- * page that the GPU writes, and the staging memory. The session's worker, with a context current.
+ * The staging memory of a session, which the GPU reads and writes. The session's worker, with a
+ * context current.
  */
 
 #include "server/driver/driver.h"
 
 struct session;
-
-/* Makes session::timeline, asked and passed behind it, device memory. Once is enough. */
-CUresult timeline_pin(struct session *session);
+struct session_room;
 
 /*
  * A piece of the staging memory for the driver, pinned at its first use.
@@ -20,7 +18,7 @@ CUresult timeline_pin(struct session *session);
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
 
-/* Unpins both. */
-void staging_unpin(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room staging_room;
 
 #endif

@@ -15,6 +15,7 @@
 #include "server/util/log.h"
 #include "server/session/session.h"
 #include "blocked_streams.h"
+#include "session_device.h"
 
 #define ROOM 8u       /* in all: at 12 some work meets them now and then, at 20 kernels do */
 #define ROOM_LARGE 6u /* of a session beyond its share, with all others */

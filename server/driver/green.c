@@ -13,6 +13,8 @@
 #include "green.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
+#include "session_device.h"
+#include "server/session/session_room.h"
 #include "blocked_streams.h"
 #include "wire.h"
 
@@ -170,7 +172,8 @@ void green_unref(struct green *green, bool is_lost)
 	pthread_mutex_unlock(&kept_lock);
 }
 
-void greens_free(struct session *session, bool is_lost)
+/* All of them; the driver's are kept for others, unless the context is lost. */
+static void greens_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < WIRE_GREENS_MAX; id++)
 		green_unref(object_remove(&session->greens, id), is_lost);
@@ -499,3 +502,5 @@ CUresult do_green_stream(
 		session->streams[id]->green = green_ref(green);
 	return result;
 }
+
+const struct session_room greens_room = {.end = greens_free};

@@ -13,6 +13,7 @@
 
 struct place;
 struct session;
+struct session_room;
 
 /* Which SMs: equal ones have the same. */
 struct green_key {
@@ -54,13 +55,13 @@ CUresult green_take_stream(
 void green_give_stream(struct green *green, CUstream real);
 void green_unref(struct green *green, bool is_lost); /* NULL is fine */
 
-/* All of them; the driver's are kept for others, unless the context is lost. */
-void greens_free(struct session *session, bool is_lost);
-
 /* How many are kept for others, that nobody has. */
 unsigned greens_kept(void);
 
 /* They are gone: all contexts are. */
 void greens_forget(void);
+
+/* What is done for each session: see session_room.h. */
+extern const struct session_room greens_room;
 
 #endif

@@ -14,8 +14,9 @@
 #include "server/util/log.h"
 #include "session_device.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "stream_pool.h"
-#include "server/copy/staging.h"
+#include "blocked_streams.h"
 
 static atomic_uint pressure; /* counts calls of places_press() */
 
@@ -143,6 +144,33 @@ static uint64_t memory_limit(const struct session *session, uint32_t ordinal)
 			 : session->limits.memory[ordinal];
 }
 
+/* Makes session::timeline, asked and passed behind it, device memory. Once is enough. */
+static CUresult timeline_pin(struct session *session)
+{
+	uint64_t *timeline = session->page->timeline;
+	CUresult result;
+
+	if (session->timeline)
+		return CUDA_SUCCESS;
+	result = cuda.cuMemHostRegister_v2(timeline, PAGE_WORDS_BYTES,
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemHostGetDevicePointer_v2(&session->timeline, timeline, 0);
+	if (result != CUDA_SUCCESS) {
+		session->timeline = 0;
+		standing_unpin(session, timeline);
+	}
+	return result;
+}
+
+static void timeline_unpin(struct session *session, bool is_lost)
+{
+	if (session->timeline && !is_lost)
+		standing_unpin(session, session->page->timeline);
+	session->timeline = 0;
+}
+
 /* The thread has the GPU's own context at first. */
 static CUresult place_make(struct session *session, struct place *place)
 {
@@ -167,6 +195,19 @@ static CUresult place_make(struct session *session, struct place *place)
 	return result;
 }
 
+/* The NULL stream of a place; it needs no end of its own. */
+static void init_null(struct stream *stream, struct place *place)
+{
+	*stream = (struct stream){
+		.id = place->device->ordinal,
+		.place = place,
+		.priority = place_priority(place, 0),
+		.turns = &place->turns,
+		.is_null = true,
+	};
+	place->turns.null = stream;
+}
+
 static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
 {
 	/* Its streams: the NULL stream, that of text.c, the one that opens gates. */
@@ -182,7 +223,7 @@ static CUresult place_new(struct session *session, struct device *device, struct
 	if (!place->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	place->priorities = priority_range(device, session->limits.priority);
-	stream_init_null(&place->null, place);
+	init_null(&place->null, place);
 	session->current = NULL;
 	result = place_make(session, place);
 	if (result != CUDA_SUCCESS) {
@@ -237,7 +278,8 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 	return CUDA_SUCCESS;
 }
 
-void place_free(struct session *session, struct place *place, bool is_lost)
+/* Ends the place; its streams are gone, no work of the session is on the GPU. */
+static void place_free(struct session *session, struct place *place, bool is_lost)
 {
 	/* These know their context: where it cannot be entered they end as well. */
 	if (!is_lost && place->turns.event)
@@ -281,3 +323,23 @@ bool places_are_pressed(const struct session *session)
 	return session->has_spare &&
 	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);
 }
+
+static void places_begin(struct session *session, void *part)
+{
+	(void)part;
+	devices_tell(session->page);
+}
+
+static void places_free(struct session *session, bool is_lost)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (session->places[i])
+			place_free(session, session->places[i], is_lost);
+}
+
+const struct session_room timeline_room = {.end = timeline_unpin};
+
+const struct session_room places_room = {
+	.begin = places_begin,
+	.end = places_free,
+};

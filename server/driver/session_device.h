@@ -10,10 +10,11 @@
 #include "arena.h"
 #include "limit.h"
 #include "priority.h"
+#include "session_stream.h"
 #include "sm_share.h"
-#include "server/stream/stream.h"
 
 struct session;
+struct session_room;
 
 struct place {
 	struct device *device; /* not owned */
@@ -55,9 +56,6 @@ void place_enter_any(struct session *session);
 /* Both: CUDA_ERROR_INVALID_CONTEXT if the session has not opened the GPU. */
 CUresult place_get_entered(struct session *session, uint32_t device, struct place **ret_place);
 
-/* Ends the place; its streams are gone, no work of the session is on the GPU. */
-void place_free(struct session *session, struct place *place, bool is_lost);
-
 /* Gives back what the session keeps and does not use, as no work of it is on a GPU. */
 void places_trim(struct session *session);
 
@@ -66,5 +64,9 @@ void places_press(void);
 
 /* Whether somebody asked since this session last had nothing to spare. */
 bool places_are_pressed(const struct session *session);
+
+/* What is done for each session: see session_room.h. */
+extern const struct session_room timeline_room;
+extern const struct session_room places_room;
 
 #endif

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "green.h"
+#include "device.h"
 #include "limit_text.h"
 #include "server/util/log.h"
 #include "server/session/fault.h"

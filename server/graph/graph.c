@@ -13,7 +13,12 @@
 #include "server/driver/graph_end.h"
 #include "server/launch/launch.h"
 #include "server/memory/memory_op.h"
+#include "server/stream/pending_wait.h"
+#include "server/stream/printf_capture.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
+#include "server/stream/stream.h"
 #include "wire.h"
 
 struct graph *session_graph(struct session *session, uint32_t id)
@@ -49,7 +54,12 @@ static CUstream running_on(const struct session *session, const struct graph *gr
 	return graph->last && stream ? stream->real : NULL;
 }
 
-bool graph_next_wait(const struct session *session, struct graph *graph, struct memory_op *ret_op)
+/*
+ * A word that a running graph may wait for, another at each call; false: it
+ * does not run, or waits for none.
+ */
+static bool graph_next_wait(
+	const struct session *session, struct graph *graph, struct memory_op *ret_op)
 {
 	uint32_t skip;
 
@@ -66,7 +76,26 @@ bool graph_next_wait(const struct session *session, struct graph *graph, struct 
 	return false;
 }
 
-void graphs_sweep(struct session *session)
+/* Of each graph that runs one word at a time, as which it waits for is not known. */
+static void graphs_release(struct session *session)
+{
+	for (struct graph *graph = session->graph_list; graph; graph = graph->next) {
+		struct memory_op op;
+		struct gate gate;
+
+		if (!graph_next_wait(session, graph, &op))
+			continue;
+		session->gates->n_opened++;
+		gate = (struct gate){.address = op.address,
+			.place = graph->place,
+			.is_64 = memory_op_is_64(&op)};
+		memory_op_key(&op, &gate.value);
+		gates_open_one(session, &gate);
+	}
+}
+
+/* Frees those that were destroyed and have ended. */
+static void graphs_sweep(struct session *session)
 {
 	struct graph *next;
 
@@ -79,7 +108,8 @@ void graphs_sweep(struct session *session)
 	}
 }
 
-void graphs_free(struct session *session, bool is_lost)
+/* Frees all. Their work has ended, or the context is lost. */
+static void graphs_free(struct session *session, bool is_lost)
 {
 	while (session->graph_list) {
 		struct graph *graph = session->graph_list;
@@ -299,3 +329,9 @@ CUresult do_graph_upload(struct session *session, struct stream *stream, struct 
 
 	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
 }
+
+const struct session_room graphs_room = {
+	.rest = graphs_sweep,
+	.release = graphs_release,
+	.end = graphs_free,
+};

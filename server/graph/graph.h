@@ -17,6 +17,7 @@ struct library;
 struct memory_op;
 struct place;
 struct session;
+struct session_room;
 
 struct graph_span {
 	uint64_t address, size;
@@ -62,22 +63,13 @@ struct graph {
 
 #define GRAPH_NO_NODE UINT32_MAX
 
-/*
- * A word that a running graph may wait for, another at each call; false: it
- * does not run, or waits for none.
- */
-bool graph_next_wait(const struct session *session, struct graph *graph, struct memory_op *ret_op);
-
-/* Frees those that were destroyed and have ended. */
-void graphs_sweep(struct session *session);
-
-/* Frees all. Their work has ended, or the context is lost. */
-void graphs_free(struct session *session, bool is_lost);
-
 /* Drops what a node keeps. */
 void graph_node_fini(struct graph_node *node, bool is_lost);
 
 /* Whether the session may still touch what the graph does. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);
+
+/* What is done for each session: see session_room.h. */
+extern const struct session_room graphs_room;
 
 #endif

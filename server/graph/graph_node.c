@@ -22,6 +22,7 @@
 #include "server/launch/launch.h"
 #include "server/module/library.h"
 #include "server/memory/memory_op.h"
+#include "server/stream/pending_wait.h"
 #include "server/session/session.h"
 #include "wire.h"
 

@@ -12,7 +12,11 @@
 
 #include "server/module/kernel.h"
 #include "launch.h"
+#include "launch_batch.h"
+#include "server/stream/printf_capture.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/stream/stream.h"
 
 /* Limits of the GPU, from facts read at the start; the driver would refuse, or worse, too. */
 bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
@@ -45,7 +49,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	CUstream real;
 	CUresult result;
 
-	if (session->train.n > 0 && session->train.stream != stream)
+	if (session->train->n > 0 && session->train->stream != stream)
 		train_leave(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
@@ -66,7 +70,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	car.params_size = kernel->param_bytes;
 	/* A batch's kernels would have all SMs of the session. */
 	if (found->is_clustered || unlikely(stream->green) ||
-		(session->train.n == 0 && !ring_has_next(&session->receiver))) {
+		(session->train->n == 0 && !ring_has_next(&session->receiver))) {
 		train_leave(session);
 		return car_launch(&car, real);
 	}

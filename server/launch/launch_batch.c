@@ -15,6 +15,8 @@
 #include "server/session/fault.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "launch_batch.h"
 
@@ -187,7 +189,8 @@ static struct train_store *store_get(struct session *session, struct stream *str
 	return store;
 }
 
-void train_store_free(struct stream *stream, bool is_lost)
+/* Ends the stream's graphs. */
+static void train_store_free(struct stream *stream, bool is_lost)
 {
 	struct train_store *store = stream->trains;
 	struct train_store **link;
@@ -204,7 +207,8 @@ void train_store_free(struct stream *stream, bool is_lost)
 	account_free(store);
 }
 
-void train_stores_free(struct session *session)
+/* Ends the graphs of all streams: kernels that they know are about to go. */
+static void train_stores_free(struct session *session)
 {
 	while (session->train_stores)
 		train_store_free(session->train_stores->stream, fault_get() != CUDA_SUCCESS);
@@ -255,7 +259,7 @@ static void leave_together(struct session *session, struct train *train, unsigne
 
 _hot_ void train_leave(struct session *session)
 {
-	struct train *train = &session->train;
+	struct train *train = session->train;
 	unsigned n = train->n;
 
 	train->n = 0;
@@ -267,7 +271,7 @@ _hot_ void train_leave(struct session *session)
 
 void train_add(struct session *session, struct stream *stream, CUstream real, const struct car *car)
 {
-	struct train *train = &session->train;
+	struct train *train = session->train;
 
 	train->stream = stream;
 	train->real = real;
@@ -275,3 +279,15 @@ void train_add(struct session *session, struct stream *stream, CUstream real, co
 	if (train->n == TRAIN_CARS_MAX)
 		train_leave(session);
 }
+
+static void train_begin(struct session *session, void *part)
+{
+	session->train = part;
+}
+
+const struct session_room trains_room = {
+	.size = sizeof(struct train),
+	.begin = train_begin,
+	.stream_end = train_store_free,
+	.code_end = train_stores_free,
+};

@@ -14,6 +14,7 @@
 #include "server/driver/driver.h"
 
 struct session;
+struct session_room;
 struct stream;
 struct train_store;
 
@@ -48,10 +49,7 @@ void train_add(
 /* Lets the train leave; before anything else is done for the session. */
 void train_leave(struct session *session);
 
-/* Ends the stream's graphs. */
-void train_store_free(struct stream *stream, bool is_lost);
-
-/* Ends the graphs of all streams: kernels that they know are about to go. */
-void train_stores_free(struct session *session);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room trains_room;
 
 #endif

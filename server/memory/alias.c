@@ -15,8 +15,12 @@
 #include "server/stream/fence.h"
 #include "server/util/file_facts.h"
 #include "host.h"
+#include "server/driver/owner.h"
+#include "server/stream/pending_wait.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 
 /* An alias begins at such a multiple, and at one of its file's pages. */
@@ -49,7 +53,7 @@ struct alias_run {
 
 static struct alias *alias_at(const struct session *session, uint64_t address)
 {
-	for (struct alias_run *run = session->aliases.runs; run; run = run->next)
+	for (struct alias_run *run = session->aliases->runs; run; run = run->next)
 		if (range_ok(address - run->base, 1, run->size))
 			return run->slots[(address - run->base) >> SLOT_SHIFT];
 	return NULL;
@@ -67,7 +71,7 @@ uint64_t alias_units(const struct session *session)
 {
 	uint64_t n_units = 0;
 
-	for (const struct alias_run *run = session->aliases.runs; run; run = run->next)
+	for (const struct alias_run *run = session->aliases->runs; run; run = run->next)
 		n_units += run->n_units;
 	return n_units;
 }
@@ -93,7 +97,7 @@ static void run_free(struct alias_run *run)
 
 static void run_remove(struct session *session, struct alias_run *run)
 {
-	struct alias_run **link = &session->aliases.runs;
+	struct alias_run **link = &session->aliases->runs;
 
 	while (*link != run)
 		link = &(*link)->next;
@@ -139,8 +143,8 @@ static struct alias_run *run_new(struct session *session, uint64_t size)
 		account_free(run);
 		return NULL;
 	}
-	run->next = session->aliases.runs;
-	session->aliases.runs = run;
+	run->next = session->aliases->runs;
+	session->aliases->runs = run;
 	return run;
 }
 
@@ -177,7 +181,7 @@ static uint64_t run_room(const struct alias_run *run, uint64_t size, uint64_t al
 /* Gives the alias addresses for its span. */
 static bool alias_place(struct session *session, struct alias *alias, uint64_t align)
 {
-	struct alias_run *run = session->aliases.runs;
+	struct alias_run *run = session->aliases->runs;
 
 	for (; run && alias->start == 0; run = run->next) {
 		alias->start = run_room(run, alias->span, align);
@@ -191,7 +195,7 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 	}
 	set_slots(alias, alias);
 	alias->run->n_aliases++;
-	session->aliases.n++;
+	session->aliases->n++;
 	return true;
 }
 
@@ -208,7 +212,7 @@ static void alias_free(struct session *session, struct alias *alias)
 	if (!reserve(alias->start, alias->span, MAP_FIXED))
 		munmap((void *)(uintptr_t)alias->start, alias->span);
 	set_slots(alias, NULL);
-	session->aliases.n--;
+	session->aliases->n--;
 	if (--alias->run->n_aliases == 0)
 		run_remove(session, alias->run);
 	account_free(alias);
@@ -280,7 +284,7 @@ static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint
 	struct alias *alias;
 	uint64_t span;
 
-	if (session->aliases.n >= ALIASES_MAX)
+	if (session->aliases->n >= ALIASES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	span = ALIGN_UP(offset % page + size, page);
 	/* It is pinned piece by piece, and one may begin within a piece. */
@@ -324,8 +328,8 @@ CUresult do_host_alias_end(struct session *session, uint64_t address)
 	if (result != CUDA_SUCCESS)
 		return result;
 	alias->is_going = true;
-	alias->next_going = session->aliases.going;
-	session->aliases.going = alias;
+	alias->next_going = session->aliases->going;
+	session->aliases->going = alias;
 	session->n_freed++;
 	aliases_poll(session);
 	return CUDA_SUCCESS;
@@ -333,7 +337,7 @@ CUresult do_host_alias_end(struct session *session, uint64_t address)
 
 void aliases_poll(struct session *session)
 {
-	struct alias **link = &session->aliases.going, *alias;
+	struct alias **link = &session->aliases->going, *alias;
 
 	if (likely(!*link))
 		return;
@@ -368,15 +372,27 @@ static void run_end(struct session *session, struct alias_run *run, bool is_lost
 	run_free(run);
 }
 
-void aliases_fini(struct session *session, bool is_lost)
+/* Gives everything back. */
+static void aliases_fini(struct session *session, bool is_lost)
 {
-	if (session->aliases.runs && !is_lost)
+	if (session->aliases->runs && !is_lost)
 		place_enter_any(session);
-	while (session->aliases.runs) {
-		struct alias_run *run = session->aliases.runs;
+	while (session->aliases->runs) {
+		struct alias_run *run = session->aliases->runs;
 
-		session->aliases.runs = run->next;
+		session->aliases->runs = run->next;
 		run_end(session, run, is_lost);
 	}
-	session->aliases = (struct aliases){0};
+	*session->aliases = (struct aliases){0};
 }
+
+static void aliases_begin(struct session *session, void *part)
+{
+	session->aliases = part;
+}
+
+const struct session_room aliases_room = {
+	.size = sizeof(struct aliases),
+	.begin = aliases_begin,
+	.end = aliases_fini,
+};

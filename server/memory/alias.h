@@ -11,6 +11,7 @@
 #include "server/driver/driver.h"
 
 struct session;
+struct session_room;
 struct alias;
 struct alias_run;
 
@@ -30,7 +31,7 @@ uint64_t alias_units(const struct session *session);
 /* Gives back those of which the work has ended. */
 void aliases_poll(struct session *session);
 
-/* Gives everything back. */
-void aliases_fini(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room aliases_room;
 
 #endif

@@ -11,11 +11,11 @@
 #include <time.h>
 
 #include "array.h"
-#include "server/copy/copy.h"
 #include "server/driver/device_quota.h"
 #include "server/session/fault.h"
 #include "memory.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "texel.h"
 
 /* Written over an array at a time: a row of the widest is no longer. */
@@ -66,8 +66,10 @@ void array_unref(struct array *array)
 	}
 }
 
-void arrays_free(struct session *session)
+/* All of them; the driver's are destroyed later. */
+static void arrays_free(struct session *session, bool is_lost)
 {
+	(void)is_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->arrays.n_used > 0; id++) {
 		struct array *array = object_remove(&session->arrays, id);
 
@@ -366,3 +368,5 @@ CUresult do_array_level(struct session *session, uint32_t id, struct array *mipm
 	size[2] = shape.Depth;
 	return CUDA_SUCCESS;
 }
+
+const struct session_room arrays_room = {.end = arrays_free};

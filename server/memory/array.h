@@ -12,6 +12,7 @@
 struct device_quota;
 struct place;
 struct session;
+struct session_room;
 
 /* An array, a level of a mipmapped one, or a mipmapped one. */
 struct array {
@@ -40,8 +41,8 @@ struct texture {
 struct array *array_ref(struct array *array);
 void array_unref(struct array *array); /* NULL is fine */
 
-/* All of them; the driver's are destroyed later. */
-void arrays_free(struct session *session);
-void textures_free(struct session *session);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room arrays_room;
+extern const struct session_room textures_room;
 
 #endif

@@ -15,8 +15,11 @@
 #include "server/util/bitmap.h"
 #include "host.h"
 #include "memory.h"
+#include "server/stream/pending_wait.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
+#include "server/stream/stream.h"
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
 /* Pinned and unused beyond this goes back before more is pinned. */
@@ -382,7 +385,8 @@ void host_trim(struct session *session)
 		arena_trim(&region->arena);
 }
 
-void host_fini(struct session *session, bool is_lost)
+/* Gives everything back. */
+static void host_fini(struct session *session, bool is_lost)
 {
 	if (session->host_regions && !is_lost)
 		place_enter_any(session);
@@ -393,3 +397,5 @@ void host_fini(struct session *session, bool is_lost)
 		region_free(region, is_lost);
 	}
 }
+
+const struct session_room host_room = {.end = host_fini};

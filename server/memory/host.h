@@ -13,6 +13,7 @@
 
 struct device_quota;
 struct session;
+struct session_room;
 
 /* Whether all these bytes, in the host space, lie in one chunk that is used and pinned. */
 bool host_has(const struct session *session, uint64_t address, uint64_t size);
@@ -36,7 +37,7 @@ uint64_t host_spare_of(const struct session *session, const struct device_quota 
 /* Gives back what nobody uses. No work of the session may be on a GPU. */
 void host_trim(struct session *session);
 
-/* Gives everything back. */
-void host_fini(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room host_room;
 
 #endif

@@ -17,6 +17,8 @@
 #include "server/stream/fence.h"
 #include "ipc.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 #include "server/util/token.h"
 
 /* Of one session: bounds the list. */
@@ -391,7 +393,8 @@ static void revoke_all(const struct session *session)
 	pthread_mutex_unlock(&lock);
 }
 
-void ipc_end(struct session *session, bool is_lost)
+/* Its work is done, and nobody can open anything of it any more. */
+static void ipc_end(struct session *session, bool is_lost)
 {
 	while (session->opened) {
 		struct opened *opened = session->opened;
@@ -405,3 +408,5 @@ void ipc_end(struct session *session, bool is_lost)
 	if (session->n_shares > 0)
 		revoke_all(session);
 }
+
+const struct session_room ipc_room = {.end = ipc_end};

@@ -17,6 +17,7 @@
 #include "memory.h"
 #include "server/driver/owner.h"
 #include "server/session/session.h"
+#include "server/stream/stream.h"
 #include "virtual.h"
 
 /* How long is waited for our own work, and for memory that others keep and do not use. */

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stream memory operations, checked and converted. The session's worker only.
+ * Stream memory operations: checked, converted and put on their streams. The
+ * session's worker only.
  *
  * Invariant: what goes to the driver names memory of the session alone, and no
  * wait that nothing could end.
  */
 
-#include "memory.h"
+#include "alias.h"
+#include "host.h"
 #include "memory_op.h"
+#include "server/stream/pending_wait.h"
 #include "server/session/session.h"
+#include "server/driver/blocked_streams.h"
+#include "server/stream/stream.h"
 #include "wire.h"
 
 bool memory_op_key(const struct memory_op *op, uint64_t *ret_value)
@@ -95,4 +100,101 @@ CUresult memory_op_convert(
 		!memory_check(session, op->address, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	return is_wait ? convert_wait(op, ret_param) : convert_write(op, ret_param);
+}
+
+static struct gate gate_of(
+	struct session *session, struct stream *stream, const struct memory_op *op)
+{
+	uint32_t size = memory_op_size(op);
+	struct gate gate = {
+		.serial = session->gates->last_serial + 1,
+		.address = op->address,
+		.place = stream->place,
+		.stream = stream->id,
+		.is_64 = memory_op_is_64(op),
+		.is_host = host_has(session, op->address, size) ||
+			   alias_has(session, op->address, size),
+	};
+
+	memory_op_key(op, &gate.value);
+	return gate;
+}
+
+/* Behind each wait the GPU notes that it is passed. How many `ret_params' there are: 2 an op. */
+static CUresult convert_all(struct session *session, struct stream *stream,
+	const struct memory_op *ops, uint32_t n_ops, CUstreamBatchMemOpParams *params,
+	uint32_t *ret_n_params)
+{
+	struct gates *gates = session->gates;
+	uint32_t n_params = 0, n_before = gates->n;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&session->gates_lock);
+	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
+		result = memory_op_convert(session, &ops[i], &params[n_params++]);
+		if (result != CUDA_SUCCESS || !memory_op_is_wait(&ops[i]))
+			continue;
+		gates->list[gates->n++] = gate_of(session, stream, &ops[i]);
+		params[n_params++] = gates_passed_op(session, stream, ++gates->last_serial);
+	}
+	if (result != CUDA_SUCCESS)
+		gates->n = n_before;
+	pthread_mutex_unlock(&session->gates_lock);
+	*ret_n_params = n_params;
+	return result;
+}
+
+static CUresult put_all(struct session *session, struct stream *stream, const struct memory_op *ops,
+	uint32_t n_ops, CUstream real)
+{
+	CUstreamBatchMemOpParams params[2 * WIRE_MEMORY_OPS_MAX];
+	uint32_t n_params = 0, n;
+	CUresult result = convert_all(session, stream, ops, n_ops, params, &n_params);
+
+	if (result == CUDA_SUCCESS && n_params > n_ops)
+		gates_note_closed(session);
+	for (uint32_t i = 0; i < n_params && result == CUDA_SUCCESS; i += n) {
+		n = MIN(n_params - i, WIRE_MEMORY_OPS_MAX);
+		result = cuda.cuStreamBatchMemOp_v2(real, n, &params[i], 0);
+	}
+	return result;
+}
+
+static CUresult put_waits(struct session *session, struct stream *stream,
+	const struct memory_op *ops, uint32_t n_ops, uint32_t n_waits, CUstream real)
+{
+	bool is_new = !standing_stands(session, stream->id);
+	uint64_t serial = session->gates->last_serial + n_waits;
+	CUresult result;
+
+	if (!standing_take(session, stream, serial))
+		return CUDA_ERROR_MPS_RPC_FAILURE;
+	standing_place(stream, is_new);
+	result = put_all(session, stream, ops, n_ops, real);
+	/* Some may have been put, and it may have stood before. */
+	if (unlikely(result != CUDA_SUCCESS)) {
+		session->gates->last_serial = serial;
+		gates_note_passed(session, stream, real);
+	}
+	standing_placed();
+	return result;
+}
+
+CUresult do_memory_ops(
+	struct session *session, struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
+{
+	uint32_t n_waits = 0;
+	CUstream real;
+	CUresult result = gates_make_room(session, n_ops);
+
+	for (uint32_t i = 0; i < n_ops; i++)
+		n_waits += memory_op_is_wait(&ops[i]);
+	if (result == CUDA_SUCCESS)
+		result = stream_begin(session, stream, &real);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (n_waits > 0)
+		return put_waits(session, stream, ops, n_ops, n_waits, real);
+	standing_evade_write(session, stream);
+	return put_all(session, stream, ops, n_ops, real);
 }

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "server/driver/driver.h"
 #include "server/session/session.h"
 
 #define MAP_WORDS 16

@@ -10,6 +10,8 @@
 #include "array.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 #include "texel.h"
 
 struct texture *session_texture(struct session *session, uint32_t id)
@@ -31,8 +33,10 @@ static void texture_done(struct deferred *deferred)
 	account_free(texture);
 }
 
-void textures_free(struct session *session)
+/* All of them; the driver's are destroyed later. */
+static void textures_free(struct session *session, bool is_lost)
 {
+	(void)is_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->textures.n_used > 0; id++) {
 		struct texture *texture = object_remove(&session->textures, id);
 
@@ -254,3 +258,5 @@ CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_
 		*ret_width = width;
 	return result;
 }
+
+const struct session_room textures_room = {.end = textures_free};

@@ -19,6 +19,7 @@
 #include "server/session/recv_fd.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "virtual.h"
 #include "wire.h"
 
@@ -169,7 +170,8 @@ static void region_free(struct session *session, struct region *region, bool is_
 	account_free(region);
 }
 
-void virtual_fini(struct session *session, bool is_lost)
+/* Gives everything back; no work of the session is on a GPU. */
+static void virtual_fini(struct session *session, bool is_lost)
 {
 	while (session->regions) {
 		struct region *region = session->regions;
@@ -541,3 +543,5 @@ CUresult do_allocation_import(
 	*ret_compression = compression;
 	return CUDA_SUCCESS;
 }
+
+const struct session_room virtual_room = {.end = virtual_fini};

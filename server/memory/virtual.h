@@ -11,6 +11,7 @@
 
 struct device;
 struct session;
+struct session_room;
 
 /* Whether all these bytes, in a region of the session, are mapped with some access. */
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
@@ -21,7 +22,7 @@ const struct device *virtual_device(const struct session *session, uint64_t addr
 /* Ends the mappings that waited for work which is done now. */
 void virtual_poll(struct session *session);
 
-/* Gives everything back; no work of the session is on a GPU. */
-void virtual_fini(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room virtual_room;
 
 #endif

@@ -15,8 +15,10 @@
 #include "kernel.h"
 #include "library.h"
 #include "server/session/fault.h"
+#include "server/stream/printf_capture.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
+#include "server/driver/session_device.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 

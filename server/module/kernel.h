@@ -8,6 +8,7 @@
  */
 
 #include "server/driver/driver.h"
+#include "server/session/session.h"
 
 struct library;
 struct place;
@@ -22,9 +23,6 @@ struct kernel_place {
 	uint32_t local_bytes; /* a thread */
 	bool is_ready;        /* kernel_make_room() was successful */
 };
-
-/* Of a kernel's name; what is longer is cut: it is for people. */
-#define KERNEL_NAME_MAX 256
 
 struct kernel {
 	struct kernel *next; /* of its library */

@@ -16,6 +16,7 @@
 #include "server/memory/memory.h"
 #include "server/session/recv_fd.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 
 /* Each may be a mapping of ours, and a process has 65 530 of those. */
@@ -199,7 +200,7 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 /* Off the tables; the real library waits until the GPUs are idle. */
 void library_end(struct session *session, struct library *library)
 {
-	train_stores_free(session);
+	session_rooms_code_end(session);
 	while (library->kernels) {
 		struct kernel *kernel = library->kernels;
 
@@ -234,8 +235,10 @@ CUresult do_library_unload(struct session *session, struct library *library)
 	return CUDA_SUCCESS;
 }
 
-void libraries_free(struct session *session)
+/* All of them; their unloading is deferred. */
+static void libraries_free(struct session *session, bool is_lost)
 {
+	(void)is_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->libraries.n_used > 0; id++) {
 		struct library *library = object_get(&session->libraries, id);
 
@@ -285,3 +288,5 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	*ret_size = size;
 	return CUDA_SUCCESS;
 }
+
+const struct session_room libraries_room = {.end = libraries_free};

@@ -17,6 +17,7 @@ struct kernel;
 struct managed;
 struct place;
 struct session;
+struct session_room;
 
 /* What the driver's compiler says of an image it refuses, where the client asks for no more. */
 #define LIBRARY_LOG_SIZE 1024
@@ -71,7 +72,7 @@ void library_unuse(struct library *library);
 /* Tells the log that the driver refused the image or a kernel of it, and why. */
 void library_log_refusal(struct session *session, struct library *library, CUresult result);
 
-/* All of them; their unloading is deferred. */
-void libraries_free(struct session *session);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room libraries_room;
 
 #endif

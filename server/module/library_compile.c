@@ -9,6 +9,7 @@
 #include "library.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
 
 /* A name that no code has; the driver refuses broken code before it looks. */
 #define NO_KERNEL "\x01"

@@ -10,6 +10,7 @@
 
 #include "library.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
 
 /* Names from `first' on into `names', as many as there is room for. */
 static CUresult put_names(CUkernel *kernels, uint32_t n, uint32_t first, uint8_t *names,

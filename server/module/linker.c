@@ -17,6 +17,8 @@
 #include "server/session/recv_fd.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 
 /* What a session may have at once: each is a compiler's memory. */
 #define LINKERS_MAX 256
@@ -191,7 +193,7 @@ CUresult do_linker_destroy(struct session *session, struct linker *linker)
 	return result;
 }
 
-void linkers_free(struct session *session, bool is_lost)
+static void linkers_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->linkers.n_used > 0; id++) {
 		struct linker *linker = object_get(&session->linkers, id);
@@ -203,3 +205,5 @@ void linkers_free(struct session *session, bool is_lost)
 		linker_drop(session, linker);
 	}
 }
+
+const struct session_room linkers_room = {.end = linkers_free};

@@ -10,8 +10,9 @@
 #include <stdbool.h>
 
 struct session;
+struct session_room;
 
-/* Ends all of them. `is_lost': the driver answers no more. */
-void linkers_free(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room linkers_room;
 
 #endif

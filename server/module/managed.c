@@ -21,6 +21,7 @@
 #include "machine_code.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
 
 /* Larger images are libraries, which have none. */
 #define LOOK_MAX (4u << 20)

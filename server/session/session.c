@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 
 #include "async_close.h"
-#include "server/bound.h"
 #include "session.h"
+#include "session_room.h"
 
 #define TABLES_OF(session)                                                                         \
 	&(session)->greens, &(session)->context_shares, &(session)->linkers,                       \
@@ -20,7 +20,7 @@
 		&(session)->graphs, &(session)->allocations, &(session)->arrays,                   \
 		&(session)->textures
 
-/* The three memories of a session and what is told to the client. */
+/* The three memories of a session. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 {
 	void *page;
@@ -36,18 +36,20 @@ static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 	if (r < 0)
 		return r;
 	session->page = page;
-	devices_tell(session->page);
 	return ring_receiver_init(&session->receiver, session->ring, session->page);
 }
 
-/* What a session costs with its threads, whatever its client does. */
-#define SESSION_BASE                                                                               \
-	(sizeof(struct session) + RING_RUN_MAX + (1 + WAITERS_MAX) * (uint64_t)KEPT_THREAD)
+/* The parts of rooms lie behind it. */
+#define SESSION_SIZE ALIGN_UP(sizeof(struct session), _Alignof(max_align_t))
 
-static int open_account(struct session *session, struct quota *quota)
+static int open_account(struct session *session, struct quota *quota,
+	bool (*on_full)(void *session, uint64_t amount, unsigned round))
 {
+	/* What a session costs with its threads, whatever its client does. */
+	const uint64_t base = SESSION_SIZE + session_rooms_size() + RING_RUN_MAX + KEPT_THREAD +
+			      session_rooms_kept();
 	struct account *account =
-		account_new(SESSION_BASE, (struct account_owner){bound_met, session}, quota);
+		account_new(base, (struct account_owner){on_full, session}, quota);
 	struct object_table *const tables[] = {TABLES_OF(session)};
 
 	if (!account)
@@ -70,10 +72,12 @@ static void limits_init(struct frame_limits *limits)
 		limits->memory[i] = UINT64_MAX;
 }
 
-int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
-	int ret_fds[FRAME_WELCOME_FDS])
+int session_new(uint32_t id, struct quota *quota,
+	bool (*on_full)(void *session, uint64_t amount, unsigned round),
+	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS])
 {
-	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
+	_cleanup_(session_freep) struct session *session =
+		calloc(1, SESSION_SIZE + session_rooms_size());
 	int fds[FRAME_WELCOME_FDS] = {-EBADF, -EBADF, -EBADF};
 	int r;
 
@@ -84,8 +88,7 @@ int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
 	session->active_threads = ACTIVE_THREADS_ALL;
 	pthread_mutex_init(&session->gates_lock, NULL);
 	frame_reader_init(&session->images, async_close);
-	waiters_init(&session->waiters);
-	r = open_account(session, quota);
+	r = open_account(session, quota, on_full);
 	if (r == 0)
 		r = make_memories(session, fds);
 	if (r < 0) {
@@ -93,6 +96,7 @@ int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
 			closep(&fds[i]);
 		return r;
 	}
+	session_rooms_begin(session, (uint8_t *)session + SESSION_SIZE);
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		ret_fds[i] = fds[i];
 	*ret_session = TAKE_PTR(session);

@@ -5,7 +5,8 @@
 /*
  * A session is one client process: its three memories, its objects, and the
  * worker thread that serves it. The worker alone touches what is in here, but
- * for the few words that say so. The loop's side of a client is struct peer.
+ * for the few words that say so. Each room above looks into its own part alone, and
+ * makes and ends it (session_room.h). The loop's side of a client is struct peer.
  *
  * Locks, in this order: device, image list, shares, waiters, deferred. A worker takes
  * them for moments only; device::giving_back, before that of addresses.c, for as long as
@@ -18,21 +19,29 @@
 #include <sys/types.h>
 
 #include "server/util/account.h"
-#include "server/memory/alias.h"
-#include "frame.h"
 #include "bounds.h"
-#include "server/stream/pending_wait.h"
+#include "cuda_api.h"
+#include "frame.h"
 #include "group.h"
-#include "server/module/kernel.h"
 #include "server/util/handle_table.h"
-#include "server/driver/session_device.h"
 #include "server/util/ranges.h"
 #include "ring.h"
 #include "serve.h"
 #include "server/util/watchdog.h"
-#include "server/stream/printf_capture.h"
-#include "server/launch/launch_batch.h"
-#include "server/stream/waiter.h"
+
+struct aliases;
+struct gates;
+struct host_region;
+struct opened;
+struct place;
+struct region;
+struct text;
+struct train;
+struct train_store;
+struct waiters;
+
+/* Of a kernel's name; what is longer is cut: it is for people. */
+#define KERNEL_NAME_MAX 256
 
 /* What a session may use of a GPU: the least of all limits, but of memory its group's. */
 struct grant {
@@ -66,7 +75,7 @@ struct session {
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
 	struct stall stall;           /* what the worker is at */
-	pthread_mutex_t gates_lock;   /* see gate.h */
+	pthread_mutex_t gates_lock;   /* see pending_wait.h */
 
 	/* The worker's. */
 	pthread_t thread;
@@ -101,27 +110,29 @@ struct session {
 	uint64_t n_freed; /* counts memory and variables that the client may touch no more */
 	struct ranges variables;
 	struct host_region *host_regions;
-	struct aliases aliases;
+	struct aliases *aliases;
 	struct region *regions; /* reserved addresses */
 	struct opened *opened;  /* memory of others */
 	bool has_host_spare;    /* pinned memory that host_trim() would give back */
-	struct waiters waiters;
-	struct gates gates;
-	struct text text;                 /* what its kernels printed */
+	struct waiters *waiters;
+	struct gates *gates;
+	struct text *text;                /* what its kernels printed */
 	const struct kernel *last_kernel; /* that it has launched; NULL: a graph, or not known */
 	char last_kernel_name[KERNEL_NAME_MAX];
-	struct train train;               /* launches that wait for the next */
+	struct train *train;              /* launches that wait for the next */
 	struct train_store *train_stores; /* of its streams */
 	unsigned n_train_stores;
 };
 
 /*
  * Makes a session with its memories. `quota' bounds the host memory of its user (NULL: the server
- * has one user). `ret_fds' are ring, staging and page, for
- * the client; the caller owns them. 0 or -errno.
+ * has one user). `on_full' is called when its account meets a bound, with the session
+ * (account_owner). `ret_fds' are ring, staging and page, for the client; the caller owns them.
+ * 0 or -errno.
  */
-int session_new(uint32_t id, struct quota *quota, struct session **ret_session,
-	int ret_fds[FRAME_WELCOME_FDS]);
+int session_new(uint32_t id, struct quota *quota,
+	bool (*on_full)(void *session, uint64_t amount, unsigned round),
+	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS]);
 
 /* The worker has ended, or never ran. */
 void session_free(struct session *session);

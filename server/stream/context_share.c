@@ -11,6 +11,7 @@
 #include "server/driver/green.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "wire.h"
 
 struct context_share *session_context_share(struct session *session, uint32_t id)
@@ -47,7 +48,8 @@ CUresult context_share_leave(struct session *session, const struct context_share
 	return share ? place_enter(session, share->place) : CUDA_SUCCESS;
 }
 
-void context_shares_free(struct session *session, bool is_lost)
+/* Those that still have their id. */
+static void context_shares_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < WIRE_CONTEXT_SHARES_MAX; id++)
 		context_share_unref(object_remove(&session->context_shares, id), is_lost);
@@ -109,3 +111,5 @@ CUresult do_context_share_stream(struct session *session, uint32_t id, struct co
 	}
 	return CUDA_SUCCESS;
 }
+
+const struct session_room context_shares_room = {.end = context_shares_free};

@@ -11,6 +11,7 @@
 #include "server/driver/session_device.h"
 
 struct session;
+struct session_room;
 
 struct context_share {
 	uint32_t id;
@@ -31,7 +32,7 @@ void context_share_unref(struct context_share *share, bool is_lost); /* NULL is 
 CUresult context_share_enter(struct session *session, const struct context_share *share);
 CUresult context_share_leave(struct session *session, const struct context_share *share);
 
-/* Those that still have their id. */
-void context_shares_free(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room context_shares_room;
 
 #endif

@@ -9,9 +9,12 @@
  */
 
 #include "event.h"
-#include "server/memory/ipc.h"
+#include "ipc_event.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
+#include "stream.h"
 
 struct event *session_event(struct session *session, uint32_t id)
 {
@@ -25,7 +28,8 @@ static void event_free(struct event *event, bool is_lost)
 	account_free(event);
 }
 
-void events_free(struct session *session, bool is_lost)
+/* Destroys every event; their streams are gone. */
+static void events_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->events.n_used > 0; id++) {
 		struct event *event = object_remove(&session->events, id);
@@ -164,3 +168,5 @@ CUresult do_event_elapsed(
 		return CUDA_ERROR_INVALID_HANDLE;
 	return cuda.cuEventElapsedTime(ret_milliseconds, start->real, end->real);
 }
+
+const struct session_room events_room = {.end = events_free};

@@ -10,6 +10,7 @@
 #include "server/driver/driver.h"
 
 struct session;
+struct session_room;
 struct place;
 struct shared_event;
 
@@ -31,7 +32,7 @@ CUresult event_make(struct event *event, struct place *place);
 void event_use(struct event *event);
 void event_unuse(struct event *event, bool is_lost);
 
-/* Destroys every event; their streams are gone. */
-void events_free(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room events_room;
 
 #endif

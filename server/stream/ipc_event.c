@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "event.h"
-#include "server/memory/ipc.h"
+#include "ipc_event.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
 #include "server/util/token.h"
 
 struct shared_event {

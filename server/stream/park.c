@@ -16,7 +16,9 @@
 #include "server/session/fault.h"
 #include "server/driver/deferred.h"
 #include "park.h"
+#include "pending_wait.h"
 #include "server/session/session.h"
+#include "stream.h"
 
 #define NAP_MIN_NS 20000
 #define NAP_MAX_NS 1000000

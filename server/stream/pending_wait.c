@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Host functions, stream memory operations, and what they make streams wait
+ * Host functions, and what they and stream memory operations make streams wait
  * for. A worker.
  *
  * Invariant: every wait on the GPU for something of a client's is either in the
@@ -14,12 +14,14 @@
 #include <time.h>
 
 #include "server/session/fault.h"
-#include "server/graph/graph.h"
-#include "server/memory/host.h"
-#include "server/memory/memory_op.h"
+#include "pending_wait.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
+#include "stream.h"
 #include "server/driver/stream_pool.h"
 #include "server/driver/blocked_streams.h"
+#include "waiter.h"
 #include "wire.h"
 
 #define PASSED_TRIES 10
@@ -33,36 +35,17 @@ static CUdeviceptr page_word(const struct session *session, size_t offset, uint3
 
 void gates_note_closed(struct session *session)
 {
-	session->gates.may_be_closed = true;
+	session->gates->may_be_closed = true;
 }
 
 void gates_are_passed(struct session *session)
 {
-	session->gates.may_be_closed = false;
-	if (session->gates.n == 0)
+	session->gates->may_be_closed = false;
+	if (session->gates->n == 0)
 		return;
 	pthread_mutex_lock(&session->gates_lock);
-	session->gates.n = 0;
+	session->gates->n = 0;
 	pthread_mutex_unlock(&session->gates_lock);
-}
-
-static CUresult done_pin(struct session *session)
-{
-	uint64_t *done = ((struct ring_control *)session->ring)->done;
-	CUresult result;
-
-	if (likely(session->gates.done))
-		return CUDA_SUCCESS;
-	result = cuda.cuMemHostRegister_v2(done, sizeof(uint64_t[STREAMS_MAX + GRAPH_CALLS]),
-		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = cuda.cuMemHostGetDevicePointer_v2(&session->gates.done, done, 0);
-	if (result != CUDA_SUCCESS) {
-		session->gates.done = 0;
-		standing_unpin(session, done);
-	}
-	return result;
 }
 
 static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
@@ -72,6 +55,31 @@ static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
 						  .address = address,
 						  .value64 = value,
 					  }};
+}
+
+CUstreamBatchMemOpParams gates_passed_op(
+	const struct session *session, const struct stream *stream, uint64_t serial)
+{
+	return write_op(page_word(session, offsetof(struct page, passed), stream->id), serial);
+}
+
+static CUresult done_pin(struct session *session)
+{
+	uint64_t *done = ((struct ring_control *)session->ring)->done;
+	CUresult result;
+
+	if (likely(session->gates->done))
+		return CUDA_SUCCESS;
+	result = cuda.cuMemHostRegister_v2(done, sizeof(uint64_t[STREAMS_MAX + GRAPH_CALLS]),
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuda.cuMemHostGetDevicePointer_v2(&session->gates->done, done, 0);
+	if (result != CUDA_SUCCESS) {
+		session->gates->done = 0;
+		standing_unpin(session, done);
+	}
+	return result;
 }
 
 static CUstreamBatchMemOpParams wait_op(CUdeviceptr address, uint64_t value)
@@ -109,7 +117,7 @@ CUresult gates_graph_call(
 			    offsetof(struct page, timeline) + call * sizeof(uint64_t);
 	CUresult result = done_pin(session);
 	CUdeviceptr done =
-		session->gates.done + sizeof(uint64_t[STREAMS_MAX]) + call * sizeof(uint64_t);
+		session->gates->done + sizeof(uint64_t[STREAMS_MAX]) + call * sizeof(uint64_t);
 
 	ret_params[0] = write_op(asked, 1);
 	ret_params[1] = wait_op(done, 1);
@@ -123,7 +131,7 @@ bool gates_begin_wait(struct session *session, struct stream *stream)
 	bool is_new = !standing_stands(session, stream->id);
 
 	gates_note_closed(session);
-	if (!standing_take(session, stream, session->gates.last_serial + 1))
+	if (!standing_take(session, stream, session->gates->last_serial + 1))
 		return false;
 	standing_place(stream, is_new);
 	return true;
@@ -133,12 +141,12 @@ bool gates_begin_wait(struct session *session, struct stream *stream)
  * The driver may be short of memory for a moment. If it is for longer, a wait that nobody knows
  * of is better than one whose end nobody sees.
  */
-static void note_passed(struct session *session, const struct stream *stream, CUstream real)
+void gates_note_passed(struct session *session, const struct stream *stream, CUstream real)
 {
 	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
 
 	for (unsigned i = 0; i < PASSED_TRIES && fault_get() == CUDA_SUCCESS; i++) {
-		if (cuda.cuStreamWriteValue64_v2(real, passed, session->gates.last_serial,
+		if (cuda.cuStreamWriteValue64_v2(real, passed, session->gates->last_serial,
 			    CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
 			return;
 		nanosleep(&(struct timespec){.tv_nsec = PASSED_NAP_NS}, NULL);
@@ -148,8 +156,8 @@ static void note_passed(struct session *session, const struct stream *stream, CU
 
 void gates_end_wait(struct session *session, struct stream *stream, CUstream real)
 {
-	session->gates.last_serial++;
-	note_passed(session, stream, real);
+	session->gates->last_serial++;
+	gates_note_passed(session, stream, real);
 	standing_placed();
 }
 
@@ -182,7 +190,7 @@ CUresult gates_wait_for_call(struct session *session, struct stream *stream, uin
 	if (!gates_begin_wait(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuStreamWaitValue64_v2(stream->real,
-		session->gates.done + stream->id * sizeof(uint64_t), ticket,
+		session->gates->done + stream->id * sizeof(uint64_t), ticket,
 		CU_STREAM_WAIT_VALUE_GEQ);
 	gates_end_wait(session, stream, stream->real);
 	return result;
@@ -197,7 +205,7 @@ static bool gate_is_passed(const struct session *session, const struct gate *gat
 
 void gates_forget_passed(struct session *session)
 {
-	struct gates *gates = &session->gates;
+	struct gates *gates = session->gates;
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&session->gates_lock);
@@ -208,10 +216,9 @@ void gates_forget_passed(struct session *session)
 	pthread_mutex_unlock(&session->gates_lock);
 }
 
-/* Room for `n' more. */
-static CUresult make_room(struct session *session, uint32_t n)
+CUresult gates_make_room(struct session *session, uint32_t n)
 {
-	struct gates *gates = &session->gates;
+	struct gates *gates = session->gates;
 	struct gate *grown, *old;
 	uint32_t n_max;
 
@@ -239,107 +246,9 @@ static CUresult make_room(struct session *session, uint32_t n)
 	return CUDA_SUCCESS;
 }
 
-static struct gate gate_of(
-	struct session *session, struct stream *stream, const struct memory_op *op)
-{
-	uint32_t size = memory_op_size(op);
-	struct gate gate = {
-		.serial = session->gates.last_serial + 1,
-		.address = op->address,
-		.place = stream->place,
-		.stream = stream->id,
-		.is_64 = memory_op_is_64(op),
-		.is_host = host_has(session, op->address, size) ||
-			   alias_has(session, op->address, size),
-	};
-
-	memory_op_key(op, &gate.value);
-	return gate;
-}
-
-/* Behind each wait the GPU notes that it is passed. How many `ret_params' there are: 2 an op. */
-static CUresult convert_all(struct session *session, struct stream *stream,
-	const struct memory_op *ops, uint32_t n_ops, CUstreamBatchMemOpParams *params,
-	uint32_t *ret_n_params)
-{
-	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
-	struct gates *gates = &session->gates;
-	uint32_t n_params = 0, n_before = gates->n;
-	CUresult result = CUDA_SUCCESS;
-
-	pthread_mutex_lock(&session->gates_lock);
-	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
-		result = memory_op_convert(session, &ops[i], &params[n_params++]);
-		if (result != CUDA_SUCCESS || !memory_op_is_wait(&ops[i]))
-			continue;
-		gates->list[gates->n++] = gate_of(session, stream, &ops[i]);
-		params[n_params++] = write_op(passed, ++gates->last_serial);
-	}
-	if (result != CUDA_SUCCESS)
-		gates->n = n_before;
-	pthread_mutex_unlock(&session->gates_lock);
-	*ret_n_params = n_params;
-	return result;
-}
-
-static CUresult put_all(struct session *session, struct stream *stream, const struct memory_op *ops,
-	uint32_t n_ops, CUstream real)
-{
-	CUstreamBatchMemOpParams params[2 * WIRE_MEMORY_OPS_MAX];
-	uint32_t n_params = 0, n;
-	CUresult result = convert_all(session, stream, ops, n_ops, params, &n_params);
-
-	if (result == CUDA_SUCCESS && n_params > n_ops)
-		gates_note_closed(session);
-	for (uint32_t i = 0; i < n_params && result == CUDA_SUCCESS; i += n) {
-		n = MIN(n_params - i, WIRE_MEMORY_OPS_MAX);
-		result = cuda.cuStreamBatchMemOp_v2(real, n, &params[i], 0);
-	}
-	return result;
-}
-
-static CUresult put_waits(struct session *session, struct stream *stream,
-	const struct memory_op *ops, uint32_t n_ops, uint32_t n_waits, CUstream real)
-{
-	bool is_new = !standing_stands(session, stream->id);
-	uint64_t serial = session->gates.last_serial + n_waits;
-	CUresult result;
-
-	if (!standing_take(session, stream, serial))
-		return CUDA_ERROR_MPS_RPC_FAILURE;
-	standing_place(stream, is_new);
-	result = put_all(session, stream, ops, n_ops, real);
-	/* Some may have been put, and it may have stood before. */
-	if (unlikely(result != CUDA_SUCCESS)) {
-		session->gates.last_serial = serial;
-		note_passed(session, stream, real);
-	}
-	standing_placed();
-	return result;
-}
-
-CUresult do_memory_ops(
-	struct session *session, struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
-{
-	uint32_t n_waits = 0;
-	CUstream real;
-	CUresult result = make_room(session, n_ops);
-
-	for (uint32_t i = 0; i < n_ops; i++)
-		n_waits += memory_op_is_wait(&ops[i]);
-	if (result == CUDA_SUCCESS)
-		result = stream_begin(session, stream, &real);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (n_waits > 0)
-		return put_waits(session, stream, ops, n_ops, n_waits, real);
-	standing_evade_write(session, stream);
-	return put_all(session, stream, ops, n_ops, real);
-}
-
 static CUresult get_key(struct session *session, struct place *place, CUstream *ret_key)
 {
-	CUstream *key = &session->gates.keys[place->device->ordinal];
+	CUstream *key = &session->gates->keys[place->device->ordinal];
 	CUresult result = place_enter(session, place);
 
 	if (result == CUDA_SUCCESS && !*key)
@@ -348,7 +257,7 @@ static CUresult get_key(struct session *session, struct place *place, CUstream *
 	return result;
 }
 
-static void open_one(struct session *session, const struct gate *gate)
+void gates_open_one(struct session *session, const struct gate *gate)
 {
 	CUstream key;
 
@@ -367,26 +276,8 @@ static void count_graph_calls(struct session *session)
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++) {
 		const uint64_t *asked = &session->page->graph_asked[i];
 
-		session->gates.n_opened +=
+		session->gates->n_opened +=
 			shm_load64((const __shm uint64_t *)(uintptr_t)asked) != 0;
-	}
-}
-
-/* Of each graph that runs one word at a time, as which it waits for is not known. */
-static void open_graph_words(struct session *session)
-{
-	for (struct graph *graph = session->graph_list; graph; graph = graph->next) {
-		struct memory_op op;
-		struct gate gate;
-
-		if (!graph_next_wait(session, graph, &op))
-			continue;
-		session->gates.n_opened++;
-		gate = (struct gate){.address = op.address,
-			.place = graph->place,
-			.is_64 = memory_op_is_64(&op)};
-		memory_op_key(&op, &gate.value);
-		open_one(session, &gate);
 	}
 }
 
@@ -394,7 +285,7 @@ static void open_graph_words(struct session *session)
 static void open_oldest(
 	struct session *session, void (*open)(struct session *session, const struct gate *gate))
 {
-	struct gates *gates = &session->gates;
+	struct gates *gates = session->gates;
 	uint8_t seen[STREAMS_MAX / 8] = {0};
 
 	for (uint32_t i = 0; i < gates->n; i++) {
@@ -438,20 +329,20 @@ void gates_open_here(struct session *session)
 
 void gates_open(struct session *session)
 {
-	uint32_t n_before = session->gates.n;
+	uint32_t n_before = session->gates->n;
 
 	count_graph_calls(session);
 	gates_open_here(session);
-	open_graph_words(session);
+	session_rooms_release(session);
 	gates_forget_passed(session);
-	session->gates.n_opened += n_before - session->gates.n;
-	open_oldest(session, open_one);
+	session->gates->n_opened += n_before - session->gates->n;
+	open_oldest(session, gates_open_one);
 }
 
-void gates_fini(struct session *session, bool is_lost)
+static void gates_fini(struct session *session, bool is_lost)
 {
 	struct ring_control *control = session->ring;
-	struct gates *gates = &session->gates;
+	struct gates *gates = session->gates;
 
 	gates_are_passed(session);
 	standing_forget_all(session);
@@ -471,3 +362,14 @@ void gates_fini(struct session *session, bool is_lost)
 	*gates = (struct gates){0};
 	pthread_mutex_unlock(&session->gates_lock);
 }
+
+static void gates_begin(struct session *session, void *part)
+{
+	session->gates = part;
+}
+
+const struct session_room gates_room = {
+	.size = sizeof(struct gates),
+	.begin = gates_begin,
+	.end = gates_fini,
+};

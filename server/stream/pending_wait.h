@@ -15,6 +15,7 @@
 
 struct place;
 struct session;
+struct session_room;
 struct stream;
 
 /* Waits for device memory that a session may have ahead of it. */
@@ -45,9 +46,13 @@ struct gates {
 /* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
 void gates_open(struct session *session);
 
+/* Writes what ends the wait, on the GPU. */
+void gates_open_one(struct session *session, const struct gate *gate);
+
 /*
- * Any thread: the same without the driver, as far as that goes, which is words of host memory.
- * Somebody may have the driver's lock and wait for just these gates, and the worker for him.
+ * Any thread: the same as gates_open() without the driver, as far as that goes, which is words of
+ * host memory. Somebody may have the driver's lock and wait for just these gates, and the worker
+ * for him.
  */
 void gates_open_here(struct session *session);
 
@@ -60,6 +65,16 @@ void gates_forget_passed(struct session *session);
  */
 bool gates_begin_wait(struct session *session, struct stream *stream);
 void gates_end_wait(struct session *session, struct stream *stream, CUstream real);
+
+/* Room for `n' more in the list. */
+CUresult gates_make_room(struct session *session, uint32_t n);
+
+/* What the GPU does behind a wait: it notes that the gates up to `serial' are passed. */
+CUstreamBatchMemOpParams gates_passed_op(
+	const struct session *session, const struct stream *stream, uint64_t serial);
+
+/* Puts the same on the stream, for the last serial. */
+void gates_note_passed(struct session *session, const struct stream *stream, CUstream real);
 
 /* The GPU waits for the stream's host function of that ticket. */
 CUresult gates_wait_for_call(struct session *session, struct stream *stream, uint64_t ticket);
@@ -75,6 +90,7 @@ CUresult gates_graph_call(struct session *session, uint32_t call,
 /* No work of the session is left on any GPU, for now. */
 void gates_are_passed(struct session *session);
 
-void gates_fini(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room gates_room;
 
 #endif

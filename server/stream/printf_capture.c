@@ -22,7 +22,10 @@
 #include "server/util/log.h"
 #include "server/module/machine_code.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "server/session/session_room.h"
 #include "printf_capture.h"
+#include "stream.h"
 
 /* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
 #define IMAGE_LOOK_MAX (4u << 20)
@@ -143,7 +146,7 @@ static bool is_alone(const struct text *text)
 /* Room for so much more; without it the client loses it. */
 static void make_room(struct session *session, size_t more)
 {
-	struct text *text = &session->text;
+	struct text *text = session->text;
 	size_t size = MAX(2 * text->size, text->n_bytes + more);
 	char *bytes;
 
@@ -162,7 +165,7 @@ static void make_room_for_caught(struct session *session)
 	size_t more;
 
 	pthread_mutex_lock(&lock);
-	more = is_alone(&session->text) ? n_caught() : 0;
+	more = is_alone(session->text) ? n_caught() : 0;
 	pthread_mutex_unlock(&lock);
 	if (more > 0)
 		make_room(session, more);
@@ -190,10 +193,9 @@ void text_begin(struct session *session)
 	const struct timespec nap = {.tv_nsec = TURN_NAP_NS};
 	uint64_t waited_ns = 0;
 
-	if (caught < 0 || session->text.is_printer)
+	if (caught < 0 || session->text->is_printer)
 		return;
-	while (!try_begin(
-		&session->text, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
+	while (!try_begin(session->text, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
 		nanosleep(&nap, NULL);
 		waited_ns += TURN_NAP_NS;
 	}
@@ -217,7 +219,7 @@ static void make_driver_write(struct session *session)
 
 void text_flush(struct session *session)
 {
-	struct text *text = &session->text;
+	struct text *text = session->text;
 	size_t before = text->n_bytes;
 	bool is_over;
 
@@ -235,9 +237,10 @@ void text_flush(struct session *session)
 		(uint32_t)(text->n_bytes - before));
 }
 
-void text_fini(struct session *session, bool is_lost)
+/* Its work has ended; what nobody took goes with it. */
+static void text_fini(struct session *session, bool is_lost)
 {
-	struct text *text = &session->text;
+	struct text *text = session->text;
 
 	/* What the driver still keeps would be taken for the next printer's. */
 	if (text->is_printer && !is_lost)
@@ -256,7 +259,7 @@ void text_fini(struct session *session, bool is_lost)
 CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_more,
 	uint32_t *ret_is_pending, uint8_t *bytes, uint32_t n_max, uint32_t *ret_n)
 {
-	struct text *text = &session->text;
+	struct text *text = session->text;
 	uint32_t n;
 
 	if (flush)
@@ -272,3 +275,14 @@ CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_
 	*ret_n = n;
 	return CUDA_SUCCESS;
 }
+
+static void text_new(struct session *session, void *part)
+{
+	session->text = part;
+}
+
+const struct session_room text_room = {
+	.size = sizeof(struct text),
+	.begin = text_new,
+	.end = text_fini,
+};

@@ -12,6 +12,7 @@
 
 struct image;
 struct session;
+struct session_room;
 
 /* A session's share. Its worker only, but for what text.c does under its lock. */
 struct text {
@@ -39,7 +40,7 @@ void text_begin(struct session *session);
 /* Brings what the GPU keeps of the session's kernels that have ended. */
 void text_flush(struct session *session);
 
-/* The session goes, its work has ended; what nobody took goes with it. */
-void text_fini(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room text_room;
 
 #endif

@@ -11,6 +11,9 @@
 #include "progress.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/driver/session_device.h"
+#include "stream.h"
+#include "waiter.h"
 
 static void write_now(struct session *session, const struct stream *stream, uint64_t value)
 {

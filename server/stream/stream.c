@@ -19,11 +19,12 @@
 
 #include "context_share.h"
 #include "server/session/fault.h"
-#include "server/graph/graph.h"
 #include "server/driver/green.h"
 #include "park.h"
+#include "pending_wait.h"
 #include "progress.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "stream.h"
 
@@ -34,18 +35,6 @@
 /* Between two looks at streams that wait for the client. */
 #define GATES_NAP_MIN_NS 100000
 #define GATES_NAP_MAX_NS 5000000
-
-void stream_init_null(struct stream *stream, struct place *place)
-{
-	*stream = (struct stream){
-		.id = place->device->ordinal,
-		.place = place,
-		.priority = place_priority(place, 0),
-		.turns = &place->turns,
-		.is_null = true,
-	};
-	place->turns.null = stream;
-}
 
 struct stream *session_stream(struct session *session, uint32_t id)
 {
@@ -271,7 +260,7 @@ static void unlink_unjoined(struct stream *stream)
 
 static void free_real(struct stream *stream, bool is_lost)
 {
-	train_store_free(stream, is_lost);
+	session_rooms_stream_end(stream, is_lost);
 	if (!is_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
 	if (!is_lost && stream->real && stream->green)
@@ -321,7 +310,7 @@ bool streams_poll(struct session *session)
 	}
 	if (!session->busy) {
 		gates_are_passed(session);
-		graphs_sweep(session);
+		session_rooms_rest(session);
 	}
 	if (!session->busy && session->owes_marks)
 		progress_settle_all(session);
@@ -343,14 +332,14 @@ static CUresult wait_by_looking(struct session *session)
 	long nap_ns = GATES_NAP_MIN_NS;
 
 	while (!streams_poll(session)) {
-		uint64_t passed = session->gates.n_opened;
+		uint64_t passed = session->gates->n_opened;
 
 		if (fault_get() != CUDA_SUCCESS)
 			return fault_get();
 		if (atomic_load(&session->is_ending))
 			gates_open(session);
-		nap_ns = passed != session->gates.n_opened ? GATES_NAP_MIN_NS
-							   : MIN(2 * nap_ns, GATES_NAP_MAX_NS);
+		nap_ns = passed != session->gates->n_opened ? GATES_NAP_MIN_NS
+							    : MIN(2 * nap_ns, GATES_NAP_MAX_NS);
 		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
 	}
 	return CUDA_SUCCESS;
@@ -358,7 +347,7 @@ static CUresult wait_by_looking(struct session *session)
 
 CUresult streams_wait(struct session *session)
 {
-	if (session->gates.may_be_closed)
+	if (session->gates->may_be_closed)
 		return wait_by_looking(session);
 	while (session->busy) {
 		struct stream *stream = session->busy;
@@ -375,7 +364,8 @@ CUresult streams_wait(struct session *session)
 	return CUDA_SUCCESS;
 }
 
-void streams_free(struct session *session, bool is_lost)
+/* Destroys every stream; their work has ended, or the context has (`is_lost'). */
+static void streams_free(struct session *session, bool is_lost)
 {
 	while (session->busy) {
 		struct stream *stream = session->busy;
@@ -446,3 +436,5 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 		streams_poll(session);
 	return session->n_dying > STREAMS_DYING_MAX ? streams_wait(session) : CUDA_SUCCESS;
 }
+
+const struct session_room streams_room = {.end = streams_free};

@@ -10,11 +10,15 @@
 #include "server/driver/device.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/util/thread.h"
 #include "waiter.h"
 
-void waiters_init(struct waiters *waiters)
+static void waiters_init(struct session *session, void *part)
 {
+	struct waiters *waiters = part;
+
+	session->waiters = waiters;
 	*waiters = (struct waiters){.queue_end = &waiters->queue};
 	pthread_mutex_init(&waiters->lock, NULL);
 	pthread_cond_init(&waiters->wanted, NULL);
@@ -48,7 +52,7 @@ static void put_idle(struct waiters *waiters, struct watch *watch)
 static void *run(void *arg)
 {
 	struct session *session = arg;
-	struct waiters *waiters = &session->waiters;
+	struct waiters *waiters = session->waiters;
 	const struct device *current = NULL;
 	struct watch *watch;
 
@@ -74,7 +78,7 @@ static void *run(void *arg)
 /* One whose event is of that GPU, made at need. NULL: there are too many. Under the lock. */
 static struct watch *take_watch(struct session *session, const struct device *device)
 {
-	struct waiters *waiters = &session->waiters;
+	struct waiters *waiters = session->waiters;
 	struct watch *watch;
 
 	for (struct watch **link = &waiters->idle; *link; link = &(*link)->next) {
@@ -114,7 +118,7 @@ static bool call_thread(struct session *session, struct waiters *waiters)
 /* Under the lock. */
 static CUresult put(struct session *session, struct watch *watch, CUstream real)
 {
-	struct waiters *waiters = &session->waiters;
+	struct waiters *waiters = session->waiters;
 	CUresult result = cuda.cuEventRecord(watch->event, real);
 
 	watch->next = NULL;
@@ -132,7 +136,7 @@ static CUresult put(struct session *session, struct watch *watch, CUstream real)
 CUresult waiters_watch(
 	struct session *session, uint32_t stream, const struct device *device, CUstream real)
 {
-	struct waiters *waiters = &session->waiters;
+	struct waiters *waiters = session->waiters;
 	CUresult result = CUDA_SUCCESS;
 	struct watch *watch;
 
@@ -149,7 +153,7 @@ CUresult waiters_watch(
 
 CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real)
 {
-	struct waiters *waiters = &session->waiters;
+	struct waiters *waiters = session->waiters;
 	CUresult result = CUDA_SUCCESS;
 	struct watch *watch = NULL;
 
@@ -165,9 +169,10 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 	return result;
 }
 
-void waiters_fini(struct session *session, bool is_lost)
+/* Ends the threads; what they wait for is done, or the context is lost. */
+static void waiters_fini(struct session *session, bool is_lost)
 {
-	struct waiters *waiters = &session->waiters;
+	struct waiters *waiters = session->waiters;
 
 	pthread_mutex_lock(&waiters->lock);
 	waiters->is_ending = true;
@@ -186,3 +191,10 @@ void waiters_fini(struct session *session, bool is_lost)
 	pthread_mutex_destroy(&waiters->lock);
 	pthread_cond_destroy(&waiters->wanted);
 }
+
+const struct session_room waiters_room = {
+	.size = sizeof(struct waiters),
+	.kept = WAITERS_MAX * (uint64_t)KEPT_THREAD,
+	.begin = waiters_init,
+	.end = waiters_fini,
+};

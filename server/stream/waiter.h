@@ -18,6 +18,7 @@
 
 struct device;
 struct session;
+struct session_room;
 
 struct watch {
 	struct watch *next;
@@ -39,8 +40,6 @@ struct waiters {
 	pthread_t threads[WAITERS_MAX];
 };
 
-void waiters_init(struct waiters *waiters);
-
 /*
  * Wakes sleepers on the stream's timeline once all that is on `real' now is
  * done. The stream's GPU is current. Never blocks. Worker.
@@ -51,7 +50,7 @@ CUresult waiters_watch(
 /* The same for page->n_asked, which rises before: a host function's time has come. */
 CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real);
 
-/* Ends the threads; what they wait for is done, or the context is lost. Worker. */
-void waiters_fini(struct session *session, bool is_lost);
+/* What is done for each session: see session_room.h. */
+extern const struct session_room waiters_room;
 
 #endif

@@ -11,7 +11,9 @@
 #include <sys/socket.h>
 
 #include "server/util/account.h"
+#include "server/bound.h"
 #include "server/driver/deferred.h"
+#include "server/driver/device.h"
 #include "server/session/fault.h"
 #include "server/driver/green.h"
 #include "server/worker.h"
@@ -62,7 +64,7 @@ int harness_try_open(void)
 
 	start_once();
 	fault_forget();
-	r = session_new(++last_id, NULL, &harness.session, fds);
+	r = session_new(++last_id, NULL, bound_met, &harness.session, fds);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)

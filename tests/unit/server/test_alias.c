@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "server/memory/alias.h"
+#include "server/driver/owner.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"
@@ -169,7 +170,7 @@ static void test_busy(void **state)
 	fake_switches.is_busy = false;
 	aliases_poll(harness.session);
 	assert_int_equal(fake_counts.registrations, n);
-	assert_null(harness.session->aliases.going);
+	assert_null(harness.session->aliases->going);
 	assert_true(has(b, MIB));
 }
 
@@ -242,7 +243,7 @@ static void test_failures(void **state)
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
 	assert_int_equal(ask(file, 0, MIB, &address), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(fake_counts.registrations, n);
-	assert_null(harness.session->aliases.runs);
+	assert_null(harness.session->aliases->runs);
 	/* As many as a session may have; what is over is as if it had not been. */
 	a = alias(file, 0, 1);
 	for (int i = 1; i < 1024; i++)

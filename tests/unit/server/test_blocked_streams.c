@@ -15,6 +15,7 @@
 
 #include "server/session/fault.h"
 #include "server/driver/blocked_streams.h"
+#include "server/stream/pending_wait.h"
 #include "server/worker.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
@@ -75,7 +76,7 @@ static CUresult wait_for(uint32_t stream, uint64_t address)
 
 static void pass(uint32_t stream)
 {
-	harness.session->page->passed[stream] = harness.session->gates.last_serial;
+	harness.session->page->passed[stream] = harness.session->gates->last_serial;
 }
 
 static bool stands(uint32_t stream)

@@ -13,6 +13,7 @@
 
 #include "server/stream/context_share.h"
 #include "server/driver/green.h"
+#include "server/stream/stream.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "open_session.h"

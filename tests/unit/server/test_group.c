@@ -14,6 +14,7 @@
 #include "server/driver/device_quota.h"
 #include "server/driver/grant.h"
 #include "server/session/group.h"
+#include "server/driver/session_device.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "tests/fuzz/session_harness.h"
 #include "send.h"

@@ -15,6 +15,10 @@
 #include <sys/socket.h>
 
 #include "server/session/fault.h"
+#include "server/driver/device.h"
+#include "server/stream/pending_wait.h"
+#include "server/driver/stream_pool.h"
+#include "server/stream/waiter.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "send.h"
@@ -572,7 +576,7 @@ static void has_returned(uint32_t stream, uint64_t ticket)
 /* Its threads are in the driver no more, so that they take no failure meant for another. */
 static void waiters_rest(void)
 {
-	struct waiters *waiters = &harness.session->waiters;
+	struct waiters *waiters = harness.session->waiters;
 	bool is_idle;
 
 	do {
@@ -645,7 +649,7 @@ static void test_memory_ops(void **state)
 	assert_int_equal(
 		memory_op(WAIT, a, UINT32_MAX, CU_STREAM_WAIT_VALUE_NOR), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake_calls.waits, 1);
-	assert_int_equal(harness.session->gates.n, 1);
+	assert_int_equal(harness.session->gates->n, 1);
 }
 
 /* The list of gates forgets those that were passed. */
@@ -662,7 +666,7 @@ static void test_many_gates(void **state)
 		assert_int_equal(settle(), CUDA_SUCCESS);
 	}
 	assert_int_equal(fake_calls.waits, 1000 * WIRE_MEMORY_OPS_MAX);
-	assert_true(harness.session->gates.n_max <= 4 * WIRE_MEMORY_OPS_MAX);
+	assert_true(harness.session->gates->n_max <= 4 * WIRE_MEMORY_OPS_MAX);
 	assert_int_equal(harness.session->page->passed[0], 1000 * WIRE_MEMORY_OPS_MAX);
 }
 

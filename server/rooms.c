@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Which rooms have a part in each session, and in which order a session ends.
+ *
+ * Invariant: nothing ends that the GPU still uses, and waiters end before the streams whose
+ * events they hold.
+ */
+
+#include "server/copy/staging.h"
+#include "server/driver/green.h"
+#include "server/driver/session_device.h"
+#include "server/graph/graph.h"
+#include "server/launch/launch_batch.h"
+#include "server/memory/alias.h"
+#include "server/memory/array.h"
+#include "server/memory/host.h"
+#include "server/memory/ipc.h"
+#include "server/memory/virtual.h"
+#include "server/module/library.h"
+#include "server/module/linker.h"
+#include "server/stream/context_share.h"
+#include "server/stream/event.h"
+#include "server/stream/pending_wait.h"
+#include "server/stream/printf_capture.h"
+#include "server/stream/stream.h"
+#include "server/stream/waiter.h"
+#include "server/session/session_room.h"
+
+const struct session_room *const session_rooms[] = {
+	&trains_room, /* has no end of its own: its graphs end with their streams */
+	&gates_room,
+	&text_room,
+	&waiters_room,
+	&graphs_room,
+	&streams_room,
+	&greens_room,
+	&context_shares_room,
+	&events_room,
+	&textures_room,
+	&arrays_room,
+	&linkers_room,
+	&libraries_room,
+	&staging_room,
+	&timeline_room,
+	&host_room,
+	&aliases_room,
+	&virtual_room,
+	&ipc_room,
+	&places_room,
+	NULL,
+};

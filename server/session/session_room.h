@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_ROOM_H
+#define SESSION_ROOM_H
+
+/*
+ * What the rooms above this one do for each session. They are entries of one list, so that
+ * session/ and stream/ include nothing of the rooms above them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct session;
+struct stream;
+
+/* A function that is NULL is not called. */
+struct session_room {
+	/*
+	 * The room's part of a session: so many zeroed bytes that live as long as the session.
+	 * The session's account is charged with them, and with what the system keeps for the part
+	 * (kept.h).
+	 */
+	size_t size;
+	uint64_t kept;
+
+	/* The loop, when the session is made: keeps the pointer to the part, if there is one. */
+	void (*begin)(struct session *session, void *part);
+
+	/* The worker: no work of the session is on any GPU now. */
+	void (*rest)(struct session *session);
+
+	/* The worker, as the session ends: writes the words that its work on GPUs waits for. */
+	void (*release)(struct session *session);
+
+	/* The worker: the stream ends, and what was made for it. */
+	void (*stream_end)(struct stream *stream, bool is_lost);
+
+	/* The worker, before code of the session is unloaded. */
+	void (*code_end)(struct session *session);
+
+	/* The worker: gives back what the session has in the driver, or, if that is lost, here. */
+	void (*end)(struct session *session, bool is_lost);
+};
+
+/* In the order in which a session ends; NULL after the last. (server/rooms.c) */
+extern const struct session_room *const session_rooms[];
+
+/* Bytes of all parts, and of what is kept for them. */
+size_t session_rooms_size(void);
+uint64_t session_rooms_kept(void);
+
+/* Each of these calls the function of that name of each entry; `parts' are all parts. */
+void session_rooms_begin(struct session *session, void *parts);
+void session_rooms_rest(struct session *session);
+void session_rooms_release(struct session *session);
+void session_rooms_stream_end(struct stream *stream, bool is_lost);
+void session_rooms_code_end(struct session *session);
+void session_rooms_end(struct session *session, bool is_lost);
+
+#endif
