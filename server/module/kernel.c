@@ -15,7 +15,7 @@
 #include "kernel.h"
 #include "library.h"
 #include "server/session/fault.h"
-#include "server/stream/printf_capture.h"
+#include "machine_code.h"
 #include "server/session/session.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/session_device.h"

@@ -9,6 +9,7 @@
 #include "machine_code.h"
 
 #include <elf.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cubin.h"
@@ -22,6 +23,9 @@
 
 /* What an entry says is believed up to here: no code is larger. */
 #define UNPACKED_MAX ((uint64_t)1 << 40)
+
+/* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
+#define IMAGE_LOOK_MAX (4u << 20)
 
 static uint32_t arch_of(const struct device *device)
 {
@@ -201,4 +205,29 @@ bool machine_code_would_mention(const struct image *image, const char *word)
 		if (fatbin_mentions(part, size, word) > 0)
 			return true;
 	return fatbin_mentions(image->data, image->size, word) > 0;
+}
+
+bool image_prints(struct image *image, void *payer)
+{
+	enum {
+		UNKNOWN,
+		NO,
+		YES
+	};
+	unsigned known = atomic_load_explicit(&image->prints, memory_order_relaxed);
+	bool prints = false;
+
+	if (known != UNKNOWN)
+		return known == YES;
+	if (image->size <= IMAGE_LOOK_MAX) {
+		uint64_t size = machine_code_unpacked(image);
+
+		/* It may have to be unpacked. */
+		if (!account_keep(payer, size))
+			return false;
+		prints = fatbin_mentions(image->data, image->size, "vprintf") > 0;
+		account_unkeep(payer, size);
+	}
+	atomic_store_explicit(&image->prints, prints ? YES : NO, memory_order_relaxed);
+	return prints;
 }

@@ -45,4 +45,10 @@ uint64_t machine_code_variables(const struct image *image, const struct device *
 /* Whether the PTX of an image, which is not compiled for this, has that word in it. */
 bool machine_code_would_mention(const struct image *image, const char *word);
 
+/*
+ * Whether code of the image can print: it calls vprintf. Looked for once, in small images, at the
+ * cost of a block of the session's.
+ */
+bool image_prints(struct image *image, void *payer);
+
 #endif

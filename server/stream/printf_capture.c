@@ -17,18 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/module/fatbin.h"
-#include "server/util/image.h"
 #include "server/util/log.h"
-#include "server/module/machine_code.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
 #include "printf_capture.h"
 #include "stream.h"
-
-/* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
-#define IMAGE_LOOK_MAX (4u << 20)
 
 /* The most that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)
@@ -51,31 +45,6 @@ int text_init(void)
 		return -errno;
 	caught = TAKE_FD(fd);
 	return 0;
-}
-
-bool image_prints(struct image *image, void *payer)
-{
-	enum {
-		UNKNOWN,
-		NO,
-		YES
-	};
-	unsigned known = atomic_load_explicit(&image->prints, memory_order_relaxed);
-	bool prints = false;
-
-	if (known != UNKNOWN)
-		return known == YES;
-	if (image->size <= IMAGE_LOOK_MAX) {
-		uint64_t size = machine_code_unpacked(image);
-
-		/* It may have to be unpacked. */
-		if (!account_keep(payer, size))
-			return false;
-		prints = fatbin_mentions(image->data, image->size, "vprintf") > 0;
-		account_unkeep(payer, size);
-	}
-	atomic_store_explicit(&image->prints, prints ? YES : NO, memory_order_relaxed);
-	return prints;
 }
 
 /* ---- under the lock */

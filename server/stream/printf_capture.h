@@ -10,7 +10,6 @@
 
 #include "base.h"
 
-struct image;
 struct session;
 struct session_room;
 
@@ -24,12 +23,6 @@ struct text {
 
 /* Puts a memory in the place of standard output, before CUDA is opened. 0 or -errno. */
 int text_init(void);
-
-/*
- * Whether code of the image can print: it calls vprintf. Looked for once, in small images, at the
- * cost of a block of the session's.
- */
-bool image_prints(struct image *image, void *payer);
 
 /*
  * Before a launch of a kernel that can print: waits for its turn, as long as

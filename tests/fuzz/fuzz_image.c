@@ -11,7 +11,7 @@
 #include "server/module/cubin.h"
 #include "server/module/fatbin.h"
 #include "server/util/image.h"
-#include "server/stream/printf_capture.h"
+#include "server/module/machine_code.h"
 #include "shm.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
