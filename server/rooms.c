@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which rooms have a part in each session, and in which order a session ends.
+ * The lists by which lower rooms call higher ones. They are constant.
  *
- * Invariant: nothing ends that the GPU still uses, and waiters end before the streams whose
- * events they hold.
+ * Invariant: as a session ends, nothing goes that the GPU still uses, and waiters, which hold
+ * events of streams, end before the streams.
  */
 
+#include "server/copy/copy_kernel.h"
 #include "server/copy/staging.h"
 #include "server/driver/green.h"
 #include "server/driver/session_device.h"
@@ -50,3 +51,10 @@ const struct session_room *const session_rooms[] = {
 	&places_room,
 	NULL,
 };
+
+const struct device_room *const device_rooms[] = {
+	&copy_kernel_room,
+	NULL,
+};
+
+const struct arena_sharing *const arena_sharing = &ipc_sharing;

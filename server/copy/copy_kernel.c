@@ -4,6 +4,9 @@
 
 #include <pthread.h>
 
+#include "server/driver/device.h"
+#include "server/util/log.h"
+
 /* So many blocks of so many threads keep the bus busy. */
 #define BLOCKS_MAX 32
 #define THREADS 256
@@ -99,7 +102,8 @@ static CUresult load_code(CUkernel kernel)
 	return result == CUDA_SUCCESS ? cuda.cuFuncLoad(function) : result;
 }
 
-CUresult copy_kernel_load(void)
+/* Loads the kernel, and its code on the GPU whose context is current. */
+static CUresult copy_kernel_load(void)
 {
 	CUresult result;
 
@@ -111,7 +115,31 @@ CUresult copy_kernel_load(void)
 	return result;
 }
 
-void copy_kernel_fini(void)
+/*
+ * As the context is made, because later it would wait for what runs there. A driver that never
+ * compiles the kernel serves the rest: graphs that copy within host memory are refused then. After
+ * another failure the next client's context is tried anew.
+ */
+static CUresult copy_kernel_open(const struct device *device)
+{
+	CUresult result = copy_kernel_load();
+
+	switch (result) {
+	case CUDA_ERROR_INVALID_PTX:
+	case CUDA_ERROR_NO_BINARY_FOR_GPU:
+	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+		log_line("Device %u (%s): the driver does not compile the kernel for copies within "
+			 "host memory: %s. Graphs with such copies are refused",
+			device->ordinal, device->facts.name, result_name(result));
+		return CUDA_SUCCESS;
+	default:
+		return result;
+	}
+}
+
+static void copy_kernel_close(void)
 {
 	if (library)
 		cuda.cuLibraryUnload(library);
@@ -183,3 +211,8 @@ CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	fill_in(ret_launch, ret_launch->params.width * size->height * size->depth);
 	return cuda.cuKernelGetFunction(&ret_launch->node.func, kernel);
 }
+
+const struct device_room copy_kernel_room = {
+	.open = copy_kernel_open,
+	.close = copy_kernel_close,
+};

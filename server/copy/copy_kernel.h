@@ -10,6 +10,8 @@
 
 #include "copy.h"
 
+struct device_room;
+
 /* Its PTX, the only image that the server loads of its own accord. */
 extern const char copy_kernel_image[];
 
@@ -32,19 +34,13 @@ struct copy_kernel_launch {
 };
 
 /*
- * Loads the kernel, and its code on the GPU whose context is current: as the context
- * is made, because later it would wait for what runs there. Any thread.
- */
-CUresult copy_kernel_load(void);
-
-/*
  * How to copy that box by the kernel on the GPU whose context is current. Both ends
  * are within host memory, and checked. CUDA_ERROR_NOT_SUPPORTED: it was not loaded.
  */
 CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, struct copy_kernel_launch *ret_launch);
 
-/* Unloads it, before the contexts go. No other thread is there. */
-void copy_kernel_fini(void);
+/* Loads the kernel for each GPU, and unloads it: see device.h. */
+extern const struct device_room copy_kernel_room;
 
 #endif

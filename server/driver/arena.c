@@ -12,7 +12,6 @@
 #include "va_space.h"
 #include "arena.h"
 #include "server/util/bitmap.h"
-#include "server/memory/ipc.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "owner.h"
@@ -414,7 +413,7 @@ void arena_trim(struct arena *arena)
 	while (*link) {
 		struct chunk *chunk = *link;
 
-		if (ipc_is_open(chunk->address, chunk->size)) {
+		if (arena_sharing->is_open(chunk->address, chunk->size)) {
 			link = &chunk->next;
 			continue;
 		}
@@ -434,7 +433,8 @@ static void spare_all(struct arena *arena)
 		struct chunk *chunk = arena->chunk_of[i];
 
 		if (chunk && page_of(arena, chunk->address) == i)
-			set_spare(arena, chunk, !ipc_is_open(chunk->address, chunk->size));
+			set_spare(
+				arena, chunk, !arena_sharing->is_open(chunk->address, chunk->size));
 	}
 }
 
@@ -444,7 +444,7 @@ void arena_end_unshared(struct arena *arena)
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = arena->chunk_of[i];
 
-		if (!chunk || ipc_is_open(chunk->address, chunk->size))
+		if (!chunk || arena_sharing->is_open(chunk->address, chunk->size))
 			continue;
 		/* If somebody had it open a moment ago. */
 		set_spare(arena, chunk, true);

@@ -20,6 +20,7 @@
 
 struct chunk;
 struct arena;
+struct session;
 
 /* Where addresses and bytes of an arena come from. */
 struct arena_backing {
@@ -96,5 +97,20 @@ bool arena_chunk(
 
 /* Whether all these bytes are mapped. */
 bool arena_has(const struct arena *arena, uint64_t address, uint64_t size);
+
+/* What the room that shares memory between sessions says of it. */
+struct arena_sharing {
+	/* Whether another session has some of these bytes open. Any thread. */
+	bool (*is_open)(uint64_t address, uint64_t size);
+
+	/* Takes an arena whose session has ended, and keeps of it what others have open. */
+	void (*keep)(struct arena *arena);
+
+	/* Work of `device' may touch what the session has open of others. */
+	CUresult (*admit)(const struct session *session, const struct device *device);
+};
+
+/* (server/rooms.c) */
+extern const struct arena_sharing *const arena_sharing;
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/copy/copy_kernel.h"
 #include "device.h"
 #include "green.h"
 #include "server/util/log.h"
@@ -142,10 +141,16 @@ CUresult devices_init(void)
 	return init_result;
 }
 
+static void close_rooms(void)
+{
+	for (const struct device_room *const *room = device_rooms; *room; room++)
+		(*room)->close();
+}
+
 void devices_fini(void)
 {
 	greens_forget(); /* they go with the contexts */
-	copy_kernel_fini();
+	close_rooms();
 	for (uint32_t i = 0; i < n_devices; i++) {
 		struct device *device = &devices[i];
 
@@ -298,27 +303,14 @@ static void make_scratch(struct device *device)
 		device->scratch = 0;
 }
 
-/*
- * As make_scratch(). A driver that never compiles it serves the rest: graphs that copy within host
- * memory are refused then. After another failure the next client's context is tried anew.
- */
-static CUresult load_kernel(const struct device *device)
+static CUresult open_rooms(const struct device *device)
 {
-	CUresult result = copy_kernel_load();
+	CUresult result = CUDA_SUCCESS;
 
-	switch (result) {
-	case CUDA_ERROR_INVALID_PTX:
-	case CUDA_ERROR_NO_BINARY_FOR_GPU:
-	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
-		log_line("Device %u (%s): the driver does not compile the kernel for copies within "
-			 "host memory: %s. Graphs with such copies are refused",
-			device->ordinal, device->facts.name, result_name(result));
-		return CUDA_SUCCESS;
-	default:
-		return result;
-	}
+	for (const struct device_room *const *room = device_rooms; *room && result == CUDA_SUCCESS;
+		room++)
+		result = (*room)->open(device);
+	return result;
 }
 
 /* With the new context current: what every session will be told. */
@@ -368,7 +360,7 @@ static CUresult make_context(struct device *device)
 		raise_heap(device);
 	make_scratch(device);
 	if (result == CUDA_SUCCESS)
-		result = load_kernel(device);
+		result = open_rooms(device);
 	if (result == CUDA_SUCCESS) {
 		room_make(device);
 		spares_fill(device);

@@ -46,6 +46,18 @@ struct device {
 	bool wants_lower; /* no session asks for all that was raised */
 };
 
+/* What a room above this one does for the GPUs. */
+struct device_room {
+	/* As the GPU's context is made and is current, while nobody has work there. */
+	CUresult (*open)(const struct device *device);
+
+	/* Before the contexts go. No other thread is there. */
+	void (*close)(void);
+};
+
+/* NULL after the last. (server/rooms.c) */
+extern const struct device_room *const device_rooms[];
+
 /* Calls cuInit() and reads every fact. Its result is that of cuInit(), which clients are told. */
 CUresult devices_init(void);
 

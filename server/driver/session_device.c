@@ -9,7 +9,6 @@
 #include "server/session/fault.h"
 #include "grant.h"
 #include "green.h"
-#include "server/memory/ipc.h"
 #include "limit_text.h"
 #include "server/util/log.h"
 #include "session_device.h"
@@ -132,7 +131,7 @@ static CUresult admit_others(struct session *session, struct place *place)
 		if (result == CUDA_SUCCESS && other && device_reaches(place->device, other->device))
 			result = arena_admit(&other->arena, place->device);
 	}
-	return result == CUDA_SUCCESS ? ipc_admit(session, place->device) : result;
+	return result == CUDA_SUCCESS ? arena_sharing->admit(session, place->device) : result;
 }
 
 /* What the operator and the client itself allow. */
@@ -290,7 +289,7 @@ static void place_free(struct session *session, struct place *place, bool is_los
 	if (is_lost)
 		arena_fini(&place->arena, true);
 	else
-		ipc_keep_arena(&place->arena);
+		arena_sharing->keep(&place->arena);
 	device_quota_unref(place->memory);
 	session->places[place->device->ordinal] = NULL;
 	session->current = NULL;

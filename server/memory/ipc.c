@@ -65,7 +65,7 @@ static bool is_open_locked(uint64_t address, uint64_t size)
 	return false;
 }
 
-bool ipc_is_open(uint64_t address, uint64_t size)
+static bool ipc_is_open(uint64_t address, uint64_t size)
 {
 	bool is_open;
 
@@ -99,7 +99,7 @@ static void settle(struct remains *remains)
 	arena_fini(&gone, is_lost);
 }
 
-void ipc_keep_arena(struct arena *arena)
+static void ipc_keep_arena(struct arena *arena)
 {
 	struct remains *remains = arena->remains;
 
@@ -288,7 +288,7 @@ static CUresult share_admit(const struct share *share, const struct device *devi
 		       : CUDA_SUCCESS;
 }
 
-CUresult ipc_admit(const struct session *session, const struct device *device)
+static CUresult ipc_admit(const struct session *session, const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -410,3 +410,9 @@ static void ipc_end(struct session *session, bool is_lost)
 }
 
 const struct session_room ipc_room = {.end = ipc_end};
+
+const struct arena_sharing ipc_sharing = {
+	.is_open = ipc_is_open,
+	.keep = ipc_keep_arena,
+	.admit = ipc_admit,
+};
