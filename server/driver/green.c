@@ -492,15 +492,4 @@ CUresult green_take_stream(
 	return result;
 }
 
-CUresult do_green_stream(
-	struct session *session, uint32_t id, struct green *green, int32_t priority)
-{
-	CUresult result = do_stream_create(
-		session, id, green->place->device->ordinal, CU_STREAM_NON_BLOCKING, priority);
-
-	if (result == CUDA_SUCCESS)
-		session->streams[id]->green = green_ref(green);
-	return result;
-}
-
 const struct session_room greens_room = {.end = greens_free};

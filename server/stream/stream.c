@@ -406,6 +406,17 @@ CUresult do_stream_create(
 	return CUDA_SUCCESS;
 }
 
+CUresult do_green_stream(
+	struct session *session, uint32_t id, struct green *green, int32_t priority)
+{
+	CUresult result = do_stream_create(
+		session, id, green->place->device->ordinal, CU_STREAM_NON_BLOCKING, priority);
+
+	if (result == CUDA_SUCCESS)
+		session->streams[id]->green = green_ref(green);
+	return result;
+}
+
 CUresult do_stream_priority(struct session *session, struct stream *stream, int32_t priority)
 {
 	CUstreamAttrValue value = {.priority = place_priority(stream->place, priority)};
