@@ -225,7 +225,7 @@ CUresult local_cuCtxSynchronize(void)
 		result = recorder.check_device(context->device->index);
 	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(context->device->index);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
@@ -236,12 +236,12 @@ CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 	if (result == CUDA_SUCCESS && !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (result == CUDA_SUCCESS)
-		result = link_check(&server);
+		result = server_link_check(&server);
 	if (result == CUDA_SUCCESS)
 		result = recorder.check_device(context->device->index);
 	if (result == CUDA_SUCCESS)
 		result = streams_wait_device(context->device->index);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuCtxGetFlags(unsigned int *flags)

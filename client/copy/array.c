@@ -174,7 +174,7 @@ static CUresult array_destroy(struct array *array)
 	if (result != CUDA_SUCCESS)
 		return result;
 	array_end(array);
-	return link_late_error(&server);
+	return server_link_late_error(&server);
 }
 
 CUresult local_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray)

@@ -158,7 +158,7 @@ static CUresult box_post(const struct box *box, struct stream *stream, bool is_s
 		return sync_finish(stream);
 	if (is_sync)
 		sync_leave(stream);
-	return is_sync || !box->dst.is_ours ? link_late_error(&server) : CUDA_SUCCESS;
+	return is_sync || !box->dst.is_ours ? server_link_late_error(&server) : CUDA_SUCCESS;
 }
 
 CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream handle, bool is_sync)

@@ -92,7 +92,7 @@ static CUresult copy_from_device(const struct copy *copy, struct stream *stream)
 	CUresult result =
 		copy_staged(stream, copy->src, (uint8_t *)(uintptr_t)copy->dst, copy->size, false);
 
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 static CUresult copy_on_device(const struct copy *copy, struct stream *stream)

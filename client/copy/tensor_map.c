@@ -44,7 +44,7 @@ static CUresult tensor_of(struct tensor *tensor, cuuint32_t rank, void *address,
 static CUresult tensor_send(const struct tensor *t, CUtensorMap *ret_map)
 {
 	uint64_t map[MAP_WORDS];
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result == CUDA_SUCCESS && !ret_map)
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -137,7 +137,7 @@ CUresult local_cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap,
 CUresult local_cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
 {
 	uint64_t map[MAP_WORDS], moved[MAP_WORDS];
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -64,7 +64,7 @@ static inline CUresult context_enter(struct context **ret_context)
 	if (unlikely(!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE)))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_context = context;
-	return link_check(&server);
+	return server_link_check(&server);
 }
 
 /* A new context that is not active. NULL: no memory. */

@@ -193,7 +193,7 @@ CUresult device_open(struct device *device)
 	CUresult result = CUDA_SUCCESS;
 
 	if (__atomic_load_n(&device->is_open, __ATOMIC_ACQUIRE))
-		return link_check(&server);
+		return server_link_check(&server);
 	pthread_mutex_lock(&devices_lock);
 	if (!device->is_open)
 		result = send_device_open(device->index, share_asked(), device->memory_limit,

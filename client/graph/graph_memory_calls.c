@@ -16,7 +16,7 @@
 
 static CUresult graph_device(CUdevice ordinal, struct device **ret_device)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -214,7 +214,7 @@ static __attribute__((cold, noinline)) CUresult launch_wait(struct stream *strea
 {
 	CUresult result = stream_wait(stream);
 
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 /* Everything but the room for the parameters. */

@@ -238,7 +238,7 @@ CUresult local_cuMemRangeGetAttributes(void **data, size_t *dataSizes,
 	CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count)
 {
 	struct advice advice;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

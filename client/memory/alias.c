@@ -93,5 +93,5 @@ CUresult alias_end(uint64_t address)
 
 	if (memory_remove(address, MEMORY_KIND(MEMORY_ALIAS), &range))
 		result = send_host_alias_end(address);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }

@@ -85,7 +85,7 @@ CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation)
 CUresult local_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct allocation *allocation = slab_find(&allocations, (void *)(uintptr_t)handle);
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -121,7 +121,7 @@ static bool is_unseen(const CUmemAllocationProp *prop)
 static CUresult check_prop(
 	const CUmemAllocationProp *prop, const char *symbol, struct device **ret_device)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -227,7 +227,7 @@ CUresult local_cuMemGetAllocationPropertiesFromHandle(
 	const struct allocation *allocation = allocation_find(handle);
 	const struct device *device;
 	bool is_seen;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -251,8 +251,8 @@ static CUresult export(struct allocation *allocation, int *ret_fd)
 
 	pthread_mutex_lock(&server.reading);
 	result = send_allocation_export(allocation_id(allocation));
-	if (result == CUDA_SUCCESS &&
-		link_read_memory(&server, allocation_id(allocation), allocation->size, ret_fd) < 0)
+	if (result == CUDA_SUCCESS && server_link_read_memory(&server, allocation_id(allocation),
+					      allocation->size, ret_fd) < 0)
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
 	pthread_mutex_unlock(&server.reading);
 	return result;
@@ -263,7 +263,7 @@ CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
 	unsigned long long flags)
 {
 	struct allocation *allocation = allocation_find(handle);
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	int fd = -EBADF;
 
 	if (result != CUDA_SUCCESS)
@@ -307,7 +307,7 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 {
 	int fd = (int)(intptr_t)osHandle;
 	struct allocation *allocation;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	uint32_t index;
 
 	if (result != CUDA_SUCCESS)

@@ -31,7 +31,7 @@
 /* From a question for memory to the region, mapped here, that it may turn out to need. */
 static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under link::reading, as what it reads from the connection belongs to its own answer. */
+/* Under server_link::reading, as what it reads from the connection belongs to its own answer. */
 static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
 	uint64_t *ret_size, int *ret_map_error)
 {
@@ -40,7 +40,7 @@ static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (link_read_memory(&server, *ret_address, *ret_size, &fd) < 0)
+	if (server_link_read_memory(&server, *ret_address, *ret_size, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	if (*ret_address < HOST_SPACE ||
 		!range_ok(*ret_address - HOST_SPACE, *ret_size, HOST_SPACE_END - HOST_SPACE))
@@ -182,8 +182,8 @@ CUresult local_cuMemAllocHost_v2(void **pp, size_t bytesize)
 /* Needs no context. */
 CUresult local_cuMemFreeHost(void *p)
 {
-	if (link_check(&server) != CUDA_SUCCESS)
-		return link_check(&server);
+	if (server_link_check(&server) != CUDA_SUCCESS)
+		return server_link_check(&server);
 	if (!p)
 		return CUDA_SUCCESS;
 	return memory_free((uintptr_t)p, MEMORY_KIND(MEMORY_PINNED));

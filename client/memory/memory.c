@@ -347,7 +347,7 @@ CUresult memory_free(uint64_t address, unsigned kinds)
 	if (!memory_remove(address, kinds, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = give_back(&range);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuMemFree_v2(CUdeviceptr dptr)

@@ -164,8 +164,8 @@ CUresult local_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, 
 {
 	struct memory_range range;
 
-	if (link_check(&server) != CUDA_SUCCESS)
-		return link_check(&server);
+	if (server_link_check(&server) != CUDA_SUCCESS)
+		return server_link_check(&server);
 	if (!data || !find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	return pointer_attribute(data, attribute, &range, ptr);
@@ -204,8 +204,8 @@ CUresult local_cuPointerGetAttributes(
 	struct memory_range range;
 	bool is_ours;
 
-	if (link_check(&server) != CUDA_SUCCESS)
-		return link_check(&server);
+	if (server_link_check(&server) != CUDA_SUCCESS)
+		return server_link_check(&server);
 	if (!attributes || !data || numAttributes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	is_ours = find(ptr, &range);
@@ -239,8 +239,8 @@ CUresult local_cuPointerSetAttribute(
 {
 	struct memory_range range;
 
-	if (link_check(&server) != CUDA_SUCCESS)
-		return link_check(&server);
+	if (server_link_check(&server) != CUDA_SUCCESS)
+		return server_link_check(&server);
 	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_of_pool(&range) || range.kind == MEMORY_MAPPED)

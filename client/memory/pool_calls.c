@@ -37,7 +37,7 @@ static CUresult give_pool(struct pool *pool, CUmemoryPool *ret_handle)
 /* The pool of a call; needs no context. */
 static CUresult enter(CUmemoryPool handle, struct pool **ret_pool)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -57,7 +57,7 @@ static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
 
 static CUresult find_device(CUdevice ordinal, struct device **ret_device)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

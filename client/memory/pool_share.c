@@ -84,7 +84,7 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
 	struct pool *found = pool_find(pool);
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	int fd = -EBADF;
 
 	if (result != CUDA_SUCCESS)
@@ -140,7 +140,7 @@ CUresult pool_unimport(struct pool *pool)
 CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
 	CUmemAllocationHandleType handleType, unsigned long long flags)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	struct pool_file file;
 	struct pool *pool;
 	CUdevice ordinal;
@@ -165,7 +165,7 @@ CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *
 
 CUresult local_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	struct memory_range range;
 
 	if (result != CUDA_SUCCESS)
@@ -192,7 +192,7 @@ static CUresult import_pointer(CUmemoryPool handle, const void *ticket, CUdevice
 CUresult local_cuMemPoolImportPointer(
 	CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

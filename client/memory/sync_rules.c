@@ -82,7 +82,7 @@ CUresult sync_finish(struct stream *stream)
 {
 	CUresult result = stream_wait(stream);
 
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 /* Looked at after the work was posted: the mark after the newest one comes behind it. */

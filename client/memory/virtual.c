@@ -98,7 +98,7 @@ static CUresult reserve(uint64_t size, uint64_t align, uint64_t wanted, CUdevice
 CUresult local_cuMemAddressReserve(
 	CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -114,7 +114,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	const struct memory_range *range;
 	struct piece *piece = NULL;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -167,7 +167,7 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	struct allocation *allocation = allocation_find(handle);
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -243,7 +243,7 @@ static CUresult unmap(uint64_t address, uint64_t size)
 CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct mapped mapped;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -280,7 +280,7 @@ static CUresult check_access(const CUmemAccessDesc *desc, uint64_t owners)
 CUresult local_cuMemSetAccess(
 	CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	struct mapped mapped;
 
 	if (result != CUDA_SUCCESS)
@@ -308,7 +308,7 @@ CUresult local_cuMemGetAccess(
 {
 	const struct device *device;
 	struct memory_range range;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -325,7 +325,7 @@ CUresult local_cuMemGetAccess(
 CUresult local_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	struct memory_range range;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

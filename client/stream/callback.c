@@ -153,7 +153,7 @@ static void *run(void *arg)
 	(void)arg;
 	while (!is_over(last_ns)) {
 		uint32_t count = shm_load32(&server.page->n_asked);
-		CUresult status = link_check(&server);
+		CUresult status = server_link_check(&server);
 		struct callback *callback = take_next(status);
 
 		if (callback) {
@@ -168,7 +168,7 @@ static void *run(void *arg)
 		nap_ms = MIN(2 * nap_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
 						 ? NAP_GRAPH_MS
 						 : NAP_MAX_MS);
-		(void)link_is_alive(&server);
+		(void)server_link_is_alive(&server);
 	}
 	return NULL;
 }

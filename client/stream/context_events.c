@@ -20,7 +20,7 @@ static CUresult find_context(CUcontext handle, struct context **ret_context)
 	if (result == CUDA_SUCCESS &&
 		!__atomic_load_n(&(*ret_context)->is_active, __ATOMIC_ACQUIRE))
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	return result == CUDA_SUCCESS ? link_check(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_check(&server) : result;
 }
 
 static CUresult join(struct stream *stream, void *into)

@@ -285,7 +285,7 @@ CUresult local_cuEventQuery(CUevent hEvent)
 		result = send_ipc_event_query(slab_id(&events, event));
 	else if (!event_is_done(event))
 		result = CUDA_ERROR_NOT_READY;
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuEventSynchronize(CUevent hEvent)
@@ -305,7 +305,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	else if (stream)
 		result = timeline_wait(stream, mark);
 	stream_waited();
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)

@@ -98,7 +98,7 @@ static bool take_run(unsigned n, struct staging_piece *ret_piece)
 static CUresult wait_for_piece(struct stream *stream, uint64_t mark)
 {
 	uint64_t posted;
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -20,7 +20,7 @@ struct staging_piece {
 
 /*
  * Takes a piece of at most `size' bytes, waiting for one to be free. What
- * link_check() says if none ever will be. Who holds a piece already must not
+ * server_link_check() says if none ever will be. Who holds a piece already must not
  * wait for another: staging_try().
  */
 CUresult staging_take(uint64_t size, struct staging_piece *ret_piece);

@@ -412,7 +412,7 @@ static CUresult wait_many(unsigned device, const struct stream *null)
 		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
 			result = wait_one(&streams[i]);
 	if (result == CUDA_SUCCESS)
-		result = link_check(&server);
+		result = server_link_check(&server);
 	orphans_look();
 	stream_waited();
 	return result;

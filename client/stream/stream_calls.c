@@ -55,7 +55,7 @@ CUresult local_cuStreamSynchronize(CUstream hStream)
 		result = recorder.check_wait(stream);
 	if (result == CUDA_SUCCESS)
 		result = stream_wait(stream);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
 CUresult local_cuStreamQuery(CUstream hStream)
@@ -68,5 +68,5 @@ CUresult local_cuStreamQuery(CUstream hStream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = stream_query(stream);
-	return result == CUDA_SUCCESS ? link_late_error(&server) : result;
+	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }

@@ -129,7 +129,7 @@ CUresult timeline_wait_napping(struct stream *stream, uint64_t mark)
 {
 	for (unsigned i = 0; i < NAPS_MAX; i++) {
 		if (spin(stream, mark, i == 0 ? CALL_SPIN_NS : NAP_NS / 4))
-			return link_check(&server);
+			return server_link_check(&server);
 		nap(NAP_NS);
 	}
 	return timeline_wait(stream, mark);
@@ -156,7 +156,7 @@ CUresult timeline_wait(struct stream *stream, uint64_t mark)
 	CUresult result, late;
 
 	if (likely(timeline_reached_soon(stream, mark)) || nap_until_reached(stream, mark))
-		return link_check(&server);
+		return server_link_check(&server);
 	result = send_watch(stream_id(stream), mark);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -165,16 +165,16 @@ CUresult timeline_wait(struct stream *stream, uint64_t mark)
 		uint32_t before = shm_load32(word);
 
 		if (timeline_reached(stream, mark))
-			return link_check(&server);
+			return server_link_check(&server);
 		shm_wait(word, before, CALL_ROUND_MS);
 		if (timeline_reached(stream, mark))
-			return link_check(&server);
-		if (!link_is_alive(&server)) {
-			result = link_check(&server);
+			return server_link_check(&server);
+		if (!server_link_is_alive(&server)) {
+			result = server_link_check(&server);
 			return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 		}
 		/* What failed late may be what this waits for: a word that is never written. */
-		late = link_late_error(&server);
+		late = server_link_late_error(&server);
 		if (late != CUDA_SUCCESS)
 			return late;
 	}

@@ -47,7 +47,7 @@ void timeline_expect_copy(const struct stream *stream, uint64_t mark, uint64_t s
  */
 CUresult timeline_wait_napping(struct stream *stream, uint64_t mark);
 
-/* Waits for a posted mark. Returns what link_check() says if it will never come. */
+/* Waits for a posted mark. Returns what server_link_check() says if it will never come. */
 CUresult timeline_wait(struct stream *stream, uint64_t mark);
 
 #endif

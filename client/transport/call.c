@@ -59,7 +59,7 @@ static CUresult slot_take(unsigned *ret_slot)
 		*ret_slot = slot_try();
 		if (*ret_slot < REPLY_SLOTS)
 			return CUDA_SUCCESS;
-		result = link_check(&server);
+		result = server_link_check(&server);
 		if (result != CUDA_SUCCESS)
 			return result;
 		if (give_up_ns == 0)
@@ -80,7 +80,7 @@ static CUresult place(struct message_head *msg, uint32_t msg_size, const struct 
 	unsigned n_tails)
 {
 	struct ring_part parts[1 + TAILS_MAX] = {{msg, msg_size}};
-	CUresult result = link_check(&server);
+	CUresult result = server_link_check(&server);
 	int r;
 
 	if (unlikely(result != CUDA_SUCCESS))
@@ -90,14 +90,14 @@ static CUresult place(struct message_head *msg, uint32_t msg_size, const struct 
 	for (unsigned i = 0; i < n_tails; i++)
 		parts[1 + i] = tails[i];
 	do
-		r = ring_push(
-			&server.sender, parts, 1 + n_tails, ROOM_ROUND_MS, link_is_alive, &server);
+		r = ring_push(&server.sender, parts, 1 + n_tails, ROOM_ROUND_MS,
+			server_link_is_alive, &server);
 	while (unlikely(r == -ETIMEDOUT));
 	if (likely(r == 0))
 		return CUDA_SUCCESS;
 	if (r == -EMSGSIZE)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = link_check(&server);
+	result = server_link_check(&server);
 	return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
@@ -144,7 +144,7 @@ static bool wait_for_answer(unsigned slot, uint32_t seq)
 		if (before != seq)
 			shm_wait(&server.page->reply[slot].head.seq, before, CALL_ROUND_MS);
 		if (!is_answered(slot, seq) &&
-			(!link_wait_goes_on(&server) || call_now_ns() > give_up_ns))
+			(!server_link_wait_goes_on(&server) || call_now_ns() > give_up_ns))
 			break;
 	}
 	shm_store32(waiting, 0);
@@ -194,7 +194,7 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 	}
 	if (!wait_for_answer(slot, msg->seq)) {
 		/* The answer may still come: its slot is nobody else's. */
-		result = link_check(&server);
+		result = server_link_check(&server);
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 	}
 	result = read_answer(slot, ret_fixed, fixed_size, ret_tail, tail_max, ret_tail_size);

@@ -75,7 +75,7 @@ static void forget_frames(void)
 	kept.last = &kept.frames;
 }
 
-CUresult reconnect_send_frame(struct link *link, const void *frame, int fd)
+CUresult reconnect_send_frame(struct server_link *link, const void *frame, int fd)
 {
 	bool is_kept = false;
 	int r;
@@ -93,7 +93,7 @@ CUresult reconnect_send_frame(struct link *link, const void *frame, int fd)
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
-void reconnect_end(struct link *link)
+void reconnect_end(struct server_link *link)
 {
 	if (__atomic_exchange_n(&link->is_used, 1, __ATOMIC_ACQ_REL))
 		return;
@@ -126,7 +126,7 @@ static void unmap(const struct memories *memories)
 }
 
 /* What the program was told of its GPUs has to stay true. */
-static bool is_same_machine(const struct link *link, const struct page *page)
+static bool is_same_machine(const struct server_link *link, const struct page *page)
 {
 	const struct page *before = (const struct page *)(uintptr_t)link->page;
 
@@ -148,7 +148,7 @@ static bool move(void *from, size_t size, uintptr_t to)
 }
 
 /* Moves the memories to where the old ones lie. A failure half-way leaves no link. */
-static int replace(const struct link *link, struct memories *memories)
+static int replace(const struct server_link *link, struct memories *memories)
 {
 	if (!move(memories->page, PAGE_BYTES, (uintptr_t)link->page))
 		return -errno;
@@ -175,7 +175,8 @@ static int send_frames(int sock)
  * All that was said so far is said again: it lies in the ring from its beginning
  * on, as it has never come round. Under the frames' and the sender's lock.
  */
-static int hand_on(struct link *link, const struct handshake *hands, struct memories *memories)
+static int hand_on(
+	struct server_link *link, const struct handshake *hands, struct memories *memories)
 {
 	struct ring_sender *sender = &link->sender;
 	int r;
@@ -199,10 +200,11 @@ static int hand_on(struct link *link, const struct handshake *hands, struct memo
 	return 0;
 }
 
-static int exchange(struct link *link, const struct handshake *hands)
+static int exchange(struct server_link *link, const struct handshake *hands)
 {
 	struct memories memories = {0};
-	int r = link_map_memories(hands->fds, &memories.ring, &memories.staging, &memories.page);
+	int r = server_link_map_memories(
+		hands->fds, &memories.ring, &memories.staging, &memories.page);
 
 	if (r == 0) {
 		pthread_mutex_lock(&kept.lock);
@@ -215,7 +217,7 @@ static int exchange(struct link *link, const struct handshake *hands)
 	return r;
 }
 
-static int meet_next(struct link *link)
+static int meet_next(struct server_link *link)
 {
 	char why[1024];
 	struct handshake hands = {.why = why, .why_size = sizeof(why)};
@@ -239,15 +241,15 @@ static int meet_next(struct link *link)
 	return r;
 }
 
-int reconnect(struct link *link)
+int reconnect(struct server_link *link)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&kept.exchanges);
 	/* Another thread may have met it meanwhile, or have given up. */
-	if (!reconnect_is_possible(link) || link_is_terminated(link))
+	if (!reconnect_is_possible(link) || server_link_is_terminated(link))
 		r = -ECONNRESET;
-	else if (link_is_lost(link))
+	else if (server_link_is_lost(link))
 		r = meet_next(link);
 	pthread_mutex_unlock(&kept.exchanges);
 	return r;

@@ -14,7 +14,7 @@
 #include "server_link.h"
 
 /* Whether the server may still be exchanged for another. */
-static inline bool reconnect_is_possible(const struct link *link)
+static inline bool reconnect_is_possible(const struct server_link *link)
 {
 	return !__atomic_load_n(&link->is_used, __ATOMIC_ACQUIRE) &&
 	       !__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED);
@@ -22,16 +22,16 @@ static inline bool reconnect_is_possible(const struct link *link)
 
 /*
  * Sends a frame with its descriptor before the message that it belongs to;
- * the caller holds link::sending. Keeps a copy while another server might need
+ * the caller holds server_link::sending. Keeps a copy while another server might need
  * it. The caller keeps `fd'. CUDA_SUCCESS, or what every call fails with.
  */
-CUresult reconnect_send_frame(struct link *link, const void *frame, int fd);
+CUresult reconnect_send_frame(struct server_link *link, const void *frame, int fd);
 
 /* The server has opened a GPU: from now on it is the only one. */
-void reconnect_end(struct link *link);
+void reconnect_end(struct server_link *link);
 
 /* Meets the next server, unless another thread has done so. 0 or -errno: there is none. */
-int reconnect(struct link *link);
+int reconnect(struct server_link *link);
 
 /* In a forked child. */
 void reconnect_forget(void);

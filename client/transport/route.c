@@ -62,7 +62,7 @@ static enum route decide(void)
 	char why[1024];
 	int r;
 
-	r = link_open(&server, why, sizeof(why), &result);
+	r = server_link_open(&server, why, sizeof(why), &result);
 	if (r > 0)
 		return decide_native(why, r != HANDSHAKE_NOBODY);
 	if (r < 0) {
@@ -106,7 +106,7 @@ void route_forked(void)
 	logs_forked();
 	if (route_state.route != ROUTE_MPS)
 		return;
-	link_forget(&server);
+	server_link_forget(&server);
 	/* A parent that had not initialised CUDA leaves its child free to do so. */
 	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
 }

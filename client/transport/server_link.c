@@ -26,17 +26,17 @@
 #define FAULT_PID_NAPS 100
 #define FAULT_PID_NAP_NS 1000000
 
-struct link server = {
+struct server_link server = {
 	.sock = -EBADF,
 	.reading = PTHREAD_MUTEX_INITIALIZER,
 	.sending = PTHREAD_MUTEX_INITIALIZER,
 };
 
 /* Maps stay after a failure: the process will not try again. */
-static int link_map(struct link *link, const int fds[FRAME_WELCOME_FDS])
+static int server_link_map(struct server_link *link, const int fds[FRAME_WELCOME_FDS])
 {
 	void *ring = NULL, *staging = NULL, *page = NULL;
-	int r = link_map_memories(fds, &ring, &staging, &page);
+	int r = server_link_map_memories(fds, &ring, &staging, &page);
 
 	if (r < 0)
 		return r;
@@ -47,7 +47,7 @@ static int link_map(struct link *link, const int fds[FRAME_WELCOME_FDS])
 	return 0;
 }
 
-int link_map_memories(
+int server_link_map_memories(
 	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page)
 {
 	int r = shm_map(fds[0], RING_BYTES, SHM_THEIRS, ret_ring);
@@ -64,7 +64,7 @@ int link_map_memories(
 	return 0;
 }
 
-int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_result)
+int server_link_open(struct server_link *link, char *why, size_t why_size, CUresult *ret_result)
 {
 	struct handshake hands = {.why = why, .why_size = why_size};
 	int r = handshake(&hands, false);
@@ -72,7 +72,7 @@ int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_resul
 	*ret_result = hands.result;
 	if (r != 0)
 		return r;
-	r = link_map(link, hands.fds);
+	r = server_link_map(link, hands.fds);
 	handshake_close_fds(&hands);
 	if (r < 0) {
 		snprintf(why, why_size, "the memories that the server sent cannot be used: %s",
@@ -84,11 +84,11 @@ int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_resul
 	return 0;
 }
 
-void link_forget(struct link *link)
+void server_link_forget(struct server_link *link)
 {
 	closep(&link->sock);
 	reconnect_forget();
-	*link = (struct link){
+	*link = (struct server_link){
 		.sock = -EBADF,
 		.reading = PTHREAD_MUTEX_INITIALIZER,
 		.sending = PTHREAD_MUTEX_INITIALIZER,
@@ -96,7 +96,7 @@ void link_forget(struct link *link)
 }
 
 /* The server finds out whose it was a moment after the first client sees the fault. */
-static uint32_t fault_pid(const struct link *link)
+static uint32_t fault_pid(const struct server_link *link)
 {
 	uint32_t pid = shm_load32(&link->page->fault_pid);
 
@@ -108,7 +108,7 @@ static uint32_t fault_pid(const struct link *link)
 }
 
 /* One line: what happened, and what to do. */
-static void tell_fault(const struct link *link, uint32_t fault)
+static void tell_fault(const struct server_link *link, uint32_t fault)
 {
 	uint32_t pid = fault_pid(link);
 	char whose[96] = "this program, or of another client of its server,";
@@ -124,7 +124,7 @@ static void tell_fault(const struct link *link, uint32_t fault)
 					   : "mps-control get_last_fault tells more");
 }
 
-CUresult link_fault(const struct link *link, uint32_t fault)
+CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
 	static uint32_t is_told;
 
@@ -144,29 +144,29 @@ CUresult link_fault(const struct link *link, uint32_t fault)
 }
 
 /* Whether the server has closed its end; bytes may be a frame that another thread reads. */
-static bool has_hung_up(const struct link *link)
+static bool has_hung_up(const struct server_link *link)
 {
 	struct pollfd pfd = {.fd = link->sock, .events = POLLRDHUP};
 
 	return poll(&pfd, 1, 0) > 0;
 }
 
-bool link_is_lost(const struct link *link)
+bool server_link_is_lost(const struct server_link *link)
 {
 	return has_hung_up(link) || shm_load32(&link->page->fault);
 }
 
-static void give_up(struct link *link)
+static void give_up(struct server_link *link)
 {
 	if (!__atomic_exchange_n(&link->is_dead, 1, __ATOMIC_ACQ_REL))
 		log_error("the server has gone: every call fails from now on");
 }
 
-bool link_is_alive(void *user)
+bool server_link_is_alive(void *user)
 {
-	struct link *link = user;
+	struct server_link *link = user;
 
-	if (link_check(link) != CUDA_SUCCESS)
+	if (server_link_check(link) != CUDA_SUCCESS)
 		return false;
 	if (!has_hung_up(link))
 		return true;
@@ -176,11 +176,11 @@ bool link_is_alive(void *user)
 	return false;
 }
 
-bool link_wait_goes_on(struct link *link)
+bool server_link_wait_goes_on(struct server_link *link)
 {
-	if (!reconnect_is_possible(link) || link_is_terminated(link))
-		return link_is_alive(link);
-	if (!link_is_lost(link))
+	if (!reconnect_is_possible(link) || server_link_is_terminated(link))
+		return server_link_is_alive(link);
+	if (!server_link_is_lost(link))
 		return true;
 	if (reconnect(link) == 0)
 		return true;
@@ -188,7 +188,7 @@ bool link_wait_goes_on(struct link *link)
 	return false;
 }
 
-int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd)
+int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t size, int *ret_fd)
 {
 	_cleanup_(frame_reader_fini) struct frame_reader reader;
 	const struct frame_memory *frame = (const void *)reader.bytes;
@@ -207,7 +207,7 @@ int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *re
 }
 
 /* Until it is told so, the server launches nothing that may need what has failed. */
-static void tell_taken(struct link *link)
+static void tell_taken(struct server_link *link)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -217,7 +217,7 @@ static void tell_taken(struct link *link)
 	pthread_mutex_unlock(&lock);
 }
 
-CUresult link_late_error(struct link *link)
+CUresult server_link_late_error(struct server_link *link)
 {
 	uint64_t word = shm_load64(&link->page->error);
 	uint32_t count = (uint32_t)(word >> 32);

@@ -14,7 +14,7 @@
 #include "frame.h"
 #include "ring.h"
 
-struct link {
+struct server_link {
 	int sock;
 	uint32_t is_dead;     /* atomic: the server has hung up */
 	uint32_t is_used;     /* atomic: the server has opened a GPU for this process */
@@ -28,63 +28,63 @@ struct link {
 	pthread_mutex_t sending; /* held from a descriptor to the message that it belongs to */
 };
 
-extern struct link server;
+extern struct server_link server;
 
 /*
  * Introduces this process. 0; on failure (-errno or a HANDSHAKE_*, see
  * handshake.h) `why' says where and what; `ret_result' is then the CUresult for
  * every later call.
  */
-int link_open(struct link *link, char *why, size_t why_size, CUresult *ret_result);
+int server_link_open(struct server_link *link, char *why, size_t why_size, CUresult *ret_result);
 
 /* Maps what a WELCOME came with. The caller owns the maps, also on failure. */
-int link_map_memories(
+int server_link_map_memories(
 	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page);
 
 /* In a forked child, before it is introduced itself: lets go of the parent's connection. */
-void link_forget(struct link *link);
+void server_link_forget(struct server_link *link);
 
 /* Looks whether the server still holds its end (a system call); for ring_push(). */
-bool link_is_alive(void *link);
+bool server_link_is_alive(void *link);
 
 /* Whether the operator has ended this process's work: no other server will take it over. */
-static inline bool link_is_terminated(const struct link *link)
+static inline bool server_link_is_terminated(const struct server_link *link)
 {
 	return shm_load32(&link->page->fault) == CUDA_ERROR_MPS_CLIENT_TERMINATED;
 }
 
 /* Whether it has hung up, or has met a GPU fault. */
-bool link_is_lost(const struct link *link);
+bool server_link_is_lost(const struct server_link *link);
 
 /*
- * The same as link_is_alive() for a thread that waits for an answer: where the server has gone
- * before it was of use, the next one has the question by now (reconnect.h).
+ * The same as server_link_is_alive() for a thread that waits for an answer: where the server has
+ * gone before it was of use, the next one has the question by now (reconnect.h).
  */
-bool link_wait_goes_on(struct link *link);
+bool server_link_wait_goes_on(struct server_link *link);
 
 /*
  * Reads the FRAME_MEMORY that came before an answer; its reader alone reads the
- * connection, and holds link::reading. The caller owns the descriptor. -errno: it
+ * connection, and holds server_link::reading. The caller owns the descriptor. -errno: it
  * is not there, and every call fails from now on.
  */
-int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd);
+int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t size, int *ret_fd);
 
 /* What a GPU fault is to every call; the first is told of it on standard error, too. */
-CUresult link_fault(const struct link *link, uint32_t fault);
+CUresult server_link_fault(const struct server_link *link, uint32_t fault);
 
 /* What makes every call fail from now on: a GPU fault, the server's end; else CUDA_SUCCESS. */
-static inline CUresult link_check(const struct link *link)
+static inline CUresult server_link_check(const struct server_link *link)
 {
 	uint32_t fault = shm_load32(&link->page->fault);
 
 	if (unlikely(fault))
-		return link_fault(link, fault);
+		return server_link_fault(link, fault);
 	if (unlikely(__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED)))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	return CUDA_SUCCESS;
 }
 
 /* An error that came late, once: what the next synchronising call returns. */
-CUresult link_late_error(struct link *link);
+CUresult server_link_late_error(struct server_link *link);
 
 #endif

@@ -27,9 +27,9 @@
 #include "client/copy/texture.h"
 #include "wire.h"
 
-struct link server;
+struct server_link server;
 
-CUresult link_fault(const struct link *link, uint32_t fault)
+CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
 	(void)link;
 	return (CUresult)fault;
@@ -206,7 +206,7 @@ void arrays_end_context(struct context *context)
 	assert_int_equal(context->is_active, 0);
 }
 
-CUresult link_late_error(struct link *link)
+CUresult server_link_late_error(struct server_link *link)
 {
 	(void)link;
 	return CUDA_SUCCESS;

@@ -22,7 +22,7 @@
 #define PAGE 4096ull
 #define REGION (16 * PAGE)
 
-struct link server = {.reading = PTHREAD_MUTEX_INITIALIZER};
+struct server_link server = {.reading = PTHREAD_MUTEX_INITIALIZER};
 
 static struct page page;
 static struct device gpu;
@@ -33,7 +33,7 @@ static unsigned n_refused;                    /* maps that find something else t
 static pthread_t second;
 static bool has_second;
 
-CUresult link_fault(const struct link *link, uint32_t fault)
+CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
 	(void)link;
 	return (CUresult)fault;
@@ -129,7 +129,7 @@ CUresult send_host_region_end(uint64_t address)
 	return CUDA_SUCCESS;
 }
 
-int link_read_memory(struct link *link, uint64_t address, uint64_t size, int *ret_fd)
+int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t size, int *ret_fd)
 {
 	assert_ptr_equal(link, &server);
 	assert_int_equal(address, region_address(n_regions));

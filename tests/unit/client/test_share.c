@@ -18,7 +18,7 @@
 #include "frame.h"
 #include "client/transport/server_link.h"
 
-struct link server;
+struct server_link server;
 _Thread_local struct context *context_current;
 
 static struct page page;

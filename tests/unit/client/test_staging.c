@@ -23,9 +23,9 @@
 #define THREADS 3
 #define ROUNDS 400
 
-struct link server;
+struct server_link server;
 
-CUresult link_fault(const struct link *link, uint32_t fault)
+CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
 	(void)link;
 	return (CUresult)fault;
@@ -48,12 +48,12 @@ uint64_t call_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-bool link_is_alive(void *link)
+bool server_link_is_alive(void *link)
 {
-	return link_check(link) == CUDA_SUCCESS;
+	return server_link_check(link) == CUDA_SUCCESS;
 }
 
-CUresult link_late_error(struct link *link)
+CUresult server_link_late_error(struct server_link *link)
 {
 	(void)link;
 	return CUDA_SUCCESS;
