@@ -25,7 +25,7 @@ struct chunk {
 struct arriving {
 	struct chunk chunk;
 	struct staging_piece piece;
-	uint64_t mark;
+	uint64_t seqno;
 };
 
 bool box_extent(const struct box *box, const struct box_end *end, uint64_t *ret_bytes)
@@ -170,7 +170,7 @@ static CUresult arrival_begin(
 		return result;
 	}
 	stream_issued(stream);
-	result = timeline_mark(stream, &arriving->mark);
+	result = timeline_post(stream, &arriving->seqno);
 	if (result != CUDA_SUCCESS)
 		staging_give_later(&arriving->piece, stream);
 	return result;
@@ -181,7 +181,7 @@ static CUresult arrival_end(
 {
 	const struct chunk *chunk = &arriving->chunk;
 	const uint8_t *bytes = staging_bytes(&arriving->piece);
-	CUresult result = timeline_wait(stream, arriving->mark);
+	CUresult result = timeline_wait(stream, arriving->seqno);
 
 	if (result != CUDA_SUCCESS) {
 		staging_give_later(&arriving->piece, stream);

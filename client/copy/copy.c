@@ -82,15 +82,15 @@ static CUresult copy_to_device(const struct copy *copy, struct stream *stream)
 {
 	CUresult result = sync_before_read(stream, copy->is_sync, copy->src_side);
 
-	return result == CUDA_SUCCESS ? copy_staged(stream, copy->dst,
+	return result == CUDA_SUCCESS ? pageable_copy(stream, copy->dst,
 						(uint8_t *)(uintptr_t)copy->src, copy->size, true)
 				      : result;
 }
 
 static CUresult copy_from_device(const struct copy *copy, struct stream *stream)
 {
-	CUresult result =
-		copy_staged(stream, copy->src, (uint8_t *)(uintptr_t)copy->dst, copy->size, false);
+	CUresult result = pageable_copy(
+		stream, copy->src, (uint8_t *)(uintptr_t)copy->dst, copy->size, false);
 
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
@@ -152,11 +152,11 @@ static bool copy_takes_bus(const struct copy *copy)
 /* Of a large copy all bytes are still to come. */
 static CUresult copy_finish(const struct copy *copy, struct stream *stream)
 {
-	uint64_t mark;
+	uint64_t seqno;
 
-	if (copy->size >= BULK_MIN && copy_takes_bus(copy) &&
-		timeline_mark(stream, &mark) == CUDA_SUCCESS)
-		timeline_expect_copy(stream, mark, copy->size);
+	if (copy->size >= PAGEABLE_COPY_SHARED_MIN && copy_takes_bus(copy) &&
+		timeline_post(stream, &seqno) == CUDA_SUCCESS)
+		timeline_expect_copy(stream, seqno, copy->size);
 	return sync_finish(stream);
 }
 
@@ -313,7 +313,7 @@ CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream
 
 	/* Pinned bytes are copied as if they were not: by way of staging, now. */
 	if (sync_side_at(from) == SYNC_PINNED && !sync_is_host(sync_side_at(to)))
-		return copy_staged(
+		return pageable_copy(
 			stream, to, (uint8_t *)(uintptr_t)registered_own(from), size, true);
 	result = local_cuMemcpyAsync(dst, src, size, (CUstream)stream);
 	return result == CUDA_SUCCESS && !copy_is_pageable(src) ? stream_wait(stream) : result;

@@ -25,7 +25,7 @@
 
 struct in_flight {
 	struct staging_piece piece;
-	uint64_t mark;
+	uint64_t seqno;
 };
 
 static CUresult copy_in(struct stream *stream, uint64_t dst, const uint8_t *src, uint64_t size)
@@ -61,7 +61,7 @@ static CUresult copy_out_begin(struct stream *stream, uint64_t src, struct in_fl
 		return result;
 	}
 	stream_issued(stream);
-	result = timeline_mark(stream, &ret_begun->mark);
+	result = timeline_post(stream, &ret_begun->seqno);
 	if (result != CUDA_SUCCESS)
 		staging_give_later(piece, stream);
 	return result;
@@ -70,8 +70,8 @@ static CUresult copy_out_begin(struct stream *stream, uint64_t src, struct in_fl
 static CUresult copy_out_end(struct stream *stream, uint8_t *dst, const struct in_flight *begun)
 {
 	CUresult result = begun->piece.size >= SHARE_MIN
-				  ? timeline_wait_napping(stream, begun->mark)
-				  : timeline_wait(stream, begun->mark);
+				  ? timeline_wait_polling(stream, begun->seqno)
+				  : timeline_wait(stream, begun->seqno);
 
 	if (result != CUDA_SUCCESS) {
 		staging_give_later(&begun->piece, stream);
@@ -117,7 +117,7 @@ static CUresult copy_out(struct stream *stream, uint8_t *dst, uint64_t src, uint
 }
 
 /* A large copy, of which threads take shares until none is left. */
-struct bulk {
+struct pageable_copy {
 	struct stream *stream;
 	uint64_t device;
 	uint8_t *host;
@@ -128,37 +128,38 @@ struct bulk {
 	uint32_t result; /* atomic: the first CUresult that was none of success */
 };
 
-static void bulk_work(void *arg)
+static void pageable_copy_work(void *arg)
 {
-	struct bulk *bulk = arg;
+	struct pageable_copy *copy = arg;
 	uint32_t none = CUDA_SUCCESS;
 
-	while (__atomic_load_n(&bulk->result, __ATOMIC_RELAXED) == CUDA_SUCCESS) {
-		uint64_t at = __atomic_fetch_add(&bulk->next, bulk->share, __ATOMIC_RELAXED);
-		uint64_t size = at < bulk->size ? MIN(bulk->size - at, bulk->share) : 0;
+	while (__atomic_load_n(&copy->result, __ATOMIC_RELAXED) == CUDA_SUCCESS) {
+		uint64_t at = __atomic_fetch_add(&copy->next, copy->share, __ATOMIC_RELAXED);
+		uint64_t size = at < copy->size ? MIN(copy->size - at, copy->share) : 0;
 		CUresult result;
 
 		if (size == 0)
 			return;
-		result = bulk->is_in
-				 ? copy_in(bulk->stream, bulk->device + at, bulk->host + at, size)
-				 : copy_out(bulk->stream, bulk->host + at, bulk->device + at, size);
+		result = copy->is_in
+				 ? copy_in(copy->stream, copy->device + at, copy->host + at, size)
+				 : copy_out(copy->stream, copy->host + at, copy->device + at, size);
 		if (result != CUDA_SUCCESS)
-			__atomic_compare_exchange_n(&bulk->result, &none, (uint32_t)result, false,
+			__atomic_compare_exchange_n(&copy->result, &none, (uint32_t)result, false,
 				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 }
 
-CUresult copy_staged(
+CUresult pageable_copy(
 	struct stream *stream, uint64_t device, uint8_t *host, uint64_t size, bool is_in)
 {
-	struct bulk bulk = {
+	struct pageable_copy copy = {
 		.stream = stream, .device = device, .host = host, .size = size, .is_in = is_in};
 
-	if (size < BULK_MIN)
+	if (size < PAGEABLE_COPY_SHARED_MIN)
 		return is_in ? copy_in(stream, device, host, size)
 			     : copy_out(stream, host, device, size);
-	bulk.share = MAX(MIN(size / (TEAM_MAX + 1), SHARE_MAX), SHARE_MIN);
-	team_run(bulk_work, &bulk, (unsigned)MIN((size - 1) / bulk.share, TEAM_MAX));
-	return (CUresult)bulk.result;
+	copy.share = MAX(MIN(size / (WORKER_POOL_MAX + 1), SHARE_MAX), SHARE_MIN);
+	worker_pool_run(
+		pageable_copy_work, &copy, (unsigned)MIN((size - 1) / copy.share, WORKER_POOL_MAX));
+	return (CUresult)copy.result;
 }

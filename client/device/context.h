@@ -39,7 +39,7 @@ struct context {
 	uint32_t share;            /* context_share.h; CONTEXT_SHARES_MAX: the process's */
 	uint32_t n_sms;            /* of that share */
 	struct stream *null;       /* atomic: its own NULL stream; NULL: it has its device's */
-	struct event *held_by;     /* what new streams wait for; under the lock of stream.c */
+	struct event *awaited;     /* what new streams wait for; under the lock of stream.c */
 	struct coredump *coredump; /* NULL: as the process has it */
 	struct storage storage;
 };

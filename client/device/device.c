@@ -171,7 +171,7 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 }
 
 /* The server could not make its context: its compute mode is why, or another process. */
-static void tell_why_unavailable(const struct device *device)
+static void device_log_unavailable(const struct device *device)
 {
 	const struct device_facts *facts = device_facts(device);
 	int mode = facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_MODE];
@@ -200,7 +200,7 @@ CUresult device_open(struct device *device)
 			&device->n_sms, &device->heap, &device->heap_size, &device->granularity,
 			&device->priority_least, &device->priority_greatest, device->limits);
 	if (result == CUDA_ERROR_DEVICE_UNAVAILABLE)
-		tell_why_unavailable(device);
+		device_log_unavailable(device);
 	if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
 		log_warn("the MPS service divides GPU %s into partitions of SMs, and "
 			 "CUDA_MPS_SM_PARTITION names none that is there: lspart shows them",

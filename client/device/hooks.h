@@ -22,7 +22,7 @@ struct hooks {
 	void (*end_context)(struct context *context);
 
 	/* The host has waited for streams, and stream_waited() found memory to give back. */
-	void (*settle_pools)(void);
+	void (*reclaim_pools)(void);
 
 	/*
 	 * cuMemFree() and cuMemFreeAsync() of memory that a graph allocated; NULL as a stream: all

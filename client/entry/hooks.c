@@ -39,7 +39,7 @@ static void end_context(struct context *context)
 	execs_end_context(context);
 	graph_memories_end_context(context);
 	modules_end_context(context);
-	streams_hold_new(context, NULL);
+	streams_new_wait(context, NULL);
 	events_end_context(context);
 	textures_end_context(context);
 	arrays_end_context(context);
@@ -53,6 +53,6 @@ const struct hooks hooks = {
 	.open_device = open_device,
 	.leave_context = leave_context,
 	.end_context = end_context,
-	.settle_pools = pools_settle,
+	.reclaim_pools = pools_reclaim,
 	.free_graph_memory = graph_memory_free,
 };

@@ -192,19 +192,19 @@ static CUresult capture_look_wait(struct stream *stream, struct event *event, bo
 	return *ret_captures ? CUDA_SUCCESS : result;
 }
 
-/* Under the lock. Takes `task', on failure too. */
-static CUresult add_task(struct stream *stream, struct task *task)
+/* Under the lock. Takes `op', on failure too. */
+static CUresult add_op(struct stream *stream, struct node_op *op)
 {
 	struct capture_point *point = stream->capture;
 	struct graph_node *node;
 	CUresult result;
 
 	if (!point || point->recording->is_invalid) {
-		task_fini(task);
+		node_op_fini(op);
 		return point ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_ILLEGAL_STATE;
 	}
 	result = node_add(
-		point->recording->graph, task, point->tips, point->data, point->n_tips, &node);
+		point->recording->graph, op, point->tips, point->data, point->n_tips, &node);
 	if (result != CUDA_SUCCESS)
 		return result;
 	node->is_captured = true;
@@ -214,101 +214,101 @@ static CUresult add_task(struct stream *stream, struct task *task)
 	return CUDA_SUCCESS;
 }
 
-static CUresult capture_task(struct stream *stream, struct task *task)
+static CUresult capture_op(struct stream *stream, struct node_op *op)
 {
 	GRAPHS_LOCKED;
-	return add_task(stream, task);
+	return add_op(stream, op);
 }
 
 static CUresult capture_alloc(
 	struct stream *stream, CUdevice ordinal, uint64_t size, uint64_t *ret_address)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = size};
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
 	params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	params.poolProps.location.id = ordinal;
 	GRAPHS_LOCKED;
-	result = task_memory_alloc(&params, &task);
+	result = node_op_memory_alloc(&params, &op);
 	if (result == CUDA_SUCCESS)
-		result = add_task(stream, &task);
+		result = add_op(stream, &op);
 	if (result == CUDA_SUCCESS)
-		*ret_address = graph_memory_address(task.memory);
+		*ret_address = graph_memory_address(op.memory);
 	return result;
 }
 
 static CUresult capture_free(struct stream *stream, uint64_t address)
 {
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	GRAPHS_LOCKED;
-	result = task_memory_free(address, &task);
-	return result == CUDA_SUCCESS ? add_task(stream, &task) : result;
+	result = node_op_memory_free(address, &op);
+	return result == CUDA_SUCCESS ? add_op(stream, &op) : result;
 }
 
 static CUresult capture_kernel(struct stream *stream, const struct launch *launch,
 	struct kernel *kernel, const uint8_t *params)
 {
-	struct task task;
-	CUresult result = task_of_kernel(stream->context, launch, kernel, params, &task);
+	struct node_op op;
+	CUresult result = node_op_of_kernel(stream->context, launch, kernel, params, &op);
 
-	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
+	return result == CUDA_SUCCESS ? capture_op(stream, &op) : result;
 }
 
 static CUresult capture_copy(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
 {
-	struct task task;
+	struct node_op op;
 
-	task_of_line(dst, src, size, &task);
-	return capture_task(stream, &task);
+	node_op_of_line(dst, src, size, &op);
+	return capture_op(stream, &op);
 }
 
 static CUresult capture_box(struct stream *stream, const struct box *box, const CUDA_MEMCPY3D *desc)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
-	task.copy.box = *box;
-	task.copy.desc = *desc;
-	return capture_task(stream, &task);
+	op.copy.box = *box;
+	op.copy.desc = *desc;
+	return capture_op(stream, &op);
 }
 
 static CUresult capture_fill(struct stream *stream, const struct fill *fill)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
 
-	task.fill = *fill;
-	return capture_task(stream, &task);
+	op.fill = *fill;
+	return capture_op(stream, &op);
 }
 
 static CUresult capture_memory_ops(
 	struct stream *stream, const struct memory_op *ops, uint32_t n_ops)
 {
-	struct task task;
-	CUresult result = task_of_memory_ops(ops, n_ops, &task);
+	struct node_op op;
+	CUresult result = node_op_of_memory_ops(ops, n_ops, &op);
 
-	return result == CUDA_SUCCESS ? capture_task(stream, &task) : result;
+	return result == CUDA_SUCCESS ? capture_op(stream, &op) : result;
 }
 
 static CUresult capture_host(struct stream *stream, CUhostFn function, void *data)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_HOST};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_HOST};
 
-	task.host = (struct task_host){function, data};
-	return capture_task(stream, &task);
+	op.host = (struct node_op_host){function, data};
+	return capture_op(stream, &op);
 }
 
 static CUresult capture_record(struct stream *stream, struct event *event, bool is_external)
 {
 	struct capture_point *captured, *before;
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	if (is_external) {
-		task_of_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &task);
-		return capture_task(stream, &task);
+		node_op_of_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &op);
+		return capture_op(stream, &op);
 	}
 	GRAPHS_LOCKED;
 	if (!stream->capture)
@@ -355,12 +355,12 @@ static CUresult join(struct stream *stream, const struct capture_point *captured
 
 static CUresult capture_wait(struct stream *stream, struct event *event, bool is_external)
 {
-	struct task task;
-	uint64_t mark;
+	struct node_op op;
+	uint64_t seqno;
 
 	if (stream->capture && is_external) {
-		task_of_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &task);
-		return capture_task(stream, &task);
+		node_op_of_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &op);
+		return capture_op(stream, &op);
 	}
 	GRAPHS_LOCKED;
 	if (stream->capture && stream->capture->recording->is_invalid)
@@ -368,7 +368,7 @@ static CUresult capture_wait(struct stream *stream, struct event *event, bool is
 	if (event->captured)
 		return join(stream, event->captured);
 	/* One never recorded holds nobody up. */
-	if (!stream->capture || !event_place(event, &mark))
+	if (!stream->capture || !event_position(event, &seqno))
 		return CUDA_SUCCESS;
 	stream->capture->recording->is_invalid = true;
 	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;

@@ -31,7 +31,7 @@ static struct slab execs = {
 	.n_max = WIRE_GRAPHS_MAX,
 };
 
-static struct exec *leaving;
+static struct exec *closing;
 
 uint32_t exec_id(const struct exec *exec)
 {
@@ -42,7 +42,7 @@ struct exec *exec_find(CUgraphExec handle)
 {
 	struct exec *exec = slab_find(&execs, handle);
 
-	return exec && !exec->is_leaving ? exec : NULL;
+	return exec && !exec->is_closing ? exec : NULL;
 }
 
 struct graph_node *exec_node(const struct exec *exec, CUgraphNode handle)
@@ -94,7 +94,7 @@ static CUresult name_nodes(struct exec *exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (struct graph_node *node = image->first; node; node = graph_next(image, node)) {
 		exec->names[exec->n_names++] = (struct exec_name){node->original, node};
-		exec->records |= node->task.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+		exec->records |= node->op.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 	}
 	qsort(exec->names, n, sizeof(*exec->names), compare_names);
 	return CUDA_SUCCESS;
@@ -120,17 +120,17 @@ static void exec_free(struct exec *exec)
 
 static bool is_over(struct exec *exec)
 {
-	uint64_t mark;
+	uint64_t seqno;
 
-	/* Nobody else may have posted the mark. */
-	return !exec->stream || timeline_reached(exec->stream, exec->mark) ||
-	       (timeline_mark(exec->stream, &mark) == CUDA_SUCCESS &&
-		       timeline_reached(exec->stream, exec->mark));
+	/* Nobody else may have posted the seqno. */
+	return !exec->stream || timeline_reached(exec->stream, exec->seqno) ||
+	       (timeline_post(exec->stream, &seqno) == CUDA_SUCCESS &&
+		       timeline_reached(exec->stream, exec->seqno));
 }
 
 static void reap(void)
 {
-	for (struct exec **link = &leaving; *link;) {
+	for (struct exec **link = &closing; *link;) {
 		struct exec *exec = *link;
 
 		if (is_over(exec)) {
@@ -142,7 +142,7 @@ static void reap(void)
 	}
 }
 
-void execs_reap(void)
+void execs_free_closed(void)
 {
 	GRAPHS_LOCKED;
 	reap();
@@ -151,9 +151,9 @@ void execs_reap(void)
 static void exec_end(struct exec *exec)
 {
 	(void)send_graph_destroy(exec_id(exec));
-	exec->is_leaving = true;
-	exec->next = leaving;
-	leaving = exec;
+	exec->is_closing = true;
+	exec->next = closing;
+	closing = exec;
 	reap();
 }
 
@@ -302,18 +302,18 @@ static CUresult note_events(const struct exec *exec, struct stream *stream)
 {
 	struct graph *image = exec->image;
 	CUresult result = CUDA_SUCCESS;
-	bool has_mark = false;
-	uint64_t mark = 0;
+	bool has_seqno = false;
+	uint64_t seqno = 0;
 
 	for (struct graph_node *node = image->first; node; node = graph_next(image, node)) {
-		if (node->task.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+		if (node->op.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD)
 			continue;
-		if (!has_mark)
-			result = timeline_mark(stream, &mark);
+		if (!has_seqno)
+			result = timeline_post(stream, &seqno);
 		if (result != CUDA_SUCCESS)
 			return result;
-		has_mark = true;
-		event_recorded(node->task.event.event, node->task.event.serial, stream, mark);
+		has_seqno = true;
+		event_recorded(node->op.event.event, node->op.event.serial, stream, seqno);
 	}
 	return CUDA_SUCCESS;
 }
@@ -340,7 +340,7 @@ static CUresult launch(CUgraphExec handle, struct stream *stream)
 	CUresult result;
 
 	GRAPHS_LOCKED;
-	if (unlikely(leaving != NULL))
+	if (unlikely(closing != NULL))
 		reap();
 	exec = exec_find(handle);
 	if (!exec || stream->device != exec->context->device->index)
@@ -351,9 +351,9 @@ static CUresult launch(CUgraphExec handle, struct stream *stream)
 		result = post(exec, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	timeline_note(stream, &exec->mark);
+	timeline_note(stream, &exec->seqno);
 	exec->stream = stream;
-	graph_launch_done(&exec->memory, stream, exec->mark);
+	graph_launch_done(&exec->memory, stream, exec->seqno);
 	return exec->records ? note_events(exec, stream) : CUDA_SUCCESS;
 }
 
@@ -387,7 +387,7 @@ CUresult local_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = send_graph_upload(stream_id(stream), exec_id(exec));
 	if (result == CUDA_SUCCESS)
-		timeline_note(stream, &exec->mark);
+		timeline_note(stream, &exec->seqno);
 	exec->stream = stream;
 	return result;
 }

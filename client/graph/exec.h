@@ -15,7 +15,7 @@ struct exec_call {
 	struct graph_node *node; /* not owned */
 	uint32_t number;         /* of the server's node */
 	uint32_t call;           /* of its words in the page and in ring_control */
-	struct chunk chunk;
+	struct box_chunk chunk;
 };
 
 /* Host memory that the GPU reaches, for the copies of one node. */
@@ -33,7 +33,7 @@ struct exec_name {
 
 struct exec {
 	struct slab_head slab;
-	struct exec *next; /* of those that are leaving */
+	struct exec *next; /* of those that are closing */
 	struct context *context;
 	struct graph *image;
 	cuuint64_t flags;
@@ -48,8 +48,8 @@ struct exec {
 	uint32_t n_bounces;
 	uint32_t n_numbers;    /* of the server's nodes */
 	struct stream *stream; /* of the last launch; NULL: none */
-	uint64_t mark;
-	bool is_leaving;
+	uint64_t seqno;
+	bool is_closing;
 };
 
 /* NULL: the handle names none. */
@@ -63,7 +63,7 @@ struct graph_node *exec_node(const struct exec *exec, CUgraphNode handle);
 bool exec_is_of(uint64_t graph, const struct exec *but);
 
 /* Gives back what is left of destroyed ones that have ended. Takes the lock. */
-void execs_reap(void);
+void execs_free_closed(void);
 
 /* Ends those of a context that goes. */
 void execs_end_context(const struct context *context);
@@ -71,11 +71,11 @@ void execs_end_context(const struct context *context);
 /* exec_send.c: the image to the server; *ret_error is what of it is to blame, NULL: unknown. */
 CUresult exec_send(struct exec *exec, const struct graph_node **ret_error);
 
-/* Sends another task for a node, which has to be of the same shape. Takes it, on failure too. */
-CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct task *task);
+/* Sends another op for a node, which has to be of the same shape. Takes it, on failure too. */
+CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct node_op *op);
 
 /* What became of the changes; as exec_send(). */
-CUresult exec_settle(struct exec *exec, const struct graph_node **ret_error);
+CUresult exec_confirm(struct exec *exec, const struct graph_node **ret_error);
 
 /* Of a node's server's nodes, whether one is a call. */
 bool exec_is_call(const struct exec *exec, uint32_t number);

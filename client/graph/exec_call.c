@@ -40,14 +40,14 @@ void call_give(uint32_t call)
 
 struct move {
 	struct box box;
-	struct chunk chunk;
+	struct box_chunk chunk;
 };
 
 static void run_move(void *data)
 {
 	const struct move *move = data;
 
-	chunk_move(&move->box, &move->chunk);
+	box_chunk_move(&move->box, &move->chunk);
 }
 
 static void run_nothing(void *data)
@@ -57,19 +57,18 @@ static void run_nothing(void *data)
 
 static CUresult expect(const struct exec_call *call, uint64_t launch)
 {
-	const struct task *task = &call->node->task;
+	const struct node_op *op = &call->node->op;
 	struct move *move;
 
-	if (task->type == CU_GRAPH_NODE_TYPE_HOST)
-		return callback_expect(
-			call->call, launch, task->host.function, task->host.data, false);
+	if (op->type == CU_GRAPH_NODE_TYPE_HOST)
+		return callback_expect(call->call, launch, op->host.function, op->host.data, false);
 	/* The GPU asks for it all the same. */
 	if (call->node->is_disabled)
 		return callback_expect(call->call, launch, run_nothing, NULL, false);
 	move = malloc(sizeof(*move));
 	if (!move)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	move->box = task->copy.box;
+	move->box = op->copy.box;
 	move->chunk = call->chunk;
 	return callback_expect(call->call, launch, run_move, move, true);
 }

@@ -86,14 +86,14 @@ static CUresult bounce_new(struct exec *exec, const struct graph_node *node, uin
 }
 
 static CUresult divide(const struct exec *exec, const struct graph_node *node,
-	const struct task *task, struct parts *parts)
+	const struct node_op *op, struct lowering *lowering)
 {
 	const struct exec_bounce *bounce = exec_bounce(exec, node);
 
-	return parts_make(task, bounce ? bounce->address : 0, bounce ? bounce->size : 0, parts);
+	return lowering_make(op, bounce ? bounce->address : 0, bounce ? bounce->size : 0, lowering);
 }
 
-static CUresult send_kernel(uint32_t graph, uint32_t number, const struct task_kernel *kernel)
+static CUresult send_kernel(uint32_t graph, uint32_t number, const struct node_op_kernel *kernel)
 {
 	const struct launch *launch = &kernel->launch;
 
@@ -103,27 +103,27 @@ static CUresult send_kernel(uint32_t graph, uint32_t number, const struct task_k
 		launch->attrs.priority, kernel->params, kernel->params_size);
 }
 
-static CUresult send_event(uint32_t graph, uint32_t number, const struct task *task)
+static CUresult send_event(uint32_t graph, uint32_t number, const struct node_op *op)
 {
-	const struct event *event = task->event.event;
+	const struct event *event = op->event.event;
 
-	if (!slab_find(&events, event) || event->serial != task->event.serial)
+	if (!slab_find(&events, event) || event->serial != op->event.serial)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return send_graph_event(graph, number, slab_id(&events, event),
-		task->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+	return send_graph_event(
+		graph, number, slab_id(&events, event), op->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
 }
 
-static CUresult send_task(uint32_t graph, uint32_t number, const struct task *task)
+static CUresult send_node_op(uint32_t graph, uint32_t number, const struct node_op *op)
 {
-	switch (task->type) {
+	switch (op->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		return send_kernel(graph, number, &task->kernel);
+		return send_kernel(graph, number, &op->kernel);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return send_graph_memory_ops(
-			graph, number, task->memory_ops.ops, task->memory_ops.n_ops);
+			graph, number, op->memory_ops.ops, op->memory_ops.n_ops);
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-		return send_event(graph, number, task);
+		return send_event(graph, number, op);
 	default:
 		return send_graph_empty(graph, number);
 	}
@@ -152,27 +152,27 @@ static CUresult send_copy(uint32_t graph, uint32_t number, const struct box *box
 		dst->rows, src->rows, box->width, box->height, box->depth);
 }
 
-static CUresult send_part(
-	uint32_t graph, uint32_t number, const struct task *task, const struct part *part)
+static CUresult send_lowered_node(uint32_t graph, uint32_t number, const struct node_op *op,
+	const struct lowered_node *lowered)
 {
-	const struct fill *fill = &part->fill;
+	const struct fill *fill = &lowered->fill;
 
-	switch (part->kind) {
-	case PART_COPY:
-		return send_copy(graph, number, &part->copy);
-	case PART_FILL:
+	switch (lowered->kind) {
+	case LOWERED_COPY:
+		return send_copy(graph, number, &lowered->copy);
+	case LOWERED_FILL:
 		return send_graph_fill(graph, number, fill->dst, fill->value, fill->width,
 			fill->count, fill->pitch, fill->rows);
-	case PART_TASK:
-		return send_task(graph, number, task);
+	case LOWERED_OP:
+		return send_node_op(graph, number, op);
 	default:
 		return send_graph_empty(graph, number);
 	}
 }
 
 /* The words are its until the whole graph ends. */
-static CUresult send_call(
-	struct exec *exec, struct graph_node *node, uint32_t number, const struct part *part)
+static CUresult send_call(struct exec *exec, struct graph_node *node, uint32_t number,
+	const struct lowered_node *lowered)
 {
 	struct exec_call *call;
 	CUresult result;
@@ -187,7 +187,7 @@ static CUresult send_call(
 		exec->n_calls_room = n_room;
 	}
 	call = &exec->calls[exec->n_calls];
-	*call = (struct exec_call){.node = node, .number = number, .chunk = part->chunk};
+	*call = (struct exec_call){.node = node, .number = number, .chunk = lowered->chunk};
 	result = call_take(&call->call);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -197,8 +197,8 @@ static CUresult send_call(
 
 static CUresult send_node(struct exec *exec, struct graph_node *node)
 {
-	_cleanup_(parts_fini) struct parts parts = {0};
-	uint64_t bounce_size = parts_bounce_size(&node->task);
+	_cleanup_(lowering_fini) struct lowering lowering = {0};
+	uint64_t bounce_size = lowering_bounce_size(&node->op);
 	uint32_t id = exec_id(exec);
 	CUresult result = CUDA_SUCCESS;
 
@@ -206,16 +206,16 @@ static CUresult send_node(struct exec *exec, struct graph_node *node)
 	if (bounce_size > 0)
 		result = bounce_new(exec, node, bounce_size);
 	if (result == CUDA_SUCCESS)
-		result = divide(exec, node, &node->task, &parts);
-	for (uint32_t i = 0; i < parts.n && result == CUDA_SUCCESS; i++) {
+		result = divide(exec, node, &node->op, &lowering);
+	for (uint32_t i = 0; i < lowering.n && result == CUDA_SUCCESS; i++) {
 		uint32_t number = exec->n_numbers++;
 
-		result = parts.list[i].kind == PART_CALL
-				 ? send_call(exec, node, number, &parts.list[i])
-				 : send_part(id, number, &node->task, &parts.list[i]);
+		result = lowering.list[i].kind == LOWERED_CALL
+				 ? send_call(exec, node, number, &lowering.list[i])
+				 : send_lowered_node(id, number, &node->op, &lowering.list[i]);
 	}
 	/* The end of a child comes with its begin: it is edges that make it the end. */
-	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH && result == CUDA_SUCCESS)
+	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH && result == CUDA_SUCCESS)
 		result = send_graph_empty(id, exec->n_numbers++);
 	node->last = exec->n_numbers - 1;
 	return result;
@@ -225,10 +225,10 @@ static CUresult send_child_edges(struct edges *edges, const struct graph_node *c
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!child->task.child->first)
+	if (!child->op.child->first)
 		return edges_add(edges, child->first, child->last, NULL);
-	for (const struct graph_node *node = child->task.child->first;
-		node && result == CUDA_SUCCESS; node = node->next) {
+	for (const struct graph_node *node = child->op.child->first; node && result == CUDA_SUCCESS;
+		node = node->next) {
 		if (node->n_before == 0)
 			result = edges_add(edges, child->first, node->first, NULL);
 		if (node->n_after == 0 && result == CUDA_SUCCESS)
@@ -244,7 +244,7 @@ static CUresult send_edges_of(struct edges *edges, const struct graph_node *node
 	for (uint32_t i = 0; i < node->n_before && result == CUDA_SUCCESS; i++)
 		result = edges_add(
 			edges, node->before[i].node->last, node->first, &node->before[i].data);
-	if (result == CUDA_SUCCESS && node->task.type == CU_GRAPH_NODE_TYPE_GRAPH)
+	if (result == CUDA_SUCCESS && node->op.type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return send_child_edges(edges, node);
 	for (uint32_t i = node->first; i < node->last && result == CUDA_SUCCESS; i++)
 		result = edges_add(edges, i, i + 1, NULL);
@@ -257,7 +257,7 @@ static const struct graph_node *blame(const struct exec *exec, uint32_t number)
 	for (struct graph_node *node = exec->image->first; node;
 		node = graph_next(exec->image, node))
 		if (number >= node->first && number <= node->last &&
-			(node->task.type != CU_GRAPH_NODE_TYPE_GRAPH || number == node->first))
+			(node->op.type != CU_GRAPH_NODE_TYPE_GRAPH || number == node->first))
 			return node;
 	return NULL;
 }
@@ -298,46 +298,47 @@ bool exec_is_call(const struct exec *exec, uint32_t number)
 	return false;
 }
 
-static void set_chunk(struct exec *exec, uint32_t number, const struct chunk *chunk)
+static void set_chunk(struct exec *exec, uint32_t number, const struct box_chunk *chunk)
 {
 	for (uint32_t i = 0; i < exec->n_calls; i++)
 		if (exec->calls[i].number == number)
 			exec->calls[i].chunk = *chunk;
 }
 
-/* Whether the parts are of the kinds that the node's were. */
-static bool parts_fit(
-	const struct exec *exec, const struct graph_node *node, const struct parts *parts)
+/* Whether the lowered nodes are of the same kinds as before the change. */
+static bool lowering_fit(
+	const struct exec *exec, const struct graph_node *node, const struct lowering *lowering)
 {
-	if (parts->n != node->last - node->first + 1)
+	if (lowering->n != node->last - node->first + 1)
 		return false;
-	for (uint32_t i = 0; i < parts->n; i++)
-		if ((parts->list[i].kind == PART_CALL) != exec_is_call(exec, node->first + i))
+	for (uint32_t i = 0; i < lowering->n; i++)
+		if ((lowering->list[i].kind == LOWERED_CALL) != exec_is_call(exec, node->first + i))
 			return false;
 	return true;
 }
 
-CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct task *task)
+CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct node_op *op)
 {
-	_cleanup_(parts_fini) struct parts parts = {0};
-	CUresult result = divide(exec, node, task, &parts);
+	_cleanup_(lowering_fini) struct lowering lowering = {0};
+	CUresult result = divide(exec, node, op, &lowering);
 
-	if (result == CUDA_SUCCESS && !parts_fit(exec, node, &parts))
+	if (result == CUDA_SUCCESS && !lowering_fit(exec, node, &lowering))
 		result = CUDA_ERROR_INVALID_VALUE;
-	for (uint32_t i = 0; i < parts.n && result == CUDA_SUCCESS; i++) {
-		if (parts.list[i].kind == PART_CALL)
-			set_chunk(exec, node->first + i, &parts.list[i].chunk);
+	for (uint32_t i = 0; i < lowering.n && result == CUDA_SUCCESS; i++) {
+		if (lowering.list[i].kind == LOWERED_CALL)
+			set_chunk(exec, node->first + i, &lowering.list[i].chunk);
 		else
-			result = send_part(exec_id(exec), node->first + i, task, &parts.list[i]);
+			result = send_lowered_node(
+				exec_id(exec), node->first + i, op, &lowering.list[i]);
 	}
 	if (result != CUDA_SUCCESS) {
-		task_fini(task);
+		node_op_fini(op);
 		return result;
 	}
-	return node_set(node, task);
+	return node_set(node, op);
 }
 
-CUresult exec_settle(struct exec *exec, const struct graph_node **ret_error)
+CUresult exec_confirm(struct exec *exec, const struct graph_node **ret_error)
 {
 	uint32_t error_node = UINT32_MAX;
 	CUresult result = send_graph_settle(exec_id(exec), &error_node);

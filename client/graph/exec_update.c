@@ -27,9 +27,9 @@ static bool same_shape(const struct box *one, const struct box *other)
 }
 
 /* Memory of the same kinds on both sides. */
-static bool copy_can_be(const struct task *old, const struct task *task, bool is_one_node)
+static bool copy_can_be(const struct node_op *old, const struct node_op *op, bool is_one_node)
 {
-	const struct box *one = &old->copy.box, *other = &task->copy.box;
+	const struct box *one = &old->copy.box, *other = &op->copy.box;
 
 	if (one->dst.is_ours != other->dst.is_ours || one->src.is_ours != other->src.is_ours ||
 		!one->dst.array != !other->dst.array || !one->src.array != !other->src.array)
@@ -47,7 +47,8 @@ static bool fill_can_be(const struct fill *old, const struct fill *fill)
 	return true;
 }
 
-static bool memory_ops_can_be(const struct task_memory_ops *old, const struct task_memory_ops *ops)
+static bool memory_ops_can_be(
+	const struct node_op_memory_ops *old, const struct node_op_memory_ops *ops)
 {
 	if (old->n_ops != ops->n_ops)
 		return false;
@@ -57,23 +58,23 @@ static bool memory_ops_can_be(const struct task_memory_ops *old, const struct ta
 	return true;
 }
 
-static bool can_be(const struct task *old, const struct task *task, bool is_one_node)
+static bool can_be(const struct node_op *old, const struct node_op *op, bool is_one_node)
 {
-	switch (task->type) {
+	switch (op->type) {
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return copy_can_be(old, task, is_one_node);
+		return copy_can_be(old, op, is_one_node);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return fill_can_be(&old->fill, &task->fill);
+		return fill_can_be(&old->fill, &op->fill);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-		return memory_ops_can_be(&old->memory_ops, &task->memory_ops);
+		return memory_ops_can_be(&old->memory_ops, &op->memory_ops);
 	default:
 		return true;
 	}
 }
 
-/* Takes `task' if there is one. */
+/* Takes `op' if there is one. */
 static CUresult set(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType type,
-	CUresult result, struct task *task)
+	CUresult result, struct node_op *op)
 {
 	struct exec *exec = exec_find(handle);
 	struct graph_node *node = exec ? exec_node(exec, node_handle) : NULL;
@@ -81,30 +82,30 @@ static CUresult set(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!node || node->task.type != type || task_is_memory(task) ||
-		!can_be(&node->task, task, true)) {
-		task_fini(task);
+	if (!node || node->op.type != type || node_op_is_memory(op) ||
+		!can_be(&node->op, op, true)) {
+		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	/* As the node has them; they are no part of the description. */
 	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
-		task->kernel.launch.attrs = node->task.kernel.launch.attrs;
-	result = exec_send_change(exec, node, task);
+		op->kernel.launch.attrs = node->op.kernel.launch.attrs;
+	result = exec_send_change(exec, node, op);
 	/* Of a kernel everything was checked; should the driver refuse it, a launch tells. */
 	if (result != CUDA_SUCCESS || type == CU_GRAPH_NODE_TYPE_KERNEL ||
 		type == CU_GRAPH_NODE_TYPE_HOST)
 		return result;
-	return exec_settle(exec, &error);
+	return exec_confirm(exec, &error);
 }
 
 CUresult local_cuGraphExecKernelNodeSetParams_v2(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, task_kernel(nodeParams, &task),
-		&task);
+	return set(
+		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphExecKernelNodeSetParams(
@@ -121,50 +122,50 @@ CUresult local_cuGraphExecKernelNodeSetParams(
 CUresult local_cuGraphExecMemcpyNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
-	struct task task;
+	struct node_op op;
 
 	(void)ctx;
 	GRAPHS_LOCKED;
 	return set(
-		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, task_copy(copyParams, &task), &task);
+		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(copyParams, &op), &op);
 }
 
 CUresult local_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
-	struct task task;
+	struct node_op op;
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, task_fill(memsetParams, &task),
-		&task);
+	return set(
+		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(memsetParams, &op), &op);
 }
 
 CUresult local_cuGraphExecHostNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, task_host(nodeParams, &task), &task);
+	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphExecBatchMemOpNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-		task_memory_ops(nodeParams, &task), &task);
+		node_op_memory_ops(nodeParams, &op), &op);
 }
 
 static CUresult set_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(exec, node, type, task_event(type, event, &task), &task);
+	return set(exec, node, type, node_op_event(type, event, &op), &op);
 }
 
 CUresult local_cuGraphExecEventRecordNodeSetEvent(
@@ -182,15 +183,15 @@ CUresult local_cuGraphExecEventWaitNodeSetEvent(
 CUresult local_cuGraphExecNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return local_cuGraphExecChildGraphNodeSetParams(
 			hGraphExec, hNode, nodeParams->graph.graph);
 	GRAPHS_LOCKED;
-	result = task_any(nodeParams, &task);
-	return result == CUDA_SUCCESS ? set(hGraphExec, hNode, task.type, result, &task) : result;
+	result = node_op_any(nodeParams, &op);
+	return result == CUDA_SUCCESS ? set(hGraphExec, hNode, op.type, result, &op) : result;
 }
 
 /* Only some kinds of nodes can be passed over. */
@@ -203,9 +204,9 @@ static struct graph_node *switchable(
 	*ret_exec = exec;
 	if (!node)
 		return NULL;
-	return node->task.type == CU_GRAPH_NODE_TYPE_KERNEL ||
-			       node->task.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
-			       node->task.type == CU_GRAPH_NODE_TYPE_MEMSET
+	return node->op.type == CU_GRAPH_NODE_TYPE_KERNEL ||
+			       node->op.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+			       node->op.type == CU_GRAPH_NODE_TYPE_MEMSET
 		       ? node
 		       : NULL;
 }
@@ -281,8 +282,8 @@ static bool edges_match(
 static bool kernel_matches(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
-	const struct launch_attrs *one = &old->task.kernel.launch.attrs;
-	const struct launch_attrs *other = &node->task.kernel.launch.attrs;
+	const struct launch_attrs *one = &old->op.kernel.launch.attrs;
+	const struct launch_attrs *other = &node->op.kernel.launch.attrs;
 
 	if (one->attr_mask == other->attr_mask && !memcmp(one->cluster, other->cluster, 12) &&
 		one->cluster_policy == other->cluster_policy && one->priority == other->priority)
@@ -293,14 +294,14 @@ static bool kernel_matches(
 static bool node_matches(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
-	if (old->task.type != node->task.type)
+	if (old->op.type != node->op.type)
 		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, NULL);
-	if (!can_be(&old->task, &node->task, false))
+	if (!can_be(&old->op, &node->op, false))
 		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node, NULL);
-	if (node->task.type == CU_GRAPH_NODE_TYPE_KERNEL)
+	if (node->op.type == CU_GRAPH_NODE_TYPE_KERNEL)
 		return kernel_matches(update, old, node);
-	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH &&
-		node->task.child->n_nodes != old->task.child->n_nodes)
+	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		node->op.child->n_nodes != old->op.child->n_nodes)
 		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
 	return true;
 }
@@ -325,7 +326,7 @@ static bool graphs_match(
 	return true;
 }
 
-static bool kernel_is(const struct task_kernel *one, const struct task_kernel *other)
+static bool kernel_is(const struct node_op_kernel *one, const struct node_op_kernel *other)
 {
 	return one->kernel == other->kernel && one->params_size == other->params_size &&
 	       !memcmp(one->launch.grid, other->launch.grid, sizeof(one->launch.grid)) &&
@@ -335,7 +336,7 @@ static bool kernel_is(const struct task_kernel *one, const struct task_kernel *o
 }
 
 /* Whether nothing need be sent. Of the rest there are few, and little is lost. */
-static bool task_is(const struct task *one, const struct task *other)
+static bool node_op_is_same(const struct node_op *one, const struct node_op *other)
 {
 	switch (one->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -360,19 +361,19 @@ static CUresult send_changes(struct update *update, struct exec *exec, const str
 
 	for (; node && result == CUDA_SUCCESS;
 		node = graph_next(graph, node), old = graph_next(image, old)) {
-		struct task task;
+		struct node_op op;
 
-		if (task_is(&old->task, &node->task))
+		if (node_op_is_same(&old->op, &node->op))
 			continue;
 		update->node = node;
-		result = task_dup(&node->task, &task);
+		result = node_op_dup(&node->op, &op);
 		if (result == CUDA_SUCCESS)
-			result = exec_send_change(exec, old, &task);
+			result = exec_send_change(exec, old, &op);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	update->node = NULL;
-	result = exec_settle(exec, &error);
+	result = exec_confirm(exec, &error);
 	for (node = graph->first; node && error; node = graph_next(graph, node))
 		if (node->first == error->first)
 			update->node = node;
@@ -450,9 +451,9 @@ CUresult local_cuGraphExecChildGraphNodeSetParams(
 	exec = exec_find(hGraphExec);
 	graph = graph_find(childGraph);
 	node = exec ? exec_node(exec, hNode) : NULL;
-	if (!graph || !node || node->task.type != CU_GRAPH_NODE_TYPE_GRAPH || graph->has_memory)
+	if (!graph || !node || node->op.type != CU_GRAPH_NODE_TYPE_GRAPH || graph->has_memory)
 		return CUDA_ERROR_INVALID_VALUE;
-	return update_all(&update, exec, node->task.child, graph) == CUDA_SUCCESS
+	return update_all(&update, exec, node->op.child, graph) == CUDA_SUCCESS
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }

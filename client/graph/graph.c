@@ -69,7 +69,7 @@ CUresult graph_new(struct graph **ret_graph)
 /* Its edges go with the whole graph. */
 static void node_drop(struct graph_node *node)
 {
-	task_fini(&node->task);
+	node_op_fini(&node->op);
 	free(node->before);
 	free(node->after);
 	slab_give(&nodes, node);
@@ -89,19 +89,19 @@ void graph_free(struct graph *graph)
 	slab_give(&graphs, graph);
 }
 
-CUresult node_new(struct graph *graph, struct task *task, struct graph_node **ret_node)
+CUresult node_new(struct graph *graph, struct node_op *op, struct graph_node **ret_node)
 {
 	struct graph_node *node = slab_take(&nodes);
 
 	if (!node) {
-		task_fini(task);
+		node_op_fini(op);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	node->graph = graph;
 	node->unique = ++last_unique;
-	node->task = *task;
-	if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		task->child->parent = node;
+	node->op = *op;
+	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		op->child->parent = node;
 	node->previous = graph->last;
 	if (graph->last)
 		graph->last->next = node;
@@ -113,19 +113,19 @@ CUresult node_new(struct graph *graph, struct task *task, struct graph_node **re
 	return CUDA_SUCCESS;
 }
 
-CUresult node_set(struct graph_node *node, struct task *task)
+CUresult node_set(struct graph_node *node, struct node_op *op)
 {
-	if (node->task.type != task->type) {
-		task_fini(task);
+	if (node->op.type != op->type) {
+		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	/* A kernel's attributes are set by calls of their own. */
-	if (task->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		task->kernel.launch.attrs = node->task.kernel.launch.attrs;
-	if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		task->child->parent = node;
-	task_fini(&node->task);
-	node->task = *task;
+	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		op->kernel.launch.attrs = node->op.kernel.launch.attrs;
+	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		op->child->parent = node;
+	node_op_fini(&node->op);
+	node->op = *op;
 	return CUDA_SUCCESS;
 }
 
@@ -208,11 +208,11 @@ void node_free(struct graph_node *node)
 	node_drop(node);
 }
 
-CUresult node_add(struct graph *graph, struct task *task, const CUgraphNode *dependencies,
+CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node)
 {
 	struct graph_node *node = NULL;
-	CUresult result = node_new(graph, task, &node);
+	CUresult result = node_new(graph, op, &node);
 
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct graph_node *on = node_find(dependencies[i]);
@@ -221,7 +221,7 @@ CUresult node_add(struct graph *graph, struct task *task, const CUgraphNode *dep
 			    : CUDA_ERROR_INVALID_VALUE;
 	}
 	if (result == CUDA_SUCCESS)
-		result = node_settle_memory(node);
+		result = node_resolve_memory(node);
 	if (result != CUDA_SUCCESS) {
 		if (node)
 			node_free(node);
@@ -255,11 +255,11 @@ static CUresult clone_nodes(
 
 	for (const struct graph_node *node = graph->first; node && result == CUDA_SUCCESS;
 		node = node->next) {
-		struct task task;
+		struct node_op op;
 
-		result = task_dup(&node->task, &task);
+		result = node_op_dup(&node->op, &op);
 		if (result == CUDA_SUCCESS)
-			result = node_new(clone, &task, &clones[n]);
+			result = node_new(clone, &op, &clones[n]);
 		if (result == CUDA_SUCCESS)
 			clones[n++]->original = node->unique;
 	}
@@ -307,8 +307,8 @@ CUresult graph_clone(const struct graph *graph, struct graph **ret_clone)
 
 void graph_move(struct graph *graph, struct graph_node *to)
 {
-	graph_free(to->task.child);
-	to->task.child = graph;
+	graph_free(to->op.child);
+	to->op.child = graph;
 	graph->parent = to;
 	graph->is_moved = true;
 	for (struct graph *outer = to->graph; outer && graph->has_memory;
@@ -329,8 +329,8 @@ struct graph_node *graph_next(const struct graph *graph, struct graph_node *node
 {
 	const struct graph *inner = node->graph;
 
-	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH && node->task.child->first)
-		return node->task.child->first;
+	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH && node->op.child->first)
+		return node->op.child->first;
 	while (!node->next && inner != graph) {
 		node = inner->parent;
 		inner = node->graph;

@@ -31,7 +31,7 @@ struct graph_node {
 	struct edge *before;       /* what it waits for; owned, as the next */
 	struct graph_node **after; /* what waits for it */
 	uint32_t n_before, n_after;
-	struct task task;
+	struct node_op op;
 	bool is_captured; /* made by a stream, which is to be joined */
 	/* Of an executable graph's own copy. */
 	uint32_t first, last; /* numbers of the server's nodes that begin and end it */
@@ -86,16 +86,16 @@ struct graph_node *graph_next(const struct graph *graph, struct graph_node *node
 /* Whether the program can have handles of it, its children, and their nodes. */
 void graph_set_private(struct graph *graph, bool is_private);
 
-/* A node with its edges. Takes `task', on failure too. */
-CUresult node_add(struct graph *graph, struct task *task, const CUgraphNode *dependencies,
+/* A node with its edges. Takes `op', on failure too. */
+CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node);
 
-/* Takes `task', on failure too. */
-CUresult node_new(struct graph *graph, struct task *task, struct graph_node **ret_node);
+/* Takes `op', on failure too. */
+CUresult node_new(struct graph *graph, struct node_op *op, struct graph_node **ret_node);
 void node_free(struct graph_node *node);
 
-/* Puts another task of its type in. Takes `task', on failure too. */
-CUresult node_set(struct graph_node *node, struct task *task);
+/* Puts another op of its type in. Takes `op', on failure too. */
+CUresult node_set(struct graph_node *node, struct node_op *op);
 
 /* CUDA_ERROR_INVALID_VALUE: of two graphs, a node itself, or there is one already. */
 CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgraphEdgeData *data);

@@ -98,7 +98,7 @@ CUresult local_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 	node = node_find(hNode);
 	if (!node || !type)
 		return CUDA_ERROR_INVALID_VALUE;
-	*type = node->task.type;
+	*type = node->op.type;
 	return CUDA_SUCCESS;
 }
 

@@ -41,24 +41,24 @@ static const char *type_name(CUgraphNodeType type)
 
 static void print_label(FILE *file, const struct graph_node *node)
 {
-	const struct task *task = &node->task;
-	const struct launch *launch = &task->kernel.launch;
+	const struct node_op *op = &node->op;
+	const struct launch *launch = &op->kernel.launch;
 
-	fprintf(file, "%s", type_name(task->type));
-	if (task->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		fprintf(file, "\\n%s<<<(%u,%u,%u),(%u,%u,%u),%u>>>", task->kernel.kernel->name,
+	fprintf(file, "%s", type_name(op->type));
+	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		fprintf(file, "\\n%s<<<(%u,%u,%u),(%u,%u,%u),%u>>>", op->kernel.kernel->name,
 			launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
 			launch->block[1], launch->block[2], launch->shared_bytes);
-	else if (task->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+	else if (op->type == CU_GRAPH_NODE_TYPE_MEMCPY)
 		fprintf(file, "\\n%#llx to %#llx, %llu x %llu x %llu",
-			(unsigned long long)task->copy.box.src.address,
-			(unsigned long long)task->copy.box.dst.address,
-			(unsigned long long)task->copy.box.width,
-			(unsigned long long)task->copy.box.height,
-			(unsigned long long)task->copy.box.depth);
-	else if (task->type == CU_GRAPH_NODE_TYPE_MEMSET)
-		fprintf(file, "\\n%#llx, value %u", (unsigned long long)task->fill.dst,
-			task->fill.value);
+			(unsigned long long)op->copy.box.src.address,
+			(unsigned long long)op->copy.box.dst.address,
+			(unsigned long long)op->copy.box.width,
+			(unsigned long long)op->copy.box.height,
+			(unsigned long long)op->copy.box.depth);
+	else if (op->type == CU_GRAPH_NODE_TYPE_MEMSET)
+		fprintf(file, "\\n%#llx, value %u", (unsigned long long)op->fill.dst,
+			op->fill.value);
 }
 
 static void print_node(FILE *file, const struct graph_node *node, bool is_verbose)
@@ -69,14 +69,14 @@ static void print_node(FILE *file, const struct graph_node *node, bool is_verbos
 	if (is_verbose)
 		print_label(file, node);
 	else
-		fprintf(file, "%s", type_name(node->task.type));
+		fprintf(file, "%s", type_name(node->op.type));
 	fprintf(file, "\"];\n");
 	for (uint32_t i = 0; i < node->n_before; i++)
 		fprintf(file, "\t\"node_%llu\" -> \"node_%llu\";\n",
 			(unsigned long long)node->before[i].node->unique, number);
-	if (node->task.type != CU_GRAPH_NODE_TYPE_GRAPH)
+	if (node->op.type != CU_GRAPH_NODE_TYPE_GRAPH)
 		return;
-	for (const struct graph_node *inner = node->task.child->first; inner; inner = inner->next)
+	for (const struct graph_node *inner = node->op.child->first; inner; inner = inner->next)
 		if (inner->n_before == 0)
 			fprintf(file, "\t\"node_%llu\" -> \"node_%llu\" [style=\"dashed\"];\n",
 				number, (unsigned long long)inner->unique);

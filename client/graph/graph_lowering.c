@@ -3,7 +3,7 @@
 /*
  * Nodes divided for the server. Any thread of the application.
  *
- * Invariant: no line of a part crosses the end of a piece of pinned memory, and
+ * Invariant: no line of a lowered node crosses the end of a piece of pinned memory, and
  * none is longer than LINE_MAX.
  */
 
@@ -16,24 +16,24 @@
 #define LINE_MAX_BYTES (1ull << 30)
 #define BOUNCE_MAX (4ull << 20)
 
-void parts_fini(struct parts *parts)
+void lowering_fini(struct lowering *lowering)
 {
-	free(parts->list);
-	*parts = (struct parts){0};
+	free(lowering->list);
+	*lowering = (struct lowering){0};
 }
 
-static CUresult add(struct parts *parts, const struct part *part)
+static CUresult add(struct lowering *lowering, const struct lowered_node *lowered)
 {
-	struct part *grown;
+	struct lowered_node *grown;
 
-	if (parts->n == parts->n_room) {
-		parts->n_room = MAX(2 * parts->n_room, 4u);
-		grown = array_resize(parts->list, parts->n_room, sizeof(*grown));
+	if (lowering->n == lowering->n_room) {
+		lowering->n_room = MAX(2 * lowering->n_room, 4u);
+		grown = array_resize(lowering->list, lowering->n_room, sizeof(*grown));
 		if (!grown)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		parts->list = grown;
+		lowering->list = grown;
 	}
-	parts->list[parts->n++] = *part;
+	lowering->list[lowering->n++] = *lowered;
 	return CUDA_SUCCESS;
 }
 
@@ -60,12 +60,12 @@ static bool has_array(const struct box *box)
 	return box->dst.array || box->src.array;
 }
 
-uint64_t parts_bounce_size(const struct task *task)
+uint64_t lowering_bounce_size(const struct node_op *op)
 {
-	const struct box *box = &task->copy.box;
+	const struct box *box = &op->copy.box;
 	uint64_t size;
 
-	if (task->type != CU_GRAPH_NODE_TYPE_MEMCPY || is_empty(box) ||
+	if (op->type != CU_GRAPH_NODE_TYPE_MEMCPY || is_empty(box) ||
 		box->dst.is_ours == box->src.is_ours)
 		return 0;
 	if (__builtin_mul_overflow(box->width, box->height, &size) ||
@@ -80,17 +80,17 @@ static uint64_t address_of(
 	return end->address + x + (row / box->height * end->rows + row % box->height) * end->pitch;
 }
 
-static CUresult add_copy(struct parts *parts, const struct box_end *dst, const struct box_end *src,
-	uint64_t width, uint64_t rows)
+static CUresult add_copy(struct lowering *lowering, const struct box_end *dst,
+	const struct box_end *src, uint64_t width, uint64_t rows)
 {
-	struct part part = {.kind = PART_COPY};
+	struct lowered_node lowered = {.kind = LOWERED_COPY};
 
-	part.copy =
+	lowered.copy =
 		(struct box){.dst = *dst, .src = *src, .width = width, .height = rows, .depth = 1};
-	return add(parts, &part);
+	return add(lowering, &lowered);
 }
 
-static CUresult make_line(const struct box *box, struct parts *parts)
+static CUresult make_line(const struct box *box, struct lowering *lowering)
 {
 	struct box_end dst = box->dst, src = box->src;
 	uint64_t size = box->width;
@@ -99,7 +99,7 @@ static CUresult make_line(const struct box *box, struct parts *parts)
 	while (size > 0 && result == CUDA_SUCCESS) {
 		uint64_t n = cut(dst.address, cut(src.address, size));
 
-		result = add_copy(parts, &dst, &src, n, 1);
+		result = add_copy(lowering, &dst, &src, n, 1);
 		dst.address += n;
 		src.address += n;
 		size -= n;
@@ -107,15 +107,17 @@ static CUresult make_line(const struct box *box, struct parts *parts)
 	return result;
 }
 
-/* One chunk's two parts: the host's, and the GPU's before or behind it. */
-static CUresult make_chunk(const struct box *box, const struct chunk *chunk, struct parts *parts)
+/* Adds the two nodes of a chunk: the copy by the host, and the copy by the GPU before or after it.
+ */
+static CUresult make_chunk(
+	const struct box *box, const struct box_chunk *chunk, struct lowering *lowering)
 {
 	struct box_end bounce = {.address = chunk->bounce,
 		.pitch = chunk->width,
 		.rows = chunk->rows,
 		.is_ours = true};
 	struct box_end device = box->dst.is_ours ? box->dst : box->src;
-	struct part call = {.kind = PART_CALL};
+	struct lowered_node call = {.kind = LOWERED_CALL};
 	CUresult result;
 
 	call.chunk = *chunk;
@@ -127,20 +129,20 @@ static CUresult make_chunk(const struct box *box, const struct chunk *chunk, str
 		device.address = address_of(box, &device, chunk->x, chunk->row);
 	}
 	if (box->dst.is_ours) {
-		result = add(parts, &call);
+		result = add(lowering, &call);
 		return result == CUDA_SUCCESS
-			       ? add_copy(parts, &device, &bounce, chunk->width, chunk->rows)
+			       ? add_copy(lowering, &device, &bounce, chunk->width, chunk->rows)
 			       : result;
 	}
-	result = add_copy(parts, &bounce, &device, chunk->width, chunk->rows);
-	return result == CUDA_SUCCESS ? add(parts, &call) : result;
+	result = add_copy(lowering, &bounce, &device, chunk->width, chunk->rows);
+	return result == CUDA_SUCCESS ? add(lowering, &call) : result;
 }
 
-/* Whole rows of one slice, or parts of a row that is larger than the bounce memory. */
+/* Chunks are whole rows of one slice, or pieces of a row that is larger than the bounce memory. */
 static CUresult make_chunks(
-	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct parts *parts)
+	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct lowering *lowering)
 {
-	struct chunk chunk = {.bounce = bounce};
+	struct box_chunk chunk = {.bounce = bounce};
 	CUresult result = CUDA_SUCCESS;
 
 	while (chunk.row < box->height * box->depth && result == CUDA_SUCCESS) {
@@ -149,7 +151,7 @@ static CUresult make_chunks(
 		if (chunk.width == box->width)
 			chunk.rows = MIN(
 				bounce_size / chunk.width, box->height - chunk.row % box->height);
-		result = make_chunk(box, &chunk, parts);
+		result = make_chunk(box, &chunk, lowering);
 		chunk.x += chunk.width;
 		if (chunk.x == box->width) {
 			chunk.x = 0;
@@ -160,69 +162,69 @@ static CUresult make_chunks(
 }
 
 static CUresult make_copy(
-	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct parts *parts)
+	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct lowering *lowering)
 {
-	struct part whole = {.kind = PART_COPY};
+	struct lowered_node whole = {.kind = LOWERED_COPY};
 
 	if (is_empty(box)) {
-		whole.kind = PART_EMPTY;
-		return add(parts, &whole);
+		whole.kind = LOWERED_EMPTY;
+		return add(lowering, &whole);
 	}
 	if (box->dst.is_ours && box->src.is_ours && is_line(box) && !has_array(box))
-		return make_line(box, parts);
+		return make_line(box, lowering);
 	if (box->dst.is_ours || box->src.is_ours) {
 		if (box->dst.is_ours != box->src.is_ours)
-			return make_chunks(box, bounce, bounce_size, parts);
+			return make_chunks(box, bounce, bounce_size, lowering);
 		whole.copy = *box;
-		return add(parts, &whole);
+		return add(lowering, &whole);
 	}
-	whole.kind = PART_CALL;
-	whole.chunk = (struct chunk){.width = box->width, .rows = box->height * box->depth};
-	return add(parts, &whole);
+	whole.kind = LOWERED_CALL;
+	whole.chunk = (struct box_chunk){.width = box->width, .rows = box->height * box->depth};
+	return add(lowering, &whole);
 }
 
-static CUresult make_fill(const struct fill *fill, struct parts *parts)
+static CUresult make_fill(const struct fill *fill, struct lowering *lowering)
 {
-	struct part part = {.kind = PART_FILL};
+	struct lowered_node lowered = {.kind = LOWERED_FILL};
 	CUresult result = CUDA_SUCCESS;
 	uint64_t count = fill->count;
 
-	part.fill = *fill;
+	lowered.fill = *fill;
 	if (fill->rows > 1)
-		return add(parts, &part);
+		return add(lowering, &lowered);
 	while (count > 0 && result == CUDA_SUCCESS) {
-		part.fill.count = cut(part.fill.dst, count * fill->width) / fill->width;
-		result = add(parts, &part);
-		part.fill.dst += part.fill.count * fill->width;
-		count -= part.fill.count;
+		lowered.fill.count = cut(lowered.fill.dst, count * fill->width) / fill->width;
+		result = add(lowering, &lowered);
+		lowered.fill.dst += lowered.fill.count * fill->width;
+		count -= lowered.fill.count;
 	}
 	return result;
 }
 
-CUresult parts_make(
-	const struct task *task, uint64_t bounce, uint64_t bounce_size, struct parts *ret_parts)
+CUresult lowering_make(const struct node_op *op, uint64_t bounce, uint64_t bounce_size,
+	struct lowering *ret_lowering)
 {
-	struct part part = {.kind = PART_TASK};
+	struct lowered_node lowered = {.kind = LOWERED_OP};
 
-	*ret_parts = (struct parts){0};
-	switch (task->type) {
+	*ret_lowering = (struct lowering){0};
+	switch (op->type) {
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return make_copy(&task->copy.box, bounce, bounce_size, ret_parts);
+		return make_copy(&op->copy.box, bounce, bounce_size, ret_lowering);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return make_fill(&task->fill, ret_parts);
+		return make_fill(&op->fill, ret_lowering);
 	case CU_GRAPH_NODE_TYPE_HOST:
-		part.kind = PART_CALL;
+		lowered.kind = LOWERED_CALL;
 		break;
 	case CU_GRAPH_NODE_TYPE_EMPTY:
-		part.kind = PART_EMPTY;
+		lowered.kind = LOWERED_EMPTY;
 		break;
 	default:
 		break;
 	}
-	return add(ret_parts, &part);
+	return add(ret_lowering, &lowered);
 }
 
-void chunk_move(const struct box *box, const struct chunk *chunk)
+void box_chunk_move(const struct box *box, const struct box_chunk *chunk)
 {
 	uint64_t bounce = chunk->bounce;
 

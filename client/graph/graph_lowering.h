@@ -11,45 +11,45 @@
 #include "graph.h"
 #include "wire.h"
 
-enum part_kind {
-	PART_EMPTY, /* nothing to be done */
-	PART_TASK,  /* the node's own task, undivided */
-	PART_COPY,
-	PART_FILL,
-	PART_CALL, /* a function of the program's, or of ours */
+enum lowered_kind {
+	LOWERED_EMPTY, /* nothing to be done */
+	LOWERED_OP,    /* the node's own op, undivided */
+	LOWERED_COPY,
+	LOWERED_FILL,
+	LOWERED_CALL, /* a function of the program's, or of ours */
 };
 
 /* Rows of a copy that are moved by the host: from `row' on, `width' bytes from `x' of each. */
-struct chunk {
+struct box_chunk {
 	uint64_t x, row, width, rows;
 	uint64_t bounce; /* where they lie without gaps; 0: the other end is host memory too */
 };
 
-struct part {
-	enum part_kind kind;
+struct lowered_node {
+	enum lowered_kind kind;
 	union {
 		struct box copy;
 		struct fill fill;
-		struct chunk chunk; /* of a copy's call */
+		struct box_chunk chunk; /* of a copy's call */
 	};
 };
 
 /* Zero-initialised is none. */
-struct parts {
-	struct part *list; /* owned */
+struct lowering {
+	struct lowered_node *list; /* owned */
 	uint32_t n, n_room;
 };
 
-/* Bytes of host memory of ours that the task wants; 0: none. */
-uint64_t parts_bounce_size(const struct task *task);
+/* Bytes of host memory of ours that the op wants; 0: none. */
+uint64_t lowering_bounce_size(const struct node_op *op);
 
-/* Divides the task; `bounce' has `bounce_size' bytes. */
-CUresult parts_make(
-	const struct task *task, uint64_t bounce, uint64_t bounce_size, struct parts *ret_parts);
+/* Divides the op; `bounce' has `bounce_size' bytes. */
+CUresult lowering_make(const struct node_op *op, uint64_t bounce, uint64_t bounce_size,
+	struct lowering *ret_lowering);
 
-void parts_fini(struct parts *parts);
+void lowering_fini(struct lowering *lowering);
 
 /* Moves a chunk between the program's memory and the bounce memory, or the program's own. */
-void chunk_move(const struct box *box, const struct chunk *chunk);
+void box_chunk_move(const struct box *box, const struct box_chunk *chunk);
 
 #endif

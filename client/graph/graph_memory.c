@@ -29,7 +29,7 @@ static void slot_unref(struct graph_slot *slot)
 	if (!slot || --slot->refs > 0)
 		return;
 	memory_remove(slot->piece->address, MEMORY_KIND(MEMORY_GRAPH), &range);
-	pool_free_at(slot->pool, slot->piece, slot->stream, slot->mark);
+	pool_free_at(slot->pool, slot->piece, slot->stream, slot->seqno);
 	free(slot);
 }
 
@@ -141,11 +141,11 @@ static bool walk_add(struct walk *walk, const struct graph_node *node)
 /* Whether a node frees bytes of its own graph that nobody has taken since; not many too many. */
 static bool frees_for(const struct graph_node *before, const struct graph_node *node, uint64_t size)
 {
-	const struct graph_memory *memory = before->task.memory;
+	const struct graph_memory *memory = before->op.memory;
 
-	return before->task.type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+	return before->op.type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
 	       memory->owner == node->graph->unique && memory->slot->holder == memory &&
-	       memory->pool == node->task.memory->pool && memory->slot->size >= size &&
+	       memory->pool == node->op.memory->pool && memory->slot->size >= size &&
 	       memory->slot->size / 2 <= size;
 }
 
@@ -161,7 +161,7 @@ static struct graph_slot *find_freed(const struct graph_node *node, uint64_t siz
 		const struct graph_node *before = walk.list[--walk.n];
 
 		if (frees_for(before, node, size))
-			found = before->task.memory->slot;
+			found = before->op.memory->slot;
 		has_more = walk_add(&walk, before);
 	}
 	free((void *)walk.list);
@@ -189,9 +189,9 @@ static CUresult slot_new(struct graph_memory *memory, uint64_t size, struct grap
 	return CUDA_SUCCESS;
 }
 
-static CUresult settle_alloc(struct graph_node *node)
+static CUresult graph_memory_resolve_alloc(struct graph_node *node)
 {
-	struct graph_memory *memory = node->task.memory;
+	struct graph_memory *memory = node->op.memory;
 	uint64_t size = memory->params.bytesize;
 	struct graph_slot *slot = find_freed(node, size);
 	CUresult result = CUDA_SUCCESS;
@@ -209,9 +209,9 @@ static CUresult settle_alloc(struct graph_node *node)
 }
 
 /* Either its own graph frees it, once, or others do. */
-static CUresult settle_free(const struct graph_node *node)
+static CUresult graph_memory_resolve_free(const struct graph_node *node)
 {
-	struct graph_memory *memory = node->task.memory;
+	struct graph_memory *memory = node->op.memory;
 	bool is_own = memory->owner == node->graph->unique;
 
 	if (memory->is_freed_by_owner || (is_own && memory->is_freed_by_others))
@@ -223,19 +223,19 @@ static CUresult settle_free(const struct graph_node *node)
 	return CUDA_SUCCESS;
 }
 
-CUresult node_settle_memory(struct graph_node *node)
+CUresult node_resolve_memory(struct graph_node *node)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!task_is_memory(&node->task))
+	if (!node_op_is_memory(&node->op))
 		return CUDA_SUCCESS;
 	/* Of a child nobody would ask what it has besides. */
 	if (node->graph->parent)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (node->task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		result = settle_alloc(node);
+	if (node->op.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		result = graph_memory_resolve_alloc(node);
 	else
-		result = settle_free(node);
+		result = graph_memory_resolve_free(node);
 	if (result == CUDA_SUCCESS)
 		node->graph->has_memory = true;
 	return result;
@@ -254,7 +254,7 @@ CUresult graph_launch_of(const struct graph *graph, struct graph_launch *ret_lau
 	size_t n = 0;
 
 	for (struct graph_node *node = graph->first; node; node = graph_next(graph, node))
-		n += task_is_memory(&node->task);
+		n += node_op_is_memory(&node->op);
 	*ret_launch = launch;
 	if (n == 0)
 		return CUDA_SUCCESS;
@@ -265,10 +265,10 @@ CUresult graph_launch_of(const struct graph *graph, struct graph_launch *ret_lau
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	for (struct graph_node *node = graph->first; node; node = graph_next(graph, node)) {
-		if (node->task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-			launch.allocated[launch.n_allocated++] = node->task.memory;
-		else if (node->task.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-			launch.freed[launch.n_freed++] = node->task.memory;
+		if (node->op.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			launch.allocated[launch.n_allocated++] = node->op.memory;
+		else if (node->op.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+			launch.freed[launch.n_freed++] = node->op.memory;
 	}
 	*ret_launch = launch;
 	return CUDA_SUCCESS;
@@ -285,10 +285,10 @@ static bool allocates(const struct graph_launch *launch, const struct graph_memo
 /* Work to come on the stream finds the bytes unused. */
 static CUresult slot_await(const struct graph_slot *slot, struct stream *stream)
 {
-	if (!slot->stream || slot->stream == stream || timeline_reached(slot->stream, slot->mark))
+	if (!slot->stream || slot->stream == stream || timeline_reached(slot->stream, slot->seqno))
 		return CUDA_SUCCESS;
 	if (!stream_is_used(slot->stream))
-		return timeline_wait(slot->stream, slot->mark);
+		return timeline_wait(slot->stream, slot->seqno);
 	return event_between(slot->stream, stream);
 }
 
@@ -321,20 +321,20 @@ static void set_live(struct graph_memory *memory, bool is_live)
 		graph_memory_unref(memory);
 }
 
-static void set_used(struct graph_slot *slot, struct stream *stream, uint64_t mark)
+static void set_used(struct graph_slot *slot, struct stream *stream, uint64_t seqno)
 {
 	slot->stream = stream;
-	slot->mark = mark;
+	slot->seqno = seqno;
 }
 
-void graph_launch_done(const struct graph_launch *launch, struct stream *stream, uint64_t mark)
+void graph_launch_done(const struct graph_launch *launch, struct stream *stream, uint64_t seqno)
 {
 	for (uint32_t i = 0; i < launch->n_allocated; i++) {
-		set_used(launch->allocated[i]->slot, stream, mark);
+		set_used(launch->allocated[i]->slot, stream, seqno);
 		set_live(launch->allocated[i], true);
 	}
 	for (uint32_t i = 0; i < launch->n_freed; i++) {
-		set_used(launch->freed[i]->slot, stream, mark);
+		set_used(launch->freed[i]->slot, stream, seqno);
 		set_live(launch->freed[i], false);
 	}
 }
@@ -342,15 +342,15 @@ void graph_launch_done(const struct graph_launch *launch, struct stream *stream,
 CUresult graph_memory_free(uint64_t address, struct stream *stream)
 {
 	struct graph_memory *memory;
-	uint64_t mark = 0;
+	uint64_t seqno = 0;
 
 	GRAPHS_LOCKED;
 	memory = find(address);
 	if (!memory || !memory->is_live || memory->is_freed_by_owner)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (stream)
-		timeline_cover(stream, &mark);
-	set_used(memory->slot, stream, mark);
+		timeline_cover(stream, &seqno);
+	set_used(memory->slot, stream, seqno);
 	set_live(memory, false);
 	return CUDA_SUCCESS;
 }

@@ -21,7 +21,7 @@ struct graph_slot {
 	uint64_t size;
 	struct graph_memory *holder; /* the last allocation to have it; NULL: that one has gone */
 	struct stream *stream;       /* whose work may be using it up to ... */
-	uint64_t mark;               /* ... here; NULL: nobody's */
+	uint64_t seqno;              /* ... here; NULL: nobody's */
 };
 
 /* One allocation: what its node, nodes that free it, and its being there have in common. */
@@ -54,7 +54,7 @@ static inline uint64_t graph_memory_address(const struct graph_memory *memory)
 }
 
 /* Gives an allocation its address, or claims a free, once the node has its edges. */
-CUresult node_settle_memory(struct graph_node *node);
+CUresult node_resolve_memory(struct graph_node *node);
 
 /* Any node's, of any type: nothing for most. To be freed by the caller of the lock. */
 struct graph_launch {
@@ -72,8 +72,8 @@ void graph_launch_fini(struct graph_launch *launch);
 CUresult graph_launch_check(
 	const struct graph_launch *launch, struct stream *stream, bool frees_itself);
 
-/* After it; `mark' will cover it. */
-void graph_launch_done(const struct graph_launch *launch, struct stream *stream, uint64_t mark);
+/* After it; `seqno' will cover it. */
+void graph_launch_done(const struct graph_launch *launch, struct stream *stream, uint64_t seqno);
 
 /*
  * For cuMemFree() and cuMemFreeAsync(), with the lock not held; NULL as a

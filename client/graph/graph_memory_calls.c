@@ -35,7 +35,7 @@ CUresult local_cuDeviceGraphMemTrim(CUdevice device)
 	pool = pool_graph(found, device);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	execs_reap();
+	execs_free_closed();
 	pool_trim(pool, 0);
 	return CUDA_SUCCESS;
 }
@@ -61,7 +61,7 @@ CUresult local_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribut
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	execs_reap();
+	execs_free_closed();
 	pool_get_size(pool, &size);
 	switch (attr) {
 	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:

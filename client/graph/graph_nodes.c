@@ -13,9 +13,9 @@
 #include "client/stream/event.h"
 #include "exec.h"
 
-/* Takes `task' if there is one; `result' is that of its making. */
+/* Takes `op' if there is one; `result' is that of its making. */
 static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
-	const CUgraphEdgeData *data, size_t n, CUresult result, struct task *task)
+	const CUgraphEdgeData *data, size_t n, CUresult result, struct node_op *op)
 {
 	struct graph *graph = graph_find(handle);
 	struct graph_node *node;
@@ -23,10 +23,10 @@ static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *de
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!graph || !ret_node || (n > 0 && !dependencies)) {
-		task_fini(task);
+		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	result = node_add(graph, task, dependencies, data, n, &node);
+	result = node_add(graph, op, dependencies, data, n, &node);
 	if (result == CUDA_SUCCESS)
 		*ret_node = (CUgraphNode)node;
 	return result;
@@ -36,22 +36,22 @@ static struct graph_node *find(CUgraphNode handle, CUgraphNodeType type)
 {
 	struct graph_node *node = node_find(handle);
 
-	return node && node->task.type == type ? node : NULL;
+	return node && node->op.type == type ? node : NULL;
 }
 
-/* Takes `task' if there is one. */
-static CUresult set(CUgraphNode handle, CUgraphNodeType type, CUresult result, struct task *task)
+/* Takes `op' if there is one. */
+static CUresult set(CUgraphNode handle, CUgraphNodeType type, CUresult result, struct node_op *op)
 {
 	struct graph_node *node = find(handle, type);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* What is allocated where is settled when the node is added. */
-	if (!node || task_is_memory(task)) {
-		task_fini(task);
+	if (!node || node_op_is_memory(op)) {
+		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	return node_set(node, task);
+	return node_set(node, op);
 }
 
 /* The older description has no CUkernel of its own. */
@@ -69,11 +69,11 @@ CUresult local_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies,
 	const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_kernel(nodeParams, &task), &task);
+		node_op_kernel(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -89,14 +89,14 @@ CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 CUresult local_cuGraphKernelNodeGetParams_v2(
 	CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	const struct task_kernel *kernel;
+	const struct node_op_kernel *kernel;
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
 	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	kernel = &node->task.kernel;
+	kernel = &node->op.kernel;
 	*nodeParams = (CUDA_KERNEL_NODE_PARAMS_v2){
 		.func = kernel->function,
 		.kern = kernel->handle,
@@ -128,10 +128,10 @@ CUresult local_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PA
 CUresult local_cuGraphKernelNodeSetParams_v2(
 	CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_KERNEL, task_kernel(nodeParams, &task), &task);
+	return set(hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphKernelNodeSetParams(
@@ -151,7 +151,7 @@ CUresult local_cuGraphKernelNodeSetAttribute(
 	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!node || !value)
 		return CUDA_ERROR_INVALID_VALUE;
-	return task_set_attribute(&node->task, attr, value);
+	return node_op_set_attribute(&node->op, attr, value);
 }
 
 CUresult local_cuGraphKernelNodeGetAttribute(
@@ -163,7 +163,7 @@ CUresult local_cuGraphKernelNodeGetAttribute(
 	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!node || !value_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	return task_get_attribute(&node->task, attr, value_out);
+	return node_op_get_attribute(&node->op, attr, value_out);
 }
 
 CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
@@ -176,7 +176,7 @@ CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	to = find(dst, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!from || !to)
 		return CUDA_ERROR_INVALID_VALUE;
-	to->task.kernel.launch.attrs = from->task.kernel.launch.attrs;
+	to->op.kernel.launch.attrs = from->op.kernel.launch.attrs;
 	return CUDA_SUCCESS;
 }
 
@@ -184,12 +184,12 @@ CUresult local_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams,
 	CUcontext ctx)
 {
-	struct task task;
+	struct node_op op;
 
 	(void)ctx;
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_copy(copyParams, &task), &task);
+		node_op_copy(copyParams, &op), &op);
 }
 
 CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
@@ -200,28 +200,28 @@ CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *node
 	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	*nodeParams = node->task.copy.desc;
+	*nodeParams = node->op.copy.desc;
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, task_copy(nodeParams, &task), &task);
+	return set(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies,
 	const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
-	struct task task;
+	struct node_op op;
 
 	(void)ctx;
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_fill(memsetParams, &task), &task);
+		node_op_fill(memsetParams, &op), &op);
 }
 
 CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
@@ -233,7 +233,7 @@ CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PA
 	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMSET);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	fill = &node->task.fill;
+	fill = &node->op.fill;
 	*nodeParams = (CUDA_MEMSET_NODE_PARAMS){
 		.dst = fill->dst,
 		.pitch = fill->pitch,
@@ -248,21 +248,21 @@ CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PA
 CUresult local_cuGraphMemsetNodeSetParams(
 	CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_MEMSET, task_fill(nodeParams, &task), &task);
+	return set(hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies,
 	const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_host(nodeParams, &task), &task);
+		node_op_host(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
@@ -273,40 +273,40 @@ CUresult local_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS
 	node = find(hNode, CU_GRAPH_NODE_TYPE_HOST);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	*nodeParams = (CUDA_HOST_NODE_PARAMS){node->task.host.function, node->task.host.data};
+	*nodeParams = (CUDA_HOST_NODE_PARAMS){node->op.host.function, node->op.host.data};
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_HOST, task_host(nodeParams, &task), &task);
+	return set(hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies,
 	const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_memory_ops(nodeParams, &task), &task);
+		node_op_memory_ops(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphBatchMemOpNodeGetParams(
 	CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
 {
-	const struct task_memory_ops *ops;
+	const struct node_op_memory_ops *ops;
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
 	node = find(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
 	if (!node || !nodeParams_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	ops = &node->task.memory_ops;
+	ops = &node->op.memory_ops;
 	*nodeParams_out = (CUDA_BATCH_MEM_OP_NODE_PARAMS){
 		.ctx = ops->context, .count = ops->n_ops, .paramArray = ops->params};
 	return CUDA_SUCCESS;
@@ -315,40 +315,40 @@ CUresult local_cuGraphBatchMemOpNodeGetParams(
 CUresult local_cuGraphBatchMemOpNodeSetParams(
 	CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return set(
-		hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, task_memory_ops(nodeParams, &task), &task);
+		hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, node_op_memory_ops(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &task);
+	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &op);
 }
 
 CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &task), &task);
+		node_op_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &op), &op);
 }
 
 CUresult local_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &task), &task);
+		node_op_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &op), &op);
 }
 
 static CUresult get_event(CUgraphNode handle, CUgraphNodeType type, CUevent *ret_event)
@@ -359,7 +359,7 @@ static CUresult get_event(CUgraphNode handle, CUgraphNodeType type, CUevent *ret
 	node = find(handle, type);
 	if (!node || !ret_event)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_event = (CUevent)node->task.event.event;
+	*ret_event = (CUevent)node->op.event.event;
 	return CUDA_SUCCESS;
 }
 
@@ -375,10 +375,10 @@ CUresult local_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_ou
 
 static CUresult set_event(CUgraphNode handle, CUgraphNodeType type, CUevent event)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(handle, type, task_event(type, event, &task), &task);
+	return set(handle, type, node_op_event(type, event, &op), &op);
 }
 
 CUresult local_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
@@ -395,14 +395,14 @@ CUresult local_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies,
 	CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	GRAPHS_LOCKED;
 	result = add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_memory_alloc(nodeParams, &task), &task);
+		node_op_memory_alloc(nodeParams, &op), &op);
 	if (result == CUDA_SUCCESS)
-		nodeParams->dptr = graph_memory_address(task.memory);
+		nodeParams->dptr = graph_memory_address(op.memory);
 	return result;
 }
 
@@ -415,18 +415,18 @@ CUresult local_cuGraphMemAllocNodeGetParams(
 	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 	if (!node || !params_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	*params_out = node->task.memory->params;
+	*params_out = node->op.memory->params;
 	return CUDA_SUCCESS;
 }
 
 CUresult local_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
 {
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_memory_free(dptr, &task), &task);
+		node_op_memory_free(dptr, &op), &op);
 }
 
 CUresult local_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
@@ -437,7 +437,7 @@ CUresult local_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_
 	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE);
 	if (!node || !dptr_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	*dptr_out = graph_memory_address(node->task.memory);
+	*dptr_out = graph_memory_address(node->op.memory);
 	return CUDA_SUCCESS;
 }
 
@@ -445,14 +445,14 @@ CUresult local_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph
 	const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
 {
 	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	struct task task;
+	struct node_op op;
 
 	GRAPHS_LOCKED;
 	if (hGraph == childGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	params.graph.graph = childGraph;
 	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
-		task_any(&params, &task), &task);
+		node_op_any(&params, &op), &op);
 }
 
 CUresult local_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
@@ -463,7 +463,7 @@ CUresult local_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph
 	node = find(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
 	if (!node || !phGraph)
 		return CUDA_ERROR_INVALID_VALUE;
-	*phGraph = (CUgraph)node->task.child;
+	*phGraph = (CUgraph)node->op.child;
 	return CUDA_SUCCESS;
 }
 
@@ -478,16 +478,16 @@ static bool is_within(const struct graph *graph, const struct graph *outer)
 static CUresult add_moved(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, CUgraph child_handle)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
 	struct graph *child = graph_find(child_handle);
 	CUresult result;
 
 	if (!child || child->parent || is_within(graph_find(handle), child) ||
 		(child->has_memory && exec_is_of(child->unique, NULL)))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = graph_new(&task.child);
+	result = graph_new(&op.child);
 	if (result == CUDA_SUCCESS)
-		result = add(ret_node, handle, dependencies, data, n, result, &task);
+		result = add(ret_node, handle, dependencies, data, n, result, &op);
 	if (result == CUDA_SUCCESS)
 		graph_move(child, (struct graph_node *)*ret_node);
 	return result;
@@ -497,7 +497,7 @@ CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData,
 	size_t numDependencies, CUgraphNodeParams *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	if (!nodeParams)
@@ -508,9 +508,9 @@ CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		return add_moved(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
 			nodeParams->graph.graph);
 	result = add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
-		task_any(nodeParams, &task), &task);
+		node_op_any(nodeParams, &op), &op);
 	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		nodeParams->alloc.dptr = graph_memory_address(task.memory);
+		nodeParams->alloc.dptr = graph_memory_address(op.memory);
 	return result;
 }
 
@@ -523,10 +523,10 @@ CUresult local_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 CUresult local_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-	struct task task;
+	struct node_op op;
 	CUresult result;
 
 	GRAPHS_LOCKED;
-	result = task_any(nodeParams, &task);
-	return result == CUDA_SUCCESS ? set(hNode, nodeParams->type, result, &task) : result;
+	result = node_op_any(nodeParams, &op);
+	return result == CUDA_SUCCESS ? set(hNode, nodeParams->type, result, &op) : result;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tasks of nodes: copied, freed, made of what streams are given. Any thread of
+ * Node ops of nodes: copied, freed, made of what streams are given. Any thread of
  * the application.
  *
- * Invariant: no two tasks share memory.
+ * Invariant: no two node ops share memory.
  */
 
 #include <string.h>
@@ -25,36 +25,36 @@ static void *copy_of(const void *bytes, size_t size)
 	return copy;
 }
 
-void task_fini(struct task *task)
+void node_op_fini(struct node_op *op)
 {
-	switch (task->type) {
+	switch (op->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		free(task->kernel.params);
-		free(task->kernel.pointers);
+		free(op->kernel.params);
+		free(op->kernel.pointers);
 		break;
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-		free(task->memory_ops.ops);
-		free(task->memory_ops.params);
+		free(op->memory_ops.ops);
+		free(op->memory_ops.params);
 		break;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		graph_free(task->child);
+		graph_free(op->child);
 		break;
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		graph_memory_unref(task->memory);
+		graph_memory_unref(op->memory);
 		break;
 	default:
 		break;
 	}
-	*task = (struct task){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	*op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_EMPTY};
 }
 
-CUresult task_of_kernel(const struct context *context, const struct launch *launch,
-	struct kernel *kernel, const uint8_t *params, struct task *ret_task)
+CUresult node_op_of_kernel(const struct context *context, const struct launch *launch,
+	struct kernel *kernel, const uint8_t *params, struct node_op *ret_op)
 {
-	struct task_kernel *made = &ret_task->kernel;
+	struct node_op_kernel *made = &ret_op->kernel;
 
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_KERNEL};
 	made->kernel = kernel;
 	made->context = context;
 	made->function = kernel_function(kernel);
@@ -63,7 +63,7 @@ CUresult task_of_kernel(const struct context *context, const struct launch *laun
 	made->params = copy_of(params, kernel->param_bytes);
 	made->pointers = calloc(kernel->n_params + 1, sizeof(void *));
 	if (!made->params || !made->pointers) {
-		task_fini(ret_task);
+		node_op_fini(ret_op);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	for (uint32_t i = 0; i < kernel->n_params; i++)
@@ -87,17 +87,17 @@ static CUstreamBatchMemOpParams params_of(const struct memory_op *op)
 	return params;
 }
 
-CUresult task_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct task *ret_task)
+CUresult node_op_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct node_op *ret_op)
 {
-	struct task_memory_ops *made = &ret_task->memory_ops;
+	struct node_op_memory_ops *made = &ret_op->memory_ops;
 
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
 	made->n_ops = n_ops;
 	made->context = (CUcontext)context_current;
 	made->ops = copy_of(ops, n_ops * sizeof(*ops));
 	made->params = calloc(n_ops + 1, sizeof(*made->params));
 	if (!made->ops || !made->params) {
-		task_fini(ret_task);
+		node_op_fini(ret_op);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	for (uint32_t i = 0; i < n_ops; i++)
@@ -117,17 +117,17 @@ static struct box_end line_end(uint64_t address, uint64_t size)
 	};
 }
 
-void task_of_line(uint64_t dst, uint64_t src, uint64_t size, struct task *ret_task)
+void node_op_of_line(uint64_t dst, uint64_t src, uint64_t size, struct node_op *ret_op)
 {
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
-	ret_task->copy.box = (struct box){
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	ret_op->copy.box = (struct box){
 		.dst = line_end(dst, size),
 		.src = line_end(src, size),
 		.width = size,
 		.height = 1,
 		.depth = 1,
 	};
-	ret_task->copy.desc = (CUDA_MEMCPY3D){
+	ret_op->copy.desc = (CUDA_MEMCPY3D){
 		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
 		.dstDevice = dst,
 		.dstPitch = size,
@@ -142,15 +142,15 @@ void task_of_line(uint64_t dst, uint64_t src, uint64_t size, struct task *ret_ta
 	};
 }
 
-void task_of_event(CUgraphNodeType type, struct event *event, struct task *ret_task)
+void node_op_of_event(CUgraphNodeType type, struct event *event, struct node_op *ret_op)
 {
-	*ret_task = (struct task){
+	*ret_op = (struct node_op){
 		.type = type,
 		.event = {event, event->serial},
 	};
 }
 
-static CUresult dup_kernel(const struct task_kernel *from, struct task_kernel *made)
+static CUresult dup_kernel(const struct node_op_kernel *from, struct node_op_kernel *made)
 {
 	size_t n = 0;
 
@@ -165,33 +165,34 @@ static CUresult dup_kernel(const struct task_kernel *from, struct task_kernel *m
 	return CUDA_SUCCESS;
 }
 
-static CUresult dup_memory_ops(const struct task_memory_ops *from, struct task_memory_ops *made)
+static CUresult dup_memory_ops(
+	const struct node_op_memory_ops *from, struct node_op_memory_ops *made)
 {
 	made->ops = copy_of(from->ops, from->n_ops * sizeof(*from->ops));
 	made->params = copy_of(from->params, from->n_ops * sizeof(*from->params));
 	return made->ops && made->params ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult task_dup(const struct task *from, struct task *ret_task)
+CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	*ret_task = *from;
+	*ret_op = *from;
 	if (from->type == CU_GRAPH_NODE_TYPE_KERNEL) {
-		ret_task->kernel.params = NULL;
-		ret_task->kernel.pointers = NULL;
-		result = dup_kernel(&from->kernel, &ret_task->kernel);
+		ret_op->kernel.params = NULL;
+		ret_op->kernel.pointers = NULL;
+		result = dup_kernel(&from->kernel, &ret_op->kernel);
 	} else if (from->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
-		ret_task->memory_ops.ops = NULL;
-		ret_task->memory_ops.params = NULL;
-		result = dup_memory_ops(&from->memory_ops, &ret_task->memory_ops);
+		ret_op->memory_ops.ops = NULL;
+		ret_op->memory_ops.params = NULL;
+		result = dup_memory_ops(&from->memory_ops, &ret_op->memory_ops);
 	} else if (from->type == CU_GRAPH_NODE_TYPE_GRAPH) {
-		ret_task->child = NULL;
-		result = graph_clone(from->child, &ret_task->child);
-	} else if (task_is_memory(from)) {
+		ret_op->child = NULL;
+		result = graph_clone(from->child, &ret_op->child);
+	} else if (node_op_is_memory(from)) {
 		graph_memory_ref(from->memory);
 	}
 	if (result != CUDA_SUCCESS)
-		task_fini(ret_task);
+		node_op_fini(ret_op);
 	return result;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's descriptions of nodes, read into tasks. Any thread of the
- * application, without the lock of graphs but for task_any().
+ * The driver's descriptions of nodes, read into node ops. Any thread of the
+ * application, without the lock of graphs but for node_op_any().
  *
- * Invariant: a task that is made here passed the checks that the same work
+ * Invariant: a op that is made here passed the checks that the same work
  * passes in a stream.
  */
 
@@ -18,7 +18,7 @@
 #include "client/transport/route.h"
 
 /* Room for what the kernel needs; more than the driver's limit no kernel has. */
-CUresult task_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct task *ret_task)
+CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op *ret_op)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
 	struct context *context;
@@ -52,15 +52,15 @@ CUresult task_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct task *ret_
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = launch_params(kernel, params->kernelParams, params->extra, bytes);
 	if (result == CUDA_SUCCESS)
-		result = task_of_kernel(context, &launch, kernel, bytes, ret_task);
+		result = node_op_of_kernel(context, &launch, kernel, bytes, ret_op);
 	if (result != CUDA_SUCCESS)
 		return result;
-	ret_task->kernel.function = params->func;
-	ret_task->kernel.handle = params->func ? NULL : params->kern;
+	ret_op->kernel.function = params->func;
+	ret_op->kernel.handle = params->func ? NULL : params->kern;
 	return CUDA_SUCCESS;
 }
 
-CUresult task_copy(const CUDA_MEMCPY3D *params, struct task *ret_task)
+CUresult node_op_copy(const CUDA_MEMCPY3D *params, struct node_op *ret_op)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -69,12 +69,12 @@ CUresult task_copy(const CUDA_MEMCPY3D *params, struct task *ret_task)
 		return result;
 	if (!params || params->WidthInBytes == 0 || params->Height == 0 || params->Depth == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
-	ret_task->copy.desc = *params;
-	return box_read(params, &ret_task->copy.box);
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	ret_op->copy.desc = *params;
+	return box_read(params, &ret_op->copy.box);
 }
 
-CUresult task_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task)
+CUresult node_op_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct node_op *ret_op)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -84,8 +84,8 @@ CUresult task_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task)
 	if (!params || params->width == 0 || params->height == 0 ||
 		(params->elementSize != 1 && params->elementSize != 2 && params->elementSize != 4))
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEMSET};
-	ret_task->fill = (struct fill){
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	ret_op->fill = (struct fill){
 		.dst = params->dst,
 		.value = params->value,
 		.width = params->elementSize,
@@ -93,19 +93,19 @@ CUresult task_fill(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task)
 		.pitch = params->pitch,
 		.rows = params->height,
 	};
-	return fill_check(&ret_task->fill);
+	return fill_check(&ret_op->fill);
 }
 
-CUresult task_host(const CUDA_HOST_NODE_PARAMS *params, struct task *ret_task)
+CUresult node_op_host(const CUDA_HOST_NODE_PARAMS *params, struct node_op *ret_op)
 {
 	if (!params || !params->fn)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_HOST};
-	ret_task->host = (struct task_host){params->fn, params->userData};
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_HOST};
+	ret_op->host = (struct node_op_host){params->fn, params->userData};
 	return CUDA_SUCCESS;
 }
 
-CUresult task_memory_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct task *ret_task)
+CUresult node_op_memory_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct node_op *ret_op)
 {
 	struct memory_op ops[WIRE_MEMORY_OPS_MAX];
 	struct context *context;
@@ -122,23 +122,23 @@ CUresult task_memory_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, struct tas
 		result = memory_op_check(&ops[i]);
 	}
 	if (result == CUDA_SUCCESS)
-		result = task_of_memory_ops(ops, params->count, ret_task);
+		result = node_op_of_memory_ops(ops, params->count, ret_op);
 	if (result == CUDA_SUCCESS)
-		ret_task->memory_ops.context = params->ctx;
+		ret_op->memory_ops.context = params->ctx;
 	return result;
 }
 
-CUresult task_event(CUgraphNodeType type, CUevent handle, struct task *ret_task)
+CUresult node_op_event(CUgraphNodeType type, CUevent handle, struct node_op *ret_op)
 {
 	struct event *event = slab_find(&events, handle);
 
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
-	task_of_event(type, event, ret_task);
+	node_op_of_event(type, event, ret_op);
 	return CUDA_SUCCESS;
 }
 
-CUresult task_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct task *ret_task)
+CUresult node_op_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct node_op *ret_op)
 {
 	struct context *context;
 	struct pool *pool;
@@ -151,17 +151,17 @@ CUresult task_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct task
 	result = pool_of_graph(params, &pool);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
-	return graph_memory_new(context, pool, params, &ret_task->memory);
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+	return graph_memory_new(context, pool, params, &ret_op->memory);
 }
 
-CUresult task_memory_free(CUdeviceptr address, struct task *ret_task)
+CUresult node_op_memory_free(CUdeviceptr address, struct node_op *ret_op)
 {
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
-	return graph_memory_at(address, &ret_task->memory);
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_MEM_FREE};
+	return graph_memory_at(address, &ret_op->memory);
 }
 
-static CUresult task_child(CUgraph handle, struct task *ret_task)
+static CUresult node_op_child(CUgraph handle, struct node_op *ret_op)
 {
 	const struct graph *graph = graph_find(handle);
 
@@ -169,8 +169,8 @@ static CUresult task_child(CUgraph handle, struct task *ret_task)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (graph->has_memory)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	return graph_clone(graph, &ret_task->child);
+	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	return graph_clone(graph, &ret_op->child);
 }
 
 static CUresult refuse_type(CUgraphNodeType type)
@@ -188,7 +188,7 @@ static CUresult refuse_type(CUgraphNodeType type)
 	}
 }
 
-CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task)
+CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op)
 {
 	CUDA_BATCH_MEM_OP_NODE_PARAMS ops;
 	CUDA_KERNEL_NODE_PARAMS_v2 kernel;
@@ -201,49 +201,49 @@ CUresult task_any(const CUgraphNodeParams *params, struct task *ret_task)
 	switch (params->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		memcpy(&kernel, &params->kernel, sizeof(kernel));
-		return task_kernel(&kernel, ret_task);
+		return node_op_kernel(&kernel, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return task_copy(&params->memcpy.copyParams, ret_task);
+		return node_op_copy(&params->memcpy.copyParams, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		memcpy(&fill, &params->memset, sizeof(fill));
-		return task_fill(&fill, ret_task);
+		return node_op_fill(&fill, ret_op);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		host = (CUDA_HOST_NODE_PARAMS){params->host.fn, params->host.userData};
-		return task_host(&host, ret_task);
+		return node_op_host(&host, ret_op);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		return task_child(params->graph.graph, ret_task);
+		return node_op_child(params->graph.graph, ret_op);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
-		*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_EMPTY};
+		*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_EMPTY};
 		return CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		return task_event(params->type, params->eventWait.event, ret_task);
+		return node_op_event(params->type, params->eventWait.event, ret_op);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-		return task_event(params->type, params->eventRecord.event, ret_task);
+		return node_op_event(params->type, params->eventRecord.event, ret_op);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		ops = (CUDA_BATCH_MEM_OP_NODE_PARAMS){params->memOp.ctx, params->memOp.count,
 			params->memOp.paramArray, params->memOp.flags};
-		return task_memory_ops(&ops, ret_task);
+		return node_op_memory_ops(&ops, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		memcpy(&alloc, &params->alloc, sizeof(alloc));
-		return task_memory_alloc(&alloc, ret_task);
+		return node_op_memory_alloc(&alloc, ret_op);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return task_memory_free(params->free.dptr, ret_task);
+		return node_op_memory_free(params->free.dptr, ret_op);
 	default:
 		return refuse_type(params->type);
 	}
 }
 
-CUresult task_set_attribute(
-	struct task *task, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
+CUresult node_op_set_attribute(
+	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value)
 {
-	return launch_attribute_read(name, value, true, &task->kernel.launch.attrs);
+	return launch_attribute_read(name, value, true, &op->kernel.launch.attrs);
 }
 
 /* What is not kept is as the driver has it where nothing was said. */
-CUresult task_get_attribute(
-	const struct task *task, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value)
+CUresult node_op_get_attribute(
+	const struct node_op *op, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value)
 {
-	const struct launch_attrs *attrs = &task->kernel.launch.attrs;
+	const struct launch_attrs *attrs = &op->kernel.launch.attrs;
 
 	memset(ret_value, 0, sizeof(*ret_value));
 	switch (name) {

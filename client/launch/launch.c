@@ -241,7 +241,7 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 	if (likely(result == CUDA_SUCCESS))
 		stream_issued(stream);
 	if (unlikely(kernel->prints))
-		text_expect();
+		printf_output_expect();
 	if (unlikely(__atomic_load_n(&is_blocking, __ATOMIC_RELAXED)) && result == CUDA_SUCCESS)
 		result = launch_wait(stream);
 	return result;

@@ -9,26 +9,26 @@
 
 #include "address_map.h"
 
-static unsigned random_levels(struct mirror *mirror)
+static unsigned random_levels(struct address_map *map)
 {
 	/* xorshift: a quarter of the nodes at each level goes one up. */
-	mirror->random ^= mirror->random << 13;
-	mirror->random ^= mirror->random >> 7;
-	mirror->random ^= mirror->random << 17;
-	return MIN(1 + (unsigned)__builtin_ctzll(mirror->random | 1ull << 62) / 2, MIRROR_LEVELS);
+	map->random ^= map->random << 13;
+	map->random ^= map->random >> 7;
+	map->random ^= map->random << 17;
+	return MIN(1 + (unsigned)__builtin_ctzll(map->random | 1ull << 62) / 2, ADDRESS_MAP_LEVELS);
 }
 
 /*
  * On each level the link behind the last node that starts below `address';
  * returns that node of the lowest level, NULL if there is none.
  */
-static struct mirror_node *descend(
-	const struct mirror *mirror, uint64_t address, struct mirror_node **links[MIRROR_LEVELS])
+static struct address_map_node *descend(const struct address_map *map, uint64_t address,
+	struct address_map_node **links[ADDRESS_MAP_LEVELS])
 {
-	struct mirror_node **level = (struct mirror_node **)mirror->first;
-	struct mirror_node *below = NULL;
+	struct address_map_node **level = (struct address_map_node **)map->first;
+	struct address_map_node *below = NULL;
 
-	for (unsigned i = MIRROR_LEVELS; i-- > 0;) {
+	for (unsigned i = ADDRESS_MAP_LEVELS; i-- > 0;) {
 		while (level[i] && level[i]->range.address < address) {
 			below = level[i];
 			level = below->next;
@@ -38,21 +38,21 @@ static struct mirror_node *descend(
 	return below;
 }
 
-int mirror_add(struct mirror *mirror, const struct memory_range *range)
+int address_map_add(struct address_map *map, const struct memory_range *range)
 {
-	struct mirror_node **links[MIRROR_LEVELS];
-	struct mirror_node *below, *node;
+	struct address_map_node **links[ADDRESS_MAP_LEVELS];
+	struct address_map_node *below, *node;
 	unsigned n_levels;
 
-	if (mirror->random == 0)
-		mirror->random = 0x9e3779b97f4a7c15;
-	n_levels = random_levels(mirror);
-	mirror->n_levels = MAX(mirror->n_levels, n_levels);
-	below = descend(mirror, range->address, links);
+	if (map->random == 0)
+		map->random = 0x9e3779b97f4a7c15;
+	n_levels = random_levels(map);
+	map->n_levels = MAX(map->n_levels, n_levels);
+	below = descend(map, range->address, links);
 	if ((below && range->address - below->range.address < below->range.size) ||
 		(*links[0] && (*links[0])->range.address - range->address < range->size))
 		return -EEXIST;
-	node = malloc(sizeof(*node) + n_levels * sizeof(struct mirror_node *));
+	node = malloc(sizeof(*node) + n_levels * sizeof(struct address_map_node *));
 	if (!node)
 		return -ENOMEM;
 	node->range = *range;
@@ -65,20 +65,20 @@ int mirror_add(struct mirror *mirror, const struct memory_range *range)
 	return 0;
 }
 
-const struct memory_range *mirror_next(const struct mirror *mirror, uint64_t address)
+const struct memory_range *address_map_next(const struct address_map *map, uint64_t address)
 {
-	struct mirror_node **links[MIRROR_LEVELS];
+	struct address_map_node **links[ADDRESS_MAP_LEVELS];
 
-	descend(mirror, address, links);
+	descend(map, address, links);
 	return *links[0] ? &(*links[0])->range : NULL;
 }
 
-const struct memory_range *mirror_find(const struct mirror *mirror, uint64_t address)
+const struct memory_range *address_map_find(const struct address_map *map, uint64_t address)
 {
-	struct mirror_node *const *level = mirror->first;
-	const struct mirror_node *last = NULL;
+	struct address_map_node *const *level = map->first;
+	const struct address_map_node *last = NULL;
 
-	for (unsigned i = mirror->n_levels; i-- > 0;)
+	for (unsigned i = map->n_levels; i-- > 0;)
 		while (level[i] && level[i]->range.address <= address) {
 			last = level[i];
 			level = last->next;
@@ -89,12 +89,12 @@ const struct memory_range *mirror_find(const struct mirror *mirror, uint64_t add
 	return NULL;
 }
 
-bool mirror_remove(struct mirror *mirror, uint64_t address)
+bool address_map_remove(struct address_map *map, uint64_t address)
 {
-	struct mirror_node **links[MIRROR_LEVELS];
-	struct mirror_node *node;
+	struct address_map_node **links[ADDRESS_MAP_LEVELS];
+	struct address_map_node *node;
 
-	descend(mirror, address, links);
+	descend(map, address, links);
 	node = *links[0];
 	if (!node || node->range.address != address)
 		return false;

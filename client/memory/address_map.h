@@ -9,30 +9,30 @@
 
 #include "memory.h"
 
-#define MIRROR_LEVELS 20
+#define ADDRESS_MAP_LEVELS 20
 
-struct mirror_node {
+struct address_map_node {
 	struct memory_range range;
 	unsigned n_levels;
-	struct mirror_node *next[]; /* n_levels */
+	struct address_map_node *next[]; /* n_levels */
 };
 
-struct mirror {
-	struct mirror_node *first[MIRROR_LEVELS];
+struct address_map {
+	struct address_map_node *first[ADDRESS_MAP_LEVELS];
 	unsigned n_levels; /* that ever had a node: most have few */
 	uint64_t random;
 };
 
 /* -ENOMEM, or -EEXIST if it overlaps another. */
-int mirror_add(struct mirror *mirror, const struct memory_range *range);
+int address_map_add(struct address_map *map, const struct memory_range *range);
 
 /* The range that `address' lies in, valid until it is removed; NULL: none. */
-const struct memory_range *mirror_find(const struct mirror *mirror, uint64_t address);
+const struct memory_range *address_map_find(const struct address_map *map, uint64_t address);
 
 /* The first range that starts at `address' or above; NULL: none. */
-const struct memory_range *mirror_next(const struct mirror *mirror, uint64_t address);
+const struct memory_range *address_map_next(const struct address_map *map, uint64_t address);
 
 /* Takes out the range that starts at `address'; false: there is none. */
-bool mirror_remove(struct mirror *mirror, uint64_t address);
+bool address_map_remove(struct address_map *map, uint64_t address);
 
 #endif

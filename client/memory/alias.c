@@ -3,7 +3,7 @@
 /*
  * Aliases are asked for. Any thread of the application.
  *
- * Invariant: an alias is in the mirror of own memory as long as the server has
+ * Invariant: an alias is in the map of own memory as long as the server has
  * it; the pages behind it were made present here, so that they are charged to
  * this process.
  */

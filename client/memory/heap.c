@@ -136,7 +136,7 @@ static struct piece *use(struct heap *heap, struct piece *piece, uint64_t size)
 static bool is_for(const struct piece *piece, const struct stream *stream)
 {
 	return !piece->stream || piece->stream == stream ||
-	       timeline_reached(piece->stream, piece->mark);
+	       timeline_reached(piece->stream, piece->seqno);
 }
 
 /* The first bin at or after `bin' with a piece in it. */
@@ -227,7 +227,7 @@ static void absorb_next(struct heap *heap, struct piece *piece)
 
 	take_free(heap, next);
 	piece->size += next->size;
-	piece->mark = MAX(piece->mark, next->mark);
+	piece->seqno = MAX(piece->seqno, next->seqno);
 	piece->next = next->next;
 	if (next->next)
 		next->next->prev = piece;
@@ -251,17 +251,17 @@ static void join(struct heap *heap, struct piece *piece)
 	put_free(heap, piece);
 }
 
-void heap_give(struct heap *heap, struct piece *piece, struct stream *stream, uint64_t mark)
+void heap_give(struct heap *heap, struct piece *piece, struct stream *stream, uint64_t seqno)
 {
-	if (stream && timeline_reached(stream, mark))
+	if (stream && timeline_reached(stream, seqno))
 		stream = NULL;
 	piece->is_used = false;
 	piece->stream = stream;
-	piece->mark = stream ? mark : 0;
+	piece->seqno = stream ? seqno : 0;
 	join(heap, piece);
 }
 
-void heap_settle(struct heap *heap)
+void heap_reclaim(struct heap *heap)
 {
 	struct node *at = heap->pending.next;
 
@@ -269,12 +269,12 @@ void heap_settle(struct heap *heap)
 		struct piece *piece = container_of(at, struct piece, pending);
 
 		at = at->next;
-		if (!timeline_reached(piece->stream, piece->mark))
+		if (!timeline_reached(piece->stream, piece->seqno))
 			continue;
 		/* Its neighbours that wait for something are other pieces, and stay. */
 		take_free(heap, piece);
 		piece->stream = NULL;
-		piece->mark = 0;
+		piece->seqno = 0;
 		join(heap, piece);
 	}
 }

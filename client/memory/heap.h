@@ -34,7 +34,7 @@ struct piece {
 	uint64_t address, size;
 	bool is_used;
 	struct stream *stream; /* of a free one: whose work may be using it; NULL: nobody's */
-	uint64_t mark;         /* it is done when the stream has come here */
+	uint64_t seqno;        /* it is done when the stream has come here */
 };
 
 struct heap {
@@ -63,11 +63,11 @@ struct piece *heap_take_at(struct heap *heap, uint64_t address, uint64_t size);
 /* The same at a multiple of `align', a power of two. */
 struct piece *heap_take_aligned(struct heap *heap, uint64_t size, uint64_t align);
 
-/* The piece is free when `stream' has come to `mark'; NULL: now. */
-void heap_give(struct heap *heap, struct piece *piece, struct stream *stream, uint64_t mark);
+/* The piece is free when `stream' has come to `seqno'; NULL: now. */
+void heap_give(struct heap *heap, struct piece *piece, struct stream *stream, uint64_t seqno);
 
 /* Looks which streams have come so far, and puts together what has become one. */
-void heap_settle(struct heap *heap);
+void heap_reclaim(struct heap *heap);
 
 /* Takes out a block of which nothing is used, the largest of at most `size_max' bytes. */
 bool heap_release(struct heap *heap, uint64_t size_max, uint64_t *ret_address, uint64_t *ret_size);

@@ -39,8 +39,8 @@ _Static_assert(sizeof(struct ticket) == sizeof(CUmemPoolPtrExportData), "it fits
 struct kept {
 	struct kept *next;
 	struct memory_range range;
-	struct stream *stream; /* free when it has come to that mark; NULL: at once */
-	uint64_t mark;
+	struct stream *stream; /* free when it has come to that seqno; NULL: at once */
+	uint64_t seqno;
 };
 
 /* Memory of others that is open here. */
@@ -75,7 +75,7 @@ static void look_after_kept(void)
 			continue;
 		}
 		*link = kept->next;
-		pool_free_at(kept->range.pool, kept->range.piece, kept->stream, kept->mark);
+		pool_free_at(kept->range.pool, kept->range.piece, kept->stream, kept->seqno);
 		free(kept);
 	}
 }
@@ -93,7 +93,7 @@ bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 	if (kept) {
 		*kept = (struct kept){all_kept, *range, stream, 0};
 		if (stream)
-			timeline_cover(stream, &kept->mark);
+			timeline_cover(stream, &kept->seqno);
 		all_kept = kept;
 	}
 	pthread_mutex_unlock(&ipc_lock);

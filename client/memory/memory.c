@@ -3,7 +3,7 @@
 /*
  * Memory of this process. Any thread of the application.
  *
- * Invariant: a range leaves the mirror before the server hears of its end, so
+ * Invariant: a range leaves the map before the server hears of its end, so
  * an address that is given out again is never found in it twice.
  */
 
@@ -25,19 +25,19 @@
 /* Rows of cuMemAllocPitch() begin at multiples of this, as the driver has them. */
 #define PITCH_ALIGN 512u
 
-static pthread_mutex_t mirror_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mirror mirror;
+static pthread_mutex_t memory_map_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct address_map memory_map;
 static uint64_t last_id;
 
 bool memory_find(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
 
-	pthread_mutex_lock(&mirror_lock);
-	range = mirror_find(&mirror, address);
+	pthread_mutex_lock(&memory_map_lock);
+	range = address_map_find(&memory_map, address);
 	if (range)
 		*ret_range = *range;
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 	return range;
 }
 
@@ -49,11 +49,11 @@ static bool contains(
 	uint64_t rest = size;
 	bool is_whole;
 
-	pthread_mutex_lock(&mirror_lock);
+	pthread_mutex_lock(&memory_map_lock);
 	do {
 		uint64_t span;
 
-		range = mirror_find(&mirror, address);
+		range = address_map_find(&memory_map, address);
 		if (!range || (range->kind == MEMORY_MAPPED && !(range->readers & devices)))
 			break;
 		if (ret_first && rest == size)
@@ -65,7 +65,7 @@ static bool contains(
 		rest -= MIN(span, rest);
 	} while (rest > 0);
 	is_whole = rest == 0 && range;
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 	return is_whole;
 }
 
@@ -89,10 +89,11 @@ bool memory_overlaps(uint64_t address, uint64_t size)
 	const struct memory_range *next;
 	bool is_there;
 
-	pthread_mutex_lock(&mirror_lock);
-	next = mirror_next(&mirror, address);
-	is_there = mirror_find(&mirror, address) || (next && next->address - address < size);
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_lock(&memory_map_lock);
+	next = address_map_next(&memory_map, address);
+	is_there =
+		address_map_find(&memory_map, address) || (next && next->address - address < size);
+	pthread_mutex_unlock(&memory_map_lock);
 	return is_there;
 }
 
@@ -101,12 +102,12 @@ bool memory_set_exported(uint64_t address, enum memory_kind kind)
 	struct memory_range *range;
 	bool is_there;
 
-	pthread_mutex_lock(&mirror_lock);
-	range = (struct memory_range *)mirror_find(&mirror, address);
+	pthread_mutex_lock(&memory_map_lock);
+	range = (struct memory_range *)address_map_find(&memory_map, address);
 	is_there = range && range->address == address && range->kind == kind;
 	if (is_there)
 		range->flags |= MEMORY_EXPORTED;
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 	return is_there;
 }
 
@@ -114,11 +115,11 @@ void memory_set_sync(uint64_t address, bool is_sync)
 {
 	struct memory_range *range;
 
-	pthread_mutex_lock(&mirror_lock);
-	range = (struct memory_range *)mirror_find(&mirror, address);
+	pthread_mutex_lock(&memory_map_lock);
+	range = (struct memory_range *)address_map_find(&memory_map, address);
 	if (range)
 		range->is_sync = is_sync;
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 }
 
 static void set_bit(uint64_t *bits, uint64_t bit, bool is_set)
@@ -131,15 +132,15 @@ void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAc
 	uint64_t bit = 1ull << device;
 	struct memory_range *range;
 
-	pthread_mutex_lock(&mirror_lock);
+	pthread_mutex_lock(&memory_map_lock);
 	for (uint64_t at = address; at < address + size; at += range->size) {
-		range = (struct memory_range *)mirror_find(&mirror, at);
+		range = (struct memory_range *)address_map_find(&memory_map, at);
 		if (!range)
 			break;
 		set_bit(&range->readers, bit, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
 		set_bit(&range->writers, bit, flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 }
 
 CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device)
@@ -162,14 +163,14 @@ bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_ra
 	const struct memory_range *range;
 	bool is_removed;
 
-	pthread_mutex_lock(&mirror_lock);
-	range = mirror_find(&mirror, address);
+	pthread_mutex_lock(&memory_map_lock);
+	range = address_map_find(&memory_map, address);
 	is_removed = range && range->address == address && (kinds & MEMORY_KIND(range->kind));
 	if (is_removed) {
 		*ret_range = *range;
-		mirror_remove(&mirror, address);
+		address_map_remove(&memory_map, address);
 	}
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 	return is_removed;
 }
 
@@ -182,10 +183,10 @@ CUresult memory_add(struct memory_range *range)
 {
 	int r;
 
-	pthread_mutex_lock(&mirror_lock);
+	pthread_mutex_lock(&memory_map_lock);
 	range->id = memory_new_id();
-	r = mirror_add(&mirror, range);
-	pthread_mutex_unlock(&mirror_lock);
+	r = address_map_add(&memory_map, range);
+	pthread_mutex_unlock(&memory_map_lock);
 	if (r == 0)
 		return CUDA_SUCCESS;
 	if (r == -ENOMEM)
@@ -218,17 +219,17 @@ static bool memory_take(
 	const struct memory_range *range;
 	bool is_found = false;
 
-	pthread_mutex_lock(&mirror_lock);
-	while (!is_found && (range = mirror_next(&mirror, *at))) {
+	pthread_mutex_lock(&memory_map_lock);
+	while (!is_found && (range = address_map_next(&memory_map, *at))) {
 		*at = range->address + 1;
 		is_found = context ? range->context == context && !range->owner
 				   : range->owner == owner;
 		if (!is_found)
 			continue;
 		*ret = *range;
-		mirror_remove(&mirror, range->address);
+		address_map_remove(&memory_map, range->address);
 	}
-	pthread_mutex_unlock(&mirror_lock);
+	pthread_mutex_unlock(&memory_map_lock);
 	return is_found;
 }
 

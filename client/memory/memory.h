@@ -3,7 +3,7 @@
 #define MEMORY_H
 
 /*
- * A mirror of this process's own memory that the GPU reaches, so that ranges,
+ * A map of this process's own memory that the GPU reaches, so that ranges,
  * attributes and bad frees are answered without asking. Any thread.
  */
 

@@ -3,7 +3,7 @@
 /*
  * What a program may ask about an address. Any thread of the application.
  *
- * Invariant: answered from the mirrors; an address that is in none is the
+ * Invariant: answered from the address maps; an address that is in none is the
  * program's own host memory, of which the driver knows nothing.
  */
 

@@ -144,10 +144,10 @@ void pool_destroy(struct pool *pool)
 {
 	pthread_mutex_lock(&pool_lock);
 	__atomic_store_n(&pool->is_destroyed, true, __ATOMIC_RELAXED);
-	heap_settle(&pool->heap);
+	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, 0);
 	if (pool->heap.size > 0)
-		__atomic_store_n(&pools_unsettled, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
 	reap(pool);
 	pthread_mutex_unlock(&pool_lock);
 }
@@ -167,11 +167,11 @@ static struct piece *take_locked(struct pool *pool, uint64_t size, struct stream
 static struct piece *take_settled(struct pool *pool, uint64_t size, struct stream *stream)
 {
 	struct piece *piece = NULL;
-	uint64_t mark;
+	uint64_t seqno;
 
 	while ((piece = heap_next_pending(&pool->heap, piece)))
-		(void)timeline_mark(piece->stream, &mark);
-	heap_settle(&pool->heap);
+		(void)timeline_post(piece->stream, &seqno);
+	heap_reclaim(&pool->heap);
 	return take_locked(pool, size, stream);
 }
 
@@ -231,7 +231,7 @@ bool pools_trim_device(const struct device *device)
 		next = pool->next;
 		if (pool->device != device)
 			continue;
-		heap_settle(&pool->heap);
+		heap_reclaim(&pool->heap);
 		is_less |= trim_locked(pool, 0);
 		reap(pool);
 	}
@@ -288,24 +288,24 @@ CUresult pool_alloc(
 
 void pool_free(struct pool *pool, struct piece *piece, struct stream *stream)
 {
-	uint64_t mark = 0;
+	uint64_t seqno = 0;
 
 	if (stream)
-		timeline_cover(stream, &mark);
-	pool_free_at(pool, piece, stream, mark);
+		timeline_cover(stream, &seqno);
+	pool_free_at(pool, piece, stream, seqno);
 }
 
-void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t mark)
+void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t seqno)
 {
 	pthread_mutex_lock(&pool_lock);
 	pool->used -= piece->size;
-	heap_give(&pool->heap, piece, stream, mark);
+	heap_give(&pool->heap, piece, stream, seqno);
 	if (!stream && (pool->kind == POOL_PLAIN || pool->is_destroyed)) {
 		trim_to_threshold(pool);
 		reap(pool);
 	} else if (pool->kind == POOL_PLAIN || pool->is_destroyed ||
 		   pool->heap.size > pool->threshold) {
-		__atomic_store_n(&pools_unsettled, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&pool_lock);
 }
@@ -313,25 +313,25 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 void pool_trim(struct pool *pool, uint64_t size_kept)
 {
 	pthread_mutex_lock(&pool_lock);
-	heap_settle(&pool->heap);
+	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, size_kept);
 	pthread_mutex_unlock(&pool_lock);
 }
 
-void pools_settle(void)
+void pools_reclaim(void)
 {
-	bool is_unsettled = false;
+	bool is_pending = false;
 
 	pthread_mutex_lock(&pool_lock);
 	for (struct pool *pool = pools, *next; pool; pool = next) {
 		next = pool->next;
-		heap_settle(&pool->heap);
+		heap_reclaim(&pool->heap);
 		trim_to_threshold(pool);
-		is_unsettled |= heap_next_pending(&pool->heap, NULL) != NULL ||
-				(pool->is_destroyed && pool->heap.size > 0);
+		is_pending |= heap_next_pending(&pool->heap, NULL) != NULL ||
+			      (pool->is_destroyed && pool->heap.size > 0);
 		reap(pool);
 	}
-	__atomic_store_n(&pools_unsettled, is_unsettled, __ATOMIC_RELEASE);
+	__atomic_store_n(&pools_pending, is_pending, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&pool_lock);
 }
 
@@ -358,7 +358,7 @@ void pool_set_threshold(struct pool *pool, uint64_t threshold)
 	pthread_mutex_lock(&pool_lock);
 	pool->threshold = threshold;
 	if (pool->heap.size > threshold)
-		__atomic_store_n(&pools_unsettled, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&pool_lock);
 }
 

@@ -79,14 +79,14 @@ CUresult pool_alloc(
 /* Free when what is on `stream' now is done; NULL: now. */
 void pool_free(struct pool *pool, struct piece *piece, struct stream *stream);
 
-/* Free when the stream has come to that mark; NULL: now. */
-void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t mark);
+/* Free when the stream has come to that seqno; NULL: now. */
+void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream, uint64_t seqno);
 
 /* Gives back what is free until `size_kept' bytes are left; never fewer. */
 void pool_trim(struct pool *pool, uint64_t size_kept);
 
 /* After stream_waited(): pools give back what is above their thresholds. */
-void pools_settle(void);
+void pools_reclaim(void);
 
 /* Every pool of a device gives back all that is free. Whether anything was. */
 bool pools_trim_device(const struct device *device);

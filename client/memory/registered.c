@@ -23,7 +23,7 @@
 		CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
 static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mirror registered;
+static struct address_map registered;
 static uint32_t n_aliases; /* atomic; most programs have none, and copies look */
 
 bool registered_find(uint64_t address, struct memory_range *ret_range)
@@ -31,7 +31,7 @@ bool registered_find(uint64_t address, struct memory_range *ret_range)
 	const struct memory_range *range;
 
 	pthread_mutex_lock(&registered_lock);
-	range = mirror_find(&registered, address);
+	range = address_map_find(&registered, address);
 	if (range)
 		*ret_range = *range;
 	pthread_mutex_unlock(&registered_lock);
@@ -63,7 +63,7 @@ static void take_out(const struct memory_range *range)
 {
 	if (range->other)
 		__atomic_sub_fetch(&n_aliases, 1, __ATOMIC_RELAXED);
-	mirror_remove(&registered, range->address);
+	address_map_remove(&registered, range->address);
 }
 
 void registered_end_context(const struct context *context)
@@ -72,7 +72,7 @@ void registered_end_context(const struct context *context)
 	uint64_t at = 0;
 
 	pthread_mutex_lock(&registered_lock);
-	while ((range = mirror_next(&registered, at))) {
+	while ((range = address_map_next(&registered, at))) {
 		at = range->address + 1;
 		if (range->context == context)
 			take_out(range);
@@ -89,8 +89,9 @@ static bool is_known(uint64_t address, uint64_t size)
 	if (memory_find(address, &there))
 		return true;
 	pthread_mutex_lock(&registered_lock);
-	next = mirror_next(&registered, address);
-	is_there = mirror_find(&registered, address) || (next && next->address - address < size);
+	next = address_map_next(&registered, address);
+	is_there =
+		address_map_find(&registered, address) || (next && next->address - address < size);
 	pthread_mutex_unlock(&registered_lock);
 	return is_there;
 }
@@ -100,7 +101,7 @@ static CUresult add(const struct memory_range *range)
 	int r;
 
 	pthread_mutex_lock(&registered_lock);
-	r = mirror_add(&registered, range);
+	r = address_map_add(&registered, range);
 	if (r == 0 && range->other)
 		__atomic_add_fetch(&n_aliases, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&registered_lock);
@@ -160,7 +161,7 @@ static bool remove_range(uint64_t address, struct memory_range *ret_range)
 	bool is_there;
 
 	pthread_mutex_lock(&registered_lock);
-	range = mirror_find(&registered, address);
+	range = address_map_find(&registered, address);
 	is_there = range && range->address == address;
 	if (is_there) {
 		*ret_range = *range;

@@ -85,12 +85,12 @@ CUresult sync_finish(struct stream *stream)
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-/* Looked at after the work was posted: the mark after the newest one comes behind it. */
+/* Looked at after the work was posted: the seqno after the newest one comes behind it. */
 void sync_leave(struct stream *stream)
 {
-	uint64_t mark = __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE) + 1;
+	uint64_t seqno = __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE) + 1;
 
-	__atomic_store_n(&stream->left, mark, __ATOMIC_RELEASE);
+	__atomic_store_n(&stream->left, seqno, __ATOMIC_RELEASE);
 }
 
 CUresult sync_catch_up(unsigned device)
@@ -99,14 +99,14 @@ CUresult sync_catch_up(unsigned device)
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		uint64_t left = __atomic_load_n(&streams[i].left, __ATOMIC_ACQUIRE), mark;
+		uint64_t left = __atomic_load_n(&streams[i].left, __ATOMIC_ACQUIRE), seqno;
 
 		if (left == 0 || __atomic_load_n(&streams[i].device, __ATOMIC_RELAXED) != device ||
 			timeline_reached(&streams[i], left))
 			continue;
-		result = timeline_mark(&streams[i], &mark);
+		result = timeline_post(&streams[i], &seqno);
 		if (result == CUDA_SUCCESS)
-			result = timeline_wait(&streams[i], MIN(left, mark));
+			result = timeline_wait(&streams[i], MIN(left, seqno));
 	}
 	return result;
 }

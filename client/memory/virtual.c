@@ -4,7 +4,7 @@
  * Reserved addresses and what is mapped there. Any thread of the application.
  *
  * Invariant: a reservation is a piece of a region that the server gave us; in
- * the mirror of memory are whole mappings, each within a reservation.
+ * the map of memory are whole mappings, each within a reservation.
  */
 
 #include "allocation.h"
@@ -23,8 +23,8 @@
 
 static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool has_space;
-static struct heap space;      /* the regions */
-static struct mirror reserved; /* what was given out of them */
+static struct heap space;           /* the regions */
+static struct address_map reserved; /* what was given out of them */
 
 static bool is_aligned(uint64_t value)
 {
@@ -83,7 +83,7 @@ static CUresult reserve(uint64_t size, uint64_t align, uint64_t wanted, CUdevice
 	}
 	if (range.piece) {
 		range.address = range.piece->address;
-		if (mirror_add(&reserved, &range) < 0) {
+		if (address_map_add(&reserved, &range) < 0) {
 			give(range.piece);
 			range.piece = NULL;
 		}
@@ -119,11 +119,11 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&space_lock);
-	range = mirror_find(&reserved, ptr);
+	range = address_map_find(&reserved, ptr);
 	if (range && range->address == ptr && range->size == size && !memory_overlaps(ptr, size))
 		piece = range->piece;
 	if (piece) {
-		mirror_remove(&reserved, ptr);
+		address_map_remove(&reserved, ptr);
 		give(piece);
 	}
 	pthread_mutex_unlock(&space_lock);
@@ -133,7 +133,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 /* Under the lock. */
 static bool is_reserved(uint64_t address, uint64_t size)
 {
-	const struct memory_range *range = mirror_find(&reserved, address);
+	const struct memory_range *range = address_map_find(&reserved, address);
 
 	return range && range_ok(address - range->address, size, range->size);
 }

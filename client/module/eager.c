@@ -48,7 +48,7 @@ struct pace {
 
 static void rest(struct pace *pace)
 {
-	nap((uint64_t)pace->busy_ns);
+	sleep_ns((uint64_t)pace->busy_ns);
 	pace->busy_ns = 0;
 }
 

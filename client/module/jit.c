@@ -63,7 +63,7 @@ static CUresult option_read(struct jit *jit, CUjit_option option, void **value)
 	return CUDA_SUCCESS;
 }
 
-static void log_settle(struct jit_log *log)
+static void jit_log_drop_empty(struct jit_log *log)
 {
 	if (!log->bytes || log->size == 0)
 		*log = (struct jit_log){.place = log->place};
@@ -75,8 +75,8 @@ CUresult jit_read(struct jit *jit, const CUjit_option *options, void **values, u
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++)
 		result = option_read(jit, options[i], &values[i]);
-	log_settle(&jit->error);
-	log_settle(&jit->info);
+	jit_log_drop_empty(&jit->error);
+	jit_log_drop_empty(&jit->info);
 	return result;
 }
 

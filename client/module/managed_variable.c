@@ -74,7 +74,7 @@ static CUresult place(struct library *library)
 	return result;
 }
 
-static void tell_refusal(const char *name, CUresult result)
+static void log_managed_refusal(const char *name, CUresult result)
 {
 	log_error("%s is a variable of __managed__, and its image cannot be loaded with that in "
 		  "memory which this process reaches (error %d; server.log may say more): the "
@@ -122,7 +122,7 @@ CUresult managed_variable_find(
 
 CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result)
 {
-	tell_refusal(name, result);
+	log_managed_refusal(name, result);
 	__atomic_store_n(&library->is_refused, 1, __ATOMIC_RELAXED);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -22,9 +22,9 @@
 #include "stream.h"
 
 /* How long the thread sleeps between two looks, rising, and stays when there is nothing left. */
-#define NAP_MIN_MS 1
-#define NAP_MAX_MS 64
-#define NAP_GRAPH_MS 2 /* where a graph may ask, of which nobody tells */
+#define SLEEP_MIN_MS 1
+#define SLEEP_MAX_MS 64
+#define SLEEP_GRAPH_MS 2 /* where a graph may ask, of which nobody tells */
 #define LINGER_NS 200000000u
 
 struct callback {
@@ -148,7 +148,7 @@ static bool spin(uint32_t count)
 static void *run(void *arg)
 {
 	uint64_t last_ns = call_now_ns();
-	int nap_ms = NAP_MIN_MS;
+	int sleep_ms = SLEEP_MIN_MS;
 
 	(void)arg;
 	while (!is_over(last_ns)) {
@@ -159,15 +159,15 @@ static void *run(void *arg)
 		if (callback) {
 			call(callback, status);
 			last_ns = call_now_ns();
-			nap_ms = NAP_MIN_MS;
+			sleep_ms = SLEEP_MIN_MS;
 			continue;
 		}
-		if (nap_ms == NAP_MIN_MS && spin(count))
+		if (sleep_ms == SLEEP_MIN_MS && spin(count))
 			continue;
-		shm_wait(&server.page->n_asked, count, nap_ms);
-		nap_ms = MIN(2 * nap_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
-						 ? NAP_GRAPH_MS
-						 : NAP_MAX_MS);
+		shm_wait(&server.page->n_asked, count, sleep_ms);
+		sleep_ms = MIN(2 * sleep_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
+						     ? SLEEP_GRAPH_MS
+						     : SLEEP_MAX_MS);
 		(void)server_link_is_alive(&server);
 	}
 	return NULL;

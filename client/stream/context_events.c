@@ -65,7 +65,7 @@ CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 
 static CUresult hold(struct stream *stream, void *event)
 {
-	return event_hold(event, stream);
+	return event_make_wait(event, stream);
 }
 
 /*
@@ -74,24 +74,24 @@ static CUresult hold(struct stream *stream, void *event)
  */
 static CUresult hold_new(struct context *context, struct event *event)
 {
-	struct event *held_by;
+	struct event *awaited;
 	struct stream *stream;
-	CUresult result = event_make(home_of(context), &held_by);
+	CUresult result = event_make(home_of(context), &awaited);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = context->home ? stream_new_green(context, 0, &stream)
 			       : stream_new(context, false, 0, &stream);
 	if (result == CUDA_SUCCESS) {
-		result = event_hold(event, stream);
+		result = event_make_wait(event, stream);
 		if (result == CUDA_SUCCESS)
-			result = event_record(held_by, stream);
+			result = event_record(awaited, stream);
 		(void)stream_end(stream);
 	}
 	if (result == CUDA_SUCCESS)
-		streams_hold_new(context, held_by);
+		streams_new_wait(context, awaited);
 	else
-		(void)event_end(held_by);
+		(void)event_end(awaited);
 	return result;
 }
 

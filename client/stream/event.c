@@ -3,7 +3,7 @@
 /*
  * Events. Any thread of the application.
  *
- * Invariant: a recorded event has a stream and a mark of it that the server
+ * Invariant: a recorded event has a stream and a seqno of it that the server
  * writes right behind the event, so what a later record does to the stream
  * does not change what the event waits for.
  */
@@ -23,8 +23,8 @@
 #include "wire.h"
 
 /* Between two looks at an event that other processes share. */
-#define SHARED_NAP_MIN_NS 10000u
-#define SHARED_NAP_MAX_NS 500000u
+#define SHARED_SLEEP_MIN_NS 10000u
+#define SHARED_SLEEP_MAX_NS 500000u
 
 #define FLAGS_MASK (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
@@ -48,18 +48,18 @@ static CUresult enter(CUevent handle, struct event **ret_event)
 	return *ret_event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-struct stream *event_place(struct event *event, uint64_t *ret_mark)
+struct stream *event_position(struct event *event, uint64_t *ret_seqno)
 {
 	struct stream *stream;
 
 	pthread_mutex_lock(&event->lock);
 	stream = event->stream;
-	*ret_mark = event->mark;
+	*ret_seqno = event->seqno;
 	pthread_mutex_unlock(&event->lock);
 	return stream;
 }
 
-/* Others may record it too, so our own marks tell nothing of it. */
+/* Others may record it too, so our own seqnos tell nothing of it. */
 static bool event_is_shared(const struct event *event)
 {
 	return event->flags & CU_EVENT_INTERPROCESS;
@@ -67,13 +67,13 @@ static bool event_is_shared(const struct event *event)
 
 bool event_is_done(struct event *event)
 {
-	uint64_t mark;
-	struct stream *stream = event_place(event, &mark);
+	uint64_t seqno;
+	struct stream *stream = event_position(event, &seqno);
 
-	return !stream || timeline_reached(stream, mark);
+	return !stream || timeline_reached(stream, seqno);
 }
 
-/* The mark of a graph's record comes when all of the launch is done, its node may be long before.
+/* The seqno of a graph's record comes when all of the launch is done, its node may be long before.
  */
 static bool event_is_asked_for(struct event *event)
 {
@@ -90,12 +90,12 @@ static bool event_may_be_done(struct event *event)
 /* The driver is asked, now and then: nobody here sees its words. */
 static CUresult event_wait_shared(const struct event *event)
 {
-	uint64_t nap_ns = SHARED_NAP_MIN_NS;
+	uint64_t pause_ns = SHARED_SLEEP_MIN_NS;
 	CUresult result;
 
 	while ((result = send_ipc_event_query(slab_id(&events, event))) == CUDA_ERROR_NOT_READY) {
-		nap(nap_ns);
-		nap_ns = MIN(2 * nap_ns, (uint64_t)SHARED_NAP_MAX_NS);
+		sleep_ns(pause_ns);
+		pause_ns = MIN(2 * pause_ns, (uint64_t)SHARED_SLEEP_MAX_NS);
 	}
 	return result;
 }
@@ -167,12 +167,12 @@ CUresult event_make(struct context *context, struct event **ret_event)
 CUresult event_between(struct stream *first, struct stream *second)
 {
 	struct event *event;
-	uint64_t mark;
+	uint64_t seqno;
 	CUresult result = event_make(first->context, &event);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = timeline_record(first, slab_id(&events, event), &mark);
+	result = timeline_record(first, slab_id(&events, event), &seqno);
 	if (result == CUDA_SUCCESS)
 		result = send_event_wait(stream_id(second), slab_id(&events, event));
 	if (result == CUDA_SUCCESS)
@@ -220,7 +220,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 
 	recorder.forget_event(event);
 	pthread_mutex_lock(&event->lock);
-	result = timeline_record(stream, slab_id(&events, event), &event->mark);
+	result = timeline_record(stream, slab_id(&events, event), &event->seqno);
 	if (result == CUDA_SUCCESS) {
 		event->stream = stream;
 		__atomic_store_n(&event->is_by_graph, false, __ATOMIC_RELEASE);
@@ -232,13 +232,13 @@ CUresult event_record(struct event *event, struct stream *stream)
 	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 
-void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark)
+void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t seqno)
 {
 	if (!__atomic_load_n(&event->slab.is_used, __ATOMIC_ACQUIRE) || event->serial != serial)
 		return;
 	pthread_mutex_lock(&event->lock);
 	event->stream = stream;
-	event->mark = mark;
+	event->seqno = seqno;
 	__atomic_store_n(&event->is_by_graph, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&event->lock);
 }
@@ -292,18 +292,18 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 {
 	struct stream *stream;
 	struct event *event;
-	uint64_t mark;
+	uint64_t seqno;
 	CUresult result = enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
 		result = recorder.check_event(event);
 	if (result != CUDA_SUCCESS)
 		return result;
-	stream = event_place(event, &mark);
+	stream = event_position(event, &seqno);
 	if (event_is_asked_for(event))
 		result = event_wait_shared(event);
 	else if (stream)
-		result = timeline_wait(stream, mark);
+		result = timeline_wait(stream, seqno);
 	stream_waited();
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
@@ -311,7 +311,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	struct event *start, *end;
-	uint64_t mark;
+	uint64_t seqno;
 	CUresult result = enter(hStart, &start);
 
 	if (result == CUDA_SUCCESS)
@@ -320,8 +320,8 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 		return result;
 	if (!pMilliseconds)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || !event_place(start, &mark) ||
-		!event_place(end, &mark))
+	if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) ||
+		!event_position(start, &seqno) || !event_position(end, &seqno))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_may_be_done(start) || !event_may_be_done(end))
 		return CUDA_ERROR_NOT_READY;
@@ -329,13 +329,13 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 }
 
 /* Needs no message where the wait is over, or is the stream's own order. */
-CUresult event_hold(struct event *event, struct stream *stream)
+CUresult event_make_wait(struct event *event, struct stream *stream)
 {
-	uint64_t mark;
+	uint64_t seqno;
 	CUresult result;
 
 	if (!event_is_shared(event) &&
-		(event_place(event, &mark) == stream || event_is_done(event)))
+		(event_position(event, &seqno) == stream || event_is_done(event)))
 		return CUDA_SUCCESS;
 	result = send_event_wait(stream_id(stream), slab_id(&events, event));
 	if (result == CUDA_SUCCESS)
@@ -361,5 +361,5 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 		return refuse("cuStreamWaitEvent", "kernels of graphs have all SMs here");
 	if (unlikely(captures))
 		return recorder.event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
-	return result == CUDA_SUCCESS ? event_hold(event, stream) : result;
+	return result == CUDA_SUCCESS ? event_make_wait(event, stream) : result;
 }

@@ -19,17 +19,17 @@ struct event {
 	struct capture_point *captured; /* atomic: its last record was captured; NULL: it was not */
 	pthread_mutex_t lock;           /* of what follows */
 	struct stream *stream;          /* NULL: never recorded */
-	uint64_t mark;
-	bool is_by_graph; /* atomic: a graph recorded it, somewhere before that mark */
+	uint64_t seqno;
+	bool is_by_graph; /* atomic: a graph recorded it, somewhere before that seqno */
 };
 
 extern struct slab events;
 
-/* The stream of its last record, and the mark behind it; NULL: never recorded. */
-struct stream *event_place(struct event *event, uint64_t *ret_mark);
+/* The stream of its last record, and the seqno behind it; NULL: never recorded. */
+struct stream *event_position(struct event *event, uint64_t *ret_seqno);
 
 /* Notes a record by a graph's node, if the event is still the one of that serial. */
-void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t mark);
+void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t seqno);
 
 /* An event of another process, of that token. */
 CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle);
@@ -49,7 +49,7 @@ CUresult event_record(struct event *event, struct stream *stream);
 bool event_is_done(struct event *event);
 
 /* Has work to come on the stream wait for it; no message where there is nothing to wait for. */
-CUresult event_hold(struct event *event, struct stream *stream);
+CUresult event_make_wait(struct event *event, struct stream *stream);
 
 /* Has work to come on `second' wait for what `first' has now. */
 CUresult event_between(struct stream *first, struct stream *second);

@@ -54,7 +54,7 @@ static void green_end(struct green *green)
 	if (green->null)
 		(void)stream_end(green->null);
 	streams_orphan(context);
-	streams_hold_new(context, NULL);
+	streams_new_wait(context, NULL);
 	(void)send_green_destroy(green_id(green));
 	slab_give(&greens, green);
 }

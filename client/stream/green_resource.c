@@ -17,14 +17,14 @@
 #include "wire.h"
 
 /* That the hidden bytes are ours. */
-#define MARK 0x6d73727067726e31ull
+#define ORIGIN_MAGIC 0x6d73727067726e31ull
 
 #define SPLIT_FLAGS                                                                                \
 	(CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING |                                         \
 		CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE)
 
 struct origin {
-	uint64_t mark;
+	uint64_t magic;
 	uint64_t of_serial; /* of a green context; 0: of the GPU */
 	uint64_t division;  /* its number; 0: a whole */
 	CUdevice device;
@@ -64,7 +64,7 @@ static void resource_write(
 static CUresult resource_read(const CUdevResource *resource, struct origin *ret_origin)
 {
 	memcpy(ret_origin, resource->_internal_padding, sizeof(*ret_origin));
-	return resource->type == CU_DEV_RESOURCE_TYPE_SM && ret_origin->mark == MARK &&
+	return resource->type == CU_DEV_RESOURCE_TYPE_SM && ret_origin->magic == ORIGIN_MAGIC &&
 			       device_get(ret_origin->device)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_RESOURCE_TYPE;
@@ -81,7 +81,7 @@ static CUresult get_whole(CUdevice ordinal, const struct green *green, CUdevReso
 {
 	struct device *device = device_get(ordinal);
 	struct origin origin = {
-		.mark = MARK,
+		.magic = ORIGIN_MAGIC,
 		.of_serial = green ? green->serial : 0,
 		.device = ordinal,
 		.of = green ? green_id(green) : WIRE_GREENS_MAX,

@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t is_expected; /* atomic: kernels that print have been launched */
 static uint32_t n_taken;     /* atomic: bytes, as page->n_text counts them */
 
-void text_expect(void)
+void printf_output_expect(void)
 {
 	__atomic_store_n(&is_expected, 1, __ATOMIC_RELEASE);
 }
@@ -46,10 +46,10 @@ static void take(void)
 	fflush(stdout);
 	/* Others of the program's kernels have not ended. */
 	if (is_pending)
-		text_expect();
+		printf_output_expect();
 }
 
-void text_synced(void)
+void printf_output_synced(void)
 {
 	if (likely(!__atomic_load_n(&is_expected, __ATOMIC_ACQUIRE) &&
 		    shm_load32(&server.page->n_text) ==

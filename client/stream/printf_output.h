@@ -8,9 +8,9 @@
  */
 
 /* A kernel that can print was launched. */
-void text_expect(void);
+void printf_output_expect(void);
 
 /* The program has synchronised. A look at a word, unless there may be text. */
-void text_synced(void);
+void printf_output_synced(void);
 
 #endif

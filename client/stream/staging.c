@@ -4,7 +4,7 @@
  * The staging memory in blocks. Any thread of the application.
  *
  * Invariant: a block whose bit is set belongs to the piece that starts at or
- * before it; pieces[first] tells whose mark frees it, or that its taker holds it.
+ * before it; pieces[first] tells whose seqno frees it, or that its taker holds it.
  */
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "staging.h"
 #include "timeline.h"
 
-#define PIECE_NAP_NS 50000u
+#define PIECE_SLEEP_NS 50000u
 #define BLOCK 4096u
 #define BLOCKS (STAGING_SIZE / BLOCK)
 
@@ -25,7 +25,7 @@ _Static_assert(STAGING_PIECE_MAX <= STAGING_SIZE / 4, "several pieces at once");
 
 struct piece_state {
 	struct stream *stream; /* NULL: its taker fills or reads it */
-	uint64_t mark;
+	uint64_t seqno;
 	uint32_t n_blocks; /* 0: no piece starts here */
 };
 
@@ -58,19 +58,19 @@ static unsigned find_run(unsigned n)
 static void reclaim(void)
 {
 	for (unsigned i = 0; i < BLOCKS; i += MAX(pieces[i].n_blocks, 1u))
-		if (pieces[i].stream && timeline_reached(pieces[i].stream, pieces[i].mark))
+		if (pieces[i].stream && timeline_reached(pieces[i].stream, pieces[i].seqno))
 			free_piece(i);
 }
 
 /* A piece that the GPU still needs, to wait for; NULL: others hold them all. */
-static struct stream *busy_stream(uint64_t *ret_mark)
+static struct stream *busy_stream(uint64_t *ret_seqno)
 {
 	for (unsigned k = 0; k < BLOCKS; k++) {
 		/* The next in turn is among the oldest. */
 		const struct piece_state *piece = &pieces[(next_block + k) % BLOCKS];
 
 		if (piece->stream) {
-			*ret_mark = piece->mark;
+			*ret_seqno = piece->seqno;
 			return piece->stream;
 		}
 	}
@@ -95,7 +95,7 @@ static bool take_run(unsigned n, struct staging_piece *ret_piece)
 }
 
 /* Waits until one more piece is likely to be free. */
-static CUresult wait_for_piece(struct stream *stream, uint64_t mark)
+static CUresult wait_for_piece(struct stream *stream, uint64_t seqno)
 {
 	uint64_t posted;
 	CUresult result = server_link_check(&server);
@@ -103,17 +103,17 @@ static CUresult wait_for_piece(struct stream *stream, uint64_t mark)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!stream) {
-		nap(PIECE_NAP_NS);
+		sleep_ns(PIECE_SLEEP_NS);
 		return CUDA_SUCCESS;
 	}
-	/* Nobody may have posted the mark that frees it. */
-	result = timeline_mark(stream, &posted);
-	return result == CUDA_SUCCESS ? timeline_wait_napping(stream, MIN(mark, posted)) : result;
+	/* Nobody may have posted the seqno that frees it. */
+	result = timeline_post(stream, &posted);
+	return result == CUDA_SUCCESS ? timeline_wait_polling(stream, MIN(seqno, posted)) : result;
 }
 
 /* Looks for a piece, and where there is none for what to wait for. */
-static bool try_or_tell(uint64_t size, struct staging_piece *ret_piece, struct stream **ret_stream,
-	uint64_t *ret_mark)
+static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
+	struct stream **ret_stream, uint64_t *ret_seqno)
 {
 	uint32_t wanted = (uint32_t)MIN(size, STAGING_PIECE_MAX);
 	bool is_taken_now;
@@ -123,7 +123,7 @@ static bool try_or_tell(uint64_t size, struct staging_piece *ret_piece, struct s
 	if (is_taken_now)
 		ret_piece->size = wanted;
 	else
-		*ret_stream = busy_stream(ret_mark);
+		*ret_stream = busy_stream(ret_seqno);
 	pthread_mutex_unlock(&lock);
 	return is_taken_now;
 }
@@ -131,19 +131,19 @@ static bool try_or_tell(uint64_t size, struct staging_piece *ret_piece, struct s
 bool staging_try(uint64_t size, struct staging_piece *ret_piece)
 {
 	struct stream *stream;
-	uint64_t mark;
+	uint64_t seqno;
 
-	return try_or_tell(size, ret_piece, &stream, &mark);
+	return staging_take_or_busy(size, ret_piece, &stream, &seqno);
 }
 
 CUresult staging_take(uint64_t size, struct staging_piece *ret_piece)
 {
 	CUresult result = CUDA_SUCCESS;
 	struct stream *stream = NULL;
-	uint64_t mark = 0;
+	uint64_t seqno = 0;
 
-	while (result == CUDA_SUCCESS && !try_or_tell(size, ret_piece, &stream, &mark))
-		result = wait_for_piece(stream, mark);
+	while (result == CUDA_SUCCESS && !staging_take_or_busy(size, ret_piece, &stream, &seqno))
+		result = wait_for_piece(stream, seqno);
 	return result;
 }
 
@@ -155,12 +155,12 @@ void *staging_bytes(const struct staging_piece *piece)
 void staging_give_later(const struct staging_piece *piece, struct stream *stream)
 {
 	struct piece_state *state = &pieces[piece->offset / BLOCK];
-	uint64_t mark;
+	uint64_t seqno;
 
-	timeline_note(stream, &mark);
+	timeline_note(stream, &seqno);
 	pthread_mutex_lock(&lock);
 	state->stream = stream;
-	state->mark = mark;
+	state->seqno = seqno;
 	pthread_mutex_unlock(&lock);
 }
 

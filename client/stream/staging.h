@@ -4,7 +4,7 @@
 
 /*
  * Pieces of the staging memory: bytes on their way between the program and the
- * GPU. A piece is free again once the stream that used it has passed a mark
+ * GPU. A piece is free again once the stream that used it has passed a seqno
  * posted after the copy. Any thread.
  */
 

@@ -4,9 +4,9 @@
  * The table of streams: making, finding, waiting, ending. Any thread of the
  * application.
  *
- * Invariant: the server hears of a stream's end when the stream's last mark has
+ * Invariant: the server hears of a stream's end when the stream's last seqno has
  * been seen. Until then it can be waited for like any other, and its place is
- * not given out: an earlier owner's mark, coming late, would set it back. One
+ * not given out: an earlier owner's seqno, coming late, would set it back. One
  * whose green context went first keeps its place, for its handle is told apart.
  */
 
@@ -38,12 +38,12 @@ struct thread_streams {
 	} of[THREAD_STREAMS_MAX];
 };
 
-uint32_t pools_unsettled;
+uint32_t pools_pending;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned n_places = DEVICES_MAX;   /* atomic: those ever used are below */
-static unsigned next_place = DEVICES_MAX; /* where the search for a free one begins */
-static unsigned n_orphans;                /* atomic: changed under the lock */
+static unsigned n_slots = DEVICES_MAX;   /* atomic: those ever used are below */
+static unsigned next_slot = DEVICES_MAX; /* where the search for a free one begins */
+static unsigned n_orphans;               /* atomic: changed under the lock */
 static uint64_t last_unique;
 static _Thread_local struct thread_streams *thread_streams;
 static pthread_key_t thread_key;
@@ -78,12 +78,12 @@ void stream_open_null(struct context *context, unsigned device)
 }
 
 /* Of a stream that the program has destroyed: whether it was the time to tell the server. */
-static bool stream_reap(struct stream *stream)
+static bool stream_free_closed(struct stream *stream)
 {
-	uint32_t dying = STREAM_DYING;
+	uint32_t closing = STREAM_CLOSING;
 
-	if (!timeline_reached(stream, __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE)) ||
-		!__atomic_compare_exchange_n(&stream->state, &dying, STREAM_LEAVING, false,
+	if (!timeline_reached(stream, __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE)) ||
+		!__atomic_compare_exchange_n(&stream->state, &closing, STREAM_CHANGING, false,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return false;
 	(void)send_stream_destroy(stream_id(stream));
@@ -92,51 +92,51 @@ static bool stream_reap(struct stream *stream)
 }
 
 /* Under the lock. Tells the server of those whose green context has gone, and their work too. */
-static void orphans_reap(void)
+static void orphans_close_idle(void)
 {
-	for (unsigned i = DEVICES_MAX; i < n_places && n_orphans > 0; i++) {
+	for (unsigned i = DEVICES_MAX; i < n_slots && n_orphans > 0; i++) {
 		struct stream *stream = &streams[i];
 
-		if (__atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_ORPHAN ||
-			!timeline_reached(stream, stream->marked))
+		if (__atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_ORPHAN_CLOSING ||
+			!timeline_reached(stream, stream->posted_seqno))
 			continue;
-		__atomic_store_n(&stream->state, STREAM_BURIED, __ATOMIC_RELEASE);
+		__atomic_store_n(&stream->state, STREAM_ORPHAN_CLOSED, __ATOMIC_RELEASE);
 		__atomic_sub_fetch(&n_orphans, 1, __ATOMIC_RELAXED);
 		(void)send_stream_destroy(stream_id(stream));
 	}
 }
 
-static void orphans_look(void)
+static void orphans_check(void)
 {
 	if (likely(__atomic_load_n(&n_orphans, __ATOMIC_RELAXED) == 0))
 		return;
 	pthread_mutex_lock(&table_lock);
-	orphans_reap();
+	orphans_close_idle();
 	pthread_mutex_unlock(&table_lock);
 }
 
-static bool place_is_free(struct stream *stream)
+static bool stream_slot_is_free(struct stream *stream)
 {
 	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
 
-	return state == STREAM_FREE || (state == STREAM_DYING && stream_reap(stream));
+	return state == STREAM_FREE || (state == STREAM_CLOSING && stream_free_closed(stream));
 }
 
 /* NULL: as many streams as there can be. */
-static struct stream *place_take(void)
+static struct stream *stream_slot_take(void)
 {
-	const unsigned places = STREAMS_MAX - DEVICES_MAX, start = next_place - DEVICES_MAX;
+	const unsigned n = STREAMS_MAX - DEVICES_MAX, start = next_slot - DEVICES_MAX;
 
-	for (unsigned i = 0; i < places; i++) {
-		struct stream *stream = &streams[DEVICES_MAX + (start + i) % places];
+	for (unsigned i = 0; i < n; i++) {
+		struct stream *stream = &streams[DEVICES_MAX + (start + i) % n];
 
-		next_place =
+		next_slot =
 			stream_id(stream) + 1 < STREAMS_MAX ? stream_id(stream) + 1 : DEVICES_MAX;
-		if (!place_is_free(stream))
+		if (!stream_slot_is_free(stream))
 			continue;
-		if (stream_id(stream) >= n_places) {
+		if (stream_id(stream) >= n_slots) {
 			pthread_mutex_init(&stream->lock, NULL);
-			__atomic_store_n(&n_places, stream_id(stream) + 1, __ATOMIC_RELEASE);
+			__atomic_store_n(&n_slots, stream_id(stream) + 1, __ATOMIC_RELEASE);
 		}
 		return stream;
 	}
@@ -148,24 +148,24 @@ static CUresult wait_for_context(struct context *context, struct stream *stream)
 {
 	CUresult result;
 
-	if (likely(!context->held_by))
+	if (likely(!context->awaited))
 		return CUDA_SUCCESS;
-	if (event_is_done(context->held_by)) {
-		(void)event_end(TAKE_PTR(context->held_by));
+	if (event_is_done(context->awaited)) {
+		(void)event_end(TAKE_PTR(context->awaited));
 		return CUDA_SUCCESS;
 	}
-	result = send_event_wait(stream_id(stream), event_id(context->held_by));
+	result = send_event_wait(stream_id(stream), event_id(context->awaited));
 	if (result == CUDA_SUCCESS)
 		stream_issued(stream);
 	return result;
 }
 
-void streams_hold_new(struct context *context, struct event *event)
+void streams_new_wait(struct context *context, struct event *event)
 {
 	pthread_mutex_lock(&table_lock);
-	if (context->held_by)
-		(void)event_end(context->held_by);
-	context->held_by = event;
+	if (context->awaited)
+		(void)event_end(context->awaited);
+	context->awaited = event;
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -192,7 +192,7 @@ static CUresult make(struct context *context, struct context *green, bool is_blo
 
 	priority = MAX(device->priority_greatest, MIN(priority, device->priority_least));
 	pthread_mutex_lock(&table_lock);
-	stream = place_take();
+	stream = stream_slot_take();
 	result = stream ? send_create(stream, context, green, is_blocking, priority)
 			: CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
@@ -224,7 +224,7 @@ CUresult stream_open_own_null(struct context *context)
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	pthread_mutex_lock(&table_lock);
-	stream = place_take();
+	stream = stream_slot_take();
 	if (stream)
 		result = send_context_share_stream(
 			stream_id(stream), context_share_id(context), CU_STREAM_DEFAULT, true, 0);
@@ -237,22 +237,22 @@ CUresult stream_open_own_null(struct context *context)
 	return result;
 }
 
-/* What was posted on it still runs; its last mark tells when that is done. */
+/* What was posted on it still runs; its last seqno tells when that is done. */
 CUresult stream_end(struct stream *stream)
 {
 	uint32_t used = STREAM_USED;
-	uint64_t mark;
+	uint64_t seqno;
 	CUresult result;
 
-	if (!__atomic_compare_exchange_n(&stream->state, &used, STREAM_LEAVING, false,
+	if (!__atomic_compare_exchange_n(&stream->state, &used, STREAM_CHANGING, false,
 		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_INVALID_HANDLE;
 	recorder.abandon(stream);
-	result = timeline_mark(stream, &mark);
-	__atomic_store_n(&stream->state, STREAM_DYING, __ATOMIC_RELEASE);
+	result = timeline_post(stream, &seqno);
+	__atomic_store_n(&stream->state, STREAM_CLOSING, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&table_lock);
-	stream_reap(stream);
-	next_place = MIN(next_place, stream_id(stream)); /* low places keep the table short */
+	stream_free_closed(stream);
+	next_slot = MIN(next_slot, stream_id(stream)); /* low slots keep the table short */
 	pthread_mutex_unlock(&table_lock);
 	return result;
 }
@@ -349,7 +349,7 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 	stream = &streams[at / sizeof(*stream)];
 	state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
 	if (stream_id(stream) < DEVICES_MAX || state != STREAM_USED)
-		return state == STREAM_ORPHAN || state == STREAM_BURIED
+		return state == STREAM_ORPHAN_CLOSING || state == STREAM_ORPHAN_CLOSED
 			       ? CUDA_ERROR_CONTEXT_IS_DESTROYED
 			       : CUDA_ERROR_INVALID_HANDLE;
 	*ret_stream = stream;
@@ -367,15 +367,15 @@ CUresult stream_enter(CUstream handle, struct stream **ret_stream)
 static bool is_busy(struct stream *stream)
 {
 	return __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE) ||
-	       !timeline_reached(stream, __atomic_load_n(&stream->marked, __ATOMIC_ACQUIRE));
+	       !timeline_reached(stream, __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE));
 }
 
 static CUresult wait_one(struct stream *stream)
 {
-	uint64_t mark;
-	CUresult result = timeline_mark(stream, &mark);
+	uint64_t seqno;
+	CUresult result = timeline_post(stream, &seqno);
 
-	return result == CUDA_SUCCESS ? timeline_wait(stream, mark) : result;
+	return result == CUDA_SUCCESS ? timeline_wait(stream, seqno) : result;
 }
 
 /* `null': it, and those that take turns with it; NULL: all of the device. */
@@ -386,7 +386,7 @@ static bool is_meant(const struct stream *stream, unsigned device, const struct 
 	if (stream_id(stream) < DEVICES_MAX)
 		return null ? stream == null : stream_id(stream) == device;
 	/* One that changes hands meanwhile is waited for in vain at worst. */
-	if (state == STREAM_FREE || state == STREAM_BURIED)
+	if (state == STREAM_FREE || state == STREAM_ORPHAN_CLOSED)
 		return false;
 	return null ? __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == null
 		    : __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device;
@@ -398,22 +398,22 @@ static unsigned next_of(unsigned i)
 	return i < DEVICES_MAX ? DEVICES_MAX : i + 1;
 }
 
-/* Marks all first: the GPU works on them side by side. */
+/* Seqnos all first: the GPU works on them side by side. */
 static CUresult wait_many(unsigned device, const struct stream *null)
 {
-	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
 	CUresult result = CUDA_SUCCESS;
-	uint64_t mark;
+	uint64_t seqno;
 
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
 		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
-			result = timeline_mark(&streams[i], &mark);
+			result = timeline_post(&streams[i], &seqno);
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
 		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
 			result = wait_one(&streams[i]);
 	if (result == CUDA_SUCCESS)
 		result = server_link_check(&server);
-	orphans_look();
+	orphans_check();
 	stream_waited();
 	return result;
 }
@@ -441,25 +441,25 @@ CUresult stream_wait_turn(struct stream *stream)
 }
 
 /*
- * A mark that is only posted now comes a moment later even where all is done:
+ * A seqno that is only posted now comes a moment later even where all is done:
  * the first to ask gives it that moment.
  */
 static CUresult query_one(struct stream *stream)
 {
 	bool is_new = __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
-	uint64_t mark;
-	CUresult result = timeline_mark(stream, &mark);
+	uint64_t seqno;
+	CUresult result = timeline_post(stream, &seqno);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (is_new ? timeline_reached_soon(stream, mark) : timeline_reached(stream, mark))
+	if (is_new ? timeline_reached_soon(stream, seqno) : timeline_reached(stream, seqno))
 		return CUDA_SUCCESS;
 	return CUDA_ERROR_NOT_READY;
 }
 
 static CUresult query_many(unsigned device, const struct stream *null)
 {
-	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
@@ -480,7 +480,7 @@ bool stream_is_used(const struct stream *stream)
 
 unsigned streams_ever(void)
 {
-	return __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
 }
 
 static bool is_of_context(struct stream *stream, const struct context *context, bool busy_only)
@@ -493,7 +493,7 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 		return stream_id(stream) == context->device->index && !context->home &&
 		       !__atomic_load_n(&context->null, __ATOMIC_ACQUIRE);
 	if (state != STREAM_USED &&
-		!(busy_only && (state == STREAM_DYING || state == STREAM_ORPHAN)))
+		!(busy_only && (state == STREAM_CLOSING || state == STREAM_ORPHAN_CLOSING)))
 		return false;
 	return context->home ? __atomic_load_n(&stream->green, __ATOMIC_RELAXED) == context
 			     : __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context;
@@ -502,18 +502,18 @@ static bool is_of_context(struct stream *stream, const struct context *context, 
 void streams_orphan(const struct context *green)
 {
 	pthread_mutex_lock(&table_lock);
-	for (unsigned i = DEVICES_MAX; i < n_places; i++) {
+	for (unsigned i = DEVICES_MAX; i < n_slots; i++) {
 		uint32_t used = STREAM_USED;
-		uint64_t mark;
+		uint64_t seqno;
 
 		if (__atomic_load_n(&streams[i].green, __ATOMIC_RELAXED) != green ||
-			!__atomic_compare_exchange_n(&streams[i].state, &used, STREAM_ORPHAN, false,
-				__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			!__atomic_compare_exchange_n(&streams[i].state, &used,
+				STREAM_ORPHAN_CLOSING, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			continue;
 		__atomic_add_fetch(&n_orphans, 1, __ATOMIC_RELAXED);
-		(void)timeline_mark(&streams[i], &mark);
+		(void)timeline_post(&streams[i], &seqno);
 	}
-	orphans_reap();
+	orphans_close_idle();
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -523,7 +523,7 @@ CUresult streams_each(const struct context *context, bool busy_only,
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&table_lock);
-	for (unsigned i = 0; i < n_places && result == CUDA_SUCCESS; i++)
+	for (unsigned i = 0; i < n_slots && result == CUDA_SUCCESS; i++)
 		if (is_of_context(&streams[i], context, busy_only))
 			result = visit(&streams[i], arg);
 	pthread_mutex_unlock(&table_lock);
@@ -537,7 +537,7 @@ CUresult streams_wait_device(unsigned device)
 
 void streams_end_context(struct context *context)
 {
-	unsigned n = __atomic_load_n(&n_places, __ATOMIC_ACQUIRE);
+	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
 
 	for (unsigned i = DEVICES_MAX; i < n; i++)
 		if (__atomic_load_n(&streams[i].context, __ATOMIC_RELAXED) == context &&

@@ -23,15 +23,15 @@ struct event;
 enum stream_state {
 	STREAM_FREE,
 	STREAM_USED,
-	STREAM_LEAVING, /* in the hands of who ends it */
-	STREAM_DYING,   /* destroyed by the program, with work left */
-	STREAM_ORPHAN,  /* its green context was destroyed, and may have work left */
-	STREAM_BURIED,  /* the same with none, which the server was told */
+	STREAM_CHANGING,       /* in the hands of who ends it */
+	STREAM_CLOSING,        /* destroyed by the program, with work left */
+	STREAM_ORPHAN_CLOSING, /* its green context was destroyed, and may have work left */
+	STREAM_ORPHAN_CLOSED,  /* the same with none, which the server was told */
 };
 
 struct stream {
 	uint32_t state;     /* atomic: enum stream_state */
-	uint32_t is_issued; /* atomic: something was posted since the last mark */
+	uint32_t is_issued; /* atomic: something was posted since the last seqno */
 	uint32_t device;    /* atomic, as the next two: read in passing by who waits */
 	uint32_t is_blocking;
 	struct context *context; /* of its maker; the last one's after its end */
@@ -40,9 +40,9 @@ struct stream {
 	int priority;
 	uint64_t unique;               /* cuStreamGetId(): never given twice */
 	struct capture_point *capture; /* atomic: what it has captured; NULL: it does not capture */
-	pthread_mutex_t lock;          /* of marked, and of posting a mark */
-	uint64_t marked;               /* atomic */
-	uint64_t left;                 /* atomic: sync_leave(); the mark that covers it */
+	pthread_mutex_t lock;          /* of posted_seqno, and of posting a seqno */
+	uint64_t posted_seqno;         /* atomic */
+	uint64_t left;                 /* atomic: sync_leave(); the seqno that covers it */
 };
 
 extern struct stream streams[STREAMS_MAX];
@@ -99,7 +99,7 @@ CUresult streams_each(const struct context *context, bool busy_only,
 	CUresult (*visit)(struct stream *stream, void *arg), void *arg);
 
 /* From the next on, the streams that are made in the context wait for the event, which it takes. */
-void streams_hold_new(struct context *context, struct event *event);
+void streams_new_wait(struct context *context, struct event *event);
 
 /* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
 CUresult stream_wait(struct stream *stream);
@@ -119,15 +119,15 @@ unsigned streams_ever(void);
 /* Waits for all that this process has posted on a device. */
 CUresult streams_wait_device(unsigned device);
 
-/* Atomic: some pool of memory has more than it is to hold, and wants hooks.settle_pools(). */
-extern uint32_t pools_unsettled;
+/* Atomic: some pool of memory has more than it is to hold, and wants hooks.reclaim_pools(). */
+extern uint32_t pools_pending;
 
 /* The host has waited for something. */
 static inline void stream_waited(void)
 {
-	if (unlikely(__atomic_load_n(&pools_unsettled, __ATOMIC_ACQUIRE)))
-		hooks.settle_pools();
-	text_synced();
+	if (unlikely(__atomic_load_n(&pools_pending, __ATOMIC_ACQUIRE)))
+		hooks.reclaim_pools();
+	printf_output_synced();
 }
 
 /* Ends the streams of a context that goes. */

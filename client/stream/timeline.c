@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks and waiting for them. Any thread of the application.
+ * Seqnos and waiting for them. Any thread of the application.
  *
- * Invariant: a stream's marks are posted in rising order, because number and
+ * Invariant: a stream's seqnos are posted in rising order, because number and
  * place in the ring are taken under one lock; so its timeline never falls.
  */
 
@@ -15,71 +15,72 @@
 
 #define SPINS_A_LOOK 16
 
-/* The fastest bus there is: no copy takes less. Who naps for a short one is late. */
+/* The fastest bus there is: no copy takes less. Who sleeps for a short one is late. */
 #define BUS_BYTES_A_NS 64u
-#define NAP_EARLY_NS 100000u
-#define NAP_FROM_NS 500000u
+#define SLEEP_EARLY_NS 100000u
+#define SLEEP_FROM_NS 500000u
 
-/* Naps while pieces of a copy come, and after how many it is not the copy that we wait for. */
-#define NAP_NS 20000u
-#define NAPS_MAX 50
+/* Sleeps while pieces of a copy come, and after how many it is not the copy that we wait for. */
+#define SLEEP_NS 20000u
+#define SLEEPS_MAX 50
 
 /*
  * Who sleeps in the driver is woken by an interrupt, 0.2 to 0.4 ms late (measured); a program that
- * spins, as the driver's do, 10 us. So for so long we look ourselves, after naps of a part of what
- * was waited for: they end late by as small a part.
+ * spins, as the driver's do, 10 us. So for so long we look ourselves, after sleeps of a part of
+ * what was waited for: they end late by as small a part.
  */
-#define NAPPING_NS 20000000u
-#define NAP_PART 64
-#define NAP_LEAST_NS 10000u
-#define NAP_MOST_NS 200000u
+#define POLLING_NS 20000000u
+#define SLEEP_PART 64
+#define SLEEP_LEAST_NS 10000u
+#define SLEEP_MOST_NS 200000u
 
-CUresult timeline_mark(struct stream *stream, uint64_t *ret_mark)
+CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&stream->lock);
 	if (__atomic_exchange_n(&stream->is_issued, 0, __ATOMIC_ACQ_REL)) {
-		result = send_mark(stream_id(stream), stream->marked + 1);
+		result = send_mark(stream_id(stream), stream->posted_seqno + 1);
 		if (result == CUDA_SUCCESS)
-			__atomic_store_n(&stream->marked, stream->marked + 1, __ATOMIC_RELEASE);
+			__atomic_store_n(
+				&stream->posted_seqno, stream->posted_seqno + 1, __ATOMIC_RELEASE);
 		else
 			stream_issued(stream);
 	}
-	*ret_mark = stream->marked;
+	*ret_seqno = stream->posted_seqno;
 	pthread_mutex_unlock(&stream->lock);
 	return result;
 }
 
-void timeline_note(struct stream *stream, uint64_t *ret_mark)
+void timeline_note(struct stream *stream, uint64_t *ret_seqno)
 {
 	pthread_mutex_lock(&stream->lock);
 	stream_issued(stream);
-	*ret_mark = stream->marked + 1;
+	*ret_seqno = stream->posted_seqno + 1;
 	pthread_mutex_unlock(&stream->lock);
 }
 
-void timeline_cover(struct stream *stream, uint64_t *ret_mark)
+void timeline_cover(struct stream *stream, uint64_t *ret_seqno)
 {
 	pthread_mutex_lock(&stream->lock);
 	/* What the NULL stream ends may have been posted on others. */
 	if (stream_is_null(stream))
 		stream_issued(stream);
-	*ret_mark = stream->marked + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	*ret_seqno = stream->posted_seqno + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
 	pthread_mutex_unlock(&stream->lock);
 }
 
-CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_mark)
+CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_seqno)
 {
 	CUresult result;
 
 	pthread_mutex_lock(&stream->lock);
-	/* Cleared first: what another thread posts meanwhile may come behind the mark. */
+	/* Cleared first: what another thread posts meanwhile may come behind the seqno. */
 	__atomic_store_n(&stream->is_issued, 0, __ATOMIC_RELEASE);
-	result = send_event_record(event, stream_id(stream), stream->marked + 1);
+	result = send_event_record(event, stream_id(stream), stream->posted_seqno + 1);
 	if (result == CUDA_SUCCESS) {
-		__atomic_store_n(&stream->marked, stream->marked + 1, __ATOMIC_RELEASE);
-		*ret_mark = stream->marked;
+		__atomic_store_n(&stream->posted_seqno, stream->posted_seqno + 1, __ATOMIC_RELEASE);
+		*ret_seqno = stream->posted_seqno;
 	} else {
 		stream_issued(stream);
 	}
@@ -87,21 +88,21 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_ma
 	return result;
 }
 
-bool timeline_reached(const struct stream *stream, uint64_t mark)
+bool timeline_reached(const struct stream *stream, uint64_t seqno)
 {
-	return shm_load64(&server.page->timeline[stream_id(stream)]) >= mark;
+	return shm_load64(&server.page->timeline[stream_id(stream)]) >= seqno;
 }
 
-static bool spin(const struct stream *stream, uint64_t mark, uint64_t spin_ns)
+static bool spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
 {
 	uint64_t give_up_ns;
 
-	if (timeline_reached(stream, mark))
+	if (timeline_reached(stream, seqno))
 		return true;
 	give_up_ns = call_now_ns() + spin_ns;
 	do
 		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
-			if (timeline_reached(stream, mark))
+			if (timeline_reached(stream, seqno))
 				return true;
 			shm_relax();
 		}
@@ -109,65 +110,65 @@ static bool spin(const struct stream *stream, uint64_t mark, uint64_t spin_ns)
 	return false;
 }
 
-bool timeline_reached_soon(const struct stream *stream, uint64_t mark)
+bool timeline_reached_soon(const struct stream *stream, uint64_t seqno)
 {
-	return spin(stream, mark, CALL_SPIN_NS);
+	return spin(stream, seqno, CALL_SPIN_NS);
 }
 
-void timeline_expect_copy(const struct stream *stream, uint64_t mark, uint64_t size)
+void timeline_expect_copy(const struct stream *stream, uint64_t seqno, uint64_t size)
 {
-	uint64_t expected_ns = size / BUS_BYTES_A_NS, nap_ns = 0;
+	uint64_t expected_ns = size / BUS_BYTES_A_NS, pause_ns = 0;
 
-	if (expected_ns > NAP_FROM_NS) {
-		nap_ns = expected_ns - NAP_EARLY_NS;
-		nap(nap_ns);
+	if (expected_ns > SLEEP_FROM_NS) {
+		pause_ns = expected_ns - SLEEP_EARLY_NS;
+		sleep_ns(pause_ns);
 	}
-	spin(stream, mark, CALL_SPIN_NS + expected_ns + expected_ns / 2 - nap_ns);
+	spin(stream, seqno, CALL_SPIN_NS + expected_ns + expected_ns / 2 - pause_ns);
 }
 
-CUresult timeline_wait_napping(struct stream *stream, uint64_t mark)
+CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 {
-	for (unsigned i = 0; i < NAPS_MAX; i++) {
-		if (spin(stream, mark, i == 0 ? CALL_SPIN_NS : NAP_NS / 4))
+	for (unsigned i = 0; i < SLEEPS_MAX; i++) {
+		if (spin(stream, seqno, i == 0 ? CALL_SPIN_NS : SLEEP_NS / 4))
 			return server_link_check(&server);
-		nap(NAP_NS);
+		sleep_ns(SLEEP_NS);
 	}
-	return timeline_wait(stream, mark);
+	return timeline_wait(stream, seqno);
 }
 
 /* False: it takes long. */
-static bool nap_until_reached(const struct stream *stream, uint64_t mark)
+static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
 {
 	uint64_t start_ns = call_now_ns(), waited_ns = 0;
 
 	do {
-		nap(MIN(MAX(waited_ns / NAP_PART, NAP_LEAST_NS), NAP_MOST_NS));
-		if (timeline_reached(stream, mark))
+		sleep_ns(MIN(MAX(waited_ns / SLEEP_PART, SLEEP_LEAST_NS), SLEEP_MOST_NS));
+		if (timeline_reached(stream, seqno))
 			return true;
 		waited_ns = call_now_ns() - start_ns;
-	} while (waited_ns < NAPPING_NS);
+	} while (waited_ns < POLLING_NS);
 	return false;
 }
 
-CUresult timeline_wait(struct stream *stream, uint64_t mark)
+CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 {
 	const uint32_t __shm *word =
 		(const uint32_t __shm *)&server.page->timeline[stream_id(stream)];
 	CUresult result, late;
 
-	if (likely(timeline_reached_soon(stream, mark)) || nap_until_reached(stream, mark))
+	if (likely(timeline_reached_soon(stream, seqno)) || poll_until_reached(stream, seqno))
 		return server_link_check(&server);
-	result = send_watch(stream_id(stream), mark);
+	result = send_watch(stream_id(stream), seqno);
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (;;) {
 		/* The low half is what the waker wakes; it differs whenever the whole does. */
 		uint32_t before = shm_load32(word);
 
-		if (timeline_reached(stream, mark))
+		if (timeline_reached(stream, seqno))
 			return server_link_check(&server);
 		shm_wait(word, before, CALL_ROUND_MS);
-		if (timeline_reached(stream, mark))
+		if (timeline_reached(stream, seqno))
 			return server_link_check(&server);
 		if (!server_link_is_alive(&server)) {
 			result = server_link_check(&server);

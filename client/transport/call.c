@@ -20,7 +20,7 @@
 /* A library that is compiled at its load takes minutes at worst. */
 #define ANSWER_MAX_NS (600ull * 1000000000ull)
 #define SPINS_A_LOOK 16
-#define TURN_NAP_NS 50000u
+#define TURN_SLEEP_NS 50000u
 
 _Static_assert(REPLY_SLOTS == 64, "a bit each in slots_taken");
 
@@ -66,7 +66,7 @@ static CUresult slot_take(unsigned *ret_slot)
 			give_up_ns = call_now_ns() + ANSWER_MAX_NS;
 		else if (call_now_ns() > give_up_ns)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
-		nap(TURN_NAP_NS);
+		sleep_ns(TURN_SLEEP_NS);
 	}
 }
 

@@ -24,7 +24,7 @@
 
 /* How often, and for how long each, to wait for the PID of whoever caused a fault. */
 #define FAULT_PID_NAPS 100
-#define FAULT_PID_NAP_NS 1000000
+#define FAULT_PID_SLEEP_NS 1000000
 
 struct server_link server = {
 	.sock = -EBADF,
@@ -101,14 +101,14 @@ static uint32_t fault_pid(const struct server_link *link)
 	uint32_t pid = shm_load32(&link->page->fault_pid);
 
 	for (unsigned i = 0; pid == 0 && i < FAULT_PID_NAPS; i++) {
-		nap(FAULT_PID_NAP_NS);
+		sleep_ns(FAULT_PID_SLEEP_NS);
 		pid = shm_load32(&link->page->fault_pid);
 	}
 	return pid;
 }
 
 /* One line: what happened, and what to do. */
-static void tell_fault(const struct server_link *link, uint32_t fault)
+static void server_link_log_fault(const struct server_link *link, uint32_t fault)
 {
 	uint32_t pid = fault_pid(link);
 	char whose[96] = "this program, or of another client of its server,";
@@ -139,7 +139,7 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
 	if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
-		tell_fault(link, fault);
+		server_link_log_fault(link, fault);
 	return (CUresult)fault;
 }
 
@@ -207,7 +207,7 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 }
 
 /* Until it is told so, the server launches nothing that may need what has failed. */
-static void tell_taken(struct server_link *link)
+static void server_link_ack_errors(struct server_link *link)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -226,6 +226,6 @@ CUresult server_link_late_error(struct server_link *link)
 		return CUDA_SUCCESS;
 	if (__atomic_exchange_n(&link->late_errors, count, __ATOMIC_RELAXED) == count)
 		return CUDA_SUCCESS;
-	tell_taken(link);
+	server_link_ack_errors(link);
 	return (CUresult)(uint32_t)word;
 }

@@ -44,7 +44,7 @@ static unsigned first, next;   /* numbers of the oldest that is kept, and of the
 static size_t n_bytes;
 static struct listener listeners[LISTENERS_MAX];
 static uint64_t last_listener;
-static _Thread_local bool is_telling;
+static _Thread_local bool is_in_callback;
 
 /* Where CUDA_LOG_FILE wants each line, too; looked up with the first. */
 static bool is_file_known;
@@ -133,13 +133,13 @@ void logs_add(enum log_level level, const char *text)
 	keep(level, text);
 	memcpy(told, listeners, sizeof(told));
 	pthread_mutex_unlock(&logs_lock);
-	if (is_telling)
+	if (is_in_callback)
 		return;
-	is_telling = true;
+	is_in_callback = true;
 	for (unsigned i = 0; i < LISTENERS_MAX; i++)
 		if (told[i].number)
 			told[i].callback(told[i].data, its_level, (char *)text, strlen(text));
-	is_telling = false;
+	is_in_callback = false;
 }
 
 CUresult local_cuLogsRegisterCallback(

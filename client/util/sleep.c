@@ -7,7 +7,7 @@
 
 #include "sleep.h"
 
-void nap(uint64_t ns)
+void sleep_ns(uint64_t ns)
 {
 	const struct timespec length = {
 		.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};

@@ -12,6 +12,6 @@
 
 #include <stdint.h>
 
-void nap(uint64_t ns);
+void sleep_ns(uint64_t ns);
 
 #endif

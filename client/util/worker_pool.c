@@ -119,11 +119,11 @@ static void end(void)
 	pthread_mutex_unlock(&lock);
 }
 
-void team_run(void (*work)(void *arg), void *arg, unsigned n_helpers)
+void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
 
-	n_helpers = MIN(MIN(n_helpers, TEAM_MAX), processors() - 1);
+	n_helpers = MIN(MIN(n_helpers, WORKER_POOL_MAX), processors() - 1);
 	is_ours = n_helpers > 0 && begin(work, arg, n_helpers);
 	work(arg);
 	if (is_ours)

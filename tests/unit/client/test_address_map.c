@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The mirror of own memory against a plain array, in random order, and slabs.
+ * The address map against a plain array, in random order, and slabs.
  */
 
 #include <setjmp.h>
@@ -31,13 +31,13 @@ static bool is_inside(const uint64_t sizes[PLACES], uint64_t address)
 	return address >= base(0) && place < PLACES && address - base(place) < sizes[place];
 }
 
-static void check_place(const struct mirror *mirror, const uint64_t sizes[PLACES], unsigned place)
+static void check_place(const struct address_map *map, const uint64_t sizes[PLACES], unsigned place)
 {
 	const uint64_t looks[] = {base(place), base(place) + 1, base(place) + sizes[place],
 		base(place) + sizes[place] - 1, base(place) - 1};
 
 	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
-		const struct memory_range *range = mirror_find(mirror, looks[i]);
+		const struct memory_range *range = address_map_find(map, looks[i]);
 
 		assert_int_equal(range != NULL, is_inside(sizes, looks[i]));
 		if (range)
@@ -48,7 +48,7 @@ static void check_place(const struct mirror *mirror, const uint64_t sizes[PLACES
 static void test_random(void **state)
 {
 	static uint64_t sizes[PLACES];
-	struct mirror mirror = {0};
+	struct address_map map = {0};
 	unsigned seed = seed_read(1), n = 0;
 
 	(void)state;
@@ -65,23 +65,23 @@ static void test_random(void **state)
 				.id = step,
 			};
 
-			assert_int_equal(mirror_add(&mirror, &range), 0);
+			assert_int_equal(address_map_add(&map, &range), 0);
 			sizes[place] = range.size;
-			assert_int_equal(mirror_add(&mirror, &range), -EEXIST);
+			assert_int_equal(address_map_add(&map, &range), -EEXIST);
 		} else {
-			assert_false(mirror_remove(&mirror, base(place) + 1));
-			assert_true(mirror_remove(&mirror, base(place)));
-			assert_false(mirror_remove(&mirror, base(place)));
+			assert_false(address_map_remove(&map, base(place) + 1));
+			assert_true(address_map_remove(&map, base(place)));
+			assert_false(address_map_remove(&map, base(place)));
 			sizes[place] = 0;
 		}
-		check_place(&mirror, sizes, place);
+		check_place(&map, sizes, place);
 	}
-	for (uint64_t at = 0; mirror_next(&mirror, at); n++) {
-		const struct memory_range *range = mirror_next(&mirror, at);
+	for (uint64_t at = 0; address_map_next(&map, at); n++) {
+		const struct memory_range *range = address_map_next(&map, at);
 
 		assert_true(range->address >= at);
 		at = range->address;
-		assert_true(mirror_remove(&mirror, at));
+		assert_true(address_map_remove(&map, at));
 	}
 	for (unsigned place = 0; place < PLACES; place++)
 		n -= sizes[place] != 0;
@@ -96,19 +96,19 @@ static void test_overlap(void **state)
 	struct memory_range around = {.address = 1, .size = ~0ull - 1};
 	struct memory_range touching = {.address = 950, .size = 50};
 	struct memory_range behind = {.address = 1100, .size = 1};
-	struct mirror mirror = {0};
+	struct address_map map = {0};
 
 	(void)state;
-	assert_int_equal(mirror_add(&mirror, &first), 0);
-	assert_int_equal(mirror_add(&mirror, &before), -EEXIST);
-	assert_int_equal(mirror_add(&mirror, &inside), -EEXIST);
-	assert_int_equal(mirror_add(&mirror, &around), -EEXIST);
-	assert_int_equal(mirror_add(&mirror, &touching), 0);
-	assert_int_equal(mirror_add(&mirror, &behind), 0);
-	assert_true(mirror_remove(&mirror, 950));
-	assert_true(mirror_remove(&mirror, 1000));
-	assert_true(mirror_remove(&mirror, 1100));
-	assert_null(mirror_next(&mirror, 0));
+	assert_int_equal(address_map_add(&map, &first), 0);
+	assert_int_equal(address_map_add(&map, &before), -EEXIST);
+	assert_int_equal(address_map_add(&map, &inside), -EEXIST);
+	assert_int_equal(address_map_add(&map, &around), -EEXIST);
+	assert_int_equal(address_map_add(&map, &touching), 0);
+	assert_int_equal(address_map_add(&map, &behind), 0);
+	assert_true(address_map_remove(&map, 950));
+	assert_true(address_map_remove(&map, 1000));
+	assert_true(address_map_remove(&map, 1100));
+	assert_null(address_map_next(&map, 0));
 }
 
 struct thing {

@@ -121,7 +121,7 @@ void greens_end_context(struct context *context)
 	assert_int_equal(context->is_active, 1);
 }
 
-void streams_hold_new(struct context *context, struct event *event)
+void streams_new_wait(struct context *context, struct event *event)
 {
 	assert_int_equal(context->is_active, 0);
 	assert_null(event);
@@ -165,7 +165,7 @@ void stream_open_null(struct context *context, unsigned device)
 	(void)device;
 }
 
-void pools_settle(void)
+void pools_reclaim(void)
 {
 }
 

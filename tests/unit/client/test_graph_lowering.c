@@ -17,35 +17,35 @@
 
 #define DEVICE_ADDRESS 0x200000000000ull
 
-static struct task line_task(uint64_t dst, uint64_t src, uint64_t size)
+static struct node_op line_op(uint64_t dst, uint64_t src, uint64_t size)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
-	task.copy.box = (struct box){
+	op.copy.box = (struct box){
 		.dst = {.address = dst, .pitch = size, .rows = 1, .is_ours = true},
 		.src = {.address = src, .pitch = size, .rows = 1, .is_ours = true},
 		.width = size,
 		.height = 1,
 		.depth = 1,
 	};
-	return task;
+	return op;
 }
 
 static void test_line_is_cut_at_pieces(void **state)
 {
 	const uint64_t size = 3 * HOST_PIECE, src = HOST_SPACE + HOST_PIECE - 100;
-	struct task task = line_task(DEVICE_ADDRESS, src, size);
-	struct parts parts;
+	struct node_op op = line_op(DEVICE_ADDRESS, src, size);
+	struct lowering lowering;
 	uint64_t at = 0;
 
 	(void)state;
-	assert_int_equal(parts_bounce_size(&task), 0);
-	assert_int_equal(parts_make(&task, 0, 0, &parts), CUDA_SUCCESS);
-	assert_int_equal(parts.n, 4);
-	for (uint32_t i = 0; i < parts.n; i++) {
-		const struct box *box = &parts.list[i].copy;
+	assert_int_equal(lowering_bounce_size(&op), 0);
+	assert_int_equal(lowering_make(&op, 0, 0, &lowering), CUDA_SUCCESS);
+	assert_int_equal(lowering.n, 4);
+	for (uint32_t i = 0; i < lowering.n; i++) {
+		const struct box *box = &lowering.list[i].copy;
 
-		assert_int_equal(parts.list[i].kind, PART_COPY);
+		assert_int_equal(lowering.list[i].kind, LOWERED_COPY);
 		assert_int_equal(box->src.address, src + at);
 		assert_int_equal(box->dst.address, DEVICE_ADDRESS + at);
 		assert_int_equal(box->src.address / HOST_PIECE,
@@ -53,37 +53,37 @@ static void test_line_is_cut_at_pieces(void **state)
 		at += box->width;
 	}
 	assert_int_equal(at, size);
-	parts_fini(&parts);
+	lowering_fini(&lowering);
 }
 
 static void test_nothing_to_copy(void **state)
 {
-	struct task task = line_task(DEVICE_ADDRESS, DEVICE_ADDRESS, 0);
-	struct parts parts;
+	struct node_op op = line_op(DEVICE_ADDRESS, DEVICE_ADDRESS, 0);
+	struct lowering lowering;
 
 	(void)state;
-	assert_int_equal(parts_make(&task, 0, 0, &parts), CUDA_SUCCESS);
-	assert_int_equal(parts.n, 1);
-	assert_int_equal(parts.list[0].kind, PART_EMPTY);
-	parts_fini(&parts);
+	assert_int_equal(lowering_make(&op, 0, 0, &lowering), CUDA_SUCCESS);
+	assert_int_equal(lowering.n, 1);
+	assert_int_equal(lowering.list[0].kind, LOWERED_EMPTY);
+	lowering_fini(&lowering);
 }
 
 static void test_fill_is_cut_at_elements(void **state)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
-	struct parts parts;
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+	struct lowering lowering;
 	uint64_t count = 0;
 
 	(void)state;
-	task.fill = (struct fill){
+	op.fill = (struct fill){
 		.dst = HOST_SPACE + HOST_PIECE - 8, .width = 4, .count = 10, .rows = 1};
-	assert_int_equal(parts_make(&task, 0, 0, &parts), CUDA_SUCCESS);
-	assert_int_equal(parts.n, 2);
-	assert_int_equal(parts.list[0].fill.count, 2);
-	for (uint32_t i = 0; i < parts.n; i++)
-		count += parts.list[i].fill.count;
+	assert_int_equal(lowering_make(&op, 0, 0, &lowering), CUDA_SUCCESS);
+	assert_int_equal(lowering.n, 2);
+	assert_int_equal(lowering.list[0].fill.count, 2);
+	for (uint32_t i = 0; i < lowering.n; i++)
+		count += lowering.list[i].fill.count;
 	assert_int_equal(count, 10);
-	parts_fini(&parts);
+	lowering_fini(&lowering);
 }
 
 enum {
@@ -98,21 +98,21 @@ enum {
 /* The program's memory, and what stands for the GPU's and for the bounce memory. */
 static uint8_t program[PITCH * ROWS * DEPTH], device[PITCH * ROWS * DEPTH], bounce[BOUNCE_BYTES];
 
-static struct task box_task(bool is_up)
+static struct node_op box_op(bool is_up)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 	struct box_end host = {.address = (uintptr_t)program, .pitch = PITCH, .rows = ROWS};
 	struct box_end gpu = {
 		.address = (uintptr_t)device, .pitch = PITCH, .rows = ROWS, .is_ours = true};
 
-	task.copy.box = (struct box){
+	op.copy.box = (struct box){
 		.dst = is_up ? gpu : host,
 		.src = is_up ? host : gpu,
 		.width = WIDTH,
 		.height = HEIGHT,
 		.depth = DEPTH,
 	};
-	return task;
+	return op;
 }
 
 /* What the GPU would do. */
@@ -124,18 +124,19 @@ static void copy(const struct box *box)
 			box->width);
 }
 
-static void move_all(const struct task *task, uint64_t bounce_size)
+static void move_all(const struct node_op *op, uint64_t bounce_size)
 {
-	struct parts parts;
+	struct lowering lowering;
 
-	assert_int_equal(parts_make(task, (uintptr_t)bounce, bounce_size, &parts), CUDA_SUCCESS);
-	assert_int_equal(parts.n % 2, 0);
-	for (uint32_t i = 0; i < parts.n; i++)
-		if (parts.list[i].kind == PART_CALL)
-			chunk_move(&task->copy.box, &parts.list[i].chunk);
+	assert_int_equal(
+		lowering_make(op, (uintptr_t)bounce, bounce_size, &lowering), CUDA_SUCCESS);
+	assert_int_equal(lowering.n % 2, 0);
+	for (uint32_t i = 0; i < lowering.n; i++)
+		if (lowering.list[i].kind == LOWERED_CALL)
+			box_chunk_move(&op->copy.box, &lowering.list[i].chunk);
 		else
-			copy(&parts.list[i].copy);
-	parts_fini(&parts);
+			copy(&lowering.list[i].copy);
+	lowering_fini(&lowering);
 }
 
 static void check_moved(const uint8_t *to, const uint8_t *from)
@@ -158,9 +159,9 @@ static void test_boxes_go_both_ways(void **state)
 
 	(void)state;
 	for (uint64_t size = 1; size <= BOUNCE_BYTES; size++) {
-		struct task up = box_task(true), down = box_task(false);
+		struct node_op up = box_op(true), down = box_op(false);
 
-		assert_int_equal(parts_bounce_size(&up), bytes);
+		assert_int_equal(lowering_bounce_size(&up), bytes);
 		for (size_t i = 0; i < sizeof(program); i++)
 			program[i] = (uint8_t)(i * 3 + size);
 		memset(device, 0, sizeof(device));
@@ -175,26 +176,26 @@ static void test_boxes_go_both_ways(void **state)
 /* Each chunk has its own place in the array, and no row is left out. */
 static void test_array_goes_by_chunks(void **state)
 {
-	struct task task = line_task(HOST_SPACE, 0x1000, 100);
-	struct box *box = &task.copy.box;
-	struct parts parts;
+	struct node_op op = line_op(HOST_SPACE, 0x1000, 100);
+	struct box *box = &op.copy.box;
+	struct lowering lowering;
 	uint64_t rows = 0;
 
 	(void)state;
-	box->dst.array = (struct array *)&task;
+	box->dst.array = (struct array *)&op;
 	box->dst.x = 4;
 	box->dst.y = 5;
 	box->dst.z = 6;
 	box->src.is_ours = false;
 	box->src.rows = box->height = 10;
 	box->depth = 3;
-	assert_int_equal(parts_bounce_size(&task), 3000);
-	assert_int_equal(parts_make(&task, HOST_SPACE, 420, &parts), CUDA_SUCCESS);
-	for (uint32_t i = 0; i < parts.n; i += 2) {
-		const struct box *copy = &parts.list[i + 1].copy;
+	assert_int_equal(lowering_bounce_size(&op), 3000);
+	assert_int_equal(lowering_make(&op, HOST_SPACE, 420, &lowering), CUDA_SUCCESS);
+	for (uint32_t i = 0; i < lowering.n; i += 2) {
+		const struct box *copy = &lowering.list[i + 1].copy;
 
-		assert_int_equal(parts.list[i].kind, PART_CALL);
-		assert_int_equal(parts.list[i + 1].kind, PART_COPY);
+		assert_int_equal(lowering.list[i].kind, LOWERED_CALL);
+		assert_int_equal(lowering.list[i + 1].kind, LOWERED_COPY);
 		assert_ptr_equal(copy->dst.array, box->dst.array);
 		assert_int_equal(copy->src.address, HOST_SPACE);
 		assert_int_equal(copy->dst.x, 4);
@@ -204,7 +205,7 @@ static void test_array_goes_by_chunks(void **state)
 		rows += copy->height;
 	}
 	assert_int_equal(rows, 30);
-	parts_fini(&parts);
+	lowering_fini(&lowering);
 }
 
 int main(void)

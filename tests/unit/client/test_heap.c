@@ -27,15 +27,15 @@
 static struct stream fakes[STREAMS];
 static uint64_t posted[STREAMS], reached[STREAMS];
 
-bool timeline_reached(const struct stream *stream, uint64_t mark)
+bool timeline_reached(const struct stream *stream, uint64_t seqno)
 {
-	return reached[stream - fakes] >= mark;
+	return reached[stream - fakes] >= seqno;
 }
 
 struct slot {
 	bool is_used;
 	struct stream *stream; /* who freed it last, at ... */
-	uint64_t mark;
+	uint64_t seqno;
 };
 
 static struct slot slots[SLOTS];
@@ -73,19 +73,19 @@ static void check_taken(const struct piece *piece, uint64_t size, const struct s
 	for (unsigned i = first; i < first + size / HEAP_ALIGN; i++) {
 		assert_false(slots[i].is_used);
 		if (slots[i].stream && slots[i].stream != stream)
-			assert_true(timeline_reached(slots[i].stream, slots[i].mark));
+			assert_true(timeline_reached(slots[i].stream, slots[i].seqno));
 		slots[i].is_used = true;
 	}
 }
 
 static void give(struct heap *heap, struct piece *piece, struct stream *stream)
 {
-	uint64_t mark = stream ? ++posted[stream - fakes] : 0;
+	uint64_t seqno = stream ? ++posted[stream - fakes] : 0;
 	unsigned first = slot_of(piece->address);
 
 	for (unsigned i = first; i < first + piece->size / HEAP_ALIGN; i++)
-		slots[i] = (struct slot){false, stream, mark};
-	heap_give(heap, piece, stream, mark);
+		slots[i] = (struct slot){false, stream, seqno};
+	heap_give(heap, piece, stream, seqno);
 }
 
 static void release_all(struct heap *heap)
@@ -93,7 +93,7 @@ static void release_all(struct heap *heap)
 	uint64_t address, size;
 
 	memcpy(reached, posted, sizeof(reached));
-	heap_settle(heap);
+	heap_reclaim(heap);
 	assert_int_equal(heap->n_empty, BLOCKS);
 	assert_int_equal(heap->empty_bytes, BLOCKS * BLOCK_BYTES);
 	assert_false(heap_release(heap, BLOCK_BYTES - 1, &address, &size));
@@ -162,7 +162,7 @@ static void test_random(void **state)
 		if (rand() % 16 == 0)
 			reached[s] += (uint64_t)rand() % (posted[s] - reached[s] + 1);
 		if (rand() % 64 == 0)
-			heap_settle(&heap);
+			heap_reclaim(&heap);
 	}
 	assert_true(n_taken > STEPS / 8);
 	for (unsigned i = 0; i < PIECES; i++)
@@ -196,7 +196,7 @@ static void test_pending(void **state)
 	assert_null(heap_take(&heap, HEAP_ALIGN, &fakes[1]));
 	assert_non_null(heap_next_pending(&heap, NULL));
 	reached[0] = 1;
-	heap_settle(&heap);
+	heap_reclaim(&heap);
 	assert_null(heap_next_pending(&heap, NULL));
 	heap_give(&heap, piece, NULL, 0);
 	assert_int_equal(heap.n_empty, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pieces of the staging memory and the marks that free them, over a stream
+ * Pieces of the staging memory and the seqnos that free them, over a stream
  * whose GPU is a thread of the test: no two users of a byte at a time, none
  * lost, a wait that ends, and what a dead server does to it.
  */
@@ -35,7 +35,7 @@ struct stream streams[STREAMS_MAX];
 static struct page *page;
 static uint8_t staging[STAGING_SIZE];
 static uint8_t owner[STAGING_SIZE / 4096];
-static uint64_t posted; /* atomic: the newest mark in the "ring" */
+static uint64_t posted; /* atomic: the newest seqno in the "ring" */
 static uint32_t is_over;
 static unsigned n_watches;
 static unsigned first_seed;
@@ -81,11 +81,11 @@ CUresult send_watch(uint32_t stream, uint64_t value)
 	return CUDA_SUCCESS;
 }
 
-static void reach(uint64_t mark)
+static void reach(uint64_t seqno)
 {
 	uintptr_t word = (uintptr_t)&page->timeline[STREAM];
 
-	shm_store64((uint64_t __shm *)word, mark);
+	shm_store64((uint64_t __shm *)word, seqno);
 	shm_wake((uint32_t __shm *)word);
 }
 
@@ -125,7 +125,7 @@ static void claim(const struct staging_piece *piece, uint8_t before, uint8_t aft
 		assert_int_equal(__atomic_exchange_n(&owner[at], after, __ATOMIC_ACQ_REL), before);
 }
 
-/* Takes and gives pieces of all sizes, now at once, now by a mark. */
+/* Takes and gives pieces of all sizes, now at once, now by a seqno. */
 static void *user_run(void *arg)
 {
 	unsigned seed = first_seed + (unsigned)(uintptr_t)arg;
@@ -170,12 +170,12 @@ static void test_all_of_it(void **state)
 	static struct staging_piece pieces[STAGING_SIZE / 4096];
 	struct staging_piece one;
 	unsigned n = 0;
-	uint64_t mark;
+	uint64_t seqno;
 
 	(void)state;
-	/* What the threads left is free once its marks have passed. */
-	assert_int_equal(timeline_mark(&streams[STREAM], &mark), CUDA_SUCCESS);
-	reach(mark);
+	/* What the threads left is free once its seqnos have passed. */
+	assert_int_equal(timeline_post(&streams[STREAM], &seqno), CUDA_SUCCESS);
+	reach(seqno);
 	for (; n < ARRAY_SIZE(pieces) && staging_try(1, &one); n++)
 		pieces[one.offset / 4096] = one;
 	assert_int_equal(n, ARRAY_SIZE(pieces));
@@ -197,18 +197,18 @@ static void test_mark_covers_later_work(void **state)
 	uint64_t first, noted, second;
 
 	(void)state;
-	assert_int_equal(timeline_mark(&streams[STREAM], &first), CUDA_SUCCESS);
+	assert_int_equal(timeline_post(&streams[STREAM], &first), CUDA_SUCCESS);
 	assert_int_equal(posted, first);
 	timeline_note(&streams[STREAM], &noted);
 	assert_int_equal(noted, first + 1);
-	assert_int_equal(timeline_mark(&streams[STREAM], &second), CUDA_SUCCESS);
+	assert_int_equal(timeline_post(&streams[STREAM], &second), CUDA_SUCCESS);
 	assert_int_equal(second, noted);
-	assert_int_equal(timeline_mark(&streams[STREAM], &noted), CUDA_SUCCESS);
+	assert_int_equal(timeline_post(&streams[STREAM], &noted), CUDA_SUCCESS);
 	assert_int_equal(noted, second);
 	stream_issued(&streams[STREAM]);
 	assert_int_equal(timeline_record(&streams[STREAM], 9, &first), CUDA_SUCCESS);
 	assert_int_equal(first, second + 1);
-	assert_int_equal(timeline_mark(&streams[STREAM], &noted), CUDA_SUCCESS);
+	assert_int_equal(timeline_post(&streams[STREAM], &noted), CUDA_SUCCESS);
 	assert_int_equal(noted, first);
 }
 
@@ -227,13 +227,13 @@ static void *die_later(void *user)
 static void wait_that_fails(void *user, CUresult expected)
 {
 	pthread_t thread;
-	uint64_t mark;
+	uint64_t seqno;
 
 	stream_issued(&streams[STREAM]);
-	assert_int_equal(timeline_mark(&streams[STREAM], &mark), CUDA_SUCCESS);
-	assert_false(timeline_reached(&streams[STREAM], mark));
+	assert_int_equal(timeline_post(&streams[STREAM], &seqno), CUDA_SUCCESS);
+	assert_false(timeline_reached(&streams[STREAM], seqno));
 	assert_int_equal(pthread_create(&thread, NULL, die_later, user), 0);
-	assert_int_equal(timeline_wait(&streams[STREAM], mark), expected);
+	assert_int_equal(timeline_wait(&streams[STREAM], seqno), expected);
 	pthread_join(thread, NULL);
 	assert_true(n_watches > 0);
 }
