@@ -21,7 +21,8 @@
 #define API_VERSION 3020
 
 /* `n_sms': that it may have at most. */
-static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev, uint32_t n_sms)
+static CUresult context_create_limited(
+	CUcontext *pctx, unsigned int flags, CUdevice dev, uint32_t n_sms)
 {
 	struct device *device = device_get(dev);
 	struct context *context;
@@ -53,7 +54,7 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev, uint32
 
 CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	return create(pctx, flags, dev, UINT32_MAX);
+	return context_create_limited(pctx, flags, dev, UINT32_MAX);
 }
 
 /* The least of what is asked for. */
@@ -81,7 +82,7 @@ CUresult local_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray,
 	uint32_t n_sms;
 	CUresult result = read_affinity(paramsArray, numParams, dev, &n_sms);
 
-	return result == CUDA_SUCCESS ? create(pctx, flags, dev, n_sms) : result;
+	return result == CUDA_SUCCESS ? context_create_limited(pctx, flags, dev, n_sms) : result;
 }
 
 CUresult local_cuCtxCreate_v4(

@@ -133,13 +133,13 @@ static void write_value(
 	}
 }
 
-static bool is_text(CUcoredumpSettings attribute)
+static bool setting_is_text(CUcoredumpSettings attribute)
 {
 	return attribute == CU_COREDUMP_FILE || attribute == CU_COREDUMP_PIPE;
 }
 
 /* Whether only the size was asked for, or something is wrong; CUDA_ERROR_NOT_READY: neither. */
-static CUresult check(const struct context *context, CUcoredumpSettings attribute,
+static CUresult check_setting(const struct context *context, CUcoredumpSettings attribute,
 	const void *value, size_t *size)
 {
 	size_t wanted = size_of(attribute);
@@ -154,14 +154,14 @@ static CUresult check(const struct context *context, CUcoredumpSettings attribut
 		*size = wanted;
 		return CUDA_SUCCESS;
 	}
-	return is_text(attribute) || *size == wanted ? CUDA_ERROR_NOT_READY
-						     : CUDA_ERROR_INVALID_VALUE;
+	return setting_is_text(attribute) || *size == wanted ? CUDA_ERROR_NOT_READY
+							     : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult get(
+static CUresult coredump_get(
 	const struct context *context, CUcoredumpSettings attribute, void *value, size_t *size)
 {
-	CUresult result = check(context, attribute, value, size);
+	CUresult result = check_setting(context, attribute, value, size);
 	const struct coredump *own;
 
 	if (result != CUDA_ERROR_NOT_READY)
@@ -188,10 +188,10 @@ static CUresult set_locked(
 	return CUDA_SUCCESS;
 }
 
-static CUresult set(
+static CUresult coredump_set(
 	struct context *context, CUcoredumpSettings attribute, const void *value, size_t *size)
 {
-	CUresult result = check(context, attribute, value, size);
+	CUresult result = check_setting(context, attribute, value, size);
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
@@ -211,7 +211,7 @@ CUresult local_cuCoredumpGetAttribute(CUcoredumpSettings attrib, void *value, si
 	struct context *context;
 	CUresult result = context_enter(&context);
 
-	return result == CUDA_SUCCESS ? get(context, attrib, value, size) : result;
+	return result == CUDA_SUCCESS ? coredump_get(context, attrib, value, size) : result;
 }
 
 CUresult local_cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
@@ -219,15 +219,15 @@ CUresult local_cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, si
 	struct context *context;
 	CUresult result = context_enter(&context);
 
-	return result == CUDA_SUCCESS ? set(context, attrib, value, size) : result;
+	return result == CUDA_SUCCESS ? coredump_set(context, attrib, value, size) : result;
 }
 
 CUresult local_cuCoredumpGetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size)
 {
-	return get(NULL, attrib, value, size);
+	return coredump_get(NULL, attrib, value, size);
 }
 
 CUresult local_cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size)
 {
-	return set(NULL, attrib, value, size);
+	return coredump_set(NULL, attrib, value, size);
 }

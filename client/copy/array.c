@@ -73,7 +73,7 @@ void array_size(const struct array *array, struct array_size *ret_size)
 	};
 }
 
-static CUresult shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
+static CUresult array_shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
 	uint32_t n = shape->NumChannels;
 
@@ -101,7 +101,7 @@ static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned wanted)
 	return MIN(MAX(wanted, 1u), most);
 }
 
-static CUresult create(const struct array *array)
+static CUresult array_send_create(const struct array *array)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR *shape = &array->shape;
 
@@ -118,7 +118,7 @@ static CUresult array_new(
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = shape_check(shape);
+		result = array_shape_check(shape);
 	if (result != CUDA_SUCCESS)
 		return result;
 	array = slab_take(&arrays);
@@ -127,9 +127,9 @@ static CUresult array_new(
 	array->context = context;
 	array->shape = *shape;
 	array->n_levels = n_levels;
-	result = create(array);
+	result = array_send_create(array);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(context->device))
-		result = create(array);
+		result = array_send_create(array);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&arrays, array);
 		return result;
@@ -275,7 +275,7 @@ CUresult local_cuMipmappedArrayGetLevel(
 }
 
 /* The array of a question that wants an answer at `ret'. */
-static CUresult ask(CUarray handle, const void *ret, struct array **ret_array)
+static CUresult array_enter(CUarray handle, const void *ret, struct array **ret_array)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -291,7 +291,7 @@ static CUresult ask(CUarray handle, const void *ret, struct array **ret_array)
 CUresult local_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	struct array *array = NULL;
-	CUresult result = ask(hArray, pArrayDescriptor, &array);
+	CUresult result = array_enter(hArray, pArrayDescriptor, &array);
 
 	if (result == CUDA_SUCCESS)
 		*pArrayDescriptor = array->shape;
@@ -301,7 +301,7 @@ CUresult local_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescript
 CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)
 {
 	struct array *array = NULL;
-	CUresult result = ask(hArray, pArrayDescriptor, &array);
+	CUresult result = array_enter(hArray, pArrayDescriptor, &array);
 
 	if (result == CUDA_SUCCESS)
 		*pArrayDescriptor = (CUDA_ARRAY_DESCRIPTOR){
@@ -318,7 +318,7 @@ CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, 
 CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
 {
 	struct array *array = NULL;
-	CUresult result = ask(hArray, pPlaneArray, &array);
+	CUresult result = array_enter(hArray, pPlaneArray, &array);
 
 	(void)planeIdx;
 	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
@@ -328,7 +328,7 @@ CUresult local_cuArrayGetMemoryRequirements(
 	CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device)
 {
 	struct array *found = NULL;
-	CUresult result = ask(array, memoryRequirements, &found);
+	CUresult result = array_enter(array, memoryRequirements, &found);
 
 	(void)device;
 	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
@@ -338,7 +338,7 @@ CUresult local_cuArrayGetSparseProperties(
 	CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array)
 {
 	struct array *found = NULL;
-	CUresult result = ask(array, sparseProperties, &found);
+	CUresult result = array_enter(array, sparseProperties, &found);
 
 	return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
 }

@@ -10,7 +10,7 @@
 #include "client.h"
 
 /* A box of one row with neither end. */
-static CUDA_MEMCPY3D row(size_t size)
+static CUDA_MEMCPY3D row_box(size_t size)
 {
 	return (CUDA_MEMCPY3D){.WidthInBytes = size, .Height = 1, .Depth = 1};
 }
@@ -32,7 +32,7 @@ static void src_array(CUDA_MEMCPY3D *copy, CUarray array, size_t offset)
 static CUresult host_to_array(
 	CUarray array, size_t offset, const void *host, size_t size, CUstream stream, bool is_sync)
 {
-	CUDA_MEMCPY3D copy = row(size);
+	CUDA_MEMCPY3D copy = row_box(size);
 
 	dst_array(&copy, array, offset);
 	copy.srcMemoryType = CU_MEMORYTYPE_HOST;
@@ -43,7 +43,7 @@ static CUresult host_to_array(
 static CUresult array_to_host(
 	void *host, CUarray array, size_t offset, size_t size, CUstream stream, bool is_sync)
 {
-	CUDA_MEMCPY3D copy = row(size);
+	CUDA_MEMCPY3D copy = row_box(size);
 
 	src_array(&copy, array, offset);
 	copy.dstMemoryType = CU_MEMORYTYPE_HOST;
@@ -54,7 +54,7 @@ static CUresult array_to_host(
 CUresult local_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
 	size_t ByteCount, CUstream implicit)
 {
-	CUDA_MEMCPY3D copy = row(ByteCount);
+	CUDA_MEMCPY3D copy = row_box(ByteCount);
 
 	dst_array(&copy, dstArray, dstOffset);
 	copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -65,7 +65,7 @@ CUresult local_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr s
 CUresult local_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
 	size_t ByteCount, CUstream implicit)
 {
-	CUDA_MEMCPY3D copy = row(ByteCount);
+	CUDA_MEMCPY3D copy = row_box(ByteCount);
 
 	src_array(&copy, srcArray, srcOffset);
 	copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -76,7 +76,7 @@ CUresult local_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t s
 CUresult local_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
 	size_t srcOffset, size_t ByteCount, CUstream implicit)
 {
-	CUDA_MEMCPY3D copy = row(ByteCount);
+	CUDA_MEMCPY3D copy = row_box(ByteCount);
 
 	dst_array(&copy, dstArray, dstOffset);
 	src_array(&copy, srcArray, srcOffset);

@@ -66,8 +66,9 @@ static CUmemcpySrcAccessOrder order_of(struct orders *orders, size_t copy)
  * `ret_waits': the GPU does not reach some source, so that it is read during the
  * call, and what is in the stream has to be awaited for that to be in its order.
  */
-static CUresult batch_check(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
-	size_t count, struct orders orders, bool *ret_waits, size_t *ret_failed)
+static CUresult batch_check_line(const CUdeviceptr *dsts, const CUdeviceptr *srcs,
+	const size_t *sizes, size_t count, struct orders orders, bool *ret_waits,
+	size_t *ret_failed)
 {
 	*ret_waits = false;
 	for (size_t i = 0; i < count; i++) {
@@ -83,7 +84,7 @@ static CUresult batch_check(const CUdeviceptr *dsts, const CUdeviceptr *srcs, co
 	return CUDA_SUCCESS;
 }
 
-static CUresult batch_copy(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+static CUresult batch_copy_lines(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 	struct orders orders, CUstream handle, size_t *ret_failed)
 {
 	bool captures = false, waits;
@@ -98,7 +99,7 @@ static CUresult batch_copy(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, 
 	/* The driver captures none, and the capture goes on. */
 	if (captures)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	result = batch_check(dsts, srcs, sizes, count, orders, &waits, ret_failed);
+	result = batch_check_line(dsts, srcs, sizes, count, orders, &waits, ret_failed);
 	if (result == CUDA_SUCCESS && waits)
 		result = stream_wait_turn(stream);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
@@ -119,7 +120,7 @@ CUresult local_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_
 	struct orders orders = {.attrs = attrs, .first = attrsIdxs, .n = numAttrs};
 	size_t failed = NO_COPY;
 
-	return batch_copy(dsts, srcs, sizes, count, orders, hStream, &failed);
+	return batch_copy_lines(dsts, srcs, sizes, count, orders, hStream, &failed);
 }
 
 /* Until CUDA 13 it told which copy was wrong. */
@@ -129,7 +130,7 @@ CUresult local_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *
 {
 	struct orders orders = {.attrs = attrs, .first = attrsIdxs, .n = numAttrs};
 	size_t failed = NO_COPY;
-	CUresult result = batch_copy(dsts, srcs, sizes, count, orders, hStream, &failed);
+	CUresult result = batch_copy_lines(dsts, srcs, sizes, count, orders, hStream, &failed);
 
 	if (failIdx && result != CUDA_SUCCESS)
 		*failIdx = failed;

@@ -42,7 +42,7 @@ static size_t element_of(const CUDA_MEMCPY3D_BATCH_OP *op)
 	return element ? element : 1;
 }
 
-static bool end_read(const CUmemcpy3DOperand *operand, const CUextent3D *extent, size_t element,
+static bool operand_read(const CUmemcpy3DOperand *operand, const CUextent3D *extent, size_t element,
 	struct end *ret_end)
 {
 	switch (operand->type) {
@@ -78,8 +78,8 @@ static CUresult copy_read(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *ret_c
 
 	if (element == 0 || !batch_order_is_known(op->srcAccessOrder, op->flags) ||
 		extent->width == 0 || extent->height == 0 || extent->depth == 0 ||
-		!end_read(&op->src, extent, element, &src) ||
-		!end_read(&op->dst, extent, element, &dst) ||
+		!operand_read(&op->src, extent, element, &src) ||
+		!operand_read(&op->dst, extent, element, &dst) ||
 		__builtin_mul_overflow(extent->width, element, &width))
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_copy = (CUDA_MEMCPY3D){
@@ -147,7 +147,7 @@ static CUresult copy_one(const CUDA_MEMCPY3D_BATCH_OP *op, struct stream *stream
 	return stream_wait(stream);
 }
 
-static CUresult batch_copy(CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, unsigned long long flags,
+static CUresult batch_copy_boxes(CUDA_MEMCPY3D_BATCH_OP *ops, size_t n, unsigned long long flags,
 	CUstream handle, size_t *ret_failed)
 {
 	bool captures = false, waits;
@@ -173,7 +173,7 @@ CUresult local_cuMemcpy3DBatchAsync_v2(
 {
 	size_t failed;
 
-	return batch_copy(opList, numOps, flags, hStream, &failed);
+	return batch_copy_boxes(opList, numOps, flags, hStream, &failed);
 }
 
 /* Until CUDA 13 it told which copy was wrong; the largest number: none in particular. */
@@ -181,7 +181,7 @@ CUresult local_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opLis
 	unsigned long long flags, CUstream hStream)
 {
 	size_t failed = SIZE_MAX;
-	CUresult result = batch_copy(opList, numOps, flags, hStream, &failed);
+	CUresult result = batch_copy_boxes(opList, numOps, flags, hStream, &failed);
 
 	if (failIdx && result != CUDA_SUCCESS)
 		*failIdx = failed;

@@ -15,7 +15,7 @@
 #include "client/memory/memory.h"
 #include "client/memory/registered.h"
 
-static bool end_place(struct box_end *end, const struct box *box, uint64_t base, uint64_t x,
+static bool box_end_place(struct box_end *end, const struct box *box, uint64_t base, uint64_t x,
 	uint64_t y, uint64_t z)
 {
 	uint64_t right, below, slice, slices, rows, offset;
@@ -38,8 +38,8 @@ static bool end_place(struct box_end *end, const struct box *box, uint64_t base,
 }
 
 /* The array of an end, which the box has to lie in. */
-static CUresult end_in_array(const struct box *box, struct box_end *end, CUarray handle, uint64_t x,
-	uint64_t y, uint64_t z)
+static CUresult box_end_in_array(const struct box *box, struct box_end *end, CUarray handle,
+	uint64_t x, uint64_t y, uint64_t z)
 {
 	struct array_size size;
 
@@ -87,12 +87,12 @@ static uint64_t base_of(CUmemorytype type, const void *host, CUdeviceptr device)
 	return type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : device;
 }
 
-static CUresult end_read(const struct box *box, struct box_end *end, CUmemorytype type,
+static CUresult box_end_read(const struct box *box, struct box_end *end, CUmemorytype type,
 	uint64_t base, CUarray array, const uint64_t at[3])
 {
 	if (type == CU_MEMORYTYPE_ARRAY)
-		return end_in_array(box, end, array, at[0], at[1], at[2]);
-	return type_is_linear(type) && end_place(end, box, base, at[0], at[1], at[2])
+		return box_end_in_array(box, end, array, at[0], at[1], at[2]);
+	return type_is_linear(type) && box_end_place(end, box, base, at[0], at[1], at[2])
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_VALUE;
 }
@@ -113,11 +113,11 @@ CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box)
 
 	if (__builtin_mul_overflow(box.height, box.depth, &n_rows))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = end_read(&box, &box.dst, copy->dstMemoryType,
+	result = box_end_read(&box, &box.dst, copy->dstMemoryType,
 		base_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice), copy->dstArray,
 		dst_at);
 	if (result == CUDA_SUCCESS)
-		result = end_read(&box, &box.src, copy->srcMemoryType,
+		result = box_end_read(&box, &box.src, copy->srcMemoryType,
 			base_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice),
 			copy->srcArray, src_at);
 	if (result != CUDA_SUCCESS)

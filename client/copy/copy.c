@@ -201,7 +201,7 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 	return result == CUDA_SUCCESS ? copy_post(&copy, stream) : result;
 }
 
-static CUdeviceptr at(const void *host)
+static CUdeviceptr host_address(const void *host)
 {
 	return (uintptr_t)host;
 }
@@ -210,7 +210,7 @@ CUresult local_cuMemcpyHtoD_v2(
 	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream implicit)
 {
 	return copy_run((struct copy){.dst = dstDevice,
-				.src = at(srcHost),
+				.src = host_address(srcHost),
 				.size = ByteCount,
 				.host = HOST_SRC,
 				.is_sync = true},
@@ -220,16 +220,17 @@ CUresult local_cuMemcpyHtoD_v2(
 CUresult local_cuMemcpyHtoDAsync_v2(
 	CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
-	return copy_run(
-		(struct copy){
-			.dst = dstDevice, .src = at(srcHost), .size = ByteCount, .host = HOST_SRC},
+	return copy_run((struct copy){.dst = dstDevice,
+				.src = host_address(srcHost),
+				.size = ByteCount,
+				.host = HOST_SRC},
 		hStream);
 }
 
 CUresult local_cuMemcpyDtoH_v2(
 	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream implicit)
 {
-	return copy_run((struct copy){.dst = at(dstHost),
+	return copy_run((struct copy){.dst = host_address(dstHost),
 				.src = srcDevice,
 				.size = ByteCount,
 				.host = HOST_DST,
@@ -240,9 +241,10 @@ CUresult local_cuMemcpyDtoH_v2(
 CUresult local_cuMemcpyDtoHAsync_v2(
 	void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return copy_run(
-		(struct copy){
-			.dst = at(dstHost), .src = srcDevice, .size = ByteCount, .host = HOST_DST},
+	return copy_run((struct copy){.dst = host_address(dstHost),
+				.src = srcDevice,
+				.size = ByteCount,
+				.host = HOST_DST},
 		hStream);
 }
 

@@ -70,7 +70,8 @@ static struct texture *texture_find(uint64_t value, bool is_surface, bool is_tak
 }
 
 /* What the program calls by that number, in a call that wants an answer at `ret'. */
-static CUresult ask(uint64_t value, bool is_surface, const void *ret, struct texture **ret_texture)
+static CUresult texture_enter(
+	uint64_t value, bool is_surface, const void *ret, struct texture **ret_texture)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -258,7 +259,7 @@ CUresult local_cuTexObjectDestroy(CUtexObject texObject)
 CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
 {
 	struct texture *texture = NULL;
-	CUresult result = ask(texObject, false, pResDesc, &texture);
+	CUresult result = texture_enter(texObject, false, pResDesc, &texture);
 
 	if (result == CUDA_SUCCESS)
 		*pResDesc = texture->resource;
@@ -268,7 +269,7 @@ CUresult local_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObj
 CUresult local_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)
 {
 	struct texture *texture = NULL;
-	CUresult result = ask(texObject, false, pTexDesc, &texture);
+	CUresult result = texture_enter(texObject, false, pTexDesc, &texture);
 
 	if (result == CUDA_SUCCESS)
 		*pTexDesc = texture->sampler;
@@ -279,7 +280,7 @@ CUresult local_cuTexObjectGetResourceViewDesc(
 	CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)
 {
 	struct texture *texture = NULL;
-	CUresult result = ask(texObject, false, pResViewDesc, &texture);
+	CUresult result = texture_enter(texObject, false, pResViewDesc, &texture);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -310,7 +311,7 @@ CUresult local_cuSurfObjectDestroy(CUsurfObject surfObject)
 CUresult local_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)
 {
 	struct texture *texture = NULL;
-	CUresult result = ask(surfObject, true, pResDesc, &texture);
+	CUresult result = texture_enter(surfObject, true, pResDesc, &texture);
 
 	if (result == CUDA_SUCCESS)
 		*pResDesc = texture->resource;

@@ -27,7 +27,7 @@ bool context_is_bound(void)
 	return is_bound;
 }
 
-static void bind(struct context *context)
+static void bind_thread(struct context *context)
 {
 	context_current = context->home ? context->home : context;
 	context_green = context->home ? context : NULL;
@@ -45,7 +45,7 @@ CUresult context_push(struct context *context)
 		*outer = (struct outer){outer_contexts, context_current, context_green};
 		outer_contexts = outer;
 	}
-	bind(context);
+	bind_thread(context);
 	return CUDA_SUCCESS;
 }
 
@@ -99,7 +99,7 @@ CUresult local_cuCtxSetCurrent(CUcontext ctx)
 	result = find_bindable(ctx, &context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	bind(context);
+	bind_thread(context);
 	return CUDA_SUCCESS;
 }
 

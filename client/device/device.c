@@ -72,7 +72,7 @@ static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
 }
 
 /* Those that the program wants to see, in its order, with the server's numbers of them. */
-static unsigned choose(const struct page *page, struct visible_gpu ret_chosen[DEVICES_MAX])
+static unsigned choose_visible(const struct page *page, struct visible_gpu ret_chosen[DEVICES_MAX])
 {
 	struct visible_gpu gpus[DEVICES_MAX];
 	unsigned chosen[DEVICES_MAX], n;
@@ -103,7 +103,7 @@ CUresult devices_init(void)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	n = choose(page, chosen);
+	n = choose_visible(page, chosen);
 	if (n == VISIBLE_TWICE)
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (n == 0)

@@ -16,7 +16,7 @@
 #define ENTRY_MAX 128
 
 /* All digits; `n_gpus': it is no ordinal of these. */
-static unsigned find_ordinal(const char *name, unsigned n_gpus)
+static unsigned limit_find_ordinal(const char *name, unsigned n_gpus)
 {
 	unsigned ordinal = 0;
 
@@ -32,7 +32,7 @@ static unsigned find_ordinal(const char *name, unsigned n_gpus)
 	return ordinal;
 }
 
-static unsigned find_place(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
+static unsigned limit_find_bus_id(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
 {
 	unsigned place[3], i = 0;
 
@@ -45,7 +45,7 @@ static unsigned find_place(const char *name, const struct visible_gpu *gpus, uns
 	return i;
 }
 
-static unsigned find_uuid(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
+static unsigned limit_find_uuid(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
 {
 	bool is_part = strncmp(name, "MIG-", 4) == 0;
 	unsigned found = n_gpus;
@@ -63,17 +63,17 @@ static unsigned find_uuid(const char *name, const struct visible_gpu *gpus, unsi
 	return found;
 }
 
-static unsigned find_gpu(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
+static unsigned limit_find_gpu(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
 {
 	if (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0)
-		return find_uuid(name, gpus, n_gpus);
+		return limit_find_uuid(name, gpus, n_gpus);
 	if (strchr(name, ':'))
-		return find_place(name, gpus, n_gpus);
-	return find_ordinal(name, n_gpus);
+		return limit_find_bus_id(name, gpus, n_gpus);
+	return limit_find_ordinal(name, n_gpus);
 }
 
 /* Without the blanks around it. */
-static char *trim(char *text)
+static char *trim_blanks(char *text)
 {
 	size_t length;
 
@@ -88,7 +88,7 @@ static char *trim(char *text)
 static void parse_entry(
 	char *entry, const struct visible_gpu *gpus, unsigned n_gpus, uint64_t limits[DEVICES_MAX])
 {
-	char *text = trim(entry), *size = strchr(text, '=');
+	char *text = trim_blanks(entry), *size = strchr(text, '=');
 	uint64_t bytes;
 	unsigned gpu;
 
@@ -99,8 +99,8 @@ static void parse_entry(
 		return;
 	}
 	*size++ = '\0';
-	gpu = find_gpu(trim(text), gpus, n_gpus);
-	if (parse_size(trim(size), &bytes) < 0)
+	gpu = limit_find_gpu(trim_blanks(text), gpus, n_gpus);
+	if (parse_size(trim_blanks(size), &bytes) < 0)
 		log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s=%s\" is ignored: a size is "
 			 "%s",
 			text, size, SIZE_ACCEPTED);

@@ -41,7 +41,7 @@ CUresult local_cuDeviceGetP2PAttribute(
 }
 
 /* The current context, and the other, which is alive; it may be the same. */
-static CUresult enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
+static CUresult p2p_enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
 {
 	CUresult result = context_enter(ret_context);
 
@@ -56,7 +56,7 @@ static CUresult enter(CUcontext handle, struct context **ret_context, struct con
 CUresult local_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
 	struct context *context, *peer;
-	CUresult result = enter(peerContext, &context, &peer);
+	CUresult result = p2p_enter(peerContext, &context, &peer);
 	uint64_t bit;
 
 	if (result != CUDA_SUCCESS)
@@ -74,7 +74,7 @@ CUresult local_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 CUresult local_cuCtxDisablePeerAccess(CUcontext peerContext)
 {
 	struct context *context, *peer;
-	CUresult result = enter(peerContext, &context, &peer);
+	CUresult result = p2p_enter(peerContext, &context, &peer);
 	uint64_t bit;
 
 	if (result != CUDA_SUCCESS)

@@ -17,7 +17,7 @@ struct storage_entry {
 };
 
 /* The link that points to the key's entry, or the one at the end. */
-static struct storage_entry **find(struct storage *storage, const void *key)
+static struct storage_entry **storage_find(struct storage *storage, const void *key)
 {
 	struct storage_entry **at = &storage->first;
 
@@ -35,7 +35,7 @@ CUresult storage_put(struct storage *storage, void *key, void *value, storage_en
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*entry = (struct storage_entry){.key = key, .value = value, .end = end};
 	pthread_mutex_lock(&storage->lock);
-	if (*find(storage, key))
+	if (*storage_find(storage, key))
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): its attribute frees it */
 		result = CUDA_ERROR_INVALID_HANDLE;
 	else {
@@ -52,7 +52,7 @@ CUresult storage_delete(struct storage *storage, void *key)
 	struct storage_entry **at;
 
 	pthread_mutex_lock(&storage->lock);
-	at = find(storage, key);
+	at = storage_find(storage, key);
 	entry = *at;
 	if (entry)
 		*at = entry->next;
@@ -65,7 +65,7 @@ CUresult storage_get(struct storage *storage, void *key, void **ret_value)
 	const struct storage_entry *entry;
 
 	pthread_mutex_lock(&storage->lock);
-	entry = *find(storage, key);
+	entry = *storage_find(storage, key);
 	if (entry)
 		*ret_value = entry->value;
 	pthread_mutex_unlock(&storage->lock);

@@ -45,7 +45,7 @@ bool visible_uuid_begins(const uint8_t uuid[16], const char *text, size_t length
 
 /* The one GPU, or the one part of a GPU, whose UUID begins so; `n_gpus' if it is none or several.
  */
-static unsigned find_uuid(const char *text, size_t length, const struct visible_gpu *gpus,
+static unsigned visible_find_uuid(const char *text, size_t length, const struct visible_gpu *gpus,
 	unsigned n_gpus, bool is_part)
 {
 	unsigned found = n_gpus;
@@ -66,7 +66,7 @@ static unsigned find_uuid(const char *text, size_t length, const struct visible_
 }
 
 /* As strtoul() reads it, which the driver seems to use: "1gpu" is 1, " +1" too. */
-static unsigned find_ordinal(const char *text, size_t length, unsigned n_gpus)
+static unsigned visible_find_ordinal(const char *text, size_t length, unsigned n_gpus)
 {
 	unsigned ordinal = 0;
 	size_t i = 0;
@@ -85,16 +85,16 @@ static unsigned find_ordinal(const char *text, size_t length, unsigned n_gpus)
 	return ordinal;
 }
 
-static unsigned find_gpu(
+static unsigned visible_find_gpu(
 	const char *entry, size_t length, const struct visible_gpu *gpus, unsigned n_gpus)
 {
 	while (length > 0 && entry[length - 1] == ' ')
 		length--;
 	if (length > 4 && !strncmp(entry, "GPU-", 4))
-		return find_uuid(entry + 4, length - 4, gpus, n_gpus, false);
+		return visible_find_uuid(entry + 4, length - 4, gpus, n_gpus, false);
 	if (length > 4 && !strncmp(entry, "MIG-", 4))
-		return find_uuid(entry + 4, length - 4, gpus, n_gpus, true);
-	return find_ordinal(entry, length, n_gpus);
+		return visible_find_uuid(entry + 4, length - 4, gpus, n_gpus, true);
+	return visible_find_ordinal(entry, length, n_gpus);
 }
 
 static bool is_before(const struct visible_gpu *a, const struct visible_gpu *b)
@@ -132,7 +132,7 @@ unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsign
 	}
 	for (;;) {
 		size_t length = strcspn(value, ",");
-		unsigned gpu = find_gpu(value, length, gpus, n_gpus);
+		unsigned gpu = visible_find_gpu(value, length, gpus, n_gpus);
 
 		if (gpu == n_gpus)
 			return n;

@@ -112,7 +112,7 @@ struct graph *recording_end(struct recording *recording)
 }
 
 /* The capture goes on without the stream: what it has so far may have been recorded in an event. */
-static void leave(struct stream *stream)
+static void capture_leave(struct stream *stream)
 {
 	const struct capture_point *point = stream->capture;
 	struct recording *recording = point->recording;
@@ -143,7 +143,7 @@ static void capture_abandon(struct stream *stream)
 		return;
 	recording = stream->capture->recording;
 	if (recording->origin != stream) {
-		leave(stream);
+		capture_leave(stream);
 		return;
 	}
 	recording->is_invalid = true;
@@ -164,7 +164,7 @@ struct recording *recording_blocking(const struct stream *null)
 }
 
 /* Under the lock. */
-static CUresult look(struct stream *stream, bool *ret_captures)
+static CUresult capture_look_locked(struct stream *stream, bool *ret_captures)
 {
 	struct recording *recording = recording_blocking(stream);
 
@@ -178,7 +178,7 @@ static CUresult look(struct stream *stream, bool *ret_captures)
 static CUresult capture_look(struct stream *stream, bool *ret_captures)
 {
 	GRAPHS_LOCKED;
-	return look(stream, ret_captures);
+	return capture_look_locked(stream, ret_captures);
 }
 
 static CUresult capture_look_wait(struct stream *stream, struct event *event, bool *ret_captures)
@@ -186,7 +186,7 @@ static CUresult capture_look_wait(struct stream *stream, struct event *event, bo
 	CUresult result;
 
 	GRAPHS_LOCKED;
-	result = look(stream, ret_captures);
+	result = capture_look_locked(stream, ret_captures);
 	if (event->captured)
 		*ret_captures = true;
 	return *ret_captures ? CUDA_SUCCESS : result;
@@ -326,7 +326,7 @@ static CUresult capture_record(struct stream *stream, struct event *event, bool 
 }
 
 /* The stream waits for what was recorded in a capture, and so joins it. */
-static CUresult join(struct stream *stream, const struct capture_point *captured)
+static CUresult capture_join(struct stream *stream, const struct capture_point *captured)
 {
 	struct recording *recording = captured->recording;
 	struct capture_point *point;
@@ -366,7 +366,7 @@ static CUresult capture_wait(struct stream *stream, struct event *event, bool is
 	if (stream->capture && stream->capture->recording->is_invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (event->captured)
-		return join(stream, event->captured);
+		return capture_join(stream, event->captured);
 	/* One never recorded holds nobody up. */
 	if (!stream->capture || !event_position(event, &seqno))
 		return CUDA_SUCCESS;

@@ -26,8 +26,8 @@ static bool nodes_are_of(const struct graph *graph, const CUgraphNode *nodes, si
 }
 
 /* Takes `recording', on failure too; it has its graph. */
-static CUresult begin(struct stream *stream, struct recording *recording, const CUgraphNode *tips,
-	const CUgraphEdgeData *data, size_t n_tips)
+static CUresult capture_begin(struct stream *stream, struct recording *recording,
+	const CUgraphNode *tips, const CUgraphEdgeData *data, size_t n_tips)
 {
 	struct capture_point *point;
 	CUresult result;
@@ -76,7 +76,7 @@ CUresult local_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mod
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	recording->mode = mode;
-	return begin(stream, recording, NULL, NULL, 0);
+	return capture_begin(stream, recording, NULL, NULL, 0);
 }
 
 CUresult local_cuStreamBeginCapture(CUstream hStream)
@@ -107,7 +107,7 @@ CUresult local_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 	recording->mode = mode;
 	recording->graph = graph;
 	recording->is_borrowed = true;
-	return begin(stream, recording, dependencies, dependencyData, numDependencies);
+	return capture_begin(stream, recording, dependencies, dependencyData, numDependencies);
 }
 
 static bool has_tip(const struct capture_point *point, const struct graph_node *node)
@@ -220,7 +220,7 @@ static bool is_plain(const struct capture_point *point)
 	return true;
 }
 
-static CUresult answer(CUstream handle, const struct question *question)
+static CUresult capture_answer(CUstream handle, const struct question *question)
 {
 	const struct capture_point *point;
 	struct stream *stream;
@@ -255,34 +255,36 @@ static CUresult answer(CUstream handle, const struct question *question)
 
 CUresult local_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
-	return answer(hStream, &(struct question){.status = captureStatus});
+	return capture_answer(hStream, &(struct question){.status = captureStatus});
 }
 
 CUresult local_cuStreamGetCaptureInfo(
 	CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
 {
-	return answer(hStream, &(struct question){.status = captureStatus_out, .id = id_out});
+	return capture_answer(
+		hStream, &(struct question){.status = captureStatus_out, .id = id_out});
 }
 
 CUresult local_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
 	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
 	size_t *numDependencies_out)
 {
-	return answer(hStream, &(struct question){
-				       .status = captureStatus_out,
-				       .id = id_out,
-				       .graph = graph_out,
-				       .dependencies = dependencies_out,
-				       .n = numDependencies_out,
-			       });
+	return capture_answer(hStream, &(struct question){
+					       .status = captureStatus_out,
+					       .id = id_out,
+					       .graph = graph_out,
+					       .dependencies = dependencies_out,
+					       .n = numDependencies_out,
+				       });
 }
 
 CUresult local_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
 	cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out,
 	const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
-	return answer(hStream, &(struct question){captureStatus_out, id_out, graph_out,
-				       dependencies_out, edgeData_out, numDependencies_out});
+	return capture_answer(
+		hStream, &(struct question){captureStatus_out, id_out, graph_out, dependencies_out,
+				 edgeData_out, numDependencies_out});
 }
 
 CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,

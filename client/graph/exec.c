@@ -118,7 +118,7 @@ static void exec_free(struct exec *exec)
 	slab_give(&execs, exec);
 }
 
-static bool is_over(struct exec *exec)
+static bool exec_is_closed(struct exec *exec)
 {
 	uint64_t seqno;
 
@@ -128,12 +128,12 @@ static bool is_over(struct exec *exec)
 		       timeline_reached(exec->stream, exec->seqno));
 }
 
-static void reap(void)
+static void free_closed_execs(void)
 {
 	for (struct exec **link = &closing; *link;) {
 		struct exec *exec = *link;
 
-		if (is_over(exec)) {
+		if (exec_is_closed(exec)) {
 			*link = exec->next;
 			exec_free(exec);
 		} else {
@@ -145,7 +145,7 @@ static void reap(void)
 void execs_free_closed(void)
 {
 	GRAPHS_LOCKED;
-	reap();
+	free_closed_execs();
 }
 
 static void exec_end(struct exec *exec)
@@ -154,7 +154,7 @@ static void exec_end(struct exec *exec)
 	exec->is_closing = true;
 	exec->next = closing;
 	closing = exec;
-	reap();
+	free_closed_execs();
 }
 
 void execs_end_context(const struct context *context)
@@ -177,7 +177,7 @@ static CUgraphNode original_of(const struct graph *graph, const struct graph_nod
 	return NULL;
 }
 
-static CUresult make(struct exec *exec, const struct graph *graph, CUgraphNode *ret_error)
+static CUresult exec_make(struct exec *exec, const struct graph *graph, CUgraphNode *ret_error)
 {
 	const struct graph_node *error = NULL;
 	CUresult result = graph_clone(graph, &exec->image);
@@ -197,7 +197,7 @@ static CUresult make(struct exec *exec, const struct graph *graph, CUgraphNode *
 	return result;
 }
 
-static CUresult instantiate(
+static CUresult exec_instantiate(
 	CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags, CUgraphNode *ret_error)
 {
 	struct context *context;
@@ -209,7 +209,7 @@ static CUresult instantiate(
 	if (result != CUDA_SUCCESS)
 		return result;
 	GRAPHS_LOCKED;
-	reap();
+	free_closed_execs();
 	graph = graph_find(handle);
 	if (!ret_exec || !graph || (flags & ~(cuuint64_t)FLAGS_MASK))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -224,7 +224,7 @@ static CUresult instantiate(
 	exec->context = context;
 	exec->source = graph->unique;
 	exec->flags = flags;
-	result = make(exec, graph, ret_error);
+	result = exec_make(exec, graph, ret_error);
 	if (result != CUDA_SUCCESS) {
 		exec_free(exec);
 		return result;
@@ -237,7 +237,7 @@ CUresult local_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 	CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	CUgraphNode error = NULL;
-	CUresult result = instantiate(phGraphExec, hGraph, 0, &error);
+	CUresult result = exec_instantiate(phGraphExec, hGraph, 0, &error);
 
 	if (phErrorNode)
 		*phErrorNode = error;
@@ -251,7 +251,7 @@ CUresult local_cuGraphInstantiateWithFlags(
 {
 	CUgraphNode error;
 
-	return instantiate(phGraphExec, hGraph, flags, &error);
+	return exec_instantiate(phGraphExec, hGraph, flags, &error);
 }
 
 CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
@@ -262,7 +262,7 @@ CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hG
 
 	if (!instantiateParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = instantiate(phGraphExec, hGraph, instantiateParams->flags, &error);
+	result = exec_instantiate(phGraphExec, hGraph, instantiateParams->flags, &error);
 	instantiateParams->hErrNode_out = error;
 	instantiateParams->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
 							       : CUDA_GRAPH_INSTANTIATE_ERROR;
@@ -318,7 +318,7 @@ static CUresult note_events(const struct exec *exec, struct stream *stream)
 	return CUDA_SUCCESS;
 }
 
-static CUresult post(const struct exec *exec, const struct stream *stream)
+static CUresult exec_post_launch(const struct exec *exec, const struct stream *stream)
 {
 	uint64_t launch;
 	CUresult result;
@@ -334,21 +334,21 @@ static CUresult post(const struct exec *exec, const struct stream *stream)
 	return result;
 }
 
-static CUresult launch(CUgraphExec handle, struct stream *stream)
+static CUresult exec_launch(CUgraphExec handle, struct stream *stream)
 {
 	struct exec *exec;
 	CUresult result;
 
 	GRAPHS_LOCKED;
 	if (unlikely(closing != NULL))
-		reap();
+		free_closed_execs();
 	exec = exec_find(handle);
 	if (!exec || stream->device != exec->context->device->index)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = graph_launch_check(&exec->memory, stream,
 		exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
 	if (result == CUDA_SUCCESS)
-		result = post(exec, stream);
+		result = exec_post_launch(exec, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	timeline_note(stream, &exec->seqno);
@@ -368,7 +368,7 @@ CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	/* The driver does not make it a child graph. */
 	if (unlikely(captures))
 		return recorder.forbid(stream);
-	return result == CUDA_SUCCESS ? launch(hGraphExec, stream) : result;
+	return result == CUDA_SUCCESS ? exec_launch(hGraphExec, stream) : result;
 }
 
 CUresult local_cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)

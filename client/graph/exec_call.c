@@ -55,7 +55,7 @@ static void run_nothing(void *data)
 	(void)data;
 }
 
-static CUresult expect(const struct exec_call *call, uint64_t launch)
+static CUresult call_expect(const struct exec_call *call, uint64_t launch)
 {
 	const struct node_op *op = &call->node->op;
 	struct move *move;
@@ -79,7 +79,7 @@ CUresult calls_expect(const struct exec *exec, uint64_t *ret_launch)
 
 	*ret_launch = ++last_launch;
 	for (uint32_t i = 0; i < exec->n_calls && result == CUDA_SUCCESS; i++)
-		result = expect(&exec->calls[i], *ret_launch);
+		result = call_expect(&exec->calls[i], *ret_launch);
 	if (result != CUDA_SUCCESS)
 		calls_forget(*ret_launch);
 	return result;

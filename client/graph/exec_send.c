@@ -85,7 +85,7 @@ static CUresult bounce_new(struct exec *exec, const struct graph_node *node, uin
 	return CUDA_SUCCESS;
 }
 
-static CUresult divide(const struct exec *exec, const struct graph_node *node,
+static CUresult exec_lower(const struct exec *exec, const struct graph_node *node,
 	const struct node_op *op, struct lowering *lowering)
 {
 	const struct exec_bounce *bounce = exec_bounce(exec, node);
@@ -206,7 +206,7 @@ static CUresult send_node(struct exec *exec, struct graph_node *node)
 	if (bounce_size > 0)
 		result = bounce_new(exec, node, bounce_size);
 	if (result == CUDA_SUCCESS)
-		result = divide(exec, node, &node->op, &lowering);
+		result = exec_lower(exec, node, &node->op, &lowering);
 	for (uint32_t i = 0; i < lowering.n && result == CUDA_SUCCESS; i++) {
 		uint32_t number = exec->n_numbers++;
 
@@ -252,7 +252,7 @@ static CUresult send_edges_of(struct edges *edges, const struct graph_node *node
 }
 
 /* The node of a number; NULL: there is no such number. */
-static const struct graph_node *blame(const struct exec *exec, uint32_t number)
+static const struct graph_node *node_by_number(const struct exec *exec, uint32_t number)
 {
 	for (struct graph_node *node = exec->image->first; node;
 		node = graph_next(exec->image, node))
@@ -286,7 +286,7 @@ CUresult exec_send(struct exec *exec, const struct graph_node **ret_error)
 	result = send_graph_make(exec_id(exec), exec->n_numbers,
 		(exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0, &error_node);
 	if (result != CUDA_SUCCESS)
-		*ret_error = blame(exec, error_node);
+		*ret_error = node_by_number(exec, error_node);
 	return result;
 }
 
@@ -320,7 +320,7 @@ static bool lowering_fit(
 CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct node_op *op)
 {
 	_cleanup_(lowering_fini) struct lowering lowering = {0};
-	CUresult result = divide(exec, node, op, &lowering);
+	CUresult result = exec_lower(exec, node, op, &lowering);
 
 	if (result == CUDA_SUCCESS && !lowering_fit(exec, node, &lowering))
 		result = CUDA_ERROR_INVALID_VALUE;
@@ -343,6 +343,6 @@ CUresult exec_confirm(struct exec *exec, const struct graph_node **ret_error)
 	uint32_t error_node = UINT32_MAX;
 	CUresult result = send_graph_settle(exec_id(exec), &error_node);
 
-	*ret_error = result == CUDA_SUCCESS ? NULL : blame(exec, error_node);
+	*ret_error = result == CUDA_SUCCESS ? NULL : node_by_number(exec, error_node);
 	return result;
 }

@@ -15,7 +15,7 @@
 #include "exec.h"
 #include "send.h"
 
-static bool is_line(const struct box *box)
+static bool box_is_line(const struct box *box)
 {
 	return box->height == 1 && box->depth == 1;
 }
@@ -35,8 +35,8 @@ static bool copy_can_be(const struct node_op *old, const struct node_op *op, boo
 		!one->dst.array != !other->dst.array || !one->src.array != !other->src.array)
 		return false;
 	if (is_one_node)
-		return is_line(one) && is_line(other);
-	return same_shape(one, other) || (is_line(one) && is_line(other));
+		return box_is_line(one) && box_is_line(other);
+	return same_shape(one, other) || (box_is_line(one) && box_is_line(other));
 }
 
 static bool fill_can_be(const struct fill *old, const struct fill *fill)
@@ -73,7 +73,7 @@ static bool can_be(const struct node_op *old, const struct node_op *op, bool is_
 }
 
 /* Takes `op' if there is one. */
-static CUresult set(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType type,
+static CUresult exec_set_node(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType type,
 	CUresult result, struct node_op *op)
 {
 	struct exec *exec = exec_find(handle);
@@ -104,7 +104,7 @@ CUresult local_cuGraphExecKernelNodeSetParams_v2(
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(
+	return exec_set_node(
 		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
 }
 
@@ -126,7 +126,7 @@ CUresult local_cuGraphExecMemcpyNodeSetParams(
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return set(
+	return exec_set_node(
 		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(copyParams, &op), &op);
 }
 
@@ -137,7 +137,7 @@ CUresult local_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNod
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return set(
+	return exec_set_node(
 		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(memsetParams, &op), &op);
 }
 
@@ -147,7 +147,8 @@ CUresult local_cuGraphExecHostNodeSetParams(
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
+	return exec_set_node(
+		hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphExecBatchMemOpNodeSetParams(
@@ -156,28 +157,29 @@ CUresult local_cuGraphExecBatchMemOpNodeSetParams(
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+	return exec_set_node(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
 		node_op_memory_ops(nodeParams, &op), &op);
 }
 
-static CUresult set_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
+static CUresult exec_set_event(
+	CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event)
 {
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(exec, node, type, node_op_event(type, event, &op), &op);
+	return exec_set_node(exec, node, type, node_op_event(type, event, &op), &op);
 }
 
 CUresult local_cuGraphExecEventRecordNodeSetEvent(
 	CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
 {
-	return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+	return exec_set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
 }
 
 CUresult local_cuGraphExecEventWaitNodeSetEvent(
 	CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
 {
-	return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+	return exec_set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 
 CUresult local_cuGraphExecNodeSetParams(
@@ -191,11 +193,12 @@ CUresult local_cuGraphExecNodeSetParams(
 			hGraphExec, hNode, nodeParams->graph.graph);
 	GRAPHS_LOCKED;
 	result = node_op_any(nodeParams, &op);
-	return result == CUDA_SUCCESS ? set(hGraphExec, hNode, op.type, result, &op) : result;
+	return result == CUDA_SUCCESS ? exec_set_node(hGraphExec, hNode, op.type, result, &op)
+				      : result;
 }
 
 /* Only some kinds of nodes can be passed over. */
-static struct graph_node *switchable(
+static struct graph_node *find_switchable(
 	CUgraphExec exec_handle, CUgraphNode handle, struct exec **ret_exec)
 {
 	struct exec *exec = exec_find(exec_handle);
@@ -219,7 +222,7 @@ CUresult local_cuGraphNodeSetEnabled(
 	struct exec *exec;
 
 	GRAPHS_LOCKED;
-	node = switchable(hGraphExec, hNode, &exec);
+	node = find_switchable(hGraphExec, hNode, &exec);
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint32_t i = node->first; i <= node->last && result == CUDA_SUCCESS; i++)
@@ -237,7 +240,7 @@ CUresult local_cuGraphNodeGetEnabled(
 	struct exec *exec;
 
 	GRAPHS_LOCKED;
-	node = switchable(hGraphExec, hNode, &exec);
+	node = find_switchable(hGraphExec, hNode, &exec);
 	if (!node || !isEnabled)
 		return CUDA_ERROR_INVALID_VALUE;
 	*isEnabled = !node->is_disabled;
@@ -251,8 +254,8 @@ struct update {
 	const struct graph_node *node, *from; /* of the new graph */
 };
 
-static bool fail(struct update *update, CUgraphExecUpdateResult why, const struct graph_node *node,
-	const struct graph_node *from)
+static bool update_fail(struct update *update, CUgraphExecUpdateResult why,
+	const struct graph_node *node, const struct graph_node *from)
 {
 	*update = (struct update){why, node, from};
 	return false;
@@ -263,7 +266,7 @@ static bool edges_match(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
 	if (old->n_before != node->n_before)
-		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
+		return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
 	for (uint32_t i = 0; i < node->n_before; i++) {
 		const struct edge *edge = &node->before[i];
 		uint32_t k = 0;
@@ -273,8 +276,8 @@ static bool edges_match(
 				memcmp(&old->before[k].data, &edge->data, sizeof(edge->data)) != 0))
 			k++;
 		if (k == old->n_before)
-			return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node,
-				edge->node);
+			return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
+				node, edge->node);
 	}
 	return true;
 }
@@ -288,21 +291,23 @@ static bool kernel_matches(
 	if (one->attr_mask == other->attr_mask && !memcmp(one->cluster, other->cluster, 12) &&
 		one->cluster_policy == other->cluster_policy && one->priority == other->priority)
 		return true;
-	return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, node, NULL);
+	return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, node, NULL);
 }
 
 static bool node_matches(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
 	if (old->op.type != node->op.type)
-		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, NULL);
+		return update_fail(
+			update, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, NULL);
 	if (!can_be(&old->op, &node->op, false))
-		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node, NULL);
+		return update_fail(
+			update, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node, NULL);
 	if (node->op.type == CU_GRAPH_NODE_TYPE_KERNEL)
 		return kernel_matches(update, old, node);
 	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH &&
 		node->op.child->n_nodes != old->op.child->n_nodes)
-		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
+		return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
 	return true;
 }
 
@@ -312,7 +317,7 @@ static bool graphs_match(
 	struct graph_node *old = image->first, *node = graph->first;
 
 	if (image->n_nodes != graph->n_nodes)
-		return fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, NULL, NULL);
+		return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, NULL, NULL);
 	for (; node; node = graph_next(graph, node), old = graph_next(image, old)) {
 		node->first = old->first;
 		if (!node_matches(update, old, node))

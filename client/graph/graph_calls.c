@@ -113,7 +113,7 @@ struct listing {
 	bool is_lossy; /* an edge has data that nobody asked for */
 };
 
-static void list(struct listing *listing, const struct graph_node *node,
+static void list_edge(struct listing *listing, const struct graph_node *node,
 	const struct graph_node *other, const CUgraphEdgeData *data)
 {
 	static const CUgraphEdgeData plain;
@@ -155,7 +155,7 @@ static CUresult list_nodes(CUgraph handle, CUgraphNode *nodes, size_t *n, bool r
 	listing.n_room = *n;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
 		if (!roots_only || node->n_before == 0)
-			list(&listing, node, NULL, NULL);
+			list_edge(&listing, node, NULL, NULL);
 	return list_end(&listing, n);
 }
 
@@ -182,7 +182,7 @@ CUresult local_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode
 	listing.n_room = *numEdges;
 	for (const struct graph_node *node = graph->first; node; node = node->next)
 		for (uint32_t i = 0; i < node->n_before; i++)
-			list(&listing, node->before[i].node, node, &node->before[i].data);
+			list_edge(&listing, node->before[i].node, node, &node->before[i].data);
 	return list_end(&listing, numEdges);
 }
 
@@ -203,7 +203,7 @@ CUresult local_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dep
 		return CUDA_ERROR_INVALID_VALUE;
 	listing.n_room = *numDependencies;
 	for (uint32_t i = 0; i < node->n_before; i++)
-		list(&listing, node->before[i].node, NULL, &node->before[i].data);
+		list_edge(&listing, node->before[i].node, NULL, &node->before[i].data);
 	return list_end(&listing, numDependencies);
 }
 
@@ -218,7 +218,7 @@ static void list_edges_to(
 {
 	for (uint32_t i = 0; i < to->n_before; i++)
 		if (to->before[i].node == from)
-			list(listing, to, NULL, &to->before[i].data);
+			list_edge(listing, to, NULL, &to->before[i].data);
 }
 
 /* Several edges to one node stand side by side in what it waits for. */

@@ -22,7 +22,7 @@ void lowering_fini(struct lowering *lowering)
 	*lowering = (struct lowering){0};
 }
 
-static CUresult add(struct lowering *lowering, const struct lowered_node *lowered)
+static CUresult lowering_add(struct lowering *lowering, const struct lowered_node *lowered)
 {
 	struct lowered_node *grown;
 
@@ -38,7 +38,7 @@ static CUresult add(struct lowering *lowering, const struct lowered_node *lowere
 }
 
 /* Bytes of `size' from `address' on that may go at once. */
-static uint64_t cut(uint64_t address, uint64_t size)
+static uint64_t cut_line(uint64_t address, uint64_t size)
 {
 	if (address >= HOST_SPACE && address < HOST_SPACE_END)
 		size = MIN(size, HOST_PIECE - address % HOST_PIECE);
@@ -50,7 +50,7 @@ static bool is_empty(const struct box *box)
 	return box->width == 0 || box->height == 0 || box->depth == 0;
 }
 
-static bool is_line(const struct box *box)
+static bool lowering_is_line(const struct box *box)
 {
 	return box->height == 1 && box->depth == 1;
 }
@@ -80,26 +80,26 @@ static uint64_t address_of(
 	return end->address + x + (row / box->height * end->rows + row % box->height) * end->pitch;
 }
 
-static CUresult add_copy(struct lowering *lowering, const struct box_end *dst,
+static CUresult lowering_add_copy(struct lowering *lowering, const struct box_end *dst,
 	const struct box_end *src, uint64_t width, uint64_t rows)
 {
 	struct lowered_node lowered = {.kind = LOWERED_COPY};
 
 	lowered.copy =
 		(struct box){.dst = *dst, .src = *src, .width = width, .height = rows, .depth = 1};
-	return add(lowering, &lowered);
+	return lowering_add(lowering, &lowered);
 }
 
-static CUresult make_line(const struct box *box, struct lowering *lowering)
+static CUresult lowering_add_line(const struct box *box, struct lowering *lowering)
 {
 	struct box_end dst = box->dst, src = box->src;
 	uint64_t size = box->width;
 	CUresult result = CUDA_SUCCESS;
 
 	while (size > 0 && result == CUDA_SUCCESS) {
-		uint64_t n = cut(dst.address, cut(src.address, size));
+		uint64_t n = cut_line(dst.address, cut_line(src.address, size));
 
-		result = add_copy(lowering, &dst, &src, n, 1);
+		result = lowering_add_copy(lowering, &dst, &src, n, 1);
 		dst.address += n;
 		src.address += n;
 		size -= n;
@@ -109,7 +109,7 @@ static CUresult make_line(const struct box *box, struct lowering *lowering)
 
 /* Adds the two nodes of a chunk: the copy by the host, and the copy by the GPU before or after it.
  */
-static CUresult make_chunk(
+static CUresult lowering_add_chunk(
 	const struct box *box, const struct box_chunk *chunk, struct lowering *lowering)
 {
 	struct box_end bounce = {.address = chunk->bounce,
@@ -129,17 +129,17 @@ static CUresult make_chunk(
 		device.address = address_of(box, &device, chunk->x, chunk->row);
 	}
 	if (box->dst.is_ours) {
-		result = add(lowering, &call);
-		return result == CUDA_SUCCESS
-			       ? add_copy(lowering, &device, &bounce, chunk->width, chunk->rows)
-			       : result;
+		result = lowering_add(lowering, &call);
+		return result == CUDA_SUCCESS ? lowering_add_copy(lowering, &device, &bounce,
+							chunk->width, chunk->rows)
+					      : result;
 	}
-	result = add_copy(lowering, &bounce, &device, chunk->width, chunk->rows);
-	return result == CUDA_SUCCESS ? add(lowering, &call) : result;
+	result = lowering_add_copy(lowering, &bounce, &device, chunk->width, chunk->rows);
+	return result == CUDA_SUCCESS ? lowering_add(lowering, &call) : result;
 }
 
 /* Chunks are whole rows of one slice, or pieces of a row that is larger than the bounce memory. */
-static CUresult make_chunks(
+static CUresult lowering_add_chunks(
 	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct lowering *lowering)
 {
 	struct box_chunk chunk = {.bounce = bounce};
@@ -151,7 +151,7 @@ static CUresult make_chunks(
 		if (chunk.width == box->width)
 			chunk.rows = MIN(
 				bounce_size / chunk.width, box->height - chunk.row % box->height);
-		result = make_chunk(box, &chunk, lowering);
+		result = lowering_add_chunk(box, &chunk, lowering);
 		chunk.x += chunk.width;
 		if (chunk.x == box->width) {
 			chunk.x = 0;
@@ -161,29 +161,29 @@ static CUresult make_chunks(
 	return result;
 }
 
-static CUresult make_copy(
+static CUresult lowering_add_box(
 	const struct box *box, uint64_t bounce, uint64_t bounce_size, struct lowering *lowering)
 {
 	struct lowered_node whole = {.kind = LOWERED_COPY};
 
 	if (is_empty(box)) {
 		whole.kind = LOWERED_EMPTY;
-		return add(lowering, &whole);
+		return lowering_add(lowering, &whole);
 	}
-	if (box->dst.is_ours && box->src.is_ours && is_line(box) && !has_array(box))
-		return make_line(box, lowering);
+	if (box->dst.is_ours && box->src.is_ours && lowering_is_line(box) && !has_array(box))
+		return lowering_add_line(box, lowering);
 	if (box->dst.is_ours || box->src.is_ours) {
 		if (box->dst.is_ours != box->src.is_ours)
-			return make_chunks(box, bounce, bounce_size, lowering);
+			return lowering_add_chunks(box, bounce, bounce_size, lowering);
 		whole.copy = *box;
-		return add(lowering, &whole);
+		return lowering_add(lowering, &whole);
 	}
 	whole.kind = LOWERED_CALL;
 	whole.chunk = (struct box_chunk){.width = box->width, .rows = box->height * box->depth};
-	return add(lowering, &whole);
+	return lowering_add(lowering, &whole);
 }
 
-static CUresult make_fill(const struct fill *fill, struct lowering *lowering)
+static CUresult lowering_add_fill(const struct fill *fill, struct lowering *lowering)
 {
 	struct lowered_node lowered = {.kind = LOWERED_FILL};
 	CUresult result = CUDA_SUCCESS;
@@ -191,10 +191,10 @@ static CUresult make_fill(const struct fill *fill, struct lowering *lowering)
 
 	lowered.fill = *fill;
 	if (fill->rows > 1)
-		return add(lowering, &lowered);
+		return lowering_add(lowering, &lowered);
 	while (count > 0 && result == CUDA_SUCCESS) {
-		lowered.fill.count = cut(lowered.fill.dst, count * fill->width) / fill->width;
-		result = add(lowering, &lowered);
+		lowered.fill.count = cut_line(lowered.fill.dst, count * fill->width) / fill->width;
+		result = lowering_add(lowering, &lowered);
 		lowered.fill.dst += lowered.fill.count * fill->width;
 		count -= lowered.fill.count;
 	}
@@ -209,9 +209,9 @@ CUresult lowering_make(const struct node_op *op, uint64_t bounce, uint64_t bounc
 	*ret_lowering = (struct lowering){0};
 	switch (op->type) {
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return make_copy(&op->copy.box, bounce, bounce_size, ret_lowering);
+		return lowering_add_box(&op->copy.box, bounce, bounce_size, ret_lowering);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		return make_fill(&op->fill, ret_lowering);
+		return lowering_add_fill(&op->fill, ret_lowering);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		lowered.kind = LOWERED_CALL;
 		break;
@@ -221,7 +221,7 @@ CUresult lowering_make(const struct node_op *op, uint64_t bounce, uint64_t bounc
 	default:
 		break;
 	}
-	return add(ret_lowering, &lowered);
+	return lowering_add(ret_lowering, &lowered);
 }
 
 void box_chunk_move(const struct box *box, const struct box_chunk *chunk)

@@ -85,7 +85,7 @@ void graph_memory_unref(struct graph_memory *memory)
 	free(memory);
 }
 
-static struct graph_memory *find(uint64_t address)
+static struct graph_memory *graph_memory_find(uint64_t address)
 {
 	struct memory_range range;
 
@@ -96,7 +96,7 @@ static struct graph_memory *find(uint64_t address)
 
 CUresult graph_memory_at(uint64_t address, struct graph_memory **ret_memory)
 {
-	struct graph_memory *memory = find(address);
+	struct graph_memory *memory = graph_memory_find(address);
 
 	if (!memory)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -274,7 +274,7 @@ CUresult graph_launch_of(const struct graph *graph, struct graph_launch *ret_lau
 	return CUDA_SUCCESS;
 }
 
-static bool allocates(const struct graph_launch *launch, const struct graph_memory *memory)
+static bool launch_allocates(const struct graph_launch *launch, const struct graph_memory *memory)
 {
 	for (uint32_t i = 0; i < launch->n_allocated; i++)
 		if (launch->allocated[i] == memory)
@@ -302,7 +302,7 @@ CUresult graph_launch_check(
 			return CUDA_ERROR_INVALID_VALUE;
 	for (uint32_t i = 0; i < launch->n_freed; i++)
 		if (!launch->freed[i]->is_live && !launch->freed[i]->is_freed_by_owner &&
-			!allocates(launch, launch->freed[i]))
+			!launch_allocates(launch, launch->freed[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	for (uint32_t i = 0; i < launch->n_allocated && result == CUDA_SUCCESS; i++)
 		result = slot_await(launch->allocated[i]->slot, stream);
@@ -345,7 +345,7 @@ CUresult graph_memory_free(uint64_t address, struct stream *stream)
 	uint64_t seqno = 0;
 
 	GRAPHS_LOCKED;
-	memory = find(address);
+	memory = graph_memory_find(address);
 	if (!memory || !memory->is_live || memory->is_freed_by_owner)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (stream)

@@ -14,7 +14,7 @@
 #include "exec.h"
 
 /* Takes `op' if there is one; `result' is that of its making. */
-static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+static CUresult add_node(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, CUresult result, struct node_op *op)
 {
 	struct graph *graph = graph_find(handle);
@@ -32,7 +32,7 @@ static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *de
 	return result;
 }
 
-static struct graph_node *find(CUgraphNode handle, CUgraphNodeType type)
+static struct graph_node *find_node(CUgraphNode handle, CUgraphNodeType type)
 {
 	struct graph_node *node = node_find(handle);
 
@@ -40,9 +40,10 @@ static struct graph_node *find(CUgraphNode handle, CUgraphNodeType type)
 }
 
 /* Takes `op' if there is one. */
-static CUresult set(CUgraphNode handle, CUgraphNodeType type, CUresult result, struct node_op *op)
+static CUresult set_node(
+	CUgraphNode handle, CUgraphNodeType type, CUresult result, struct node_op *op)
 {
-	struct graph_node *node = find(handle, type);
+	struct graph_node *node = find_node(handle, type);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -55,7 +56,7 @@ static CUresult set(CUgraphNode handle, CUgraphNodeType type, CUresult result, s
 }
 
 /* The older description has no CUkernel of its own. */
-static const CUDA_KERNEL_NODE_PARAMS_v2 *widen(
+static const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
 	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide)
 {
 	if (!params)
@@ -72,7 +73,7 @@ CUresult local_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_kernel(nodeParams, &op), &op);
 }
 
@@ -82,8 +83,8 @@ CUresult local_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 
-	return local_cuGraphAddKernelNode_v2(
-		phGraphNode, hGraph, dependencies, numDependencies, widen(nodeParams, &wide));
+	return local_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies,
+		widen_kernel_params(nodeParams, &wide));
 }
 
 CUresult local_cuGraphKernelNodeGetParams_v2(
@@ -93,7 +94,7 @@ CUresult local_cuGraphKernelNodeGetParams_v2(
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	kernel = &node->op.kernel;
@@ -131,7 +132,7 @@ CUresult local_cuGraphKernelNodeSetParams_v2(
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
+	return set_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, node_op_kernel(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphKernelNodeSetParams(
@@ -139,7 +140,7 @@ CUresult local_cuGraphKernelNodeSetParams(
 {
 	CUDA_KERNEL_NODE_PARAMS_v2 wide;
 
-	return local_cuGraphKernelNodeSetParams_v2(hNode, widen(nodeParams, &wide));
+	return local_cuGraphKernelNodeSetParams_v2(hNode, widen_kernel_params(nodeParams, &wide));
 }
 
 CUresult local_cuGraphKernelNodeSetAttribute(
@@ -148,7 +149,7 @@ CUresult local_cuGraphKernelNodeSetAttribute(
 	struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!node || !value)
 		return CUDA_ERROR_INVALID_VALUE;
 	return node_op_set_attribute(&node->op, attr, value);
@@ -160,7 +161,7 @@ CUresult local_cuGraphKernelNodeGetAttribute(
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!node || !value_out)
 		return CUDA_ERROR_INVALID_VALUE;
 	return node_op_get_attribute(&node->op, attr, value_out);
@@ -172,8 +173,8 @@ CUresult local_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	struct graph_node *to;
 
 	GRAPHS_LOCKED;
-	from = find(src, CU_GRAPH_NODE_TYPE_KERNEL);
-	to = find(dst, CU_GRAPH_NODE_TYPE_KERNEL);
+	from = find_node(src, CU_GRAPH_NODE_TYPE_KERNEL);
+	to = find_node(dst, CU_GRAPH_NODE_TYPE_KERNEL);
 	if (!from || !to)
 		return CUDA_ERROR_INVALID_VALUE;
 	to->op.kernel.launch.attrs = from->op.kernel.launch.attrs;
@@ -188,7 +189,7 @@ CUresult local_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_copy(copyParams, &op), &op);
 }
 
@@ -197,7 +198,7 @@ CUresult local_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *node
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	*nodeParams = node->op.copy.desc;
@@ -209,7 +210,7 @@ CUresult local_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(nodeParams, &op), &op);
+	return set_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, node_op_copy(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -220,7 +221,7 @@ CUresult local_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 	(void)ctx;
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_fill(memsetParams, &op), &op);
 }
 
@@ -230,7 +231,7 @@ CUresult local_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PA
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_MEMSET);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	fill = &node->op.fill;
@@ -251,7 +252,7 @@ CUresult local_cuGraphMemsetNodeSetParams(
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(nodeParams, &op), &op);
+	return set_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, node_op_fill(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -261,7 +262,7 @@ CUresult local_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_host(nodeParams, &op), &op);
 }
 
@@ -270,7 +271,7 @@ CUresult local_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_HOST);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_HOST);
 	if (!node || !nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	*nodeParams = (CUDA_HOST_NODE_PARAMS){node->op.host.function, node->op.host.data};
@@ -282,7 +283,7 @@ CUresult local_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
+	return set_node(hNode, CU_GRAPH_NODE_TYPE_HOST, node_op_host(nodeParams, &op), &op);
 }
 
 CUresult local_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -292,7 +293,7 @@ CUresult local_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_memory_ops(nodeParams, &op), &op);
 }
 
@@ -303,7 +304,7 @@ CUresult local_cuGraphBatchMemOpNodeGetParams(
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
 	if (!node || !nodeParams_out)
 		return CUDA_ERROR_INVALID_VALUE;
 	ops = &node->op.memory_ops;
@@ -318,7 +319,7 @@ CUresult local_cuGraphBatchMemOpNodeSetParams(
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(
+	return set_node(
 		hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, node_op_memory_ops(nodeParams, &op), &op);
 }
 
@@ -328,7 +329,8 @@ CUresult local_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &op);
+	return add_node(
+		phGraphNode, hGraph, dependencies, NULL, numDependencies, CUDA_SUCCESS, &op);
 }
 
 CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -337,7 +339,7 @@ CUresult local_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGrap
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &op), &op);
 }
 
@@ -347,7 +349,7 @@ CUresult local_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_event(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &op), &op);
 }
 
@@ -356,7 +358,7 @@ static CUresult get_event(CUgraphNode handle, CUgraphNodeType type, CUevent *ret
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(handle, type);
+	node = find_node(handle, type);
 	if (!node || !ret_event)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_event = (CUevent)node->op.event.event;
@@ -373,22 +375,22 @@ CUresult local_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_ou
 	return get_event(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out);
 }
 
-static CUresult set_event(CUgraphNode handle, CUgraphNodeType type, CUevent event)
+static CUresult set_event_node(CUgraphNode handle, CUgraphNodeType type, CUevent event)
 {
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return set(handle, type, node_op_event(type, event, &op), &op);
+	return set_node(handle, type, node_op_event(type, event, &op), &op);
 }
 
 CUresult local_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
-	return set_event(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+	return set_event_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
 }
 
 CUresult local_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
-	return set_event(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+	return set_event_node(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 
 CUresult local_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -399,7 +401,7 @@ CUresult local_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	CUresult result;
 
 	GRAPHS_LOCKED;
-	result = add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	result = add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_memory_alloc(nodeParams, &op), &op);
 	if (result == CUDA_SUCCESS)
 		nodeParams->dptr = graph_memory_address(op.memory);
@@ -412,7 +414,7 @@ CUresult local_cuGraphMemAllocNodeGetParams(
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 	if (!node || !params_out)
 		return CUDA_ERROR_INVALID_VALUE;
 	*params_out = node->op.memory->params;
@@ -425,7 +427,7 @@ CUresult local_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct node_op op;
 
 	GRAPHS_LOCKED;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_memory_free(dptr, &op), &op);
 }
 
@@ -434,7 +436,7 @@ CUresult local_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE);
 	if (!node || !dptr_out)
 		return CUDA_ERROR_INVALID_VALUE;
 	*dptr_out = graph_memory_address(node->op.memory);
@@ -451,7 +453,7 @@ CUresult local_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph
 	if (hGraph == childGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	params.graph.graph = childGraph;
-	return add(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+	return add_node(phGraphNode, hGraph, dependencies, NULL, numDependencies,
 		node_op_any(&params, &op), &op);
 }
 
@@ -460,7 +462,7 @@ CUresult local_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph
 	const struct graph_node *node;
 
 	GRAPHS_LOCKED;
-	node = find(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
+	node = find_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH);
 	if (!node || !phGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	*phGraph = (CUgraph)node->op.child;
@@ -487,7 +489,7 @@ static CUresult add_moved(CUgraphNode *ret_node, CUgraph handle, const CUgraphNo
 		return CUDA_ERROR_INVALID_VALUE;
 	result = graph_new(&op.child);
 	if (result == CUDA_SUCCESS)
-		result = add(ret_node, handle, dependencies, data, n, result, &op);
+		result = add_node(ret_node, handle, dependencies, data, n, result, &op);
 	if (result == CUDA_SUCCESS)
 		graph_move(child, (struct graph_node *)*ret_node);
 	return result;
@@ -507,7 +509,7 @@ CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		nodeParams->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
 		return add_moved(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
 			nodeParams->graph.graph);
-	result = add(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+	result = add_node(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
 		node_op_any(nodeParams, &op), &op);
 	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		nodeParams->alloc.dptr = graph_memory_address(op.memory);
@@ -528,5 +530,5 @@ CUresult local_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodePa
 
 	GRAPHS_LOCKED;
 	result = node_op_any(nodeParams, &op);
-	return result == CUDA_SUCCESS ? set(hNode, nodeParams->type, result, &op) : result;
+	return result == CUDA_SUCCESS ? set_node(hNode, nodeParams->type, result, &op) : result;
 }

@@ -31,7 +31,7 @@ static struct slab objects = {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of counts, inside that of graphs */
 
-static void end(struct user_object *object)
+static void user_object_end(struct user_object *object)
 {
 	CUhostFn destroy = object->destroy;
 	void *pointer = object->pointer;
@@ -43,7 +43,7 @@ static void end(struct user_object *object)
 	callback_is_running = before;
 }
 
-static void unref(struct user_object *object, uint64_t count)
+static void user_object_unref(struct user_object *object, uint64_t count)
 {
 	bool is_last;
 
@@ -52,10 +52,10 @@ static void unref(struct user_object *object, uint64_t count)
 	is_last = object->count == 0;
 	pthread_mutex_unlock(&lock);
 	if (is_last)
-		end(object);
+		user_object_end(object);
 }
 
-static void ref(struct user_object *object, uint64_t count)
+static void user_object_ref(struct user_object *object, uint64_t count)
 {
 	pthread_mutex_lock(&lock);
 	object->count += count;
@@ -65,13 +65,13 @@ static void ref(struct user_object *object, uint64_t count)
 void graph_release_references(struct graph *graph)
 {
 	for (size_t i = 0; i < graph->n_references; i++)
-		unref(graph->references[i].object, graph->references[i].count);
+		user_object_unref(graph->references[i].object, graph->references[i].count);
 	free(graph->references);
 	graph->references = NULL;
 	graph->n_references = 0;
 }
 
-static CUresult add(struct graph *graph, struct user_object *object, unsigned count)
+static CUresult add_reference(struct graph *graph, struct user_object *object, unsigned count)
 {
 	struct user_reference *grown;
 	size_t i = 0;
@@ -97,9 +97,9 @@ CUresult graph_copy_references(const struct graph *from, struct graph *to)
 	for (size_t i = 0; i < from->n_references && result == CUDA_SUCCESS; i++) {
 		struct user_object *object = from->references[i].object;
 
-		result = add(to, object, from->references[i].count);
+		result = add_reference(to, object, from->references[i].count);
 		if (result == CUDA_SUCCESS)
-			ref(object, from->references[i].count);
+			user_object_ref(object, from->references[i].count);
 	}
 	return result;
 }
@@ -128,7 +128,7 @@ CUresult local_cuUserObjectRetain(CUuserObject object, unsigned int count)
 
 	if (!found || count == 0 || count > INT32_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	ref(found, count);
+	user_object_ref(found, count);
 	return CUDA_SUCCESS;
 }
 
@@ -138,7 +138,7 @@ CUresult local_cuUserObjectRelease(CUuserObject object, unsigned int count)
 
 	if (!found || count == 0 || count > INT32_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	unref(found, count);
+	user_object_unref(found, count);
 	return CUDA_SUCCESS;
 }
 
@@ -154,9 +154,9 @@ CUresult local_cuGraphRetainUserObject(
 	if (!to || !found || count == 0 || count > INT32_MAX ||
 		(flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = add(to, found, count);
+	result = add_reference(to, found, count);
 	if (result == CUDA_SUCCESS && !(flags & CU_GRAPH_USER_OBJECT_MOVE))
-		ref(found, count);
+		user_object_ref(found, count);
 	return result;
 }
 
@@ -176,6 +176,6 @@ CUresult local_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsi
 	reference->count -= count;
 	if (reference->count == 0)
 		*reference = from->references[--from->n_references];
-	unref(found, count);
+	user_object_unref(found, count);
 	return CUDA_SUCCESS;
 }

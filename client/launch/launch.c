@@ -61,7 +61,7 @@ static bool cluster_divides(const uint32_t grid[3], const struct kernel *kernel)
 }
 
 /* The driver's own results: 701 only where a GPU's registers don't suffice. */
-static CUresult shape_check(
+static CUresult launch_shape_check(
 	const struct launch *launch, const struct kernel *kernel, const struct device *device)
 {
 	const int32_t *attribute = device_facts(device)->attribute;
@@ -137,7 +137,7 @@ static CUresult attrs_check(
 CUresult launch_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device)
 {
-	CUresult result = shape_check(launch, kernel, device);
+	CUresult result = launch_shape_check(launch, kernel, device);
 
 	if (unlikely(launch->attrs.attr_mask) && result == CUDA_SUCCESS)
 		result = attrs_check(launch, kernel, device);

@@ -31,7 +31,7 @@ void legacy_launch_free(struct legacy_launch *legacy)
 }
 
 /* Of a function, from its first use on. */
-static CUresult find(CUfunction function, struct legacy_launch **ret_legacy)
+static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy)
 {
 	struct kernel *kernel = kernel_find_function(function);
 	struct legacy_launch *legacy, *before = NULL;
@@ -61,7 +61,7 @@ static CUresult find(CUfunction function, struct legacy_launch **ret_legacy)
 	return CUDA_SUCCESS;
 }
 
-/* Of the current context's device: find() has seen that there is one. */
+/* Of the current context's device: legacy_launch_find() has seen that there is one. */
 static int device_limit(CUdevice_attribute attribute)
 {
 	return device_facts(context_current->device)->attribute[attribute];
@@ -83,7 +83,7 @@ static bool block_fits(const int block[3])
 CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 {
 	struct legacy_launch *legacy;
-	CUresult result = find(hfunc, &legacy);
+	CUresult result = legacy_launch_find(hfunc, &legacy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -100,7 +100,7 @@ CUresult local_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 {
 	struct legacy_launch *legacy;
-	CUresult result = find(hfunc, &legacy);
+	CUresult result = legacy_launch_find(hfunc, &legacy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -115,7 +115,7 @@ CUresult local_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 CUresult local_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 {
 	struct legacy_launch *legacy;
-	CUresult result = find(hfunc, &legacy);
+	CUresult result = legacy_launch_find(hfunc, &legacy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -130,7 +130,7 @@ CUresult local_cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 CUresult local_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes)
 {
 	struct legacy_launch *legacy;
-	CUresult result = find(hfunc, &legacy);
+	CUresult result = legacy_launch_find(hfunc, &legacy);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -155,7 +155,7 @@ CUresult local_cuParamSetf(CUfunction hfunc, int offset, float value)
 CUresult local_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream)
 {
 	struct legacy_launch *legacy;
-	CUresult result = find(f, &legacy);
+	CUresult result = legacy_launch_find(f, &legacy);
 
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -22,7 +22,7 @@ static unsigned random_levels(struct address_map *map)
  * On each level the link behind the last node that starts below `address';
  * returns that node of the lowest level, NULL if there is none.
  */
-static struct address_map_node *descend(const struct address_map *map, uint64_t address,
+static struct address_map_node *address_map_descend(const struct address_map *map, uint64_t address,
 	struct address_map_node **links[ADDRESS_MAP_LEVELS])
 {
 	struct address_map_node **level = (struct address_map_node **)map->first;
@@ -48,7 +48,7 @@ int address_map_add(struct address_map *map, const struct memory_range *range)
 		map->random = 0x9e3779b97f4a7c15;
 	n_levels = random_levels(map);
 	map->n_levels = MAX(map->n_levels, n_levels);
-	below = descend(map, range->address, links);
+	below = address_map_descend(map, range->address, links);
 	if ((below && range->address - below->range.address < below->range.size) ||
 		(*links[0] && (*links[0])->range.address - range->address < range->size))
 		return -EEXIST;
@@ -69,7 +69,7 @@ const struct memory_range *address_map_next(const struct address_map *map, uint6
 {
 	struct address_map_node **links[ADDRESS_MAP_LEVELS];
 
-	descend(map, address, links);
+	address_map_descend(map, address, links);
 	return *links[0] ? &(*links[0])->range : NULL;
 }
 
@@ -94,7 +94,7 @@ bool address_map_remove(struct address_map *map, uint64_t address)
 	struct address_map_node **links[ADDRESS_MAP_LEVELS];
 	struct address_map_node *node;
 
-	descend(map, address, links);
+	address_map_descend(map, address, links);
 	node = *links[0];
 	if (!node || node->range.address != address)
 		return false;

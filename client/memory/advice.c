@@ -103,7 +103,7 @@ static unsigned span_at(const struct advised *advised, uint64_t offset)
 }
 
 /* Makes a span begin at `offset'; there is room for one more. */
-static unsigned split(struct advised *advised, uint64_t offset)
+static unsigned advised_split(struct advised *advised, uint64_t offset)
 {
 	unsigned at;
 
@@ -155,7 +155,7 @@ static void set_accessed(struct advice *advice, CUmemLocation place, bool is_acc
 		advice->accessed_by = (advice->accessed_by & ~bit) | (is_accessed ? bit : 0);
 }
 
-static void change(struct advice *advice, CUmem_advise what, CUmemLocation place)
+static void advice_change(struct advice *advice, CUmem_advise what, CUmemLocation place)
 {
 	switch (what) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -186,15 +186,15 @@ int advised_change(struct advised *advised, uint64_t offset, uint64_t size, CUme
 	if (!more)
 		return -ENOMEM;
 	advised->spans = more;
-	first = split(advised, offset - offset % PAGE);
-	end = split(advised, ALIGN_UP(offset + size, PAGE));
+	first = advised_split(advised, offset - offset % PAGE);
+	end = advised_split(advised, ALIGN_UP(offset + size, PAGE));
 	for (unsigned i = first; i < end; i++)
-		change(&advised->spans[i].advice, what, place);
+		advice_change(&advised->spans[i].advice, what, place);
 	join_same(advised);
 	return 0;
 }
 
-static void meet(CUmemLocation *common, CUmemLocation other)
+static void advice_meet(CUmemLocation *common, CUmemLocation other)
 {
 	if (!is_same_place(*common, other))
 		*common = nowhere;
@@ -208,8 +208,8 @@ struct advice advised_common(const struct advised *advised, uint64_t offset, uin
 	for (unsigned i = first + 1; i <= last; i++) {
 		const struct advice *other = &advised->spans[i].advice;
 
-		meet(&common.preferred, other->preferred);
-		meet(&common.prefetched, other->prefetched);
+		advice_meet(&common.preferred, other->preferred);
+		advice_meet(&common.prefetched, other->prefetched);
 		common.accessed_by &= other->accessed_by;
 		common.is_accessed_by_host &= other->is_accessed_by_host;
 		common.is_read_mostly &= other->is_read_mostly;

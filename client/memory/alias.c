@@ -18,7 +18,7 @@
 #include "client/transport/reconnect.h"
 #include "send.h"
 
-static CUresult ask(
+static CUresult send_alias(
 	const struct memory_range *range, const struct mapping *mapping, uint64_t *ret_address)
 {
 	struct frame_memory frame = {.address = mapping->offset, .size = range->size};
@@ -51,14 +51,14 @@ static const char *why_not(int r)
 }
 
 /* 0 or -errno, where the server has not refused; with an address of 0 where it has. */
-static int request(const struct memory_range *range, uint64_t *ret_address)
+static int alias_request(const struct memory_range *range, uint64_t *ret_address)
 {
 	_cleanup_(mapping_close) struct mapping mapping;
 	int r = mapping_open(range->address, range->size, &mapping);
 
 	if (r == 0)
 		r = mapping_populate(range->address, range->size);
-	if (r == 0 && ask(range, &mapping, ret_address) != CUDA_SUCCESS)
+	if (r == 0 && send_alias(range, &mapping, ret_address) != CUDA_SUCCESS)
 		*ret_address = 0;
 	return r;
 }
@@ -71,7 +71,7 @@ void alias_new(struct memory_range *range)
 	alias.kind = MEMORY_ALIAS;
 	alias.other = range->address;
 	alias.address = 0;
-	r = request(range, &alias.address);
+	r = alias_request(range, &alias.address);
 	if (alias.address == 0) {
 		log_info("memory registered at %#llx is copied, not reached by the GPU: %s",
 			(unsigned long long)range->address,

@@ -164,7 +164,8 @@ static struct allocation *allocation_new(
 	return allocation;
 }
 
-static CUresult create(struct allocation *allocation, const CUmemAllocationProp *prop)
+static CUresult allocation_send_create(
+	struct allocation *allocation, const CUmemAllocationProp *prop)
 {
 	return send_allocation_create(allocation_id(allocation), allocation->device,
 		allocation->size, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE,
@@ -186,9 +187,9 @@ CUresult local_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		allocation_new(device->index, prop->location.id, size, prop->requestedHandleTypes);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = create(allocation, prop);
+	result = allocation_send_create(allocation, prop);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && pools_make_room(device))
-		result = create(allocation, prop);
+		result = allocation_send_create(allocation, prop);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&allocations, allocation);
 		return result;
@@ -245,7 +246,7 @@ CUresult local_cuMemGetAllocationPropertiesFromHandle(
 	return CUDA_SUCCESS;
 }
 
-static CUresult export(struct allocation *allocation, int *ret_fd)
+static CUresult allocation_export_fd(struct allocation *allocation, int *ret_fd)
 {
 	CUresult result;
 
@@ -272,13 +273,13 @@ CUresult local_cuMemExportToShareableHandle(void *shareableHandle,
 		handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		allocation->types != handleType)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = export(allocation, &fd);
+	result = allocation_export_fd(allocation, &fd);
 	if (result == CUDA_SUCCESS)
 		*(int *)shareableHandle = fd;
 	return result;
 }
 
-static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_index)
+static CUresult allocation_import_fd(struct allocation *allocation, int fd, uint32_t *ret_index)
 {
 	struct frame_memory frame = {.address = allocation_id(allocation)};
 	CUresult result;
@@ -294,7 +295,7 @@ static CUresult import(struct allocation *allocation, int fd, uint32_t *ret_inde
 }
 
 /* What a GPU is called here. One that the program does not see goes by the name of that at work. */
-static CUdevice ordinal_of(uint32_t index)
+static CUdevice ordinal_of_index(uint32_t index)
 {
 	for (unsigned i = 0; i < device_count(); i++)
 		if (device_get((CUdevice)i)->index == index)
@@ -320,13 +321,13 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 	allocation = allocation_new(0, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = import(allocation, fd, &index);
+	result = allocation_import_fd(allocation, fd, &index);
 	if (result != CUDA_SUCCESS) {
 		slab_give(&allocations, allocation);
 		return result;
 	}
 	allocation->device = index;
-	allocation->ordinal = ordinal_of(index);
+	allocation->ordinal = ordinal_of_index(index);
 	*handle = allocation_retain(allocation);
 	return CUDA_SUCCESS;
 }

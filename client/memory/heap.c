@@ -102,7 +102,7 @@ int heap_add(struct heap *heap, uint64_t address, uint64_t size)
 }
 
 /* Cuts a piece that is in no bin at `size'; false without memory, and it stays whole. */
-static bool split(struct piece *piece, uint64_t size, struct piece **ret_rest)
+static bool piece_split(struct piece *piece, uint64_t size, struct piece **ret_rest)
 {
 	struct piece *rest = malloc(sizeof(*rest));
 
@@ -121,12 +121,12 @@ static bool split(struct piece *piece, uint64_t size, struct piece **ret_rest)
 }
 
 /* Without memory for another piece it is larger than it need be. */
-static struct piece *use(struct heap *heap, struct piece *piece, uint64_t size)
+static struct piece *piece_use(struct heap *heap, struct piece *piece, uint64_t size)
 {
 	struct piece *rest;
 
 	take_free(heap, piece);
-	if (piece->size > size && split(piece, size, &rest))
+	if (piece->size > size && piece_split(piece, size, &rest))
 		put_free(heap, rest);
 	piece->is_used = true;
 	piece->stream = NULL;
@@ -163,7 +163,7 @@ struct piece *heap_take(struct heap *heap, uint64_t size, struct stream *stream)
 			struct piece *piece = container_of(at, struct piece, node);
 
 			if (piece->size >= size && is_for(piece, stream))
-				return use(heap, piece, size);
+				return piece_use(heap, piece, size);
 		}
 	return NULL;
 }
@@ -175,15 +175,15 @@ static struct piece *use_from(
 	struct piece *rest;
 
 	if (piece->address == address)
-		return use(heap, piece, size);
+		return piece_use(heap, piece, size);
 	take_free(heap, piece);
-	if (!split(piece, address - piece->address, &rest)) {
+	if (!piece_split(piece, address - piece->address, &rest)) {
 		put_free(heap, piece);
 		return NULL;
 	}
 	put_free(heap, piece);
 	put_free(heap, rest);
-	return use(heap, rest, size);
+	return piece_use(heap, rest, size);
 }
 
 struct piece *heap_take_at(struct heap *heap, uint64_t address, uint64_t size)
@@ -235,7 +235,7 @@ static void absorb_next(struct heap *heap, struct piece *piece)
 }
 
 /* Frees a piece that is in no bin, and as much beside it as waits for the same. */
-static void join(struct heap *heap, struct piece *piece)
+static void piece_join(struct heap *heap, struct piece *piece)
 {
 	struct piece *before = piece->prev;
 
@@ -258,7 +258,7 @@ void heap_give(struct heap *heap, struct piece *piece, struct stream *stream, ui
 	piece->is_used = false;
 	piece->stream = stream;
 	piece->seqno = stream ? seqno : 0;
-	join(heap, piece);
+	piece_join(heap, piece);
 }
 
 void heap_reclaim(struct heap *heap)
@@ -275,7 +275,7 @@ void heap_reclaim(struct heap *heap)
 		take_free(heap, piece);
 		piece->stream = NULL;
 		piece->seqno = 0;
-		join(heap, piece);
+		piece_join(heap, piece);
 	}
 }
 

@@ -71,7 +71,7 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 }
 
 /* A kernel before 5.14 has no such advice: each page is touched, others may be using it. */
-static bool touch(uint64_t start, uint64_t span)
+static bool touch_pages(uint64_t start, uint64_t span)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -80,17 +80,17 @@ static bool touch(uint64_t start, uint64_t span)
 	return true;
 }
 
-static bool populate(uint64_t start, uint64_t span)
+static bool populate_pages(uint64_t start, uint64_t span)
 {
 	if (start < HOST_SPACE || !range_ok(start - HOST_SPACE, span, HOST_SPACE_END - HOST_SPACE))
 		return false;
 	if (madvise((void *)(uintptr_t)start, span, MADV_POPULATE_WRITE) == 0)
 		return true;
-	return errno == EINVAL && touch(start, span);
+	return errno == EINVAL && touch_pages(start, span);
 }
 
 /* In a region that is there, or else in a new one, which no other thread can fill first. */
-static CUresult take(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
+static CUresult host_take(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
 	uint64_t *ret_span, uint32_t *ret_is_pinned)
 {
 	CUresult result;
@@ -117,13 +117,13 @@ static CUresult pinned_alloc(struct memory_range *range)
 {
 	uint32_t payer = payer_of(range), is_pinned;
 	uint64_t start, span;
-	CUresult result = take(range->size, payer, &range->address, &start, &span, &is_pinned);
+	CUresult result = host_take(range->size, payer, &range->address, &start, &span, &is_pinned);
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && payer && pools_make_room(range->context->device))
-		result = take(range->size, payer, &range->address, &start, &span, &is_pinned);
+		result = host_take(range->size, payer, &range->address, &start, &span, &is_pinned);
 	if (result != CUDA_SUCCESS || is_pinned)
 		return result;
-	result = populate(start, span)
+	result = populate_pages(start, span)
 			 ? send_host_pin(range->context->device->index, range->address)
 			 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)

@@ -42,7 +42,7 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 }
 
 /* For one of the devices whose bits are set. `ret_first' is the first byte's range, if not NULL. */
-static bool contains(
+static bool memory_covers(
 	uint64_t address, uint64_t size, uint64_t devices, struct memory_range *ret_first)
 {
 	const struct memory_range *range;
@@ -71,17 +71,17 @@ static bool contains(
 
 bool memory_contains(uint64_t address, uint64_t size)
 {
-	return contains(address, size, UINT64_MAX, NULL);
+	return memory_covers(address, size, UINT64_MAX, NULL);
 }
 
 bool memory_find_whole(uint64_t address, uint64_t size, struct memory_range *ret_range)
 {
-	return contains(address, size, UINT64_MAX, ret_range);
+	return memory_covers(address, size, UINT64_MAX, ret_range);
 }
 
 bool memory_reaches(uint32_t device, uint64_t address, uint64_t size)
 {
-	return contains(address, size, 1ull << device, NULL);
+	return memory_covers(address, size, 1ull << device, NULL);
 }
 
 bool memory_overlaps(uint64_t address, uint64_t size)

@@ -14,7 +14,7 @@
 #include "registered.h"
 #include "sync_rules.h"
 
-static bool find(CUdeviceptr ptr, struct memory_range *ret_range)
+static bool pointer_find(CUdeviceptr ptr, struct memory_range *ret_range)
 {
 	return memory_find(ptr, ret_range) || registered_find(ptr, ret_range);
 }
@@ -166,7 +166,7 @@ CUresult local_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, 
 
 	if (server_link_check(&server) != CUDA_SUCCESS)
 		return server_link_check(&server);
-	if (!data || !find(ptr, &range))
+	if (!data || !pointer_find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	return pointer_attribute(data, attribute, &range, ptr);
 }
@@ -190,7 +190,7 @@ static void attribute_of_host(void *data, CUpointer_attribute attribute, CUdevic
 		*(unsigned *)data = 0;
 }
 
-static bool is_known(CUpointer_attribute attribute)
+static bool pointer_attribute_is_known(CUpointer_attribute attribute)
 {
 	return attribute >= CU_POINTER_ATTRIBUTE_CONTEXT &&
 	       attribute <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE &&
@@ -208,9 +208,9 @@ CUresult local_cuPointerGetAttributes(
 		return server_link_check(&server);
 	if (!attributes || !data || numAttributes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	is_ours = find(ptr, &range);
+	is_ours = pointer_find(ptr, &range);
 	for (unsigned i = 0; i < numAttributes; i++) {
-		if (!data[i] || !is_known(attributes[i]))
+		if (!data[i] || !pointer_attribute_is_known(attributes[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!is_ours)
 			attribute_of_host(data[i], attributes[i], ptr);
@@ -241,7 +241,7 @@ CUresult local_cuPointerSetAttribute(
 
 	if (server_link_check(&server) != CUDA_SUCCESS)
 		return server_link_check(&server);
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(ptr, &range))
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !pointer_find(ptr, &range))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_of_pool(&range) || range.kind == MEMORY_MAPPED)
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -128,7 +128,7 @@ static void trim_to_threshold(struct pool *pool)
 }
 
 /* Under the lock: a destroyed pool goes with its last block. */
-static void reap(struct pool *pool)
+static void pool_free_destroyed(struct pool *pool)
 {
 	struct pool **link = &pools;
 
@@ -148,11 +148,11 @@ void pool_destroy(struct pool *pool)
 	(void)trim_locked(pool, 0);
 	if (pool->heap.size > 0)
 		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
-	reap(pool);
+	pool_free_destroyed(pool);
 	pthread_mutex_unlock(&pool_lock);
 }
 
-static struct piece *take_locked(struct pool *pool, uint64_t size, struct stream *stream)
+static struct piece *pool_take_locked(struct pool *pool, uint64_t size, struct stream *stream)
 {
 	struct piece *piece = heap_take(&pool->heap, size, stream);
 
@@ -164,7 +164,7 @@ static struct piece *take_locked(struct pool *pool, uint64_t size, struct stream
 }
 
 /* Has the GPU write how far it has come where free pieces wait for it, then looks again. */
-static struct piece *take_settled(struct pool *pool, uint64_t size, struct stream *stream)
+static struct piece *pool_take_reclaimed(struct pool *pool, uint64_t size, struct stream *stream)
 {
 	struct piece *piece = NULL;
 	uint64_t seqno;
@@ -172,24 +172,24 @@ static struct piece *take_settled(struct pool *pool, uint64_t size, struct strea
 	while ((piece = heap_next_pending(&pool->heap, piece)))
 		(void)timeline_post(piece->stream, &seqno);
 	heap_reclaim(&pool->heap);
-	return take_locked(pool, size, stream);
+	return pool_take_locked(pool, size, stream);
 }
 
-static struct piece *take(struct pool *pool, uint64_t size, struct stream *stream)
+static struct piece *pool_take(struct pool *pool, uint64_t size, struct stream *stream)
 {
 	struct piece *piece;
 
 	pthread_mutex_lock(&pool_lock);
-	piece = take_locked(pool, size, stream);
+	piece = pool_take_locked(pool, size, stream);
 	if (!piece)
-		piece = take_settled(pool, size, stream);
+		piece = pool_take_reclaimed(pool, size, stream);
 	pthread_mutex_unlock(&pool_lock);
 	return piece;
 }
 
 /* A new block, of which the first piece is ours. */
-static CUresult grow(struct pool *pool, uint64_t block_size, uint64_t size, struct stream *stream,
-	struct piece **ret_piece)
+static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
+	struct stream *stream, struct piece **ret_piece)
 {
 	CUresult result;
 	uint64_t address;
@@ -202,7 +202,7 @@ static CUresult grow(struct pool *pool, uint64_t block_size, uint64_t size, stru
 	pthread_mutex_lock(&pool_lock);
 	if (heap_add(&pool->heap, address, block_size) == 0) {
 		pool->size_high = MAX(pool->size_high, pool->heap.size);
-		*ret_piece = take_locked(pool, size, stream);
+		*ret_piece = pool_take_locked(pool, size, stream);
 	} else {
 		(void)send_memory_free(address);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -233,7 +233,7 @@ bool pools_trim_device(const struct device *device)
 			continue;
 		heap_reclaim(&pool->heap);
 		is_less |= trim_locked(pool, 0);
-		reap(pool);
+		pool_free_destroyed(pool);
 	}
 	pthread_mutex_unlock(&pool_lock);
 	return is_less;
@@ -256,12 +256,12 @@ static CUresult alloc_again(
 		if (result != CUDA_SUCCESS)
 			return result;
 	}
-	*ret_piece = take(pool, size, stream);
+	*ret_piece = pool_take(pool, size, stream);
 	if (*ret_piece)
 		return CUDA_SUCCESS;
 	if (!pools_trim_device(pool->device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return grow(pool, ALIGN_UP(size, pool->device->granularity), size, stream, ret_piece);
+	return pool_grow(pool, ALIGN_UP(size, pool->device->granularity), size, stream, ret_piece);
 }
 
 CUresult pool_alloc(
@@ -273,14 +273,14 @@ CUresult pool_alloc(
 	if (size > pool->device->heap_size)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size = ALIGN_UP(size, (uint64_t)HEAP_ALIGN);
-	*ret_piece = take(pool, size, stream);
+	*ret_piece = pool_take(pool, size, stream);
 	if (*ret_piece)
 		return CUDA_SUCCESS;
 	least = ALIGN_UP(size, pool->device->granularity);
 	best = pool->kind == POOL_PLAIN ? least : MAX(least, MIN(pool->heap.size, BLOCK_MAX));
-	result = grow(pool, best, size, stream, ret_piece);
+	result = pool_grow(pool, best, size, stream, ret_piece);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && least < best)
-		result = grow(pool, least, size, stream, ret_piece);
+		result = pool_grow(pool, least, size, stream, ret_piece);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		result = alloc_again(pool, size, stream, ret_piece);
 	return result;
@@ -302,7 +302,7 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 	heap_give(&pool->heap, piece, stream, seqno);
 	if (!stream && (pool->kind == POOL_PLAIN || pool->is_destroyed)) {
 		trim_to_threshold(pool);
-		reap(pool);
+		pool_free_destroyed(pool);
 	} else if (pool->kind == POOL_PLAIN || pool->is_destroyed ||
 		   pool->heap.size > pool->threshold) {
 		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
@@ -329,7 +329,7 @@ void pools_reclaim(void)
 		trim_to_threshold(pool);
 		is_pending |= heap_next_pending(&pool->heap, NULL) != NULL ||
 			      (pool->is_destroyed && pool->heap.size > 0);
-		reap(pool);
+		pool_free_destroyed(pool);
 	}
 	__atomic_store_n(&pools_pending, is_pending, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&pool_lock);

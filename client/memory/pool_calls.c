@@ -35,7 +35,7 @@ static CUresult give_pool(struct pool *pool, CUmemoryPool *ret_handle)
 }
 
 /* The pool of a call; needs no context. */
-static CUresult enter(CUmemoryPool handle, struct pool **ret_pool)
+static CUresult pool_enter(CUmemoryPool handle, struct pool **ret_pool)
 {
 	CUresult result = server_link_check(&server);
 
@@ -48,7 +48,7 @@ static CUresult enter(CUmemoryPool handle, struct pool **ret_pool)
 /* Of which this process has a say. */
 static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
 {
-	CUresult result = enter(handle, ret_pool);
+	CUresult result = pool_enter(handle, ret_pool);
 
 	return result == CUDA_SUCCESS && (*ret_pool)->kind == POOL_IMPORTED
 		       ? CUDA_ERROR_INVALID_VALUE
@@ -183,7 +183,7 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
 {
 	struct pool *found, *expected;
-	CUresult result = enter(pool, &found);
+	CUresult result = pool_enter(pool, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -297,7 +297,7 @@ CUresult local_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 }
 
 /* Its own device has all access to a pool, for good; others as the program says, where they can. */
-static CUresult check_access(const struct pool *pool, const CUmemAccessDesc *access)
+static CUresult pool_check_access(const struct pool *pool, const CUmemAccessDesc *access)
 {
 	struct device *device;
 
@@ -333,12 +333,12 @@ static void set_access(struct pool *pool, const CUmemAccessDesc *access)
 CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
 	struct pool *found;
-	CUresult result = enter(pool, &found);
+	CUresult result = pool_enter(pool, &found);
 
 	if (result == CUDA_SUCCESS && count > 0 && !map)
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = check_access(found, &map[i]);
+		result = pool_check_access(found, &map[i]);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		set_access(found, &map[i]);
 	return result;
@@ -349,7 +349,7 @@ CUresult local_cuMemPoolGetAccess(
 {
 	const struct device *device;
 	struct pool *found;
-	CUresult result = enter(memPool, &found);
+	CUresult result = pool_enter(memPool, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -384,6 +384,6 @@ CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **r
 	if (!*ret_pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < params->accessDescCount && result == CUDA_SUCCESS; i++)
-		result = check_access(*ret_pool, &params->accessDescs[i]);
+		result = pool_check_access(*ret_pool, &params->accessDescs[i]);
 	return result;
 }

@@ -72,7 +72,7 @@ static bool read_file(int fd, struct pool_file *ret_file)
 }
 
 /* CU_DEVICE_INVALID: it is not among those that the program sees. */
-static CUdevice find_gpu(const uint8_t uuid[16])
+static CUdevice find_gpu_by_uuid(const uint8_t uuid[16])
 {
 	for (CUdevice i = 0; i < (CUdevice)device_count(); i++)
 		if (memcmp(device_facts(device_get(i))->uuid_v2, uuid, 16) == 0)
@@ -101,7 +101,7 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 }
 
 /* Under the lock. NULL: no memory. */
-static struct pool *import(CUdevice ordinal, const struct pool_file *file)
+static struct pool *pool_import(CUdevice ordinal, const struct pool_file *file)
 {
 	struct pool *pool = all_imported;
 
@@ -151,11 +151,11 @@ CUresult local_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!read_file((int)(intptr_t)handle, &file))
 		return CUDA_ERROR_UNKNOWN;
-	ordinal = find_gpu(file.uuid);
+	ordinal = find_gpu_by_uuid(file.uuid);
 	if (ordinal == CU_DEVICE_INVALID)
 		return CUDA_ERROR_INVALID_DEVICE;
 	pthread_mutex_lock(&share_lock);
-	pool = import(ordinal, &file);
+	pool = pool_import(ordinal, &file);
 	pthread_mutex_unlock(&share_lock);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -80,7 +80,7 @@ void registered_end_context(const struct context *context)
 	pthread_mutex_unlock(&registered_lock);
 }
 
-static bool is_known(uint64_t address, uint64_t size)
+static bool overlaps_known(uint64_t address, uint64_t size)
 {
 	struct memory_range there;
 	const struct memory_range *next;
@@ -96,7 +96,7 @@ static bool is_known(uint64_t address, uint64_t size)
 	return is_there;
 }
 
-static CUresult add(const struct memory_range *range)
+static CUresult registered_add(const struct memory_range *range)
 {
 	int r;
 
@@ -113,7 +113,7 @@ static CUresult add(const struct memory_range *range)
 /* Pages looked at by one mincore(). */
 #define LOOK_PAGES 4096u
 
-static bool is_mapped(uintptr_t address, size_t size)
+static bool pages_are_mapped(uintptr_t address, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uintptr_t at = address & ~(page - 1), end = address + size;
@@ -142,13 +142,13 @@ CUresult local_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!is_mapped((uintptr_t)p, bytesize))
+	if (!pages_are_mapped((uintptr_t)p, bytesize))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (is_known(range.address, bytesize))
+	if (overlaps_known(range.address, bytesize))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	range.id = memory_new_id();
 	alias_new(&range);
-	result = add(&range);
+	result = registered_add(&range);
 	if (result != CUDA_SUCCESS && range.other)
 		(void)alias_end(range.other);
 	return result;

@@ -18,8 +18,8 @@
 #include "pool_calls.h"
 #include "client/stream/stream.h"
 
-static CUresult enter(CUstream handle, struct context **ret_context, struct stream **ret_stream,
-	bool *ret_captures)
+static CUresult stream_memory_enter(CUstream handle, struct context **ret_context,
+	struct stream **ret_stream, bool *ret_captures)
 {
 	CUresult result = context_enter(ret_context);
 
@@ -32,12 +32,13 @@ static CUresult enter(CUstream handle, struct context **ret_context, struct stre
 }
 
 /* `pool' NULL: the current one of the stream's device. */
-static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
+static CUresult stream_memory_alloc(
+	CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
 {
 	struct memory_range range = {0};
 	struct stream *stream = NULL;
 	bool captures;
-	CUresult result = enter(handle, &range.context, &stream, &captures);
+	CUresult result = stream_memory_enter(handle, &range.context, &stream, &captures);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -67,7 +68,7 @@ static CUresult alloc(CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream
 
 CUresult local_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-	return alloc(dptr, bytesize, NULL, hStream);
+	return stream_memory_alloc(dptr, bytesize, NULL, hStream);
 }
 
 CUresult local_cuMemAllocFromPoolAsync(
@@ -79,8 +80,9 @@ CUresult local_cuMemAllocFromPoolAsync(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return found && found->kind != POOL_IMPORTED ? alloc(dptr, bytesize, found, hStream)
-						     : CUDA_ERROR_INVALID_VALUE;
+	return found && found->kind != POOL_IMPORTED
+		       ? stream_memory_alloc(dptr, bytesize, found, hStream)
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Another process's, or a graph's. What was posted before may use the former yet: the server waits.
@@ -104,7 +106,7 @@ CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	struct context *context;
 	struct stream *stream = NULL;
 	bool captures;
-	CUresult result = enter(hStream, &context, &stream, &captures);
+	CUresult result = stream_memory_enter(hStream, &context, &stream, &captures);
 
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;

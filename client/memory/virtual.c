@@ -32,7 +32,7 @@ static bool is_aligned(uint64_t value)
 }
 
 /* Under the lock. */
-static struct piece *take(uint64_t size, uint64_t align, uint64_t wanted)
+static struct piece *space_take(uint64_t size, uint64_t align, uint64_t wanted)
 {
 	struct piece *piece = NULL;
 
@@ -60,7 +60,7 @@ static CUresult add_region(uint64_t size)
 }
 
 /* Under the lock. One region is kept for the next. */
-static void give(struct piece *piece)
+static void space_give(struct piece *piece)
 {
 	uint64_t address, size;
 
@@ -69,22 +69,23 @@ static void give(struct piece *piece)
 		(void)send_address_region_end(address);
 }
 
-static CUresult reserve(uint64_t size, uint64_t align, uint64_t wanted, CUdeviceptr *ret_address)
+static CUresult virtual_reserve(
+	uint64_t size, uint64_t align, uint64_t wanted, CUdeviceptr *ret_address)
 {
 	struct memory_range range = {.size = size};
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&space_lock);
-	range.piece = take(size, align, wanted);
+	range.piece = space_take(size, align, wanted);
 	if (!range.piece) {
 		/* A region begins at a multiple of its unit. */
 		result = add_region(size + (align > SPACE_UNIT ? align : 0));
-		range.piece = result == CUDA_SUCCESS ? take(size, align, wanted) : NULL;
+		range.piece = result == CUDA_SUCCESS ? space_take(size, align, wanted) : NULL;
 	}
 	if (range.piece) {
 		range.address = range.piece->address;
 		if (address_map_add(&reserved, &range) < 0) {
-			give(range.piece);
+			space_give(range.piece);
 			range.piece = NULL;
 		}
 	}
@@ -107,7 +108,7 @@ CUresult local_cuMemAddressReserve(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > WIRE_RESERVE_MAX || alignment > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return reserve(size, MAX(alignment, RESERVE_PAGE), addr, ptr);
+	return virtual_reserve(size, MAX(alignment, RESERVE_PAGE), addr, ptr);
 }
 
 CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
@@ -124,7 +125,7 @@ CUresult local_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 		piece = range->piece;
 	if (piece) {
 		address_map_remove(&reserved, ptr);
-		give(piece);
+		space_give(piece);
 	}
 	pthread_mutex_unlock(&space_lock);
 	return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -139,7 +140,7 @@ static bool is_reserved(uint64_t address, uint64_t size)
 }
 
 /* Under the lock. */
-static CUresult map(struct allocation *allocation, uint64_t address, uint64_t size)
+static CUresult virtual_map(struct allocation *allocation, uint64_t address, uint64_t size)
 {
 	struct memory_range range = {
 		.address = address,
@@ -178,7 +179,7 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	if ((allocation->size > 0 && size != allocation->size) || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&space_lock);
-	result = map(allocation, ptr, size);
+	result = virtual_map(allocation, ptr, size);
 	pthread_mutex_unlock(&space_lock);
 	return result;
 }
@@ -189,7 +190,7 @@ struct mapped {
 };
 
 /* Whether [address, address + size) is whole mappings; a bit for each device. */
-static bool is_mapped(uint64_t address, uint64_t size, struct mapped *ret_mapped)
+static bool virtual_is_mapped(uint64_t address, uint64_t size, struct mapped *ret_mapped)
 {
 	uint64_t at = address, end = address + size;
 
@@ -222,14 +223,14 @@ static CUresult wait_devices(uint64_t devices)
 }
 
 /* Under the lock. */
-static CUresult unmap(uint64_t address, uint64_t size)
+static CUresult virtual_unmap(uint64_t address, uint64_t size)
 {
 	struct memory_range range;
 	uint64_t at = address;
 	struct mapped mapped;
 	CUresult result;
 
-	if (!is_mapped(address, size, &mapped))
+	if (!virtual_is_mapped(address, size, &mapped))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = send_allocation_unmap(address, size);
 	while (result == CUDA_SUCCESS && at < address + size &&
@@ -247,19 +248,19 @@ CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (size > WIRE_RESERVE_MAX || !is_mapped(ptr, size, &mapped))
+	if (size > WIRE_RESERVE_MAX || !virtual_is_mapped(ptr, size, &mapped))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = wait_devices(mapped.owners | mapped.users);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&space_lock);
-	result = unmap(ptr, size);
+	result = virtual_unmap(ptr, size);
 	pthread_mutex_unlock(&space_lock);
 	return result;
 }
 
 /* The device is there, reaches memory of those that are named by bits, and has a context. */
-static CUresult check_access(const CUmemAccessDesc *desc, uint64_t owners)
+static CUresult virtual_check_access(const CUmemAccessDesc *desc, uint64_t owners)
 {
 	struct device *device;
 
@@ -288,10 +289,10 @@ CUresult local_cuMemSetAccess(
 	if (!desc || count == 0 || size > WIRE_RESERVE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&space_lock);
-	if (!is_mapped(ptr, size, &mapped))
+	if (!virtual_is_mapped(ptr, size, &mapped))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-		result = check_access(&desc[i], mapped.owners);
+		result = virtual_check_access(&desc[i], mapped.owners);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
 		const struct device *device = device_get(desc[i].location.id);
 

@@ -34,7 +34,7 @@ bool eager_is_wanted(void)
 	return __atomic_load_n(&is_wanted, __ATOMIC_RELAXED);
 }
 
-static int64_t now_ns(void)
+static int64_t eager_now_ns(void)
 {
 	struct timespec ts;
 
@@ -46,7 +46,7 @@ struct pace {
 	int64_t busy_ns; /* since the last pause */
 };
 
-static void rest(struct pace *pace)
+static void pace_rest(struct pace *pace)
 {
 	sleep_ns((uint64_t)pace->busy_ns);
 	pace->busy_ns = 0;
@@ -55,15 +55,15 @@ static void rest(struct pace *pace)
 /* Asking for its parameters makes the driver load it. */
 static CUresult load_kernel(struct library *library, const char *name, unsigned i, void *arg)
 {
-	int64_t began = now_ns();
+	int64_t began = eager_now_ns();
 	struct pace *pace = arg;
 	struct kernel *kernel;
 	CUresult result;
 
 	(void)i;
 	if (pace->busy_ns >= PACE_NS) {
-		rest(pace);
-		began = now_ns();
+		pace_rest(pace);
+		began = eager_now_ns();
 	}
 	result = library_kernel(library, name, &kernel);
 	if (result == CUDA_SUCCESS)
@@ -71,7 +71,7 @@ static CUresult load_kernel(struct library *library, const char *name, unsigned 
 	if (result != CUDA_SUCCESS)
 		log_warn("CUDA_MODULE_LOADING is EAGER, and kernel %s cannot be loaded: %d", name,
 			(int)result);
-	pace->busy_ns += now_ns() - began;
+	pace->busy_ns += eager_now_ns() - began;
 	return result;
 }
 

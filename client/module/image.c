@@ -61,7 +61,7 @@ static size_t elf_size(const uint8_t *image)
 	return MAX(size, sizeof(head));
 }
 
-static bool is_text(const char *image)
+static bool image_is_ptx(const char *image)
 {
 	/* PTX begins with a directive, a comment or blanks. */
 	return *image == '.' || *image == '/' || *image == ' ' || *image == '\t' ||
@@ -73,7 +73,7 @@ int image_find(const void *image, const void **ret_data, size_t *ret_size)
 	uint32_t magic = 0;
 
 	/* A text may be shorter than a magic. */
-	if (is_text(image)) {
+	if (image_is_ptx(image)) {
 		*ret_data = image;
 		*ret_size = strlen(image) + 1;
 		return 0;
@@ -104,7 +104,7 @@ static const void *const *find_parts(const void *image)
 	struct wrapper wrapper;
 	uint32_t magic;
 
-	if (is_text(image))
+	if (image_is_ptx(image))
 		return NULL;
 	memcpy(&magic, image, sizeof(magic));
 	if (magic != WRAPPER_MAGIC)
@@ -116,7 +116,7 @@ static const void *const *find_parts(const void *image)
 }
 
 /* Puts a fatbin behind those that are there. */
-static int append(uint8_t **bytes, size_t *size, const void *image)
+static int append_fatbin(uint8_t **bytes, size_t *size, const void *image)
 {
 	size_t at = ALIGN_UP(*size, (size_t)IMAGE_PART_ALIGN), more;
 	const void *data;
@@ -148,9 +148,9 @@ int image_join(const void *image, void **ret_bytes, size_t *ret_size)
 	*ret_bytes = NULL;
 	if (!parts)
 		return 0;
-	r = append(&bytes, &size, image);
+	r = append_fatbin(&bytes, &size, image);
 	for (unsigned n = 1; r == 0 && *parts; parts++, n++)
-		r = n < IMAGE_PARTS_MAX ? append(&bytes, &size, *parts) : -EBADMSG;
+		r = n < IMAGE_PARTS_MAX ? append_fatbin(&bytes, &size, *parts) : -EBADMSG;
 	if (r < 0)
 		return r; /* NOLINT(clang-analyzer-unix.Malloc): the cleanup frees it */
 	*ret_bytes = TAKE_PTR(bytes);

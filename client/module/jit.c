@@ -11,7 +11,7 @@
 #include "jit.h"
 #include "client/transport/route.h"
 
-static uint32_t number(const void *value)
+static uint32_t option_number(const void *value)
 {
 	return (uint32_t)(uintptr_t)value;
 }
@@ -23,14 +23,14 @@ static CUresult option_read(struct jit *jit, CUjit_option option, void **value)
 		jit->info.bytes = *value;
 		return CUDA_SUCCESS;
 	case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-		jit->info.size = number(*value);
+		jit->info.size = option_number(*value);
 		jit->info.place = value;
 		return CUDA_SUCCESS;
 	case CU_JIT_ERROR_LOG_BUFFER:
 		jit->error.bytes = *value;
 		return CUDA_SUCCESS;
 	case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-		jit->error.size = number(*value);
+		jit->error.size = option_number(*value);
 		jit->error.place = value;
 		return CUDA_SUCCESS;
 	case CU_JIT_GLOBAL_SYMBOL_NAMES:
@@ -58,7 +58,7 @@ static CUresult option_read(struct jit *jit, CUjit_option option, void **value)
 	}
 	if ((unsigned)option >= CU_JIT_NUM_OPTIONS || jit->n_options == WIRE_JIT_OPTIONS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	jit->options[jit->n_options] = (struct jit_option){(uint32_t)option, number(*value)};
+	jit->options[jit->n_options] = (struct jit_option){(uint32_t)option, option_number(*value)};
 	jit->places[jit->n_options++] = value;
 	return CUDA_SUCCESS;
 }

@@ -69,7 +69,8 @@ struct load {
 	const struct jit *jit; /* NULL: no options, no logs */
 };
 
-static CUresult compile(uint64_t size, const struct library *library, const struct jit *jit)
+static CUresult library_compile_image(
+	uint64_t size, const struct library *library, const struct jit *jit)
 {
 	_cleanup_free_ struct jit_answer *answer = calloc(1, sizeof(*answer));
 	CUresult result;
@@ -89,7 +90,7 @@ static CUresult send_load(uint64_t size, void *arg)
 {
 	const struct load *load = arg;
 
-	return load->jit ? compile(size, load->library, load->jit)
+	return load->jit ? library_compile_image(size, load->library, load->jit)
 			 : send_library_load(library_id(load->library), size);
 }
 

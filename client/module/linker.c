@@ -172,7 +172,7 @@ static CUresult read_made(const struct linker *linker, uint8_t *made, uint64_t s
 	return CUDA_SUCCESS;
 }
 
-static CUresult complete(struct linker *linker, uint64_t *ret_size)
+static CUresult linker_run(struct linker *linker, uint64_t *ret_size)
 {
 	_cleanup_free_ struct jit_answer *answer = calloc(1, sizeof(*answer));
 	CUresult result;
@@ -199,7 +199,7 @@ CUresult local_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOu
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!cubinOut || linker->made)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = complete(linker, &size);
+	result = linker_run(linker, &size);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (size > WIRE_IMAGE_MAX)

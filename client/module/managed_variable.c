@@ -18,7 +18,7 @@
 #include "client/stream/stream.h"
 
 /* All of them, at first as in a program's own memory. Under the library's lock. */
-static CUresult place_in(struct library *library, struct memory_range *range)
+static CUresult managed_place_in(struct library *library, struct memory_range *range)
 {
 	uint32_t device = range->context->device->index;
 	CUresult result;
@@ -43,7 +43,7 @@ static CUresult place_in(struct library *library, struct memory_range *range)
 }
 
 /* The runtime asks before it has any context: the first GPU is as good as another. */
-static CUresult find_context(struct context **ret_context)
+static CUresult managed_find_context(struct context **ret_context)
 {
 	CUresult result = context_enter(ret_context);
 	const struct device *device = device_get(0);
@@ -56,21 +56,21 @@ static CUresult find_context(struct context **ret_context)
 	return device_open(device->primary->device);
 }
 
-static CUresult place(struct library *library)
+static CUresult managed_place_all(struct library *library)
 {
 	struct memory_range range = {
 		.kind = MEMORY_MANAGED,
 		.flags = CU_MEM_ATTACH_GLOBAL,
 		.owner = library,
 	};
-	CUresult result = find_context(&range.context);
+	CUresult result = managed_find_context(&range.context);
 
 	if (result != CUDA_SUCCESS || library->managed)
 		return result;
 	result = send_managed_measure(
 		library_id(library), range.context->device->index, &range.size);
 	if (result == CUDA_SUCCESS)
-		result = place_in(library, &range);
+		result = managed_place_in(library, &range);
 	return result;
 }
 
@@ -88,7 +88,7 @@ CUresult managed_variables_place(struct library *library)
 	CUresult result;
 
 	pthread_mutex_lock(&library->lock);
-	result = place(library);
+	result = managed_place_all(library);
 	pthread_mutex_unlock(&library->lock);
 	return result;
 }

@@ -101,7 +101,7 @@ static struct callback *take_next(CUresult status)
 }
 
 /* After a fault host functions are not run any more, callbacks are told. */
-static void call(struct callback *callback, CUresult status)
+static void callback_call(struct callback *callback, CUresult status)
 {
 	callback_is_running = true;
 	if (callback->callback)
@@ -117,7 +117,7 @@ static void call(struct callback *callback, CUresult status)
 }
 
 /* Whether the thread has to go: nothing has come since `last_ns'. */
-static bool is_over(uint64_t last_ns)
+static bool thread_is_idle(uint64_t last_ns)
 {
 	bool over = false;
 
@@ -132,7 +132,7 @@ static bool is_over(uint64_t last_ns)
 	return over;
 }
 
-static bool spin(uint32_t count)
+static bool spin_for_request(uint32_t count)
 {
 	uint64_t give_up_ns = call_now_ns() + CALL_SPIN_NS;
 
@@ -145,24 +145,24 @@ static bool spin(uint32_t count)
 	return false;
 }
 
-static void *run(void *arg)
+static void *callback_thread(void *arg)
 {
 	uint64_t last_ns = call_now_ns();
 	int sleep_ms = SLEEP_MIN_MS;
 
 	(void)arg;
-	while (!is_over(last_ns)) {
+	while (!thread_is_idle(last_ns)) {
 		uint32_t count = shm_load32(&server.page->n_asked);
 		CUresult status = server_link_check(&server);
 		struct callback *callback = take_next(status);
 
 		if (callback) {
-			call(callback, status);
+			callback_call(callback, status);
 			last_ns = call_now_ns();
 			sleep_ms = SLEEP_MIN_MS;
 			continue;
 		}
-		if (sleep_ms == SLEEP_MIN_MS && spin(count))
+		if (sleep_ms == SLEEP_MIN_MS && spin_for_request(count))
 			continue;
 		shm_wait(&server.page->n_asked, count, sleep_ms);
 		sleep_ms = MIN(2 * sleep_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
@@ -187,7 +187,7 @@ static bool start_thread(void)
 	/* Not pthread_sigmask(), which is in libpthread as well; on Linux they are the same. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	has_thread = pthread_create(&thread, NULL, run, NULL) == 0;
+	has_thread = pthread_create(&thread, NULL, callback_thread, NULL) == 0;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (has_thread)
 		pthread_detach(thread);
@@ -195,7 +195,7 @@ static bool start_thread(void)
 }
 
 /* Before it is posted: the GPU may ask at once. */
-static CUresult enqueue(struct callback *callback)
+static CUresult callback_enqueue(struct callback *callback)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -213,7 +213,7 @@ static CUresult enqueue(struct callback *callback)
 }
 
 /* One that was not posted. It may have been told of a fault and gone. */
-static void drop(const struct callback *callback)
+static void callback_drop(const struct callback *callback)
 {
 	struct callback *found = NULL;
 
@@ -228,7 +228,7 @@ static void drop(const struct callback *callback)
 	free(found);
 }
 
-static CUresult post(struct stream *stream, struct callback *callback)
+static CUresult callback_post(struct stream *stream, struct callback *callback)
 {
 	uint32_t id = stream_id(stream);
 	CUresult result;
@@ -236,7 +236,7 @@ static CUresult post(struct stream *stream, struct callback *callback)
 	callback->stream = id;
 	pthread_mutex_lock(&stream->lock);
 	callback->ticket = tickets[id] + 1;
-	result = enqueue(callback);
+	result = callback_enqueue(callback);
 	if (result != CUDA_SUCCESS) {
 		free(callback);
 	} else {
@@ -244,7 +244,7 @@ static CUresult post(struct stream *stream, struct callback *callback)
 		if (result == CUDA_SUCCESS)
 			tickets[id]++;
 		else
-			drop(callback);
+			callback_drop(callback);
 	}
 	if (result == CUDA_SUCCESS)
 		stream_issued(stream);
@@ -264,7 +264,7 @@ CUresult callback_expect(
 			.function = function,
 			.data = data,
 			.is_owned = is_owned};
-		result = enqueue(callback);
+		result = callback_enqueue(callback);
 	} else if (is_owned) {
 		free(data);
 	}
@@ -321,7 +321,7 @@ static CUresult callback_add(CUstream handle, const struct callback *wanted)
 	if (!callback)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*callback = *wanted;
-	return post(stream, callback);
+	return callback_post(stream, callback);
 }
 
 CUresult local_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)

@@ -13,7 +13,7 @@
 #include "event.h"
 
 /* The context that is named, if it is alive; NULL is not the current one here. */
-static CUresult find_context(CUcontext handle, struct context **ret_context)
+static CUresult context_find_alive(CUcontext handle, struct context **ret_context)
 {
 	CUresult result = handle ? context_named(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
 
@@ -23,7 +23,7 @@ static CUresult find_context(CUcontext handle, struct context **ret_context)
 	return result == CUDA_SUCCESS ? server_link_check(&server) : result;
 }
 
-static CUresult join(struct stream *stream, void *into)
+static CUresult event_join(struct stream *stream, void *into)
 {
 	return stream == into ? CUDA_SUCCESS : event_between(stream, into);
 }
@@ -48,7 +48,7 @@ CUresult context_record(struct context *context, CUevent handle)
 		result = stream_new(home_of(context), false, 0, &all);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = streams_each(context, true, join, all);
+	result = streams_each(context, true, event_join, all);
 	if (result == CUDA_SUCCESS)
 		result = event_record(event, all);
 	(void)stream_end(all);
@@ -58,12 +58,12 @@ CUresult context_record(struct context *context, CUevent handle)
 CUresult local_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct context *context;
-	CUresult result = find_context(hCtx, &context);
+	CUresult result = context_find_alive(hCtx, &context);
 
 	return result == CUDA_SUCCESS ? context_record(context, hEvent) : result;
 }
 
-static CUresult hold(struct stream *stream, void *event)
+static CUresult stream_add_wait(struct stream *stream, void *event)
 {
 	return event_make_wait(event, stream);
 }
@@ -72,7 +72,7 @@ static CUresult hold(struct stream *stream, void *event)
  * An event of our own stands for the program's, which may be recorded anew or go
  * while streams are made that have to wait; what the context waited for before is in it.
  */
-static CUresult hold_new(struct context *context, struct event *event)
+static CUresult context_add_wait(struct context *context, struct event *event)
 {
 	struct event *awaited;
 	struct stream *stream;
@@ -110,14 +110,15 @@ CUresult context_wait(struct context *context, CUevent handle)
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* First those to come: what is made meanwhile is held twice at worst. */
-	result = hold_new(context, event);
-	return result == CUDA_SUCCESS ? streams_each(context, false, hold, event) : result;
+	result = context_add_wait(context, event);
+	return result == CUDA_SUCCESS ? streams_each(context, false, stream_add_wait, event)
+				      : result;
 }
 
 CUresult local_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 {
 	struct context *context;
-	CUresult result = find_context(hCtx, &context);
+	CUresult result = context_find_alive(hCtx, &context);
 
 	return result == CUDA_SUCCESS ? context_wait(context, hEvent) : result;
 }

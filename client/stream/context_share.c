@@ -41,7 +41,7 @@ static void give_id(uint32_t id)
 	pthread_mutex_unlock(&lock);
 }
 
-static CUresult begin(struct context *context, uint32_t n_groups)
+static CUresult context_share_make(struct context *context, uint32_t n_groups)
 {
 	uint32_t id = take_id();
 	CUresult result;
@@ -88,7 +88,7 @@ CUresult context_share_begin(struct context *context, uint32_t asked)
 		n_groups = MIN(n_groups, MAX(asked / facts->sm_group, 1u));
 	if (n_groups * facts->sm_group >= n_sms)
 		return CUDA_SUCCESS;
-	result = begin(context, n_groups);
+	result = context_share_make(context, n_groups);
 	if (result != CUDA_ERROR_NOT_SUPPORTED)
 		return result;
 	return asked >= n_sms ? CUDA_SUCCESS

@@ -37,7 +37,7 @@ struct slab events = {
 static uint64_t last_serial; /* atomic */
 
 /* The event of a call in the current context. */
-static CUresult enter(CUevent handle, struct event **ret_event)
+static CUresult event_enter(CUevent handle, struct event **ret_event)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -209,7 +209,7 @@ CUresult local_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 CUresult local_cuEventDestroy_v2(CUevent hEvent)
 {
 	struct event *event;
-	CUresult result = enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, &event);
 
 	return result == CUDA_SUCCESS ? event_end(event) : result;
 }
@@ -248,7 +248,7 @@ CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
 	struct stream *stream = NULL;
 	struct event *event = NULL;
 	bool captures = false;
-	CUresult result = enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(context_current, hStream, &stream);
@@ -275,7 +275,7 @@ CUresult local_cuEventRecord(CUevent hEvent, CUstream hStream)
 CUresult local_cuEventQuery(CUevent hEvent)
 {
 	struct event *event;
-	CUresult result = enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
 		result = recorder.check_event(event);
@@ -293,7 +293,7 @@ CUresult local_cuEventSynchronize(CUevent hEvent)
 	struct stream *stream;
 	struct event *event;
 	uint64_t seqno;
-	CUresult result = enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
 		result = recorder.check_event(event);
@@ -312,10 +312,10 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 {
 	struct event *start, *end;
 	uint64_t seqno;
-	CUresult result = enter(hStart, &start);
+	CUresult result = event_enter(hStart, &start);
 
 	if (result == CUDA_SUCCESS)
-		result = enter(hEnd, &end);
+		result = event_enter(hEnd, &end);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pMilliseconds)
@@ -348,7 +348,7 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 	struct stream *stream = NULL;
 	struct event *event = NULL;
 	bool captures = false;
-	CUresult result = enter(hEvent, &event);
+	CUresult result = event_enter(hEvent, &event);
 
 	if (result == CUDA_SUCCESS)
 		result = stream_resolve(context_current, hStream, &stream);

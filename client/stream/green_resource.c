@@ -129,7 +129,7 @@ CUresult local_cuGreenCtxGetDevResource(
 }
 
 /* A division into as many groups as there is room for, and what is left. */
-static CUresult divide(const struct origin *whole, uint32_t flags, uint32_t count,
+static CUresult divide_groups(const struct origin *whole, uint32_t flags, uint32_t count,
 	CUdevResource *result_groups, unsigned *n_groups, CUdevResource *remaining)
 {
 	struct sm_group groups[WIRE_SM_GROUPS_MAX];
@@ -175,7 +175,7 @@ CUresult local_cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *
 	/* What was divided can be so again only as a green context's. */
 	if (whole.division != 0 || !is_there(&whole))
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-	return divide(&whole, useFlags, minCount, result, nbGroups, remaining);
+	return divide_groups(&whole, useFlags, minCount, result, nbGroups, remaining);
 }
 
 /* Whether all are parts of one division, each once, or one whole. */

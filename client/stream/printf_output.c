@@ -27,7 +27,7 @@ void printf_output_expect(void)
 }
 
 /* Under the lock. */
-static void take(void)
+static void printf_output_take(void)
 {
 	uint32_t flush = __atomic_exchange_n(&is_expected, 0, __ATOMIC_ACQ_REL);
 	uint32_t is_more = 1, is_pending = 0;
@@ -56,6 +56,6 @@ void printf_output_synced(void)
 			    __atomic_load_n(&n_taken, __ATOMIC_ACQUIRE)))
 		return;
 	pthread_mutex_lock(&lock);
-	take();
+	printf_output_take();
 	pthread_mutex_unlock(&lock);
 }

@@ -55,7 +55,7 @@ static unsigned find_run(unsigned n)
 	return BLOCKS;
 }
 
-static void reclaim(void)
+static void reclaim_pieces(void)
 {
 	for (unsigned i = 0; i < BLOCKS; i += MAX(pieces[i].n_blocks, 1u))
 		if (pieces[i].stream && timeline_reached(pieces[i].stream, pieces[i].seqno))
@@ -82,7 +82,7 @@ static bool take_run(unsigned n, struct staging_piece *ret_piece)
 	unsigned first = find_run(n);
 
 	if (first == BLOCKS) {
-		reclaim();
+		reclaim_pieces();
 		first = find_run(n);
 	}
 	if (first == BLOCKS)

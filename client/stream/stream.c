@@ -183,8 +183,8 @@ static CUresult send_create(const struct stream *stream, const struct context *c
 	return send_stream_create(stream_id(stream), context->device->index, flags, priority);
 }
 
-static CUresult make(struct context *context, struct context *green, bool is_blocking, int priority,
-	struct stream **ret_stream)
+static CUresult stream_make(struct context *context, struct context *green, bool is_blocking,
+	int priority, struct stream **ret_stream)
 {
 	const struct device *device = context->device;
 	struct stream *stream;
@@ -210,12 +210,12 @@ static CUresult make(struct context *context, struct context *green, bool is_blo
 CUresult stream_new(
 	struct context *context, bool is_blocking, int priority, struct stream **ret_stream)
 {
-	return make(context, NULL, is_blocking, priority, ret_stream);
+	return stream_make(context, NULL, is_blocking, priority, ret_stream);
 }
 
 CUresult stream_new_green(struct context *green, int priority, struct stream **ret_stream)
 {
-	return make(green->home, green, false, priority, ret_stream);
+	return stream_make(green->home, green, false, priority, ret_stream);
 }
 
 CUresult stream_open_own_null(struct context *context)

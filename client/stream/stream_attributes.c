@@ -40,7 +40,7 @@ static struct settings settings_of(const struct stream *stream)
 		.unique = stream->unique, .policy = POLICY_NONE, .domains = {.remote = 1}};
 }
 
-static CUresult find(CUstream handle, const void *value, struct context **ret_context,
+static CUresult attribute_stream(CUstream handle, const void *value, struct context **ret_context,
 	struct stream **ret_stream)
 {
 	CUresult result = context_enter(ret_context);
@@ -56,7 +56,7 @@ CUresult local_cuStreamGetAttribute(
 	struct settings settings;
 	struct context *context;
 	struct stream *stream;
-	CUresult result = find(hStream, value_out, &context, &stream);
+	CUresult result = attribute_stream(hStream, value_out, &context, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -106,8 +106,8 @@ static bool window_ok(const CUaccessPolicyWindow *window, const struct device *d
 }
 
 /* Under the lock. */
-static CUresult set(struct settings *settings, const struct device *device, CUstreamAttrID attr,
-	const CUstreamAttrValue *value)
+static CUresult attribute_set(struct settings *settings, const struct device *device,
+	CUstreamAttrID attr, const CUstreamAttrValue *value)
 {
 	switch (attr) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -138,7 +138,7 @@ CUresult local_cuStreamSetAttribute(
 	struct settings settings;
 	struct context *context;
 	struct stream *stream;
-	CUresult result = find(hStream, value, &context, &stream);
+	CUresult result = attribute_stream(hStream, value, &context, &stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -146,7 +146,7 @@ CUresult local_cuStreamSetAttribute(
 		return set_priority(stream, context->device, value->priority);
 	pthread_mutex_lock(&lock);
 	settings = settings_of(stream);
-	result = set(&settings, context->device, attr, value);
+	result = attribute_set(&settings, context->device, attr, value);
 	if (result == CUDA_SUCCESS)
 		kept[stream_id(stream)] = settings;
 	pthread_mutex_unlock(&lock);
@@ -158,10 +158,10 @@ CUresult local_cuStreamCopyAttributes(CUstream dst, CUstream src)
 	struct stream *to, *from;
 	struct settings settings;
 	struct context *context;
-	CUresult result = find(dst, &settings, &context, &to);
+	CUresult result = attribute_stream(dst, &settings, &context, &to);
 
 	if (result == CUDA_SUCCESS)
-		result = find(src, &settings, &context, &from);
+		result = attribute_stream(src, &settings, &context, &from);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);

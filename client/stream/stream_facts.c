@@ -10,7 +10,7 @@
 #include "stream.h"
 
 /* The stream of a call in the current context, for one result. */
-static CUresult find(CUstream handle, const void *ret, struct stream **ret_stream)
+static CUresult fact_stream(CUstream handle, const void *ret, struct stream **ret_stream)
 {
 	struct context *context;
 	CUresult result = context_enter(&context);
@@ -25,7 +25,7 @@ static CUresult find(CUstream handle, const void *ret, struct stream **ret_strea
 CUresult local_cuStreamGetPriority(CUstream hStream, int *priority)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, priority, &stream);
+	CUresult result = fact_stream(hStream, priority, &stream);
 
 	if (result == CUDA_SUCCESS)
 		*priority = stream->priority;
@@ -35,7 +35,7 @@ CUresult local_cuStreamGetPriority(CUstream hStream, int *priority)
 CUresult local_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, flags, &stream);
+	CUresult result = fact_stream(hStream, flags, &stream);
 
 	if (result == CUDA_SUCCESS)
 		*flags = stream->is_blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
@@ -45,7 +45,7 @@ CUresult local_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 CUresult local_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, streamId, &stream);
+	CUresult result = fact_stream(hStream, streamId, &stream);
 
 	if (result == CUDA_SUCCESS)
 		*streamId = stream->unique;
@@ -61,7 +61,7 @@ static CUcontext context_of(const struct stream *stream)
 CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, pctx, &stream);
+	CUresult result = fact_stream(hStream, pctx, &stream);
 
 	if (result == CUDA_SUCCESS)
 		*pctx = stream->green ? (CUcontext)stream->green : context_of(stream);
@@ -71,7 +71,7 @@ CUresult local_cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, &stream, &stream);
+	CUresult result = fact_stream(hStream, &stream, &stream);
 
 	/* Either may be of no interest. */
 	if (result == CUDA_SUCCESS && pCtx)
@@ -84,7 +84,7 @@ CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *
 CUresult local_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, phCtx, &stream);
+	CUresult result = fact_stream(hStream, phCtx, &stream);
 
 	if (result == CUDA_SUCCESS)
 		*phCtx = stream->green ? (CUgreenCtx)stream->green->green : NULL;
@@ -94,7 +94,7 @@ CUresult local_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 CUresult local_cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
 	struct stream *stream;
-	CUresult result = find(hStream, device, &stream);
+	CUresult result = fact_stream(hStream, device, &stream);
 
 	if (result == CUDA_SUCCESS)
 		*device = stream->context->ordinal;

@@ -93,7 +93,7 @@ bool timeline_reached(const struct stream *stream, uint64_t seqno)
 	return shm_load64(&server.page->timeline[stream_id(stream)]) >= seqno;
 }
 
-static bool spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
+static bool timeline_spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
 {
 	uint64_t give_up_ns;
 
@@ -112,7 +112,7 @@ static bool spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
 
 bool timeline_reached_soon(const struct stream *stream, uint64_t seqno)
 {
-	return spin(stream, seqno, CALL_SPIN_NS);
+	return timeline_spin(stream, seqno, CALL_SPIN_NS);
 }
 
 void timeline_expect_copy(const struct stream *stream, uint64_t seqno, uint64_t size)
@@ -123,13 +123,13 @@ void timeline_expect_copy(const struct stream *stream, uint64_t seqno, uint64_t 
 		pause_ns = expected_ns - SLEEP_EARLY_NS;
 		sleep_ns(pause_ns);
 	}
-	spin(stream, seqno, CALL_SPIN_NS + expected_ns + expected_ns / 2 - pause_ns);
+	timeline_spin(stream, seqno, CALL_SPIN_NS + expected_ns + expected_ns / 2 - pause_ns);
 }
 
 CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 {
 	for (unsigned i = 0; i < SLEEPS_MAX; i++) {
-		if (spin(stream, seqno, i == 0 ? CALL_SPIN_NS : SLEEP_NS / 4))
+		if (timeline_spin(stream, seqno, i == 0 ? CALL_SPIN_NS : SLEEP_NS / 4))
 			return server_link_check(&server);
 		sleep_ns(SLEEP_NS);
 	}

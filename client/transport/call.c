@@ -35,7 +35,7 @@ uint64_t call_now_ns(void)
 }
 
 /* A bit of our own, or REPLY_SLOTS if every one is taken. */
-static unsigned slot_try(void)
+static unsigned reply_slot_try(void)
 {
 	uint64_t taken = __atomic_load_n(&slots_taken, __ATOMIC_RELAXED);
 
@@ -50,13 +50,13 @@ static unsigned slot_try(void)
 }
 
 /* More threads than slots wait: they take turns, and the server answers quickly. */
-static CUresult slot_take(unsigned *ret_slot)
+static CUresult reply_slot_take(unsigned *ret_slot)
 {
 	uint64_t give_up_ns = 0;
 	CUresult result;
 
 	for (;;) {
-		*ret_slot = slot_try();
+		*ret_slot = reply_slot_try();
 		if (*ret_slot < REPLY_SLOTS)
 			return CUDA_SUCCESS;
 		result = server_link_check(&server);
@@ -70,14 +70,14 @@ static CUresult slot_take(unsigned *ret_slot)
 	}
 }
 
-static void slot_give(unsigned slot)
+static void reply_slot_give(unsigned slot)
 {
 	__atomic_fetch_and(&slots_taken, ~(1ull << slot), __ATOMIC_RELEASE);
 }
 
 /* A full ring means a busy GPU: natively such a call waits as long as it takes, too. */
-static CUresult place(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
-	unsigned n_tails)
+static CUresult push_message(struct message_head *msg, uint32_t msg_size,
+	const struct ring_part *tails, unsigned n_tails)
 {
 	struct ring_part parts[1 + TAILS_MAX] = {{msg, msg_size}};
 	CUresult result = server_link_check(&server);
@@ -105,7 +105,7 @@ CUresult call_post(struct message_head *msg, uint32_t msg_size, const struct rin
 	unsigned n_tails)
 {
 	msg->reply = 0;
-	return place(msg, msg_size, tails, n_tails);
+	return push_message(msg, msg_size, tails, n_tails);
 }
 
 static bool is_answered(unsigned slot, uint32_t seq)
@@ -127,7 +127,7 @@ static bool spin_for_answer(unsigned slot, uint32_t seq)
 	return false;
 }
 
-static bool wait_for_answer(unsigned slot, uint32_t seq)
+static bool call_wait_answer(unsigned slot, uint32_t seq)
 {
 	uint32_t __shm *waiting = &server.control->waiting[slot];
 	uint64_t give_up_ns;
@@ -183,21 +183,21 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 	CUresult result;
 	unsigned slot;
 
-	result = slot_take(&slot);
+	result = reply_slot_take(&slot);
 	if (result != CUDA_SUCCESS)
 		return result;
 	msg->reply = (uint16_t)(slot + 1);
-	result = place(msg, msg_size, tails, n_tails);
+	result = push_message(msg, msg_size, tails, n_tails);
 	if (result != CUDA_SUCCESS) {
-		slot_give(slot);
+		reply_slot_give(slot);
 		return result;
 	}
-	if (!wait_for_answer(slot, msg->seq)) {
+	if (!call_wait_answer(slot, msg->seq)) {
 		/* The answer may still come: its slot is nobody else's. */
 		result = server_link_check(&server);
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 	}
 	result = read_answer(slot, ret_fixed, fixed_size, ret_tail, tail_max, ret_tail_size);
-	slot_give(slot);
+	reply_slot_give(slot);
 	return result;
 }

@@ -272,7 +272,7 @@ static int take_welcome(struct attempt *attempt, struct frame_reader *reader)
 }
 
 /* As long as the daemon says that our turn comes, it is worth waiting. */
-static int wait_for_answer(struct attempt *attempt, struct frame_reader *reader, int sock)
+static int handshake_wait_answer(struct attempt *attempt, struct frame_reader *reader, int sock)
 {
 	for (;;) {
 		const struct frame_pending *pending = (const void *)reader->bytes;
@@ -300,7 +300,7 @@ static int attempt_once(struct attempt *attempt)
 	if (r == 0)
 		r = send_hello(attempt, sock);
 	if (r == 0)
-		r = wait_for_answer(attempt, &reader, sock);
+		r = handshake_wait_answer(attempt, &reader, sock);
 	if (r == 0)
 		r = take_welcome(attempt, &reader);
 	if (r == 0)

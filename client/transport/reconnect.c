@@ -42,7 +42,7 @@ static struct {
 
 /* ---- frames */
 
-static bool keep(const void *frame, int fd)
+static bool keep_frame(const void *frame, int fd)
 {
 	const struct frame_head *head = frame;
 	struct kept_frame *copy = calloc(1, sizeof(*copy));
@@ -82,7 +82,7 @@ CUresult reconnect_send_frame(struct server_link *link, const void *frame, int f
 
 	pthread_mutex_lock(&kept.lock);
 	if (reconnect_is_possible(link))
-		is_kept = keep(frame, fd);
+		is_kept = keep_frame(frame, fd);
 	r = frame_send(link->sock, frame, &fd, SEND_MS);
 	pthread_mutex_unlock(&kept.lock);
 	/* Whoever waits for the answer sees that the server has gone, and the next one gets it. */
@@ -115,7 +115,7 @@ struct memories {
 	void *ring, *staging, *page;
 };
 
-static void unmap(const struct memories *memories)
+static void unmap_memories(const struct memories *memories)
 {
 	if (memories->ring)
 		munmap(memories->ring, RING_BYTES);
@@ -142,21 +142,21 @@ static bool is_same_machine(const struct server_link *link, const struct page *p
 }
 
 /* In one step: a thread that looks there meanwhile sees one or the other. */
-static bool move(void *from, size_t size, uintptr_t to)
+static bool move_mapping(void *from, size_t size, uintptr_t to)
 {
 	return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) != MAP_FAILED;
 }
 
 /* Moves the memories to where the old ones lie. A failure half-way leaves no link. */
-static int replace(const struct server_link *link, struct memories *memories)
+static int replace_memories(const struct server_link *link, struct memories *memories)
 {
-	if (!move(memories->page, PAGE_BYTES, (uintptr_t)link->page))
+	if (!move_mapping(memories->page, PAGE_BYTES, (uintptr_t)link->page))
 		return -errno;
 	memories->page = NULL;
-	if (!move(memories->staging, STAGING_SIZE, (uintptr_t)link->staging))
+	if (!move_mapping(memories->staging, STAGING_SIZE, (uintptr_t)link->staging))
 		return -errno;
 	memories->staging = NULL;
-	if (!move(memories->ring, RING_BYTES, (uintptr_t)link->control))
+	if (!move_mapping(memories->ring, RING_BYTES, (uintptr_t)link->control))
 		return -errno;
 	memories->ring = NULL;
 	return 0;
@@ -175,7 +175,7 @@ static int send_frames(int sock)
  * All that was said so far is said again: it lies in the ring from its beginning
  * on, as it has never come round. Under the frames' and the sender's lock.
  */
-static int hand_on(
+static int hand_on_messages(
 	struct server_link *link, const struct handshake *hands, struct memories *memories)
 {
 	struct ring_sender *sender = &link->sender;
@@ -190,7 +190,7 @@ static int hand_on(
 		(const void *)(uintptr_t)sender->data, sender->tail);
 	if (dup3(hands->sock, link->sock, O_CLOEXEC) < 0)
 		return -errno;
-	r = replace(link, memories);
+	r = replace_memories(link, memories);
 	if (r < 0)
 		return r;
 	sender->head = 0;
@@ -200,7 +200,7 @@ static int hand_on(
 	return 0;
 }
 
-static int exchange(struct server_link *link, const struct handshake *hands)
+static int exchange_server(struct server_link *link, const struct handshake *hands)
 {
 	struct memories memories = {0};
 	int r = server_link_map_memories(
@@ -209,11 +209,11 @@ static int exchange(struct server_link *link, const struct handshake *hands)
 	if (r == 0) {
 		pthread_mutex_lock(&kept.lock);
 		pthread_mutex_lock(&link->sender.lock);
-		r = hand_on(link, hands, &memories);
+		r = hand_on_messages(link, hands, &memories);
 		pthread_mutex_unlock(&link->sender.lock);
 		pthread_mutex_unlock(&kept.lock);
 	}
-	unmap(&memories);
+	unmap_memories(&memories);
 	return r;
 }
 
@@ -228,7 +228,7 @@ static int meet_next(struct server_link *link)
 			kept.n_servers < SERVERS_MAX ? why : "several have gone");
 		return r < 0 ? r : -ECONNREFUSED;
 	}
-	r = exchange(link, &hands);
+	r = exchange_server(link, &hands);
 	handshake_close_fds(&hands);
 	close(hands.sock);
 	if (r == 0)

@@ -56,7 +56,7 @@ static enum route decide_native(const char *nobody, bool is_odd)
 	return ROUTE_NATIVE;
 }
 
-static enum route decide(void)
+static enum route decide_once(void)
 {
 	CUresult result = CUDA_SUCCESS;
 	char why[1024];
@@ -80,7 +80,7 @@ enum route route_decide(void)
 	pthread_mutex_lock(&decide_lock);
 	route = (enum route)__atomic_load_n(&route_state.route, __ATOMIC_ACQUIRE);
 	if (route == ROUTE_UNDECIDED) {
-		route = decide();
+		route = decide_once();
 		/* The real libcuda minds its own forks. */
 		if (route == ROUTE_MPS)
 			fork_watch();

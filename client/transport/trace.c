@@ -37,7 +37,7 @@ static struct {
 	bool is_json;
 } state = {.fd = -EBADF};
 
-static uint64_t now_ns(void)
+static uint64_t trace_now_ns(void)
 {
 	struct timespec ts;
 
@@ -89,7 +89,7 @@ static int open_append(const char *path, bool is_json)
 	return fd;
 }
 
-static int open_file(const char *variable)
+static int trace_open_file(const char *variable)
 {
 	char path[4096];
 	int fd;
@@ -111,7 +111,7 @@ static int open_file(const char *variable)
 }
 
 /* One thread opens; the others' calls go untraced meanwhile. */
-static void decide(void)
+static void trace_decide(void)
 {
 	const char *variable = secure_getenv("MPS_CLIENT_TRACE");
 	int fd = -EBADF;
@@ -119,11 +119,11 @@ static void decide(void)
 	if (__atomic_exchange_n(&state.is_opening, 1, __ATOMIC_ACQ_REL))
 		return;
 	if (variable && *variable)
-		fd = open_file(variable);
+		fd = trace_open_file(variable);
 	if (fd >= 0) {
 		state.fd = fd;
 		state.pid = getpid();
-		state.start_ns = now_ns();
+		state.start_ns = trace_now_ns();
 	}
 	__atomic_store_n(&trace_state, fd >= 0 ? TRACE_ON : TRACE_OFF, __ATOMIC_RELEASE);
 }
@@ -142,7 +142,7 @@ static void follow_fork(void)
 	variable = secure_getenv("MPS_CLIENT_TRACE");
 	if (!variable || !strstr(variable, "%p"))
 		return;
-	fd = open_file(variable);
+	fd = trace_open_file(variable);
 	if (fd < 0)
 		return;
 	if (dup3(fd, state.fd, O_CLOEXEC) < 0)
@@ -157,7 +157,7 @@ static bool is_traced(const struct trace *trace)
 }
 
 /* Adds to the line. What does not fit is cut; of JSON, left out with all that follows. */
-_printf_(2, 3) static void add(struct trace *trace, const char *format, ...)
+_printf_(2, 3) static void trace_append(struct trace *trace, const char *format, ...)
 {
 	size_t room = sizeof(trace->text) - END_ROOM - trace->n_text;
 	va_list args;
@@ -176,9 +176,9 @@ _printf_(2, 3) static void add(struct trace *trace, const char *format, ...)
 static void add_name(struct trace *trace, const char *name)
 {
 	if (state.is_json)
-		add(trace, "%s\"%s\":", trace->n_args++ > 0 ? "," : "", name);
+		trace_append(trace, "%s\"%s\":", trace->n_args++ > 0 ? "," : "", name);
 	else
-		add(trace, "%s%s=", trace->n_args++ > 0 ? ", " : "", name);
+		trace_append(trace, "%s%s=", trace->n_args++ > 0 ? ", " : "", name);
 }
 
 /* An argument of JSON is there as a whole or not at all. */
@@ -201,20 +201,22 @@ _printf_(3, 4) static void add_argument(
 	vsnprintf(value, sizeof(value), format, args);
 	va_end(args);
 	add_name(trace, name);
-	add(trace, "%s", value);
+	trace_append(trace, "%s", value);
 	end_argument(trace, start);
 }
 
 static void add_head(struct trace *trace, const char *call)
 {
-	uint64_t since_ns = now_ns() - state.start_ns;
+	uint64_t since_ns = trace_now_ns() - state.start_ns;
 	long thread = syscall(SYS_gettid);
 
 	if (state.is_json)
-		add(trace, "{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%ld,\"args\":{", call,
+		trace_append(trace,
+			"{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%ld,\"args\":{", call,
 			(int)getpid(), thread);
 	else
-		add(trace, "%llu.%06llu %ld %s(", (unsigned long long)(since_ns / 1000000000u),
+		trace_append(trace, "%llu.%06llu %ld %s(",
+			(unsigned long long)(since_ns / 1000000000u),
 			(unsigned long long)(since_ns % 1000000000u / 1000), thread, call);
 }
 
@@ -226,7 +228,7 @@ void trace_begin(struct trace *trace, const char *call)
 	trace->n_args = 0;
 	trace->is_full = 0;
 	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_UNDECIDED)
-		decide();
+		trace_decide();
 	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_ON) {
 		follow_fork();
 		add_head(trace, call);
@@ -276,16 +278,16 @@ static void add_string(struct trace *trace, const char *value)
 {
 	size_t shown = strnlen(value, STRING_SHOWN + 1);
 
-	add(trace, "\"");
+	trace_append(trace, "\"");
 	for (unsigned i = 0; i < MIN(shown, STRING_SHOWN); i++) {
 		unsigned char c = (unsigned char)value[i];
 
 		if (is_odd(c))
-			add(trace, state.is_json ? "\\u%04x" : "\\x%02x", c);
+			trace_append(trace, state.is_json ? "\\u%04x" : "\\x%02x", c);
 		else
-			add(trace, "%c", c);
+			trace_append(trace, "%c", c);
 	}
-	add(trace, shown <= STRING_SHOWN ? "\"" : state.is_json ? "...\"" : "\"...");
+	trace_append(trace, shown <= STRING_SHOWN ? "\"" : state.is_json ? "...\"" : "\"...");
 }
 
 void trace_string(struct trace *trace, const char *name, const char *value)
@@ -298,14 +300,14 @@ void trace_string(struct trace *trace, const char *name, const char *value)
 	if (value)
 		add_string(trace, value);
 	else
-		add(trace, state.is_json ? "null" : "NULL");
+		trace_append(trace, state.is_json ? "null" : "NULL");
 	end_argument(trace, start);
 }
 
 void trace_start(struct trace *trace)
 {
 	if (is_traced(trace))
-		trace->start_ns = now_ns();
+		trace->start_ns = trace_now_ns();
 }
 
 static void write_line(const struct trace *trace)
@@ -352,7 +354,7 @@ CUresult trace_end(struct trace *trace)
 	int saved = errno;
 
 	if (is_traced(trace)) {
-		add_end(trace, now_ns() - trace->start_ns);
+		add_end(trace, trace_now_ns() - trace->start_ns);
 		write_line(trace);
 	}
 	errno = saved;

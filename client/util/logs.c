@@ -79,7 +79,7 @@ static bool write_all(int fd, const char *bytes, size_t size)
 }
 
 /* Under the lock. */
-static void open_file(void)
+static void open_log_file(void)
 {
 	const char *name = secure_getenv("CUDA_LOG_FILE");
 
@@ -96,7 +96,7 @@ static void open_file(void)
 
 /* Under the lock. As the driver writes them, but in the time of Greenwich: no zone is to be read.
  */
-static void keep(enum log_level level, const char *text)
+static void keep_line(enum log_level level, const char *text)
 {
 	struct timespec now;
 	unsigned second;
@@ -114,7 +114,7 @@ static void keep(enum log_level level, const char *text)
 	if (next - first == LINES_MAX)
 		forget_first();
 	if (!is_file_known)
-		open_file();
+		open_log_file();
 	if (file_fd >= 0)
 		(void)write_all(file_fd, line, (size_t)n); /* nobody is left to be told */
 	lines[next++ % LINES_MAX] = line;
@@ -130,7 +130,7 @@ void logs_add(enum log_level level, const char *text)
 	CUlogLevel its_level = level == LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING;
 
 	pthread_mutex_lock(&logs_lock);
-	keep(level, text);
+	keep_line(level, text);
 	memcpy(told, listeners, sizeof(told));
 	pthread_mutex_unlock(&logs_lock);
 	if (is_in_callback)
@@ -196,7 +196,7 @@ CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
  * behind a word about those that have not, or are gone. The bytes that it takes,
  * without a NUL; 0: none has room, or there is none.
  */
-static size_t gather(unsigned from, char *buffer, size_t room)
+static size_t gather_lines(unsigned from, char *buffer, size_t room)
 {
 	unsigned n_wanted = next - from, n = MIN(n_wanted, next - first);
 	size_t size = 0, all = 0;
@@ -227,7 +227,7 @@ static size_t gather(unsigned from, char *buffer, size_t room)
 }
 
 /* Lines from *iterator on, which moves behind them. CUDA_ERROR_INVALID_VALUE: there is no room. */
-static CUresult take(CUlogIterator *iterator, char *buffer, size_t *size)
+static CUresult take_lines(CUlogIterator *iterator, char *buffer, size_t *size)
 {
 	bool is_any;
 
@@ -235,7 +235,7 @@ static CUresult take(CUlogIterator *iterator, char *buffer, size_t *size)
 	if (iterator && *iterator > next)
 		*iterator = next; /* none of ours */
 	is_any = iterator ? *iterator != next : next != 0;
-	*size = is_any ? gather(iterator ? *iterator : 0, buffer, *size) : 0;
+	*size = is_any ? gather_lines(iterator ? *iterator : 0, buffer, *size) : 0;
 	if (iterator && (*size > 0 || !is_any))
 		*iterator = next;
 	pthread_mutex_unlock(&logs_lock);
@@ -251,7 +251,7 @@ CUresult local_cuLogsDumpToMemory(
 	if (!buffer || !size || *size == 0 || flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	room = *size - 1;
-	result = take(iterator, buffer, &room);
+	result = take_lines(iterator, buffer, &room);
 	/* Where there is nothing to tell the driver leaves the buffer as it is. */
 	if (room > 0 || result != CUDA_SUCCESS)
 		buffer[room] = '\0';
@@ -270,6 +270,6 @@ CUresult local_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
 	fd = open(pathToFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
 	if (fd < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	(void)take(iterator, bytes, &size);
+	(void)take_lines(iterator, bytes, &size);
 	return write_all(fd, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -38,7 +38,7 @@ struct area {
 	const char *path;
 };
 
-static void closedirp(DIR **dir)
+static void closedir_p(DIR **dir)
 {
 	if (*dir)
 		closedir(*dir);
@@ -59,7 +59,7 @@ static uint64_t read_number(const char **at, unsigned base)
 }
 
 /* Whether `c' comes next, and then goes beyond it. */
-static bool skip(const char **at, char c)
+static bool skip_char(const char **at, char c)
 {
 	bool is_there = **at == c;
 
@@ -74,24 +74,24 @@ static bool area_parse(const char *line, struct area *ret_area)
 	const char *flags;
 
 	ret_area->start = read_number(&line, 16);
-	if (!skip(&line, '-'))
+	if (!skip_char(&line, '-'))
 		return false;
 	ret_area->end = read_number(&line, 16);
 	flags = line + 1;
-	if (!skip(&line, ' ') || strnlen(flags, 5) < 5)
+	if (!skip_char(&line, ' ') || strnlen(flags, 5) < 5)
 		return false;
 	ret_area->is_usable = flags[0] == 'r' && flags[1] == 'w' && flags[3] == 's';
 	line = flags + 4;
-	if (!skip(&line, ' '))
+	if (!skip_char(&line, ' '))
 		return false;
 	ret_area->offset = read_number(&line, 16);
-	if (!skip(&line, ' '))
+	if (!skip_char(&line, ' '))
 		return false;
 	major_number = (unsigned)read_number(&line, 16);
-	if (!skip(&line, ':'))
+	if (!skip_char(&line, ':'))
 		return false;
 	ret_area->filesystem = makedev(major_number, (unsigned)read_number(&line, 16));
-	if (!skip(&line, ' '))
+	if (!skip_char(&line, ' '))
 		return false;
 	ret_area->inode = read_number(&line, 10);
 	ret_area->path = line + strspn(line, " ");
@@ -99,7 +99,7 @@ static bool area_parse(const char *line, struct area *ret_area)
 }
 
 /* Whether `next' goes on where `area' ends, in memory and in the file. */
-static bool follows(const struct area *area, const struct area *next)
+static bool area_follows(const struct area *area, const struct area *next)
 {
 	return next->is_usable && next->start == area->end &&
 	       next->filesystem == area->filesystem && next->inode == area->inode &&
@@ -126,7 +126,7 @@ static int find_area(
 			whole = area;
 			snprintf(ret_path, PATH_MAX, "%s", area.path);
 			whole.path = ret_path;
-		} else if (follows(&whole, &area)) {
+		} else if (area_follows(&whole, &area)) {
 			whole.end = area.end;
 		} else {
 			return -EINVAL;
@@ -159,7 +159,7 @@ static bool is_in_memory(int fd)
 /* A descriptor of the program's own. -ENOENT: there is none; -EACCES: none for writing. */
 static int find_descriptor(const struct area *area)
 {
-	_cleanup_(closedirp) DIR *dir = opendir("/proc/self/fd");
+	_cleanup_(closedir_p) DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
 	int r = -ENOENT;
 

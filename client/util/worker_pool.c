@@ -46,7 +46,7 @@ static bool wait_for_job(void)
 	return job.n_wanted > 0;
 }
 
-static void *help(void *unused)
+static void *helper_thread(void *unused)
 {
 	(void)unused;
 	pthread_mutex_lock(&lock);
@@ -75,7 +75,7 @@ static void make_threads(unsigned n)
 	/* Not pthread_sigmask(), which is in libpthread as well; on Linux they are the same. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	while (n_threads < n && pthread_create(&thread, NULL, help, NULL) == 0) {
+	while (n_threads < n && pthread_create(&thread, NULL, helper_thread, NULL) == 0) {
 		pthread_detach(thread);
 		n_threads++;
 	}
@@ -83,7 +83,7 @@ static void make_threads(unsigned n)
 }
 
 /* More would only take turns. */
-static unsigned processors(void)
+static unsigned count_processors(void)
 {
 	cpu_set_t set;
 
@@ -91,7 +91,7 @@ static unsigned processors(void)
 }
 
 /* False: another thread has the team. */
-static bool begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
+static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
 
@@ -109,7 +109,7 @@ static bool begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 }
 
 /* Who has not begun is not needed any more. */
-static void end(void)
+static void job_end(void)
 {
 	pthread_mutex_lock(&lock);
 	job.n_wanted = 0;
@@ -123,9 +123,9 @@ void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
 
-	n_helpers = MIN(MIN(n_helpers, WORKER_POOL_MAX), processors() - 1);
-	is_ours = n_helpers > 0 && begin(work, arg, n_helpers);
+	n_helpers = MIN(MIN(n_helpers, WORKER_POOL_MAX), count_processors() - 1);
+	is_ours = n_helpers > 0 && job_begin(work, arg, n_helpers);
 	work(arg);
 	if (is_ours)
-		end();
+		job_end();
 }
