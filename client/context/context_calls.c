@@ -306,13 +306,13 @@ static CUresult raise_limit(const struct context *context, CUlimit limit, size_t
 		return CUDA_SUCCESS;
 	result = send_limit_raise(context->device->index, (uint32_t)limit, value);
 	if (result != CUDA_SUCCESS && value > limit_bound(limit))
-		log_warn("the GPU's %s cannot grow to %zu bytes: all clients share it, and one may "
-			 "ask for %llu MiB",
+		log_warn("the GPU's %s cannot grow to %zu bytes: all clients share it, and a "
+			 "client may request at most %llu MiB",
 			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value,
 			(unsigned long long)limit_bound(limit) >> 20);
 	/* Once somebody's kernels have used it, the heap stays, as does the buffer. */
 	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
-		log_warn("the GPU's %s cannot grow to %zu bytes: other clients use it",
+		log_warn("the GPU's %s cannot grow to %zu bytes: other clients are using it",
 			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value);
 		return CUDA_SUCCESS;
 	}

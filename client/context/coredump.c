@@ -198,8 +198,8 @@ static CUresult coredump_set(
 	if (*size == 0) /* of a text */
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == CU_COREDUMP_ENABLE_ON_EXCEPTION && *(const bool *)value)
-		log_refused("core dumps",
-			"a GPU fault is one of the server, which writes none of this process");
+		log_refused("core dumps", "a GPU fault occurs in the server, which cannot write a "
+					  "core dump of this process");
 	pthread_mutex_lock(&coredump_lock);
 	result = set_locked(context, attribute, value, *size);
 	pthread_mutex_unlock(&coredump_lock);

@@ -81,9 +81,11 @@ static CUresult array_shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 		(shape->Flags & ~(unsigned)(SERVED_FLAGS | REFUSED_FLAGS)) || shape->Format > 255)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (shape->Flags & REFUSED_FLAGS)
-		return refuse("an array", "sparse arrays and those without memory are not served");
+		return refuse("cuArray3DCreate", "sparse arrays, arrays without memory and arrays "
+						 "for video encoding are not supported");
 	if (texel_size(shape->Format, n) == 0)
-		return refuse("an array", "formats of blocks and of planes are not served");
+		return refuse(
+			"cuArray3DCreate", "block-compressed and planar formats are not supported");
 	return CUDA_SUCCESS;
 }
 

@@ -177,14 +177,13 @@ static void device_log_unavailable(const struct device *device)
 	int mode = facts->attribute[CU_DEVICE_ATTRIBUTE_COMPUTE_MODE];
 
 	if (mode == CU_COMPUTEMODE_PROHIBITED)
-		log_warn("GPU %s (%s) is in compute mode PROHIBITED, which admits no program: an "
-			 "administrator can change that (nvidia-smi -c DEFAULT)",
+		log_warn("GPU %s (%s) is in compute mode PROHIBITED, which allows no program to "
+			 "use it: an administrator can change the mode (nvidia-smi -c DEFAULT)",
 			facts->pci_bus_id, facts->name);
 	else
-		log_warn(
-			"GPU %s (%s) is not available to the MPS server: a process that is not its "
-			"client has it alone (compute mode EXCLUSIVE_PROCESS), or it is busy; "
-			"server.log says more",
+		log_warn("GPU %s (%s) is not available to the MPS server: a process that is not a "
+			 "client of the server has exclusive use of it (compute mode "
+			 "EXCLUSIVE_PROCESS), or it is busy; see server.log",
 			facts->pci_bus_id, facts->name);
 }
 
@@ -203,7 +202,7 @@ CUresult device_open(struct device *device)
 		device_log_unavailable(device);
 	if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
 		log_warn("the MPS service divides GPU %s into partitions of SMs, and "
-			 "CUDA_MPS_SM_PARTITION names none that is there: lspart shows them",
+			 "CUDA_MPS_SM_PARTITION does not name one of them: lspart lists them",
 			device_facts(device)->pci_bus_id);
 	if (result == CUDA_SUCCESS && !device->is_open) {
 		reconnect_end(&server);

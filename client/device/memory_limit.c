@@ -93,7 +93,7 @@ static void parse_entry(
 	unsigned gpu;
 
 	if (!size) {
-		log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s\" is ignored: an entry is "
+		log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s\" is ignored: an entry must be "
 			 "GPU=SIZE, such as 0=1G",
 			text);
 		return;
@@ -101,13 +101,14 @@ static void parse_entry(
 	*size++ = '\0';
 	gpu = limit_find_gpu(trim_blanks(text), gpus, n_gpus);
 	if (parse_size(trim_blanks(size), &bytes) < 0)
-		log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s=%s\" is ignored: a size is "
+		log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s=%s\" is ignored: the size must be "
 			 "%s",
 			text, size, SIZE_ACCEPTED);
 	else if (gpu == n_gpus)
-		log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s=%s\" is ignored: this process "
-			 "sees no such GPU. It sees %u, named by ordinals from 0, UUIDs "
-			 "(GPU-...), unique beginnings of these, or PCI ids",
+		log_warn(
+			"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: \"%s=%s\" is ignored: this process "
+			"sees no such GPU (it sees %u). Name a GPU by its ordinal from 0, its UUID "
+			"(GPU-...), a unique beginning of its UUID, or its PCI ID",
 			text, size, n_gpus);
 	else
 		limits[gpu] = MIN(limits[gpu], bytes);
@@ -124,7 +125,7 @@ void memory_limits_parse(const char *value, const struct visible_gpu *gpus, unsi
 
 		if (length >= sizeof(entry))
 			log_warn("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: an entry of %zu bytes is "
-				 "ignored: an entry is GPU=SIZE, such as 0=1G",
+				 "ignored: an entry must be GPU=SIZE, such as 0=1G",
 				length);
 		if (length > 0 && length < sizeof(entry)) {
 			memcpy(entry, value, length);

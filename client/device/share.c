@@ -28,7 +28,8 @@ static void read_percentage(uint32_t *ret_thousandths)
 	const char *text = getenv(SHARE_VARIABLE);
 
 	if (text && parse_percentage(text, ret_thousandths) < 0)
-		log_warn(SHARE_VARIABLE "=%s is ignored: it has to be " PERCENTAGE_ACCEPTED, text);
+		log_warn(SHARE_VARIABLE "=%s is ignored: the value must be " PERCENTAGE_ACCEPTED,
+			text);
 }
 
 void share_init(void)

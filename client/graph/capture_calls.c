@@ -55,7 +55,8 @@ static CUresult begin_check(CUstream handle, CUstreamCaptureMode mode, struct st
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((*ret_stream)->green)
-		return refuse("cuStreamBeginCapture", "kernels of graphs have all SMs here");
+		return refuse("cuStreamBeginCapture",
+			"green-context streams cannot capture: kernels in graphs use all SMs");
 	return stream_is_null(*ret_stream) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 

@@ -214,7 +214,7 @@ static CUresult exec_instantiate(
 	if (!ret_exec || !graph || (flags & ~(cuuint64_t)FLAGS_MASK))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return refuse("cuGraphInstantiate", "graphs cannot be launched by kernels");
+		return refuse("cuGraphInstantiate", "kernels cannot launch graphs");
 	/* There is one place for what it allocates. */
 	if (graph->is_moved || (graph->has_memory && exec_is_of(graph->unique, NULL)))
 		return CUDA_ERROR_INVALID_VALUE;

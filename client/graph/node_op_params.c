@@ -177,12 +177,12 @@ static CUresult refuse_type(CUgraphNodeType type)
 {
 	switch (type) {
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-		return refuse("cuGraphAddNode",
-			"conditional nodes need a handle of the driver's before there is a graph");
+		return refuse("cuGraphAddNode", "conditional nodes are not supported: they need a "
+						"handle of the driver before the graph exists");
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-		return refuse("cuGraphAddNode",
-			"semaphores of other software belong to a context of its process");
+		return refuse("cuGraphAddNode", "external semaphores are not supported: they "
+						"belong to a context of this process");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

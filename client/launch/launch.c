@@ -351,7 +351,8 @@ CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttribute
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-		return refuse("cuLaunchKernelEx", "events stand between kernels here, not within");
+		return refuse("cuLaunchKernelEx",
+			"events within a launch are not supported: record them between launches");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

@@ -38,15 +38,15 @@ static const char *why_not(int r)
 {
 	switch (r) {
 	case -EINVAL:
-		return "it is no shared mapping that may be written";
+		return "it is not a writable shared mapping";
 	case -ENOTSUP:
-		return "it is a mapping of a file that does not lie in memory";
+		return "the mapped file is not a file in memory";
 	case -ENOENT:
-		return "no descriptor and no name leads to the file behind it";
+		return "no descriptor or name leads to the mapped file";
 	case -EACCES:
-		return "the file behind it is not open for writing";
+		return "the mapped file is not open for writing";
 	default:
-		return "its pages could not be made present";
+		return "its pages cannot be made resident";
 	}
 }
 
@@ -73,9 +73,10 @@ void alias_new(struct memory_range *range)
 	alias.address = 0;
 	r = alias_request(range, &alias.address);
 	if (alias.address == 0) {
-		log_info("memory registered at %#llx is copied, not reached by the GPU: %s",
+		log_info("the GPU cannot access memory registered at %#llx, which is copied "
+			 "instead: %s",
 			(unsigned long long)range->address,
-			r < 0 ? why_not(r) : "the server has not pinned it");
+			r < 0 ? why_not(r) : "the server did not pin it");
 		return;
 	}
 	if (memory_add(&alias) != CUDA_SUCCESS) {

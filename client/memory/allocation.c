@@ -128,7 +128,7 @@ static CUresult check_prop(
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->win32HandleMetaData)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (is_of_host(prop))
-		return refuse(symbol, "allocations of host memory are not served");
+		return refuse(symbol, "allocations of host memory are not supported");
 	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_device = device_get(prop->location.id);
@@ -137,14 +137,14 @@ static CUresult check_prop(
 	/* Asked for first and done without by PyTorch and NCCL: no machine without NVLink domains
 	 * has it. */
 	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) {
-		log_info("%s: no handles for a fabric of machines", symbol);
+		log_info("%s: fabric handles are not supported", symbol);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
 		prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return refuse(symbol, "allocations are shared by POSIX descriptors alone");
+		return refuse(symbol, "allocations can be shared only by POSIX file descriptors");
 	if (prop->allocFlags.gpuDirectRDMACapable || prop->allocFlags.usage)
-		return refuse(symbol, "neither RDMA nor tile pools are served");
+		return refuse(symbol, "GPUDirect RDMA and tile pools are not supported");
 	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
 		return CUDA_ERROR_INVALID_VALUE;
 	return device_open(*ret_device);

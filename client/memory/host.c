@@ -207,10 +207,9 @@ CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
 		return CUDA_ERROR_INVALID_VALUE;
 	if (range.kind == MEMORY_REGISTERED && range.other == 0) {
 		log_refused("cuMemHostGetDevicePointer",
-			"registered memory is copied, and kernels do not reach it, unless it is a "
-			"shared mapping of a file in memory (memfd_create, shm_open) that the "
-			"program can open for writing; cuMemHostAlloc gives memory that they "
-			"reach");
+			"kernels cannot access registered memory, which is copied instead, unless "
+			"it is a shared mapping of a file in memory (memfd_create, shm_open) that "
+			"the program can open for writing; use memory from cuMemHostAlloc");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	*pdptr = registered_translate((uintptr_t)p, 1);

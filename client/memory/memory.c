@@ -191,7 +191,8 @@ CUresult memory_add(struct memory_range *range)
 		return CUDA_SUCCESS;
 	if (r == -ENOMEM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	log_error("the server gave out %#llx twice", (unsigned long long)range->address);
+	log_error(
+		"the server returned the address %#llx twice", (unsigned long long)range->address);
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
 

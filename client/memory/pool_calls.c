@@ -107,14 +107,14 @@ static CUresult find_location(const CUmemLocation *location, CUmemAllocationType
 		(type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
-		return refuse(symbol, "pools of managed memory are not served");
+		return refuse(symbol, "pools of managed memory are not supported");
 	switch (location->type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*ret_ordinal = location->id;
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return refuse(symbol, "pools of host memory are not served");
+		return refuse(symbol, "pools of host memory are not supported");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -170,7 +170,8 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return refuse("cuMemPoolCreate", "pools are shared by descriptors alone");
+		return refuse(
+			"cuMemPoolCreate", "pools can be shared only by POSIX file descriptors");
 	made = pool_new(device, ordinal, POOL_CREATED);
 	if (made) {
 		/* What has no next multiple has no limit either. */

@@ -69,7 +69,7 @@ static CUresult load_kernel(struct library *library, const char *name, unsigned 
 	if (result == CUDA_SUCCESS)
 		result = kernel_measure(kernel);
 	if (result != CUDA_SUCCESS)
-		log_warn("CUDA_MODULE_LOADING is EAGER, and kernel %s cannot be loaded: %d", name,
+		log_warn("CUDA_MODULE_LOADING=EAGER: cannot load kernel %s: error %d", name,
 			(int)result);
 	pace->busy_ns += eager_now_ns() - began;
 	return result;

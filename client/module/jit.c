@@ -36,8 +36,8 @@ static CUresult option_read(struct jit *jit, CUjit_option option, void **value)
 	case CU_JIT_GLOBAL_SYMBOL_NAMES:
 	case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
 	case CU_JIT_GLOBAL_SYMBOL_COUNT:
-		return refuse(
-			"a load with symbols", "addresses of the program are not the server's");
+		return refuse("loading with symbol addresses",
+			"addresses of this process are not valid in the server");
 	/* Of the linker and of its own intermediate code: nothing to one image. */
 	case CU_JIT_NEW_SM3X_OPT:
 	case CU_JIT_FAST_COMPILE:

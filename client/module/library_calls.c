@@ -230,7 +230,7 @@ CUresult local_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const
 			    &is_unified) == CUDA_SUCCESS &&
 			is_unified)
 			return refuse("cuLibraryGetUnifiedFunction",
-				"functions of the server's driver are not this process's");
+				"the function belongs to the server process");
 	}
 	return CUDA_ERROR_NOT_FOUND;
 }

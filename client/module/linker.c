@@ -113,7 +113,7 @@ static CUresult input_init(struct input *input, CUlinkState state, CUjitInputTyp
 		return CUDA_ERROR_INVALID_VALUE;
 	*input = (struct input){.linker = linker, .type = type, .name = name ? name : ""};
 	if (type == CU_JIT_INPUT_NVVM)
-		return refuse("linking of NVVM code", "the driver no longer takes it");
+		return refuse("linking of NVVM code", "the driver no longer accepts it");
 	if (strlen(input->name) >= WIRE_NAME_MAX_BYTES)
 		return CUDA_ERROR_INVALID_VALUE;
 	return jit_read(&input->jit, options, values, n_options);

@@ -76,10 +76,9 @@ static CUresult managed_place_all(struct library *library)
 
 static void log_managed_refusal(const char *name, CUresult result)
 {
-	log_error("%s is a variable of __managed__, and its image cannot be loaded with that in "
-		  "memory which this process reaches (error %d; server.log may say more): the "
-		  "variables have to be asked for before the image's kernels run; "
-		  "cudaMallocManaged() needs none",
+	log_error("cannot place the __managed__ variable %s in memory that this process can access "
+		  "(error %d; server.log may say more): get the address of the variables before a "
+		  "kernel of the image runs, or use cudaMallocManaged() instead",
 		name, (int)result);
 }
 

@@ -76,9 +76,8 @@ CUresult context_share_begin(struct context *context, uint32_t asked)
 
 	if (asked < n_sms && !share_is_per_context())
 		return refuse_affinity(
-			"a context cannot have fewer SMs than its process, of which " SHARE_VARIABLE
-			" makes a limit, unless " SHARE_PER_CONTEXT
-			"=1 is set as the process starts");
+			"a context cannot have fewer SMs than its process, which " SHARE_VARIABLE
+			" limits, unless " SHARE_PER_CONTEXT "=1 is set when the process starts");
 	if (!share_is_per_context() || (facts->sm_group == 0 && asked >= n_sms))
 		return CUDA_SUCCESS;
 	if (facts->sm_group == 0)

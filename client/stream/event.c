@@ -358,7 +358,8 @@ CUresult local_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
 		return CUDA_ERROR_INVALID_VALUE;
 	result = recorder_look_wait(stream, event, &captures);
 	if (unlikely(captures) && stream->green)
-		return refuse("cuStreamWaitEvent", "kernels of graphs have all SMs here");
+		return refuse("cuStreamWaitEvent",
+			"green-context streams cannot capture: kernels in graphs use all SMs");
 	if (unlikely(captures))
 		return recorder.event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
 	return result == CUDA_SUCCESS ? event_make_wait(event, stream) : result;

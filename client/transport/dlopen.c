@@ -74,7 +74,7 @@ __attribute__((used)) static const char *dlopen_begin(const char *file, dlopen_f
 	*ret_next = next ? next : no_dlopen;
 	if (!file || !is_driver(file) || is_told_not_to())
 		return file;
-	log_debug("%s is opened: it is this library", file);
+	log_debug("dlopen() of %s opens this library", file);
 	return DRIVER ".1";
 }
 

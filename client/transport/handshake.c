@@ -68,7 +68,9 @@ static int find_path(struct attempt *attempt)
 	n = snprintf(attempt->path, sizeof(attempt->path), "%s/control", folder);
 	if (n >= 0 && (size_t)n < sizeof(attempt->path))
 		return 0;
-	say(attempt, "CUDA_MPS_PIPE_DIRECTORY=%s is too long: with /control it may have %d bytes",
+	say(attempt,
+		"CUDA_MPS_PIPE_DIRECTORY=%s is too long: with /control it may have at most %d "
+		"bytes",
 		folder, SOCKET_PATH_MAX);
 	return HANDSHAKE_NOBODY;
 }
@@ -126,7 +128,8 @@ static int connect_daemon(struct attempt *attempt, int *ret_sock)
 		if (now_ms() - began >= patience_ms(attempt, r))
 			break;
 		if (r == -ECONNREFUSED && !was_told)
-			log_info("the control daemon at %s has died: waiting %d s for another",
+			log_info("the control daemon at %s has died: waiting up to %d s for a new "
+				 "one",
 				attempt->path, RESTART_MS / 1000);
 		was_told |= r == -ECONNREFUSED;
 		poll(NULL, 0, RETRY_MS);
@@ -134,7 +137,8 @@ static int connect_daemon(struct attempt *attempt, int *ret_sock)
 	if (!is_nobody(r))
 		return r == -EAGAIN || r == -EINTR ? -ETIMEDOUT : r;
 	if (r == -ECONNREFUSED) {
-		say(attempt, "the control daemon at %s has died, and no other has come within %d s",
+		say(attempt,
+			"the control daemon at %s has died, and no new one started within %d s",
 			attempt->path, RESTART_MS / 1000);
 		return HANDSHAKE_DEAD;
 	}
@@ -150,7 +154,7 @@ static int hello_variable(
 	if (!value)
 		return 0;
 	if (strlen(value) >= sizeof(variable->value)) {
-		say(attempt, "%s has %zu bytes: %zu are allowed", name, strlen(value),
+		say(attempt, "%s has %zu bytes; at most %zu are allowed", name, strlen(value),
 			sizeof(variable->value) - 1);
 		attempt->handshake->result = CUDA_ERROR_INVALID_VALUE;
 		return -EINVAL;
@@ -206,8 +210,8 @@ static void check_priority(void)
 	static bool is_checked;
 
 	if (!is_checked && value && *value && (value[1] || *value < '0' || *value > '2'))
-		log_warn("CUDA_MPS_CLIENT_PRIORITY=%.64s is ignored: 0 (normal), 1 (below normal) "
-			 "and 2 (background) are accepted",
+		log_warn("CUDA_MPS_CLIENT_PRIORITY=%.64s is ignored: the value must be 0 (normal), "
+			 "1 (below normal) or 2 (background)",
 			value);
 	is_checked = true;
 }
@@ -259,13 +263,13 @@ static int take_welcome(struct attempt *attempt, struct frame_reader *reader)
 		return -EBADMSG;
 	if (welcome->version != FRAME_VERSION || welcome->spec_hash != SPEC_HASH) {
 		say(attempt,
-			"%s: the server is of another build: restart the daemon or use the library "
-			"of the same build",
+			"%s: the server and this library are from different builds: restart the "
+			"daemon, or use the library of its build",
 			attempt->path);
 		return -EPROTO;
 	}
-	log_info("served by PID %llu as session %u", (unsigned long long)welcome->server_pid,
-		welcome->session);
+	log_info("connected to server PID %llu as session %u",
+		(unsigned long long)welcome->server_pid, welcome->session);
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		attempt->handshake->fds[i] = frame_take_fd(reader, i);
 	return 0;
@@ -340,8 +344,9 @@ int handshake(struct handshake *handshake, bool must_be_there)
 			r == -ECONNRESET || r == -EPIPE
 				? "the daemon closed the connection; its control.log says why"
 			: r == -ETIMEDOUT ? "no answer in time; control.log and server.log say more"
-			: r == -EBADMSG   ? "what answers there is no MPS server of this build"
-					  : strerror(-r));
+			: r == -EBADMSG
+				? "the process that answers is not an MPS server of this build"
+				: strerror(-r));
 	return r;
 }
 

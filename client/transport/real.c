@@ -43,7 +43,7 @@ int real_open(char *why, size_t why_size)
 		return r;
 	next = dlopen_next();
 	if (!next || !dlerror) {
-		snprintf(why, why_size, "%s can't be opened: the program has no dlopen()", path);
+		snprintf(why, why_size, "cannot open %s: the program has no dlopen()", path);
 		return -ENOENT;
 	}
 	handle = next(path, RTLD_NOW | RTLD_LOCAL);
@@ -52,6 +52,6 @@ int real_open(char *why, size_t why_size)
 		return -ENOENT;
 	}
 	cuda_api_load(&real, handle, real_symbol);
-	log_info("without a server, by %s", path);
+	log_info("running without a server, with %s", path);
 	return 0;
 }

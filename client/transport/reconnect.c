@@ -224,19 +224,20 @@ static int meet_next(struct server_link *link)
 	int r = ++kept.n_servers < SERVERS_MAX ? handshake(&hands, true) : -ECONNRESET;
 
 	if (r != 0) {
-		log_error("the server has gone before it was of use, and there is no other: %s",
-			kept.n_servers < SERVERS_MAX ? why : "several have gone");
+		log_error("the server ended before this program used a GPU, and there is no other "
+			  "server: %s",
+			kept.n_servers < SERVERS_MAX ? why : "several servers have ended");
 		return r < 0 ? r : -ECONNREFUSED;
 	}
 	r = exchange_server(link, &hands);
 	handshake_close_fds(&hands);
 	close(hands.sock);
 	if (r == 0)
-		log_info("the server has gone before it was of use: another one serves this "
-			 "program");
+		log_info("the server ended before this program used a GPU: another server takes "
+			 "over");
 	else
-		log_error("the server has gone before it was of use, and another one cannot take "
-			  "its place: %s",
+		log_error("the server ended before this program used a GPU, and another server "
+			  "cannot take over: %s",
 			strerror(-r));
 	return r;
 }

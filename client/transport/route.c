@@ -40,16 +40,16 @@ static enum route decide_native(const char *nobody, bool is_odd)
 	char why[FIND_CUDA_WHY_MAX];
 
 	if (server_is_required()) {
-		log_error("%s, and MPS_CLIENT_REQUIRE=1 allows nothing else", nobody);
+		log_error("%s, and MPS_CLIENT_REQUIRE=1 forbids running without MPS", nobody);
 		failure = CUDA_ERROR_MPS_CONNECTION_FAILED;
 		return ROUTE_FAILED;
 	}
 	if (is_odd || getenv("CUDA_MPS_PIPE_DIRECTORY"))
-		log_warn("%s: this process uses the GPU by itself", nobody);
+		log_warn("%s: this process uses the GPU without MPS", nobody);
 	else
-		log_info("%s: this process uses the GPU by itself", nobody);
+		log_info("%s: this process uses the GPU without MPS", nobody);
 	if (real_open(why, sizeof(why)) < 0) {
-		log_error("no libcuda.so.1: %s", why);
+		log_error("cannot open libcuda.so.1: %s", why);
 		failure = CUDA_ERROR_NO_DEVICE;
 		return ROUTE_FAILED;
 	}

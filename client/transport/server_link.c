@@ -117,11 +117,10 @@ static void server_link_log_fault(const struct server_link *link, uint32_t fault
 		snprintf(whose, sizeof(whose), "this program");
 	else if (pid != 0 && pid != FAULT_PID_UNKNOWN)
 		snprintf(whose, sizeof(whose), "process %u, another client of its server,", pid);
-	log_error("a kernel of %s failed with %s: every call fails from now on; start the program "
-		  "again. %s",
+	log_error("a kernel of %s failed with %s: all further calls fail; restart the program. %s",
 		whose, cuda_result_name(fault),
-		fault == CUDA_ERROR_ASSERT ? "server.log has what the assertion says"
-					   : "mps-control get_last_fault tells more");
+		fault == CUDA_ERROR_ASSERT ? "server.log contains the message of the assertion"
+					   : "mps-control get_last_fault shows details");
 }
 
 CUresult server_link_fault(const struct server_link *link, uint32_t fault)
@@ -131,8 +130,7 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	if (fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
 		if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
 			log_error("the operator has terminated this client (terminate_client): "
-				  "every call fails from now on; start the program again to use "
-				  "the GPU");
+				  "all further calls fail; restart the program to use the GPU");
 		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
 	}
 	/* Another server will know nothing of it. */
@@ -159,7 +157,7 @@ bool server_link_is_lost(const struct server_link *link)
 static void give_up(struct server_link *link)
 {
 	if (!__atomic_exchange_n(&link->is_dead, 1, __ATOMIC_ACQ_REL))
-		log_error("the server has gone: every call fails from now on");
+		log_error("the server has ended: all further calls fail");
 }
 
 bool server_link_is_alive(void *user)

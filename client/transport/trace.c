@@ -95,7 +95,7 @@ static int trace_open_file(const char *variable)
 	int fd;
 
 	if (!expand_path(variable, path, sizeof(path))) {
-		log_warn("MPS_CLIENT_TRACE is longer than a path: nothing is traced");
+		log_warn("MPS_CLIENT_TRACE is too long for a path: no trace is written");
 		return -ENAMETOOLONG;
 	}
 	state.is_json = ends_with(path, ".json");
@@ -103,7 +103,7 @@ static int trace_open_file(const char *variable)
 	if (fd < 0) {
 		int r = -errno;
 
-		log_warn("cannot open %s for MPS_CLIENT_TRACE: %s; nothing is traced", path,
+		log_warn("cannot open %s for MPS_CLIENT_TRACE: %s; no trace is written", path,
 			strerror(-r));
 		return r;
 	}
@@ -146,7 +146,7 @@ static void follow_fork(void)
 	if (fd < 0)
 		return;
 	if (dup3(fd, state.fd, O_CLOEXEC) < 0)
-		log_warn("no trace of the forked process %d: %s", (int)pid, strerror(errno));
+		log_warn("cannot trace the forked process %d: %s", (int)pid, strerror(errno));
 	close(fd);
 }
 

@@ -14,7 +14,7 @@ import harness
 import mps
 from harness import contains, equal, wait_for
 
-NATIVE = "uses the GPU by itself"
+NATIVE = "uses the GPU without MPS"
 
 
 def kill_at(n, program):
@@ -28,7 +28,7 @@ def kill_at(n, program):
         first = int(re.search(r"Starting new server (\d+) ", service.control_log())[1])
         assert call and NATIVE not in err, about
         assert code == 0 or service.was_active(process, first), about
-        return call, code, "another one serves this program" in err
+        return call, code, "another server takes over" in err
 
 
 def test_server_killed():
@@ -92,7 +92,7 @@ def test_dead_daemon():
         began = time.monotonic()
         _, err = service.run_ok("process2")
         assert 2.5 < time.monotonic() - began < 10 * mps.SLOW
-        contains(err, "has died, and no other has come within 3 s")
+        contains(err, "has died, and no new one started within 3 s")
         contains(err, NATIVE)
         service.start()
         _, err = service.run_ok("process2")

@@ -134,8 +134,8 @@ def test_nonsense():
         for text in ("0", "101", "abc", "50%", "", "-5"):
             _, err = service.run_ok("sm_share", "--sms", "132", env=share(text))
             equal(err.count(VARIABLE), 1, text)
-            contains(err, VARIABLE + "=" + text + " is ignored: it has to be a number of percent "
-                     "above 0, at most 100, such as 25 or 12.5")
+            contains(err, VARIABLE + "=" + text + " is ignored: the value must be a number of "
+                     "percent above 0, at most 100, such as 25 or 12.5")
 
 
 def shares_of_contexts(service, *args, **env):
@@ -210,7 +210,7 @@ def test_no_shares_of_contexts():
         for value in (None, "0", "yes"):
             _, err = service.run_ok("context_shares", "--none", env={PER_CONTEXT: value})
             equal(err.count("a context cannot have fewer SMs than its process"), 1)
-            contains(err, "unless " + PER_CONTEXT + "=1 is set as the process starts")
+            contains(err, "unless " + PER_CONTEXT + "=1 is set when the process starts")
         _, err = service.run_ok("sm_share", "--sms", "64", env={PER_CONTEXT: "1", **share(50)})
         equal(err, "")
 

@@ -255,7 +255,7 @@ def test_daemon_of_a_user():
         other = {"user": 12346, "group": 12346, "extra_groups": []}
         out, err = service.run_ok("process1", **other)
         contains(err, "belongs to UID 12345, neither root nor UID 12346")
-        contains(err, "uses the GPU by itself")
+        contains(err, "uses the GPU without MPS")
         code, out, err = service.run("process1", env={"MPS_TRUST_UID": "12345"}, **other)
         equal(code, 1, out)
         contains(err, "serves that user only")

@@ -62,7 +62,7 @@ def test_prohibited():
     with mps.Service({"SOFTGPU_COMPUTE_MODE": "prohibited"}) as service:
         code, out, err = service.run("driver")
         assert code, out
-        contains(out + err, "is in compute mode PROHIBITED, which admits no program")
+        contains(out + err, "is in compute mode PROHIBITED, which allows no program to use it")
         contains(service.server_log(), "Compute mode: prohibited")
 
 
@@ -76,7 +76,7 @@ def test_gpu_that_a_stranger_has():
         equal(stranger.stdout.readline(), "ready\n")
         code, out, err = service.run("driver")
         assert code, out
-        contains(out + err, "a process that is not its client has it alone")
+        contains(out + err, "a process that is not a client of the server has exclusive use of it")
         stranger.kill()
         stranger.wait()
         service.run_ok("driver")

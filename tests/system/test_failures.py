@@ -124,7 +124,7 @@ def test_fault():
         code, out, err = service.finish(neighbour, 15)
         equal(code, 1, out + err)
         contains(out, "(700)")
-        equal(err.count("failed with CUDA_ERROR_ILLEGAL_ADDRESS: every call fails"), 1, err)
+        equal(err.count("failed with CUDA_ERROR_ILLEGAL_ADDRESS: all further calls fail"), 1, err)
         service.wait_for_log("encountered a fatal GPU error")
         service.run_ok("process2", timeout=30)
         assert service.server() != server, "the server with the fault still serves"

@@ -71,8 +71,8 @@ def test_one_at_work():
         process = service.popen("fault")
         code, _, err = service.finish(process)
         equal(code, 0)
-        contains(err, "a kernel of this program failed with CUDA_ERROR_ILLEGAL_ADDRESS: every call "
-                      "fails")
+        contains(err, "a kernel of this program failed with CUDA_ERROR_ILLEGAL_ADDRESS: all "
+                      "further calls fail")
         fault = wait_for("the address",
                          lambda: (last_fault(service) or {}).get("address") and last_fault(service))
         equal((fault["result"], fault["certain"], fault["address"], fault["kernel"]),
@@ -107,7 +107,7 @@ def test_address_tells():
     """Two at work: the address lies in the memory of one."""
     with service_with_log() as service:
         culprit, _, err = fault_beside(service, "near")
-        contains(err, "start the program again")
+        contains(err, "all further calls fail; restart the program")
         fault = wait_for("the culprit", lambda: last_fault(service)["certain"] and last_fault(service))
         equal([client["pid"] for client in fault["clients"]], [culprit])
         equal(fault["kernel"], "_Z5storePi")
@@ -151,7 +151,7 @@ def test_address_of_nobody():
     with service_with_log() as service:
         culprit, neighbour, err = fault_beside(service)
         contains(err, "a kernel of this program, or of another client of its server, failed with "
-                      "CUDA_ERROR_ILLEGAL_ADDRESS: every call fails")
+                      "CUDA_ERROR_ILLEGAL_ADDRESS: all further calls fail")
         fault = wait_for("the address", lambda: last_fault(service)["address"] and last_fault(service))
         equal((fault["certain"], fault["address"], fault["kernel"]), (False, "0x100000000000", None))
         equal(sorted(client["pid"] for client in fault["suspects"]), sorted([culprit, neighbour]))

@@ -49,8 +49,8 @@ def test_bounds():
         code, out, err = service.run("limits_refused")
         equal(code, 0, out + err)
         contains(out, "limits_refused: ok")
-        contains(err, "cannot grow to 2147483648 bytes: all clients share it, and one may ask for "
-                      "1024 MiB")
+        contains(err, "cannot grow to 2147483648 bytes: all clients share it, and a client may "
+                      "request at most 1024 MiB")
 
 
 def test_lowered_at_the_end():

@@ -111,7 +111,7 @@ def test_managed_variables_too_late():
     with mps.Service() as service:
         code, out, err = service.run("managed_module", "--late")
         equal((code, out), (0, "managed_module: CUDA_ERROR_NOT_SUPPORTED\n"), err)
-        assert "word is a variable of __managed__" in err, err
+        assert "the __managed__ variable word" in err, err
         service.run_ok("managed_module")
 
 

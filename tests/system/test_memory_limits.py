@@ -76,11 +76,11 @@ def test_entries():
         equal(limited("0=2G")[0], (1024 * MIB,) * 2)
         told, err = limited("7=1M,0=64M,5=nonsense")
         equal(told, (64 * MIB,) * 2)
-        contains(err, '"7=1M" is ignored: this process sees no such GPU. It sees 2')
-        contains(err, '"5=nonsense" is ignored: a size is')
+        contains(err, '"7=1M" is ignored: this process sees no such GPU (it sees 2)')
+        contains(err, '"5=nonsense" is ignored: the size must be')
         told, err = limited("1=1M,0=64M", CUDA_VISIBLE_DEVICES="0")
         equal(told, (64 * MIB,) * 2)
-        contains(err, '"1=1M" is ignored: this process sees no such GPU. It sees 1')
+        contains(err, '"1=1M" is ignored: this process sees no such GPU (it sees 1)')
 
 
 def wire_uuid(service, ordinal):

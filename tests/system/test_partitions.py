@@ -101,7 +101,7 @@ def test_without_a_partition():
             code, out, err = shared.run("driver", env={"CUDA_MPS_SM_PARTITION": value})
             assert code, out
             contains(out, NEEDS_ONE)
-            contains(err, "CUDA_MPS_SM_PARTITION names none that is there")
+            contains(err, "CUDA_MPS_SM_PARTITION does not name one of them")
         shared.run_ok("driver", env={"CUDA_MPS_SM_PARTITION": name})
 
 

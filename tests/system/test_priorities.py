@@ -36,7 +36,8 @@ def test_nonsense():
     with mps.Service() as service:
         for value in ("3", "-1", "low", "1 "):
             contains(run(service, "stream_attributes", value),
-                     "CUDA_MPS_CLIENT_PRIORITY=%s is ignored: 0 (normal)" % value)
+                     "CUDA_MPS_CLIENT_PRIORITY=%s is ignored: the value must be 0 (normal)"
+                     % value)
             contains(service.server_log(), 'CUDA_MPS_CLIENT_PRIORITY="%s", which is ignored' % value)
         equal(told(service), [])
 

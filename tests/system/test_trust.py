@@ -16,7 +16,7 @@ import mps
 from harness import Skip, contains, equal, need_root, wait_for
 
 STRANGER, USER = 1001, 1002
-NATIVE = "uses the GPU by itself"
+NATIVE = "uses the GPU without MPS"
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def test_clients_of_a_squatter():
             code, said, seconds = run(service, "process1", {"CUDA_MPS_PIPE_DIRECTORY": pipe,
                                                             "MPS_CLIENT_REQUIRE": "1"}, **more)
             equal(code, 1, said)
-            contains(said, "MPS_CLIENT_REQUIRE=1 allows nothing else")
+            contains(said, "MPS_CLIENT_REQUIRE=1 forbids running without MPS")
             assert seconds < 5 * mps.SLOW, seconds
 
 

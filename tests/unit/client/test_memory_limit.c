@@ -56,14 +56,15 @@ static void test_entries(void **state)
 		{"GPU-f=1M,MIG-aa=2M", {NONE, 2 * MIB, MIB}, 0, ""},
 		{"0000:07:00.0=1M,1:7:1f=2M", {NONE, MIB, 2 * MIB}, 0, ""},
 		{"GPU-1234=1M,2=1M", {NONE, NONE, MIB}, 1, "\"GPU-1234=1M\" is ignored"},
-		{"GPU-=1M", {NONE, NONE, NONE}, 1, "unique beginnings"},
+		{"GPU-=1M", {NONE, NONE, NONE}, 1, "a unique beginning of its UUID"},
 		{"3=1G,1=1M", {NONE, MIB, NONE}, 1, "\"3=1G\" is ignored: this process sees no"},
-		{"99999999999999999999=1G", {NONE, NONE, NONE}, 1, "It sees 3"},
+		{"99999999999999999999=1G", {NONE, NONE, NONE}, 1, "(it sees 3)"},
 		{"1gpu=1G,-1=1G,=1G", {NONE, NONE, NONE}, 3, "\"=1G\" is ignored"},
-		{"0=1T,1=1M", {NONE, MIB, NONE}, 1, "\"0=1T\" is ignored: a size is a whole"},
+		{"0=1T,1=1M", {NONE, MIB, NONE}, 1,
+			"\"0=1T\" is ignored: the size must be a whole"},
 		{"0=0M,0=1.5G,0=,0=5", {NONE, NONE, NONE}, 4, "\"0=5\""},
-		{"1G,2=1M", {NONE, NONE, MIB}, 1, "\"1G\" is ignored: an entry is GPU=SIZE"},
-		{"0:8:0=1G", {NONE, NONE, NONE}, 1, "PCI ids"},
+		{"1G,2=1M", {NONE, NONE, MIB}, 1, "\"1G\" is ignored: an entry must be GPU=SIZE"},
+		{"0:8:0=1G", {NONE, NONE, NONE}, 1, "PCI ID"},
 	};
 
 	(void)state;
