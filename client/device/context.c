@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making, finding and ending contexts. Any thread of the application.
+ * Creating, finding and ending contexts. Any thread of the application.
  *
- * Invariant: a struct context stays for the life of the process, and the list
- * of them only grows, at its head: it is read without a lock.
+ * Invariant: a struct context exists until the process ends. The list of contexts
+ * only grows, at its head, and is read without a lock.
  */
 
 #include "context.h"

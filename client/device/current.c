@@ -3,9 +3,9 @@
 /*
  * The stack of current contexts of each thread, and the calls that change it.
  *
- * Invariant: the innermost context is in a thread-local word, so that asking
- * for it costs a load; only programs that push make nodes for the outer ones.
- * A thread that ends with outer ones leaves their nodes behind.
+ * Invariant: the innermost context is in a thread-local variable, so reading it
+ * costs one load. Only programs that push contexts allocate nodes for the outer
+ * ones. A thread that ends with outer contexts leaks their nodes.
  */
 
 #include "client.h"
@@ -19,7 +19,7 @@ struct outer {
 _Thread_local struct context *context_current;
 _Thread_local struct context *context_green;
 static _Thread_local struct outer *outer_contexts;
-/* Tells a stack whose innermost context is NULL from an empty one. */
+/* Distinguishes an empty stack from a stack whose innermost context is NULL. */
 static _Thread_local bool is_bound;
 
 bool context_is_bound(void)
@@ -73,7 +73,7 @@ CUresult local_cuCtxGetCurrent(CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
-/* A destroyed context can't become current; an inactive primary can. */
+/* A destroyed context cannot become current; an inactive primary context can. */
 static CUresult find_bindable(CUcontext handle, struct context **ret_context)
 {
 	struct context *context = context_find(handle);

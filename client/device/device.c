@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The GPUs this process sees and what it knows of them. Any thread.
+ * The GPUs that this process sees, and facts about them. Any thread.
  *
- * Invariant: the table is complete before cuInit() succeeds and never changes
- * after; what is_open covers is written once, before it is set.
+ * Invariant: the table is complete before cuInit() succeeds, and never changes
+ * later. The fields that is_open covers are written once, before it is set.
  */
 
 #include <pthread.h>
@@ -21,8 +21,8 @@
 #include "visible.h"
 
 /*
- * Attributes of what is not served: a program that asks must not be told that
- * it can. Each leaves this list with the code that serves it.
+ * Attributes of features that are not supported: a program that asks must get "no".
+ * Support for a feature removes its line here.
  */
 static const uint8_t attributes_off[] = {
 	CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
@@ -48,7 +48,7 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICES_MAX];
 static unsigned n_devices;
 
-/* Fixed before the client saw the page, so it is read like any memory. */
+/* The facts were final before the client mapped the page, so plain loads are safe. */
 static const struct page *facts_page(void)
 {
 	return (const struct page *)(uintptr_t)server.page;
@@ -71,7 +71,7 @@ static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
 	return CUDA_SUCCESS;
 }
 
-/* Those that the program wants to see, in its order, with the server's numbers of them. */
+/* The GPUs that the program wants to see, in its order, with the server's numbers. */
 static unsigned choose_visible(const struct page *page, struct visible_gpu ret_chosen[DEVICES_MAX])
 {
 	struct visible_gpu gpus[DEVICES_MAX];
@@ -130,7 +130,7 @@ const struct device_facts *device_facts(const struct device *device)
 	return &facts_page()->device[device->index];
 }
 
-/* Of the operator's limits the server has told. */
+/* The server has already applied the operator's limits. */
 uint64_t device_total_memory(const struct device *device)
 {
 	return MIN(device_facts(device)->total_memory, device->memory_limit);
@@ -170,7 +170,7 @@ CUresult device_attribute(const struct device *device, unsigned attribute, int *
 	return CUDA_SUCCESS;
 }
 
-/* The server could not make its context: its compute mode is why, or another process. */
+/* Logs why the server could not create its context: the compute mode, or another process. */
 static void device_log_unavailable(const struct device *device)
 {
 	const struct device_facts *facts = device_facts(device);

@@ -3,8 +3,8 @@
 #define DEVICE_H
 
 /*
- * The GPUs that this process sees: those of the server, as CUDA_VISIBLE_DEVICES
- * chooses and orders them. Fixed by cuInit(). Any thread.
+ * The GPUs that this process sees: the server's GPUs, as CUDA_VISIBLE_DEVICES
+ * selects and orders them. Fixed by cuInit(). Any thread.
  */
 
 #include "client/util/api.h"
@@ -15,42 +15,42 @@
 struct context;
 
 struct device {
-	struct context *primary; /* there from the start, active only while retained */
-	unsigned index;          /* the server's number of it */
-	uint64_t memory_limit;   /* of our environment (memory_limit.h); ~0: none */
-	uint32_t is_open;        /* atomic: what follows is filled */
-	uint32_t n_sms;          /* that the process has of it */
+	struct context *primary; /* exists from the start, active only while retained */
+	unsigned index;          /* the server's number for it */
+	uint64_t memory_limit; /* from this process's environment (memory_limit.h); ~0: no limit */
+	uint32_t is_open;      /* atomic: the fields that follow are set */
+	uint32_t n_sms;        /* SMs that the process has on it */
 	int32_t priority_least, priority_greatest;
 	uint64_t heap, heap_size; /* this session's device addresses */
 	uint64_t granularity;
-	uint64_t limits[DEVICE_LIMITS]; /* of each CUlimit; ~0: refused */
+	uint64_t limits[DEVICE_LIMITS]; /* of each CUlimit; ~0: not supported */
 };
 
-/* The part of cuInit() that can fail. Once; later calls return the same. */
+/* The part of cuInit() that can fail. Runs once; later calls return the same result. */
 CUresult devices_init(void);
 
 unsigned device_count(void);
 
-/* NULL: no such ordinal. */
+/* NULL: there is no such ordinal. */
 struct device *device_get(CUdevice ordinal);
 
-/* What the server told of it; never changes. */
+/* The facts that the server sent; they never change. */
 const struct device_facts *device_facts(const struct device *device);
 
-/* The GPU's memory, or how much of it this process may have. */
+/* The GPU's memory, or the part of it that this process may use. */
 uint64_t device_total_memory(const struct device *device);
 
-/* What it can do with the memory of the other. */
+/* How this GPU can access the other's memory. */
 const struct peer_facts *device_peer_facts(const struct device *device, const struct device *other);
 bool device_reaches(const struct device *device, const struct device *other);
 
-/* The other by the server's number: this process may not see it. */
+/* The other GPU by the server's number: this process may not see it. */
 bool device_reaches_index(const struct device *device, uint32_t other);
 
-/* CUresult of asking, as the driver answered the server. */
+/* The result of the query, as the driver returned it to the server. */
 CUresult device_attribute(const struct device *device, unsigned attribute, int *ret_value);
 
-/* The session's first use of the GPU: its context is made if there is none. */
+/* The session's first use of the GPU. The server creates its context if there is none. */
 CUresult device_open(struct device *device);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's calls about devices, all answered from what the server told at
- * the introduction. Any thread of the application.
+ * The driver's calls about devices, answered from the facts that the server sent at
+ * the handshake. Any thread of the application.
  *
- * Invariant: nothing here asks the server.
+ * Invariant: nothing here sends a message.
  */
 
 #include <string.h>

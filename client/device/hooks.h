@@ -3,8 +3,8 @@
 #define HOOKS_H
 
 /*
- * What the rooms above do at moments that a lower room knows. entry/hooks.c
- * provides it, so that no room includes one above it. Any thread.
+ * What higher rooms do at moments that only a lower room knows. entry/hooks.c
+ * provides the functions, so that no room includes a higher one. Any thread.
  */
 
 #include "client/util/api.h"
@@ -14,19 +14,26 @@ struct device;
 struct stream;
 
 struct hooks {
-	/* A GPU is opened; under the lock of device_open(). */
+	/* A GPU has been opened; under the lock of device_open(). */
 	void (*open_device)(struct device *device);
 
-	/* A context ends: first while calls can still work in it, then when they no longer can. */
+	/*
+	 * A context ends: leave_context() while calls can still work in it, end_context() when
+	 * they no longer can.
+	 */
 	void (*leave_context)(struct context *context);
 	void (*end_context)(struct context *context);
 
-	/* The host has waited for streams, and stream_waited() found memory to give back. */
+	/*
+	 * The host has waited for streams, and stream_waited() found pools with memory to
+	 * return.
+	 */
 	void (*reclaim_pools)(void);
 
 	/*
-	 * cuMemFree() and cuMemFreeAsync() of memory that a graph allocated; NULL as a stream: all
-	 * work has ended. CUDA_ERROR_INVALID_VALUE: it is not there, or its own graph frees it.
+	 * cuMemFree() and cuMemFreeAsync() of memory that a graph allocated. A NULL stream: all
+	 * work has ended. CUDA_ERROR_INVALID_VALUE: no such allocation, or its own graph frees
+	 * it.
 	 */
 	CUresult (*free_graph_memory)(uint64_t address, struct stream *stream);
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. At the start of the process.
+ * Parses CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. At the start of the process.
  *
- * Invariant: knows no device but those it is given.
+ * Invariant: uses only the devices that are passed in.
  */
 
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "client/util/log.h"
 #include "memory_limit.h"
 
-/* Longer than a UUID, a size and blanks between them. */
+/* Longer than a UUID, a size, and blanks between them. */
 #define ENTRY_MAX 128
 
-/* All digits; `n_gpus': it is no ordinal of these. */
+/* Only digits; `n_gpus': not an ordinal of these GPUs. */
 static unsigned limit_find_ordinal(const char *name, unsigned n_gpus)
 {
 	unsigned ordinal = 0;
@@ -72,7 +72,7 @@ static unsigned limit_find_gpu(const char *name, const struct visible_gpu *gpus,
 	return limit_find_ordinal(name, n_gpus);
 }
 
-/* Without the blanks around it. */
+/* Removes leading and trailing blanks. */
 static char *trim_blanks(char *text)
 {
 	size_t length;

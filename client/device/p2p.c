@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * GPUs that reach each other's memory. Any thread of the application.
+ * Peer access between GPUs. Any thread of the application.
  *
- * Invariant: the server maps what a program has on one of its GPUs for its others
- * too, where the hardware can: what is enabled and disabled here is what is told.
+ * Invariant: where the hardware can, the server maps a program's memory on one GPU
+ * for its other GPUs too. Enabling and disabling only change what calls report.
  */
 
 #include "client.h"
@@ -34,13 +34,13 @@ CUresult local_cuDeviceGetP2PAttribute(
 	if (!device || !peer || device == peer)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*value = device_peer_facts(device, peer)->attribute[attrib];
-	/* Arrays are mapped for their own GPU alone. */
+	/* Arrays are mapped for their own GPU only. */
 	if (attrib == CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
 		*value = 0;
 	return CUDA_SUCCESS;
 }
 
-/* The current context, and the other, which is alive; it may be the same. */
+/* The current context, and the other one, which must be active; both may be the same. */
 static CUresult p2p_enter(CUcontext handle, struct context **ret_context, struct context **ret_peer)
 {
 	CUresult result = context_enter(ret_context);

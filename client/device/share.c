@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The process's share of SMs. Any thread of the application.
+ * The process's share of the SMs. Any thread of the application.
  *
- * Invariant: what the environment said as the process started holds for all its
- * GPUs and contexts. It can only lower what the operator allows, which the server
- * sees to.
+ * Invariant: the environment at the start of the process applies to all its GPUs
+ * and contexts. It can only lower the operator's limit, which the server enforces.
  */
 
 #include <stdlib.h>
@@ -22,7 +21,7 @@
 static uint32_t asked = ACTIVE_THREADS_ALL;
 static bool is_per_context;
 
-/* The environment as it is now; nonsense is told and changes nothing. */
+/* The current value in the environment. An invalid value is logged and changes nothing. */
 static void read_percentage(uint32_t *ret_thousandths)
 {
 	const char *text = getenv(SHARE_VARIABLE);
@@ -72,7 +71,7 @@ uint32_t share_sms(const struct device *device)
 		       : share_sms_of_process(device);
 }
 
-/* As the server reckons (server/driver/sm_share.c). */
+/* The same computation as in the server (server/driver/sm_share.c). */
 uint32_t share_sms_of_process(const struct device *device)
 {
 	const struct device_facts *facts = device_facts(device);

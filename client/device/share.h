@@ -3,8 +3,8 @@
 #define SHARE_H
 
 /*
- * The share of a GPU's SMs that this process asks for at most, by its environment,
- * and the one that it gets. Any thread.
+ * The share of a GPU's SMs that this process requests by its environment, and the
+ * share that it gets. Any thread.
  */
 
 #include "client/util/api.h"
@@ -13,22 +13,22 @@
 #define SHARE_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 #define SHARE_PER_CONTEXT "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
 
-/* Reads the environment, as the GPUs are first counted: once, before other threads ask. */
+/* Reads the environment, once, when the GPUs are first counted and before other threads call. */
 void share_init(void);
 
-/* Thousandths of a percent, as CUDA_MPS_ACTIVE_THREAD_PERCENTAGE had it; else all. */
+/* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in thousandths of a percent; all, if it is not set. */
 uint32_t share_asked(void);
 
 /* Whether contexts may have fewer SMs than the process. */
 bool share_is_per_context(void);
 
-/* Groups of the GPU's SMs that a context may have at most, by the environment as it is now. */
+/* How many groups of SMs a context may have at most, by the current environment. */
 uint32_t share_groups_now(const struct device *device);
 
-/* SMs that the process has of a GPU: also before it is opened, which this does not do. */
+/* The SMs that the process has on a GPU, also before the GPU is opened; does not open it. */
 uint32_t share_sms_of_process(const struct device *device);
 
-/* The same, or those of the current context if that is of this GPU. */
+/* The same, or the current context's SMs if that context is on this GPU. */
 uint32_t share_sms(const struct device *device);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * Context-local storage. Any thread of the application.
  *
- * Invariant: an end function runs with no lock of ours held and its entry
- * gone, so it may do what it likes with the same storage.
+ * Invariant: an end function runs without a lock of this library and after its
+ * entry has been removed, so it may use the same storage.
  */
 
 #include "storage.h"
@@ -16,7 +16,7 @@ struct storage_entry {
 	storage_end_fn end;
 };
 
-/* The link that points to the key's entry, or the one at the end. */
+/* The pointer to the key's entry, or the pointer at the end of the list. */
 static struct storage_entry **storage_find(struct storage *storage, const void *key)
 {
 	struct storage_entry **at = &storage->first;

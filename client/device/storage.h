@@ -3,8 +3,8 @@
 #define STORAGE_H
 
 /*
- * Context-local storage: what libraries hang on a context by the address of a
- * key, with a function that is called when the context ends. Any thread.
+ * Context-local storage: values that libraries attach to a context by the address
+ * of a key, with a function that is called when the context ends. Any thread.
  */
 
 #include <pthread.h>
@@ -23,16 +23,16 @@ struct storage {
 		.lock = PTHREAD_MUTEX_INITIALIZER                                                  \
 	}
 
-/* CUDA_ERROR_INVALID_HANDLE if the key is there already, and its value stays. */
+/* CUDA_ERROR_INVALID_HANDLE: the key exists already, and its value is unchanged. */
 CUresult storage_put(struct storage *storage, void *key, void *value, storage_end_fn end);
 
-/* CUDA_ERROR_INVALID_HANDLE if there is no such key. Does not call the end function. */
+/* CUDA_ERROR_INVALID_HANDLE: no such key. Does not call the end function. */
 CUresult storage_delete(struct storage *storage, void *key);
 
-/* The same result; `*ret_value' is then untouched. */
+/* CUDA_ERROR_INVALID_HANDLE: no such key; `*ret_value' is then unchanged. */
 CUresult storage_get(struct storage *storage, void *key, void **ret_value);
 
-/* Empties it, last put first, calling each end function without the lock. */
+/* Removes all entries, the last one first, and calls each end function without the lock. */
 void storage_end(struct storage *storage, CUcontext context);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. Any thread.
+ * Parses CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER. Any thread.
  *
- * Invariant: knows no device but those it is given.
+ * Invariant: uses only the devices that are passed in.
  */
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 static const char hex[] = "0123456789abcdef";
 
-/* The 8-4-4-4-12 form. */
+/* Writes the 8-4-4-4-12 form. */
 static void uuid_format(const uint8_t uuid[16], char ret_text[UUID_TEXT])
 {
 	for (unsigned i = 0; i < 16; i++) {
@@ -43,8 +43,7 @@ bool visible_uuid_begins(const uint8_t uuid[16], const char *text, size_t length
 	return true;
 }
 
-/* The one GPU, or the one part of a GPU, whose UUID begins so; `n_gpus' if it is none or several.
- */
+/* The only GPU, or the only part of a GPU, whose UUID begins so. `n_gpus': no match, or several. */
 static unsigned visible_find_uuid(const char *text, size_t length, const struct visible_gpu *gpus,
 	unsigned n_gpus, bool is_part)
 {
@@ -53,7 +52,7 @@ static unsigned visible_find_uuid(const char *text, size_t length, const struct 
 	for (unsigned i = 0; i < n_gpus; i++) {
 		const struct visible_gpu *gpu = &gpus[i];
 
-		/* A whole GPU has one UUID under both names. */
+		/* A GPU without parts has the same UUID under both names. */
 		if (is_part && !memcmp(gpu->uuid, gpu->part_uuid, sizeof(gpu->uuid)))
 			continue;
 		if (!visible_uuid_begins(is_part ? gpu->part_uuid : gpu->uuid, text, length))
@@ -65,7 +64,7 @@ static unsigned visible_find_uuid(const char *text, size_t length, const struct 
 	return found;
 }
 
-/* As strtoul() reads it, which the driver seems to use: "1gpu" is 1, " +1" too. */
+/* Parses as strtoul() does, which the driver seems to use: "1gpu" is 1, " +1" too. */
 static unsigned visible_find_ordinal(const char *text, size_t length, unsigned n_gpus)
 {
 	unsigned ordinal = 0;

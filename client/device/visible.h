@@ -3,9 +3,9 @@
 #define VISIBLE_H
 
 /*
- * CUDA_VISIBLE_DEVICES: a list of ordinals, UUIDs or beginnings of UUIDs. What
- * comes after the first entry that names no GPU is not seen; no GPU may be named
- * twice. CUDA_DEVICE_ORDER says what the ordinals count.
+ * CUDA_VISIBLE_DEVICES: a list of ordinals, UUIDs, or beginnings of UUIDs. The
+ * first entry that names no GPU ends the list. No GPU may be named twice.
+ * CUDA_DEVICE_ORDER defines the order of the ordinals.
  */
 
 #include <stdbool.h>
@@ -18,26 +18,26 @@
 
 struct visible_gpu {
 	uint8_t uuid[16];      /* GPU-... */
-	uint8_t part_uuid[16]; /* MIG-..., if it is but a part of a GPU; else the same */
+	uint8_t part_uuid[16]; /* MIG-..., if it is a part of a GPU; otherwise the same */
 	int32_t place[3];      /* domain, bus, device */
-	unsigned index;        /* whatever the caller calls it */
+	unsigned index;        /* chosen by the caller */
 };
 
-/* Whether `text' is the beginning of the UUID in its 8-4-4-4-12 form, in either case. */
+/* Whether `text' is a beginning of the UUID in the form 8-4-4-4-12, in upper or lower case. */
 bool visible_uuid_begins(const uint8_t uuid[16], const char *text, size_t length);
 
-/* Reads a PCI id: [domain]:[bus]:[device].[function], domain and function optional. */
+/* Parses a PCI ID: [domain]:[bus]:[device].[function]; domain and function are optional. */
 bool visible_parse_place(const char *text, unsigned ret_place[3]);
 
 /*
- * Puts the GPUs, which come in the driver's own order, into that in which the program
- * counts them: by their place on the bus if `value' is PCI_BUS_ID.
+ * Sorts the GPUs from the driver's order into the order of the program's ordinals:
+ * by PCI ID if `value' is PCI_BUS_ID.
  */
 void visible_order(const char *value, struct visible_gpu *gpus, unsigned n_gpus);
 
 /*
- * Writes which of the `n_gpus' are chosen, in the order of the list, and returns
- * how many, or VISIBLE_TWICE. `value' NULL: all of them.
+ * Writes the indices of the selected GPUs in the order of the list, and returns
+ * their number, or VISIBLE_TWICE. `value' NULL: selects all.
  */
 unsigned visible_parse(const char *value, const struct visible_gpu *gpus, unsigned n_gpus,
 	unsigned ret_chosen[DEVICES_MAX]);

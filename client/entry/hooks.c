@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What each room does as a GPU is opened, as a context ends, and for others.
+ * What each room does when a GPU is opened, when a context ends, and at other
+ * moments (hooks.h).
  *
- * Invariant: of a context that ends, graphs and modules go before the events,
+ * Invariant: when a context ends, its graphs and modules end before the events,
  * streams and memory that they use.
  */
 
@@ -29,7 +30,7 @@ static void open_device(struct device *device)
 
 static void leave_context(struct context *context)
 {
-	/* What it finds wrong, the calls that follow find too. */
+	/* The calls that follow report the same errors. */
 	(void)streams_wait_device(context->device->index);
 	greens_end_context(context);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The calls that a program may make before cuInit(), and cuInit(). Any thread
- * of the application; under every route but the native one, so also where
- * there is no server: a program must be able to come as far as cuInit() to
- * hear what is wrong.
+ * cuInit(), and the calls that a program may make before it. Any thread of the
+ * application. They run under every route but the native one, so also without a
+ * server: a program must reach cuInit() to learn what is wrong.
  *
- * Invariant: under another route than ROUTE_MPS the server's page is not
- * touched; in a forked child it is not even there.
+ * Invariant: the server's page is read only under ROUTE_MPS. In a forked child it
+ * is not mapped.
  */
 
 #include "client.h"
@@ -37,7 +36,7 @@ CUresult local_cuInit(unsigned int Flags)
 
 CUresult local_cuDriverGetVersion(int *driverVersion)
 {
-	/* The version of the headers where no driver can be asked. */
+	/* The version of the headers, for routes without a driver. */
 	static uint32_t version = CUDA_VERSION;
 
 	if (!driverVersion)
@@ -49,7 +48,10 @@ CUresult local_cuDriverGetVersion(int *driverVersion)
 	return CUDA_SUCCESS;
 }
 
-/* Nothing is newer than our headers, but a newer driver takes its own version for good. */
+/*
+ * A function newer than these headers does not exist here, but a newer driver must
+ * accept its own version.
+ */
 static int known_version(int version)
 {
 	bool is_drivers = route_get() == ROUTE_MPS && version > CUDA_VERSION &&
@@ -68,7 +70,7 @@ CUresult local_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
 {
 	CUresult result = proc_address(symbol, pfn, known_version(cudaVersion), flags, NULL);
 
-	/* The first version of the call had no other way to say so. */
+	/* The first version of this call cannot report it in another way. */
 	if (result == CUDA_SUCCESS && !*pfn)
 		return CUDA_ERROR_NOT_FOUND;
 	return result;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The runtime's integrity check. Any thread of the application; uses public
- * driver calls alone, so that it says what the program itself is told.
+ * The runtime's integrity check. Any thread of the application. It uses only public
+ * driver calls, so its facts are those that the program itself gets.
  *
- * Invariant: nothing but what the process can see goes into the digest.
+ * Invariant: the digest contains only what the process can see.
  */
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #include "integrity.h"
 
-/* Answers of versions that end in 0 and 1 do not depend on anything. */
+/* Versions that end in 0 and 1 have fixed answers. */
 static const uint8_t fixed_answers[2][MD2_BYTES] = {
 	{0x5c, 0x67, 0xcb, 0x03, 0x1c, 0x18, 0x41, 0x33, 0xe8, 0xd1, 0x4c, 0x1f, 0xaa, 0x83, 0xd3,
 		0x8e},
@@ -23,7 +23,7 @@ static const uint8_t fixed_answers[2][MD2_BYTES] = {
 static const uint8_t key[MD2_BYTES] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52, 0xaa, 0x08,
 	0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
 
-/* As both sides lay them out: little endian, no padding. */
+/* The layout on both sides: little endian, without padding. */
 struct process_facts {
 	uint32_t driver_version;
 	uint32_t version;

@@ -3,9 +3,9 @@
 #define INTEGRITY_H
 
 /*
- * What the runtime asks of the driver once at its start, to know that it talks
- * to a whole driver: a digest over facts that both sides know. Without the
- * right answer it refuses every call with 103.
+ * The runtime asks the driver for this digest once, at its start, to verify that it
+ * has a complete driver. The digest covers facts that both sides know. After a
+ * wrong answer the runtime fails every call with 103.
  */
 
 #include "client/util/api.h"
@@ -18,7 +18,10 @@ struct integrity_places {
 	const void *check_function;  /* its slot 1 */
 };
 
-/* Fills `ret_digest' for the calling thread. What a driver call returns, if one fails. */
+/*
+ * Fills `ret_digest' for the calling thread. On failure returns the result of the
+ * driver call that failed.
+ */
 CUresult integrity_answer(const struct integrity_places *places, uint32_t version,
 	uint64_t unix_seconds, uint8_t ret_digest[MD2_BYTES]);
 

@@ -3,10 +3,10 @@
 /*
  * The private tables. Any thread of the application.
  *
- * Invariant: a table is an array of words, its size in bytes first (but for
- * storage_table), then functions; it never moves. A slot that nobody was seen
- * to call answers CUDA_ERROR_NOT_SUPPORTED instead of being NULL, unless the
- * driver's own is.
+ * Invariant: a table is an array of words: its size in bytes (but for
+ * storage_table), then functions. It never moves. A slot that no library was seen
+ * to call returns CUDA_ERROR_NOT_SUPPORTED; it is NULL only where the driver's own
+ * slot is NULL.
  */
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "integrity.h"
 #include "tables.h"
 
-/* Indexed by what the runtime calls a callback id; all zero: nobody listens. */
+/* Indexed by the runtime's callback IDs. All flags are zero: no profiler listens. */
 #define CALLBACKS 1024
 #define RESOURCES 14
 
@@ -38,8 +38,9 @@ static CUresult refused_slot(void)
 }
 
 /*
- * Nothing to do: events that never happen while all flags are zero, compilers to be loaded.
- * Of some the result is looked at: the shared runtime of CUDA 13.1 fails every call by it.
+ * Does nothing: for events that never happen while all flags are zero, and for
+ * loading compilers. Some callers check the result: the shared runtime of CUDA 13.1
+ * fails every call if this slot fails.
  */
 static CUresult ignored_slot(void)
 {
@@ -72,7 +73,7 @@ static const union word interface_table[13] = {
 	IGNORED,
 };
 
-/* ---- a094798c: flags of what a profiler wants to hear of */
+/* ---- a094798c: flags for the events that a profiler wants */
 
 static uint32_t callback_flags[CALLBACKS];
 static uint32_t resource_flags[RESOURCES];
@@ -107,7 +108,7 @@ static const union word hooks_table[7] = {
 	SLOT(hooks_resources),
 };
 
-/* ---- 42d85a81: the thread's current context */
+/* ---- 42d85a81: the current context of the thread */
 
 static const union word thread_table[3] = {
 	SIZE(thread_table),
@@ -115,7 +116,7 @@ static const union word thread_table[3] = {
 	SLOT(cuCtxGetCurrent),
 };
 
-/* ---- c693336e: context-local storage, the one without a size */
+/* ---- c693336e: context-local storage, the table without a size */
 
 static CUresult storage_slot_put(CUcontext context, void *key, void *value, storage_end_fn end)
 {
@@ -148,7 +149,7 @@ static const union word storage_table[4] = {
 	{.size = 0},
 };
 
-/* ---- 263e8860: whether a context wraps another; none of ours does */
+/* ---- 263e8860: whether a context wraps another one; contexts here never do */
 
 static CUresult checks_is_wrapped(CUcontext context, uint32_t *is_wrapped, CUcontext *inner)
 {
@@ -212,7 +213,7 @@ static CUresult stream_context_device(CUcontext context, CUdevice *device)
 	return cuCtxGetDevice_v2(device, context);
 }
 
-/* The object it hands out is the stream's handle, the two names of the NULL stream made one. */
+/* The returned object is the stream's handle; the NULL stream's two names give the same object. */
 static CUresult stream_object(CUcontext context, CUstream stream, void **object, int is_per_thread)
 {
 	unsigned long long id;
@@ -252,7 +253,7 @@ static const union word stream_table[STREAM_TABLE_WORDS] = {
 
 typedef void (*each_function_fn)(void *user, CUfunction function, const char *name);
 
-/* Returns how many there are, not a CUresult. */
+/* Returns the number of functions, not a CUresult. */
 static unsigned module_functions(
 	CUcontext context, CUmodule module, each_function_fn each, void *user)
 {
@@ -283,7 +284,7 @@ static const union word module_table[MODULE_TABLE_WORDS] = {
 	[94 ... 98] = REFUSED,
 };
 
-/* ---- 1734dc26: which SMs are neighbours; without an answer cuBLASLt does not need it */
+/* ---- 1734dc26: which SMs are neighbours; cuBLASLt works without an answer */
 
 static const union word topology_table[17] = {
 	[0] = SIZE(topology_table),
@@ -293,9 +294,10 @@ static const union word topology_table[17] = {
 };
 
 /*
- * ---- 7cb63f9b: CUPTI's. Without it CUPTI 13.2 calls itself until the stack is full, and later
- * ones do not tell their version, which JAX begins with; one of driver 580's length has none of
- * the functions that stand for CUPTI's own.
+ * ---- 7cb63f9b: for CUPTI. Without this table CUPTI 13.2 recurses until the stack
+ * is full, and later versions do not report their version, which JAX reads first.
+ * The table has the length of driver 580's, and has none of the functions that
+ * replace CUPTI's own.
  */
 
 static const union word tools_table[67] = {

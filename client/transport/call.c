@@ -3,9 +3,9 @@
 /*
  * Messages and answers. Any thread of the application.
  *
- * Invariant: a reply slot belongs to the thread that has taken its bit in
- * `slots_taken', from before its message is placed until its answer has been
- * copied out; after a wait that was given up, for good.
+ * Invariant: a reply slot belongs to the thread that has set its bit in
+ * `slots_taken', from before the message is pushed until the answer has been copied
+ * out. After a wait that was given up, the slot is never reused.
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@
 
 #define TAILS_MAX 4
 #define ROOM_ROUND_MS 1000
-/* A library that is compiled at its load takes minutes at worst. */
+/* Compiling a library while it is loaded takes minutes at worst. */
 #define ANSWER_MAX_NS (600ull * 1000000000ull)
 #define SPINS_A_LOOK 16
 #define TURN_SLEEP_NS 50000u
@@ -34,13 +34,13 @@ uint64_t call_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A bit of our own, or REPLY_SLOTS if every one is taken. */
+/* Takes the bit of a free slot. REPLY_SLOTS: all slots are taken. */
 static unsigned reply_slot_try(void)
 {
 	uint64_t taken = __atomic_load_n(&slots_taken, __ATOMIC_RELAXED);
 
 	while (~taken) {
-		uint64_t bit = ~taken & (taken + 1); /* the lowest that is free */
+		uint64_t bit = ~taken & (taken + 1); /* the lowest free bit */
 
 		if (__atomic_compare_exchange_n(&slots_taken, &taken, taken | bit, true,
 			    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -49,7 +49,7 @@ static unsigned reply_slot_try(void)
 	return REPLY_SLOTS;
 }
 
-/* More threads than slots wait: they take turns, and the server answers quickly. */
+/* If more threads wait than there are slots, they take turns; the server answers quickly. */
 static CUresult reply_slot_take(unsigned *ret_slot)
 {
 	uint64_t give_up_ns = 0;
@@ -75,7 +75,7 @@ static void reply_slot_give(unsigned slot)
 	__atomic_fetch_and(&slots_taken, ~(1ull << slot), __ATOMIC_RELEASE);
 }
 
-/* A full ring means a busy GPU: natively such a call waits as long as it takes, too. */
+/* A full ring means that the GPU is busy. Wait as long as it takes, as a native call does. */
 static CUresult push_message(struct message_head *msg, uint32_t msg_size,
 	const struct ring_part *tails, unsigned n_tails)
 {
@@ -151,7 +151,7 @@ static bool call_wait_answer(unsigned slot, uint32_t seq)
 	return answered || is_answered(slot, seq);
 }
 
-/* Copied out once, and believed only as far as its size fits. */
+/* Copies the answer out once, and checks that its size fits. */
 static CUresult read_answer(unsigned slot, void *ret_fixed, uint32_t fixed_size, void *ret_tail,
 	uint32_t tail_max, uint32_t *ret_tail_size)
 {
@@ -193,7 +193,7 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 		return result;
 	}
 	if (!call_wait_answer(slot, msg->seq)) {
-		/* The answer may still come: its slot is nobody else's. */
+		/* The answer may still come, so the slot stays taken. */
 		result = server_link_check(&server);
 		return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 	}

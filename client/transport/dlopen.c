@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stands before libc's dlopen() where we are preloaded. Any thread, also before
+ * Interposes dlopen() where this library is preloaded. Any thread, also before
  * main() and without a server.
  *
- * Invariant: libc's is jumped to, not called: it looks for a library in the places of
- * who called it, whom it knows by the return address.
+ * Invariant: this function jumps to libc's dlopen() instead of calling it. libc
+ * searches the library paths of its caller, which it finds by the return address.
  */
 
 #include <string.h>
@@ -16,7 +16,7 @@
 
 #define DRIVER "libcuda.so"
 
-/* What a search of all libraries may find, where we stand before libc's. */
+/* What dlsym() may return here if this library comes before libc. */
 #if defined(__x86_64__)
 #define OURS dlopen
 #else
@@ -31,7 +31,10 @@ dlopen_fn *dlopen_next(void)
 	if (next || !dlsym)
 		return next;
 	next = (dlopen_fn *)dlsym(RTLD_NEXT, "dlopen");
-	/* Opened by a program whose libdl (before glibc 2.34) is not behind us in any order. */
+	/*
+	 * The program opened this library, and its libdl (before glibc 2.34) comes after it in
+	 * no search order.
+	 */
 	if (!next)
 		next = (dlopen_fn *)dlsym(RTLD_DEFAULT, "dlopen");
 	if (next == OURS)
@@ -49,7 +52,7 @@ static void *no_dlopen(const char *file, int mode)
 	return NULL;
 }
 
-/* Whatever folder and version are in the name. */
+/* With any folder and any version in the name. */
 static bool is_driver(const char *file)
 {
 	const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
@@ -58,7 +61,7 @@ static bool is_driver(const char *file)
 	return strncmp(name, DRIVER, len) == 0 && (name[len] == '\0' || name[len] == '.');
 }
 
-/* By a server above all, which a machine's /etc/ld.so.preload has put us before. */
+/* Servers set this variable: /etc/ld.so.preload may preload this library into them too. */
 static bool is_told_not_to(void)
 {
 	const char *value = getenv("MPS_CLIENT_DLOPEN");
@@ -66,7 +69,7 @@ static bool is_told_not_to(void)
 	return value && !strcmp(value, "0");
 }
 
-/* The file that is to be opened, and by whom. */
+/* Returns the file to open, and the function that opens it. */
 __attribute__((used)) static const char *dlopen_begin(const char *file, dlopen_fn **ret_next)
 {
 	dlopen_fn *next = dlopen_next();
@@ -78,7 +81,10 @@ __attribute__((used)) static const char *dlopen_begin(const char *file, dlopen_f
 	return DRIVER ".1";
 }
 
-/* `mode' is kept beside the place for the function, in a frame that leaves the stack aligned. */
+/*
+ * `mode' is saved beside the slot for the function pointer, in a frame that keeps
+ * the stack aligned.
+ */
 __attribute__((naked, visibility("default"))) void *dlopen(
 	const char *file __attribute__((unused)), int mode __attribute__((unused)))
 {

@@ -3,14 +3,15 @@
 #define DLOPEN_H
 
 /*
- * dlopen() of a program that has this library preloaded. Many look for the driver by
- * another name than its own (libcuda.so, or a path), under which the loader would give
- * them the machine's beside us: they get this library. Any thread.
+ * dlopen() for programs that have this library preloaded. Many programs open the
+ * driver by another name (libcuda.so, or a path). The loader would then load the
+ * machine's driver beside this library; instead these programs get this library.
+ * Any thread.
  */
 
 typedef void *dlopen_fn(const char *file, int mode);
 
-/* libc's, for who means another file than this one. NULL: the program has none. */
+/* libc's dlopen(), for all other files. NULL: the program has no dlopen(). */
 dlopen_fn *dlopen_next(void);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * Names and texts of results. Any thread of the application.
  *
- * Invariant: in order of their numbers, for the search; the texts are those
- * the driver has, because programs print and tests compare them.
+ * Invariant: the list is in the order of the numbers, for the search. The texts are
+ * the driver's, because programs print and tests compare them.
  */
 
 #include "base.h"
@@ -164,7 +164,7 @@ static const struct {
 #undef ERROR
 };
 
-/* Its place in the list; ARRAY_SIZE(errors) if there is no such result. */
+/* The index in the list; ARRAY_SIZE(errors) if the result is unknown. */
 static size_t error_find(CUresult result)
 {
 	size_t low = 0, high = ARRAY_SIZE(errors);

@@ -3,8 +3,8 @@
 /*
  * Runs in a forked child, in its only thread, before fork() returns there.
  *
- * Invariant: the rings are not mapped in the child (MADV_DONTFORK), so nothing
- * may be reached through `server' after this.
+ * Invariant: the rings are not mapped in the child (MADV_DONTFORK), so nothing may
+ * use `server' after this.
  */
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static bool is_watched;
 
 void fork_watch(void)
 {
-	/* Handlers stay in a child, which may meet a server of its own. */
+	/* The child inherits the handlers, and may connect to a server itself. */
 	if (!is_watched)
 		is_watched = pthread_atfork(NULL, NULL, route_forked) == 0;
 }

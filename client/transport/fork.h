@@ -3,11 +3,11 @@
 #define FORK_H
 
 /*
- * After fork() the child has our memory and none of our threads, and its
- * parent's connection. It must use neither.
+ * After fork() the child has the parent's memory and connection, but none of its
+ * threads. It must use neither the connection nor the shared memories.
  */
 
-/* From now on a forked child learns what it is. Once a process. */
+/* Registers the fork handlers, once per process. */
 void fork_watch(void);
 
 #endif

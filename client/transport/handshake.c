@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The handshake. By the thread that decides the route, or that finds the server
- * gone before it was of use.
+ * The handshake. Runs in the thread that decides the route, or in the thread that
+ * notices that the server ended before this program used a GPU.
  *
- * Invariant: nothing is said before it is known who listens.
+ * Invariant: nothing is sent before the listener has been checked.
  */
 
 #include <fcntl.h>
@@ -22,19 +22,19 @@
 #include "spec_hash.h"
 #include "trust.h"
 
-/* Between two attempts, where the first has shown that there is somebody. */
+/* The pause between two attempts, if the first attempt found a listener. */
 #define RETRY_MS 20
 #define RETRY_MAX_MS 1000
 #define RETRIES_MAX 8
 
-/* A socket where nobody listens: its daemon has died, and may be started again. */
+/* A socket without a listener: its daemon has died and may be restarted. */
 #define RESTART_MS 3000
 
 struct attempt {
 	struct handshake *handshake;
 	char path[SOCKET_PATH_MAX + 1];
 	uint64_t began_ms;
-	bool has_met; /* a daemon, in an attempt before */
+	bool has_met; /* an earlier attempt has reached a daemon */
 };
 
 static uint64_t now_ms(void)
@@ -75,7 +75,7 @@ static int find_path(struct attempt *attempt)
 	return HANDSHAKE_NOBODY;
 }
 
-/* One connection; a full backlog (EAGAIN) means that the daemon is there and busy. */
+/* One attempt to connect. A full backlog (EAGAIN) means that a daemon exists and is busy. */
 static int connect_once(struct attempt *attempt, int *ret_sock)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -97,7 +97,7 @@ static int connect_once(struct attempt *attempt, int *ret_sock)
 	return 0;
 }
 
-/* How long what connect() says may last until nobody is believed to be there. */
+/* How long to retry for each error of connect() before giving up. */
 static uint64_t patience_ms(const struct attempt *attempt, int r)
 {
 	switch (r) {
@@ -165,8 +165,8 @@ static int hello_variable(
 }
 
 /*
- * The daemon has this program wait after faults of its own. Whoever lies here
- * spares itself the wait and nobody else.
+ * The daemon delays programs that have caused GPU faults. A program that forges its
+ * hash avoids only its own delay.
  */
 static uint32_t program_hash(void)
 {
@@ -185,7 +185,7 @@ static uint32_t program_hash(void)
 	return hash;
 }
 
-/* Its first argument, which `ps' of the control daemon shows. */
+/* The first argument of this program, which the control daemon shows in `ps'. */
 static void read_command(char *command, size_t size)
 {
 	_cleanup_close_ int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -195,7 +195,7 @@ static void read_command(char *command, size_t size)
 	memset(command + length, 0, size - length);
 }
 
-/* MPS_ISOLATE=1 asks for a server that no other program shares. */
+/* MPS_ISOLATE=1 asks for a separate server. */
 static bool wants_isolation(void)
 {
 	const char *value = getenv("MPS_ISOLATE");
@@ -203,7 +203,7 @@ static bool wants_isolation(void)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Once: a process may say HELLO again. */
+/* Checks once: a process may send HELLO again. */
 static void check_priority(void)
 {
 	const char *value = getenv("CUDA_MPS_CLIENT_PRIORITY");
@@ -275,7 +275,7 @@ static int take_welcome(struct attempt *attempt, struct frame_reader *reader)
 	return 0;
 }
 
-/* As long as the daemon says that our turn comes, it is worth waiting. */
+/* Waits as long as the daemon confirms that this client is queued. */
 static int handshake_wait_answer(struct attempt *attempt, struct frame_reader *reader, int sock)
 {
 	for (;;) {
@@ -312,7 +312,10 @@ static int attempt_once(struct attempt *attempt)
 	return r;
 }
 
-/* A daemon that dies, and a server that ends, hang up without a word: the next ones serve us. */
+/*
+ * A daemon that dies and a server that ends close the connection; their successors
+ * serve this client.
+ */
 static int attempt_again(struct attempt *attempt)
 {
 	int pause_ms = RETRY_MS;

@@ -3,37 +3,38 @@
 #define HANDSHAKE_H
 
 /*
- * How this process meets its server: it connects to the daemon, looks whom the
- * connection belongs to, says HELLO and gets WELCOME, or the reason why not.
+ * How this process connects to its server: it connects to the daemon, checks who
+ * owns the connection, sends HELLO, and receives WELCOME or the reason of a
+ * refusal.
  */
 
 #include "client/util/api.h"
 #include "frame.h"
 
-/* What handshake() can say besides 0 and -errno. */
+/* Results of handshake() besides 0 and -errno. */
 enum {
 	HANDSHAKE_NOBODY = 1, /* no daemon listens there */
-	HANDSHAKE_DEAD,       /* one has died there, and no other has come */
-	HANDSHAKE_STRANGER,   /* what is there is not to be trusted */
+	HANDSHAKE_DEAD,       /* a daemon has died there, and no new one has started */
+	HANDSHAKE_STRANGER,   /* the listener is not trusted */
 };
 
 struct handshake {
 	int sock;
 	int fds[FRAME_WELCOME_FDS]; /* ring, staging, page; the caller owns all */
-	CUresult result;            /* for every later call, where it failed */
-	char *why;                  /* the caller's: where and what, where it failed */
+	CUresult result;            /* on failure: the result of every later call */
+	char *why; /* the caller's buffer; on failure: the address and the reason */
 	size_t why_size;
 };
 
 /*
- * Takes at most WELCOME_MS. A daemon or server that ends meanwhile is replaced
- * by its next one; where a daemon has died, a new one is waited for a moment.
- * `must_be_there': that no daemon is there is an error, too. `why' is set by
- * the caller; on failure nothing is open.
+ * Takes at most WELCOME_MS. If the daemon or the server ends meanwhile, its
+ * successor is used; after the death of a daemon a new one is awaited for
+ * RESTART_MS. `must_be_there': a missing daemon is an error too. The caller
+ * provides `why'. On failure all descriptors are closed.
  */
 int handshake(struct handshake *handshake, bool must_be_there);
 
-/* Those of the memories, which are mapped by then. */
+/* Closes the descriptors of the memories after they have been mapped. */
 void handshake_close_fds(struct handshake *handshake);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * Sends images. Any thread of the application.
  *
- * Invariant: an image's frame on the connection and the message that speaks of
- * it are sent under one lock, so the server meets them in the same order.
+ * Invariant: one lock covers the frame on the connection and the message that
+ * refers to it, so the server receives both in the same order.
  */
 
 #include <pthread.h>

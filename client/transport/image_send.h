@@ -3,16 +3,16 @@
 #define IMAGE_SEND_H
 
 /*
- * An image on its way to the server: a sealed memory on the connection, then
- * the message that speaks of it. Any thread.
+ * Sends an image to the server: a sealed memory over the connection, then the
+ * message that refers to it. Any thread.
  */
 
 #include "client/util/api.h"
 
-/* Sends the message, whose image has `size' bytes. */
+/* Sends the message for an image of `size' bytes. */
 typedef CUresult image_message_fn(uint64_t size, void *arg);
 
-/* The message's result, or that of what kept it back. */
+/* The result of the message, or of the step that failed before it. */
 CUresult image_send(const void *data, size_t size, image_message_fn *message, void *arg);
 
 #endif

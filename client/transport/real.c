@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Opens the real libcuda by its real path, beside us and never as us. Runs
- * once, before any other thread can see `real'.
+ * Opens the real libcuda by its real path, never this library itself. Runs once,
+ * before other threads can see `real'.
  */
 
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 struct cuda_api real;
 
-/* By this note the search knows us, under whatever name and path we lie. */
+/* The search for the real libcuda recognises this library by this note, under any name and path. */
 __asm__(".pushsection .note.mps, \"a\", @note\n"
 	".balign 4\n"
 	".long 2f - 1f\n"

@@ -3,8 +3,8 @@
 #define REAL_H
 
 /*
- * The machine's own libcuda, for a process that runs without a server. Opened
- * at most once, under the lock of route_decide(); never closed.
+ * The machine's own libcuda, for a process that runs without a server. Opened at
+ * most once, under the lock of route_decide(), and never closed.
  */
 
 #include "client/util/api.h"
@@ -12,7 +12,7 @@
 
 extern struct cuda_api real;
 
-/* Fills `real'. 0, or -ENOENT and `why' (FIND_CUDA_WHY_MAX) says what was tried. */
+/* Fills `real'. 0, or -ENOENT; then `why' (FIND_CUDA_WHY_MAX) says what was tried. */
 int real_open(char *why, size_t why_size);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The next server. Any thread that waits for an answer.
+ * Connects to the next server. Any thread that waits for an answer.
  *
- * Invariant: the memories of a link keep their addresses; a thread that looks
- * at them meanwhile sees the old server's or the next one's.
+ * Invariant: the memories of a link keep their addresses. A thread that reads them
+ * meanwhile sees the old server's memory or the next one's.
  */
 
 #include <fcntl.h>
@@ -16,11 +16,11 @@
 #include "client/util/log.h"
 #include "reconnect.h"
 
-/* The server reads a frame when it comes to its message, perhaps behind much other work. */
+/* The server reads a frame when it reaches the frame's message, perhaps after much other work. */
 #define SEND_MS 60000
 
 #define FRAME_BYTES 64
-/* Servers that may go before this process gives up. */
+/* After so many servers have ended, this process gives up. */
 #define SERVERS_MAX 8
 
 struct kept_frame {
@@ -30,8 +30,9 @@ struct kept_frame {
 };
 
 static struct {
-	pthread_mutex_t lock;      /* of the frames; before that of the ring's sender */
-	pthread_mutex_t exchanges; /* held by the thread that meets the next server; before it */
+	pthread_mutex_t lock;      /* protects the frames; taken before the lock of the sender */
+	pthread_mutex_t exchanges; /* held by the thread that connects to the next server; taken
+				      before `lock' */
 	struct kept_frame *frames, **last;
 	unsigned n_servers;
 } kept = {
@@ -85,10 +86,13 @@ CUresult reconnect_send_frame(struct server_link *link, const void *frame, int f
 		is_kept = keep_frame(frame, fd);
 	r = frame_send(link->sock, frame, &fd, SEND_MS);
 	pthread_mutex_unlock(&kept.lock);
-	/* Whoever waits for the answer sees that the server has gone, and the next one gets it. */
+	/*
+	 * A thread that waits for the answer notices that the server ended, and the next server
+	 * gets the frame.
+	 */
 	if (r == 0 || is_kept)
 		return CUDA_SUCCESS;
-	/* Half a frame may be on the connection: nothing more can be said on it. */
+	/* The connection may contain half a frame: nothing more can be sent on it. */
 	__atomic_store_n(&link->is_dead, 1, __ATOMIC_RELEASE);
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
@@ -125,7 +129,7 @@ static void unmap_memories(const struct memories *memories)
 		munmap(memories->page, PAGE_BYTES);
 }
 
-/* What the program was told of its GPUs has to stay true. */
+/* The facts that the program has read about its GPUs must remain true. */
 static bool is_same_machine(const struct server_link *link, const struct page *page)
 {
 	const struct page *before = (const struct page *)(uintptr_t)link->page;
@@ -141,13 +145,16 @@ static bool is_same_machine(const struct server_link *link, const struct page *p
 	return true;
 }
 
-/* In one step: a thread that looks there meanwhile sees one or the other. */
+/* In one step: a thread that reads there meanwhile sees the old mapping or the new one. */
 static bool move_mapping(void *from, size_t size, uintptr_t to)
 {
 	return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) != MAP_FAILED;
 }
 
-/* Moves the memories to where the old ones lie. A failure half-way leaves no link. */
+/*
+ * Moves the new memories to the addresses of the old ones. After a failure half-way
+ * the link is unusable.
+ */
 static int replace_memories(const struct server_link *link, struct memories *memories)
 {
 	if (!move_mapping(memories->page, PAGE_BYTES, (uintptr_t)link->page))
@@ -172,8 +179,9 @@ static int send_frames(int sock)
 }
 
 /*
- * All that was said so far is said again: it lies in the ring from its beginning
- * on, as it has never come round. Under the frames' and the sender's lock.
+ * Sends all earlier messages again. They are in the ring from its beginning on,
+ * because the ring has never wrapped. Under the locks of the frames and of the
+ * sender.
  */
 static int hand_on_messages(
 	struct server_link *link, const struct handshake *hands, struct memories *memories)
@@ -247,7 +255,7 @@ int reconnect(struct server_link *link)
 	int r = 0;
 
 	pthread_mutex_lock(&kept.exchanges);
-	/* Another thread may have met it meanwhile, or have given up. */
+	/* Another thread may have connected meanwhile, or given up. */
 	if (!reconnect_is_possible(link) || server_link_is_terminated(link))
 		r = -ECONNRESET;
 	else if (server_link_is_lost(link))

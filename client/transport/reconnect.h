@@ -3,17 +3,17 @@
 #define RECONNECT_H
 
 /*
- * A server that goes (it was killed, or another client's kernel faulted) takes
- * with it what it has of its clients. A process for which it has not opened a
- * GPU yet has nothing there: the next server gets the process's messages, from
- * the first one on, and the program notices nothing but time.
+ * A server that ends (it was killed, or another client's kernel faulted) takes the
+ * objects of its clients with it. If the server has not opened a GPU for this
+ * process yet, nothing is lost: the next server gets all messages of the process,
+ * from the first on, and the program notices only a delay.
  *
  * Any thread.
  */
 
 #include "server_link.h"
 
-/* Whether the server may still be exchanged for another. */
+/* Whether another server may still replace this one. */
 static inline bool reconnect_is_possible(const struct server_link *link)
 {
 	return !__atomic_load_n(&link->is_used, __ATOMIC_ACQUIRE) &&
@@ -21,19 +21,23 @@ static inline bool reconnect_is_possible(const struct server_link *link)
 }
 
 /*
- * Sends a frame with its descriptor before the message that it belongs to;
- * the caller holds server_link::sending. Keeps a copy while another server might need
- * it. The caller keeps `fd'. CUDA_SUCCESS, or what every call fails with.
+ * Sends a frame with its descriptor, before the message to which it belongs. The
+ * caller holds server_link::sending and keeps `fd'. A copy of the frame is kept
+ * while another server may need it. CUDA_SUCCESS, or the result of every later
+ * call.
  */
 CUresult reconnect_send_frame(struct server_link *link, const void *frame, int fd);
 
-/* The server has opened a GPU: from now on it is the only one. */
+/* The server has opened a GPU: no other server can replace it any more. */
 void reconnect_end(struct server_link *link);
 
-/* Meets the next server, unless another thread has done so. 0 or -errno: there is none. */
+/*
+ * Connects to the next server, unless another thread has done so. 0, or -errno:
+ * there is no next server.
+ */
 int reconnect(struct server_link *link);
 
-/* In a forked child. */
+/* For a forked child. */
 void reconnect_forget(void);
 
 #endif

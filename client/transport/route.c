@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decides the route. route_decide() by the threads that make the process's
- * first calls, one at a time; route_forked() by the only thread of a child.
+ * Decides the route. route_decide() runs in the threads that make the first calls
+ * of the process, one at a time; route_forked() runs in the only thread of a child.
  *
- * Invariant: the route is published after all that it leads to is in place,
- * and changes afterwards only in a forked child.
+ * Invariant: the route is published after everything it needs is ready. Afterwards
+ * it changes only in a forked child.
  */
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static bool server_is_required(void)
 	return value && !strcmp(value, "1");
 }
 
-/* `is_odd': where a daemon was to be expected. */
+/* `is_odd': a daemon should have been there. */
 static enum route decide_native(const char *nobody, bool is_odd)
 {
 	char why[FIND_CUDA_WHY_MAX];
@@ -81,7 +81,7 @@ enum route route_decide(void)
 	route = (enum route)__atomic_load_n(&route_state.route, __ATOMIC_ACQUIRE);
 	if (route == ROUTE_UNDECIDED) {
 		route = decide_once();
-		/* The real libcuda minds its own forks. */
+		/* The real libcuda handles forks itself. */
 		if (route == ROUTE_MPS)
 			fork_watch();
 		__atomic_store_n(&route_state.route, route, __ATOMIC_RELEASE);
@@ -107,7 +107,7 @@ void route_forked(void)
 	if (route_state.route != ROUTE_MPS)
 		return;
 	server_link_forget(&server);
-	/* A parent that had not initialised CUDA leaves its child free to do so. */
+	/* If the parent had not initialised CUDA, the child may. */
 	route_state.route = route_state.is_initialised ? ROUTE_FORKED : ROUTE_UNDECIDED;
 }
 
@@ -116,7 +116,7 @@ void route_failed(const char *symbol, CUresult result)
 	const char *name;
 	char text[160];
 
-	/* The real driver has a log of its own. */
+	/* The real driver has its own log. */
 	if (result == CUDA_ERROR_NOT_READY || route_get() == ROUTE_NATIVE ||
 		local_cuGetErrorName(result, &name) != CUDA_SUCCESS)
 		return;

@@ -3,9 +3,9 @@
 #define ROUTE_H
 
 /*
- * Where a driver call goes: to our server, to the machine's own libcuda, or
- * nowhere. Decided once a process at its first call; looked up by each with
- * one load. Any thread.
+ * Where a driver call goes: to the server, to the machine's own libcuda, or to an
+ * error. Decided once per process, at its first call; every call reads it with one
+ * load. Any thread.
  */
 
 #include "client/util/api.h"
@@ -14,18 +14,18 @@ enum route {
 	ROUTE_UNDECIDED,
 	ROUTE_MPS,
 	ROUTE_NATIVE,
-	ROUTE_FAILED, /* no server although there should be one */
-	ROUTE_FORKED, /* child of a process that had initialised CUDA */
+	ROUTE_FAILED, /* there is no server although one was expected */
+	ROUTE_FORKED, /* the child of a process that had initialised CUDA */
 };
 
-/* Written by route.c alone. */
+/* Only route.c writes it. */
 struct route_state {
 	uint32_t route;
 	uint32_t is_initialised; /* cuInit has succeeded */
 };
 extern struct route_state route_state;
 
-/* Connects to the server or opens the real libcuda. May take seconds. */
+/* Connects to the server, or opens the real libcuda. May take seconds. */
 enum route route_decide(void);
 
 static inline enum route route_get(void)
@@ -42,16 +42,16 @@ static inline bool route_initialised(void)
 
 void route_set_initialised(void);
 
-/* What every call returns under ROUTE_FAILED and ROUTE_FORKED. */
+/* The result of every call under ROUTE_FAILED and ROUTE_FORKED. */
 CUresult route_error(void);
 
-/* In a forked child: the parent's server is not the child's. */
+/* For a forked child, which must not use the parent's server. */
 void route_forked(void);
 
-/* What a driver notes in its log of a call that returned an error; that it is not ready is none. */
+/* Logs a call that returned an error, as the driver does. "Not ready" is not an error. */
 __attribute__((cold)) void route_failed(const char *symbol, CUresult result);
 
-/* CUDA_ERROR_NOT_SUPPORTED, told once for each symbol. */
+/* Returns CUDA_ERROR_NOT_SUPPORTED, and logs the reason once per symbol. */
 CUresult refuse(const char *symbol, const char *why);
 
 #endif

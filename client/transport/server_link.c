@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The link: opened by the thread that decides the route, looked at by any.
+ * The link to the server. Opened by the thread that decides the route, read by any
+ * thread.
  *
- * Invariant: a mapped memory has the size this build expects and cannot shrink.
+ * Invariant: a mapped memory has the size that this build expects, and cannot
+ * shrink.
  */
 
 #include <poll.h>
@@ -19,10 +21,13 @@
 #include "reconnect.h"
 #include "wire.h"
 
-/* A frame that the server sent before its answer came. */
+/* The server sends this frame before its answer. */
 #define MEMORY_MS 2000
 
-/* How often, and for how long each, to wait for the PID of whoever caused a fault. */
+/*
+ * How often to look for the PID of the process that caused a fault, and the pause
+ * between two looks.
+ */
 #define FAULT_PID_NAPS 100
 #define FAULT_PID_SLEEP_NS 1000000
 
@@ -32,7 +37,7 @@ struct server_link server = {
 	.sending = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* Maps stay after a failure: the process will not try again. */
+/* The maps remain after a failure: the process will not try again. */
 static int server_link_map(struct server_link *link, const int fds[FRAME_WELCOME_FDS])
 {
 	void *ring = NULL, *staging = NULL, *page = NULL;
@@ -95,7 +100,7 @@ void server_link_forget(struct server_link *link)
 	};
 }
 
-/* The server finds out whose it was a moment after the first client sees the fault. */
+/* The server learns which process caused a fault a moment after the first client sees the fault. */
 static uint32_t fault_pid(const struct server_link *link)
 {
 	uint32_t pid = shm_load32(&link->page->fault_pid);
@@ -107,7 +112,7 @@ static uint32_t fault_pid(const struct server_link *link)
 	return pid;
 }
 
-/* One line: what happened, and what to do. */
+/* Logs one line: what happened, and what to do. */
 static void server_link_log_fault(const struct server_link *link, uint32_t fault)
 {
 	uint32_t pid = fault_pid(link);
@@ -133,7 +138,7 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 				  "all further calls fail; restart the program to use the GPU");
 		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
 	}
-	/* Another server will know nothing of it. */
+	/* The next server is not affected by the fault. */
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
 	if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
@@ -141,7 +146,10 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	return (CUresult)fault;
 }
 
-/* Whether the server has closed its end; bytes may be a frame that another thread reads. */
+/*
+ * Whether the server has closed its end. Pending bytes do not count: another thread
+ * may be about to read them as a frame.
+ */
 static bool has_hung_up(const struct server_link *link)
 {
 	struct pollfd pfd = {.fd = link->sock, .events = POLLRDHUP};
@@ -168,7 +176,7 @@ bool server_link_is_alive(void *user)
 		return false;
 	if (!has_hung_up(link))
 		return true;
-	/* Whoever waits for an answer connects anew. */
+	/* A thread that waits for an answer connects to the next server. */
 	if (!reconnect_is_possible(link))
 		give_up(link);
 	return false;
@@ -204,7 +212,7 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 	return r;
 }
 
-/* Until it is told so, the server launches nothing that may need what has failed. */
+/* Until the server gets this number, it launches nothing that may depend on what failed. */
 static void server_link_ack_errors(struct server_link *link)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -3,9 +3,9 @@
 #define SERVER_LINK_H
 
 /*
- * The one connection of this process to its server, and the memories that came
- * with it. Opened once and never closed: the kernel does it at the process's
- * end, and that is how the server learns of it.
+ * The one connection of this process to its server, with its memories. Opened once
+ * and never closed: the kernel closes it when the process ends, and so the server
+ * notices the end.
  */
 
 #include <pthread.h>
@@ -18,61 +18,64 @@ struct server_link {
 	int sock;
 	uint32_t is_dead;     /* atomic: the server has hung up */
 	uint32_t is_used;     /* atomic: the server has opened a GPU for this process */
-	uint32_t late_errors; /* atomic: count of page->error already told */
+	uint32_t late_errors; /* atomic: the count in page->error of the last reported error */
 	struct ring_sender sender;
 	struct ring_control __shm *control;
 	const struct page __shm *page;
 	uint8_t *staging;
-	pthread_mutex_t
-		reading; /* held from a question to the descriptor that comes with its answer */
-	pthread_mutex_t sending; /* held from a descriptor to the message that it belongs to */
+	pthread_mutex_t reading; /* held from a question until its descriptor has been received */
+	pthread_mutex_t sending; /* held from a descriptor until its message has been sent */
 };
 
 extern struct server_link server;
 
 /*
- * Introduces this process. 0; on failure (-errno or a HANDSHAKE_*, see
- * handshake.h) `why' says where and what; `ret_result' is then the CUresult for
- * every later call.
+ * Connects this process to its server. 0; on failure -errno or a HANDSHAKE_*
+ * (handshake.h), `why' says where and what, and `ret_result' is the result of every
+ * later call.
  */
 int server_link_open(struct server_link *link, char *why, size_t why_size, CUresult *ret_result);
 
-/* Maps what a WELCOME came with. The caller owns the maps, also on failure. */
+/* Maps the memories of a WELCOME. The caller owns the maps, also on failure. */
 int server_link_map_memories(
 	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page);
 
-/* In a forked child, before it is introduced itself: lets go of the parent's connection. */
+/* For a forked child, before it connects itself: drops the parent's connection. */
 void server_link_forget(struct server_link *link);
 
-/* Looks whether the server still holds its end (a system call); for ring_push(). */
+/* Checks whether the server still has its end open (a system call); for ring_push(). */
 bool server_link_is_alive(void *link);
 
-/* Whether the operator has ended this process's work: no other server will take it over. */
+/* Whether the operator has terminated this process's work: no other server will accept it. */
 static inline bool server_link_is_terminated(const struct server_link *link)
 {
 	return shm_load32(&link->page->fault) == CUDA_ERROR_MPS_CLIENT_TERMINATED;
 }
 
-/* Whether it has hung up, or has met a GPU fault. */
+/* Whether the server has closed its end or has reported a GPU fault. */
 bool server_link_is_lost(const struct server_link *link);
 
 /*
- * The same as server_link_is_alive() for a thread that waits for an answer: where the server has
- * gone before it was of use, the next one has the question by now (reconnect.h).
+ * Like server_link_is_alive(), for a thread that waits for an answer: if the server
+ * ended before it opened a GPU for this process, the next server has the question
+ * by now (reconnect.h).
  */
 bool server_link_wait_goes_on(struct server_link *link);
 
 /*
- * Reads the FRAME_MEMORY that came before an answer; its reader alone reads the
- * connection, and holds server_link::reading. The caller owns the descriptor. -errno: it
- * is not there, and every call fails from now on.
+ * Reads the FRAME_MEMORY that precedes an answer. Only the thread that holds
+ * server_link::reading reads the connection. The caller owns the descriptor.
+ * -errno: the frame is missing, and all further calls fail.
  */
 int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t size, int *ret_fd);
 
-/* What a GPU fault is to every call; the first is told of it on standard error, too. */
+/* The result of every call after a GPU fault. The first call also logs it. */
 CUresult server_link_fault(const struct server_link *link, uint32_t fault);
 
-/* What makes every call fail from now on: a GPU fault, the server's end; else CUDA_SUCCESS. */
+/*
+ * The result of every further call after a GPU fault or the server's end; otherwise
+ * CUDA_SUCCESS.
+ */
 static inline CUresult server_link_check(const struct server_link *link)
 {
 	uint32_t fault = shm_load32(&link->page->fault);
@@ -84,7 +87,7 @@ static inline CUresult server_link_check(const struct server_link *link)
 	return CUDA_SUCCESS;
 }
 
-/* An error that came late, once: what the next synchronising call returns. */
+/* Returns an asynchronous error once, for the next synchronising call. */
 CUresult server_link_late_error(struct server_link *link);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The tracer. Any thread of the application; no lock is held across a call or
- * a fork.
+ * The tracer. Any thread of the application; it holds no lock across a call or a
+ * fork.
  *
- * Invariant: `state.fd' is open from TRACE_ON until the process ends, and a
- * line is written with one write() to a file opened for appending, so lines of
- * several threads and processes never mix.
+ * Invariant: `state.fd' stays open from TRACE_ON until the process ends. Each line
+ * is one write() to a file opened for appending, so lines of several threads and
+ * processes never mix.
  */
 
 #include <fcntl.h>
@@ -21,10 +21,10 @@
 #include "trace.h"
 #include "wire.h"
 
-/* What a string argument shows at most. */
+/* At most so many characters of a string argument are shown. */
 #define STRING_SHOWN 80
 
-/* Room kept for the result. */
+/* Space reserved for the result. */
 #define END_ROOM 160
 
 uint32_t trace_state;
@@ -32,7 +32,7 @@ uint32_t trace_state;
 static struct {
 	uint32_t is_opening;
 	int fd;
-	pid_t pid; /* whose file `fd' is */
+	pid_t pid; /* the process for which `fd' was opened */
 	uint64_t start_ns;
 	bool is_json;
 } state = {.fd = -EBADF};
@@ -45,7 +45,7 @@ static uint64_t trace_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Puts the process id for each %p. False if the result does not fit. */
+/* Replaces each %p by the process ID. False: the result does not fit. */
 static bool expand_path(const char *from, char *path, size_t size)
 {
 	size_t n = 0;
@@ -73,7 +73,7 @@ static bool ends_with(const char *text, const char *end)
 	return n_text >= n_end && strcmp(text + n_text - n_end, end) == 0;
 }
 
-/* Who makes the file begins its array; those of viewers need no end. */
+/* The process that creates the file begins the JSON array; viewers do not need its end. */
 static int open_append(const char *path, bool is_json)
 {
 	int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
@@ -110,7 +110,7 @@ static int trace_open_file(const char *variable)
 	return fd;
 }
 
-/* One thread opens; the others' calls go untraced meanwhile. */
+/* One thread opens the file; calls of other threads are not traced meanwhile. */
 static void trace_decide(void)
 {
 	const char *variable = secure_getenv("MPS_CLIENT_TRACE");
@@ -128,7 +128,7 @@ static void trace_decide(void)
 	__atomic_store_n(&trace_state, fd >= 0 ? TRACE_ON : TRACE_OFF, __ATOMIC_RELEASE);
 }
 
-/* A forked child writes a file of its own if the name has the process id in it. */
+/* A forked child writes its own file if the name contains the process ID. */
 static void follow_fork(void)
 {
 	const char *variable;
@@ -150,13 +150,16 @@ static void follow_fork(void)
 	close(fd);
 }
 
-/* Whether trace_begin() found the tracer on. */
+/* Whether tracing was on in trace_begin(). */
 static bool is_traced(const struct trace *trace)
 {
 	return trace->n_text > 0;
 }
 
-/* Adds to the line. What does not fit is cut; of JSON, left out with all that follows. */
+/*
+ * Appends to the line, and cuts what does not fit. In JSON, what does not fit and
+ * all that follows is left out.
+ */
 _printf_(2, 3) static void trace_append(struct trace *trace, const char *format, ...)
 {
 	size_t room = sizeof(trace->text) - END_ROOM - trace->n_text;
@@ -181,7 +184,7 @@ static void add_name(struct trace *trace, const char *name)
 		trace_append(trace, "%s%s=", trace->n_args++ > 0 ? ", " : "", name);
 }
 
-/* An argument of JSON is there as a whole or not at all. */
+/* A JSON argument is written completely or not at all. */
 static void end_argument(struct trace *trace, uint32_t start)
 {
 	if (state.is_json && trace->is_full)
@@ -268,7 +271,7 @@ void trace_opaque(struct trace *trace, const char *name)
 	add_argument(trace, name, state.is_json ? "\"{...}\"" : "{...}");
 }
 
-/* What JSON cannot hold as it is; its strings are UTF-8, those of programs anything. */
+/* Bytes that JSON cannot contain unescaped: JSON is UTF-8, strings of programs may be anything. */
 static bool is_odd(unsigned char c)
 {
 	return c < ' ' || c == 0x7f || c == '"' || c == '\\' || (state.is_json && c > 0x7f);
@@ -319,7 +322,7 @@ static void write_line(const struct trace *trace)
 	while (n < 0 && errno == EINTR);
 }
 
-/* Times of an event are of one clock in all processes. */
+/* Events of all processes use the same clock. */
 static int format_event_end(
 	const struct trace *trace, char *end, const char *result, uint64_t took_ns)
 {

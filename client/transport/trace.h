@@ -21,7 +21,7 @@ enum trace_state {
 	TRACE_ON,
 };
 
-/* Written by trace.c alone. */
+/* Only trace.c writes it. */
 extern uint32_t trace_state;
 
 static inline bool trace_is_off(void)
@@ -29,20 +29,23 @@ static inline bool trace_is_off(void)
 	return __atomic_load_n(&trace_state, __ATOMIC_RELAXED) == TRACE_OFF;
 }
 
-/* Longest line. */
+/* The longest line. */
 #define TRACE_LINE_MAX 1024
 
-/* One call on its way. */
+/* The trace of one call. */
 struct trace {
 	CUresult result; /* set by the stub between trace_start() and trace_end() */
 	uint64_t start_ns;
 	uint32_t n_text;
 	uint32_t n_args;
-	uint32_t is_full; /* what follows is left out */
+	uint32_t is_full; /* later arguments are left out */
 	char text[TRACE_LINE_MAX];
 };
 
-/* The first one in a process opens the file; without one all that follows does nothing. */
+/*
+ * The first call in a process opens the file. Without a file, all functions that
+ * follow do nothing.
+ */
 void trace_begin(struct trace *trace, const char *call);
 
 void trace_pointer(struct trace *trace, const char *name, const void *value);
@@ -51,13 +54,16 @@ void trace_signed(struct trace *trace, const char *name, int64_t value);
 void trace_unsigned(struct trace *trace, const char *name, uint64_t value);
 void trace_float(struct trace *trace, const char *name, double value);
 
-/* A struct passed by value: its bytes are not shown. */
+/* A struct passed by value; its bytes are not shown. */
 void trace_opaque(struct trace *trace, const char *name);
 
-/* Quoted, cut, control characters replaced. NULL is shown as such. */
+/*
+ * The string is quoted and shortened, and control characters are replaced. NULL is
+ * shown as NULL.
+ */
 void trace_string(struct trace *trace, const char *name, const char *value);
 
-/* Right before the call, and right after it: writes the line and returns the result. */
+/* Immediately before and after the call. trace_end() writes the line and returns the result. */
 void trace_start(struct trace *trace);
 CUresult trace_end(struct trace *trace);
 

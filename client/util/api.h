@@ -3,8 +3,8 @@
 #define API_H
 
 /*
- * NVIDIA's header with every symbol under the name it is exported by: without
- * this macro cuda.h renames functions to their newest version.
+ * NVIDIA's header, with each symbol under its exported name. Without this macro
+ * cuda.h renames functions to their newest version.
  */
 
 #ifndef __CUDA_API_VERSION_INTERNAL

@@ -3,12 +3,13 @@
 #define COMPAT_H
 
 /*
- * Old versions of libc's symbols. An unmet version in a preloaded library stops
- * every program, so nothing newer than GLIBC_2.17 may be asked for, also when
- * built where these functions have moved. Included by who calls them.
+ * Old versions of libc's symbols. A preloaded library that needs a missing version
+ * stops every program. So this library needs nothing newer than GLIBC_2.17, also
+ * when it is built where these functions have moved. Files that call them include
+ * this header.
  *
- * Before glibc 2.34 they were in libdl and libpthread, which a program need
- * not have loaded: they are weak, and callers test them.
+ * Before glibc 2.34 these functions were in libdl and libpthread, which a program
+ * need not load: they are weak symbols, and callers test them.
  */
 
 #include <dlfcn.h>
@@ -21,7 +22,7 @@
 #define COMPAT_VERSION "GLIBC_2.17"
 #endif
 
-/* Sanitizers put their own functions in place of these. */
+/* Sanitizers replace these functions with their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COMPAT_OLD(symbol)
 #else
@@ -39,7 +40,7 @@ COMPAT_WEAK(pthread_detach)
 COMPAT_WEAK(pthread_key_create)
 COMPAT_WEAK(pthread_setspecific)
 
-/* reallocarray(), which glibc 2.17 has not. NULL: no memory, and `array' is as it was. */
+/* reallocarray(), which glibc 2.17 lacks. NULL: out of memory, and `array' is unchanged. */
 static inline void *array_resize(void *array, size_t n, size_t size)
 {
 	size_t bytes;

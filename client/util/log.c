@@ -3,8 +3,8 @@
 /*
  * Log lines of the client library. Any thread of the application.
  *
- * Invariant: the variable is read and the file opened once a process, at the
- * first line, and nothing is locked that a fork could leave so for long (logs.h).
+ * Invariant: a process reads the variable and opens the file once, at its first
+ * line. No lock is held that a forked child could find locked for long (logs.h).
  */
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static const char *const level_names[] = {
 	[LOG_DEBUG] = "debug",
 };
 
-/* The level in the low byte, 0 before the first line; the descriptor above it. */
+/* The low byte is the level, 0 before the first line; the other bytes are the descriptor. */
 static uint64_t log_state;
 
 static enum log_level level_parse(const char *text, size_t length)
@@ -58,7 +58,7 @@ static uint64_t log_open(void)
 	if (__atomic_compare_exchange_n(
 		    &log_state, &before, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return state;
-	/* Another thread was first: its file counts. */
+	/* Another thread has opened its file first: use that file. */
 	if (fd != STDERR_FILENO)
 		close(fd);
 	return before;
@@ -72,7 +72,7 @@ static void line_write(int fd, enum log_level level, const char *text)
 	size_t size = MIN((size_t)n, sizeof(line) - 1);
 
 	line[size - 1] = '\n';
-	/* Nobody is left to be told that a log can't be written. */
+	/* A log that cannot be written cannot be reported either. */
 	if (write(fd, line, size) < 0)
 		return;
 }
@@ -102,7 +102,7 @@ void log_refused(const char *symbol, const char *why)
 {
 	static const char *seen[REFUSED_MAX];
 
-	/* Filled from the front, each place once: two threads agree by the exchange. */
+	/* Slots are filled in order, each once: the exchange decides between two threads. */
 	for (size_t i = 0; i < REFUSED_MAX; i++) {
 		const char *there = __atomic_load_n(&seen[i], __ATOMIC_ACQUIRE);
 

@@ -3,8 +3,8 @@
 #define LOG_H
 
 /*
- * The library's own words, to stderr or a file, never stdout:
- * MPS_CLIENT_LOG=error|warn|info|debug[,FILE]. Any thread; a line is one
+ * The library's log, to stderr or a file, never to stdout:
+ * MPS_CLIENT_LOG=error|warn|info|debug[,FILE]. Any thread; each line is one
  * write(). Keeps errno.
  */
 
@@ -19,7 +19,7 @@ enum log_level {
 
 _printf_(2, 3) void log_line(enum log_level level, const char *format, ...);
 
-/* Says once for each symbol (a string that stays) that it is not served, and why. */
+/* Logs once per symbol that the symbol is not supported, and why. The string must stay valid. */
 void log_refused(const char *symbol, const char *why);
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

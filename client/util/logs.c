@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuLogs*: calls that failed, and the library's own errors and warnings, which stand
- * where the driver's would.
- * Any thread of the application; before cuInit() too.
+ * cuLogs*: failed calls, and the errors and warnings of this library, in place of
+ * the driver's log lines. Any thread of the application; before cuInit() too.
  *
- * Invariant: the lines that are kept are numbered without gaps, the newest last,
- * and have LOGS_BYTES together at most.
+ * Invariant: the kept lines have consecutive numbers, the newest last, and at most
+ * LOGS_BYTES in total.
  */
 
 #include <fcntl.h>
@@ -19,14 +18,17 @@
 #include "client.h"
 #include "logs.h"
 
-/* As the driver has it. */
+/* The same as in the driver. */
 #define LOGS_BYTES 25600u
 
-/* Lines that are kept; who listens. */
+/* The limits of kept lines and of registered callbacks. */
 #define LINES_MAX 512u
 #define LISTENERS_MAX 16u
 
-/* Says that lines are missing: that there was no room for them in the driver's words. */
+/*
+ * A line says that other lines are missing. If the buffer is too small, that line
+ * is the driver's.
+ */
 #define NOTICE_BYTES 128u
 #define NO_ROOM                                                                                    \
 	"The provided buffer is not large enough to hold all messages. "                           \
@@ -35,18 +37,18 @@
 struct listener {
 	CUlogsCallback callback;
 	void *data;
-	uint64_t number; /* its handle; 0: none */
+	uint64_t number; /* the handle; 0: unused */
 };
 
 static pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *lines[LINES_MAX]; /* line n at n % LINES_MAX, with its newline */
-static unsigned first, next;   /* numbers of the oldest that is kept, and of the next */
+static unsigned first, next;   /* number of the oldest kept line; number of the next line */
 static size_t n_bytes;
 static struct listener listeners[LISTENERS_MAX];
 static uint64_t last_listener;
 static _Thread_local bool is_in_callback;
 
-/* Where CUDA_LOG_FILE wants each line, too; looked up with the first. */
+/* Each line also goes to CUDA_LOG_FILE; the variable is read at the first line. */
 static bool is_file_known;
 static int file_fd = -EBADF;
 
@@ -94,8 +96,7 @@ static void open_log_file(void)
 		file_fd = open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
 }
 
-/* Under the lock. As the driver writes them, but in the time of Greenwich: no zone is to be read.
- */
+/* Under the lock. The driver's format, but in UTC, so that no time zone has to be read. */
 static void keep_line(enum log_level level, const char *text)
 {
 	struct timespec now;
@@ -116,14 +117,17 @@ static void keep_line(enum log_level level, const char *text)
 	if (!is_file_known)
 		open_log_file();
 	if (file_fd >= 0)
-		(void)write_all(file_fd, line, (size_t)n); /* nobody is left to be told */
+		(void)write_all(file_fd, line, (size_t)n); /* a failure cannot be reported */
 	lines[next++ % LINES_MAX] = line;
 	n_bytes += (size_t)n;
 	while (n_bytes > LOGS_BYTES)
 		forget_first();
 }
 
-/* They are called without the lock: they may end, or log, of which they are not told. */
+/*
+ * Calls the callbacks without the lock: a callback may unregister, or log lines for
+ * which it is not called.
+ */
 void logs_add(enum log_level level, const char *text)
 {
 	struct listener told[LISTENERS_MAX];
@@ -182,7 +186,7 @@ CUresult local_cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 
 CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
 {
-	(void)flags; /* the driver takes any */
+	(void)flags; /* the driver accepts any flags */
 	if (!iterator_out)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&logs_lock);
@@ -192,9 +196,9 @@ CUresult local_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags)
 }
 
 /*
- * Under the lock. As many of the newest lines from number `from' on as have room,
- * behind a word about those that have not, or are gone. The bytes that it takes,
- * without a NUL; 0: none has room, or there is none.
+ * Under the lock. Copies as many of the newest lines from number `from' on as fit,
+ * after a notice if lines are missing. Returns the number of bytes, without a NUL;
+ * 0 if nothing fits or there are no lines.
  */
 static size_t gather_lines(unsigned from, char *buffer, size_t room)
 {
@@ -226,14 +230,14 @@ static size_t gather_lines(unsigned from, char *buffer, size_t room)
 	return size;
 }
 
-/* Lines from *iterator on, which moves behind them. CUDA_ERROR_INVALID_VALUE: there is no room. */
+/* Copies lines from *iterator on and advances it. CUDA_ERROR_INVALID_VALUE: no line fits. */
 static CUresult take_lines(CUlogIterator *iterator, char *buffer, size_t *size)
 {
 	bool is_any;
 
 	pthread_mutex_lock(&logs_lock);
 	if (iterator && *iterator > next)
-		*iterator = next; /* none of ours */
+		*iterator = next; /* not a value that this library returned */
 	is_any = iterator ? *iterator != next : next != 0;
 	*size = is_any ? gather_lines(iterator ? *iterator : 0, buffer, *size) : 0;
 	if (iterator && (*size > 0 || !is_any))
@@ -252,7 +256,7 @@ CUresult local_cuLogsDumpToMemory(
 		return CUDA_ERROR_INVALID_VALUE;
 	room = *size - 1;
 	result = take_lines(iterator, buffer, &room);
-	/* Where there is nothing to tell the driver leaves the buffer as it is. */
+	/* Like the driver, leave the buffer unchanged if there are no lines. */
 	if (room > 0 || result != CUDA_SUCCESS)
 		buffer[room] = '\0';
 	*size = room;

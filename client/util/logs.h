@@ -3,16 +3,16 @@
 #define LOGS_H
 
 /*
- * The library's errors and warnings as a program gets them: the last ones, and
- * each as it comes. Any thread.
+ * The library's errors and warnings for the program: the last lines, and a callback
+ * for each new line. Any thread.
  */
 
 #include "log.h"
 
-/* Notes a line, and tells those who registered for it. */
+/* Keeps a line and calls the registered callbacks. */
 void logs_add(enum log_level level, const char *text);
 
-/* In a forked child, where another thread of the parent may have had the lock. */
+/* For a forked child: another thread of the parent may have held the lock. */
 void logs_forked(void);
 
 #endif

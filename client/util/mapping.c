@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Mappings and their files, by what the kernel tells in /proc/self. Any thread
- * of the application.
+ * Mappings and their files, from /proc/self. Any thread of the application.
  *
- * Invariant: no descriptor of a file that the program has open is ever opened
- * and closed here, as with any of them its record locks on that file would go.
+ * Invariant: this file never opens and closes a descriptor of a file that the
+ * program has open, because closing any descriptor of a file drops the program's
+ * record locks on that file.
  */
 
 #include <ctype.h>
@@ -28,7 +28,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Pages looked at by one call, where there is no such advice. */
+/* Pages that one call reads if the kernel lacks this advice. */
 #define READ_PAGES 512u
 
 /* A line of /proc/self/maps. */
@@ -44,7 +44,7 @@ static void closedir_p(DIR **dir)
 		closedir(*dir);
 }
 
-/* By hand: newer headers turn strtoull() into a symbol that older systems have not. */
+/* Written out because newer headers turn strtoull() into a symbol that older systems lack. */
 static uint64_t read_number(const char **at, unsigned base)
 {
 	uint64_t value = 0;
@@ -58,7 +58,7 @@ static uint64_t read_number(const char **at, unsigned base)
 	return value;
 }
 
-/* Whether `c' comes next, and then goes beyond it. */
+/* Skips `c' if it is next, and returns whether it was. */
 static bool skip_char(const char **at, char c)
 {
 	bool is_there = **at == c;
@@ -98,7 +98,7 @@ static bool area_parse(const char *line, struct area *ret_area)
 	return true;
 }
 
-/* Whether `next' goes on where `area' ends, in memory and in the file. */
+/* Whether `next' continues `area' in memory and in the file. */
 static bool area_follows(const struct area *area, const struct area *next)
 {
 	return next->is_usable && next->start == area->end &&
@@ -106,7 +106,7 @@ static bool area_follows(const struct area *area, const struct area *next)
 	       next->offset == area->offset + (area->end - area->start);
 }
 
-/* The area of `address', grown by those that follow it until `size' bytes are in it. */
+/* The area at `address', extended by the areas that continue it until it covers `size' bytes. */
 static int find_area(
 	uint64_t address, uint64_t size, struct area *ret_area, char ret_path[PATH_MAX])
 {
@@ -139,7 +139,7 @@ static int find_area(
 	return -EINVAL;
 }
 
-/* By number: fstat() is a symbol only in newer libraries. */
+/* By system call number: fstat() is a symbol only in newer libraries. */
 static bool is_file(int fd, const struct area *area)
 {
 	struct stat file;
@@ -156,7 +156,7 @@ static bool is_in_memory(int fd)
 	       (space.f_type == TMPFS_MAGIC || space.f_type == HUGETLBFS_MAGIC);
 }
 
-/* A descriptor of the program's own. -ENOENT: there is none; -EACCES: none for writing. */
+/* A descriptor of the program for this file. -ENOENT: there is none; -EACCES: none is writable. */
 static int find_descriptor(const struct area *area)
 {
 	_cleanup_(closedir_p) DIR *dir = opendir("/proc/self/fd");
@@ -176,14 +176,14 @@ static int find_descriptor(const struct area *area)
 	return r;
 }
 
-/* No descriptor leads to it: so it has no record locks, and may be opened. */
+/* The program has no descriptor of this file, so no record locks on it, and opening it is safe. */
 static int open_path(const struct area *area)
 {
 	_cleanup_close_ int named = open(area->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	char link[32];
 	int fd;
 
-	/* First a look that opens nothing: it may be a device by now. */
+	/* Check without opening first: the path may name a device by now. */
 	if (named < 0 || !is_file(named, area))
 		return -ENOENT;
 	if (!is_in_memory(named))
@@ -226,7 +226,10 @@ void mapping_close(struct mapping *mapping)
 	*mapping = (struct mapping){.fd = -EBADF};
 }
 
-/* A kernel before 5.14: it reads a byte of each page for us, and there is no signal if it can't. */
+/*
+ * For kernels before 5.14: the kernel reads one byte of each page, and sends no
+ * signal if it cannot.
+ */
 static int read_each(uint64_t start, uint64_t end, uint64_t page)
 {
 	struct iovec theirs[READ_PAGES];

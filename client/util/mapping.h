@@ -2,10 +2,7 @@
 #ifndef MAPPING_H
 #define MAPPING_H
 
-/*
- * What of the program's own lies at an address: the file of a shared mapping,
- * if it is one of memory alone. Any thread.
- */
+/* Finds the file behind a shared mapping of the program, if the file is in memory. Any thread. */
 
 #include "base.h"
 
@@ -13,19 +10,23 @@ struct mapping {
 	uint64_t filesystem, inode; /* st_dev and st_ino of the file */
 	uint64_t offset;            /* of the first byte in it */
 	int fd;                     /* open for reading and writing */
-	bool is_owned;              /* else it is the program's */
+	bool is_owned;              /* otherwise it belongs to the program */
 };
 
 /*
- * The one file that is mapped at all these bytes. -EINVAL: there is none, or
- * none that is shared and may be written; -ENOTSUP: it does not lie in memory;
- * -ENOENT: nothing leads to it; -EACCES: only what does not let us write.
+ * Finds the single file that is mapped at all these bytes. -EINVAL: no file, or no
+ * shared writable mapping; -ENOTSUP: the file is not in memory; -ENOENT: no
+ * descriptor and no name leads to the file; -EACCES: the file can be opened only
+ * for reading.
  */
 int mapping_open(uint64_t address, uint64_t size, struct mapping *ret_mapping);
 
 void mapping_close(struct mapping *mapping);
 
-/* Makes the pages of a shared mapping present, charged to this process. 0 or -errno, no signal. */
+/*
+ * Makes the pages of a shared mapping resident, charged to this process. 0 or
+ * -errno, never a signal.
+ */
 int mapping_populate(uint64_t address, uint64_t size);
 
 #endif

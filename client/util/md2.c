@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MD2 and HMAC-MD2. Any thread; no state but the caller's.
+ * MD2 and HMAC-MD2. Any thread; the only state is the caller's.
  *
- * Invariant: a block is mixed in when it is full, so n_block < MD2_BYTES
- * between calls.
+ * Invariant: a full block is mixed in at once, so n_block < MD2_BYTES between
+ * calls.
  */
 
 #include <string.h>

@@ -3,8 +3,8 @@
 #define MD2_H
 
 /*
- * The MD2 digest of RFC 1319, and HMAC (RFC 2104) over it. No secret is kept by
- * it here: a table that the runtime asks for is answered in these terms.
+ * The MD2 digest of RFC 1319, and HMAC (RFC 2104) with it. It protects no secret
+ * here: the runtime expects an answer in this form.
  */
 
 #include <stddef.h>

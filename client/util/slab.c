@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Numbered objects in one mapping, of which only what is used costs memory.
- * Any thread of the application.
+ * Numbered objects in one mapping; only used objects consume memory. Any thread of
+ * the application.
  *
- * Invariant: the mapping stays where it is; an object's head is valid memory
- * whether it is in use or not.
+ * Invariant: the mapping never moves, and the head of each object is valid memory
+ * whether the object is in use or not.
  */
 
 #include <string.h>

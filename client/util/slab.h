@@ -3,9 +3,9 @@
 #define SLAB_H
 
 /*
- * Objects of one size that are known by a number on the wire and by their
- * address to the program. Their memory is never given back, so any value a
- * program passes as a handle can be tested. Any thread.
+ * Objects of one size. Messages name an object by its number, the program by its
+ * address. Their memory is never unmapped, so any value that a program passes as a
+ * handle can be tested. Any thread.
  */
 
 #include <pthread.h>
@@ -22,17 +22,17 @@ struct slab {
 	pthread_mutex_t lock;
 	size_t object_size;
 	unsigned n_max;
-	uint8_t *base;       /* atomic: mapped at the first taking */
-	unsigned n_ever;     /* numbers below were used at some time */
+	uint8_t *base;       /* atomic: mapped when the first object is taken */
+	unsigned n_ever;     /* lower numbers have been used before */
 	unsigned first_free; /* number + 1; 0: none */
 };
 
-/* A zeroed object. NULL: no memory, or as many as there can be. */
+/* Returns a zeroed object. NULL: out of memory, or n_max objects are in use. */
 void *slab_take(struct slab *slab);
 
 void slab_give(struct slab *slab, void *object);
 
-/* The object that a handle is the address of; NULL: it is none in use. */
+/* The object with this address. NULL: the address is not that of an object in use. */
 void *slab_find(const struct slab *slab, const void *handle);
 
 static inline uint32_t slab_id(const struct slab *slab, const void *object)

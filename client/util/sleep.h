@@ -3,11 +3,11 @@
 #define SLEEP_H
 
 /*
- * Sleeps of the program's threads in calls of ours. Any thread.
+ * Sleeps of application threads inside calls of this library. Any thread.
  *
- * They end when they should: a thread's timers may otherwise be 50 us late, to
- * save power. And they end no thread that is cancelled, as nanosleep() does: it
- * may hold locks of ours.
+ * A sleep ends on time: with the thread's normal timer slack it could end 50 us
+ * late, to save power. A sleep is not a cancellation point, as nanosleep() is: the
+ * thread may hold locks of this library.
  */
 
 #include <stdint.h>

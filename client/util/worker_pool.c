@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The team: one job at a time. Any thread of the application.
+ * The worker pool: one job at a time. Any thread of the application.
  *
- * Invariant: `job' is set from before its caller begins until every helper that
- * took part has returned; so its argument may lie on the caller's stack.
+ * Invariant: `job' stays set until each helper that joined it has returned. So the
+ * argument of the job may be on the caller's stack.
  */
 
 #include "compat.h"
@@ -17,7 +17,7 @@
 #include "base.h"
 #include "worker_pool.h"
 
-/* How long a helper waits for another job. */
+/* How long an idle helper waits for another job. */
 #define LINGER_S 1
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +25,7 @@ static pthread_cond_t has_job = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t is_done = PTHREAD_COND_INITIALIZER;
 
 static struct {
-	void (*work)(void *arg); /* NULL: none */
+	void (*work)(void *arg); /* NULL: no job */
 	void *arg;
 	unsigned n_wanted; /* helpers that may still join */
 	unsigned n_at_work;
@@ -33,7 +33,7 @@ static struct {
 
 static unsigned n_threads;
 
-/* Under the lock. False: it was idle for too long. */
+/* Under the lock. False: no job came within LINGER_S. */
 static bool wait_for_job(void)
 {
 	struct timespec until;
@@ -64,7 +64,7 @@ static void *helper_thread(void *unused)
 	return NULL;
 }
 
-/* Under the lock. A program without libpthread, before glibc 2.34, can have no threads. */
+/* Under the lock. Before glibc 2.34, a program without libpthread cannot have threads. */
 static void make_threads(unsigned n)
 {
 	sigset_t all, before;
@@ -72,7 +72,7 @@ static void make_threads(unsigned n)
 
 	if (n_threads >= n || !pthread_create || !pthread_detach)
 		return;
-	/* Not pthread_sigmask(), which is in libpthread as well; on Linux they are the same. */
+	/* Not pthread_sigmask(), which is in libpthread too; on Linux both do the same. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	while (n_threads < n && pthread_create(&thread, NULL, helper_thread, NULL) == 0) {
@@ -82,7 +82,7 @@ static void make_threads(unsigned n)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* More would only take turns. */
+/* More helpers than processors would only take turns. */
 static unsigned count_processors(void)
 {
 	cpu_set_t set;
@@ -90,7 +90,7 @@ static unsigned count_processors(void)
 	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
-/* False: another thread has the team. */
+/* False: the pool works for another thread. */
 static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
@@ -108,7 +108,7 @@ static bool job_begin(void (*work)(void *arg), void *arg, unsigned n_helpers)
 	return is_ours;
 }
 
-/* Who has not begun is not needed any more. */
+/* Helpers that have not joined yet are no longer needed. */
 static void job_end(void)
 {
 	pthread_mutex_lock(&lock);
