@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Host functions. Put into the queue by any thread of the application, run by
- * one thread of ours, with every signal blocked.
+ * Host functions. Any thread of the application queues them; one thread of this
+ * library runs them, with all signals blocked.
  *
- * Invariant: a stream's host functions have rising tickets in the queue and on
- * the stream alike, so the first of a stream in the queue is the one that the
- * GPU asks for next; it goes on when that ticket is in ring_control->done.
+ * Invariant: a stream's host functions have rising tickets, in the queue as on the
+ * stream. So the first one of a stream in the queue is the next that the GPU asks
+ * for. The stream continues when that ticket is in ring_control->done.
  */
 
 #include "client/util/compat.h"
@@ -21,35 +21,38 @@
 #include "send.h"
 #include "stream.h"
 
-/* How long the thread sleeps between two looks, rising, and stays when there is nothing left. */
+/*
+ * The thread's sleep between two looks rises from the minimum to the maximum.
+ * LINGER_NS: how long it stays with an empty queue.
+ */
 #define SLEEP_MIN_MS 1
 #define SLEEP_MAX_MS 64
-#define SLEEP_GRAPH_MS 2 /* where a graph may ask, of which nobody tells */
+#define SLEEP_GRAPH_MS 2 /* while a graph may ask, which sends no wake-up */
 #define LINGER_NS 200000000u
 
 struct callback {
 	struct callback *next;
 	uint64_t ticket;
-	uint32_t stream;           /* or the number of a graph's call */
-	uint64_t launch;           /* of a graph, not 0; 0: of a stream */
-	bool is_owned;             /* data */
-	CUhostFn function;         /* NULL: it is the next */
+	uint32_t stream;           /* the stream, or the number of a graph's call */
+	uint64_t launch;           /* of a graph: not 0; of a stream: 0 */
+	bool is_owned;             /* `data' is freed afterwards */
+	CUhostFn function;         /* NULL: use `callback' */
 	CUstreamCallback callback; /* called after a fault too */
-	CUstream handle;           /* as the program named it */
+	CUstream handle;           /* as the program passed it */
 	void *data;
 };
 
 _Thread_local bool callback_is_running;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the queue and has_thread */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the queue and has_thread */
 static struct callback *queue, **queue_end = &queue;
 static bool has_thread;
-static unsigned n_of_graphs;          /* in the queue; atomic */
-static uint64_t tickets[STREAMS_MAX]; /* the last of each; under the stream's lock */
+static unsigned n_of_graphs;          /* graph calls in the queue; atomic */
+static uint64_t tickets[STREAMS_MAX]; /* the last ticket of each stream; under the stream's lock */
 
 /*
- * The GPU takes back what it asks before it takes the answer, so in this order
- * an ask that was answered is never seen as a new one.
+ * The GPU clears its request before it clears the answer. Read in this order, a
+ * request that was answered never looks like a new one.
  */
 static bool is_asked_by_graph(uint32_t call)
 {
@@ -84,7 +87,7 @@ static void callback_free(struct callback *callback)
 	free(callback);
 }
 
-/* The first whose time has come, or any where nothing comes any more; NULL: none. */
+/* The first callback that the GPU has asked for; after an error, any callback. NULL: none. */
 static struct callback *take_next(CUresult status)
 {
 	struct callback *found = NULL;
@@ -100,7 +103,7 @@ static struct callback *take_next(CUresult status)
 	return found;
 }
 
-/* After a fault host functions are not run any more, callbacks are told. */
+/* After a fault host functions are not run, but callbacks are called. */
 static void callback_call(struct callback *callback, CUresult status)
 {
 	callback_is_running = true;
@@ -116,7 +119,7 @@ static void callback_call(struct callback *callback, CUresult status)
 	callback_free(callback);
 }
 
-/* Whether the thread has to go: nothing has come since `last_ns'. */
+/* Whether the thread must end: there has been no work since `last_ns'. */
 static bool thread_is_idle(uint64_t last_ns)
 {
 	bool over = false;
@@ -194,7 +197,7 @@ static bool start_thread(void)
 	return has_thread;
 }
 
-/* Before it is posted: the GPU may ask at once. */
+/* Called before the message is sent: the GPU may ask at once. */
 static CUresult callback_enqueue(struct callback *callback)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -212,7 +215,10 @@ static CUresult callback_enqueue(struct callback *callback)
 	return result;
 }
 
-/* One that was not posted. It may have been told of a fault and gone. */
+/*
+ * Removes a callback whose message was not sent. The thread may have called it
+ * already because of a fault.
+ */
 static void callback_drop(const struct callback *callback)
 {
 	struct callback *found = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events of all that a context does. Any thread of the application.
+ * Events that cover all work of a context. Any thread of the application.
  *
- * Invariant: what a context has been made to wait for, its streams wait for, and
- * those that are made later too, until it is done.
+ * Invariant: if a context was made to wait for an event, all its streams wait for
+ * it, and so do streams created later, until the event is done.
  */
 
 #include "recorder.h"
@@ -12,7 +12,7 @@
 #include "context_events.h"
 #include "event.h"
 
-/* The context that is named, if it is alive; NULL is not the current one here. */
+/* The context of the handle if it is active. NULL does not mean the current context here. */
 static CUresult context_find_alive(CUcontext handle, struct context **ret_context)
 {
 	CUresult result = handle ? context_named(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
@@ -28,13 +28,13 @@ static CUresult event_join(struct stream *stream, void *into)
 	return stream == into ? CUDA_SUCCESS : event_between(stream, into);
 }
 
-/* Events and streams of our own have no need of few SMs. */
+/* Internal events and streams do not need the SMs of a green context. */
 static struct context *home_of(struct context *context)
 {
 	return context->home ? context->home : context;
 }
 
-/* Recorded on a stream of its own, which waits for all others. */
+/* Records the event on an internal stream that waits for all other streams. */
 CUresult context_record(struct context *context, CUevent handle)
 {
 	struct event *event = slab_find(&events, handle);
@@ -69,8 +69,9 @@ static CUresult stream_add_wait(struct stream *stream, void *event)
 }
 
 /*
- * An event of our own stands for the program's, which may be recorded anew or go
- * while streams are made that have to wait; what the context waited for before is in it.
+ * An internal event replaces the program's event, which may be recorded again or
+ * destroyed before streams that have to wait are created. The internal event also
+ * covers earlier waits of the context.
  */
 static CUresult context_add_wait(struct context *context, struct event *event)
 {
@@ -104,12 +105,12 @@ CUresult context_wait(struct context *context, CUevent handle)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = recorder.check_context(context);
 	if (__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)) {
-		(void)recorder.check_event(event); /* which is the end of that capture */
+		(void)recorder.check_event(event); /* this ends the capture */
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* First those to come: what is made meanwhile is held twice at worst. */
+	/* New streams first: a stream that is created meanwhile waits twice at worst. */
 	result = context_add_wait(context, event);
 	return result == CUDA_SUCCESS ? streams_each(context, false, stream_add_wait, event)
 				      : result;

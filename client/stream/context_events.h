@@ -2,9 +2,7 @@
 #ifndef CONTEXT_EVENTS_H
 #define CONTEXT_EVENTS_H
 
-/*
- * Events of all that a context does, one that is green too. Any thread.
- */
+/* Events that cover all work of a context, green contexts included. Any thread. */
 
 #include "client/device/context.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Shares of SMs of contexts. Any thread of the application.
+ * Contexts' shares of the SMs. Any thread of the application.
  *
- * Invariant: a context has a NULL stream of its own while it has a share, and a
- * share has its number until the server has been told of its end.
+ * Invariant: a context with a share has its own NULL stream. A share keeps its
+ * number until the server has been told of its end.
  */
 
 #include <pthread.h>
@@ -17,10 +17,10 @@
 #include "wire.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t taken; /* a bit for each number; under the lock */
+static uint32_t taken; /* one bit for each number in use; under the lock */
 _Static_assert(WIRE_CONTEXT_SHARES_MAX < 32, "they fit");
 
-/* CONTEXT_SHARES_MAX: all are taken. */
+/* CONTEXT_SHARES_MAX: all numbers are in use. */
 static uint32_t take_id(void)
 {
 	uint32_t id = 0;
@@ -66,7 +66,9 @@ static CUresult refuse_affinity(const char *why)
 	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 }
 
-/* Where SMs cannot be divided the environment has no effect, but who asks in the program is told.
+/*
+ * If the SMs cannot be divided, the environment has no effect, but an explicit
+ * request of the program fails.
  */
 CUresult context_share_begin(struct context *context, uint32_t asked)
 {
@@ -102,7 +104,7 @@ void context_share_end(struct context *context)
 		return;
 	__atomic_store_n(&context->null, NULL, __ATOMIC_RELEASE);
 	__atomic_store_n(&context->share, WIRE_CONTEXT_SHARES_MAX, __ATOMIC_RELAXED);
-	/* Before the number can be another's. */
+	/* Send this before another context can get the number. */
 	(void)send_context_share_destroy(id);
 	give_id(id);
 }

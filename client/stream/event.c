@@ -3,9 +3,9 @@
 /*
  * Events. Any thread of the application.
  *
- * Invariant: a recorded event has a stream and a seqno of it that the server
- * writes right behind the event, so what a later record does to the stream
- * does not change what the event waits for.
+ * Invariant: a recorded event has a stream and a seqno that the server writes right
+ * behind the event. So later records on the stream do not change what the event
+ * waits for.
  */
 
 #include "recorder.h"
@@ -22,7 +22,7 @@
 #include "timeline.h"
 #include "wire.h"
 
-/* Between two looks at an event that other processes share. */
+/* The pause between two queries of an event that other processes share. */
 #define SHARED_SLEEP_MIN_NS 10000u
 #define SHARED_SLEEP_MAX_NS 500000u
 
@@ -36,7 +36,7 @@ struct slab events = {
 
 static uint64_t last_serial; /* atomic */
 
-/* The event of a call in the current context. */
+/* The current context's event with this handle. */
 static CUresult event_enter(CUevent handle, struct event **ret_event)
 {
 	struct context *context;
@@ -59,7 +59,7 @@ struct stream *event_position(struct event *event, uint64_t *ret_seqno)
 	return stream;
 }
 
-/* Others may record it too, so our own seqnos tell nothing of it. */
+/* Other processes may record a shared event too, so local seqnos do not show its progress. */
 static bool event_is_shared(const struct event *event)
 {
 	return event->flags & CU_EVENT_INTERPROCESS;
@@ -73,7 +73,9 @@ bool event_is_done(struct event *event)
 	return !stream || timeline_reached(stream, seqno);
 }
 
-/* The seqno of a graph's record comes when all of the launch is done, its node may be long before.
+/*
+ * The seqno of a graph's record comes after the whole launch; the event's node may
+ * be done long before. So the server has to be asked.
  */
 static bool event_is_asked_for(struct event *event)
 {
@@ -81,13 +83,13 @@ static bool event_is_asked_for(struct event *event)
 	       (__atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) && !event_is_done(event));
 }
 
-/* Of a graph's record the driver knows. */
+/* For a record by a graph, the driver knows. */
 static bool event_may_be_done(struct event *event)
 {
 	return __atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) || event_is_done(event);
 }
 
-/* The driver is asked, now and then: nobody here sees its words. */
+/* Asks the driver now and then: this process cannot see the progress of a shared event. */
 static CUresult event_wait_shared(const struct event *event)
 {
 	uint64_t pause_ns = SHARED_SLEEP_MIN_NS;
@@ -226,7 +228,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 		__atomic_store_n(&event->is_by_graph, false, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&event->lock);
-	/* Whoever is told of the record by other ways must find it made. */
+	/* The record must exist before another process can hear of it in another way. */
 	if (result == CUDA_SUCCESS && event_is_shared(event))
 		result = send_ipc_event_query(slab_id(&events, event));
 	return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
@@ -263,7 +265,7 @@ CUresult local_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
 		return recorder.event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* The one flag there is is for streams that capture. */
+	/* The only flag applies to streams that capture. */
 	return flags ? CUDA_ERROR_INVALID_VALUE : event_record(event, stream);
 }
 
@@ -328,7 +330,7 @@ CUresult local_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 	return send_event_elapsed(slab_id(&events, start), slab_id(&events, end), pMilliseconds);
 }
 
-/* Needs no message where the wait is over, or is the stream's own order. */
+/* Sends no message if the event is done, or if it was recorded on this stream. */
 CUresult event_make_wait(struct event *event, struct stream *stream)
 {
 	uint64_t seqno;

@@ -3,8 +3,8 @@
 #define EVENT_H
 
 /*
- * Events: a name for how far a stream had come. To ask or to wait is to look
- * at the stream's timeline. Any thread.
+ * Events: an event is a position in a stream. Queries and waits look at the
+ * stream's timeline. Any thread.
  */
 
 #include "client/device/context.h"
@@ -15,23 +15,24 @@ struct event {
 	struct slab_head slab;
 	struct context *context;
 	unsigned flags;
-	uint64_t serial;                /* never given twice */
-	struct capture_point *captured; /* atomic: its last record was captured; NULL: it was not */
-	pthread_mutex_t lock;           /* of what follows */
+	uint64_t serial;                /* unique */
+	struct capture_point *captured; /* atomic: where its last record was captured; NULL: it was
+					   not captured */
+	pthread_mutex_t lock;           /* protects the fields that follow */
 	struct stream *stream;          /* NULL: never recorded */
 	uint64_t seqno;
-	bool is_by_graph; /* atomic: a graph recorded it, somewhere before that seqno */
+	bool is_by_graph; /* atomic: recorded by a graph, somewhere before that seqno */
 };
 
 extern struct slab events;
 
-/* The stream of its last record, and the seqno behind it; NULL: never recorded. */
+/* The stream of its last record and the seqno behind it. NULL: never recorded. */
 struct stream *event_position(struct event *event, uint64_t *ret_seqno);
 
-/* Notes a record by a graph's node, if the event is still the one of that serial. */
+/* Notes a record by a graph's node, if the event still has that serial. */
 void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t seqno);
 
-/* An event of another process, of that token. */
+/* Opens the event of another process with that token. */
 CUresult event_open(struct context *context, const uint64_t token[2], CUevent *ret_handle);
 
 static inline uint32_t event_id(const struct event *event)
@@ -39,22 +40,25 @@ static inline uint32_t event_id(const struct event *event)
 	return slab_id(&events, event);
 }
 
-/* An event of our own, without time. */
+/* Creates an internal event, without timing. */
 CUresult event_make(struct context *context, struct event **ret_event);
 CUresult event_end(struct event *event);
 
 CUresult event_record(struct event *event, struct stream *stream);
 
-/* Of one that no other process knows: whether what was recorded is done. */
+/* Whether the recorded work is done. Only for events that no other process knows. */
 bool event_is_done(struct event *event);
 
-/* Has work to come on the stream wait for it; no message where there is nothing to wait for. */
+/*
+ * Makes later work on the stream wait for the event; sends no message if there is
+ * nothing to wait for.
+ */
 CUresult event_make_wait(struct event *event, struct stream *stream);
 
-/* Has work to come on `second' wait for what `first' has now. */
+/* Makes later work on `second' wait for the work that is on `first' now. */
 CUresult event_between(struct stream *first, struct stream *second);
 
-/* Ends the events of a context that goes. */
+/* Ends the events of a context that ends. */
 void events_end_context(struct context *context);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making and ending green contexts and their streams. Any thread of the
+ * Creating and ending green contexts and their streams. Any thread of the
  * application.
  *
- * Invariant: all that is made where a green context is current belongs to its
- * primary context, but for streams, which end with it.
+ * Invariant: everything created while a green context is current belongs to its
+ * primary context; only streams end with the green context.
  */
 
 #include "client.h"
@@ -26,7 +26,7 @@ struct green *green_find(CUgreenCtx handle)
 {
 	struct green *green = slab_find(&greens, handle);
 
-	/* None as long as another thread makes it. */
+	/* NULL while another thread is still creating it. */
 	return green && __atomic_load_n(&green->context, __ATOMIC_ACQUIRE) ? green : NULL;
 }
 
@@ -45,7 +45,7 @@ CUresult green_stream(struct context *green, int priority, struct stream **ret_s
 		       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* Its work goes on; the server keeps it as long. */
+/* Its work continues; the server keeps the green context until that work is done. */
 static void green_end(struct green *green)
 {
 	struct context *context = green->context;
@@ -59,7 +59,10 @@ static void green_end(struct green *green)
 	slab_give(&greens, green);
 }
 
-/* What each of them has retained goes with it: nobody can destroy it any more. */
+/*
+ * The primary contexts that the green contexts have retained are released too: the
+ * program can no longer destroy them.
+ */
 void greens_end_context(struct context *context)
 {
 	for (unsigned i = 0; i < greens.n_ever; i++) {
@@ -75,7 +78,7 @@ void greens_end_context(struct context *context)
 	}
 }
 
-/* With the server's half made. */
+/* The server's half exists already. */
 static CUresult green_fill(struct green *green, struct context *home, CUdevice ordinal)
 {
 	CUresult result;
@@ -169,7 +172,7 @@ CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtx
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* The place of one that is current and has gone may be another's. */
+	/* The current green context may have ended, and its slot may be in use by another. */
 	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*greenCtxId = context->id;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * SMs as programs hand them about: a whole, its parts, and what a green context
- * is to be made of. Any thread of the application.
+ * SM resources as programs pass them: a whole GPU or green context, its groups, and
+ * descriptions for green contexts. Any thread of the application.
  *
- * Invariant: a resource says in its hidden bytes where it is from, and nothing
- * about which SMs it is; the server divides again when it makes something of it.
+ * Invariant: the hidden bytes of a resource say where it comes from, not which SMs
+ * it has. The server repeats the division when it creates a green context from it.
  */
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "send.h"
 #include "wire.h"
 
-/* That the hidden bytes are ours. */
+/* Marks hidden bytes as written by this library. */
 #define ORIGIN_MAGIC 0x6d73727067726e31ull
 
 #define SPLIT_FLAGS                                                                                \
@@ -26,7 +26,7 @@
 struct origin {
 	uint64_t magic;
 	uint64_t of_serial; /* of a green context; 0: of the GPU */
-	uint64_t division;  /* its number; 0: a whole */
+	uint64_t division;  /* its number; 0: not divided */
 	CUdevice device;
 	uint32_t of, flags, count, n_groups;
 	uint32_t part;
@@ -38,13 +38,13 @@ _Static_assert(sizeof(struct origin) <= sizeof(((CUdevResource *)0)->_internal_p
 struct resource_desc {
 	struct resource_desc *next;
 	struct origin origin;
-	bool is_mixed; /* of what nothing can be made; the driver notices no sooner either */
+	bool is_mixed; /* nothing can be created from it; the driver detects this no earlier */
 	uint32_t n_parts;
 	uint32_t parts[];
 };
 
 static pthread_mutex_t descs_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct resource_desc *descs; /* the driver's are never freed either */
+static struct resource_desc *descs; /* never freed, as in the driver */
 static uint64_t last_division;      /* atomic */
 
 static void resource_write(
@@ -60,7 +60,7 @@ static void resource_write(
 	resource->sm.smCoscheduledAlignment = group->alignment;
 }
 
-/* CUDA_ERROR_INVALID_RESOURCE_TYPE: it is none of ours. */
+/* CUDA_ERROR_INVALID_RESOURCE_TYPE: this library did not create it. */
 static CUresult resource_read(const CUdevResource *resource, struct origin *ret_origin)
 {
 	memcpy(ret_origin, resource->_internal_padding, sizeof(*ret_origin));
@@ -70,7 +70,7 @@ static CUresult resource_read(const CUdevResource *resource, struct origin *ret_
 		       : CUDA_ERROR_INVALID_RESOURCE_TYPE;
 }
 
-/* A green context that has gone can be divided no more. */
+/* A green context that has ended cannot be divided. */
 static bool is_there(const struct origin *origin)
 {
 	return origin->of_serial == 0 || green_find_serial(origin->of, origin->of_serial);
@@ -128,7 +128,7 @@ CUresult local_cuGreenCtxGetDevResource(
 	return get_whole(green->context->ordinal, green, resource, type);
 }
 
-/* A division into as many groups as there is room for, and what is left. */
+/* Divides into as many groups as fit, and the rest. */
 static CUresult divide_groups(const struct origin *whole, uint32_t flags, uint32_t count,
 	CUdevResource *result_groups, unsigned *n_groups, CUdevResource *remaining)
 {
@@ -165,20 +165,20 @@ CUresult local_cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *
 	struct origin whole;
 	CUresult read;
 
-	/* The driver has an eye for the flags that it knows. */
+	/* The driver ignores unknown flags. */
 	useFlags &= SPLIT_FLAGS;
 	if (!nbGroups || !input || (result && *nbGroups == 0))
 		return CUDA_ERROR_INVALID_VALUE;
 	read = resource_read(input, &whole);
 	if (read != CUDA_SUCCESS)
 		return read;
-	/* What was divided can be so again only as a green context's. */
+	/* A group can only be divided again as a green context's resource. */
 	if (whole.division != 0 || !is_there(&whole))
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	return divide_groups(&whole, useFlags, minCount, result, nbGroups, remaining);
 }
 
-/* Whether all are parts of one division, each once, or one whole. */
+/* Whether all are groups of one division, each once, or there is one undivided resource. */
 static bool belong_together(const struct origin *origins, unsigned n)
 {
 	for (unsigned i = 1; i < n; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Text of kernels, taken from the server. Any thread of the application.
+ * Output of kernels, read from the server. Any thread of the application.
  *
- * Invariant: text is written in the order in which the server gives it, by one
- * thread at a time.
+ * Invariant: one thread at a time writes the output, in the order in which the
+ * server returns it.
  */
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #define TEXT_PIECE 12288
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t is_expected; /* atomic: kernels that print have been launched */
+static uint32_t is_expected; /* atomic: kernels that may print have been launched */
 static uint32_t n_taken;     /* atomic: bytes, as page->n_text counts them */
 
 void printf_output_expect(void)
@@ -44,7 +44,7 @@ static void printf_output_take(void)
 		__atomic_fetch_add(&n_taken, n, __ATOMIC_RELEASE);
 	}
 	fflush(stdout);
-	/* Others of the program's kernels have not ended. */
+	/* Other kernels of the program are still running. */
 	if (is_pending)
 		printf_output_expect();
 }

@@ -3,14 +3,14 @@
 #define PRINTF_OUTPUT_H
 
 /*
- * What this program's kernels print comes to its own standard output when it
- * synchronises, as from the driver. Any thread.
+ * The output of this program's kernels goes to its own stdout when the program
+ * synchronises, as with the driver. Any thread.
  */
 
-/* A kernel that can print was launched. */
+/* A kernel that can print has been launched. */
 void printf_output_expect(void);
 
-/* The program has synchronised. A look at a word, unless there may be text. */
+/* The program has synchronised. Costs one load if there is no output. */
 void printf_output_synced(void);
 
 #endif

@@ -5,7 +5,7 @@
 /*
  * What calls do while a stream captures: their work becomes nodes of a graph
  * instead of messages. Calls of every room record; graph/capture.c provides the
- * recorder, so that no room but graph/ knows graphs. Any thread.
+ * recorder, so that only graph/ knows graphs. Any thread.
  */
 
 #include "event.h"
@@ -18,13 +18,13 @@ struct memory_op;
 
 struct recorder {
 	/*
-	 * Before work for a stream, and before a wait for an event: whether it is to be recorded,
-	 * by one of the functions below. CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: it may not be posted.
+	 * Before work on a stream, and before a wait for an event: whether one of the functions
+	 * below must record it. CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the work is not allowed.
 	 */
 	CUresult (*look)(struct stream *stream, bool *ret_captures);
 	CUresult (*look_wait)(struct stream *stream, struct event *event, bool *ret_captures);
 
-	/* Each adds a node behind what the stream has. */
+	/* Each adds a node that follows the stream's last node. */
 	CUresult (*kernel)(struct stream *stream, const struct launch *launch,
 		struct kernel *kernel, const uint8_t *params);
 	CUresult (*copy)(struct stream *stream, uint64_t dst, uint64_t src, uint64_t size);
@@ -38,23 +38,25 @@ struct recorder {
 	CUresult (*event_record)(struct stream *stream, struct event *event, bool is_external);
 	CUresult (*event_wait)(struct stream *stream, struct event *event, bool is_external);
 
-	/* For what cannot be captured: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; the capture is lost.
+	/*
+	 * For work that cannot be captured: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; the capture
+	 * becomes invalid.
 	 */
 	CUresult (*forbid)(struct stream *stream);
 
 	/*
-	 * Before waiting for a stream or asking how far it is, for an event, or for all of a GPU or
-	 * of a context: what captures has not even begun.
+	 * Before a wait for, or a query of, a stream, an event, a GPU or a context: captured
+	 * work has not started, so the call fails.
 	 */
 	CUresult (*check_wait)(struct stream *stream);
 	CUresult (*check_event)(struct event *event);
 	CUresult (*check_device)(unsigned device);
 	CUresult (*check_context)(const struct context *context);
 
-	/* Before what may be unsafe beside a capture, like an allocation. */
+	/* Before calls that may be unsafe during a capture, such as allocations. */
 	CUresult (*check_unsafe)(void);
 
-	/* The event is recorded anew, or ends. */
+	/* The event is recorded again, or ends. */
 	void (*forget_event)(struct event *event);
 
 	/* The stream ends. */
@@ -63,7 +65,10 @@ struct recorder {
 
 extern const struct recorder recorder;
 
-/* Streams that capture now; atomic. Nearly always none, which is all that most calls look at. */
+/*
+ * Number of streams that capture now; atomic. Nearly always 0, and then most calls
+ * check nothing else.
+ */
 extern uint32_t captures_running;
 
 static inline bool capture_is_running(void)

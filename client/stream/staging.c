@@ -3,8 +3,8 @@
 /*
  * The staging memory in blocks. Any thread of the application.
  *
- * Invariant: a block whose bit is set belongs to the piece that starts at or
- * before it; pieces[first] tells whose seqno frees it, or that its taker holds it.
+ * Invariant: a block that is taken belongs to the piece that starts at or before
+ * it. pieces[first] says which seqno frees the piece, or that a thread uses it.
  */
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ _Static_assert(STAGING_SIZE % BLOCK == 0, "whole blocks");
 _Static_assert(STAGING_PIECE_MAX <= STAGING_SIZE / 4, "several pieces at once");
 
 struct piece_state {
-	struct stream *stream; /* NULL: its taker fills or reads it */
+	struct stream *stream; /* NULL: the thread that took it fills or reads it */
 	uint64_t seqno;
 	uint32_t n_blocks; /* 0: no piece starts here */
 };
@@ -40,7 +40,7 @@ static void free_piece(unsigned first)
 	pieces[first] = (struct piece_state){0};
 }
 
-/* A free run of `n' blocks, looked for from where the last one ended; BLOCKS: none. */
+/* Finds `n' free blocks in a row, starting where the last search ended; BLOCKS: not found. */
 static unsigned find_run(unsigned n)
 {
 	unsigned run = 0, at = next_block;
@@ -62,11 +62,11 @@ static void reclaim_pieces(void)
 			free_piece(i);
 }
 
-/* A piece that the GPU still needs, to wait for; NULL: others hold them all. */
+/* A stream whose work still uses a piece, to wait for. NULL: threads use all pieces. */
 static struct stream *busy_stream(uint64_t *ret_seqno)
 {
 	for (unsigned k = 0; k < BLOCKS; k++) {
-		/* The next in turn is among the oldest. */
+		/* The next piece in order is among the oldest. */
 		const struct piece_state *piece = &pieces[(next_block + k) % BLOCKS];
 
 		if (piece->stream) {
@@ -94,7 +94,7 @@ static bool take_run(unsigned n, struct staging_piece *ret_piece)
 	return true;
 }
 
-/* Waits until one more piece is likely to be free. */
+/* Waits until another piece is likely to be free. */
 static CUresult wait_for_piece(struct stream *stream, uint64_t seqno)
 {
 	uint64_t posted;
@@ -106,12 +106,12 @@ static CUresult wait_for_piece(struct stream *stream, uint64_t seqno)
 		sleep_ns(PIECE_SLEEP_NS);
 		return CUDA_SUCCESS;
 	}
-	/* Nobody may have posted the seqno that frees it. */
+	/* The seqno that frees the piece may not have been posted yet. */
 	result = timeline_post(stream, &posted);
 	return result == CUDA_SUCCESS ? timeline_wait_polling(stream, MIN(seqno, posted)) : result;
 }
 
-/* Looks for a piece, and where there is none for what to wait for. */
+/* Takes a piece; if none is free, returns the stream and seqno to wait for. */
 static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
 	struct stream **ret_stream, uint64_t *ret_seqno)
 {
@@ -169,7 +169,7 @@ void staging_give(const struct staging_piece *piece)
 	unsigned first = piece->offset / BLOCK;
 
 	pthread_mutex_lock(&lock);
-	/* Memory that is in the caches already serves the next one best. */
+	/* Reuse this memory next: it is probably in the caches. */
 	if (next_block == (first + pieces[first].n_blocks) % BLOCKS)
 		next_block = first;
 	free_piece(first);

@@ -3,14 +3,14 @@
 #define STAGING_H
 
 /*
- * Pieces of the staging memory: bytes on their way between the program and the
- * GPU. A piece is free again once the stream that used it has passed a seqno
+ * Pieces of the staging memory, which hold bytes on their way between the program
+ * and the GPU. A piece becomes free when the stream that used it has passed a seqno
  * posted after the copy. Any thread.
  */
 
 #include "stream.h"
 
-/* What the largest piece holds; longer copies take several, each of which is two driver calls. */
+/* The size of the largest piece. Longer copies take several pieces, each with two driver calls. */
 #define STAGING_PIECE_MAX (2u << 20)
 
 struct staging_piece {
@@ -19,22 +19,22 @@ struct staging_piece {
 };
 
 /*
- * Takes a piece of at most `size' bytes, waiting for one to be free. What
- * server_link_check() says if none ever will be. Who holds a piece already must not
- * wait for another: staging_try().
+ * Takes a piece of at most `size' bytes, and waits until one is free. Returns the
+ * result of server_link_check() if that will never happen. A thread that holds a
+ * piece must not wait for another one: it uses staging_try().
  */
 CUresult staging_take(uint64_t size, struct staging_piece *ret_piece);
 
-/* The same without waiting; false: none is free. */
+/* Does not wait; false: no piece is free. */
 bool staging_try(uint64_t size, struct staging_piece *ret_piece);
 
-/* Its bytes, to fill or to read. */
+/* The bytes of a piece, to fill or to read. */
 void *staging_bytes(const struct staging_piece *piece);
 
-/* Gives a piece back once the stream has passed what was posted before. */
+/* Returns a piece after the stream has passed the work that was posted before. */
 void staging_give_later(const struct staging_piece *piece, struct stream *stream);
 
-/* Gives it back at once: nothing on the GPU uses it. */
+/* Returns a piece at once: the GPU does not use it. */
 void staging_give(const struct staging_piece *piece);
 
 #endif

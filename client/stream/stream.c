@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of streams: making, finding, waiting, ending. Any thread of the
+ * The table of streams: creating, finding, waiting, ending. Any thread of the
  * application.
  *
- * Invariant: the server hears of a stream's end when the stream's last seqno has
- * been seen. Until then it can be waited for like any other, and its place is
- * not given out: an earlier owner's seqno, coming late, would set it back. One
- * whose green context went first keeps its place, for its handle is told apart.
+ * Invariant: the server is told of a stream's end when the stream's last seqno has
+ * been reached. Until then the stream can be waited for like any other, and its
+ * slot is not reused: a late seqno of the earlier owner would set the new stream's
+ * timeline back. If a stream's green context ends first, the stream keeps its slot,
+ * because its handle must still be recognised.
  */
 
 #include "client/util/compat.h"
@@ -27,29 +28,29 @@
 
 struct stream streams[STREAMS_MAX];
 
-/* Devices, then contexts with SMs of their own. */
+/* One per device, then one per context with its own SMs. */
 #define THREAD_STREAMS_MAX (DEVICES_MAX + WIRE_CONTEXT_SHARES_MAX)
 
-/* A thread's own default streams; the address of it is the thread's value. */
+/* A thread's own default streams; the thread-specific value is the address of this struct. */
 struct thread_streams {
 	struct {
 		struct stream *stream;
-		uint64_t unique; /* a reset of the device may have given its place to another */
+		uint64_t unique; /* after a device reset another stream may have this slot */
 	} of[THREAD_STREAMS_MAX];
 };
 
 uint32_t pools_pending;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned n_slots = DEVICES_MAX;   /* atomic: those ever used are below */
-static unsigned next_slot = DEVICES_MAX; /* where the search for a free one begins */
+static unsigned n_slots = DEVICES_MAX;   /* atomic: only lower slots were ever used */
+static unsigned next_slot = DEVICES_MAX; /* where the search for a free slot starts */
 static unsigned n_orphans;               /* atomic: changed under the lock */
 static uint64_t last_unique;
 static _Thread_local struct thread_streams *thread_streams;
 static pthread_key_t thread_key;
 static bool has_thread_key;
 
-/* What blocking streams of the context take turns with. */
+/* The NULL stream with which the context's blocking streams are ordered. */
 static struct stream *null_of(const struct context *context)
 {
 	struct stream *own = __atomic_load_n(&context->null, __ATOMIC_ACQUIRE);
@@ -77,7 +78,10 @@ void stream_open_null(struct context *context, unsigned device)
 	stream_setup(&streams[device], context, true, 0);
 }
 
-/* Of a stream that the program has destroyed: whether it was the time to tell the server. */
+/*
+ * Frees the slot of a stream that the program has destroyed, if its work is done,
+ * and tells the server. Returns whether it did.
+ */
 static bool stream_free_closed(struct stream *stream)
 {
 	uint32_t closing = STREAM_CLOSING;
@@ -91,7 +95,7 @@ static bool stream_free_closed(struct stream *stream)
 	return true;
 }
 
-/* Under the lock. Tells the server of those whose green context has gone, and their work too. */
+/* Under the lock. Tells the server of orphans whose work is done. */
 static void orphans_close_idle(void)
 {
 	for (unsigned i = DEVICES_MAX; i < n_slots && n_orphans > 0; i++) {
@@ -122,7 +126,7 @@ static bool stream_slot_is_free(struct stream *stream)
 	return state == STREAM_FREE || (state == STREAM_CLOSING && stream_free_closed(stream));
 }
 
-/* NULL: as many streams as there can be. */
+/* NULL: all slots are in use. */
 static struct stream *stream_slot_take(void)
 {
 	const unsigned n = STREAMS_MAX - DEVICES_MAX, start = next_slot - DEVICES_MAX;
@@ -143,7 +147,7 @@ static struct stream *stream_slot_take(void)
 	return NULL;
 }
 
-/* Under the lock. What the context waits for, its new streams wait for too. */
+/* Under the lock. A new stream waits for what its context waits for. */
 static CUresult wait_for_context(struct context *context, struct stream *stream)
 {
 	CUresult result;
@@ -237,7 +241,7 @@ CUresult stream_open_own_null(struct context *context)
 	return result;
 }
 
-/* What was posted on it still runs; its last seqno tells when that is done. */
+/* The stream's work continues; its last seqno says when the work is done. */
 CUresult stream_end(struct stream *stream)
 {
 	uint32_t used = STREAM_USED;
@@ -257,7 +261,7 @@ CUresult stream_end(struct stream *stream)
 	return result;
 }
 
-/* One of the thread's own, NULL if it has none or no longer. */
+/* One of the thread's own streams. NULL: it has none, or no longer. */
 static struct stream *thread_stream(const struct thread_streams *own, unsigned i)
 {
 	struct stream *stream = own->of[i].stream;
@@ -321,7 +325,7 @@ static CUresult stream_per_thread(struct context *context, struct stream **ret_s
 	return CUDA_SUCCESS;
 }
 
-/* What the NULL stream stands for in a green context. */
+/* The stream that the NULL handle means in a green context. */
 static __attribute__((cold, noinline)) CUresult green_null(struct stream **ret_stream)
 {
 	if (!__atomic_load_n(&context_green->is_active, __ATOMIC_ACQUIRE))
@@ -340,7 +344,7 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 		*ret_stream = null_of(context);
 		return likely(!context_green) ? CUDA_SUCCESS : green_null(ret_stream);
 	}
-	/* Threads have none in a green context. */
+	/* Green contexts have no per-thread streams. */
 	if (handle == CU_STREAM_PER_THREAD)
 		return context_green ? CUDA_ERROR_INVALID_HANDLE
 				     : stream_per_thread(context, ret_stream);
@@ -378,27 +382,30 @@ static CUresult wait_one(struct stream *stream)
 	return result == CUDA_SUCCESS ? timeline_wait(stream, seqno) : result;
 }
 
-/* `null': it, and those that take turns with it; NULL: all of the device. */
+/* `null' and the streams ordered with it; NULL: all streams of the device. */
 static bool is_meant(const struct stream *stream, unsigned device, const struct stream *null)
 {
 	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
 
 	if (stream_id(stream) < DEVICES_MAX)
 		return null ? stream == null : stream_id(stream) == device;
-	/* One that changes hands meanwhile is waited for in vain at worst. */
+	/* If the slot changes owner meanwhile, the wait is at worst unnecessary. */
 	if (state == STREAM_FREE || state == STREAM_ORPHAN_CLOSED)
 		return false;
 	return null ? __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == null
 		    : __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device;
 }
 
-/* After a device's NULL stream come the streams of programs: others' NULL streams are left out. */
+/*
+ * The streams of programs follow the devices' NULL streams; NULL streams of other
+ * devices are skipped.
+ */
 static unsigned next_of(unsigned i)
 {
 	return i < DEVICES_MAX ? DEVICES_MAX : i + 1;
 }
 
-/* Seqnos all first: the GPU works on them side by side. */
+/* Posts all seqnos first, so that the GPU works on all streams at once. */
 static CUresult wait_many(unsigned device, const struct stream *null)
 {
 	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
@@ -418,7 +425,7 @@ static CUresult wait_many(unsigned device, const struct stream *null)
 	return result;
 }
 
-/* The NULL stream ends what every blocking stream has begun. */
+/* The NULL stream also waits for the work of all blocking streams. */
 CUresult stream_wait(struct stream *stream)
 {
 	CUresult result;
@@ -441,8 +448,8 @@ CUresult stream_wait_turn(struct stream *stream)
 }
 
 /*
- * A seqno that is only posted now comes a moment later even where all is done:
- * the first to ask gives it that moment.
+ * A seqno that is posted now arrives a moment later even if the work is done. So
+ * the first query waits for that moment.
  */
 static CUresult query_one(struct stream *stream)
 {

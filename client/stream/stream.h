@@ -3,10 +3,9 @@
 #define STREAM_H
 
 /*
- * Streams as the client knows them. A stream's place in the table is its id on
- * the wire and its index in the timeline; the first DEVICES_MAX are the NULL
- * streams of the server's devices. A place is never freed memory, so any
- * handle can be tested.
+ * Streams of the client. A stream's slot in the table is its ID in messages and its
+ * index in the timeline; the first DEVICES_MAX slots are the NULL streams of the
+ * server's devices. Slots are never freed memory, so any handle can be tested.
  */
 
 #include <pthread.h>
@@ -23,25 +22,26 @@ struct event;
 enum stream_state {
 	STREAM_FREE,
 	STREAM_USED,
-	STREAM_CHANGING,       /* in the hands of who ends it */
+	STREAM_CHANGING,       /* one thread is closing or freeing it */
 	STREAM_CLOSING,        /* destroyed by the program, with work left */
-	STREAM_ORPHAN_CLOSING, /* its green context was destroyed, and may have work left */
-	STREAM_ORPHAN_CLOSED,  /* the same with none, which the server was told */
+	STREAM_ORPHAN_CLOSING, /* its green context was destroyed; it may have work left */
+	STREAM_ORPHAN_CLOSED,  /* the same without work; the server has been told */
 };
 
 struct stream {
 	uint32_t state;     /* atomic: enum stream_state */
-	uint32_t is_issued; /* atomic: something was posted since the last seqno */
-	uint32_t device;    /* atomic, as the next two: read in passing by who waits */
+	uint32_t is_issued; /* atomic: work was posted since the last seqno */
+	uint32_t device;    /* atomic, as the next two: waiting threads read them without a lock */
 	uint32_t is_blocking;
-	struct context *context; /* of its maker; the last one's after its end */
-	struct context *green;   /* whose SMs it has; NULL: its context's */
-	struct stream *null;     /* atomic: that it takes turns with, or itself; NULL: none */
+	struct context *context; /* the creating context; after its end, the last one's */
+	struct context *green;   /* the green context whose SMs it has; NULL: its context's SMs */
+	struct stream
+		*null; /* atomic: the NULL stream with which it is ordered, or itself; NULL: none */
 	int priority;
-	uint64_t unique;               /* cuStreamGetId(): never given twice */
-	struct capture_point *capture; /* atomic: what it has captured; NULL: it does not capture */
-	pthread_mutex_t lock;          /* of posted_seqno, and of posting a seqno */
-	uint64_t posted_seqno;         /* atomic */
+	uint64_t unique;               /* cuStreamGetId(): unique */
+	struct capture_point *capture; /* atomic: where its capture is; NULL: it does not capture */
+	pthread_mutex_t lock;          /* protects posted_seqno and posting */
+	uint64_t posted_seqno;         /* atomic: the newest one */
 	uint64_t left;                 /* atomic: sync_leave(); the seqno that covers it */
 };
 
@@ -52,34 +52,37 @@ static inline uint32_t stream_id(const struct stream *stream)
 	return (uint32_t)(stream - streams);
 }
 
-/* A NULL stream: a device's, or of a context that has one of its own. */
+/* Whether it is the NULL stream of a device, or of a context with its own. */
 static inline bool stream_is_null(const struct stream *stream)
 {
 	return __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == stream;
 }
 
-/* After something was posted on it. */
+/* Called after work was posted on it. */
 static inline void stream_issued(struct stream *stream)
 {
 	__atomic_store_n(&stream->is_issued, 1, __ATOMIC_RELEASE);
 }
 
-/* Makes the NULL stream of a device usable. Called under the lock of device_open(). */
+/* Makes a device's NULL stream usable. Called under the lock of device_open(). */
 void stream_open_null(struct context *context, unsigned device);
 
-/* Makes the NULL stream of a context that has a share of its own; it ends with the context. */
+/* Creates the NULL stream of a context with its own share; it ends with the context. */
 CUresult stream_open_own_null(struct context *context);
 
 /*
- * The stream behind a handle: 0 and CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
- * (made at a thread's first use), or one of cuStreamCreate().
+ * The stream of a handle: 0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD (created at a
+ * thread's first use), or a stream of cuStreamCreate().
  */
 CUresult stream_resolve(struct context *context, CUstream handle, struct stream **ret_stream);
 
-/* The same in the current context, which is opened at need. */
+/* The same in the current context, which is opened if necessary. */
 CUresult stream_enter(CUstream handle, struct stream **ret_stream);
 
-/* A stream of our own, or of the program's, and its end; what was posted on it still runs. */
+/*
+ * Creates and ends an internal stream or a stream of the program. Posted work
+ * continues after the end.
+ */
 CUresult stream_new(
 	struct context *context, bool is_blocking, int priority, struct stream **ret_stream);
 CUresult stream_end(struct stream *stream);
@@ -87,42 +90,46 @@ CUresult stream_end(struct stream *stream);
 /* The same with the SMs of a green context. */
 CUresult stream_new_green(struct context *green, int priority, struct stream **ret_stream);
 
-/* Those of the program in a green context that goes: nothing can be done with them any more. */
+/* For the program's streams in a green context that ends: they can no longer be used. */
 void streams_orphan(const struct context *green);
 
 /*
- * Calls `visit' with the streams of a context, its device's NULL stream and those
- * of its green contexts among them, until an error; `busy_only': those that may have work, also
- * after their end. No stream comes or goes meanwhile.
+ * Calls `visit' with the streams of a context, including its device's NULL stream
+ * and the streams of its green contexts, until an error. `busy_only': only streams
+ * that may have work, also after their end. No stream is created or ended
+ * meanwhile.
  */
 CUresult streams_each(const struct context *context, bool busy_only,
 	CUresult (*visit)(struct stream *stream, void *arg), void *arg);
 
-/* From the next on, the streams that are made in the context wait for the event, which it takes. */
+/*
+ * Streams that are created in the context from now on wait for the event. Takes
+ * ownership of the event.
+ */
 void streams_new_wait(struct context *context, struct event *event);
 
-/* Waits for what was posted on the stream, and before it by the NULL stream's rules. */
+/* Waits for the work on the stream, and for earlier work by the NULL stream's rules. */
 CUresult stream_wait(struct stream *stream);
 
-/* The same, and for what the next work on the stream would wait for by those rules. */
+/* The same, and also for what the next work on the stream would wait for by those rules. */
 CUresult stream_wait_turn(struct stream *stream);
 
-/* Whether all that is done: CUDA_ERROR_NOT_READY if not. */
+/* Whether all that work is done; CUDA_ERROR_NOT_READY if not. */
 CUresult stream_query(struct stream *stream);
 
-/* Whether it is a stream in use, which a table that is looked through may hold no more. */
+/* Whether the slot has a stream in use; a scan of the table may meet slots that have none. */
 bool stream_is_used(const struct stream *stream);
 
-/* Streams that were ever in use have lower numbers. */
+/* Streams that were ever in use have lower IDs. */
 unsigned streams_ever(void);
 
-/* Waits for all that this process has posted on a device. */
+/* Waits for all work that this process has posted on a device. */
 CUresult streams_wait_device(unsigned device);
 
-/* Atomic: some pool of memory has more than it is to hold, and wants hooks.reclaim_pools(). */
+/* Atomic: a memory pool has memory to return, so hooks.reclaim_pools() must be called. */
 extern uint32_t pools_pending;
 
-/* The host has waited for something. */
+/* Called after the host has waited for work. */
 static inline void stream_waited(void)
 {
 	if (unlikely(__atomic_load_n(&pools_pending, __ATOMIC_ACQUIRE)))
@@ -130,7 +137,7 @@ static inline void stream_waited(void)
 	printf_output_synced();
 }
 
-/* Ends the streams of a context that goes. */
+/* Ends the streams of a context that ends. */
 void streams_end_context(struct context *context);
 
 #endif

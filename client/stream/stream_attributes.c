@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attributes of streams. Kept here; a priority goes to the server, the others
- * are hints that change no result. Any thread of the application.
+ * Attributes of streams, kept in the client. A priority is sent to the server; the
+ * others are hints that change no result. Any thread of the application.
  *
- * Invariant: settings are those of the stream whose number stands in them;
- * of any other, which has its place now, they say nothing.
+ * Invariant: settings belong to the stream whose unique number they contain. A
+ * later stream in the same slot does not have them.
  */
 
 #include <pthread.h>
@@ -15,11 +15,11 @@
 #include "send.h"
 #include "stream.h"
 
-/* What the driver says of a stream that nothing was set of. */
+/* The driver's value for a stream on which nothing was set. */
 #define POLICY_NONE (-1)
 
 struct settings {
-	uint64_t unique; /* of the stream; 0: nothing was set */
+	uint64_t unique; /* the stream's; 0: nothing was set */
 	CUaccessPolicyWindow window;
 	int policy;
 	CUlaunchMemSyncDomainMap domains;
@@ -84,7 +84,7 @@ CUresult local_cuStreamGetAttribute(
 	}
 }
 
-/* As cuStreamCreateWithPriority() does: what is out of range becomes the nearest. */
+/* As in cuStreamCreateWithPriority(), a value out of range is clamped. */
 static CUresult set_priority(struct stream *stream, const struct device *device, int priority)
 {
 	CUresult result;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Streams: the calls that make them, end them, and wait. Any thread of the application.
- */
+/* The calls that create and end streams, and wait for them. Any thread of the application. */
 
 #include "recorder.h"
 #include "client.h"

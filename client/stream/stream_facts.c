@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program may ask about a stream. Any thread of the application.
+ * Queries about a stream. Any thread of the application.
  *
  * Invariant: nothing here asks the server or waits.
  */
@@ -9,7 +9,7 @@
 #include "client.h"
 #include "stream.h"
 
-/* The stream of a call in the current context, for one result. */
+/* The current context's stream with this handle, for a query with one result. */
 static CUresult fact_stream(CUstream handle, const void *ret, struct stream **ret_stream)
 {
 	struct context *context;
@@ -52,7 +52,7 @@ CUresult local_cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 	return result;
 }
 
-/* The NULL stream is of whichever context is current. */
+/* The NULL stream belongs to whichever context is current. */
 static CUcontext context_of(const struct stream *stream)
 {
 	return (CUcontext)(stream_id(stream) < DEVICES_MAX ? context_current : stream->context);
@@ -73,7 +73,7 @@ CUresult local_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *
 	struct stream *stream;
 	CUresult result = fact_stream(hStream, &stream, &stream);
 
-	/* Either may be of no interest. */
+	/* Either pointer may be NULL. */
 	if (result == CUDA_SUCCESS && pCtx)
 		*pCtx = context_of(stream);
 	if (result == CUDA_SUCCESS && pGreenCtx)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Seqnos and waiting for them. Any thread of the application.
+ * Posting seqnos and waiting for them. Any thread of the application.
  *
- * Invariant: a stream's seqnos are posted in rising order, because number and
- * place in the ring are taken under one lock; so its timeline never falls.
+ * Invariant: a stream's seqnos are posted in rising order, because one lock covers
+ * the number and the position in the ring. So its timeline never falls.
  */
 
 #include "client/transport/call.h"
@@ -15,19 +15,23 @@
 
 #define SPINS_A_LOOK 16
 
-/* The fastest bus there is: no copy takes less. Who sleeps for a short one is late. */
+/* The fastest possible bus: no copy takes less time. Sleeping for a short copy would end late. */
 #define BUS_BYTES_A_NS 64u
 #define SLEEP_EARLY_NS 100000u
 #define SLEEP_FROM_NS 500000u
 
-/* Sleeps while pieces of a copy come, and after how many it is not the copy that we wait for. */
+/*
+ * The sleep between two looks while pieces of a copy arrive. After SLEEPS_MAX
+ * sleeps the wait is not for the copy.
+ */
 #define SLEEP_NS 20000u
 #define SLEEPS_MAX 50
 
 /*
- * Who sleeps in the driver is woken by an interrupt, 0.2 to 0.4 ms late (measured); a program that
- * spins, as the driver's do, 10 us. So for so long we look ourselves, after sleeps of a part of
- * what was waited for: they end late by as small a part.
+ * A thread that sleeps in the driver is woken by an interrupt, 0.2 to 0.4 ms late
+ * (measured); a thread that spins, as the driver's do, 10 us late. So for
+ * POLLING_NS this thread looks itself, after sleeps of a part of the time that it
+ * has waited: they end late by at most that part.
  */
 #define POLLING_NS 20000000u
 #define SLEEP_PART 64
@@ -63,7 +67,7 @@ void timeline_note(struct stream *stream, uint64_t *ret_seqno)
 void timeline_cover(struct stream *stream, uint64_t *ret_seqno)
 {
 	pthread_mutex_lock(&stream->lock);
-	/* What the NULL stream ends may have been posted on others. */
+	/* Work that the NULL stream covers may be on other streams. */
 	if (stream_is_null(stream))
 		stream_issued(stream);
 	*ret_seqno = stream->posted_seqno + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
@@ -75,7 +79,7 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_se
 	CUresult result;
 
 	pthread_mutex_lock(&stream->lock);
-	/* Cleared first: what another thread posts meanwhile may come behind the seqno. */
+	/* Clear it first: another thread may post work behind this seqno meanwhile. */
 	__atomic_store_n(&stream->is_issued, 0, __ATOMIC_RELEASE);
 	result = send_event_record(event, stream_id(stream), stream->posted_seqno + 1);
 	if (result == CUDA_SUCCESS) {
@@ -136,7 +140,7 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 	return timeline_wait(stream, seqno);
 }
 
-/* False: it takes long. */
+/* False: the wait takes longer. */
 static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
 {
 	uint64_t start_ns = call_now_ns(), waited_ns = 0;
@@ -162,7 +166,7 @@ CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (;;) {
-		/* The low half is what the waker wakes; it differs whenever the whole does. */
+		/* The waker wakes the low half, which differs whenever the whole number does. */
 		uint32_t before = shm_load32(word);
 
 		if (timeline_reached(stream, seqno))
@@ -174,7 +178,10 @@ CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 			result = server_link_check(&server);
 			return result != CUDA_SUCCESS ? result : CUDA_ERROR_MPS_RPC_FAILURE;
 		}
-		/* What failed late may be what this waits for: a word that is never written. */
+		/*
+		 * This wait may depend on work that failed asynchronously: its seqno never
+		 * comes.
+		 */
 		late = server_link_late_error(&server);
 		if (late != CUDA_SUCCESS)
 			return late;
