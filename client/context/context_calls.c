@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making and destroying contexts, and what a program may ask and set about
- * them. Any thread of the application.
+ * Creating and destroying contexts, and their queries and settings. Any thread of
+ * the application.
  *
- * Invariant: settings are the context's own and are answered here; none changes
- * what other programs are answered.
+ * Invariant: settings belong to the context and are answered here. They change no
+ * other program's answers.
  */
 
 #include "client/stream/recorder.h"
@@ -20,7 +20,7 @@
 
 #define API_VERSION 3020
 
-/* `n_sms': that it may have at most. */
+/* `n_sms': the greatest number of SMs that it may have. */
 static CUresult context_create_limited(
 	CUcontext *pctx, unsigned int flags, CUdevice dev, uint32_t n_sms)
 {
@@ -57,7 +57,7 @@ CUresult local_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	return context_create_limited(pctx, flags, dev, UINT32_MAX);
 }
 
-/* The least of what is asked for. */
+/* Reads the smallest requested number. */
 static CUresult read_affinity(
 	const CUexecAffinityParam *params, int n, CUdevice ordinal, uint32_t *ret_n_sms)
 {
@@ -102,7 +102,7 @@ CUresult local_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device_get(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	/* One that is unknown is not supported. */
+	/* An unknown type is not supported. */
 	*pi = type == CU_EXEC_AFFINITY_TYPE_SM_COUNT && share_is_per_context() &&
 	      device_facts(device_get(dev))->n_sm_groups > 0;
 	return CUDA_SUCCESS;
@@ -124,7 +124,7 @@ CUresult local_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAf
 	return CUDA_SUCCESS;
 }
 
-/* As CUDA 2 shared a context among the parts of a program. */
+/* CUDA 2 shared a context between parts of a program in this way. */
 CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
 	struct context *context;
@@ -141,7 +141,7 @@ CUresult local_cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-/* A primary context outlives the last one; it goes as it came, by its device. */
+/* A primary context survives its last user; it ends only by calls with its device. */
 CUresult local_cuCtxDetach(CUcontext ctx)
 {
 	struct context *context = context_find(ctx);
@@ -254,7 +254,7 @@ CUresult local_cuCtxGetFlags(unsigned int *flags)
 		return result;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Primary contexts always can map host memory, and the driver says so here alone. */
+	/* Primary contexts can always map host memory; in the driver, only this call says so. */
 	*flags = context->flags | (context->is_primary ? CU_CTX_MAP_HOST : 0);
 	return CUDA_SUCCESS;
 }
@@ -272,7 +272,7 @@ CUresult local_cuCtxSetFlags(unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-/* CUDA_ERROR_UNSUPPORTED_LIMIT: one that this GPU or driver does not have. */
+/* CUDA_ERROR_UNSUPPORTED_LIMIT: this GPU or driver does not have it. */
 static CUresult check_limit(const struct context *context, CUlimit limit)
 {
 	if ((unsigned)limit >= CU_LIMIT_MAX)
@@ -297,7 +297,10 @@ CUresult local_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
-/* Kernels feel these three; they are the GPU's, and everybody's, and rise as they are asked for. */
+/*
+ * These three limits affect kernels. They belong to the GPU and so to all clients;
+ * requests only raise them.
+ */
 static CUresult raise_limit(const struct context *context, CUlimit limit, size_t value)
 {
 	CUresult result;
@@ -310,7 +313,7 @@ static CUresult raise_limit(const struct context *context, CUlimit limit, size_t
 			 "client may request at most %llu MiB",
 			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value,
 			(unsigned long long)limit_bound(limit) >> 20);
-	/* Once somebody's kernels have used it, the heap stays, as does the buffer. */
+	/* The heap and the buffer keep their sizes once any client's kernels have used them. */
 	if (result == CUDA_ERROR_INVALID_VALUE && limit != CU_LIMIT_STACK_SIZE) {
 		log_warn("the GPU's %s cannot grow to %zu bytes: other clients are using it",
 			limit == CU_LIMIT_MALLOC_HEAP_SIZE ? "heap" : "printf buffer", value);
@@ -368,7 +371,7 @@ CUresult local_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)
 		return result;
 	if (!pConfig)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* No GPU of these years has another; the driver answers so too. */
+	/* No supported GPU has another size; the driver returns the same. */
 	*pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
 	return CUDA_SUCCESS;
 }
@@ -403,6 +406,6 @@ CUresult local_cuCtxResetPersistingL2Cache(void)
 {
 	struct context *context;
 
-	/* Nothing of ours makes lines persist. */
+	/* This library makes no cache lines persist. */
 	return context_enter(&context);
 }

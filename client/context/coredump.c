@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program sets of core dumps of the GPU. Any thread of the application.
+ * A program's settings for GPU core dumps. Any thread of the application.
  *
- * Invariant: kept and answered, for the process and for each context, without
- * effect: the context that a fault ends is the server's.
+ * Invariant: settings are stored per process and per context and returned, but have
+ * no effect: a fault ends the server's context.
  */
 
 #include <pthread.h>
@@ -15,18 +15,18 @@
 #include "coredump.h"
 #include "client/util/log.h"
 
-/* Bytes of a path, its NUL counted. */
+/* Bytes of a path, including the NUL. */
 #define PATH_BYTES 1024
 
 struct coredump {
-	unsigned set_mask; /* a bit for each attribute that was set */
+	unsigned set_mask; /* one bit per attribute that was set */
 	bool is_on_exception, has_trigger;
-	unsigned flags; /* TRIGGER_HOST and LIGHTWEIGHT are words for some of them */
+	unsigned flags; /* TRIGGER_HOST and LIGHTWEIGHT stand for some of them */
 	char file[PATH_BYTES], pipe[PATH_BYTES];
 };
 
 static pthread_mutex_t coredump_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Neither a file nor a pipe is named, as the driver has it. */
+/* No file or pipe is set by default, as in the driver. */
 static struct coredump of_process = {.set_mask = ~0u};
 
 void coredump_end_context(struct context *context)
@@ -37,7 +37,7 @@ void coredump_end_context(struct context *context)
 	pthread_mutex_unlock(&coredump_lock);
 }
 
-/* 0: there is no such attribute. */
+/* 0: no such attribute. */
 static size_t size_of(CUcoredumpSettings attribute)
 {
 	switch (attribute) {
@@ -69,7 +69,7 @@ static void copy_text(char *value, size_t size, const char *text)
 	size_t length;
 
 	if (size == 0)
-		return; /* the driver writes its NUL all the same */
+		return; /* the driver would write a NUL */
 	length = MIN(strlen(text), size - 1);
 	memcpy(value, text, length);
 	value[length] = '\0';
@@ -138,7 +138,10 @@ static bool setting_is_text(CUcoredumpSettings attribute)
 	return attribute == CU_COREDUMP_FILE || attribute == CU_COREDUMP_PIPE;
 }
 
-/* Whether only the size was asked for, or something is wrong; CUDA_ERROR_NOT_READY: neither. */
+/*
+ * The result if only the size was requested or an argument is wrong; otherwise
+ * CUDA_ERROR_NOT_READY.
+ */
 static CUresult check_setting(const struct context *context, CUcoredumpSettings attribute,
 	const void *value, size_t *size)
 {
@@ -146,7 +149,7 @@ static CUresult check_setting(const struct context *context, CUcoredumpSettings 
 
 	if (wanted == 0 || !size)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* There is one pipe for all of a process. */
+	/* A process has only one pipe. */
 	if (context &&
 		(attribute == CU_COREDUMP_PIPE || attribute == CU_COREDUMP_ENABLE_USER_TRIGGER))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -174,7 +177,7 @@ static CUresult coredump_get(
 	return CUDA_SUCCESS;
 }
 
-/* Under the lock. A pipe that is listened to stays where it is. */
+/* Under the lock. An open pipe cannot be moved. */
 static CUresult set_locked(
 	struct context *context, CUcoredumpSettings attribute, const void *value, size_t size)
 {
@@ -195,7 +198,7 @@ static CUresult coredump_set(
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
-	if (*size == 0) /* of a text */
+	if (*size == 0) /* for a text */
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == CU_COREDUMP_ENABLE_ON_EXCEPTION && *(const bool *)value)
 		log_refused("core dumps", "a GPU fault occurs in the server, which cannot write a "

@@ -2,13 +2,11 @@
 #ifndef COREDUMP_H
 #define COREDUMP_H
 
-/*
- * What a program has set of core dumps of a context. Any thread.
- */
+/* A program's settings for core dumps of a context. Any thread. */
 
 struct context;
 
-/* Forgets what was set of a context that goes. */
+/* Frees the settings of a context that ends. */
 void coredump_end_context(struct context *context);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Who wants to hear when a GPU's memory is over its budget. Any thread of the
- * application.
+ * Callbacks for GPU memory over budget. Any thread of the application.
  *
- * Invariant: a client has no budget of the driver's, so nobody is ever called;
- * handles are good from their registering to their end.
+ * Invariant: a client has no such budget in the driver, so callbacks are never
+ * called. A handle is valid from its registration until its end.
  */
 
 #include <pthread.h>

@@ -3,8 +3,8 @@
 /*
  * The primary context of each device. Any thread of the application.
  *
- * Invariant: the handle is the same over release, reset and another retain; it
- * may be current while inactive, and then names nothing that can be used.
+ * Invariant: the handle stays the same over release, reset and the next retain. An
+ * inactive primary context may be current, but cannot be used.
  */
 
 #include "client.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The calls that mark what a profiler shall look at. Any thread of the
- * application.
+ * The calls that mark regions for a profiler. Any thread of the application.
  *
- * Invariant: no profiler listens to a client, so there is nothing to mark and
- * nothing wrong with marking it.
+ * Invariant: no profiler listens to a client, so the calls succeed and do nothing.
  */
 
 #include "client.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A skip list of address ranges. By whoever holds its user's lock.
+ * A skip list of address ranges. Called under the lock of its user.
  *
- * Invariant: ranges are in rising order and don't overlap; a node is in the
- * lists of its first n_levels levels.
+ * Invariant: ranges are in rising order and do not overlap. A node is in the lists
+ * of its first n_levels levels.
  */
 
 #include "address_map.h"
 
 static unsigned random_levels(struct address_map *map)
 {
-	/* xorshift: a quarter of the nodes at each level goes one up. */
+	/* xorshift: a quarter of the nodes of each level is also on the next one. */
 	map->random ^= map->random << 13;
 	map->random ^= map->random >> 7;
 	map->random ^= map->random << 17;
@@ -19,8 +19,8 @@ static unsigned random_levels(struct address_map *map)
 }
 
 /*
- * On each level the link behind the last node that starts below `address';
- * returns that node of the lowest level, NULL if there is none.
+ * For each level, the link behind the last node that starts below `address'.
+ * Returns that node of the lowest level, or NULL.
  */
 static struct address_map_node *address_map_descend(const struct address_map *map, uint64_t address,
 	struct address_map_node **links[ADDRESS_MAP_LEVELS])

@@ -2,10 +2,7 @@
 #ifndef ADDRESS_MAP_H
 #define ADDRESS_MAP_H
 
-/*
- * Address ranges in order: a skip list. No locks and no threads of its own; its
- * user has both.
- */
+/* An ordered map of address ranges: a skip list. It has no lock; its user has one. */
 
 #include "memory.h"
 
@@ -19,20 +16,20 @@ struct address_map_node {
 
 struct address_map {
 	struct address_map_node *first[ADDRESS_MAP_LEVELS];
-	unsigned n_levels; /* that ever had a node: most have few */
+	unsigned n_levels; /* levels that ever had a node: usually few */
 	uint64_t random;
 };
 
-/* -ENOMEM, or -EEXIST if it overlaps another. */
+/* -ENOMEM, or -EEXIST if it overlaps another range. */
 int address_map_add(struct address_map *map, const struct memory_range *range);
 
-/* The range that `address' lies in, valid until it is removed; NULL: none. */
+/* The range that contains `address', valid until it is removed; NULL: none. */
 const struct memory_range *address_map_find(const struct address_map *map, uint64_t address);
 
-/* The first range that starts at `address' or above; NULL: none. */
+/* The first range that starts at or above `address'; NULL: none. */
 const struct memory_range *address_map_next(const struct address_map *map, uint64_t address);
 
-/* Takes out the range that starts at `address'; false: there is none. */
+/* Removes the range that starts at `address'; false: there is none. */
 bool address_map_remove(struct address_map *map, uint64_t address);
 
 #endif

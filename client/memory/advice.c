@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Advice by pages. Called under its user's lock.
+ * Advice by pages. Called under the lock of its user.
  *
- * Invariant: the spans of an allocation cover it without gaps, in order, and
- * no two neighbours say the same.
+ * Invariant: the spans of an allocation cover it in order and without gaps, and
+ * neighbouring spans differ.
  */
 
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #include "advice.h"
 #include "client/util/compat.h"
 
-/* What the driver keeps advice of. */
+/* The driver's granularity of advice. */
 #define PAGE 4096ull
 
 struct span {
-	uint64_t end; /* it begins where the one before ends */
+	uint64_t end; /* it begins at the end of the span before */
 	struct advice advice;
 };
 
@@ -35,7 +35,7 @@ CUmemLocation advice_place(CUdevice device)
 				       : (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
-/* A part of the host's memory; the first is there where the kernel tells of none. */
+/* Whether the NUMA node exists; node 0 exists even if the kernel lists no nodes. */
 static bool node_exists(int node)
 {
 	char path[64];
@@ -53,7 +53,7 @@ CUresult advice_check_host(CUmemLocation *place)
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
 		return node_exists(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		return CUDA_SUCCESS; /* kept as it is, whatever its id */
+		return CUDA_SUCCESS; /* unchanged, whatever its ID */
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -86,7 +86,7 @@ void advised_free(struct advised *advised)
 	free(advised);
 }
 
-/* The span that `offset' lies in. */
+/* The index of the span that contains `offset'. */
 static unsigned span_at(const struct advised *advised, uint64_t offset)
 {
 	unsigned low = 0, high = advised->n - 1;
@@ -102,7 +102,7 @@ static unsigned span_at(const struct advised *advised, uint64_t offset)
 	return low;
 }
 
-/* Makes a span begin at `offset'; there is room for one more. */
+/* Splits a span at `offset'; there is space for one more. */
 static unsigned advised_split(struct advised *advised, uint64_t offset)
 {
 	unsigned at;

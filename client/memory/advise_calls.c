@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Advice about managed memory, prefetching and discarding it, one range or many,
- * and what was said of a range. Any thread of the application.
+ * Advice, prefetching and discarding of managed memory, for one range or many, and
+ * queries about a range. Any thread of the application.
  *
- * Invariant: memory that never moves is prefetched by noting where to; a batch
- * that is refused has noted nothing.
+ * Invariant: managed memory never moves, so a prefetch only notes its location. A
+ * refused batch has noted nothing.
  */
 
 #include "client.h"
@@ -33,8 +33,8 @@ static bool is_part_of_host(CUmemLocationType type)
 }
 
 /*
- * Who accesses memory is a GPU or the host, not a part of its memory. A part may
- * be preferred, but to the driver none is from then on.
+ * A GPU or the host accesses memory, not a NUMA node. The driver accepts a
+ * NUMA node as the preferred location, but then reports that there is none.
  */
 static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
 {
@@ -92,7 +92,7 @@ CUresult local_cuMemPrefetchAsync(
 	return local_cuMemPrefetchAsync_v2(devPtr, count, advice_place(dstDevice), 0, hStream);
 }
 
-/* What is the same for every batch of ranges. */
+/* The checks that all batches of ranges share. */
 static CUresult check_ranges(const CUdeviceptr *ptrs, const size_t *sizes, size_t count,
 	unsigned long long flags, CUstream handle)
 {
@@ -145,7 +145,7 @@ CUresult local_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t
 	return result;
 }
 
-/* What the bytes are afterwards is nobody's business: here they stay. */
+/* The bytes are undefined after a discard; here they stay. */
 CUresult local_cuMemDiscardBatchAsync(
 	CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream)
 {
@@ -160,7 +160,7 @@ CUresult local_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *siz
 		numPrefetchLocs, flags, hStream);
 }
 
-/* The devices, then the host, then as many times none as there is room. */
+/* Lists the devices, then the host, and fills the rest of the array with "none". */
 static void write_accessed_by(const struct advice *advice, int *ids, size_t n)
 {
 	size_t k = 0;
@@ -174,7 +174,7 @@ static void write_accessed_by(const struct advice *advice, int *ids, size_t n)
 		ids[k++] = CU_DEVICE_INVALID;
 }
 
-/* A place as one number, in which the host is one place. */
+/* A location as one number; all of the host is one location. */
 static int number_of(CUmemLocation place)
 {
 	switch (place.type) {

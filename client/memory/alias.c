@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Aliases are asked for. Any thread of the application.
+ * Requests aliases from the server. Any thread of the application.
  *
- * Invariant: an alias is in the map of own memory as long as the server has
- * it; the pages behind it were made present here, so that they are charged to
- * this process.
+ * Invariant: an alias is in the map of this process's memory as long as the server
+ * has it. This process made its pages resident, so that they are charged to it.
  */
 
 #include <pthread.h>
@@ -50,7 +49,7 @@ static const char *why_not(int r)
 	}
 }
 
-/* 0 or -errno, where the server has not refused; with an address of 0 where it has. */
+/* 0, with an address of 0 if the server refused; or -errno if the request could not be made. */
 static int alias_request(const struct memory_range *range, uint64_t *ret_address)
 {
 	_cleanup_(mapping_close) struct mapping mapping;

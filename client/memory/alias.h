@@ -3,20 +3,20 @@
 #define ALIAS_H
 
 /*
- * Aliases: where the GPU reaches shared memory that the program has registered.
- * Any thread.
+ * Aliases: the addresses at which the GPU accesses shared memory that the program
+ * has registered. Any thread.
  */
 
 #include "memory.h"
 
 /*
- * Gives a range of registered memory its alias, if the file behind it can be
- * had, and notes that as memory of the same context and id. Else `range->other'
+ * Gives a registered range its alias, if the server can get the file behind it, and
+ * adds the alias to the map with the same context and ID. Otherwise `range->other'
  * stays 0, and the log says why.
  */
 void alias_new(struct memory_range *range);
 
-/* The work that uses it is done. */
+/* Called after all work that uses it is done. */
 CUresult alias_end(uint64_t address);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * Allocations and their handles. Any thread of the application.
  *
- * Invariant: the server hears of an allocation's end when neither a handle nor
- * a mapping of it is left.
+ * Invariant: the server is told of an allocation's end when neither a handle nor a
+ * mapping of it exists.
  */
 
 #include "allocation.h"
@@ -55,7 +55,7 @@ bool allocation_ref(struct allocation *allocation)
 	return is_held;
 }
 
-/* Under the lock, which it gives away. */
+/* Called under the lock, which it releases. */
 static void end_if_unused(struct allocation *allocation)
 {
 	bool is_unused = allocation->n_handles == 0 && allocation->n_mappings == 0;
@@ -109,7 +109,7 @@ static bool is_of_host(const CUmemAllocationProp *prop)
 		       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
 }
 
-/* Of a GPU that the program does not see, as it is told of what it has imported. */
+/* Whether the GPU is one that the program does not see, as reported for an imported allocation. */
 static bool is_unseen(const CUmemAllocationProp *prop)
 {
 	return prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
@@ -117,7 +117,7 @@ static bool is_unseen(const CUmemAllocationProp *prop)
 	       prop->location.id == CU_DEVICE_INVALID;
 }
 
-/* Where `prop' wants it, with the device open. */
+/* Checks `prop' and opens its device. */
 static CUresult check_prop(
 	const CUmemAllocationProp *prop, const char *symbol, struct device **ret_device)
 {
@@ -134,8 +134,10 @@ static CUresult check_prop(
 	*ret_device = device_get(prop->location.id);
 	if (!*ret_device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	/* Asked for first and done without by PyTorch and NCCL: no machine without NVLink domains
-	 * has it. */
+	/*
+	 * PyTorch and NCCL ask for it first and go on without it: only machines with NVLink
+	 * domains have it.
+	 */
 	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) {
 		log_info("%s: fabric handles are not supported", symbol);
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -204,8 +206,10 @@ CUresult local_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAll
 	struct device *device = NULL;
 	CUresult result;
 
-	/* Who asks goes on and does without when there is none to be had: NCCL, with an error here,
-	 * does not. */
+	/*
+	 * A program that cannot get such memory later continues without it; after an error here,
+	 * NCCL does not continue.
+	 */
 	if (is_of_host(prop) || is_unseen(prop)) {
 		device = device_get(0);
 		result = device ? device_open(device) : CUDA_ERROR_INVALID_DEVICE;
@@ -294,7 +298,10 @@ static CUresult allocation_import_fd(struct allocation *allocation, int fd, uint
 	return result;
 }
 
-/* What a GPU is called here. One that the program does not see goes by the name of that at work. */
+/*
+ * The program's ordinal of a device. For a device that the program does not see:
+ * the current context's.
+ */
 static CUdevice ordinal_of_index(uint32_t index)
 {
 	for (unsigned i = 0; i < device_count(); i++)
@@ -315,7 +322,7 @@ CUresult local_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
 		return result;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The server would take anything else for an attack. */
+	/* The server would treat any other descriptor as an attack. */
 	if (fd_kind(fd) == FD_OTHER)
 		return CUDA_ERROR_UNKNOWN;
 	allocation = allocation_new(0, 0, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

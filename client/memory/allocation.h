@@ -3,7 +3,7 @@
 #define ALLOCATION_H
 
 /*
- * Allocations of cuMemCreate(): bytes on a device without an address. A
+ * Allocations of cuMemCreate(): device memory without an address. A
  * CUmemGenericAllocationHandle is the address of a struct allocation. Any thread.
  */
 
@@ -12,25 +12,25 @@
 
 struct allocation {
 	struct slab_head slab;
-	uint32_t device;  /* the server's number of it */
-	CUdevice ordinal; /* what the program calls it */
-	uint64_t size;    /* 0: imported, only the driver knows */
+	uint32_t device;  /* the server's number for it */
+	CUdevice ordinal; /* the program's ordinal of it */
+	uint64_t size;    /* 0: imported; only the driver knows the size */
 	CUmemAllocationHandleType types;
-	uint32_t compression; /* as the driver has granted it */
-	/* Under the allocations' lock: it goes when both are 0. */
+	uint32_t compression; /* as granted by the driver */
+	/* Under the lock of allocations: the allocation ends when both are 0. */
 	uint32_t n_handles, n_mappings;
 };
 
 uint32_t allocation_id(const struct allocation *allocation);
 
-/* NULL: no such handle, or one that the program has given back. */
+/* NULL: no such handle, or the program has released it. */
 struct allocation *allocation_find(CUmemGenericAllocationHandle handle);
 
-/* A mapping begins or ends. False: the last handle has just gone. */
+/* Counts a mapping. False: the last handle has just been released. */
 bool allocation_ref(struct allocation *allocation);
 void allocation_unref(struct allocation *allocation);
 
-/* One handle more. */
+/* Counts one more handle. */
 CUmemGenericAllocationHandle allocation_retain(struct allocation *allocation);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The blocks of a heap and their pieces. By whoever holds its user's lock.
+ * The blocks of a heap and their pieces. Called under the lock of its user.
  *
- * Invariant: the pieces of a block follow each other without a gap; two free
- * ones beside each other wait for different streams, or one of them for none.
+ * Invariant: the pieces of a block follow each other without gaps. Two free
+ * neighbours wait for different streams, or only one of them waits.
  */
 
 #include "heap.h"
@@ -38,7 +38,7 @@ void heap_init(struct heap *heap)
 	node_init(&heap->pending);
 }
 
-/* Sizes of one bin differ by less than a quarter. */
+/* Sizes in one bin differ by less than a quarter. */
 static unsigned bin_of(uint64_t size)
 {
 	uint64_t n = size / HEAP_ALIGN;
@@ -101,7 +101,7 @@ int heap_add(struct heap *heap, uint64_t address, uint64_t size)
 	return 0;
 }
 
-/* Cuts a piece that is in no bin at `size'; false without memory, and it stays whole. */
+/* Splits a piece that is in no bin at `size'. False: out of memory, and the piece is unchanged. */
 static bool piece_split(struct piece *piece, uint64_t size, struct piece **ret_rest)
 {
 	struct piece *rest = malloc(sizeof(*rest));
@@ -120,7 +120,7 @@ static bool piece_split(struct piece *piece, uint64_t size, struct piece **ret_r
 	return true;
 }
 
-/* Without memory for another piece it is larger than it need be. */
+/* If memory for another piece cannot be allocated, the piece stays larger than necessary. */
 static struct piece *piece_use(struct heap *heap, struct piece *piece, uint64_t size)
 {
 	struct piece *rest;
@@ -139,7 +139,7 @@ static bool is_for(const struct piece *piece, const struct stream *stream)
 	       timeline_reached(piece->stream, piece->seqno);
 }
 
-/* The first bin at or after `bin' with a piece in it. */
+/* The first non-empty bin at or after `bin'. */
 static unsigned next_filled(const struct heap *heap, unsigned bin)
 {
 	uint64_t word;
@@ -168,7 +168,7 @@ struct piece *heap_take(struct heap *heap, uint64_t size, struct stream *stream)
 	return NULL;
 }
 
-/* What lies before `address' stays free; NULL without memory. */
+/* The bytes before `address' stay free. NULL: out of memory. */
 static struct piece *use_from(
 	struct heap *heap, struct piece *piece, uint64_t address, uint64_t size)
 {
@@ -220,7 +220,7 @@ struct piece *heap_take_aligned(struct heap *heap, uint64_t size, uint64_t align
 	return NULL;
 }
 
-/* Puts `piece', which is in no bin, and the free one after it together. */
+/* Merges `piece', which is in no bin, with the free piece after it. */
 static void absorb_next(struct heap *heap, struct piece *piece)
 {
 	struct piece *next = piece->next;
@@ -234,7 +234,7 @@ static void absorb_next(struct heap *heap, struct piece *piece)
 	free(next);
 }
 
-/* Frees a piece that is in no bin, and as much beside it as waits for the same. */
+/* Frees a piece that is in no bin, and merges it with neighbours that wait for the same stream. */
 static void piece_join(struct heap *heap, struct piece *piece)
 {
 	struct piece *before = piece->prev;
@@ -242,7 +242,7 @@ static void piece_join(struct heap *heap, struct piece *piece)
 	if (piece->next && !piece->next->is_used && piece->next->stream == piece->stream)
 		absorb_next(heap, piece);
 	if (before && !before->is_used && before->stream == piece->stream) {
-		/* `before' takes in a piece that is in a bin. */
+		/* `before' absorbs a piece that is in a bin. */
 		put_free(heap, piece);
 		take_free(heap, before);
 		absorb_next(heap, before);
@@ -271,7 +271,7 @@ void heap_reclaim(struct heap *heap)
 		at = at->next;
 		if (!timeline_reached(piece->stream, piece->seqno))
 			continue;
-		/* Its neighbours that wait for something are other pieces, and stay. */
+		/* Only this piece changes: its neighbours wait for something else. */
 		take_free(heap, piece);
 		piece->stream = NULL;
 		piece->seqno = 0;
@@ -279,7 +279,7 @@ void heap_reclaim(struct heap *heap)
 	}
 }
 
-/* The largest that may go; NULL: none. */
+/* The largest block that may be released; NULL: none. */
 static struct block *find_empty(const struct heap *heap, uint64_t size_max)
 {
 	struct block *found = NULL;

@@ -3,9 +3,10 @@
 #define HEAP_H
 
 /*
- * Blocks of addresses cut into pieces. A piece that was freed in the order of a
- * stream is remembered with it: until the GPU has come so far, only that stream
- * may have it again. No locks and no messages of its own; its user has both.
+ * Blocks of addresses, divided into pieces. A piece that was freed in the order of
+ * a stream remembers that stream: until the GPU has reached the free, only that
+ * stream may reuse the piece. A heap has no lock and sends no messages; its user
+ * does both.
  */
 
 #include "base.h"
@@ -21,28 +22,28 @@ struct node {
 };
 
 struct block {
-	struct node node; /* of heap::blocks */
+	struct node node; /* in heap::blocks */
 	uint64_t address, size;
 	struct piece *first;
 };
 
 struct piece {
-	struct node node;          /* of its bin, while free */
-	struct node pending;       /* of heap::pending, while its stream is not NULL */
-	struct piece *next, *prev; /* in the block, by address */
+	struct node node;          /* in its bin, while free */
+	struct node pending;       /* in heap::pending, while its stream is not NULL */
+	struct piece *next, *prev; /* in the block, in the order of addresses */
 	struct block *block;
 	uint64_t address, size;
 	bool is_used;
-	struct stream *stream; /* of a free one: whose work may be using it; NULL: nobody's */
-	uint64_t seqno;        /* it is done when the stream has come here */
+	struct stream *stream; /* if free: whose work may still use it; NULL: none */
+	uint64_t seqno;        /* its work is done when the stream has reached this */
 };
 
 struct heap {
 	struct node bins[HEAP_BINS];
-	uint64_t filled[HEAP_BINS / 64]; /* a bit a bin */
+	uint64_t filled[HEAP_BINS / 64]; /* one bit per bin */
 	struct node blocks, pending;
 	uint64_t size;    /* of all blocks */
-	uint64_t n_empty; /* blocks that are one free piece, without a stream */
+	uint64_t n_empty; /* blocks that are one free piece and wait for no stream */
 	uint64_t empty_bytes;
 };
 
@@ -52,27 +53,28 @@ void heap_init(struct heap *heap);
 int heap_add(struct heap *heap, uint64_t address, uint64_t size);
 
 /*
- * A piece of at least `size' bytes (a multiple of HEAP_ALIGN, not 0) that work
- * of `stream' to come may use; NULL as a stream: any work. NULL: there is none.
+ * Takes a piece of at least `size' bytes (a multiple of HEAP_ALIGN, not 0) for
+ * later work of `stream'; NULL as a stream: for any work. Returns NULL if there is
+ * none.
  */
 struct piece *heap_take(struct heap *heap, uint64_t size, struct stream *stream);
 
-/* The same of exactly [address, address + size): only what is free, and no stream's. */
+/* Takes exactly [address, address + size), if it is free and waits for no stream. */
 struct piece *heap_take_at(struct heap *heap, uint64_t address, uint64_t size);
 
-/* The same at a multiple of `align', a power of two. */
+/* Takes a piece at a multiple of `align', a power of two. */
 struct piece *heap_take_aligned(struct heap *heap, uint64_t size, uint64_t align);
 
-/* The piece is free when `stream' has come to `seqno'; NULL: now. */
+/* Frees the piece once `stream' has reached `seqno'; a NULL stream: now. */
 void heap_give(struct heap *heap, struct piece *piece, struct stream *stream, uint64_t seqno);
 
-/* Looks which streams have come so far, and puts together what has become one. */
+/* Checks which streams have reached their seqnos, and merges the pieces that became free. */
 void heap_reclaim(struct heap *heap);
 
-/* Takes out a block of which nothing is used, the largest of at most `size_max' bytes. */
+/* Removes the largest unused block of at most `size_max' bytes. */
 bool heap_release(struct heap *heap, uint64_t size_max, uint64_t *ret_address, uint64_t *ret_size);
 
-/* The next stream that free pieces wait for, after `after' (NULL: the first); NULL: no more. */
+/* The next free piece that waits for a stream, after `after' (NULL: the first); NULL: no more. */
 struct piece *heap_next_pending(struct heap *heap, const struct piece *after);
 
 #endif

@@ -3,9 +3,9 @@
 /*
  * Pinned host memory. Any thread of the application.
  *
- * Invariant: memory that the server allocates to us lies in a region that was
- * mapped here at the server's address, where nothing else lay: so nobody asks
- * for any while a region is on its way (region_lock).
+ * Invariant: memory that the server allocates for this process lies in a region
+ * that was mapped here, at the server's address, where nothing else was. So no
+ * thread requests memory while a region is being mapped (region_lock).
  */
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #include "registered.h"
 #include "send.h"
 
-/* Regions asked for until one is free in this process too. */
+/* How many regions to request until one's addresses are free in this process too. */
 #define REGION_TRIES 16
 
 #ifndef MADV_POPULATE_WRITE
@@ -28,10 +28,10 @@
 #define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-/* From a question for memory to the region, mapped here, that it may turn out to need. */
+/* Held from a request for memory until the region that it may need is mapped. */
 static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under server_link::reading, as what it reads from the connection belongs to its own answer. */
+/* Under server_link::reading: the descriptor on the connection must be the one for this answer. */
 static CUresult region_ask(uint64_t size, uint64_t after, uint32_t payer, uint64_t *ret_address,
 	uint64_t *ret_size, int *ret_map_error)
 {
@@ -70,7 +70,10 @@ static CUresult region_new(uint64_t size, uint32_t payer)
 	return result;
 }
 
-/* A kernel before 5.14 has no such advice: each page is touched, others may be using it. */
+/*
+ * Kernels before 5.14 lack this advice: touch each page without changing it, as
+ * other threads may use it.
+ */
 static bool touch_pages(uint64_t start, uint64_t span)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -89,7 +92,7 @@ static bool populate_pages(uint64_t start, uint64_t span)
 	return errno == EINVAL && touch_pages(start, span);
 }
 
-/* In a region that is there, or else in a new one, which no other thread can fill first. */
+/* Allocates from an existing region, or from a new one that no other thread can fill first. */
 static CUresult host_take(uint64_t size, uint32_t payer, uint64_t *ret_address, uint64_t *ret_start,
 	uint64_t *ret_span, uint32_t *ret_is_pinned)
 {
@@ -107,7 +110,7 @@ static CUresult host_take(uint64_t size, uint32_t payer, uint64_t *ret_address, 
 	return result;
 }
 
-/* Managed memory counts as memory of its GPU, whose limit it may meet. */
+/* Managed memory counts against the memory limit of its GPU. */
 static uint32_t payer_of(const struct memory_range *range)
 {
 	return range->kind == MEMORY_MANAGED ? range->context->device->index + 1 : 0;
@@ -151,7 +154,7 @@ static CUresult host_alloc(void **pp, size_t size, unsigned flags)
 	struct memory_range range = {
 		.size = size,
 		.kind = MEMORY_PINNED,
-		/* All of it is, with unified addressing. */
+		/* with unified addressing all memory is mapped */
 		.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP,
 	};
 	CUresult result = context_enter(&range.context);

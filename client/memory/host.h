@@ -3,14 +3,17 @@
 #define HOST_H
 
 /*
- * Pinned memory: host memory at the address that it has for the GPU. The
- * server gives out addresses and pins; the pages are made present here, so
- * that they are charged to this process. Any thread.
+ * Pinned memory: host memory at the same address as on the GPU. The server chooses
+ * addresses and pins pages; this process makes the pages resident, so that they are
+ * charged to it. Any thread.
  */
 
 #include "memory.h"
 
-/* Allocates and notes `range->size' bytes for its context, kind and flags; sets its address. */
+/*
+ * Allocates `range->size' bytes for its context, kind and flags; sets its address
+ * and adds it to the map.
+ */
 CUresult host_new(struct memory_range *range);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Handles between processes: tokens of the server's for memory, which then has
- * the same address everywhere, and for events. Any thread of the application.
+ * Handles between processes: the server's tokens for memory, which has the same
+ * address in all processes, and for events. Any thread of the application.
  *
- * Invariant: memory that another process has open is not given out again here;
- * it is kept until an attempt finds that it is closed.
+ * Invariant: memory that another process has open is not reused here. It is kept
+ * until the server confirms that it is closed.
  */
 
 #include <string.h>
@@ -24,7 +24,7 @@
 #define POOLED_MAGIC 0x6c6f6f702d73706dull
 #define EVENT_MAGIC 0x7476652d73706d31ull
 
-/* What is in a CUipcMemHandle, CUipcEventHandle or CUmemPoolPtrExportData. */
+/* The contents of a CUipcMemHandle, CUipcEventHandle or CUmemPoolPtrExportData. */
 struct ticket {
 	uint64_t magic;
 	uint64_t token[2];
@@ -35,15 +35,15 @@ _Static_assert(sizeof(struct ticket) == sizeof(CUipcMemHandle), "it fits");
 _Static_assert(sizeof(struct ticket) == sizeof(CUipcEventHandle), "it fits");
 _Static_assert(sizeof(struct ticket) == sizeof(CUmemPoolPtrExportData), "it fits");
 
-/* Memory that was freed while others had it open. */
+/* Memory that was freed while other processes had it open. */
 struct kept {
 	struct kept *next;
 	struct memory_range range;
-	struct stream *stream; /* free when it has come to that seqno; NULL: at once */
+	struct stream *stream; /* free when it has reached that seqno; NULL: at once */
 	uint64_t seqno;
 };
 
-/* Memory of others that is open here. */
+/* Memory of other processes that is open here. */
 struct opened {
 	struct opened *next;
 	uint64_t token[2];
@@ -62,7 +62,7 @@ static bool is_open_elsewhere(const struct memory_range *range)
 	return send_ipc_memory_end(range->address, &is_open) == CUDA_SUCCESS && is_open;
 }
 
-/* Frees what has been closed meanwhile. */
+/* Frees kept memory that has been closed meanwhile. */
 static void look_after_kept(void)
 {
 	struct kept **link = &all_kept;
@@ -80,7 +80,7 @@ static void look_after_kept(void)
 	}
 }
 
-/* Without memory to remember it, it is kept for good. */
+/* If the record cannot be allocated, the memory is kept forever. */
 bool ipc_may_free(const struct memory_range *range, struct stream *stream)
 {
 	struct kept *kept;
@@ -110,7 +110,7 @@ CUresult ipc_give(const struct memory_range *range, enum memory_kind kind, void 
 	struct ticket ticket = {.magic = magic_of(kind)};
 	CUresult result;
 
-	/* First: from the answer on somebody may open it. */
+	/* Mark it first: another process may open it as soon as the server has answered. */
 	if (!memory_set_exported(range->address, range->kind))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = send_ipc_memory_export(range->address, range->size, ticket.token);
@@ -219,7 +219,7 @@ CUresult local_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, 
 	return ipc_take(context, NULL, &handle, pdptr);
 }
 
-/* Under the lock: forgets the one of that address. */
+/* Under the lock: removes the record of that address. */
 static void opened_remove(uint64_t address)
 {
 	struct opened **link = &all_opened;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Managed memory: pinned memory under another name, which never moves. Any
- * thread of the application.
+ * Managed memory: pinned memory that never moves. Any thread of the application.
  *
- * Invariant: each allocation has its advice (advice.h), which changes nothing but
- * what is answered about it.
+ * Invariant: each allocation has its advice (advice.h), which only changes the
+ * answers to queries.
  */
 
 #include "advice.h"
@@ -51,7 +50,7 @@ void managed_forget(const struct memory_range *range)
 	pthread_mutex_unlock(&advice_lock);
 }
 
-/* Under the lock: the advice of all of it, and where in that. NULL: it is not managed. */
+/* Under the lock: the advice of the allocation, and the offset in it. NULL: not managed memory. */
 static struct advised *find_advised(CUdeviceptr ptr, size_t size, uint64_t *ret_offset)
 {
 	struct memory_range range;

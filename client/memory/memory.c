@@ -3,8 +3,8 @@
 /*
  * Memory of this process. Any thread of the application.
  *
- * Invariant: a range leaves the map before the server hears of its end, so
- * an address that is given out again is never found in it twice.
+ * Invariant: a range is removed from the map before the server is told of its end.
+ * So an address that the server reuses is never in the map twice.
  */
 
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #include "send.h"
 #include "client/stream/stream.h"
 
-/* Rows of cuMemAllocPitch() begin at multiples of this, as the driver has them. */
+/* The driver's alignment of rows in cuMemAllocPitch(). */
 #define PITCH_ALIGN 512u
 
 static pthread_mutex_t memory_map_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +41,10 @@ bool memory_find(uint64_t address, struct memory_range *ret_range)
 	return range;
 }
 
-/* For one of the devices whose bits are set. `ret_first' is the first byte's range, if not NULL. */
+/*
+ * Whether one of the devices in `devices' may access all of it. `ret_first', if not
+ * NULL, is the range of the first byte.
+ */
 static bool memory_covers(
 	uint64_t address, uint64_t size, uint64_t devices, struct memory_range *ret_first)
 {
@@ -213,7 +216,7 @@ CUresult memory_add_variable(
 	return memory_add(&range);
 }
 
-/* Takes out the next range at or above `*at' that ends with its context or owner. */
+/* Removes the next range at or above `*at' that ends with its context or owner. */
 static bool memory_take(
 	uint64_t *at, const struct context *context, const void *owner, struct memory_range *ret)
 {
@@ -330,7 +333,7 @@ CUresult local_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Widt
 	return result;
 }
 
-/* Waits as the driver does, but for this process's own work alone. */
+/* Waits as the driver does, but only for this process's work. */
 CUresult memory_free(uint64_t address, unsigned kinds)
 {
 	struct memory_range range;

@@ -3,8 +3,8 @@
 #define MEMORY_H
 
 /*
- * A map of this process's own memory that the GPU reaches, so that ranges,
- * attributes and bad frees are answered without asking. Any thread.
+ * A map of this process's memory that the GPU can access, to find ranges, answer
+ * attributes and detect bad frees without messages. Any thread.
  */
 
 #include "client/device/context.h"
@@ -13,16 +13,16 @@ struct stream;
 
 enum memory_kind {
 	MEMORY_ALLOCATED,  /* cuMemAlloc(): the program frees it */
-	MEMORY_POOLED,     /* cuMemAllocAsync(): the same, in the order of a stream if it likes */
-	MEMORY_GRAPH,      /* a graph's node allocates it: stays as long as the node */
-	MEMORY_VARIABLE,   /* of a library: goes with it */
-	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory at one address with the GPU's */
-	MEMORY_MANAGED,    /* cuMemAllocManaged(): the same, called otherwise */
-	MEMORY_MAPPED,     /* cuMemMap(): of no context */
-	MEMORY_IPC,        /* cuIpcOpenMemHandle(): another process's */
-	MEMORY_IMPORTED,   /* cuMemPoolImportPointer(): the same, of a pool */
-	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own, in registered.c alone */
-	MEMORY_ALIAS,      /* the same, where the GPU reaches it */
+	MEMORY_POOLED,     /* cuMemAllocAsync(): freed likewise, or in the order of a stream */
+	MEMORY_GRAPH,      /* allocated by a graph's node: exists as long as the node */
+	MEMORY_VARIABLE,   /* of a library: ends with the library */
+	MEMORY_PINNED,     /* cuMemHostAlloc(): host memory with the same address on the GPU */
+	MEMORY_MANAGED,    /* cuMemAllocManaged(): pinned memory too */
+	MEMORY_MAPPED,     /* cuMemMap(): belongs to no context */
+	MEMORY_IPC,        /* cuIpcOpenMemHandle(): another process's memory */
+	MEMORY_IMPORTED,   /* cuMemPoolImportPointer(): the same, from a pool */
+	MEMORY_REGISTERED, /* cuMemHostRegister(): the program's own memory; only in registered.c */
+	MEMORY_ALIAS,      /* the same at the address where the GPU can access it */
 };
 
 struct advised;
@@ -34,73 +34,79 @@ struct memory_range {
 	uint64_t address;
 	uint64_t size;
 	struct context *context;
-	const void *owner; /* with which it goes: a variable's library, a graph's slot; not owned */
-	struct pool *pool; /* of allocated and pooled memory, with its piece of it */
+	const void *owner; /* it ends with this: a variable's library, a graph's slot; not owned */
+	struct pool *pool; /* of allocated and pooled memory, with the piece in it */
 	struct piece *piece;
 	struct allocation *allocation; /* of a mapping; not owned */
 	struct advised *advised;       /* of managed memory */
-	uint64_t other; /* of registered memory its alias, and of that where it is; 0: none */
+	uint64_t other; /* of registered memory the alias, and of an alias the registered memory; 0:
+			   none */
 	enum memory_kind kind;
-	unsigned flags;            /* of its making, where it had some */
+	unsigned flags;            /* from its allocation, if any */
 	bool is_sync;              /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set */
-	uint64_t readers, writers; /* of a mapping: a bit for each device */
-	uint64_t id;               /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never given twice */
+	uint64_t readers, writers; /* of a mapping: one bit per device */
+	uint64_t id;               /* CU_POINTER_ATTRIBUTE_BUFFER_ID: unique */
 };
 
-/* In the flags of allocated memory: another process may have it open. */
+/* A flag of allocated memory: another process may have it open. */
 #define MEMORY_EXPORTED 1u
 
-/* A copy of the range that `address' lies in; false: none of ours. */
+/* A copy of the range that contains `address'; false: none in this map. */
 bool memory_find(uint64_t address, struct memory_range *ret_range);
 
-/* Whether [address, address + size) lies in one range of ours, or in mappings side by side. */
+/* Whether [address, address + size) is within one range, or within adjacent mappings. */
 bool memory_contains(uint64_t address, uint64_t size);
 
-/* The same of what a GPU may touch: of what is mapped, where it was given access. */
+/*
+ * The same for memory that a device can access; mappings count if the device has
+ * been given access.
+ */
 bool memory_reaches(uint32_t device, uint64_t address, uint64_t size);
 
-/* As memory_contains(), and a copy of the range that the first byte lies in. */
+/* Like memory_contains(), with a copy of the range of the first byte. */
 bool memory_find_whole(uint64_t address, uint64_t size, struct memory_range *ret_range);
 
-/* Whether any of it lies in a range of ours. */
+/* Whether any byte of it is in a range. */
 bool memory_overlaps(uint64_t address, uint64_t size);
 
 /* Sets MEMORY_EXPORTED; false: no memory of that kind begins there. */
 bool memory_set_exported(uint64_t address, enum memory_kind kind);
 
-/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of the range that `address' lies in. */
+/* Sets CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of the range that contains `address'. */
 void memory_set_sync(uint64_t address, bool is_sync);
 
-/* What a device may do with the mappings that begin there. */
+/* Sets what a device may do with the mappings in that range. */
 void memory_set_access(uint64_t address, uint64_t size, uint32_t device, CUmemAccess_flags flags);
 
-/* The same of one mapping, as the driver tells it. */
+/* Returns it for one mapping, as the driver would. */
 CUmemAccess_flags memory_get_access(const struct memory_range *range, uint32_t device);
 
-/* The same for memory of one of the kinds that begins at `address'. */
+/* Finds memory of one of the kinds that begins at `address'. */
 bool memory_find_start(uint64_t address, unsigned kinds, struct memory_range *ret_range);
 
-/* Notes a new range, and gives it its id. CUDA_ERROR_OUT_OF_MEMORY. */
+/* Adds a range and gives it an ID. CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult memory_add(struct memory_range *range);
 
-/* For a range of any kind. */
+/* A new ID for a range of any kind. */
 uint64_t memory_new_id(void);
 
-/* Takes out the range of one of the kinds that starts there; false: there is none. */
+/* Removes the range of one of the kinds that starts there; false: there is none. */
 bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_range);
 
-/* Frees what starts at `address' and is of one of the kinds, when the work of its device is done.
+/*
+ * Frees the range of one of the kinds that starts at `address', after the work of
+ * its device is done.
  */
 CUresult memory_free(uint64_t address, unsigned kinds);
 
-/* A piece of the pool, noted as memory of that kind. */
+/* Allocates from the pool, and adds the range with that kind to the map. */
 CUresult memory_alloc(struct pool *pool, uint64_t size, enum memory_kind kind,
 	struct stream *stream, struct memory_range *range);
 
-/* A set of kinds. */
+/* A set with one kind. */
 #define MEMORY_KIND(kind) (1u << (kind))
 
-/* Notes a variable of a library; once noted it stays until memory_end_owner(). */
+/* Adds a library's variable, which stays until memory_end_owner(). */
 CUresult memory_add_variable(
 	struct context *context, const void *owner, uint64_t address, uint64_t size);
 void memory_end_owner(const void *owner);

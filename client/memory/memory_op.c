@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stream memory operations: a stream writes a word of device memory, or waits
+ * Stream memory operations: a stream writes a semaphore in device memory, or waits
  * for one. Any thread of the application.
  *
- * Invariant: what is posted names words of this process's own, and can be
- * ended by a word, as the server does when this process has gone.
+ * Invariant: each operation names a semaphore in this process's memory, and each
+ * wait can be ended by writing the semaphore, which the server does after this
+ * process has ended.
  */
 
 #include "client/stream/recorder.h"
@@ -26,10 +27,10 @@ static CUresult check_wait(const struct memory_op *op, bool is_64)
 	uint64_t all = is_64 ? UINT64_MAX : UINT32_MAX;
 
 	if (op->flags & CU_STREAM_WAIT_VALUE_FLUSH)
-		return CUDA_ERROR_NOT_SUPPORTED; /* as CAN_FLUSH_REMOTE_WRITES says */
+		return CUDA_ERROR_NOT_SUPPORTED; /* reported by CAN_FLUSH_REMOTE_WRITES */
 	if (op->flags > CU_STREAM_WAIT_VALUE_NOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* No word whatever ends these. */
+	/* No value of the semaphore ends these waits. */
 	if ((op->flags == CU_STREAM_WAIT_VALUE_AND && op->value == 0) ||
 		(op->flags == CU_STREAM_WAIT_VALUE_NOR && op->value == all))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -38,7 +39,7 @@ static CUresult check_wait(const struct memory_op *op, bool is_64)
 
 static CUresult check_write(const struct memory_op *op, bool is_64)
 {
-	/* Driver 580 refuses to leave out the barrier, too. */
+	/* Driver 580 also requires the barrier. */
 	if (op->flags != CU_STREAM_WRITE_VALUE_DEFAULT)
 		return CUDA_ERROR_INVALID_VALUE;
 	return check_address(op->address, is_64 ? 8 : 4);
@@ -76,7 +77,7 @@ static CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, ui
 		result = stream_resolve(context, handle, &stream);
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++)
 		result = memory_op_check(&ops[i]);
-	/* Driver 580 takes an empty batch. */
+	/* Driver 580 accepts an empty batch. */
 	if (result != CUDA_SUCCESS || n_ops == 0)
 		return result;
 	result = recorder_look(stream, &captures);

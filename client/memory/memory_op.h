@@ -2,17 +2,18 @@
 #ifndef MEMORY_OP_H
 #define MEMORY_OP_H
 
-/*
- * Stream memory operations, in a stream or in a node of a graph. Any thread.
- */
+/* Stream memory operations, on a stream or in a graph node. Any thread. */
 
 #include "client/util/api.h"
 #include "wire.h"
 
-/* What of the program's union counts for its operation; the rest may be anything. */
+/*
+ * The fields of the program's union that its operation uses; the other fields may
+ * have any value.
+ */
 struct memory_op memory_op_of(const CUstreamBatchMemOpParams *param);
 
-/* What the driver refuses of it at the call. */
+/* The driver's checks at the call. */
 CUresult memory_op_check(const struct memory_op *op);
 
 #endif

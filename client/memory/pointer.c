@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program may ask about an address. Any thread of the application.
+ * Queries about an address. Any thread of the application.
  *
- * Invariant: answered from the address maps; an address that is in none is the
- * program's own host memory, of which the driver knows nothing.
+ * Invariant: the answers come from the address maps. An address in no map is the
+ * program's own host memory, which the driver does not know.
  */
 
 #include "allocation.h"
@@ -19,7 +19,7 @@ static bool pointer_find(CUdeviceptr ptr, struct memory_range *ret_range)
 	return memory_find(ptr, ret_range) || registered_find(ptr, ret_range);
 }
 
-/* Managed memory counts as the device's. */
+/* Managed memory counts as device memory. */
 static bool is_host(const struct memory_range *range)
 {
 	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ||
@@ -37,7 +37,7 @@ static bool is_of_pool(const struct memory_range *range)
 	       range->kind == MEMORY_IMPORTED;
 }
 
-/* Of registered memory: the other address of the same byte; 0: it has none. */
+/* For registered memory, the other address of the same byte; 0: none. */
 static uint64_t other_of(const struct memory_range *range, CUdeviceptr ptr)
 {
 	return range->other ? range->other + (ptr - range->address) : 0;
@@ -50,8 +50,7 @@ static CUdevice ordinal_of(const struct memory_range *range)
 	return range->pool ? range->pool->ordinal : range->context->ordinal;
 }
 
-/* What the device of the current context may do there; the values are those of CUmemAccess_flags.
- */
+/* What the current context's device may do there, as values of CUmemAccess_flags. */
 static unsigned access_of(const struct memory_range *range)
 {
 	if (range->kind != MEMORY_MAPPED)
@@ -60,7 +59,7 @@ static unsigned access_of(const struct memory_range *range)
 		context_current ? context_current->device->index : range->allocation->device);
 }
 
-/* Attributes whose value is an int or unsigned. */
+/* Attributes with values of type int or unsigned. */
 static bool value_int(
 	const struct memory_range *range, CUpointer_attribute attribute, unsigned *ret_value)
 {
@@ -95,7 +94,7 @@ static bool value_int(
 	}
 }
 
-/* Of how it may be given to another process. */
+/* In which ways the memory can be exported to another process. */
 static unsigned handle_types(const struct memory_range *range)
 {
 	if (range->kind == MEMORY_MAPPED)
@@ -105,13 +104,13 @@ static unsigned handle_types(const struct memory_range *range)
 		       : CU_MEM_HANDLE_TYPE_NONE;
 }
 
-/* Attributes as wide as a pointer. */
+/* Attributes with values as wide as a pointer. */
 static bool value_wide(const struct memory_range *range, CUdeviceptr ptr,
 	CUpointer_attribute attribute, uint64_t *ret_value)
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		/* What is mapped, or comes from a pool, belongs to no context. */
+		/* Mappings and memory of pools belong to no context. */
 		*ret_value = is_of_pool(range) ? 0 : (uintptr_t)range->context;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -171,7 +170,10 @@ CUresult local_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, 
 	return pointer_attribute(data, attribute, &range, ptr);
 }
 
-/* What cuPointerGetAttributes() says of host memory: the driver leaves ranges as they were. */
+/*
+ * The results of cuPointerGetAttributes() for host memory; the driver leaves the
+ * range attributes unchanged.
+ */
 static void attribute_of_host(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	static const struct memory_range nothing;
@@ -197,7 +199,7 @@ static bool pointer_attribute_is_known(CUpointer_attribute attribute)
 	       attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS;
 }
 
-/* Succeeds for host memory too: what does not apply is zero. */
+/* Succeeds for host memory too: attributes that do not apply are zero. */
 CUresult local_cuPointerGetAttributes(
 	unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
 {
@@ -224,8 +226,8 @@ CUresult local_cuPointerGetAttributes(
 }
 
 /*
- * From then on synchronous copies and sets of the memory are waited for, whatever its kind. Those
- * that were not waited for so far are now.
+ * Afterwards synchronous copies and sets of this memory always wait, whatever its
+ * kind. Waits now for the earlier ones that did not wait.
  */
 static CUresult set_sync(const struct memory_range *range, CUdeviceptr ptr, bool is_sync)
 {

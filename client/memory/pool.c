@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pools: where their blocks come from and go to. Any thread of the application.
+ * Pools: where their blocks come from, and where they go. Any thread of the
+ * application.
  *
- * Invariant: a block goes back to the server when no piece of it is used or
- * waits for a stream; the server keeps it mapped until our work has ended, so
- * even a program that frees too early reads nothing but its own memory.
+ * Invariant: a block goes back to the server when no piece of it is used or waits
+ * for a stream. The server keeps it mapped until this session's work has ended, so
+ * a program that frees too early reads only its own memory.
  */
 
 #include <pthread.h>
@@ -15,9 +16,9 @@
 #include "client/stream/timeline.h"
 
 #define POOLS_MAX 4096u
-/* A pool grows by as much as it has, so that many small blocks are rare; at most by this. */
+/* A pool grows by its own size, to avoid many small blocks, but at most by this much. */
 #define BLOCK_MAX (32ull << 20)
-/* Kept for the next cuMemAlloc(): little beside what a context of its own would cost. */
+/* Kept for the next cuMemAlloc(): little compared with the cost of a separate context. */
 #define PLAIN_KEPT (32ull << 20)
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,7 +39,7 @@ static struct pool *new_locked(struct device *device, CUdevice ordinal, enum poo
 	pool->device = device;
 	pool->ordinal = ordinal;
 	pool->threshold = kind == POOL_PLAIN ? PLAIN_KEPT : 0;
-	/* The next launch wants as much again; the program trims it. */
+	/* The next launch needs the same amount; the program can trim the pool. */
 	if (kind == POOL_GRAPH)
 		pool->threshold = UINT64_MAX;
 	for (unsigned i = 0; i < POOL_REUSES; i++)
@@ -99,7 +100,7 @@ struct pool *pool_find(CUmemoryPool handle)
 	return pool;
 }
 
-/* Under the lock. Whether anything went. */
+/* Under the lock. Returns whether any memory was released. */
 static bool trim_locked(struct pool *pool, uint64_t size_kept)
 {
 	bool is_less = false;
@@ -113,7 +114,7 @@ static bool trim_locked(struct pool *pool, uint64_t size_kept)
 	return is_less;
 }
 
-/* cuMemAlloc()'s holds at most so much that is free, the others at least so much in all. */
+/* Limits the free memory of cuMemAlloc()'s pool, and the total size of other pools. */
 static void trim_to_threshold(struct pool *pool)
 {
 	uint64_t kept = pool->is_destroyed ? 0 : pool->threshold;
@@ -127,7 +128,7 @@ static void trim_to_threshold(struct pool *pool)
 			(void)send_memory_free(address);
 }
 
-/* Under the lock: a destroyed pool goes with its last block. */
+/* Under the lock. Frees a destroyed pool that has no block left. */
 static void pool_free_destroyed(struct pool *pool)
 {
 	struct pool **link = &pools;
@@ -163,7 +164,7 @@ static struct piece *pool_take_locked(struct pool *pool, uint64_t size, struct s
 	return piece;
 }
 
-/* Has the GPU write how far it has come where free pieces wait for it, then looks again. */
+/* Makes the GPU report its progress on the streams for which free pieces wait, then tries again. */
 static struct piece *pool_take_reclaimed(struct pool *pool, uint64_t size, struct stream *stream)
 {
 	struct piece *piece = NULL;
@@ -187,7 +188,7 @@ static struct piece *pool_take(struct pool *pool, uint64_t size, struct stream *
 	return piece;
 }
 
-/* A new block, of which the first piece is ours. */
+/* Adds a block, and takes its first piece. */
 static CUresult pool_grow(struct pool *pool, uint64_t block_size, uint64_t size,
 	struct stream *stream, struct piece **ret_piece)
 {
@@ -246,7 +247,7 @@ bool pools_make_room(const struct device *device)
 	return pools_trim_device(device);
 }
 
-/* Memory is short: what was freed in the order of streams is waited for only now. */
+/* Memory is short: only now wait for pieces that were freed in the order of streams. */
 static CUresult alloc_again(
 	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)
 {

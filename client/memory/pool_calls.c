@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making pools, choosing one, and what a program may ask and set. Any thread of
- * the application.
+ * Creating pools, selecting one, and their queries and settings. Any thread of the
+ * application.
  *
- * Invariant: a pool lies on one device and is reached from that one alone.
+ * Invariant: a pool's memory is on one device.
  */
 
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "pool_calls.h"
 #include "client/transport/route.h"
 
-/* A pool's greatest size is rounded up to this (measured). */
+/* The driver rounds up a pool's maximum size to this (measured). */
 #define SIZE_MAX_ALIGN (32ull << 20)
 
-/* What the program has set; NULL: the default one. Atomic. */
+/* The pool that the program has set; NULL: the default pool. Atomic. */
 static struct pool *current[DEVICES_MAX];
 
 struct pool *pool_current(struct device *device, CUdevice ordinal)
@@ -45,7 +45,7 @@ static CUresult pool_enter(CUmemoryPool handle, struct pool **ret_pool)
 	return *ret_pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Of which this process has a say. */
+/* Only for pools that this process owns. */
 static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
 {
 	CUresult result = pool_enter(handle, ret_pool);
@@ -99,7 +99,7 @@ CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	return CUDA_SUCCESS;
 }
 
-/* The device that a location names; pools of host and managed memory are not served. */
+/* The device of a location; pools of host and managed memory are not supported. */
 static CUresult find_location(const CUmemLocation *location, CUmemAllocationType type,
 	const char *symbol, CUdevice *ret_ordinal)
 {
@@ -174,7 +174,7 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 			"cuMemPoolCreate", "pools can be shared only by POSIX file descriptors");
 	made = pool_new(device, ordinal, POOL_CREATED);
 	if (made) {
-		/* What has no next multiple has no limit either. */
+		/* A size without a next multiple means no limit. */
 		made->size_max = ALIGN_UP(poolProps->maxSize, SIZE_MAX_ALIGN);
 		made->is_shareable = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	}
@@ -297,7 +297,10 @@ CUresult local_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 	}
 }
 
-/* Its own device has all access to a pool, for good; others as the program says, where they can. */
+/*
+ * The pool's own device always has full access; the program decides about other
+ * devices that can have it.
+ */
 static CUresult pool_check_access(const struct pool *pool, const CUmemAccessDesc *access)
 {
 	struct device *device;
@@ -316,7 +319,7 @@ static CUresult pool_check_access(const struct pool *pool, const CUmemAccessDesc
 			       : CUDA_ERROR_INVALID_VALUE;
 	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
 		return CUDA_SUCCESS;
-	/* From then on the server maps what is the program's for that device too. */
+	/* Opening the device makes the server map the program's memory for it too. */
 	return device_reaches(device, pool->device) ? device_open(device)
 						    : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -326,9 +329,9 @@ static void set_access(struct pool *pool, const CUmemAccessDesc *access)
 	uint64_t bit = 1ull << device_get(access->location.id)->index;
 
 	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		__atomic_fetch_and(&pool->admitted, ~bit, __ATOMIC_RELAXED);
+		__atomic_fetch_and(&pool->granted, ~bit, __ATOMIC_RELAXED);
 	else
-		__atomic_fetch_or(&pool->admitted, bit, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&pool->granted, bit, __ATOMIC_RELAXED);
 }
 
 CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
@@ -359,7 +362,7 @@ CUresult local_cuMemPoolGetAccess(
 	device = device_get(location->id);
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	*flags = device == found->device || (__atomic_load_n(&found->admitted, __ATOMIC_RELAXED) &
+	*flags = device == found->device || (__atomic_load_n(&found->granted, __ATOMIC_RELAXED) &
 						    1ull << device->index)
 			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -2,17 +2,17 @@
 #ifndef POOL_CALLS_H
 #define POOL_CALLS_H
 
-/*
- * Pools as the program handles them. Any thread.
- */
+/* The program's view of pools. Any thread. */
 
 #include "pool.h"
 
-/* Of which cuMemAllocAsync() takes: the device's own, or what the program has set. NULL: no memory.
+/*
+ * The pool for cuMemAllocAsync(): the device's default pool, or the one that the
+ * program has set. NULL: out of memory.
  */
 struct pool *pool_current(struct device *device, CUdevice ordinal);
 
-/* Of what a graph's node allocates, as it is described. */
+/* The pool for the allocation that a graph node describes. */
 CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **ret_pool);
 
 #endif

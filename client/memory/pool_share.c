@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pools that processes share. Any thread of the application.
+ * Pools shared between processes. Any thread of the application.
  *
  * A pool goes to another process as a descriptor, its memory piece by piece: the
- * ticket of a piece opens it, at the same address. So the descriptor needs to say
- * no more than which GPU the pool is on, and which pool it is, since whoever imports
- * one twice gets the same; and whoever forges one has gained nothing.
+ * ticket of a piece opens that piece at the same address. So the descriptor only
+ * has to identify the pool and its GPU: importing a pool twice gives the same pool.
+ * A forged descriptor gives access to nothing.
  *
- * Invariant: an imported pool is there as long as anything is open of it.
+ * Invariant: an imported pool exists as long as any memory of it is open.
  */
 
 #include <string.h>
@@ -23,7 +23,7 @@
 
 #define FILE_MAGIC 0x32706d2d6c6f6f70ull
 
-/* What a pool's descriptor holds. */
+/* The contents of a pool's descriptor. */
 struct pool_file {
 	uint64_t magic;
 	uint8_t uuid[16]; /* of the GPU, or of its part */
@@ -33,7 +33,7 @@ struct pool_file {
 static pthread_mutex_t share_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *all_imported;
 
-/* At the first export. By number: getrandom() is a symbol only in newer libraries. */
+/* At the first export. By system call number: getrandom() is a symbol only in newer libraries. */
 static bool give_name(struct pool *pool)
 {
 	static const uint8_t none[POOL_NAME_BYTES];
@@ -71,7 +71,7 @@ static bool read_file(int fd, struct pool_file *ret_file)
 	return ret_file->magic == FILE_MAGIC;
 }
 
-/* CU_DEVICE_INVALID: it is not among those that the program sees. */
+/* CU_DEVICE_INVALID: the program does not see this GPU. */
 static CUdevice find_gpu_by_uuid(const uint8_t uuid[16])
 {
 	for (CUdevice i = 0; i < (CUdevice)device_count(); i++)
@@ -100,7 +100,7 @@ CUresult local_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 	return result;
 }
 
-/* Under the lock. NULL: no memory. */
+/* Under the lock. NULL: out of memory. */
 static struct pool *pool_import(CUdevice ordinal, const struct pool_file *file)
 {
 	struct pool *pool = all_imported;
@@ -176,7 +176,7 @@ CUresult local_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUd
 	return ipc_give(&range, MEMORY_IMPORTED, shareData_out);
 }
 
-/* Under the lock, so that the pool does not end meanwhile. */
+/* Under the lock, so that the pool cannot end meanwhile. */
 static CUresult import_pointer(CUmemoryPool handle, const void *ticket, CUdeviceptr *ret_address)
 {
 	struct pool *pool = pool_find(handle);

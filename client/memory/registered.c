@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of the program's own that it registers: shared memory is pinned by the
- * server at an alias; any other is recorded and nothing more, as no other
- * process can pin it. Any thread of the application.
+ * The program's own memory that it registers. The server pins shared memory at an
+ * alias. Other memory is only recorded, because no other process can pin it. Any
+ * thread of the application.
  *
- * Invariant: no page of the program's moves. What has no alias the GPU never
- * reaches; its copies go by way of staging.
+ * Invariant: the program's pages never move. The GPU never accesses memory without
+ * an alias; copies of such memory go through staging.
  */
 
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct address_map registered;
-static uint32_t n_aliases; /* atomic; most programs have none, and copies look */
+static uint32_t n_aliases; /* atomic; 0 in most programs, so that copies need no lookup */
 
 bool registered_find(uint64_t address, struct memory_range *ret_range)
 {
@@ -110,7 +110,7 @@ static CUresult registered_add(const struct memory_range *range)
 	return r == -EEXIST ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Pages looked at by one mincore(). */
+/* Pages per call of mincore(). */
 #define LOOK_PAGES 4096u
 
 static bool pages_are_mapped(uintptr_t address, size_t size)
@@ -154,7 +154,7 @@ CUresult local_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
 	return result;
 }
 
-/* What begins there; false: another thread has been here. */
+/* Removes the range that begins there; false: another thread has removed it. */
 static bool remove_range(uint64_t address, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
@@ -171,7 +171,7 @@ static bool remove_range(uint64_t address, struct memory_range *ret_range)
 	return is_there;
 }
 
-/* What has no alias nobody uses when a copy of it has returned. */
+/* Memory without an alias is not in use after a copy of it has returned. */
 CUresult local_cuMemHostUnregister(void *p)
 {
 	struct memory_range range;

@@ -4,9 +4,9 @@
  * Memory allocated and freed in the order of a stream. Any thread of the
  * application.
  *
- * Invariant: neither call says anything to the server where the pool has room;
- * what was freed is given out again only where the order of streams, or the
- * timeline, says that nobody works on it any more.
+ * Invariant: neither call sends a message while the pool has space. Freed memory is
+ * reused only if the order of streams, or the timeline, proves that no work uses it
+ * any more.
  */
 
 #include "client/stream/recorder.h"
@@ -31,7 +31,7 @@ static CUresult stream_memory_enter(CUstream handle, struct context **ret_contex
 	return result;
 }
 
-/* `pool' NULL: the current one of the stream's device. */
+/* `pool' NULL: the current pool of the stream's device. */
 static CUresult stream_memory_alloc(
 	CUdeviceptr *ptr, size_t size, struct pool *pool, CUstream handle)
 {
@@ -44,7 +44,7 @@ static CUresult stream_memory_alloc(
 		return result;
 	if (!ptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Unlike cuMemAlloc(), nothing may be asked for. */
+	/* Unlike cuMemAlloc(), this call accepts a size of 0. */
 	if (size == 0) {
 		*ptr = 0;
 		return CUDA_SUCCESS;
@@ -53,7 +53,7 @@ static CUresult stream_memory_alloc(
 		pool = pool_current(range.context->device, range.context->ordinal);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	/* Only what the pool is of is the graph's. */
+	/* In a capture only the pool's device counts: the graph has its own memory. */
 	if (unlikely(captures)) {
 		result = recorder.alloc(stream, pool->ordinal, size, &range.address);
 	} else {
@@ -85,7 +85,9 @@ CUresult local_cuMemAllocFromPoolAsync(
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Another process's, or a graph's. What was posted before may use the former yet: the server waits.
+/*
+ * Memory of another process, or of a graph. Earlier work may still use memory of
+ * another process: the server waits for that work.
  */
 static CUresult free_other(CUdeviceptr dptr, struct stream *stream)
 {
@@ -99,7 +101,7 @@ static CUresult free_other(CUdeviceptr dptr, struct stream *stream)
 									 : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Takes what cuMemAlloc() gave as well. */
+/* Also frees memory of cuMemAlloc(). */
 CUresult local_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct memory_range range;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's table of synchronous and asynchronous calls. Any thread of the
+ * CUDA's rules for synchronous and asynchronous calls. Any thread of the
  * application.
  *
- * Invariant: no other file decides by the kind of memory whether a copy or a set
- * is waited for.
+ * Invariant: only this file decides by the kind of memory whether a copy or a set
+ * waits.
  */
 
 #include "client/transport/server_link.h"
@@ -42,16 +42,17 @@ enum sync_side sync_side_named(enum sync_side side, bool as_host)
 	return side == SYNC_MANAGED && as_host ? SYNC_MANAGED_HOST : side;
 }
 
-/* The program wants what is synchronous by name to be so always. */
+/* Whether the program wants synchronous calls to always wait. */
 static bool is_sync_context(void)
 {
 	return context_current->flags & CU_CTX_SYNC_MEMOPS;
 }
 
 /*
- * The table of CUDA 13 names host memory alone. Managed memory was synchronous by that of
- * CUDA 12 and before, which is the safe way to read the new one. Driver 580 has it so, and
- * waits for asynchronous copies that name managed memory as the host's.
+ * CUDA 13's table mentions only host memory. In the table of CUDA 12 and earlier,
+ * managed memory was synchronous; this is the safe reading of the new table. Driver
+ * 580 behaves so, and it waits for asynchronous copies that name managed memory as
+ * host memory.
  */
 bool sync_copy_waits(bool is_sync, enum sync_side dst, enum sync_side src)
 {
@@ -68,8 +69,9 @@ bool sync_set_waits(bool is_sync, enum sync_side dst)
 }
 
 /*
- * A synchronous copy of pageable memory begins with a wait for its stream. Of registered memory
- * the GPU would read the bytes in its turn, whatever the call.
+ * A synchronous copy of pageable memory starts with a wait for its stream. From
+ * registered memory the GPU would read the bytes in stream order, in every form of
+ * the call.
  */
 CUresult sync_before_read(struct stream *stream, bool is_sync, enum sync_side src)
 {
@@ -85,7 +87,7 @@ CUresult sync_finish(struct stream *stream)
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-/* Looked at after the work was posted: the seqno after the newest one comes behind it. */
+/* Called after the work was posted: the next seqno comes behind that work. */
 void sync_leave(struct stream *stream)
 {
 	uint64_t seqno = __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE) + 1;

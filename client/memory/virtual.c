@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reserved addresses and what is mapped there. Any thread of the application.
+ * Reserved addresses and the mappings in them. Any thread of the application.
  *
- * Invariant: a reservation is a piece of a region that the server gave us; in
- * the map of memory are whole mappings, each within a reservation.
+ * Invariant: a reservation is a piece of a region from the server. The map of
+ * memory contains whole mappings, each within one reservation.
  */
 
 #include "allocation.h"
@@ -18,13 +18,13 @@
 #include "client/stream/stream.h"
 #include "wire.h"
 
-/* Addresses and sizes are multiples of this, the granularity of every GPU that is served. */
+/* The alignment of addresses and sizes: the granularity of all supported GPUs. */
 #define RESERVE_PAGE (2ull << 20)
 
 static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool has_space;
 static struct heap space;           /* the regions */
-static struct address_map reserved; /* what was given out of them */
+static struct address_map reserved; /* the reservations */
 
 static bool is_aligned(uint64_t value)
 {
@@ -44,7 +44,7 @@ static struct piece *space_take(uint64_t size, uint64_t align, uint64_t wanted)
 	return piece ? piece : heap_take_aligned(&space, size, align);
 }
 
-/* Under the lock: for another region. */
+/* Under the lock: gets another region from the server. */
 static CUresult add_region(uint64_t size)
 {
 	uint64_t address, region_size;
@@ -59,7 +59,7 @@ static CUresult add_region(uint64_t size)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Under the lock. One region is kept for the next. */
+/* Under the lock. Keeps one empty region for the next reservation. */
 static void space_give(struct piece *piece)
 {
 	uint64_t address, size;
@@ -78,7 +78,7 @@ static CUresult virtual_reserve(
 	pthread_mutex_lock(&space_lock);
 	range.piece = space_take(size, align, wanted);
 	if (!range.piece) {
-		/* A region begins at a multiple of its unit. */
+		/* A region begins at a multiple of a VA window. */
 		result = add_region(size + (align > SPACE_UNIT ? align : 0));
 		range.piece = result == CUDA_SUCCESS ? space_take(size, align, wanted) : NULL;
 	}
@@ -185,11 +185,14 @@ CUresult local_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 }
 
 struct mapped {
-	uint64_t owners; /* devices that it lies on */
-	uint64_t users;  /* devices that may touch it */
+	uint64_t owners; /* devices whose memory it is */
+	uint64_t users;  /* devices that may access it */
 };
 
-/* Whether [address, address + size) is whole mappings; a bit for each device. */
+/*
+ * Whether [address, address + size) consists of whole mappings; `ret_mapped' has
+ * one bit per device.
+ */
 static bool virtual_is_mapped(uint64_t address, uint64_t size, struct mapped *ret_mapped)
 {
 	uint64_t at = address, end = address + size;
@@ -212,7 +215,7 @@ static bool virtual_is_mapped(uint64_t address, uint64_t size, struct mapped *re
 
 _Static_assert(DEVICES_MAX == 64, "a bit each");
 
-/* For what our own streams may be doing there. */
+/* For the work on this process's streams that may use it. */
 static CUresult wait_devices(uint64_t devices)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -259,7 +262,7 @@ CUresult local_cuMemUnmap(CUdeviceptr ptr, size_t size)
 	return result;
 }
 
-/* The device is there, reaches memory of those that are named by bits, and has a context. */
+/* The device exists, can access memory of the devices in `owners', and has a context. */
 static CUresult virtual_check_access(const CUmemAccessDesc *desc, uint64_t owners)
 {
 	struct device *device;
@@ -330,7 +333,7 @@ CUresult local_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* Under the lock a mapping does not go, nor its allocation. */
+	/* Under the lock neither a mapping nor its allocation can end. */
 	pthread_mutex_lock(&space_lock);
 	if (handle && memory_find((uintptr_t)addr, &range) && range.kind == MEMORY_MAPPED)
 		*handle = allocation_retain(range.allocation);

@@ -59,10 +59,7 @@ static void green_end(struct green *green)
 	slab_give(&greens, green);
 }
 
-/*
- * The primary contexts that the green contexts have retained are released too: the
- * program can no longer destroy them.
- */
+/* Also releases the primary context for each of them: the program no longer can. */
 void greens_end_context(struct context *context)
 {
 	for (unsigned i = 0; i < greens.n_ever; i++) {
