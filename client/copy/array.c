@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Making, finding, describing and ending arrays. Any thread of the application.
+ * Creating, finding, describing and ending arrays. Any thread of the application.
  *
- * Invariant: a level is an object from its first asking until its mipmapped
- * array ends, and the server hears of its end before that one's.
+ * Invariant: a level becomes an object when the program first asks for it, and
+ * exists until its mipmapped array ends. The server is told of the level's end
+ * first.
  */
 
 #include "array.h"
@@ -31,7 +32,7 @@ struct array {
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 	unsigned n_levels; /* 0: not mipmapped */
 	bool is_level;
-	struct array *levels[LEVELS_MAX]; /* those asked for; under the lock of this file */
+	struct array *levels[LEVELS_MAX]; /* the levels that exist; under the lock of this file */
 };
 
 static struct slab arrays = {
@@ -89,7 +90,7 @@ static CUresult array_shape_check(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 	return CUDA_SUCCESS;
 }
 
-/* As many levels as there can be, at most. */
+/* The number of levels, limited to what the shape allows. */
 static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned wanted)
 {
 	bool is_layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
@@ -162,7 +163,7 @@ void arrays_end_context(struct context *context)
 	}
 }
 
-/* Waits as the driver does, but for this process's own work alone. */
+/* Waits as the driver does, but only for this process's work. */
 static CUresult array_destroy(struct array *array)
 {
 	struct context *context;
@@ -276,7 +277,7 @@ CUresult local_cuMipmappedArrayGetLevel(
 	return result;
 }
 
-/* The array of a question that wants an answer at `ret'. */
+/* The array for a query that returns its result at `ret'. */
 static CUresult array_enter(CUarray handle, const void *ret, struct array **ret_array)
 {
 	struct context *context;
@@ -315,7 +316,7 @@ CUresult local_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, 
 	return result;
 }
 
-/* What follows is for arrays that are not served: of planes, without memory, sparse. */
+/* The calls below are for arrays that are not supported: planar, sparse, or without memory. */
 
 CUresult local_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's copies of parts of a row of an array. Any thread of the application.
+ * Copies of parts of an array's row. Any thread of the application.
  *
- * Invariant: each is a box of one row.
+ * Invariant: each copy is a box of one row.
  */
 
 #include "box.h"
 #include "client.h"
 
-/* A box of one row with neither end. */
+/* A box of one row; both ends are still unset. */
 static CUDA_MEMCPY3D row_box(size_t size)
 {
 	return (CUDA_MEMCPY3D){.WidthInBytes = size, .Height = 1, .Depth = 1};

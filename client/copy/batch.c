@@ -3,8 +3,8 @@
 /*
  * Batches of copies. Any thread of the application.
  *
- * Invariant: a batch is looked at whole before any of it is done. Its copies
- * need no order among each other; here they have that of the list.
+ * Invariant: the whole batch is checked before any copy is made. The copies of a
+ * batch have no defined order; here they run in the order of the list.
  */
 
 #include "batch.h"
@@ -14,7 +14,7 @@
 
 #define COPY_FLAGS CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
 
-/* Which copy was wrong, where it was none in particular. */
+/* The index to report if no single copy was wrong. */
 #define NO_COPY SIZE_MAX
 
 bool batch_order_is_known(CUmemcpySrcAccessOrder order, unsigned flags)
@@ -48,7 +48,7 @@ static bool attributes_are_known(
 	return true;
 }
 
-/* The attributes of each copy in turn. */
+/* The attributes of each copy, in order. */
 struct orders {
 	const CUmemcpyAttributes *attrs;
 	const size_t *first;
@@ -63,8 +63,8 @@ static CUmemcpySrcAccessOrder order_of(struct orders *orders, size_t copy)
 }
 
 /*
- * `ret_waits': the GPU does not reach some source, so that it is read during the
- * call, and what is in the stream has to be awaited for that to be in its order.
+ * `ret_waits': the GPU cannot access some source. That source is read during the
+ * call, so earlier work on the stream must be awaited to keep the order.
  */
 static CUresult batch_check_line(const CUdeviceptr *dsts, const CUdeviceptr *srcs,
 	const size_t *sizes, size_t count, struct orders orders, bool *ret_waits,
@@ -96,7 +96,7 @@ static CUresult batch_copy_lines(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *s
 	if (!dsts || !srcs || !sizes || count == 0 ||
 		!attributes_are_known(orders.attrs, orders.first, orders.n, count))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The driver captures none, and the capture goes on. */
+	/* The driver cannot capture batches either; the capture stays valid. */
 	if (captures)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	result = batch_check_line(dsts, srcs, sizes, count, orders, &waits, ret_failed);
@@ -123,7 +123,7 @@ CUresult local_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_
 	return batch_copy_lines(dsts, srcs, sizes, count, orders, hStream, &failed);
 }
 
-/* Until CUDA 13 it told which copy was wrong. */
+/* Before CUDA 13 this call also reported which copy was wrong. */
 CUresult local_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 	CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx,
 	CUstream hStream)

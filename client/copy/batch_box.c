@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Batches of copies in three dimensions, with arrays too. Any thread of the
+ * Batches of copies in three dimensions, also with arrays. Any thread of the
  * application.
  *
- * Invariant: a batch is looked at whole before any of it is done.
+ * Invariant: the whole batch is checked before any copy is made.
  */
 
 #include "batch.h"
@@ -12,7 +12,7 @@
 #include "client.h"
 #include "copy.h"
 
-/* One end as the other calls have it. */
+/* One end, as in the other calls. */
 struct end {
 	CUmemorytype type;
 	CUarray array;
@@ -20,7 +20,10 @@ struct end {
 	size_t x, y, z, pitch, rows;
 };
 
-/* Bytes of an element: those of the arrays, else one. 0: of two arrays that differ. */
+/*
+ * Bytes per element: the arrays' element size, or 1 without arrays. 0: two arrays
+ * with different elements.
+ */
 static size_t element_of(const CUDA_MEMCPY3D_BATCH_OP *op)
 {
 	const CUmemcpy3DOperand *ends[] = {&op->src, &op->dst};
@@ -33,7 +36,7 @@ static size_t element_of(const CUDA_MEMCPY3D_BATCH_OP *op)
 		if (ends[i]->type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
 			array = array_find(ends[i]->op.array.array);
 		if (!array)
-			continue; /* box_read() refuses what should be one */
+			continue; /* box_read() refuses an invalid array */
 		array_size(array, &size);
 		if (element != 0 && element != size.element)
 			return 0;
@@ -60,7 +63,7 @@ static bool operand_read(const CUmemcpy3DOperand *operand, const CUextent3D *ext
 			.address = operand->op.ptr.ptr,
 			.rows = operand->op.ptr.layerHeight,
 		};
-		/* 0: without gaps. */
+		/* 0 means without gaps */
 		return (operand->op.ptr.rowLength == 0 ||
 			       operand->op.ptr.rowLength >= extent->width) &&
 		       (ret_end->rows == 0 || ret_end->rows >= extent->height) &&
@@ -133,7 +136,7 @@ static CUresult batch_check(
 	return result;
 }
 
-/* Bytes of the program's own have been read when box_copy() returns, others are waited for. */
+/* The program's own memory has been read when box_copy() returns; other copies are waited for. */
 static CUresult copy_one(const CUDA_MEMCPY3D_BATCH_OP *op, struct stream *stream, bool captures)
 {
 	CUDA_MEMCPY3D copy;
@@ -176,7 +179,7 @@ CUresult local_cuMemcpy3DBatchAsync_v2(
 	return batch_copy_boxes(opList, numOps, flags, hStream, &failed);
 }
 
-/* Until CUDA 13 it told which copy was wrong; the largest number: none in particular. */
+/* Before CUDA 13 this call also reported which copy was wrong; SIZE_MAX: no single copy. */
 CUresult local_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
 	unsigned long long flags, CUstream hStream)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Boxes on their way: one message within the GPU's memory, else rows gathered
+ * Copies of boxes: one message within the GPU's memory; otherwise rows are gathered
  * in pieces of the staging memory. Any thread of the application.
  *
- * Invariant: a chunk is a run of whole rows that lie one pitch apart on the
- * GPU, or a part of one row that is larger than a piece.
+ * Invariant: a chunk is a run of whole rows that are one pitch apart on the GPU, or
+ * a part of one row that is larger than a piece.
  */
 
 #include <string.h>
@@ -17,11 +17,11 @@
 #include "client/stream/timeline.h"
 
 struct chunk {
-	uint64_t x, row; /* rows counted through all slices */
+	uint64_t x, row; /* rows, counted through all slices */
 	uint32_t width, rows;
 };
 
-/* A chunk that the GPU is filling. */
+/* A chunk that the GPU is writing into staging. */
 struct arriving {
 	struct chunk chunk;
 	struct staging_piece piece;
@@ -50,7 +50,7 @@ static bool at_end(const struct box *box, const struct chunk *chunk)
 	return chunk->row >= box->height * box->depth;
 }
 
-/* Gives a chunk that begins at x and row its size. */
+/* Sets the size of a chunk that begins at x and row. */
 static void chunk_size(const struct box *box, const struct box_end *device, struct chunk *chunk)
 {
 	uint64_t rows = box->height * box->depth - chunk->row;
@@ -72,7 +72,7 @@ static void chunk_next(const struct box *box, struct chunk *chunk)
 	}
 }
 
-/* Between an array and the GPU's memory. */
+/* Between an array and other memory of the GPU. */
 static CUresult send_array(const struct box *box, const struct box_end *in,
 	const struct box_end *line, bool is_out, struct stream *stream)
 {
@@ -96,7 +96,7 @@ static CUresult send_box(const struct box *box, struct stream *stream)
 		dst->rows, src->rows, box->width, box->height, box->depth);
 }
 
-/* A chunk of the GPU's end, by way of a piece. */
+/* Copies a chunk between the GPU and a piece of staging. */
 static CUresult send_rows(const struct box *box, const struct box_end *end, bool is_out,
 	const struct chunk *chunk, const struct staging_piece *piece, struct stream *stream)
 {
@@ -158,7 +158,7 @@ CUresult box_to_device(const struct box *box, struct stream *stream)
 	return result;
 }
 
-/* Asks for a chunk whose piece has been taken. */
+/* Requests a chunk, for which a piece has been taken. */
 static CUresult arrival_begin(
 	const struct box *box, struct arriving *arriving, struct stream *stream)
 {
@@ -194,7 +194,7 @@ static CUresult arrival_end(
 	return CUDA_SUCCESS;
 }
 
-/* Takes a piece for the next chunk; waits for one only if nothing else can be done. */
+/* Takes a piece for the next chunk; waits for a piece only if no chunk is arriving. */
 static bool arrival_try(struct arriving *next, bool may_wait, CUresult *ret_result)
 {
 	uint64_t size = (uint64_t)next->chunk.width * next->chunk.rows;
@@ -205,7 +205,7 @@ static bool arrival_try(struct arriving *next, bool may_wait, CUresult *ret_resu
 	return *ret_result == CUDA_SUCCESS;
 }
 
-/* One chunk is emptied while the next arrives. */
+/* Empties one chunk while the next one arrives. */
 CUresult box_from_device(const struct box *box, struct stream *stream)
 {
 	struct arriving queue[2];

@@ -3,8 +3,8 @@
 #define BOX_H
 
 /*
- * Boxes of bytes in linear memory and in arrays: slices of rows, each end with
- * its own distances. Any thread.
+ * Boxes of bytes in linear memory and in arrays: slices of rows. Each end has its
+ * own pitch. Any thread.
  */
 
 #include "array.h"
@@ -12,13 +12,13 @@
 #include "client/memory/sync_rules.h"
 
 struct box_end {
-	struct array *array; /* NULL: linear memory, where the next three count */
+	struct array *array; /* NULL: linear memory, described by the next three fields */
 	uint64_t address;    /* of the first byte */
-	uint64_t pitch;      /* from row to row, bytes */
-	uint64_t rows;       /* from slice to slice */
+	uint64_t pitch;      /* bytes from row to row */
+	uint64_t rows;       /* rows from slice to slice */
 	uint64_t x, y, z;    /* in the array: bytes, rows, slices */
-	bool is_ours;        /* the GPU may touch it; else the program's own memory */
-	enum sync_side side; /* what it is */
+	bool is_ours;        /* the GPU can access it; otherwise the program's own memory */
+	enum sync_side side; /* the kind of memory */
 };
 
 struct box {
@@ -26,19 +26,22 @@ struct box {
 	uint64_t width, height, depth; /* bytes, rows, slices; none is 0 */
 };
 
-/* The driver's description, checked; where there is nothing to copy, a size is 0. */
+/* Converts and checks the driver's description. If there is nothing to copy, one size is 0. */
 CUresult box_read(const CUDA_MEMCPY3D *copy, struct box *ret_box);
 
-/* Bytes from an end's first to its last; false: more than there are addresses. */
+/* Bytes from an end's first byte to its last; false: the sum overflows. */
 bool box_extent(const struct box *box, const struct box_end *end, uint64_t *ret_bytes);
 
-/* Each for the ends that its name says. From the device it returns when the bytes are there. */
+/*
+ * Each function copies between the ends in its name. From the device: the bytes
+ * have arrived when it returns.
+ */
 CUresult box_on_device(const struct box *box, struct stream *stream);
 CUresult box_to_device(const struct box *box, struct stream *stream);
 CUresult box_from_device(const struct box *box, struct stream *stream);
 void box_on_host(const struct box *box);
 
-/* A copy as the driver has it; NULL is an error. `is_sync': by no Async function. */
+/* A copy as the driver describes it; NULL is an error. `is_sync': not an Async function. */
 CUresult box_copy(const CUDA_MEMCPY3D *copy, CUstream stream, bool is_sync);
 
 #endif

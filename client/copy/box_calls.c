@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's copies in two and three dimensions, and between the contexts of
- * a process. Any thread of the application.
+ * Copies in two and three dimensions, and between contexts of a process. Any thread
+ * of the application.
  *
- * Invariant: every form becomes a struct box whose ends were found to lie in
- * memory of their kind, with all sums that follow known to fit.
+ * Invariant: every form becomes a struct box. Its ends lie in memory of the right
+ * kind, and no later sum of its fields overflows.
  */
 
 #include "box.h"
@@ -37,7 +37,7 @@ static bool box_end_place(struct box_end *end, const struct box *box, uint64_t b
 	return !__builtin_add_overflow(base, offset, &end->address);
 }
 
-/* The array of an end, which the box has to lie in. */
+/* Sets the array of an end; the box must be within it. */
 static CUresult box_end_in_array(const struct box *box, struct box_end *end, CUarray handle,
 	uint64_t x, uint64_t y, uint64_t z)
 {
@@ -59,7 +59,7 @@ static CUresult box_end_in_array(const struct box *box, struct box_end *end, CUa
 	return CUDA_SUCCESS;
 }
 
-/* Whose memory an end is. Host memory that the GPU knows counts as the GPU's. */
+/* Finds out whose memory an end is. Host memory that the GPU can access counts as the GPU's. */
 static CUresult end_classify(const struct box *box, struct box_end *end, CUmemorytype type)
 {
 	uint64_t bytes;
@@ -206,7 +206,7 @@ static CUresult box_copy_2d(const CUDA_MEMCPY2D *copy, CUstream handle, bool is_
 	return box_copy(&whole, handle, is_sync);
 }
 
-/* Addresses say already which GPU memory is on. */
+/* The contexts are only checked: the addresses already identify the GPUs. */
 static CUresult contexts_check(CUcontext dst, CUcontext src)
 {
 	return dst && src && context_find(dst) && context_find(src) ? CUDA_SUCCESS

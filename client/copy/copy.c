@@ -3,9 +3,9 @@
 /*
  * Copies of linear memory. Any thread of the application.
  *
- * Invariant: the GPU never sees the program's pageable memory: its bytes go by
- * way of staging. An asynchronous copy to the device returns when they lie there;
- * what else is waited for, sync_rules.h says.
+ * Invariant: the GPU never accesses the program's pageable memory, whose bytes go
+ * through staging. An asynchronous copy to the device returns when the bytes are in
+ * staging; sync_rules.h says what else waits.
  */
 
 #include "client/memory/allocation.h"
@@ -20,7 +20,7 @@
 #include "client/memory/sync_rules.h"
 #include "client/stream/timeline.h"
 
-/* Which ends the call names as host memory; the GPU's memory will do there, too. */
+/* The ends that the call names as host memory; memory of the GPU is allowed there, too. */
 enum host_ends {
 	HOST_NONE = 0,
 	HOST_DST = 1,
@@ -29,15 +29,15 @@ enum host_ends {
 };
 
 struct copy {
-	CUdeviceptr dst, src; /* registered bytes by the name that the GPU has for them */
+	CUdeviceptr dst, src; /* registered memory by its address on the GPU */
 	size_t size;
 	enum host_ends host;
 	bool is_sync;
-	bool is_peer; /* the stream's GPU need not reach either end */
+	bool is_peer; /* the stream's GPU need not have access to both ends */
 	enum sync_side dst_side, src_side;
 };
 
-/* A call that says HOST_BOTH takes any pointer at either end. */
+/* A call with HOST_BOTH accepts any pointer at both ends. */
 static enum sync_side side_of(const struct copy *copy, CUdeviceptr address, enum host_ends end)
 {
 	return sync_side_named(sync_side_at(address), copy->host == end);
@@ -52,13 +52,13 @@ static bool end_is_valid(const struct copy *copy, const struct stream *stream, C
 			     : memory_reaches(stream->device, address, copy->size);
 }
 
-/* The GPU reaches both ends. */
+/* Whether the GPU can access both ends. */
 static bool copy_is_ours(const struct copy *copy)
 {
 	return sync_is_reached(copy->dst_side) && sync_is_reached(copy->src_side);
 }
 
-/* What the GPU does not copy is named as the program knows it. */
+/* Memory that the GPU cannot copy is named by the program's address. */
 static CUresult copy_capture(const struct copy *copy, struct stream *stream)
 {
 	if (copy_is_ours(copy))
@@ -67,7 +67,7 @@ static CUresult copy_capture(const struct copy *copy, struct stream *stream)
 		stream, registered_own(copy->dst), registered_own(copy->src), copy->size);
 }
 
-/* Host to host keeps its place in the stream's order. */
+/* A copy from host to host runs in the order of the stream. */
 static CUresult copy_on_host(const struct copy *copy, struct stream *stream)
 {
 	CUresult result = stream_wait_turn(stream);
@@ -114,7 +114,7 @@ static CUresult copy_move(const struct copy *copy, struct stream *stream)
 					       : copy_from_device(copy, stream);
 }
 
-/* The GPU that the memory is of; false: of none. */
+/* The GPU whose memory it is; false: not the memory of a GPU. */
 static bool device_of(CUdeviceptr address, enum sync_side side, unsigned *ret_device)
 {
 	struct memory_range range;
@@ -128,7 +128,10 @@ static bool device_of(CUdeviceptr address, enum sync_side side, unsigned *ret_de
 	return true;
 }
 
-/* Between two GPUs a copy that names no stream waits for all work of both, which waits for it. */
+/*
+ * A copy between two GPUs without a stream waits for all work of both GPUs, and
+ * later work of both waits for the copy.
+ */
 static CUresult wait_for_both(const struct copy *copy, bool *ret_waits)
 {
 	unsigned to, from;
@@ -142,14 +145,14 @@ static CUresult wait_for_both(const struct copy *copy, bool *ret_waits)
 	return result == CUDA_SUCCESS ? streams_wait_device(from) : result;
 }
 
-/* The GPU copies it over the bus. */
+/* Whether the GPU copies over the bus. */
 static bool copy_takes_bus(const struct copy *copy)
 {
 	return copy_is_ours(copy) &&
 	       (copy->dst_side >= SYNC_MANAGED || copy->src_side >= SYNC_MANAGED);
 }
 
-/* Of a large copy all bytes are still to come. */
+/* After a large copy was posted, all its bytes are still to come. */
 static CUresult copy_finish(const struct copy *copy, struct stream *stream)
 {
 	uint64_t seqno;
@@ -182,7 +185,7 @@ static CUresult copy_run(struct copy copy, CUstream handle)
 	bool captures = false;
 	CUresult result = stream_enter(handle, &stream);
 
-	/* Nothing that waits can be captured. */
+	/* A copy that waits cannot be captured. */
 	if (result == CUDA_SUCCESS && copy.is_sync)
 		result = recorder.check_wait(stream);
 	if (result != CUDA_SUCCESS || copy.size == 0)
@@ -293,7 +296,7 @@ bool copy_is_pageable(CUdeviceptr address)
 	return !sync_is_reached(sync_side_at(registered_translate(address, 1)));
 }
 
-/* Whether an end is whole, if it is ours at all. */
+/* Whether the whole end is in one range, if the GPU can access it. */
 static bool is_whole(CUdeviceptr address, size_t size)
 {
 	CUdeviceptr at = registered_translate(address, size);
@@ -313,7 +316,7 @@ CUresult copy_early(CUdeviceptr dst, CUdeviceptr src, size_t size, struct stream
 	CUdeviceptr to = registered_translate(dst, size), from = registered_translate(src, size);
 	CUresult result;
 
-	/* Pinned bytes are copied as if they were not: by way of staging, now. */
+	/* Pinned memory is copied like pageable memory: through staging, now. */
 	if (sync_side_at(from) == SYNC_PINNED && !sync_is_host(sync_side_at(to)))
 		return pageable_copy(
 			stream, to, (uint8_t *)(uintptr_t)registered_own(from), size, true);

@@ -3,8 +3,8 @@
 /*
  * Setting memory. Any thread of the application.
  *
- * Invariant: what is posted lies in one range of this process's own. A call waits
- * only for memory that the host can look at (sync_rules.h).
+ * Invariant: the memory of each message lies in one range of this process. A call
+ * waits only for memory that the host can access (sync_rules.h).
  */
 
 #include "client/stream/recorder.h"
@@ -16,7 +16,7 @@
 #include "client/stream/stream.h"
 #include "client/memory/sync_rules.h"
 
-/* Bytes from the first to the last; false: more than there are addresses. */
+/* Bytes from the first one to the last; false: the sum overflows. */
 static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
 {
 	uint64_t row, above;
@@ -27,7 +27,7 @@ static bool fill_extent(const struct fill *fill, uint64_t *ret_bytes)
 	       (fill->rows == 1 || fill->pitch >= row);
 }
 
-/* Whether it has a shape, wherever it lies. */
+/* Whether the shape is valid, wherever the memory is. */
 static bool fill_shape(struct fill *fill, uint64_t *ret_bytes)
 {
 	if (fill->rows == 1)
@@ -69,8 +69,10 @@ static CUresult fill_post(struct fill fill, CUstream handle, bool is_sync)
 	if (!fill_shape(&fill, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = recorder_look(stream, &captures);
-	/* Whose memory it is, is asked where the graph is made executable: cuDNN tries its
-	 * kernels in captures, with addresses that are nobody's. */
+	/*
+	 * The owner of the memory is checked when the graph is instantiated: cuDNN tries its
+	 * kernels in captures with invalid addresses.
+	 */
 	if (unlikely(captures))
 		return recorder.fill(stream, &fill);
 	if (result == CUDA_SUCCESS && !memory_find_whole(fill.dst, bytes, &range))

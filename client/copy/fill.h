@@ -2,22 +2,20 @@
 #ifndef FILL_H
 #define FILL_H
 
-/*
- * Memory that is set to a value, in a stream or by a node of a graph. Any thread.
- */
+/* Setting memory to a value, on a stream or in a graph node. Any thread. */
 
 #include "client/util/api.h"
 
 struct fill {
 	uint64_t dst;
 	uint32_t value;
-	uint32_t width; /* bytes of an element */
-	uint64_t count; /* elements of a row */
-	uint64_t pitch; /* bytes; of no meaning for one row */
+	uint32_t width; /* bytes per element */
+	uint64_t count; /* elements per row */
+	uint64_t pitch; /* bytes; unused for one row */
 	uint64_t rows;
 };
 
-/* Of at least one element: whether it lies in one range of this process's own. */
+/* Whether a fill of at least one element lies in one range of this process. */
 CUresult fill_check(struct fill *fill);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies of pageable memory by way of the staging memory. Any thread of the
+ * Copies of pageable memory through the staging memory. Any thread of the
  * application.
  *
- * Invariant: a piece is given back after the stream has passed its copy, and no
- * sooner.
+ * Invariant: a piece is returned only after the stream has passed its copy.
  */
 
 #include <string.h>
@@ -16,10 +15,10 @@
 #include "client/util/worker_pool.h"
 #include "client/stream/timeline.h"
 
-/* Pieces of one copy from the device under way at once: one is emptied while others fill. */
+/* Pieces in flight in one copy from the device: the host empties one while the GPU fills others. */
 #define IN_FLIGHT_MAX 4
 
-/* What one of the threads that help takes at a time. */
+/* The share of the copy that a thread takes at a time. */
 #define SHARE_MIN (256u << 10)
 #define SHARE_MAX STAGING_PIECE_MAX
 
@@ -50,7 +49,7 @@ static CUresult copy_in(struct stream *stream, uint64_t dst, const uint8_t *src,
 	return CUDA_SUCCESS;
 }
 
-/* Posts the next piece of a copy from the device. */
+/* Posts the copy of the next piece from the device. */
 static CUresult copy_out_begin(struct stream *stream, uint64_t src, struct in_flight *ret_begun)
 {
 	const struct staging_piece *piece = &ret_begun->piece;
@@ -116,7 +115,7 @@ static CUresult copy_out(struct stream *stream, uint8_t *dst, uint64_t src, uint
 	return result;
 }
 
-/* A large copy, of which threads take shares until none is left. */
+/* A large copy, of which several threads take shares until it is complete. */
 struct pageable_copy {
 	struct stream *stream;
 	uint64_t device;
@@ -124,8 +123,8 @@ struct pageable_copy {
 	uint64_t size;
 	uint64_t share;
 	bool is_in;
-	uint64_t next;   /* atomic: the first byte that nobody has taken */
-	uint32_t result; /* atomic: the first CUresult that was none of success */
+	uint64_t next;   /* atomic: the first byte that no thread has taken */
+	uint32_t result; /* atomic: the first error, or CUDA_SUCCESS */
 };
 
 static void pageable_copy_work(void *arg)

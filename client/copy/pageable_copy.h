@@ -3,19 +3,19 @@
 #define PAGEABLE_COPY_H
 
 /*
- * Copies of pageable memory by way of the staging memory, with threads of ours
- * where they are large. Any thread of the application.
+ * Copies of pageable memory through the staging memory; helper threads take part in
+ * large copies. Any thread of the application.
  */
 
 #include "client/stream/stream.h"
 
-/* From so many bytes on threads of ours help. */
+/* From this size on helper threads take part. */
 #define PAGEABLE_COPY_SHARED_MIN (1u << 20)
 
 /*
- * Between pageable memory and the device; the order of its parts is nobody's
- * business. To the device: the bytes lie in the staging memory. From it: they
- * are there.
+ * Copies between pageable memory and the device; its parts may be copied in any
+ * order. To the device: the bytes are in staging when it returns. From the device:
+ * they have arrived.
  */
 CUresult pageable_copy(
 	struct stream *stream, uint64_t device, uint8_t *host, uint64_t size, bool is_in);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tensor maps: 128 bytes that the real driver fills in, for the program to pass
- * to its kernels. Any thread of the application.
+ * Tensor maps: 128 bytes that the real driver fills in; the program passes them to
+ * its kernels. Any thread of the application.
  *
- * Invariant: the bytes are the driver's; nothing is known here of what they mean.
+ * Invariant: the driver defines the bytes; this file does not interpret them.
  */
 
 #include <string.h>
@@ -18,7 +18,7 @@
 
 _Static_assert(sizeof(CUtensorMap) == MAP_WORDS * sizeof(uint64_t), "as the wire has it");
 
-/* What the kinds have in common. `kind' is 0 for tiles, 1 for im2col, 2 for wide im2col. */
+/* The parameters that all kinds share. `kind' is 0 for tiles, 1 for im2col, 2 for wide im2col. */
 struct tensor {
 	uint32_t kind, type, rank, channels, pixels, interleave, mode, swizzle, promotion, fill;
 	uint64_t address, dims[RANK_MAX], strides[RANK_MAX - 1];
@@ -26,7 +26,7 @@ struct tensor {
 	int32_t lower[RANK_MAX - 2], upper[RANK_MAX - 2];
 };
 
-/* A map of no kind yet; what has a place for each dimension. */
+/* Initialises a map whose kind is still unset, with the parameters of each dimension. */
 static CUresult tensor_of(struct tensor *tensor, cuuint32_t rank, void *address,
 	const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *element_strides)
 {

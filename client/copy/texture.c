@@ -3,8 +3,8 @@
 /*
  * Texture and surface objects. Any thread of the application.
  *
- * Invariant: an object in a bucket is in use, and has the value that kernels
- * know; a texture's and a surface's may be the same number.
+ * Invariant: an object in a bucket is in use, and has the value that kernels use. A
+ * texture and a surface may have the same value.
  */
 
 #include "array.h"
@@ -21,7 +21,7 @@
 
 struct texture {
 	struct slab_head slab;
-	struct texture *next; /* in its bucket */
+	struct texture *next; /* in the same bucket */
 	struct context *context;
 	uint64_t value;
 	bool is_surface, has_view;
@@ -54,7 +54,10 @@ static void texture_note(struct texture *texture)
 	pthread_mutex_unlock(&buckets_lock);
 }
 
-/* A copy of what it was made of; is_taken: and it is in no bucket any more. NULL: none. */
+/*
+ * A copy of the object's description. `is_taken': also removes it from its bucket.
+ * NULL: no such object.
+ */
 static struct texture *texture_find(uint64_t value, bool is_surface, bool is_taken)
 {
 	struct texture **link = bucket_of(value), *found;
@@ -69,7 +72,7 @@ static struct texture *texture_find(uint64_t value, bool is_surface, bool is_tak
 	return found;
 }
 
-/* What the program calls by that number, in a call that wants an answer at `ret'. */
+/* The object with that value, for a query that returns its result at `ret'. */
 static CUresult texture_enter(
 	uint64_t value, bool is_surface, const void *ret, struct texture **ret_texture)
 {
@@ -151,7 +154,7 @@ static CUresult send_on_array(struct texture *texture, const struct array *array
 		id, array_id(array), &sampler, 1, &view, texture->has_view, &texture->value);
 }
 
-/* On memory; what it is the driver checks, but for whose it is. */
+/* A texture on linear memory. The owner of the memory is checked here, the rest by the driver. */
 static CUresult send_on_memory(struct texture *texture, CUdeviceptr address, unsigned format,
 	unsigned n_channels, uint64_t width, uint64_t height, uint64_t pitch, uint64_t size)
 {

@@ -2,14 +2,11 @@
 #ifndef TEXTURE_H
 #define TEXTURE_H
 
-/*
- * Texture and surface objects: numbers of the real driver's, with what they
- * were made of. Any thread.
- */
+/* Texture and surface objects: the real driver's values, with their descriptions. Any thread. */
 
 #include "client/device/context.h"
 
-/* Ends those of a context that goes. */
+/* Ends the objects of a context that ends. */
 void textures_end_context(struct context *context);
 
 #endif

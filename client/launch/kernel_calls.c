@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's calls about kernels and functions. Any thread of the
- * application.
+ * The driver's calls about kernels and functions. Any thread of the application.
  *
- * Invariant: none of these takes a CUkernel for a CUfunction or the other way
- * round, as the driver does not either; launches and occupancy do.
+ * Invariant: none of these calls accepts a CUkernel for a CUfunction or the
+ * reverse, as in the driver; launches and occupancy do.
  */
 
 #include "client.h"
@@ -22,7 +21,7 @@ static CUresult kernel_attribute(int *pi, CUfunction_attribute attrib, const str
 	return CUDA_SUCCESS;
 }
 
-/* What may be set at all. Limits of the values are the server's driver's to check. */
+/* The attributes that can be set. The server's driver checks the values. */
 static bool is_settable(CUfunction_attribute attrib)
 {
 	return attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
@@ -78,7 +77,7 @@ static CUresult kernel_name(const char **name, const struct kernel *kernel)
 	return CUDA_SUCCESS;
 }
 
-/* A preference among caches, which the GPU may ignore. */
+/* A cache preference, which the GPU may ignore. */
 static CUresult cache_config(const struct kernel *kernel, CUfunc_cache config)
 {
 	if (!kernel)
@@ -231,7 +230,7 @@ CUresult local_cuFuncGetParamInfo(
 	return kernel_param(kernel_find_function(func), paramIndex, paramOffset, paramSize);
 }
 
-/* The server has loaded it before it could tell its attributes. */
+/* The server has loaded the function before it could report its attributes. */
 CUresult local_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
 	struct context *context;
@@ -256,6 +255,6 @@ CUresult local_cuFuncLoad(CUfunction function)
 	if (result != CUDA_SUCCESS)
 		return result;
 	kernel = kernel_find_function(function);
-	/* Asking for its parameters makes the server's driver load it. */
+	/* Asking for the parameters makes the server's driver load the function. */
 	return kernel ? kernel_measure(kernel) : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -3,9 +3,9 @@
 /*
  * Launching kernels: checks, then one message. Any thread of the application.
  *
- * Invariant: what the driver would refuse at the call is refused here, with
- * its result; no memory is allocated and nothing waits but for room in the ring,
- * unless the program wants its launches to.
+ * Invariant: what the driver would refuse at the call is refused here, with the
+ * same result. A launch allocates no memory and waits only for space in the ring,
+ * unless the program wants blocking launches.
  */
 
 #include <stdlib.h>
@@ -22,10 +22,10 @@
 #include "client/stream/stream.h"
 #include "client/stream/printf_output.h"
 
-/* Bytes of parameters that are gathered on the stack as a matter of course. */
+/* Up to this size parameters are gathered on the stack of every launch. */
 #define PARAMS_USUAL 4096
 
-/* Blocks in a cluster that every GPU has, and that any may have if the kernel allows more. */
+/* Every GPU supports clusters of so many blocks; larger ones need the kernel's permission. */
 #define CLUSTER_PORTABLE 8
 #define CLUSTER_LARGEST 16
 
@@ -41,14 +41,14 @@ void launch_init(void)
 static bool shape_fits(
 	const uint32_t shape[3], const int32_t *attribute, CUdevice_attribute x_attribute)
 {
-	/* The limits of x, y and z are neighbours among the attributes. */
+	/* The attributes of the limits of x, y and z are consecutive. */
 	for (unsigned i = 0; i < 3; i++)
 		if (shape[i] == 0 || shape[i] > (uint32_t)attribute[x_attribute + i])
 			return false;
 	return true;
 }
 
-/* A kernel can say of what clusters it is made, whatever the launch says. */
+/* A kernel may define the size of its clusters, whatever the launch says. */
 static bool cluster_divides(const uint32_t grid[3], const struct kernel *kernel)
 {
 	for (unsigned i = 0; i < 3; i++) {
@@ -60,7 +60,7 @@ static bool cluster_divides(const uint32_t grid[3], const struct kernel *kernel)
 	return true;
 }
 
-/* The driver's own results: 701 only where a GPU's registers don't suffice. */
+/* The driver's own results: 701 only if a GPU's registers do not suffice. */
 static CUresult launch_shape_check(
 	const struct launch *launch, const struct kernel *kernel, const struct device *device)
 {
@@ -103,7 +103,7 @@ static CUresult cluster_check(const struct launch *launch, const struct kernel *
 	return blocks <= most ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
-/* Its blocks wait for each other, so all have to fit at once. */
+/* The blocks wait for each other, so all of them must fit at the same time. */
 static CUresult cooperative_check(
 	const struct launch *launch, struct kernel *kernel, const struct device *device)
 {
@@ -116,7 +116,7 @@ static CUresult cooperative_check(
 	if (result != CUDA_SUCCESS)
 		return result;
 	room *= blocks;
-	/* By division: the product of three dimensions may have more than 64 bits. */
+	/* Uses division: the product of three dimensions may exceed 64 bits. */
 	for (unsigned i = 0; i < 3; i++)
 		room /= launch->grid[i];
 	return room > 0 ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
@@ -144,7 +144,7 @@ CUresult launch_check(
 	return result;
 }
 
-/* Each parameter from its own pointer to its place. */
+/* Copies each parameter from its own pointer to its offset. */
 static CUresult gather_params(const struct kernel *kernel, void *const *from, uint8_t *ret_params)
 {
 	if (kernel->n_params > 0 && !from)
@@ -161,8 +161,8 @@ static CUresult gather_params(const struct kernel *kernel, void *const *from, ui
 }
 
 /*
- * A list of pairs of a name and a value: all parameters in one buffer. The
- * driver takes one that is too short and refuses one that is too long.
+ * A list of pairs of a name and a value: all parameters are in one buffer. The
+ * driver accepts a buffer that is too short, and refuses one that is too long.
  */
 static CUresult take_params(const struct kernel *kernel, void *const *extra, uint8_t *ret_params)
 {
@@ -209,7 +209,7 @@ static CUresult launch_send(const struct launch *launch, const struct stream *st
 		attrs->priority, params, kernel->param_bytes);
 }
 
-/* CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel is over, and its error told. */
+/* CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel has ended and its error is reported. */
 static __attribute__((cold, noinline)) CUresult launch_wait(struct stream *stream)
 {
 	CUresult result = stream_wait(stream);
@@ -217,7 +217,7 @@ static __attribute__((cold, noinline)) CUresult launch_wait(struct stream *strea
 	return result == CUDA_SUCCESS ? server_link_late_error(&server) : result;
 }
 
-/* Everything but the room for the parameters. */
+/* A launch, without space for the parameters. */
 static inline CUresult launch_by(const struct launch *launch, struct context *context,
 	struct kernel *kernel, void **kernelParams, void **extra, uint8_t *params)
 {
@@ -247,7 +247,7 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 	return result;
 }
 
-/* Few kernels have so many parameters, and few threads so little stack; not at once. */
+/* A separate function, so that only kernels with many parameters use so much stack. */
 static __attribute__((noinline)) CUresult launch_large(const struct launch *launch,
 	struct context *context, struct kernel *kernel, void **kernelParams, void **extra)
 {
@@ -310,7 +310,7 @@ CUresult local_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
 	return launch_post(&launch, f, kernelParams, NULL);
 }
 
-/* Hints may be left out; what changes the meaning of a launch may not. */
+/* Unknown hints may be ignored; attributes that change what a launch does may not. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
 	bool is_node, struct launch_attrs *attrs)
 {

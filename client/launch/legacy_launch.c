@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches as before CUDA 4: shape, shared memory and parameters are set piece by
- * piece, and stay with the function. Any thread of the application.
+ * Launches as before CUDA 4: shape, shared memory and parameters are set one by
+ * one, and remain set on the function. Any thread of the application.
  *
- * Invariant: they are the client's own until a launch, which is then as any other.
+ * Invariant: the settings stay in the client until a launch, which is then an
+ * ordinary one.
  */
 
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "client/module/library.h"
 #include "wire.h"
 
-/* What such calls have set of a function. */
+/* The settings of such calls on a function. */
 struct legacy_launch {
 	pthread_mutex_t lock;
 	unsigned block[3];
@@ -30,7 +31,7 @@ void legacy_launch_free(struct legacy_launch *legacy)
 	free(legacy);
 }
 
-/* Of a function, from its first use on. */
+/* The settings of a function, created at its first use. */
 static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **ret_legacy)
 {
 	struct kernel *kernel = kernel_find_function(function);
@@ -50,9 +51,9 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&legacy->lock, NULL);
 	for (unsigned i = 0; i < 3; i++)
-		legacy->block[i] = 1; /* until it is set */
+		legacy->block[i] = 1; /* the default */
 	*ret_legacy = legacy;
-	/* Another thread may have been first. */
+	/* Another thread may have created it first. */
 	if (!__atomic_compare_exchange_n(
 		    &kernel->legacy, &before, legacy, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		legacy_launch_free(legacy);
@@ -61,7 +62,7 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 	return CUDA_SUCCESS;
 }
 
-/* Of the current context's device: legacy_launch_find() has seen that there is one. */
+/* A limit of the current context's device; legacy_launch_find() has checked that there is one. */
 static int device_limit(CUdevice_attribute attribute)
 {
 	return device_facts(context_current->device)->attribute[attribute];

@@ -3,8 +3,8 @@
 /*
  * How many blocks of a kernel fit on the GPU. Any thread of the application.
  *
- * Invariant: the one number that depends on the GPU's inside is the real
- * driver's, asked of the server.
+ * Invariant: the real driver, through the server, provides the one number that
+ * depends on the GPU's internals.
  */
 
 #include "client.h"
@@ -30,7 +30,10 @@ static CUresult occupancy_ask(
 		shared_bytes, flags, ret_blocks);
 }
 
-/* One word, so that a thread sees all of an answer or none: shape above, blocks below. */
+/*
+ * One word, so that other threads see a complete answer or none: the shape in the
+ * high bits, the blocks in the low bits.
+ */
 static uint64_t occupancy_word(
 	const struct device *device, uint32_t block_size, uint32_t shared_bytes)
 {
@@ -76,7 +79,7 @@ CUresult local_cuOccupancyMaxActiveBlocksPerMultiprocessor(
 	return occupancy_ask(func, blockSize, dynamicSMemSize, 0, numBlocks);
 }
 
-/* Tries every size of whole warps, as the documentation describes the search. */
+/* Tries all sizes of whole warps, as the documentation describes. */
 CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
 	CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
 	int blockSizeLimit, unsigned int flags)
@@ -113,7 +116,7 @@ CUresult local_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *
 			best_blocks = blocks;
 			best_size = size;
 		}
-		/* No smaller block can fill an SM better than full. */
+		/* A smaller block cannot improve on a full SM. */
 		if (best_threads >= attribute[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR])
 			break;
 	}

@@ -2,17 +2,14 @@
 #ifndef OCCUPANCY_H
 #define OCCUPANCY_H
 
-/*
- * How many blocks of a kernel fit on an SM, remembered for the shape that was
- * asked for last. Any thread.
- */
+/* How many blocks of a kernel fit on an SM, cached for the last shape. Any thread. */
 
 #include "client/module/library.h"
 
 CUresult occupancy_blocks(struct kernel *kernel, const struct device *device, uint32_t block_size,
 	uint32_t shared_bytes, uint32_t *ret_blocks);
 
-/* After an attribute was set that may change it. */
+/* Called after a change of an attribute that may affect it. */
 void occupancy_forget(struct kernel *kernel);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The server's driver loads code when a kernel of it is first asked for; who
- * wants it earlier asks for all. Any thread of the application.
+ * The server's driver loads code when a kernel in it is first requested. Programs
+ * that want it earlier request all kernels. Any thread of the application.
  *
- * Invariant: neighbours, whom the driver holds up while it loads, have half of
- * the time at least.
+ * Invariant: the driver delays other clients while it loads code, so they have at
+ * least half of the time.
  */
 
 #include "eager.h"
@@ -17,7 +17,7 @@
 #include "client/util/log.h"
 #include "client/util/sleep.h"
 
-/* After so much loading a pause of the same length: a shorter one costs more than it gives. */
+/* A pause of the same length follows so much loading; shorter pauses cost more than they help. */
 #define PACE_NS 500000
 
 static bool is_wanted; /* atomic */
@@ -52,7 +52,7 @@ static void pace_rest(struct pace *pace)
 	pace->busy_ns = 0;
 }
 
-/* Asking for its parameters makes the driver load it. */
+/* Asking for the parameters makes the driver load the kernel. */
 static CUresult load_kernel(struct library *library, const char *name, unsigned i, void *arg)
 {
 	int64_t began = eager_now_ns();

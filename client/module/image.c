@@ -2,9 +2,9 @@
 
 /*
  * The size of an image: a fatbin, its wrapper, an ELF file or PTX text; and the
- * parts of a linked one. Any thread. Reads the program's own memory.
+ * parts of a linked image. Any thread. Reads the program's own memory.
  *
- * Invariant: sizes are computed from the image's own heads and nowhere else.
+ * Invariant: sizes are computed only from the image's own headers.
  */
 
 #include <elf.h>
@@ -15,16 +15,16 @@
 #include "image.h"
 
 #define WRAPPER_MAGIC 0x466243b1u
-/* Its code was linked, from fatbins that the driver can link anew for another GPU. */
+/* The code was linked from fatbins, which the driver can link again for another GPU. */
 #define WRAPPER_LINKED 2u
 #define FATBIN_MAGIC 0xba55ed50u
 
-/* What nvcc puts into .nvFatBinSegment; later versions have more fields behind. */
+/* What nvcc writes into .nvFatBinSegment; later versions append fields. */
 struct wrapper {
 	uint32_t magic;
 	uint32_t version;
 	const void *data;
-	const void *const *parts; /* of WRAPPER_LINKED: a list up to NULL */
+	const void *const *parts; /* for WRAPPER_LINKED: a list that ends with NULL */
 };
 
 struct fatbin_head {
@@ -63,7 +63,7 @@ static size_t elf_size(const uint8_t *image)
 
 static bool image_is_ptx(const char *image)
 {
-	/* PTX begins with a directive, a comment or blanks. */
+	/* PTX begins with a directive, a comment or white space. */
 	return *image == '.' || *image == '/' || *image == ' ' || *image == '\t' ||
 	       *image == '\r' || *image == '\n';
 }
@@ -72,7 +72,7 @@ int image_find(const void *image, const void **ret_data, size_t *ret_size)
 {
 	uint32_t magic = 0;
 
-	/* A text may be shorter than a magic. */
+	/* A text may be shorter than a magic number. */
 	if (image_is_ptx(image)) {
 		*ret_data = image;
 		*ret_size = strlen(image) + 1;
@@ -98,7 +98,7 @@ int image_find(const void *image, const void **ret_data, size_t *ret_size)
 	return 0;
 }
 
-/* The list of parts; NULL: the image has none. */
+/* The list of parts; NULL: the image has no parts. */
 static const void *const *find_parts(const void *image)
 {
 	struct wrapper wrapper;
@@ -115,7 +115,7 @@ static const void *const *find_parts(const void *image)
 		       : NULL;
 }
 
-/* Puts a fatbin behind those that are there. */
+/* Appends a fatbin. */
 static int append_fatbin(uint8_t **bytes, size_t *size, const void *image)
 {
 	size_t at = ALIGN_UP(*size, (size_t)IMAGE_PART_ALIGN), more;

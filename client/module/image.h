@@ -3,24 +3,21 @@
 #define IMAGE_H
 
 /*
- * Images of GPU code as programs hand them over: by their address alone. They
- * are the program's own and are believed, as the driver believes them.
+ * Images of GPU code, which programs pass by their address alone. They are the
+ * program's own memory and are trusted, as in the driver.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Finds where the image's bytes begin and how many they are. 0, or -EBADMSG:
- * it begins like nothing that is known.
- */
+/* Finds the first byte and the size of the image. 0, or -EBADMSG: the format is unknown. */
 int image_find(const void *image, const void **ret_data, size_t *ret_size);
 
 /*
- * An image that nvcc has linked: itself, then the fatbins it was linked from,
- * so that the server's driver can link them for its GPU. The caller frees
- * *ret_bytes; it is NULL if the image is of another kind. -EBADMSG: something
- * else is among them, or there are too many. -ENOMEM.
+ * For an image that nvcc has linked: the image, then the fatbins from which it was
+ * linked, so that the server's driver can link them for its GPU. The caller frees
+ * *ret_bytes, which is NULL for other images. -EBADMSG: a part has an unknown
+ * format, or there are too many parts. -ENOMEM.
  */
 int image_join(const void *image, void **ret_bytes, size_t *ret_size);
 

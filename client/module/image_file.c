@@ -3,14 +3,14 @@
 /*
  * Reads images from files. Any thread of the application.
  *
- * Invariant: a NUL lies behind the bytes, which PTX in files ends without.
+ * Invariant: a NUL follows the bytes, because PTX in a file does not end with one.
  */
 
 #include <fcntl.h>
 
 #include "image_file.h"
 
-/* The driver reads whole files too; nobody has one as large. */
+/* The driver reads whole files too; real images are smaller. */
 #define FILE_MAX (1ull << 31)
 
 CUresult image_read_file(const char *path, char **ret_bytes, size_t *ret_size)

@@ -8,7 +8,7 @@
 
 #include "client/util/api.h"
 
-/* All of a file, with a NUL behind it; the caller frees. The size may be NULL. */
+/* Reads a whole file and appends a NUL; the caller frees it. `ret_size' may be NULL. */
 CUresult image_read_file(const char *path, char **ret_bytes, size_t *ret_size);
 
 #endif

@@ -3,7 +3,7 @@
 /*
  * Options of the driver's compiler. Any thread of the application.
  *
- * Invariant: a log is ended by a NUL within the size that the program gave.
+ * Invariant: a log ends with a NUL within the size that the program gave.
  */
 
 #include <string.h>
@@ -38,7 +38,7 @@ static CUresult option_read(struct jit *jit, CUjit_option option, void **value)
 	case CU_JIT_GLOBAL_SYMBOL_COUNT:
 		return refuse("loading with symbol addresses",
 			"addresses of this process are not valid in the server");
-	/* Of the linker and of its own intermediate code: nothing to one image. */
+	/* Options for the linker and its intermediate code: no effect on a single image. */
 	case CU_JIT_NEW_SM3X_OPT:
 	case CU_JIT_FAST_COMPILE:
 	case CU_JIT_LTO:

@@ -3,31 +3,32 @@
 #define JIT_H
 
 /*
- * Options of the driver's compiler, as a program gives them and as they travel.
- * A thread's own.
+ * Options of the driver's compiler, as a program passes them and as messages carry
+ * them. Used by one thread at a time.
  */
 
 #include "client/util/api.h"
 #include "wire.h"
 
 struct jit_log {
-	char *bytes; /* the program's; NULL: no log is wanted */
+	char *bytes; /* the program's buffer; NULL: no log wanted */
 	uint32_t size;
-	void **place; /* where its size stands among the program's values */
+	void **place; /* the address of its size in the program's list of values */
 };
 
 struct jit {
 	struct jit_option options[WIRE_JIT_OPTIONS_MAX];
-	void **places[WIRE_JIT_OPTIONS_MAX]; /* their values, the program's */
+	void **places[WIRE_JIT_OPTIONS_MAX]; /* the addresses of their values in the program's list
+					      */
 	uint32_t n_options;
 	struct jit_log error, info;
 	bool is_module;
 };
 
-/* CUDA_ERROR_INVALID_VALUE: there is no such option, or too many. */
+/* CUDA_ERROR_INVALID_VALUE: unknown option, or too many options. */
 CUresult jit_read(struct jit *jit, const CUjit_option *options, void **values, unsigned n);
 
-/* Hands logs and values to the program; `logs' has the error log first. */
+/* Copies logs and values to the program; in `logs' the error log comes first. */
 struct jit_answer {
 	uint32_t result, values[WIRE_JIT_OPTIONS_MAX];
 	uint32_t error_filled, info_filled, error_length;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Loading code and finding what is in it. Any thread of the application.
+ * Loading code, and finding kernels and variables in it. Any thread of the
+ * application.
  *
- * Invariant: a library's number is another's only after the server was told of
- * its end.
+ * Invariant: a library's number is reused only after the server was told of its
+ * end.
  */
 
 #include <string.h>
@@ -40,7 +41,10 @@ struct library *library_find(const void *handle)
 
 struct kernel *kernel_find(const void *handle)
 {
-	/* Kernels lie at multiples of twice the offset: its bit tells which handle it is. */
+	/*
+	 * Kernels lie at multiples of twice the offset, so one bit distinguishes the two
+	 * handles.
+	 */
 	return slab_find(&kernels, (void *)((uintptr_t)handle & ~(uintptr_t)FUNCTION_OFFSET));
 }
 
@@ -66,7 +70,7 @@ uint32_t kernel_id(const struct kernel *kernel)
 
 struct load {
 	const struct library *library;
-	const struct jit *jit; /* NULL: no options, no logs */
+	const struct jit *jit; /* NULL: without options and logs */
 };
 
 static CUresult library_compile_image(
@@ -122,7 +126,7 @@ CUresult library_load(const void *image, struct context *context, const struct j
 		slab_give(&libraries, library);
 		return result;
 	}
-	/* What is wrong with a library's code is told at its use, by the driver too. */
+	/* Errors in a library's code are reported when it is used, as in the driver. */
 	result = eager_load(library);
 	if (result != CUDA_SUCCESS && context) {
 		library_unload(library);
@@ -158,7 +162,7 @@ void library_unload(struct library *library)
 	slab_give(&libraries, library);
 }
 
-/* Under the kernel's library's lock. */
+/* Under the lock of the kernel's library. */
 static CUresult ask_params(struct kernel *kernel)
 {
 	_cleanup_free_ struct param_layout *params =
@@ -200,7 +204,7 @@ CUresult kernel_ask_params(struct kernel *kernel)
 	return result;
 }
 
-/* Fills a taken kernel with what the server tells. */
+/* Fills in a new kernel with the server's facts. */
 static CUresult kernel_ask(struct kernel *kernel, const char *name)
 {
 	CUresult result = send_library_kernel(
@@ -212,7 +216,7 @@ static CUresult kernel_ask(struct kernel *kernel, const char *name)
 	return kernel->name ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Under the library's lock, so that a name is asked for once. */
+/* Under the library's lock, so that each name is requested once. */
 static CUresult kernel_new(struct library *library, const char *name, struct kernel **ret_kernel)
 {
 	struct kernel *kernel = slab_take(&kernels);
@@ -268,7 +272,7 @@ static CUresult global_ask(const struct library *library, struct context *contex
 	return CUDA_SUCCESS;
 }
 
-/* It is of __managed__, or others are, and have to be placed first. */
+/* The library has __managed__ variables, which must be placed first. */
 static CUresult global_ask_placed(struct library *library, struct context *context,
 	const char *name, CUdeviceptr *ret_address, size_t *ret_size)
 {

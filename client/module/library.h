@@ -3,10 +3,10 @@
 #define LIBRARY_H
 
 /*
- * Libraries and modules, which are one thing here, and their kernels. A
- * CUlibrary and its CUmodule are the address of a struct library; a CUkernel is
- * that of a struct kernel, and its CUfunction an address within it, because
- * few calls take the one for the other. Any thread.
+ * Libraries, modules and their kernels. A library and a module are the same kind of
+ * object here. A CUlibrary and its CUmodule are the address of a struct library. A
+ * CUkernel is the address of a struct kernel, and its CUfunction an address within
+ * it, because few calls accept one for the other. Any thread.
  */
 
 #include "client/device/context.h"
@@ -16,10 +16,10 @@
 
 #define KERNEL_ATTRIBUTES 16
 
-/* Where in a struct kernel its CUfunction points. */
+/* The offset of a CUfunction in its struct kernel. */
 #define FUNCTION_OFFSET 8
 
-/* What calls of CUDA 3 have set of a function. */
+/* The settings of CUDA 3 calls on a function. */
 struct legacy_launch;
 void legacy_launch_free(struct legacy_launch *legacy);
 
@@ -28,29 +28,30 @@ struct kernel {
 	struct library *library;
 	struct kernel *next; /* of the library */
 	char *name;
-	int32_t attributes[KERNEL_ATTRIBUTES]; /* each CUfunction_attribute */
-	/* Known once kernel_measure() has succeeded. */
+	int32_t attributes[KERNEL_ATTRIBUTES]; /* indexed by CUfunction_attribute */
+	/* Valid after kernel_measure() has succeeded. */
 	uint32_t param_bytes;
 	uint32_t n_params;
 	uint32_t prints;
-	struct param_layout *params;  /* atomic: NULL before */
-	uint64_t occupancy;           /* atomic: what occupancy_blocks() learned last */
-	struct legacy_launch *legacy; /* atomic: NULL before the first such call */
+	struct param_layout *params;  /* atomic: NULL before kernel_measure() */
+	uint64_t occupancy;           /* atomic: the last result of occupancy_blocks() */
+	struct legacy_launch *legacy; /* atomic: NULL before the first CUDA 3 call */
 };
 
 struct library {
 	struct slab_head slab;
-	struct context *context; /* of a module; NULL: a library of the process */
-	pthread_mutex_t lock;    /* of the list of kernels, and of what is placed */
+	struct context *context; /* of a module; NULL: a library, which belongs to the process */
+	pthread_mutex_t lock;    /* protects the list of kernels and the placed variables */
 	struct kernel *kernels;
-	uint32_t is_refused; /* atomic: it has variables that nobody placed (managed_variable.h) */
+	uint32_t is_refused; /* atomic: it has variables that could not be placed
+				(managed_variable.h) */
 	uint32_t managed_device;
-	uint64_t managed; /* where those of __managed__ begin; 0: not placed. Under the lock */
+	uint64_t managed; /* address of its __managed__ variables; 0: not placed. Under the lock */
 };
 
-/* NULL: the handle names none. */
+/* NULL: no such library. */
 struct library *library_find(const void *handle);
-struct kernel *kernel_find(const void *handle); /* as a CUkernel or a CUfunction */
+struct kernel *kernel_find(const void *handle); /* for a CUkernel or a CUfunction */
 struct kernel *kernel_find_kernel(CUkernel handle);
 struct kernel *kernel_find_function(CUfunction handle);
 
@@ -63,19 +64,19 @@ uint32_t library_id(const struct library *library);
 uint32_t kernel_id(const struct kernel *kernel);
 
 /*
- * Copies the image to the server, which loads it. `context' as in struct
- * library. `jit' may be NULL; its logs are filled whatever the result.
+ * Sends a copy of the image to the server, which loads it. `context' as in struct
+ * library. `jit' may be NULL; its logs are filled in on failure too.
  */
 CUresult library_load(const void *image, struct context *context, const struct jit *jit,
 	struct library **ret_library);
 void library_unload(struct library *library);
 
-/* The kernel of that name; asks the server once for each. CUDA_ERROR_NOT_FOUND. */
+/* The kernel of that name; asks the server once per name. CUDA_ERROR_NOT_FOUND. */
 CUresult library_kernel(struct library *library, const char *name, struct kernel **ret_kernel);
 
 CUresult kernel_ask_params(struct kernel *kernel);
 
-/* Before its parameters are looked at: asks the server the first time. */
+/* Gets the parameters of a kernel; asks the server the first time. */
 static inline CUresult kernel_measure(struct kernel *kernel)
 {
 	return likely(__atomic_load_n(&kernel->params, __ATOMIC_ACQUIRE) != NULL)
@@ -83,20 +84,22 @@ static inline CUresult kernel_measure(struct kernel *kernel)
 		       : kernel_ask_params(kernel);
 }
 
-/* How many kernels there are in it. */
+/* The number of kernels in it. */
 CUresult library_count(struct library *library, unsigned *ret_count);
 
-/* Calls `visit' with the names of its first `n_max' kernels in the driver's order, until an error.
+/*
+ * Calls `visit' with the names of its first `n_max' kernels, in the driver's order,
+ * until an error.
  */
 CUresult library_each(struct library *library, unsigned n_max,
 	CUresult (*visit)(struct library *library, const char *name, unsigned i, void *arg),
 	void *arg, unsigned *ret_n);
 
-/* Its first `n_max' kernels in the driver's order; a library with fewer fills fewer. */
+/* Its first `n_max' kernels in the driver's order, or all kernels if it has fewer. */
 CUresult library_list(
 	struct library *library, unsigned n_max, struct kernel **kernels, unsigned *ret_n);
 
-/* Address and size of a variable on the current context's device; NULL for what is not wanted. */
+/* Address and size of a variable on the current context's device; each may be NULL. */
 CUresult library_global(
 	struct library *library, const char *name, CUdeviceptr *ret_address, size_t *ret_size);
 

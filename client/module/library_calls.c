@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's calls about libraries and modules. Any thread of the
- * application.
+ * The driver's calls about libraries and modules. Any thread of the application.
  *
- * Invariant: a library belongs to the process, a module to a context; neither
- * can be unloaded by the other's call.
+ * Invariant: a library belongs to the process, a module to a context. Each can be
+ * unloaded only by its own call.
  */
 
 #include "client.h"
@@ -14,7 +13,7 @@
 #include "image_file.h"
 #include "library.h"
 
-/* A library needs no context; the server needs a GPU to load it on. */
+/* A library needs no context, but the server needs a GPU to load it. */
 static CUresult open_some_device(void)
 {
 	struct context *context = context_current;
@@ -33,7 +32,7 @@ CUresult local_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
 	if (!library || !code || (numJitOptions && (!jitOptions || !jitOptionsValues)) ||
 		(numLibraryOptions && !libraryOptions))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Options say how long the image stays; ours is a copy. */
+	/* The options say how long the image stays valid; this library has copied it. */
 	(void)libraryOptionValues;
 	result = open_some_device();
 	if (result == CUDA_SUCCESS)
@@ -215,7 +214,7 @@ CUresult local_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 	return CUDA_SUCCESS;
 }
 
-/* Where host and GPU share pointers to functions; no GPU that is served says so. */
+/* For GPUs that share function pointers with the host; no supported GPU does. */
 CUresult local_cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
 	if (!fptr || !symbol)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What kernels there are in a library. Any thread of the application.
+ * The kernels of a library. Any thread of the application.
  *
- * Invariant: they come in the order in which the server's driver lists them,
- * and as the same handles that asking by name gives.
+ * Invariant: kernels are listed in the order of the server's driver, with the same
+ * handles as when they are requested by name.
  */
 
 #include <string.h>
@@ -22,7 +22,7 @@ struct listing {
 	unsigned n, n_max;
 };
 
-/* Some names, a NUL behind each. */
+/* Several names, each followed by a NUL. */
 static CUresult visit_names(struct listing *listing, const char *names, uint32_t size)
 {
 	const char *end = names + size;
@@ -94,7 +94,7 @@ static CUresult count_get(unsigned *count, const void *handle)
 	return library_count(library, count);
 }
 
-/* The handles of kernels lie where these did. */
+/* The handles replace the addresses of the kernels in the same array. */
 static CUresult list_get(void **handles, unsigned n_max, const void *handle, unsigned *ret_n)
 {
 	struct library *library = library_find(handle);

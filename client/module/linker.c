@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Linking at run time: inputs go to the server, whose driver compiles and
- * links them; what it makes comes back. Any thread of the application.
+ * Linking at run time: inputs go to the server, whose driver compiles and links
+ * them; the result comes back. Any thread of the application.
  *
- * Invariant: what was made is the linker's, at one address, until it ends; the
- * logs are the program's, and hold at each return all that was said so far.
+ * Invariant: the linker owns the result, which stays at one address until the
+ * linker ends. The program owns the logs, which contain all messages so far
+ * whenever a call returns.
  */
 
 #include <string.h>
@@ -26,7 +27,7 @@ _Static_assert(LINKERS_MAX <= WIRE_OBJECTS_MAX, "wire");
 struct linker {
 	struct slab_head slab;
 	struct jit jit;
-	uint8_t *made; /* NULL: not yet */
+	uint8_t *made; /* NULL: not linked yet */
 };
 
 static struct slab linkers = {
@@ -35,12 +36,12 @@ static struct slab linkers = {
 	.n_max = LINKERS_MAX,
 };
 
-/* An input, as it is told to the server. */
+/* An input, as sent to the server. */
 struct input {
 	struct linker *linker;
 	CUjitInputType type;
 	const char *name;
-	struct jit jit; /* of this input alone */
+	struct jit jit; /* of this input only */
 	struct jit_answer *answer;
 };
 
@@ -83,7 +84,7 @@ static CUresult send_input(uint64_t size, void *arg)
 		sizeof(answer->logs), &answer->n_logs);
 }
 
-/* `data' has a NUL behind its `size' bytes. */
+/* `data' has a NUL after its `size' bytes. */
 static CUresult add_input(struct input *input, const void *data, size_t size)
 {
 	_cleanup_free_ struct jit_answer *answer = calloc(1, sizeof(*answer));
@@ -100,7 +101,7 @@ static CUresult add_input(struct input *input, const void *data, size_t size)
 	return result == CUDA_SUCCESS ? (CUresult)answer->result : result;
 }
 
-/* What both ways to add have in common. */
+/* The part that both ways of adding share. */
 static CUresult input_init(struct input *input, CUlinkState state, CUjitInputType type,
 	const char *name, unsigned n_options, CUjit_option *options, void **values)
 {
@@ -153,7 +154,7 @@ CUresult local_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const ch
 	return result == CUDA_SUCCESS ? add_input(&input, bytes, size) : result;
 }
 
-/* Piece by piece: a cubin is larger than an answer. */
+/* Reads in pieces: a cubin is larger than an answer. */
 static CUresult read_made(const struct linker *linker, uint8_t *made, uint64_t size)
 {
 	uint64_t offset = 0;

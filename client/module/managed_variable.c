@@ -3,8 +3,8 @@
 /*
  * Variables of __managed__. Any thread of the application.
  *
- * Invariant: a library has its variables placed, or none of its kernels is
- * launched once somebody has asked for one.
+ * Invariant: if the program has asked for a __managed__ variable, the library's
+ * variables are placed, or none of its kernels can be launched.
  */
 
 #include <string.h>
@@ -17,7 +17,10 @@
 #include "send.h"
 #include "client/stream/stream.h"
 
-/* All of them, at first as in a program's own memory. Under the library's lock. */
+/*
+ * Places all variables, with their initial values as in a program's own memory.
+ * Under the library's lock.
+ */
 static CUresult managed_place_in(struct library *library, struct memory_range *range)
 {
 	uint32_t device = range->context->device->index;
@@ -42,7 +45,7 @@ static CUresult managed_place_in(struct library *library, struct memory_range *r
 	return CUDA_SUCCESS;
 }
 
-/* The runtime asks before it has any context: the first GPU is as good as another. */
+/* The runtime asks before it has a context; the first GPU is as good as any. */
 static CUresult managed_find_context(struct context **ret_context)
 {
 	CUresult result = context_enter(ret_context);
@@ -132,7 +135,7 @@ void managed_variables_end(const struct library *library)
 		(void)streams_wait_device(library->managed_device);
 }
 
-/* The runtime asks for each such variable of an image when it has loaded that. */
+/* When the runtime has loaded an image, it asks for each such variable. */
 CUresult local_cuLibraryGetManaged(
 	CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
