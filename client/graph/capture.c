@@ -2,10 +2,10 @@
 
 /*
  * Captures: how streams and events take part in them. Any thread of the
- * application; what is looked at and changed is under the lock of all graphs.
+ * application; the state of captures is under the lock of all graphs.
  *
- * Invariant: a stream that captures has a point whose recording has its graph;
- * an event may have a point of one that is over.
+ * Invariant: a stream that captures has a point whose recording has its graph. An
+ * event may have a point of a recording that has ended.
  */
 
 #include <string.h>
@@ -111,7 +111,10 @@ struct graph *recording_end(struct recording *recording)
 	return graph;
 }
 
-/* The capture goes on without the stream: what it has so far may have been recorded in an event. */
+/*
+ * The capture continues without the stream. An event may have recorded the stream's
+ * work so far, so its tips are kept.
+ */
 static void capture_leave(struct stream *stream)
 {
 	const struct capture_point *point = stream->capture;
@@ -192,7 +195,7 @@ static CUresult capture_look_wait(struct stream *stream, struct event *event, bo
 	return *ret_captures ? CUDA_SUCCESS : result;
 }
 
-/* Under the lock. Takes `op', on failure too. */
+/* Under the lock. Takes ownership of `op', on failure too. */
 static CUresult add_op(struct stream *stream, struct node_op *op)
 {
 	struct capture_point *point = stream->capture;
@@ -208,7 +211,7 @@ static CUresult add_op(struct stream *stream, struct node_op *op)
 	if (result != CUDA_SUCCESS)
 		return result;
 	node->is_captured = true;
-	point->tips[0] = (CUgraphNode)node; /* there is always room for one */
+	point->tips[0] = (CUgraphNode)node; /* a point always has space for one tip */
 	point->data[0] = (CUgraphEdgeData){0};
 	point->n_tips = 1;
 	return CUDA_SUCCESS;
@@ -325,7 +328,7 @@ static CUresult capture_record(struct stream *stream, struct event *event, bool 
 	return CUDA_SUCCESS;
 }
 
-/* The stream waits for what was recorded in a capture, and so joins it. */
+/* The stream waits for captured work, and thereby joins the capture. */
 static CUresult capture_join(struct stream *stream, const struct capture_point *captured)
 {
 	struct recording *recording = captured->recording;
@@ -367,7 +370,7 @@ static CUresult capture_wait(struct stream *stream, struct event *event, bool is
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (event->captured)
 		return capture_join(stream, event->captured);
-	/* One never recorded holds nobody up. */
+	/* An event that was never recorded needs no wait. */
 	if (!stream->capture || !event_position(event, &seqno))
 		return CUDA_SUCCESS;
 	stream->capture->recording->is_invalid = true;
@@ -428,7 +431,7 @@ static CUresult capture_check_event(struct event *event)
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* NULL as a context: all of the GPU. */
+/* NULL as a context: all contexts of the GPU. */
 static CUresult check_all(unsigned device, const struct context *context)
 {
 	CUresult result = CUDA_SUCCESS;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Beginning, ending and asking about captures. Any thread of the application.
+ * Beginning and ending captures, and queries about them. Any thread of the
+ * application.
  *
- * Invariant: none of these asks the server, or waits.
+ * Invariant: none of these calls asks the server or waits.
  */
 
 #include <string.h>
@@ -25,7 +26,7 @@ static bool nodes_are_of(const struct graph *graph, const CUgraphNode *nodes, si
 	return true;
 }
 
-/* Takes `recording', on failure too; it has its graph. */
+/* Takes ownership of `recording', which has its graph, on failure too. */
 static CUresult capture_begin(struct stream *stream, struct recording *recording,
 	const CUgraphNode *tips, const CUgraphEdgeData *data, size_t n_tips)
 {
@@ -119,7 +120,7 @@ static bool has_tip(const struct capture_point *point, const struct graph_node *
 	return false;
 }
 
-/* What the program has made itself, and told a stream to go on from, needs none. */
+/* Nodes that the program has added itself, and made a stream continue from, need not be joined. */
 static bool is_joined(const struct capture_point *end, const CUgraphNode *tips, size_t n_tips)
 {
 	for (size_t i = 0; i < n_tips; i++) {
@@ -131,7 +132,7 @@ static bool is_joined(const struct capture_point *end, const CUgraphNode *tips, 
 	return true;
 }
 
-/* Whether another stream has, or had, work that the stream of the end does not wait for. */
+/* Whether other streams have, or had, work for which the ending stream does not wait. */
 static bool is_unjoined(const struct recording *recording, const struct capture_point *end)
 {
 	unsigned n = streams_ever();
@@ -201,7 +202,7 @@ static CUstreamCaptureStatus status_of(const struct stream *stream)
 						      : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* What can be asked; all but the status may be NULL. */
+/* The results of a query; all but the status may be NULL. */
 struct question {
 	CUstreamCaptureStatus *status;
 	cuuint64_t *id;
@@ -232,7 +233,7 @@ static CUresult capture_answer(CUstream handle, const struct question *question)
 	if (!question->status)
 		return CUDA_ERROR_INVALID_VALUE;
 	GRAPHS_LOCKED;
-	/* To be asked about leaves the other's capture as it is. */
+	/* The query does not invalidate the other stream's capture. */
 	if (recording_blocking(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*question->status = status_of(stream);

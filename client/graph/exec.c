@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Executable graphs: made, launched, ended. Any thread of the application,
- * under the lock of all graphs.
+ * Executable graphs: instantiating, launching, ending. Any thread of the
+ * application, under the lock of all graphs.
  *
- * Invariant: what a launch uses of this process (words of calls, bounce memory,
- * references to the program's objects) is given back when the last has ended:
- * a graph that is destroyed as it runs stays until then.
+ * Invariant: what launches use of this process (semaphores of calls, bounce memory,
+ * references to the program's objects) is released after the last launch has ended.
+ * A graph that is destroyed while it runs exists until then.
  */
 
 #include <string.h>
@@ -100,7 +100,7 @@ static CUresult name_nodes(struct exec *exec)
 	return CUDA_SUCCESS;
 }
 
-/* No launch of it runs any more. */
+/* Called when no launch of it is running. */
 static void exec_free(struct exec *exec)
 {
 	struct memory_range range;
@@ -122,7 +122,7 @@ static bool exec_is_closed(struct exec *exec)
 {
 	uint64_t seqno;
 
-	/* Nobody else may have posted the seqno. */
+	/* The seqno may not have been posted yet. */
 	return !exec->stream || timeline_reached(exec->stream, exec->seqno) ||
 	       (timeline_post(exec->stream, &seqno) == CUDA_SUCCESS &&
 		       timeline_reached(exec->stream, exec->seqno));
@@ -168,7 +168,7 @@ void execs_end_context(const struct context *context)
 	}
 }
 
-/* The program's node that a node of the image was made from. */
+/* The program's node from which a node of the image was made. */
 static CUgraphNode original_of(const struct graph *graph, const struct graph_node *image)
 {
 	for (struct graph_node *node = graph->first; node; node = graph_next(graph, node))
@@ -215,7 +215,7 @@ static CUresult exec_instantiate(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		return refuse("cuGraphInstantiate", "kernels cannot launch graphs");
-	/* There is one place for what it allocates. */
+	/* The memory of its allocation nodes can be used by only one executable graph. */
 	if (graph->is_moved || (graph->has_memory && exec_is_of(graph->unique, NULL)))
 		return CUDA_ERROR_INVALID_VALUE;
 	exec = slab_take(&execs);
@@ -297,7 +297,7 @@ CUresult local_cuGraphExecDestroy(CUgraphExec hGraphExec)
 	return CUDA_SUCCESS;
 }
 
-/* Events that the launch records are done when all of it is. */
+/* Events that a launch records are done when the whole launch is done. */
 static CUresult note_events(const struct exec *exec, struct stream *stream)
 {
 	struct graph *image = exec->image;
@@ -365,7 +365,7 @@ CUresult local_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 
 	if (result == CUDA_SUCCESS)
 		result = recorder_look(stream, &captures);
-	/* The driver does not make it a child graph. */
+	/* The driver does not add it as a child graph either. */
 	if (unlikely(captures))
 		return recorder.forbid(stream);
 	return result == CUDA_SUCCESS ? exec_launch(hGraphExec, stream) : result;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What an executable graph asks this process to do: the program's host
- * functions, and our own for copies of memory that the GPU does not reach. Any
- * thread of the application; the functions run on that of callback.c.
+ * The calls of executable graphs: the program's host functions, and this library's
+ * copies of memory that the GPU cannot access. Any thread of the application; the
+ * functions run in the thread of callback.c.
  *
- * Invariant: at each launch what is to be done is noted anew, so that later
- * changes of the graph are none of an earlier launch's business.
+ * Invariant: each launch queues its calls with their parameters at that time, so
+ * later changes of the graph do not affect earlier launches.
  */
 
 #include <string.h>
@@ -62,7 +62,7 @@ static CUresult call_expect(const struct exec_call *call, uint64_t launch)
 
 	if (op->type == CU_GRAPH_NODE_TYPE_HOST)
 		return callback_expect(call->call, launch, op->host.function, op->host.data, false);
-	/* The GPU asks for it all the same. */
+	/* The GPU asks for disabled nodes too. */
 	if (call->node->is_disabled)
 		return callback_expect(call->call, launch, run_nothing, NULL, false);
 	move = malloc(sizeof(*move));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Executable graphs on their way to the server: nodes, then edges, without
- * waiting for any, then one question how it went. Any thread of the
- * application, under the lock of all graphs.
+ * Sends executable graphs to the server: nodes, then edges, without waiting, then
+ * one question about the result. Any thread of the application, under the lock of
+ * all graphs.
  *
- * Invariant: the server's nodes of a node are numbered one after the other, and
- * each waits for the one before; a child graph has one at its begin and one at
- * its end.
+ * Invariant: the server's nodes of one node have consecutive numbers, and each
+ * waits for the one before. A child graph has one server node at its start and one
+ * at its end.
  */
 
 #include "client/util/compat.h"
@@ -54,7 +54,7 @@ const struct exec_bounce *exec_bounce(const struct exec *exec, const struct grap
 	return NULL;
 }
 
-/* What lies in one piece of pinned memory of a range that may lie in two. */
+/* Chooses the larger part if the memory spans two pieces of pinned memory. */
 static void bounce_place(struct exec_bounce *bounce)
 {
 	uint64_t first = MIN(bounce->size, HOST_PIECE - bounce->allocated % HOST_PIECE);
@@ -170,7 +170,7 @@ static CUresult send_lowered_node(uint32_t graph, uint32_t number, const struct 
 	}
 }
 
-/* The words are its until the whole graph ends. */
+/* A call keeps its semaphores until the whole graph ends. */
 static CUresult send_call(struct exec *exec, struct graph_node *node, uint32_t number,
 	const struct lowered_node *lowered)
 {
@@ -214,7 +214,7 @@ static CUresult send_node(struct exec *exec, struct graph_node *node)
 				 ? send_call(exec, node, number, &lowering.list[i])
 				 : send_lowered_node(id, number, &node->op, &lowering.list[i]);
 	}
-	/* The end of a child comes with its begin: it is edges that make it the end. */
+	/* The end node is sent with the start node; edges make it the end. */
 	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH && result == CUDA_SUCCESS)
 		result = send_graph_empty(id, exec->n_numbers++);
 	node->last = exec->n_numbers - 1;
@@ -251,7 +251,7 @@ static CUresult send_edges_of(struct edges *edges, const struct graph_node *node
 	return result;
 }
 
-/* The node of a number; NULL: there is no such number. */
+/* The node that contains the server's node `number'; NULL: there is none. */
 static const struct graph_node *node_by_number(const struct exec *exec, uint32_t number)
 {
 	for (struct graph_node *node = exec->image->first; node;

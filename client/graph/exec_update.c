@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Changing executable graphs: one node, whether it does anything, or all nodes
- * after those of another graph of the same shape. Any thread of the
- * application.
+ * Changing executable graphs: one node, whether a node is enabled, or all nodes to
+ * match another graph of the same shape. Any thread of the application.
  *
- * Invariant: what the driver says cannot be changed is refused here, before
- * anything of the change has been sent.
+ * Invariant: a change that the driver would refuse is refused here, before any part
+ * of it has been sent.
  */
 
 #include <string.h>
@@ -26,7 +25,7 @@ static bool same_shape(const struct box *one, const struct box *other)
 	       one->depth == other->depth;
 }
 
-/* Memory of the same kinds on both sides. */
+/* Both ends must keep their kinds of memory. */
 static bool copy_can_be(const struct node_op *old, const struct node_op *op, bool is_one_node)
 {
 	const struct box *one = &old->copy.box, *other = &op->copy.box;
@@ -72,7 +71,7 @@ static bool can_be(const struct node_op *old, const struct node_op *op, bool is_
 	}
 }
 
-/* Takes `op' if there is one. */
+/* Takes ownership of `op' if `result' is CUDA_SUCCESS. */
 static CUresult exec_set_node(CUgraphExec handle, CUgraphNode node_handle, CUgraphNodeType type,
 	CUresult result, struct node_op *op)
 {
@@ -87,11 +86,11 @@ static CUresult exec_set_node(CUgraphExec handle, CUgraphNode node_handle, CUgra
 		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	/* As the node has them; they are no part of the description. */
+	/* Keep the node's attributes, which the description does not include. */
 	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
 		op->kernel.launch.attrs = node->op.kernel.launch.attrs;
 	result = exec_send_change(exec, node, op);
-	/* Of a kernel everything was checked; should the driver refuse it, a launch tells. */
+	/* A kernel was checked completely; if the driver refuses it, a launch reports that. */
 	if (result != CUDA_SUCCESS || type == CU_GRAPH_NODE_TYPE_KERNEL ||
 		type == CU_GRAPH_NODE_TYPE_HOST)
 		return result;
@@ -197,7 +196,7 @@ CUresult local_cuGraphExecNodeSetParams(
 				      : result;
 }
 
-/* Only some kinds of nodes can be passed over. */
+/* Only some types of nodes can be disabled. */
 static struct graph_node *find_switchable(
 	CUgraphExec exec_handle, CUgraphNode handle, struct exec **ret_exec)
 {
@@ -251,7 +250,7 @@ CUresult local_cuGraphNodeGetEnabled(
 
 struct update {
 	CUgraphExecUpdateResult result;
-	const struct graph_node *node, *from; /* of the new graph */
+	const struct graph_node *node, *from; /* in the new graph */
 };
 
 static bool update_fail(struct update *update, CUgraphExecUpdateResult why,
@@ -261,7 +260,7 @@ static bool update_fail(struct update *update, CUgraphExecUpdateResult why,
 	return false;
 }
 
-/* Nodes are paired in the order of their making; `first' of a new one tells with whom. */
+/* Pairs nodes in the order of their creation; `first' of a new node is the index of its partner. */
 static bool edges_match(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
@@ -340,7 +339,7 @@ static bool kernel_is(const struct node_op_kernel *one, const struct node_op_ker
 	       !memcmp(one->params, other->params, one->params_size);
 }
 
-/* Whether nothing need be sent. Of the rest there are few, and little is lost. */
+/* Whether nothing has to be sent. Other types are rare, so they are always sent. */
 static bool node_op_is_same(const struct node_op *one, const struct node_op *other)
 {
 	switch (one->type) {
@@ -385,14 +384,14 @@ static CUresult send_changes(struct update *update, struct exec *exec, const str
 	return result;
 }
 
-/* The new graph's nodes and those of the image, or of a child of it. */
+/* Updates the nodes of the image, or of a child in it, from the new graph's nodes. */
 static CUresult update_all(
 	struct update *update, struct exec *exec, struct graph *image, const struct graph *graph)
 {
 	CUresult result;
 
 	*update = (struct update){.result = CU_GRAPH_EXEC_UPDATE_ERROR};
-	/* Memory stays where it was allocated, as the driver has it. */
+	/* Memory keeps its address, as in the driver. */
 	if (graph->has_memory || image->has_memory)
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	update->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;

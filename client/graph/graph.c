@@ -4,8 +4,8 @@
  * Graphs, nodes and edges. Any thread of the application, under the lock of all
  * graphs.
  *
- * Invariant: an edge is in `before' of the one node and in `after' of the
- * other, once in each.
+ * Invariant: an edge is in `before' of one node and in `after' of the other,
+ * exactly once in each.
  */
 
 #include <string.h>
@@ -66,7 +66,7 @@ CUresult graph_new(struct graph **ret_graph)
 	return CUDA_SUCCESS;
 }
 
-/* Its edges go with the whole graph. */
+/* Its edges end with the whole graph. */
 static void node_drop(struct graph_node *node)
 {
 	node_op_fini(&node->op);
@@ -119,7 +119,7 @@ CUresult node_set(struct graph_node *node, struct node_op *op)
 		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	/* A kernel's attributes are set by calls of their own. */
+	/* Separate calls set a kernel's attributes. */
 	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		op->kernel.launch.attrs = node->op.kernel.launch.attrs;
 	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
@@ -160,7 +160,7 @@ CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgra
 	return CUDA_SUCCESS;
 }
 
-/* One of them, as with other data there may be several between the two. */
+/* Removes one entry: edges with other data may connect the same nodes. */
 static void forget_after(struct graph_node *on, const struct graph_node *node)
 {
 	uint32_t i = 0;
@@ -231,7 +231,7 @@ CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *de
 	return CUDA_SUCCESS;
 }
 
-/* In a table by the originals' numbers, which rise. */
+/* Finds a clone by its original's number; the table is sorted by these numbers. */
 static struct graph_node *find_among(struct graph_node *const *clones, size_t n, uint64_t original)
 {
 	size_t low = 0, high = n;

@@ -3,10 +3,10 @@
 #define GRAPH_H
 
 /*
- * Graphs are the client's own: nodes with what they do, and what they wait for.
- * The server hears of one when it is made executable. Handles are addresses of
- * slabs' objects. All of it, captures and executable graphs too, is under one
- * lock; what begins with graph_ or node_ wants it held.
+ * Graphs belong to the client alone: nodes with their ops and edges. The server
+ * gets a graph when it is instantiated. Handles are addresses of objects in slabs.
+ * One lock protects graphs, captures and executable graphs; callers of graph_ and
+ * node_ functions hold it.
  */
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 struct user_object;
 
 struct edge {
-	struct graph_node *node; /* not owned: of the same graph */
+	struct graph_node *node; /* not owned: in the same graph */
 	CUgraphEdgeData data;
 };
 
@@ -25,20 +25,20 @@ struct graph_node {
 	struct slab_head slab;
 	struct graph *graph; /* not owned */
 	struct graph_node *next, *previous;
-	uint64_t unique;           /* never given twice; rises with the order of making */
-	uint64_t walked;           /* number of the last walk that came by */
-	uint64_t original;         /* of the node that it is a clone of; 0: of none */
-	struct edge *before;       /* what it waits for; owned, as the next */
-	struct graph_node **after; /* what waits for it */
+	uint64_t unique;           /* unique; rises in the order of creation */
+	uint64_t walked;           /* number of the last walk that visited it */
+	uint64_t original;         /* of the node from which it was cloned; 0: none */
+	struct edge *before;       /* the edges to nodes before it; owned, like the next */
+	struct graph_node **after; /* the nodes that wait for it */
 	uint32_t n_before, n_after;
 	struct node_op op;
-	bool is_captured; /* made by a stream, which is to be joined */
-	/* Of an executable graph's own copy. */
-	uint32_t first, last; /* numbers of the server's nodes that begin and end it */
+	bool is_captured; /* made by a capture, which must join it */
+	/* For the copy of an executable graph. */
+	uint32_t first, last; /* numbers of the server's first and last node of it */
 	bool is_disabled;
 };
 
-/* References of a graph to an object of the program's (user_object.c). */
+/* A graph's references to an object of the program (user_object.c). */
 struct user_reference {
 	struct user_object *object;
 	unsigned count;
@@ -46,11 +46,11 @@ struct user_reference {
 
 struct graph {
 	struct slab_head slab;
-	uint64_t unique;           /* never given twice, to a node neither */
-	struct graph_node *parent; /* whose child it is; NULL: nobody's */
-	bool is_private;           /* of an executable graph: no handle for the program */
-	bool is_moved;             /* a child that was not copied */
-	bool has_memory;           /* nodes that allocate or free, it or a child of it */
+	uint64_t unique;           /* unique among graphs and nodes */
+	struct graph_node *parent; /* the node whose child it is; NULL: none */
+	bool is_private;           /* of an executable graph: the program has no handle */
+	bool is_moved;             /* a child that was moved, not copied */
+	bool has_memory;           /* it or a child of it has nodes that allocate or free */
 	struct graph_node *first, *last;
 	size_t n_nodes;
 	struct user_reference *references; /* owned */
@@ -64,47 +64,47 @@ void graphs_unlock(const bool *locked);
 #define GRAPHS_LOCKED                                                                              \
 	_cleanup_(graphs_unlock) _unused_ const bool graphs_locked_ = (graphs_lock(), true)
 
-/* NULL: the handle names none of the program's. */
+/* NULL: no such graph of the program. */
 struct graph *graph_find(CUgraph handle);
 struct graph_node *node_find(CUgraphNode handle);
 
 CUresult graph_new(struct graph **ret_graph);
-void graph_free(struct graph *graph); /* NULL is fine */
+void graph_free(struct graph *graph); /* accepts NULL */
 
-/* Makes a graph of nobody's the child of a node that has another, which goes. */
+/* Makes a graph without a parent the child of a node, and frees the node's earlier child. */
 void graph_move(struct graph *graph, struct graph_node *to);
 
-/* Copies nodes, edges and children; each clone knows its original. */
+/* Copies nodes, edges and children; each copy remembers its original. */
 CUresult graph_clone(const struct graph *graph, struct graph **ret_clone);
 
-/* The clone of that node in a graph; NULL: none. */
+/* The clone of a node in a graph; NULL: none. */
 struct graph_node *graph_find_clone(const struct graph *graph, uint64_t original);
 
-/* All nodes of a graph in turn, those of a child right behind its node; NULL: that was the last. */
+/* The next of all nodes in a graph; a child's nodes follow the child's node. NULL: no more. */
 struct graph_node *graph_next(const struct graph *graph, struct graph_node *node);
 
-/* Whether the program can have handles of it, its children, and their nodes. */
+/* Whether the program can have no handles of the graph, its children, and their nodes. */
 void graph_set_private(struct graph *graph, bool is_private);
 
-/* A node with its edges. Takes `op', on failure too. */
+/* Adds a node with its edges. Takes ownership of `op', on failure too. */
 CUresult node_add(struct graph *graph, struct node_op *op, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, struct graph_node **ret_node);
 
-/* Takes `op', on failure too. */
+/* Takes ownership of `op', on failure too. */
 CUresult node_new(struct graph *graph, struct node_op *op, struct graph_node **ret_node);
 void node_free(struct graph_node *node);
 
-/* Puts another op of its type in. Takes `op', on failure too. */
+/* Replaces the op by another of the same type. Takes ownership of `op', on failure too. */
 CUresult node_set(struct graph_node *node, struct node_op *op);
 
-/* CUDA_ERROR_INVALID_VALUE: of two graphs, a node itself, or there is one already. */
+/* CUDA_ERROR_INVALID_VALUE: the nodes are in two graphs or are the same, or the edge exists. */
 CUresult node_depend(struct graph_node *node, struct graph_node *on, const CUgraphEdgeData *data);
 
 /* false: there is no such edge. */
 bool node_undepend(
 	struct graph_node *node, const struct graph_node *on, const CUgraphEdgeData *data);
 
-/* For user_object.c: gives up what a graph holds. */
+/* For user_object.c: releases the graph's references. */
 void graph_release_references(struct graph *graph);
 CUresult graph_copy_references(const struct graph *from, struct graph *to);
 

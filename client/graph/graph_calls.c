@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs as a program makes, copies, looks through and ends them. Any thread of
- * the application.
+ * Creating, copying, traversing and ending graphs. Any thread of the application.
  *
  * Invariant: nothing here asks the server.
  */
@@ -83,7 +82,7 @@ CUresult local_cuGraphDestroyNode(CUgraphNode hNode)
 	node = node_find(hNode);
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* What it allocates was laid out by its nodes and edges. */
+	/* Its allocations depend on its nodes and edges. */
 	if (node->graph->has_memory)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	node_free(node);
@@ -103,14 +102,14 @@ CUresult local_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 }
 
 /*
- * A list for the program: counted only where it has given no room, else filled
- * as far as the room goes, and the rest of it cleared.
+ * A list for the program. Without a buffer, only counts. With a buffer, fills it as
+ * far as possible and clears the rest.
  */
 struct listing {
 	CUgraphNode *nodes, *others;
 	CUgraphEdgeData *data;
 	size_t n_room, n;
-	bool is_lossy; /* an edge has data that nobody asked for */
+	bool is_lossy; /* an edge has data, and the program did not ask for it */
 };
 
 static void list_edge(struct listing *listing, const struct graph_node *node,
@@ -221,7 +220,7 @@ static void list_edges_to(
 			list_edge(listing, to, NULL, &to->before[i].data);
 }
 
-/* Several edges to one node stand side by side in what it waits for. */
+/* Several edges to one node are adjacent in `before'. */
 static bool is_repeated(const struct graph_node *node, uint32_t at)
 {
 	for (uint32_t i = 0; i < at; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs as pictures: a file for Graphviz. Any thread of the application.
+ * Writes graphs as files for Graphviz. Any thread of the application.
  *
- * Invariant: nodes are numbered in the order of their making.
+ * Invariant: nodes are numbered in the order of their creation.
  */
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Nodes divided for the server. Any thread of the application.
+ * Divides nodes for the server. Any thread of the application.
  *
- * Invariant: no line of a lowered node crosses the end of a piece of pinned memory, and
- * none is longer than LINE_MAX.
+ * Invariant: no line of a lowered node crosses the end of a piece of pinned memory
+ * or is longer than LINE_MAX_BYTES.
  */
 
 #include <string.h>
@@ -37,7 +37,7 @@ static CUresult lowering_add(struct lowering *lowering, const struct lowered_nod
 	return CUDA_SUCCESS;
 }
 
-/* Bytes of `size' from `address' on that may go at once. */
+/* How many of the `size' bytes at `address' one line may have. */
 static uint64_t cut_line(uint64_t address, uint64_t size)
 {
 	if (address >= HOST_SPACE && address < HOST_SPACE_END)

@@ -3,23 +3,23 @@
 #define GRAPH_LOWERING_H
 
 /*
- * What a node of a graph is for the server: one of its nodes for most, a row of
- * them, one behind the other, for copies and fills that have to be divided or
- * to go by way of memory that the GPU reaches. Any thread.
+ * Lowering: which of the server's nodes execute a graph node. Most nodes need one.
+ * Copies and fills that must be divided, or that go through memory that the GPU can
+ * access, need several, one after the other. Any thread.
  */
 
 #include "graph.h"
 #include "wire.h"
 
 enum lowered_kind {
-	LOWERED_EMPTY, /* nothing to be done */
-	LOWERED_OP,    /* the node's own op, undivided */
+	LOWERED_EMPTY, /* does nothing */
+	LOWERED_OP,    /* the node's whole op */
 	LOWERED_COPY,
 	LOWERED_FILL,
-	LOWERED_CALL, /* a function of the program's, or of ours */
+	LOWERED_CALL, /* a function of the program or of this library */
 };
 
-/* Rows of a copy that are moved by the host: from `row' on, `width' bytes from `x' of each. */
+/* Rows of a copy that the host copies: from `row' on, `width' bytes from `x' of each row. */
 struct box_chunk {
 	uint64_t x, row, width, rows;
 	uint64_t bounce; /* where they lie without gaps; 0: the other end is host memory too */
@@ -30,17 +30,17 @@ struct lowered_node {
 	union {
 		struct box copy;
 		struct fill fill;
-		struct box_chunk chunk; /* of a copy's call */
+		struct box_chunk chunk; /* for LOWERED_CALL of a copy */
 	};
 };
 
-/* Zero-initialised is none. */
+/* Zero-initialised it is empty. */
 struct lowering {
 	struct lowered_node *list; /* owned */
 	uint32_t n, n_room;
 };
 
-/* Bytes of host memory of ours that the op wants; 0: none. */
+/* How many bytes of bounce memory the op needs; 0: none. */
 uint64_t lowering_bounce_size(const struct node_op *op);
 
 /* Divides the op; `bounce' has `bounce_size' bytes. */
@@ -49,7 +49,10 @@ CUresult lowering_make(const struct node_op *op, uint64_t bounce, uint64_t bounc
 
 void lowering_fini(struct lowering *lowering);
 
-/* Moves a chunk between the program's memory and the bounce memory, or the program's own. */
+/*
+ * Copies a chunk between the program's memory and the bounce memory, or within the
+ * program's memory.
+ */
 void box_chunk_move(const struct box *box, const struct box_chunk *chunk);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that graphs allocate. Any thread of the application, under the lock of
- * all graphs.
+ * Memory that graphs allocate. Any thread of the application, under the lock of all
+ * graphs.
  *
- * Invariant: bytes go back to their pool when no node names an allocation that
- * has them, none of those is live, and the streams that used them have come so
- * far; so what a graph was made with, its launches have for themselves.
+ * Invariant: bytes go back to their pool when no node refers to an allocation with
+ * these bytes, no such allocation is live, and the streams that used them have
+ * finished. So the launches of a graph find the bytes with which it was made.
  */
 
 #include <string.h>
@@ -17,7 +17,10 @@
 #include "client/memory/memory.h"
 #include "client/stream/timeline.h"
 
-/* How many nodes are looked at for bytes that are free again: more is not worth the time. */
+/*
+ * The greatest number of nodes that a search for free bytes visits: longer searches
+ * take too much time.
+ */
 #define STEPS_MAX 4096u
 
 static struct graph_memory *memories;
@@ -104,14 +107,14 @@ CUresult graph_memory_at(uint64_t address, struct graph_memory **ret_memory)
 	return CUDA_SUCCESS;
 }
 
-/* Nodes that are still to be looked at. Zero-initialised is none. */
+/* Nodes still to be visited. Zero-initialised it is empty. */
 struct walk {
 	struct graph_node **list; /* owned */
 	size_t n, n_room;
 	uint64_t number;
 };
 
-/* Each node once. Only edges that wait for all of the node before count. */
+/* Adds each node once. Only edges that wait for the whole node count. */
 static bool walk_add(struct walk *walk, const struct graph_node *node)
 {
 	static const CUgraphEdgeData plain;
@@ -138,7 +141,10 @@ static bool walk_add(struct walk *walk, const struct graph_node *node)
 	return true;
 }
 
-/* Whether a node frees bytes of its own graph that nobody has taken since; not many too many. */
+/*
+ * Whether a node frees bytes of its own graph that no node has taken since, and
+ * that are not much too large.
+ */
 static bool frees_for(const struct graph_node *before, const struct graph_node *node, uint64_t size)
 {
 	const struct graph_memory *memory = before->op.memory;
@@ -149,7 +155,7 @@ static bool frees_for(const struct graph_node *before, const struct graph_node *
 	       memory->slot->size / 2 <= size;
 }
 
-/* Of what nodes before this one free; NULL: none fits. */
+/* Finds bytes that nodes before this one free; NULL: none fit. */
 static struct graph_slot *find_freed(const struct graph_node *node, uint64_t size)
 {
 	static uint64_t last_walk;
@@ -208,7 +214,7 @@ static CUresult graph_memory_resolve_alloc(struct graph_node *node)
 	return CUDA_SUCCESS;
 }
 
-/* Either its own graph frees it, once, or others do. */
+/* Either the graph of the allocation frees it, once, or other graphs do. */
 static CUresult graph_memory_resolve_free(const struct graph_node *node)
 {
 	struct graph_memory *memory = node->op.memory;
@@ -229,7 +235,7 @@ CUresult node_resolve_memory(struct graph_node *node)
 
 	if (!node_op_is_memory(&node->op))
 		return CUDA_SUCCESS;
-	/* Of a child nobody would ask what it has besides. */
+	/* No check would see an allocation in a child graph. */
 	if (node->graph->parent)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (node->op.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
@@ -282,7 +288,7 @@ static bool launch_allocates(const struct graph_launch *launch, const struct gra
 	return false;
 }
 
-/* Work to come on the stream finds the bytes unused. */
+/* Makes later work on the stream wait until the bytes are unused. */
 static CUresult slot_await(const struct graph_slot *slot, struct stream *stream)
 {
 	if (!slot->stream || slot->stream == stream || timeline_reached(slot->stream, slot->seqno))
@@ -309,7 +315,7 @@ CUresult graph_launch_check(
 	return result;
 }
 
-/* While it is live it stays, whatever becomes of its nodes. */
+/* A live allocation exists independently of its nodes. */
 static void set_live(struct graph_memory *memory, bool is_live)
 {
 	if (memory->is_live == is_live)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How much memory graphs keep, and its end. Any thread of the application.
+ * How much memory graphs keep, and trimming it. Any thread of the application.
  *
- * Invariant: memory of executable graphs that have ended is given back before
+ * Invariant: memory of executable graphs that have ended is released before
  * anything is counted.
  */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Nodes as a program adds them, asks for what they do, and changes it. Any
- * thread of the application.
+ * Adding nodes, reading their parameters and changing them. Any thread of the
+ * application.
  *
- * Invariant: a call that fails leaves its graph as it was.
+ * Invariant: a call that fails leaves its graph unchanged.
  */
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "client/stream/event.h"
 #include "exec.h"
 
-/* Takes `op' if there is one; `result' is that of its making. */
+/* Takes ownership of `op' if `result', which is that of making it, is CUDA_SUCCESS. */
 static CUresult add_node(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, CUresult result, struct node_op *op)
 {
@@ -39,7 +39,7 @@ static struct graph_node *find_node(CUgraphNode handle, CUgraphNodeType type)
 	return node && node->op.type == type ? node : NULL;
 }
 
-/* Takes `op' if there is one. */
+/* Takes ownership of `op' if `result' is CUDA_SUCCESS. */
 static CUresult set_node(
 	CUgraphNode handle, CUgraphNodeType type, CUresult result, struct node_op *op)
 {
@@ -47,7 +47,7 @@ static CUresult set_node(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* What is allocated where is settled when the node is added. */
+	/* An allocation gets its address when the node is added. */
 	if (!node || node_op_is_memory(op)) {
 		node_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
@@ -55,7 +55,7 @@ static CUresult set_node(
 	return node_set(node, op);
 }
 
-/* The older description has no CUkernel of its own. */
+/* The older description lacks a CUkernel. */
 static const CUDA_KERNEL_NODE_PARAMS_v2 *widen_kernel_params(
 	const CUDA_KERNEL_NODE_PARAMS_v1 *params, CUDA_KERNEL_NODE_PARAMS_v2 *wide)
 {
@@ -476,7 +476,7 @@ static bool is_within(const struct graph *graph, const struct graph *outer)
 	return graph;
 }
 
-/* The graph itself becomes a child, where the node could be added. */
+/* Moves the graph: it becomes a child if the node can be added. */
 static CUresult add_moved(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *data, size_t n, CUgraph child_handle)
 {

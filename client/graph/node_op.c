@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Node ops of nodes: copied, freed, made of what streams are given. Any thread of
- * the application.
+ * Node ops: copying, freeing, and making them from the work of streams. Any thread
+ * of the application.
  *
- * Invariant: no two node ops share memory.
+ * Invariant: node ops share no memory.
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@
 
 static void *copy_of(const void *bytes, size_t size)
 {
-	/* None at all is fine, and differs from no memory. */
+	/* A size of 0 is valid, and the result must differ from the one for "out of memory". */
 	void *copy = malloc(MAX(size, 1u));
 
 	if (copy && size > 0)
@@ -80,7 +80,7 @@ static CUstreamBatchMemOpParams params_of(const struct memory_op *op)
 		params.memoryBarrier.flags = op->flags;
 		return params;
 	}
-	/* Waits and writes have the same members at the same places. */
+	/* Waits and writes have the same members at the same offsets. */
 	params.waitValue.address = op->address;
 	params.waitValue.value64 = op->value;
 	params.waitValue.flags = op->flags;

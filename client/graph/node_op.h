@@ -3,8 +3,8 @@
 #define NODE_OP_H
 
 /*
- * What a node of a graph does, with copies of all that it needs: checked when
- * it is made, kept until its node changes or goes. Any thread.
+ * What a graph node does, with copies of all its parameters. Checked when it is
+ * made, and kept until the node changes or ends. Any thread.
  */
 
 #include "client/copy/box.h"
@@ -18,13 +18,13 @@ struct graph_memory;
 
 struct node_op_kernel {
 	struct kernel *kernel;
-	CUfunction function;           /* as the program named it, or ... */
-	CUkernel handle;               /* ... so */
+	CUfunction function;           /* as the program named the kernel: this ... */
+	CUkernel handle;               /* ... or this */
 	const struct context *context; /* on whose SMs it runs */
 	struct launch launch;
 	uint8_t *params; /* owned */
 	uint32_t params_size;
-	void **pointers; /* owned: to each in `params', for who asks */
+	void **pointers; /* owned: to each parameter in `params', for queries */
 };
 
 struct node_op_copy {
@@ -39,13 +39,13 @@ struct node_op_host {
 
 struct node_op_memory_ops {
 	struct memory_op *ops;            /* owned */
-	CUstreamBatchMemOpParams *params; /* owned: as the program has them */
+	CUstreamBatchMemOpParams *params; /* owned: as the program passed them */
 	uint32_t n_ops;
 	CUcontext context;
 };
 
 struct node_op_event {
-	struct event *event; /* may have ended, and be another's: see the serial */
+	struct event *event; /* may have ended, and its slot be reused: compare the serial */
 	uint64_t serial;
 };
 
@@ -59,7 +59,7 @@ struct node_op {
 		struct node_op_memory_ops memory_ops;
 		struct node_op_event event;
 		struct graph *child;         /* owned */
-		struct graph_memory *memory; /* a reference: allocated, or freed */
+		struct graph_memory *memory; /* a reference: what the node allocates or frees */
 	};
 };
 
@@ -71,7 +71,7 @@ static inline bool node_op_is_memory(const struct node_op *op)
 void node_op_fini(struct node_op *op);
 CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op);
 
-/* From what streams are given; each is checked already. */
+/* From the work of streams, which has been checked. */
 CUresult node_op_of_kernel(const struct context *context, const struct launch *launch,
 	struct kernel *kernel, const uint8_t *params, struct node_op *ret_op);
 CUresult node_op_of_memory_ops(const struct memory_op *ops, uint32_t n_ops, struct node_op *ret_op);
@@ -88,10 +88,10 @@ CUresult node_op_event(CUgraphNodeType type, CUevent event, struct node_op *ret_
 CUresult node_op_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct node_op *ret_op);
 CUresult node_op_memory_free(CUdeviceptr address, struct node_op *ret_op);
 
-/* Any of those, an empty one, or a child graph. */
+/* Any of these, an empty node, or a child graph. */
 CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op);
 
-/* Kernels have attributes besides; CUDA_ERROR_INVALID_VALUE: none that a node has. */
+/* The attributes of kernels. CUDA_ERROR_INVALID_VALUE: a node cannot have the attribute. */
 CUresult node_op_set_attribute(
 	struct node_op *op, CUlaunchAttributeID name, const CUlaunchAttributeValue *value);
 CUresult node_op_get_attribute(

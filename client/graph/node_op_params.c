@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The driver's descriptions of nodes, read into node ops. Any thread of the
+ * Converts the driver's descriptions of nodes to node ops. Any thread of the
  * application, without the lock of graphs but for node_op_any().
  *
- * Invariant: a op that is made here passed the checks that the same work
- * passes in a stream.
+ * Invariant: a node op that is made here has passed the checks of the same work on
+ * a stream.
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "client/memory/pool_calls.h"
 #include "client/transport/route.h"
 
-/* Room for what the kernel needs; more than the driver's limit no kernel has. */
+/* The buffer has space for the driver's limit, which no kernel exceeds. */
 CUresult node_op_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct node_op *ret_op)
 {
 	_cleanup_free_ uint8_t *bytes = NULL;
@@ -239,7 +239,7 @@ CUresult node_op_set_attribute(
 	return launch_attribute_read(name, value, true, &op->kernel.launch.attrs);
 }
 
-/* What is not kept is as the driver has it where nothing was said. */
+/* Attributes that are not stored have the driver's defaults. */
 CUresult node_op_get_attribute(
 	const struct node_op *op, CUlaunchAttributeID name, CUlaunchAttributeValue *ret_value)
 {

@@ -3,30 +3,30 @@
 #define RECORDING_H
 
 /*
- * What all streams of one capture have in common, and points of it. Under the
- * lock of all graphs.
+ * A recording is what all streams of one capture share; a point is a position in
+ * it. Under the lock of all graphs.
  */
 
 #include "client/stream/recorder.h"
 #include "client/graph/graph.h"
 
 struct recording {
-	uint32_t refs; /* points of it */
+	uint32_t refs; /* number of points */
 	uint64_t id;
-	struct graph *graph; /* owned, unless borrowed; NULL: the capture is over */
+	struct graph *graph; /* owned, unless borrowed; NULL: the capture has ended */
 	bool is_borrowed;    /* the program's own graph */
 	bool is_invalid;
-	const struct stream *origin; /* where it began and has to end */
+	const struct stream *origin; /* where the capture began and must end */
 	CUstreamCaptureMode mode;
-	pthread_t thread;  /* that began it */
-	CUgraphNode *left; /* owned: tips of streams that ended; someone may still wait for them */
+	pthread_t thread;  /* that began the capture */
+	CUgraphNode *left; /* owned: tips of ended streams, for which others may still wait */
 	size_t n_left;
 };
 
-/* What a stream's next node will wait for, or an event stands for. */
+/* The nodes for which a stream's next node will wait, or which an event stands for. */
 struct capture_point {
 	struct recording *recording; /* owns a reference */
-	CUgraphNode *tips;           /* owned, as the next */
+	CUgraphNode *tips;           /* owned, like the next */
 	CUgraphEdgeData *data;
 	size_t n_tips;
 };
@@ -35,20 +35,20 @@ CUresult point_new(struct recording *recording, const CUgraphNode *tips,
 	const CUgraphEdgeData *data, size_t n_tips, struct capture_point **ret_point);
 void point_free(struct capture_point *point);
 
-/* Adds those that are not there yet. */
+/* Adds the tips that the point does not have yet. */
 CUresult point_add(struct capture_point *point, const CUgraphNode *tips,
 	const CUgraphEdgeData *data, size_t n_tips);
 
-/* The stream captures from now on; takes `point'. Or it does no more. */
+/* The stream captures from now on; takes ownership of `point'. capture_stop() ends that. */
 void capture_start(struct stream *stream, struct capture_point *point);
 void capture_stop(struct stream *stream);
 
-/* Of a NULL stream: the recording of a stream that it would have to wait for; NULL: none. */
+/* For a NULL stream: the recording of a stream for which it would have to wait; NULL: none. */
 struct recording *recording_blocking(const struct stream *null);
 
 void recording_unref(struct recording *recording);
 
-/* Every stream leaves the recording. Its graph is the caller's. */
+/* All streams leave the recording. Returns its graph, which the caller owns. */
 struct graph *recording_end(struct recording *recording);
 
 #endif

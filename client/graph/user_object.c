@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Objects of the program's that graphs refer to, so that they live as long.
- * Any thread of the application.
+ * Objects of the program to which graphs refer, so that the objects exist as long
+ * as the graphs. Any thread of the application.
  *
- * Invariant: an object's count is what the program holds and what all graphs
- * hold together; at 0 it goes, and its end function is called, in which CUDA may
- * not be called: the lock of graphs may be held.
+ * Invariant: an object's count is the sum of the references of the program and of
+ * all graphs. At 0 the object ends and its end function is called. That function
+ * must not call CUDA: the lock of graphs may be held.
  */
 
 #include "client/util/compat.h"
@@ -29,7 +29,8 @@ static struct slab objects = {
 	.n_max = USER_OBJECTS_MAX,
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of counts, inside that of graphs */
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* protects counts; taken inside the lock of graphs */
 
 static void user_object_end(struct user_object *object)
 {
