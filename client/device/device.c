@@ -82,9 +82,9 @@ static unsigned choose_visible(const struct page *page, struct visible_gpu ret_c
 
 		memcpy(gpus[i].uuid, facts->uuid, sizeof(gpus[i].uuid));
 		memcpy(gpus[i].part_uuid, facts->uuid_v2, sizeof(gpus[i].part_uuid));
-		gpus[i].place[0] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
-		gpus[i].place[1] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID];
-		gpus[i].place[2] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID];
+		gpus[i].pci[0] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
+		gpus[i].pci[1] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID];
+		gpus[i].pci[2] = facts->attribute[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID];
 		gpus[i].index = i;
 	}
 	visible_order(getenv("CUDA_DEVICE_ORDER"), gpus, page->n_devices);

@@ -120,16 +120,16 @@ CUresult local_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 		CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
 		CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
 	};
-	unsigned place[3];
+	unsigned pci[3];
 
-	if (!dev || !pciBusId || !visible_parse_place(pciBusId, place))
+	if (!dev || !pciBusId || !visible_parse_pci(pciBusId, pci))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < device_count(); i++) {
 		const struct device_facts *facts = device_facts(device_get((CUdevice)i));
 		unsigned same = 0;
 
 		for (unsigned k = 0; k < 3; k++)
-			same += facts->attribute[attributes[k]] == (int32_t)place[k];
+			same += facts->attribute[attributes[k]] == (int32_t)pci[k];
 		if (same == 3) {
 			*dev = (CUdevice)i;
 			return CUDA_SUCCESS;

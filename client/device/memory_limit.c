@@ -34,13 +34,13 @@ static unsigned limit_find_ordinal(const char *name, unsigned n_gpus)
 
 static unsigned limit_find_bus_id(const char *name, const struct visible_gpu *gpus, unsigned n_gpus)
 {
-	unsigned place[3], i = 0;
+	unsigned pci[3], i = 0;
 
-	if (!visible_parse_place(name, place))
+	if (!visible_parse_pci(name, pci))
 		return n_gpus;
 	while (i < n_gpus &&
-		(gpus[i].place[0] != (int32_t)place[0] || gpus[i].place[1] != (int32_t)place[1] ||
-			gpus[i].place[2] != (int32_t)place[2]))
+		(gpus[i].pci[0] != (int32_t)pci[0] || gpus[i].pci[1] != (int32_t)pci[1] ||
+			gpus[i].pci[2] != (int32_t)pci[2]))
 		i++;
 	return i;
 }

@@ -99,8 +99,8 @@ static unsigned visible_find_gpu(
 static bool is_before(const struct visible_gpu *a, const struct visible_gpu *b)
 {
 	for (unsigned i = 0; i < 3; i++)
-		if (a->place[i] != b->place[i])
-			return a->place[i] < b->place[i];
+		if (a->pci[i] != b->pci[i])
+			return a->pci[i] < b->pci[i];
 	return false;
 }
 
@@ -164,7 +164,7 @@ static bool hex_next(const char **text, unsigned *ret_value)
 	return *text != start;
 }
 
-bool visible_parse_place(const char *text, unsigned ret_place[3])
+bool visible_parse_pci(const char *text, unsigned ret_pci[3])
 {
 	unsigned part[3] = {0}, function;
 	unsigned n = 0;
@@ -180,8 +180,8 @@ bool visible_parse_place(const char *text, unsigned ret_place[3])
 		if (!hex_next(&text, &function) || function != 0)
 			return false;
 	}
-	ret_place[0] = n == 3 ? part[0] : 0;
-	ret_place[1] = part[n - 2];
-	ret_place[2] = part[n - 1];
+	ret_pci[0] = n == 3 ? part[0] : 0;
+	ret_pci[1] = part[n - 2];
+	ret_pci[2] = part[n - 1];
 	return *text == '\0';
 }

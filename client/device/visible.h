@@ -19,7 +19,7 @@
 struct visible_gpu {
 	uint8_t uuid[16];      /* GPU-... */
 	uint8_t part_uuid[16]; /* MIG-..., if it is a part of a GPU; otherwise the same */
-	int32_t place[3];      /* domain, bus, device */
+	int32_t pci[3];        /* domain, bus, device */
 	unsigned index;        /* chosen by the caller */
 };
 
@@ -27,7 +27,7 @@ struct visible_gpu {
 bool visible_uuid_begins(const uint8_t uuid[16], const char *text, size_t length);
 
 /* Parses a PCI ID: [domain]:[bus]:[device].[function]; domain and function are optional. */
-bool visible_parse_place(const char *text, unsigned ret_place[3]);
+bool visible_parse_pci(const char *text, unsigned ret_pci[3]);
 
 /*
  * Sorts the GPUs from the driver's order into the order of the program's ordinals:

@@ -36,44 +36,45 @@ struct process_facts {
 };
 _Static_assert(sizeof(struct process_facts) == 48, "no padding");
 
-struct device_place {
+struct device_identity {
 	uint8_t uuid[16];
 	int32_t domain, bus, device;
 };
-_Static_assert(sizeof(struct device_place) == 28, "no padding");
+_Static_assert(sizeof(struct device_identity) == 28, "no padding");
 
 static CUresult add_device(struct hmac_md2 *hmac, CUdevice device)
 {
-	struct device_place place;
+	struct device_identity identity;
 	CUresult result;
 	CUuuid uuid;
 
 	result = cuDeviceGetUuid(&uuid, device);
 	if (result == CUDA_SUCCESS)
 		result = cuDeviceGetAttribute(
-			&place.domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, device);
+			&identity.domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, device);
 	if (result == CUDA_SUCCESS)
-		result = cuDeviceGetAttribute(&place.bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device);
+		result =
+			cuDeviceGetAttribute(&identity.bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device);
 	if (result == CUDA_SUCCESS)
 		result = cuDeviceGetAttribute(
-			&place.device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device);
+			&identity.device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device);
 	if (result != CUDA_SUCCESS)
 		return result;
-	memcpy(place.uuid, uuid.bytes, sizeof(place.uuid));
-	hmac_md2_add(hmac, &place, sizeof(place));
+	memcpy(identity.uuid, uuid.bytes, sizeof(identity.uuid));
+	hmac_md2_add(hmac, &identity, sizeof(identity));
 	return CUDA_SUCCESS;
 }
 
-CUresult integrity_answer(const struct integrity_places *places, uint32_t version,
+CUresult integrity_answer(const struct integrity_addresses *addresses, uint32_t version,
 	uint64_t unix_seconds, uint8_t ret_digest[MD2_BYTES])
 {
 	struct process_facts facts = {
 		.version = version,
 		.pid = (uint32_t)getpid(),
 		.thread = (uint32_t)pthread_self(),
-		.interface_table = (uintptr_t)places->interface_table,
-		.check_table = (uintptr_t)places->check_table,
-		.check_function = (uintptr_t)places->check_function,
+		.interface_table = (uintptr_t)addresses->interface_table,
+		.check_table = (uintptr_t)addresses->check_table,
+		.check_function = (uintptr_t)addresses->check_function,
 		.unix_seconds = unix_seconds,
 	};
 	int driver_version, n_devices;

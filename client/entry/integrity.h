@@ -12,7 +12,7 @@
 #include "client/util/md2.h"
 
 /* The addresses that go into the digest. */
-struct integrity_places {
+struct integrity_addresses {
 	const void *interface_table; /* the table of 6bd5fb6c */
 	const void *check_table;     /* the table of d4082055 */
 	const void *check_function;  /* its slot 1 */
@@ -22,7 +22,7 @@ struct integrity_places {
  * Fills `ret_digest' for the calling thread. On failure returns the result of the
  * driver call that failed.
  */
-CUresult integrity_answer(const struct integrity_places *places, uint32_t version,
+CUresult integrity_answer(const struct integrity_addresses *addresses, uint32_t version,
 	uint64_t unix_seconds, uint8_t ret_digest[MD2_BYTES]);
 
 #endif

@@ -195,13 +195,13 @@ static const union word integrity_table[3] = {
 
 static CUresult integrity_slot(uint32_t version, uint64_t unix_seconds, uint8_t *digest)
 {
-	const struct integrity_places places = {
+	const struct integrity_addresses addresses = {
 		.interface_table = interface_table,
 		.check_table = integrity_table,
 		.check_function = (const void *)integrity_slot,
 	};
 
-	return integrity_answer(&places, version, unix_seconds, digest);
+	return integrity_answer(&addresses, version, unix_seconds, digest);
 }
 
 /* ---- 21318c60: what cuBLAS asks about contexts and streams */

@@ -53,7 +53,7 @@ void recording_unref(struct recording *recording)
 {
 	if (--recording->refs > 0)
 		return;
-	free(recording->left);
+	free(recording->ended_tips);
 	free(recording);
 }
 
@@ -121,12 +121,12 @@ static void capture_leave(struct stream *stream)
 	struct recording *recording = point->recording;
 	CUgraphNode *more;
 
-	more = array_resize(
-		recording->left, recording->n_left + point->n_tips + 1, sizeof(CUgraphNode));
+	more = array_resize(recording->ended_tips, recording->n_ended_tips + point->n_tips + 1,
+		sizeof(CUgraphNode));
 	if (more) {
-		recording->left = more;
+		recording->ended_tips = more;
 		for (size_t i = 0; i < point->n_tips; i++)
-			more[recording->n_left++] = point->tips[i];
+			more[recording->n_ended_tips++] = point->tips[i];
 	} else {
 		recording->is_invalid = true;
 	}

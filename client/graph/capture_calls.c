@@ -144,7 +144,7 @@ static bool is_unjoined(const struct recording *recording, const struct capture_
 			!is_joined(end, point->tips, point->n_tips))
 			return true;
 	}
-	return !is_joined(end, recording->left, recording->n_left);
+	return !is_joined(end, recording->ended_tips, recording->n_ended_tips);
 }
 
 static CUresult end_check(const struct stream *stream)

@@ -18,9 +18,9 @@ struct recording {
 	bool is_invalid;
 	const struct stream *origin; /* where the capture began and must end */
 	CUstreamCaptureMode mode;
-	pthread_t thread;  /* that began the capture */
-	CUgraphNode *left; /* owned: tips of ended streams, for which others may still wait */
-	size_t n_left;
+	pthread_t thread;        /* that began the capture */
+	CUgraphNode *ended_tips; /* owned: tips of ended streams, for which others may still wait */
+	size_t n_ended_tips;
 };
 
 /* The nodes for which a stream's next node will wait, or which an event stands for. */

@@ -29,7 +29,7 @@ struct advised {
 
 static const CUmemLocation nowhere = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
 
-CUmemLocation advice_place(CUdevice device)
+CUmemLocation advice_location(CUdevice device)
 {
 	return device == CU_DEVICE_CPU ? (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU}
 				       : (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
@@ -44,14 +44,14 @@ static bool node_exists(int node)
 	return node == 0 || access(path, F_OK) == 0;
 }
 
-CUresult advice_check_host(CUmemLocation *place)
+CUresult advice_check_host(CUmemLocation *location)
 {
-	switch (place->type) {
+	switch (location->type) {
 	case CU_MEM_LOCATION_TYPE_HOST:
-		place->id = CU_DEVICE_CPU;
+		location->id = CU_DEVICE_CPU;
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		return node_exists(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		return node_exists(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
 		return CUDA_SUCCESS; /* unchanged, whatever its ID */
 	default:
@@ -119,15 +119,15 @@ static unsigned advised_split(struct advised *advised, uint64_t offset)
 	return at + 1;
 }
 
-static bool is_same_place(CUmemLocation a, CUmemLocation b)
+static bool is_same_location(CUmemLocation a, CUmemLocation b)
 {
 	return a.type == b.type && a.id == b.id;
 }
 
 static bool is_same(const struct advice *a, const struct advice *b)
 {
-	return is_same_place(a->preferred, b->preferred) &&
-	       is_same_place(a->prefetched, b->prefetched) && a->accessed_by == b->accessed_by &&
+	return is_same_location(a->preferred, b->preferred) &&
+	       is_same_location(a->prefetched, b->prefetched) && a->accessed_by == b->accessed_by &&
 	       a->is_accessed_by_host == b->is_accessed_by_host &&
 	       a->is_read_mostly == b->is_read_mostly;
 }
@@ -145,17 +145,17 @@ static void join_same(struct advised *advised)
 	advised->n = kept + 1;
 }
 
-static void set_accessed(struct advice *advice, CUmemLocation place, bool is_accessed)
+static void set_accessed(struct advice *advice, CUmemLocation location, bool is_accessed)
 {
-	uint64_t bit = 1ull << ((unsigned)place.id % 64);
+	uint64_t bit = 1ull << ((unsigned)location.id % 64);
 
-	if (place.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		advice->is_accessed_by_host = is_accessed;
 	else
 		advice->accessed_by = (advice->accessed_by & ~bit) | (is_accessed ? bit : 0);
 }
 
-static void advice_change(struct advice *advice, CUmem_advise what, CUmemLocation place)
+static void advice_change(struct advice *advice, CUmem_advise what, CUmemLocation location)
 {
 	switch (what) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -163,22 +163,22 @@ static void advice_change(struct advice *advice, CUmem_advise what, CUmemLocatio
 		advice->is_read_mostly = what == CU_MEM_ADVISE_SET_READ_MOSTLY;
 		break;
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-		advice->preferred = place;
+		advice->preferred = location;
 		break;
 	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
 		advice->preferred = nowhere;
 		break;
 	case CU_MEM_ADVISE_SET_ACCESSED_BY:
 	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-		set_accessed(advice, place, what == CU_MEM_ADVISE_SET_ACCESSED_BY);
+		set_accessed(advice, location, what == CU_MEM_ADVISE_SET_ACCESSED_BY);
 		break;
 	default:
-		advice->prefetched = place;
+		advice->prefetched = location;
 	}
 }
 
 int advised_change(struct advised *advised, uint64_t offset, uint64_t size, CUmem_advise what,
-	CUmemLocation place)
+	CUmemLocation location)
 {
 	struct span *more = array_resize(advised->spans, advised->n + 2ul, sizeof(*more));
 	unsigned first, end;
@@ -189,14 +189,14 @@ int advised_change(struct advised *advised, uint64_t offset, uint64_t size, CUme
 	first = advised_split(advised, offset - offset % PAGE);
 	end = advised_split(advised, ALIGN_UP(offset + size, PAGE));
 	for (unsigned i = first; i < end; i++)
-		advice_change(&advised->spans[i].advice, what, place);
+		advice_change(&advised->spans[i].advice, what, location);
 	join_same(advised);
 	return 0;
 }
 
 static void advice_meet(CUmemLocation *common, CUmemLocation other)
 {
-	if (!is_same_place(*common, other))
+	if (!is_same_location(*common, other))
 		*common = nowhere;
 }
 

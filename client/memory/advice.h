@@ -10,13 +10,13 @@
 #include "client/util/api.h"
 
 /* Before CUDA 12.2 a location was a number: a GPU's, or CU_DEVICE_CPU. */
-CUmemLocation advice_place(CUdevice device);
+CUmemLocation advice_location(CUdevice device);
 
 /*
  * Checks a location that is not a GPU, and gives the host as a whole one ID.
  * CUDA_ERROR_INVALID_VALUE: no such location.
  */
-CUresult advice_check_host(CUmemLocation *place);
+CUresult advice_check_host(CUmemLocation *location);
 
 /* Per page. CU_MEM_LOCATION_TYPE_INVALID means that no location is set. */
 struct advice {
@@ -40,7 +40,7 @@ void advised_free(struct advised *advised);
  * is within the allocation. 0 or -ENOMEM.
  */
 int advised_change(struct advised *advised, uint64_t offset, uint64_t size, CUmem_advise what,
-	CUmemLocation place);
+	CUmemLocation location);
 
 /* The advice that all of these pages have in common. */
 struct advice advised_common(const struct advised *advised, uint64_t offset, uint64_t size);

@@ -12,14 +12,14 @@
 #include "managed.h"
 #include "client/stream/stream.h"
 
-static CUresult check_place(CUmemLocation *place)
+static CUresult check_location(CUmemLocation *location)
 {
-	if (place->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return advice_check_host(place);
-	return device_get(place->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return advice_check_host(location);
+	return device_get(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static bool names_no_place(CUmem_advise advice)
+static bool names_no_location(CUmem_advise advice)
 {
 	return advice == CU_MEM_ADVISE_SET_READ_MOSTLY ||
 	       advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY ||
@@ -36,17 +36,17 @@ static bool is_part_of_host(CUmemLocationType type)
  * A GPU or the host accesses memory, not a NUMA node. The driver accepts a
  * NUMA node as the preferred location, but then reports that there is none.
  */
-static CUresult check_advised(CUmem_advise advice, CUmemLocation *place)
+static CUresult check_advised(CUmem_advise advice, CUmemLocation *location)
 {
 	CUresult result;
 
-	if (names_no_place(advice))
+	if (names_no_location(advice))
 		return CUDA_SUCCESS;
-	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION && is_part_of_host(place->type))
+	if (advice != CU_MEM_ADVISE_SET_PREFERRED_LOCATION && is_part_of_host(location->type))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = check_place(place);
-	if (result == CUDA_SUCCESS && is_part_of_host(place->type))
-		*place = (CUmemLocation){CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+	result = check_location(location);
+	if (result == CUDA_SUCCESS && is_part_of_host(location->type))
+		*location = (CUmemLocation){CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
 	return result;
 }
 
@@ -66,7 +66,7 @@ CUresult local_cuMemAdvise_v2(
 
 CUresult local_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
-	return local_cuMemAdvise_v2(devPtr, count, advice, advice_place(device));
+	return local_cuMemAdvise_v2(devPtr, count, advice, advice_location(device));
 }
 
 CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
@@ -77,7 +77,7 @@ CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLoca
 	CUresult result = context_enter(&context);
 
 	if (result == CUDA_SUCCESS)
-		result = flags ? CUDA_ERROR_INVALID_VALUE : check_place(&location);
+		result = flags ? CUDA_ERROR_INVALID_VALUE : check_location(&location);
 	if (result == CUDA_SUCCESS)
 		result = managed_check(devPtr, count);
 	if (result == CUDA_SUCCESS)
@@ -89,7 +89,7 @@ CUresult local_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLoca
 CUresult local_cuMemPrefetchAsync(
 	CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
 {
-	return local_cuMemPrefetchAsync_v2(devPtr, count, advice_place(dstDevice), 0, hStream);
+	return local_cuMemPrefetchAsync_v2(devPtr, count, advice_location(dstDevice), 0, hStream);
 }
 
 /* The checks that all batches of ranges share. */
@@ -109,19 +109,19 @@ static CUresult check_ranges(const CUdeviceptr *ptrs, const size_t *sizes, size_
 	return result == CUDA_SUCCESS ? stream_resolve(context, handle, &stream) : result;
 }
 
-static CUresult check_places(
-	const CUmemLocation *places, const size_t *first, size_t n, size_t count)
+static CUresult check_locations(
+	const CUmemLocation *locations, const size_t *first, size_t n, size_t count)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (!places || !first || n == 0 || n > count || first[0] != 0)
+	if (!locations || !first || n == 0 || n > count || first[0] != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		CUmemLocation place = places[i];
+		CUmemLocation location = locations[i];
 
 		if (first[i] >= count || (i > 0 && first[i] <= first[i - 1]))
 			return CUDA_ERROR_INVALID_VALUE;
-		result = check_place(&place);
+		result = check_location(&location);
 	}
 	return result;
 }
@@ -131,16 +131,16 @@ CUresult local_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t
 	unsigned long long flags, CUstream hStream)
 {
 	CUresult result = check_ranges(dptrs, sizes, count, flags, hStream);
-	CUmemLocation place = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
+	CUmemLocation location = {CU_MEM_LOCATION_TYPE_INVALID, CU_DEVICE_INVALID};
 
 	if (result == CUDA_SUCCESS)
-		result = check_places(prefetchLocs, prefetchLocIdxs, numPrefetchLocs, count);
+		result = check_locations(prefetchLocs, prefetchLocIdxs, numPrefetchLocs, count);
 	for (size_t i = 0, k = 0; i < count && result == CUDA_SUCCESS; i++) {
 		if (k < numPrefetchLocs && prefetchLocIdxs[k] == i) {
-			place = prefetchLocs[k++];
-			(void)check_place(&place);
+			location = prefetchLocs[k++];
+			(void)check_location(&location);
 		}
-		result = managed_advise(dptrs[i], sizes[i], ADVICE_PREFETCH, place);
+		result = managed_advise(dptrs[i], sizes[i], ADVICE_PREFETCH, location);
 	}
 	return result;
 }
@@ -175,11 +175,11 @@ static void write_accessed_by(const struct advice *advice, int *ids, size_t n)
 }
 
 /* A location as one number; all of the host is one location. */
-static int number_of(CUmemLocation place)
+static int number_of(CUmemLocation location)
 {
-	switch (place.type) {
+	switch (location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return place.id;
+		return location.id;
 	case CU_MEM_LOCATION_TYPE_INVALID:
 		return CU_DEVICE_INVALID;
 	default:

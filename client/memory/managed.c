@@ -69,7 +69,7 @@ CUresult managed_check(CUdeviceptr ptr, size_t size)
 	return managed_advice(ptr, size, &advice);
 }
 
-CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation place)
+CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation location)
 {
 	struct advised *advised;
 	uint64_t offset;
@@ -78,7 +78,7 @@ CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLo
 	pthread_mutex_lock(&advice_lock);
 	advised = find_advised(ptr, size, &offset);
 	if (advised)
-		result = advised_change(advised, offset, size, what, place) < 0
+		result = advised_change(advised, offset, size, what, location) < 0
 				 ? CUDA_ERROR_OUT_OF_MEMORY
 				 : CUDA_SUCCESS;
 	pthread_mutex_unlock(&advice_lock);

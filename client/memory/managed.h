@@ -12,7 +12,7 @@ void managed_forget(const struct memory_range *range);
 
 /* CUDA_ERROR_INVALID_VALUE: the range is not within one managed allocation. */
 CUresult managed_check(CUdeviceptr ptr, size_t size);
-CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation place);
+CUresult managed_advise(CUdeviceptr ptr, size_t size, CUmem_advise what, CUmemLocation location);
 CUresult managed_advice(CUdeviceptr ptr, size_t size, struct advice *ret_advice);
 
 #endif

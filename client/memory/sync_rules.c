@@ -92,7 +92,7 @@ void sync_leave(struct stream *stream)
 {
 	uint64_t seqno = __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE) + 1;
 
-	__atomic_store_n(&stream->left, seqno, __ATOMIC_RELEASE);
+	__atomic_store_n(&stream->sync_seqno, seqno, __ATOMIC_RELEASE);
 }
 
 CUresult sync_catch_up(unsigned device)
@@ -101,14 +101,16 @@ CUresult sync_catch_up(unsigned device)
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		uint64_t left = __atomic_load_n(&streams[i].left, __ATOMIC_ACQUIRE), seqno;
+		uint64_t sync_seqno = __atomic_load_n(&streams[i].sync_seqno, __ATOMIC_ACQUIRE),
+			 seqno;
 
-		if (left == 0 || __atomic_load_n(&streams[i].device, __ATOMIC_RELAXED) != device ||
-			timeline_reached(&streams[i], left))
+		if (sync_seqno == 0 ||
+			__atomic_load_n(&streams[i].device, __ATOMIC_RELAXED) != device ||
+			timeline_reached(&streams[i], sync_seqno))
 			continue;
 		result = timeline_post(&streams[i], &seqno);
 		if (result == CUDA_SUCCESS)
-			result = timeline_wait(&streams[i], MIN(left, seqno));
+			result = timeline_wait(&streams[i], MIN(sync_seqno, seqno));
 	}
 	return result;
 }

@@ -42,7 +42,7 @@ struct stream {
 	struct capture_point *capture; /* atomic: where its capture is; NULL: it does not capture */
 	pthread_mutex_t lock;          /* protects posted_seqno and posting */
 	uint64_t posted_seqno;         /* atomic: the newest one */
-	uint64_t left;                 /* atomic: sync_leave(); the seqno that covers it */
+	uint64_t sync_seqno;           /* atomic: sync_leave(); the seqno that covers it */
 };
 
 extern struct stream streams[STREAMS_MAX];

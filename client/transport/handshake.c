@@ -72,7 +72,7 @@ static int find_path(struct attempt *attempt)
 		"CUDA_MPS_PIPE_DIRECTORY=%s is too long: with /control it may have at most %d "
 		"bytes",
 		folder, SOCKET_PATH_MAX);
-	return HANDSHAKE_NOBODY;
+	return HANDSHAKE_NO_DAEMON;
 }
 
 /* One attempt to connect. A full backlog (EAGAIN) means that a daemon exists and is busy. */
@@ -84,7 +84,7 @@ static int connect_once(struct attempt *attempt, int *ret_sock)
 	int r = trust_path(attempt->path, handshake->why, handshake->why_size);
 
 	if (r < 0)
-		return HANDSHAKE_STRANGER;
+		return HANDSHAKE_UNTRUSTED;
 	if (sock < 0)
 		return -errno;
 	memcpy(address.sun_path, attempt->path, strlen(attempt->path) + 1);
@@ -92,7 +92,7 @@ static int connect_once(struct attempt *attempt, int *ret_sock)
 		return -errno;
 	r = trust_peer(sock, attempt->path, handshake->why, handshake->why_size);
 	if (r < 0)
-		return r == -EPERM ? HANDSHAKE_STRANGER : r;
+		return r == -EPERM ? HANDSHAKE_UNTRUSTED : r;
 	*ret_sock = TAKE_FD(sock);
 	return 0;
 }
@@ -113,7 +113,7 @@ static uint64_t patience_ms(const struct attempt *attempt, int r)
 	}
 }
 
-static bool is_nobody(int r)
+static bool is_without_daemon(int r)
 {
 	return r == -ENOENT || r == -ENOTDIR || r == -ECONNREFUSED || r == -EPROTOTYPE;
 }
@@ -121,29 +121,29 @@ static bool is_nobody(int r)
 static int connect_daemon(struct attempt *attempt, int *ret_sock)
 {
 	uint64_t began = now_ms();
-	bool was_told = false;
+	bool was_logged = false;
 	int r;
 
 	while ((r = connect_once(attempt, ret_sock)) < 0) {
 		if (now_ms() - began >= patience_ms(attempt, r))
 			break;
-		if (r == -ECONNREFUSED && !was_told)
+		if (r == -ECONNREFUSED && !was_logged)
 			log_info("the control daemon at %s has died: waiting up to %d s for a new "
 				 "one",
 				attempt->path, RESTART_MS / 1000);
-		was_told |= r == -ECONNREFUSED;
+		was_logged |= r == -ECONNREFUSED;
 		poll(NULL, 0, RETRY_MS);
 	}
-	if (!is_nobody(r))
+	if (!is_without_daemon(r))
 		return r == -EAGAIN || r == -EINTR ? -ETIMEDOUT : r;
 	if (r == -ECONNREFUSED) {
 		say(attempt,
 			"the control daemon at %s has died, and no new one started within %d s",
 			attempt->path, RESTART_MS / 1000);
-		return HANDSHAKE_DEAD;
+		return HANDSHAKE_DAEMON_DIED;
 	}
 	say(attempt, "no control daemon at %s (%s)", attempt->path, strerror(-r));
-	return HANDSHAKE_NOBODY;
+	return HANDSHAKE_NO_DAEMON;
 }
 
 static int hello_variable(

@@ -13,9 +13,9 @@
 
 /* Results of handshake() besides 0 and -errno. */
 enum {
-	HANDSHAKE_NOBODY = 1, /* no daemon listens there */
-	HANDSHAKE_DEAD,       /* a daemon has died there, and no new one has started */
-	HANDSHAKE_STRANGER,   /* the listener is not trusted */
+	HANDSHAKE_NO_DAEMON = 1, /* no daemon listens there */
+	HANDSHAKE_DAEMON_DIED,   /* a daemon has died there, and no new one has started */
+	HANDSHAKE_UNTRUSTED,     /* the listener is not trusted */
 };
 
 struct handshake {

@@ -35,19 +35,19 @@ static bool server_is_required(void)
 }
 
 /* `is_odd': a daemon should have been there. */
-static enum route decide_native(const char *nobody, bool is_odd)
+static enum route decide_native(const char *why_not, bool is_odd)
 {
 	char why[FIND_CUDA_WHY_MAX];
 
 	if (server_is_required()) {
-		log_error("%s, and MPS_CLIENT_REQUIRE=1 forbids running without MPS", nobody);
+		log_error("%s, and MPS_CLIENT_REQUIRE=1 forbids running without MPS", why_not);
 		failure = CUDA_ERROR_MPS_CONNECTION_FAILED;
 		return ROUTE_FAILED;
 	}
 	if (is_odd || getenv("CUDA_MPS_PIPE_DIRECTORY"))
-		log_warn("%s: this process uses the GPU without MPS", nobody);
+		log_warn("%s: this process uses the GPU without MPS", why_not);
 	else
-		log_info("%s: this process uses the GPU without MPS", nobody);
+		log_info("%s: this process uses the GPU without MPS", why_not);
 	if (real_open(why, sizeof(why)) < 0) {
 		log_error("cannot open libcuda.so.1: %s", why);
 		failure = CUDA_ERROR_NO_DEVICE;
@@ -64,7 +64,7 @@ static enum route decide_once(void)
 
 	r = server_link_open(&server, why, sizeof(why), &result);
 	if (r > 0)
-		return decide_native(why, r != HANDSHAKE_NOBODY);
+		return decide_native(why, r != HANDSHAKE_NO_DAEMON);
 	if (r < 0) {
 		log_error("%s", why);
 		failure = result;

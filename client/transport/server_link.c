@@ -28,7 +28,7 @@
  * How often to look for the PID of the process that caused a fault, and the pause
  * between two looks.
  */
-#define FAULT_PID_NAPS 100
+#define FAULT_PID_TRIES 100
 #define FAULT_PID_SLEEP_NS 1000000
 
 struct server_link server = {
@@ -105,7 +105,7 @@ static uint32_t fault_pid(const struct server_link *link)
 {
 	uint32_t pid = shm_load32(&link->page->fault_pid);
 
-	for (unsigned i = 0; pid == 0 && i < FAULT_PID_NAPS; i++) {
+	for (unsigned i = 0; pid == 0 && i < FAULT_PID_TRIES; i++) {
 		sleep_ns(FAULT_PID_SLEEP_NS);
 		pid = shm_load32(&link->page->fault_pid);
 	}
@@ -130,10 +130,10 @@ static void server_link_log_fault(const struct server_link *link, uint32_t fault
 
 CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
-	static uint32_t is_told;
+	static uint32_t is_logged;
 
 	if (fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
-		if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
+		if (!__atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
 			log_error("the operator has terminated this client (terminate_client): "
 				  "all further calls fail; restart the program to use the GPU");
 		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
@@ -141,7 +141,7 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	/* The next server is not affected by the fault. */
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
-	if (!__atomic_exchange_n(&is_told, 1, __ATOMIC_RELAXED))
+	if (!__atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
 		server_link_log_fault(link, fault);
 	return (CUresult)fault;
 }

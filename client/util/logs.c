@@ -130,19 +130,19 @@ static void keep_line(enum log_level level, const char *text)
  */
 void logs_add(enum log_level level, const char *text)
 {
-	struct listener told[LISTENERS_MAX];
+	struct listener called[LISTENERS_MAX];
 	CUlogLevel its_level = level == LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING;
 
 	pthread_mutex_lock(&logs_lock);
 	keep_line(level, text);
-	memcpy(told, listeners, sizeof(told));
+	memcpy(called, listeners, sizeof(called));
 	pthread_mutex_unlock(&logs_lock);
 	if (is_in_callback)
 		return;
 	is_in_callback = true;
 	for (unsigned i = 0; i < LISTENERS_MAX; i++)
-		if (told[i].number)
-			told[i].callback(told[i].data, its_level, (char *)text, strlen(text));
+		if (called[i].number)
+			called[i].callback(called[i].data, its_level, (char *)text, strlen(text));
 	is_in_callback = false;
 }
 

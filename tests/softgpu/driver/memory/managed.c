@@ -86,7 +86,7 @@ static CUresult advise(CUdeviceptr dptr, size_t count, CUmem_advise what, CUmemL
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device)
 {
 	ENTER(CALL_CONTEXT);
-	return advise(devPtr, count, advice, advice_place(device));
+	return advise(devPtr, count, advice, advice_location(device));
 }
 
 CUresult cuMemAdvise_v2(
@@ -109,7 +109,7 @@ static CUresult prefetch(
 }
 
 ENTER_STREAM(cuMemPrefetchAsync, (CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream),
-	prefetch(ptr, count, advice_place(device), 0, stream))
+	prefetch(ptr, count, advice_location(device), 0, stream))
 ENTER_STREAM(cuMemPrefetchAsync_v2,
 	(CUdeviceptr ptr, size_t count, CUmemLocation location, unsigned flags, CUstream stream),
 	prefetch(ptr, count, location, flags, stream))
