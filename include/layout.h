@@ -127,7 +127,7 @@ struct page {
 	uint64_t asked[STREAMS_MAX];       /* also by the GPU: the host function to be run */
 	uint64_t passed[STREAMS_MAX];      /* and what it waited for last; the server's business */
 	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function is to be run */
-	uint64_t evade[8]; /* a target of copies that nobody reads: see server/driver/blocked_streams.h */
+	uint64_t evade[8]; /* target of copies that nobody reads: server/driver/blocked_streams.h */
 	union {
 		struct reply_head head;
 		uint8_t bytes[REPLY_MAX];

@@ -116,12 +116,31 @@ static void test_more_is_made(void **state)
 	leave(n + 1);
 }
 
+/* A failure to look at the thread's context must not leave the thread without one. */
+static void test_context_stays(void **state)
+{
+	CUstream reals[SPARES_AHEAD], real;
+	CUcontext context = NULL;
+	unsigned n = device()->spares.n;
+
+	(void)state;
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(spare_take_key(device(), &reals[i]), CUDA_SUCCESS);
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(spare_take_key(device(), &real), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuda.cuCtxGetCurrent(&context), CUDA_SUCCESS);
+	assert_ptr_equal(context, device()->context);
+	for (unsigned i = 0; i < n; i++)
+		spare_give(device(), reals[i], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_is_there, open_standing, close_standing),
 		cmocka_unit_test_setup_teardown(test_nodes, open_standing, close_standing),
 		cmocka_unit_test_setup_teardown(test_more_is_made, open_standing, close_standing),
+		cmocka_unit_test_setup_teardown(test_context_stays, open_session, close_session),
 	};
 
 	return cmocka_run_group_tests_name("server_channel_budget", tests, NULL, NULL);

@@ -364,25 +364,6 @@ static void test_streams(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* A failure to look at the thread's context must not leave the thread without one. */
-static void test_context_stays(void **state)
-{
-	struct device *device = device_get(0);
-	CUstream reals[SPARES_AHEAD], real;
-	CUcontext context = NULL;
-	unsigned n = device->spares.n;
-
-	(void)state;
-	for (unsigned i = 0; i < n; i++)
-		assert_int_equal(spare_take_key(device, &reals[i]), CUDA_SUCCESS);
-	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
-	assert_int_equal(spare_take_key(device, &real), CUDA_ERROR_OUT_OF_MEMORY);
-	assert_int_equal(cuda.cuCtxGetCurrent(&context), CUDA_SUCCESS);
-	assert_ptr_equal(context, device->context);
-	for (unsigned i = 0; i < n; i++)
-		spare_give(device, reals[i], 0);
-}
-
 static void test_events(void **state)
 {
 	uint64_t a = alloc(MIB);
@@ -684,7 +665,6 @@ int main(void)
 		QUIET(test_libraries),
 		QUIET(test_null_stream_order),
 		QUIET(test_streams),
-		QUIET(test_context_stays),
 		QUIET(test_events),
 		QUIET(test_mark_that_fails),
 		QUIET(test_memory_comes_back),
