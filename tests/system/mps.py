@@ -155,6 +155,16 @@ def open_files(pid):
     return found
 
 
+def workers(pid):
+    """How many of a server's threads serve a client."""
+    names = []
+    for task in os.listdir("/proc/%d/task" % pid):
+        with contextlib.suppress(OSError), open("/proc/%d/task/%s/comm" % (pid, task),
+                                                encoding="utf-8") as file:
+            names.append(file.read().strip())
+    return names.count("mps-worker")
+
+
 def thread_count(pid):
     """Without those that close descriptors, which come and go."""
     count = 0
