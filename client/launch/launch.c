@@ -310,7 +310,7 @@ CUresult local_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
 	return launch_post(&launch, f, kernelParams, NULL);
 }
 
-/* Unknown hints may be ignored; attributes that change what a launch does may not. */
+/* Hints may be ignored; attributes that change what a launch does may not. */
 CUresult launch_attribute_read(CUlaunchAttributeID name, const CUlaunchAttributeValue *value,
 	bool is_node, struct launch_attrs *attrs)
 {
