@@ -171,7 +171,7 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
 
 /*
  * Host memory is pinned in pieces that end at multiples of this, as everybody's
- * calls stand still meanwhile: 1.3 ms. No copy may go across such an end.
+ * calls are blocked meanwhile: 1.3 ms. No copy may go across such an end.
  */
 #define HOST_PIECE (32ull << 20)
 

@@ -27,7 +27,7 @@ static bool wait_for_ends(const struct session *session)
 
 	if (deferred_has_made(n))
 		return false;
-	deferred_press();
+	deferred_reclaim();
 	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n) && fault_get() == CUDA_SUCCESS &&
 			!atomic_load(&session->is_ending);
 		i++)

@@ -389,7 +389,7 @@ static void note_terminated(struct peer *peer)
 }
 
 /* The worker has gone: nothing of the client is left in the driver. */
-static void see_off(struct peer *peer)
+static void client_conn_reap(struct peer *peer)
 {
 	struct server *server = peer->server;
 
@@ -454,24 +454,24 @@ void peer_look(struct peer *peer)
 		peer->server->n_active++;
 	}
 	if (!peer->is_inactive && atomic_load(&peer->session->is_done))
-		see_off(peer);
+		client_conn_reap(peer);
 }
 
 /* After 5 s, 10 s, 20 s and so on. */
 static bool is_time_to_tell(unsigned ms)
 {
-	unsigned n = ms / STALL_LOOK_MS;
+	unsigned n = ms / WATCHDOG_LOOK_MS;
 
 	return n > 0 && (n & (n - 1)) == 0;
 }
 
-void peer_look_for_stall(struct peer *peer)
+void peer_check_watchdog(struct peer *peer)
 {
 	struct session *session = peer->session;
-	unsigned op, ms = stall_look(&session->stall, &op);
+	unsigned op, ms = watchdog_check(&session->watchdog, &op);
 
 	if (is_time_to_tell(ms))
 		log_line("Client " SESSION_NAME ": its %s has taken more than %u s so far",
 			SESSION_NAME_ARGS(session),
-			op == STALL_CLEAN_UP ? "end" : op_name((uint16_t)op), ms / 1000);
+			op == WATCHDOG_CLEAN_UP ? "end" : op_name((uint16_t)op), ms / 1000);
 }

@@ -63,7 +63,7 @@ void peer_refuse(struct server *server, const struct frame_client *client, int c
 void peer_look(struct peer *peer);
 
 /* Tells the log of a call that takes long, once it does and from time to time. */
-void peer_look_for_stall(struct peer *peer);
+void peer_check_watchdog(struct peer *peer);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
 void peer_tell(struct server *server, const struct peer *peer, enum frame_type type);

@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	mallopt(M_TRIM_THRESHOLD, MALLOC_MMAP_BYTES);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	shield_init();
+	sigbus_guard_init();
 	log_init();
 	if (identity_take(options.uid, options.gid, options.is_multiuser) < 0)
 		return 1;

@@ -29,8 +29,8 @@
 #include "server/session/session_room.h"
 
 const struct session_room *const session_rooms[] = {
-	&trains_room, /* has no end of its own: its graphs end with their streams */
-	&gates_room,
+	&launch_batches_room, /* has no end of its own: its graphs end with their streams */
+	&pending_waits_room,
 	&text_room,
 	&waiters_room,
 	&graphs_room,

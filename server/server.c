@@ -253,7 +253,7 @@ static void on_look(uv_timer_t *timer)
 	struct server *server = timer->data;
 
 	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		peer_look_for_stall(peer);
+		peer_check_watchdog(peer);
 	if (!server->peers)
 		uv_timer_stop(timer);
 }
@@ -261,7 +261,7 @@ static void on_look(uv_timer_t *timer)
 void server_start_looks(struct server *server)
 {
 	if (!uv_is_active((uv_handle_t *)&server->looks))
-		uv_timer_start(&server->looks, on_look, STALL_LOOK_MS, STALL_LOOK_MS);
+		uv_timer_start(&server->looks, on_look, WATCHDOG_LOOK_MS, WATCHDOG_LOOK_MS);
 }
 
 /* The last client has left a server that was told to go. */

@@ -77,15 +77,15 @@ static int execute(struct session *session, const struct message_head *msg)
 	CUresult failed = fault_get();
 
 	if (failed == CUDA_SUCCESS && is_launch(msg->op))
-		failed = reply_untold(session);
+		failed = reply_pending_error(session);
 	if (unlikely(failed != CUDA_SUCCESS)) {
 		session->reply.result = (uint32_t)failed;
 		session->reply.size = 0;
 		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
 	}
 	/* Everything else comes behind the launches that wait for their next. */
-	if (session->train->n > 0 && msg->op != OP_LAUNCH)
-		train_leave(session);
+	if (session->batch->n > 0 && msg->op != OP_LAUNCH)
+		launch_batch_flush(session);
 	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
 		log_malformed(session, op_name(msg->op), why);
 		return -EBADMSG;
@@ -102,9 +102,9 @@ static int serve_run(struct session *session)
 	while ((r = ring_take(&session->receiver, &msg)) > 0) {
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
-		stall_begin(&session->stall, msg->op);
+		watchdog_begin(&session->watchdog, msg->op);
 		r = execute(session, msg);
-		stall_end(&session->stall);
+		watchdog_end(&session->watchdog);
 		if (r < 0)
 			return r;
 		reply_complete(session, msg);
@@ -118,7 +118,7 @@ int worker_serve(struct session *session)
 {
 	int r;
 
-	if (unlikely(session->owes_marks))
+	if (unlikely(session->has_pending_seqnos))
 		streams_poll(session);
 	r = ring_fetch(&session->receiver);
 	if (r < 0)
@@ -128,9 +128,9 @@ int worker_serve(struct session *session)
 	r = serve_run(session);
 	/* What waits lies in memory that the next fetch overwrites. */
 	if (r < 0 || atomic_load(&session->is_ending))
-		session->train->n = 0;
+		session->batch->n = 0;
 	else
-		train_leave(session);
+		launch_batch_flush(session);
 	return r < 0 ? r : 1;
 }
 
@@ -170,8 +170,8 @@ static bool spin(struct session *session)
 static void rest(struct session *session, int *nap_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
-		!session->owes_marks && session->n_going == 0 && session->n_closing == 0 &&
-		!session->aliases->going) {
+		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
+		session->n_closing == 0 && !session->aliases->going) {
 		session_tell_busy(session, false);
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
@@ -204,7 +204,7 @@ static void serve_until_end(struct session *session)
 	while (!atomic_load(&session->is_ending)) {
 		int r = worker_serve(session);
 
-		if (unlikely(places_are_pressed(session)) && streams_poll(session))
+		if (unlikely(session_devices_reclaim_wanted(session)) && streams_poll(session))
 			places_trim(session);
 		if (r < 0) {
 			session_drop(session);
@@ -249,9 +249,9 @@ static void *worker_run(void *arg)
 	/* Of a client that was dropped the loop hears by its hang-up. */
 	while (!atomic_load(&session->is_ending))
 		ring_sleep(&session->receiver, NAP_MAX_MS);
-	stall_begin(&session->stall, STALL_CLEAN_UP);
+	watchdog_begin(&session->watchdog, WATCHDOG_CLEAN_UP);
 	session_clean_up(session);
-	stall_end(&session->stall);
+	watchdog_end(&session->watchdog);
 	session_tell_busy(session, false);
 	atomic_store(&session->is_done, true);
 	session->on_news(session->on_news_arg);
@@ -268,6 +268,6 @@ void session_end(struct session *session)
 	atomic_store(&session->is_ending, true);
 	/* After a fault nothing waits any more, and clients that live may look at their words. */
 	if (fault_get() == CUDA_SUCCESS)
-		gates_open_here(session);
+		pending_waits_release_here(session);
 	ring_interrupt(&session->receiver);
 }

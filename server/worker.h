@@ -12,7 +12,7 @@ void session_end(struct session *session);
 
 /*
  * Worker: gives back everything the session has in the driver; waits for its
- * work first. Whoever waits too long for that ends the server (peer.c).
+ * work first. Whoever waits too long for that ends the server (client_conn.c).
  */
 void session_clean_up(struct session *session);
 

@@ -5,7 +5,7 @@
  * staging memory. A worker.
  *
  * A driver may make cuMemcpy*Async wait until such a copy is done: 580 does,
- * whatever pointers name the memory. The stream may stand still until another
+ * whatever pointers name the memory. The stream may be blocked until another
  * client writes a word, so the worker would wait in the driver, and every other
  * thread for the driver's locks. A batch of lines that is read in the stream's order
  * returns at once. Drivers before 12.8 have no batches.

@@ -31,7 +31,7 @@ CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, 
 static void staging_unpin(struct session *session, bool is_lost)
 {
 	if (session->is_staging_pinned && !is_lost)
-		standing_unpin(session, session->staging);
+		exclusive_unpin(session, session->staging);
 	session->is_staging_pinned = false;
 }
 

@@ -108,7 +108,7 @@ static void set_pages(struct arena *arena, struct chunk *chunk, bool is_mapped)
 	uint32_t first = page_of(arena, chunk->address);
 	uint32_t n = (uint32_t)(chunk->size / arena->page);
 
-	bits_fill(arena->taken, first, n, is_mapped);
+	bitmap_fill(arena->taken, first, n, is_mapped);
 	for (uint32_t i = first; i < first + n; i++)
 		arena->chunk_of[i] = is_mapped ? chunk : NULL;
 }
@@ -152,20 +152,20 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
 }
 
 /* For its own GPU, and the others. */
-static CUresult admit_all(const struct arena *arena, uint64_t address, uint64_t size)
+static CUresult grant_all_access(const struct arena *arena, uint64_t address, uint64_t size)
 {
-	CUresult result = addresses_admit(
+	CUresult result = va_space_grant_access(
 		address, size, arena->device->handle, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 	for (uint64_t others = arena->others; others && result == CUDA_SUCCESS;
 		others &= others - 1)
-		result = addresses_admit(address, size,
+		result = va_space_grant_access(address, size,
 			device_get((uint32_t)__builtin_ctzll(others))->handle,
 			CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	return result;
 }
 
-CUresult arena_admit(struct arena *arena, const struct device *device)
+CUresult arena_grant_access(struct arena *arena, const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -173,7 +173,7 @@ CUresult arena_admit(struct arena *arena, const struct device *device)
 		const struct chunk *chunk = arena->chunk_of[i];
 
 		if (chunk && page_of(arena, chunk->address) == i)
-			result = addresses_admit(chunk->address, chunk->size, device->handle,
+			result = va_space_grant_access(chunk->address, chunk->size, device->handle,
 				CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
 	if (result == CUDA_SUCCESS)
@@ -192,7 +192,7 @@ static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size
 		return result;
 	result = addresses_map(address, size, handle);
 	if (result == CUDA_SUCCESS) {
-		result = admit_all(arena, address, size);
+		result = grant_all_access(arena, address, size);
 		if (result != CUDA_SUCCESS)
 			addresses_unmap(address, size);
 	}
@@ -254,7 +254,7 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 		*ret_chunk = chunk;
 		return CUDA_SUCCESS;
 	}
-	page = bits_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
+	page = bitmap_find_clear(arena->taken, arena->n_pages, (uint32_t)(size / arena->page));
 	chunk = page >= 0 ? account_alloc(arena->account, sizeof(*chunk), arena->backing->kept)
 			  : NULL;
 	if (!chunk)
@@ -312,10 +312,10 @@ static bool chunk_cut(struct chunk *chunk, uint32_t n_slots, uint64_t *ret_addre
 
 	if (n_slots > chunk->n_slots - chunk->n_slots_used)
 		return false;
-	slot = bits_find_clear(chunk->used, chunk->n_slots, n_slots);
+	slot = bitmap_find_clear(chunk->used, chunk->n_slots, n_slots);
 	if (slot < 0)
 		return false;
-	bits_fill(chunk->used, (uint32_t)slot, n_slots, true);
+	bitmap_fill(chunk->used, (uint32_t)slot, n_slots, true);
 	bit_set(chunk->last, (uint32_t)slot + n_slots - 1, true);
 	chunk->n_slots_used += n_slots;
 	*ret_address = chunk->address + (uint64_t)slot * ARENA_ALIGN;
@@ -379,7 +379,7 @@ static CUresult free_small(struct arena *arena, struct chunk *chunk, uint64_t ad
 	while (!bit_get(chunk->last, end))
 		end++;
 	bit_set(chunk->last, end, false);
-	bits_fill(chunk->used, slot, end + 1 - slot, false);
+	bitmap_fill(chunk->used, slot, end + 1 - slot, false);
 	chunk->n_slots_used -= end + 1 - slot;
 	if (chunk->n_slots_used == 0) {
 		unlink_shared(arena, chunk);

@@ -86,7 +86,7 @@ CUresult arena_free(struct arena *arena, uint64_t address);
 void arena_trim(struct arena *arena);
 
 /* Work of `device' may touch all of it from now on. */
-CUresult arena_admit(struct arena *arena, const struct device *device);
+CUresult arena_grant_access(struct arena *arena, const struct device *device);
 
 /* Its session has ended: gives back what no other has open. Only arena_fini() may follow. */
 void arena_end_unshared(struct arena *arena);

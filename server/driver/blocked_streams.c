@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams that stand still, of all sessions. Workers.
+ * Blocked streams, of all sessions. Workers.
  *
  * Invariant: every wait for a client on a GPU is behind an entry that was taken
  * before it, and stays until the GPU has passed it; each session is in the list
@@ -33,12 +33,12 @@ struct entry {
 	uint64_t serial;
 };
 
-atomic_uint standing_n;
+atomic_uint blocked_n;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before the other */
 static unsigned n_calls, n_wanted; /* that wait for everything; under the lock */
-static struct entry entries[ROOM]; /* standing_n of them; under the lock */
+static struct entry entries[ROOM]; /* blocked_n of them; under the lock */
 
 static bool is_passed(const struct entry *entry)
 {
@@ -52,15 +52,15 @@ static void sweep(void)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < standing_n; i++)
+	for (unsigned i = 0; i < blocked_n; i++)
 		if (!is_passed(&entries[i]))
 			entries[n++] = entries[i];
-	atomic_store(&standing_n, n);
+	atomic_store(&blocked_n, n);
 }
 
 static struct entry *find(const struct session *session, uint32_t stream)
 {
-	for (unsigned i = 0; i < standing_n; i++)
+	for (unsigned i = 0; i < blocked_n; i++)
 		if (entries[i].session == session && entries[i].stream == stream)
 			return &entries[i];
 	return NULL;
@@ -70,7 +70,7 @@ static unsigned count_of(const struct session *session)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < standing_n; i++)
+	for (unsigned i = 0; i < blocked_n; i++)
 		n += entries[i].session == session;
 	return n;
 }
@@ -80,7 +80,7 @@ static unsigned count_others(const struct session *session)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < standing_n; i++) {
+	for (unsigned i = 0; i < blocked_n; i++) {
 		bool is_first = entries[i].session != session;
 
 		for (unsigned k = 0; k < i; k++)
@@ -115,7 +115,7 @@ static void note_for_whom(struct nap *nap, const struct session *session)
 {
 	const struct session *whom = session;
 
-	for (unsigned i = 0; i < standing_n && whom == session; i++)
+	for (unsigned i = 0; i < blocked_n && whom == session; i++)
 		whom = entries[i].session;
 	if (whom) {
 		nap->pid = whom->pid;
@@ -148,8 +148,8 @@ static bool try_take(const struct session *session, const struct stream *stream,
 	if (entry) {
 		entry->serial = serial;
 	} else if (has_room(session)) {
-		entries[standing_n] = (struct entry){session, stream->id, serial};
-		atomic_fetch_add(&standing_n, 1);
+		entries[blocked_n] = (struct entry){session, stream->id, serial};
+		atomic_fetch_add(&blocked_n, 1);
 	} else {
 		note_for_whom(rest, session);
 		taken = false;
@@ -158,7 +158,7 @@ static bool try_take(const struct session *session, const struct stream *stream,
 	return taken;
 }
 
-bool standing_take(struct session *session, struct stream *stream, uint64_t serial)
+bool blocked_begin(struct session *session, struct stream *stream, uint64_t serial)
 {
 	struct nap rest = {.ns = NAP_MIN_NS};
 
@@ -171,7 +171,7 @@ bool standing_take(struct session *session, struct stream *stream, uint64_t seri
 }
 
 /* Two that were moved at once might come to lie in one queue. */
-void standing_place(const struct stream *stream, bool is_new)
+void blocked_place(const struct stream *stream, bool is_new)
 {
 	CUdeviceptr scratch = stream->place->device->scratch;
 
@@ -181,7 +181,7 @@ void standing_place(const struct stream *stream, bool is_new)
 			scratch, scratch + sizeof(uint64_t), sizeof(uint64_t), stream->real);
 }
 
-void standing_placed(void)
+void blocked_placed(void)
 {
 	pthread_mutex_unlock(&placing);
 }
@@ -190,7 +190,7 @@ void standing_placed(void)
 static bool try_call(void)
 {
 	sweep();
-	if (standing_n > 0)
+	if (blocked_n > 0)
 		return false;
 	n_calls++;
 	return true;
@@ -215,7 +215,7 @@ static bool is_over(const struct nap *nap, unsigned most_ms)
 }
 
 /* For a moment nobody else begins to stand, so that its turn comes. */
-bool standing_call_begin(struct session *session, unsigned most_ms)
+bool exclusive_call_begin(struct session *session, unsigned most_ms)
 {
 	struct nap rest = {.ns = NAP_MIN_NS};
 	bool is_first = true, may;
@@ -237,7 +237,7 @@ bool standing_call_begin(struct session *session, unsigned most_ms)
 	return may;
 }
 
-void standing_call_end(void)
+void exclusive_call_end(void)
 {
 	pthread_mutex_lock(&lock);
 	n_calls--;
@@ -259,17 +259,17 @@ static bool look(struct nap *rest, const struct session *session)
 
 	pthread_mutex_lock(&lock);
 	sweep();
-	is_free = standing_n == 0;
+	is_free = blocked_n == 0;
 	note_for_whom(rest, session);
 	pthread_mutex_unlock(&lock);
 	return is_free;
 }
 
-void standing_drain(struct session *session, struct stream *stream)
+void blocked_drain(struct session *session, struct stream *stream)
 {
 	struct nap rest = {.ns = NAP_MIN_NS};
 
-	if (stream->n_beside <= STANDING_BEHIND_MAX && standing_has(session))
+	if (stream->n_beside <= BLOCKED_BEHIND_MAX && blocked_has(session))
 		return;
 	while (!look(&rest, session) && !is_at_rest(stream) && !atomic_load(&session->is_ending) &&
 		fault_get() == CUDA_SUCCESS)
@@ -277,7 +277,7 @@ void standing_drain(struct session *session, struct stream *stream)
 	stream->n_beside = 0;
 }
 
-void standing_forget(const struct session *session, const struct stream *stream)
+void blocked_forget(const struct session *session, const struct stream *stream)
 {
 	struct entry *entry;
 
@@ -289,30 +289,30 @@ void standing_forget(const struct session *session, const struct stream *stream)
 	pthread_mutex_unlock(&lock);
 }
 
-void standing_forget_all(const struct session *session)
+void blocked_forget_all(const struct session *session)
 {
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < standing_n; i++)
+	for (unsigned i = 0; i < blocked_n; i++)
 		if (entries[i].session == session)
 			entries[i].serial = 0;
 	sweep();
 	pthread_mutex_unlock(&lock);
 }
 
-void standing_unpin(struct session *session, void *memory)
+void exclusive_unpin(struct session *session, void *memory)
 {
-	bool may = standing_call_begin(session, 0);
+	bool may = exclusive_call_begin(session, 0);
 
 	cuda.cuMemHostUnregister(memory);
 	if (may)
-		standing_call_end();
+		exclusive_call_end();
 }
 
-bool standing_has(const struct session *session)
+bool blocked_has(const struct session *session)
 {
 	unsigned n;
 
-	if (likely(!standing_any()))
+	if (likely(!blocked_any()))
 		return false;
 	pthread_mutex_lock(&lock);
 	sweep();
@@ -321,11 +321,11 @@ bool standing_has(const struct session *session)
 	return n > 0;
 }
 
-bool standing_stands(const struct session *session, uint32_t stream)
+bool blocked_contains(const struct session *session, uint32_t stream)
 {
 	bool stands;
 
-	if (likely(!standing_any()))
+	if (likely(!blocked_any()))
 		return false;
 	pthread_mutex_lock(&lock);
 	sweep();
@@ -337,25 +337,25 @@ bool standing_stands(const struct session *session, uint32_t stream)
 /* Whether the stream had better move. */
 static bool has_to_evade(const struct session *session, const struct stream *stream)
 {
-	return standing_any() && !standing_stands(session, stream->id) && standing_any() &&
+	return blocked_any() && !blocked_contains(session, stream->id) && blocked_any() &&
 	       stream->place->device->scratch;
 }
 
 /* What the copies bring is read by nobody. */
-void standing_evade_real(struct session *session, const struct device *device, CUstream real)
+void blocked_evade_real(struct session *session, const struct device *device, CUstream real)
 {
-	if (standing_any() && device->scratch && session->timeline)
+	if (blocked_any() && device->scratch && session->timeline)
 		cuda.cuMemcpyDtoHAsync_v2(session->page->evade, device->scratch,
 			sizeof(session->page->evade[0]), real);
 }
 
-void standing_evade_write(struct session *session, const struct stream *stream)
+void blocked_evade_write(struct session *session, const struct stream *stream)
 {
 	if (unlikely(has_to_evade(session, stream)))
-		standing_evade_real(session, stream->place->device, stream->real);
+		blocked_evade_real(session, stream->place->device, stream->real);
 }
 
-void standing_evade(const struct session *session, const struct stream *stream)
+void blocked_evade(const struct session *session, const struct stream *stream)
 {
 	CUdeviceptr scratch = stream->place->device->scratch;
 

@@ -36,22 +36,22 @@ static CUresult model_make(CUgraph *ret_model, CUevent *ret_event)
 	return result;
 }
 
-void room_make(struct device *device)
+void channel_budget_grow(struct device *device)
 {
-	struct room *room = &device->room;
-	CUgraphExec made[ROOM_AHEAD];
+	struct channel_budget *room = &device->channels;
+	CUgraphExec made[CHANNEL_BUDGET_AHEAD];
 	CUevent event = NULL;
 	CUgraph model = NULL;
 	CUresult result = model_make(&model, &event);
 	unsigned n = 0;
 
-	while (result == CUDA_SUCCESS && n < ROOM_AHEAD) {
+	while (result == CUDA_SUCCESS && n < CHANNEL_BUDGET_AHEAD) {
 		result = cuda.cuGraphInstantiateWithFlags(&made[n], model, 0);
 		n += result == CUDA_SUCCESS;
 	}
-	if (n < ROOM_AHEAD)
+	if (n < CHANNEL_BUDGET_AHEAD)
 		log_line("Device %u: %u streams could be made room for in advance, not %u",
-			device->ordinal, n, ROOM_AHEAD);
+			device->ordinal, n, CHANNEL_BUDGET_AHEAD);
 	set_at_least(&room->n_made, atomic_load(&room->n_parts) + n);
 	/* The driver keeps what they had. */
 	while (n > 0)
@@ -62,68 +62,70 @@ void room_make(struct device *device)
 		cuda.cuEventDestroy_v2(event);
 }
 
-static void add(struct room *room, const struct room_part *part)
+static void add(struct channel_budget *room, const struct channel_part *part)
 {
 	atomic_fetch_add(&room->n_channels, part->n_channels);
 	atomic_fetch_add(&room->n_nodes, part->n_nodes);
 	atomic_fetch_add(&room->n_parts, 1);
 }
 
-static bool has_channels(struct room *room, unsigned n_made, unsigned n_kept)
+static bool has_channels(struct channel_budget *room, unsigned n_made, unsigned n_kept)
 {
 	return atomic_load(&room->n_channels) + n_kept <= n_made;
 }
 
 /* Beside what the session has to leave to others. */
-static bool is_there(struct room *room, const struct session *session)
+static bool is_there(struct channel_budget *room, const struct session *session)
 {
-	unsigned n_kept = session && standing_has(session) ? ROOM_KEYS : ROOM_KEYS + ROOM_STANDING;
+	unsigned n_kept = session && blocked_has(session)
+				  ? CHANNEL_BUDGET_KEYS
+				  : CHANNEL_BUDGET_KEYS + CHANNEL_BUDGET_BLOCKED;
 
 	return has_channels(room, atomic_load(&room->n_made), n_kept) &&
-	       atomic_load(&room->n_nodes) <= ROOM_NODES;
+	       atomic_load(&room->n_nodes) <= CHANNEL_BUDGET_NODES;
 }
 
 /* Some of what is taken may have been counted too high: no use in making more for that. */
-static bool wants_channels(struct room *room)
+static bool wants_channels(struct channel_budget *room)
 {
-	const unsigned n_kept = ROOM_KEYS + ROOM_STANDING;
+	const unsigned n_kept = CHANNEL_BUDGET_KEYS + CHANNEL_BUDGET_BLOCKED;
 
 	return !has_channels(room, atomic_load(&room->n_made), n_kept) &&
-	       has_channels(room, atomic_load(&room->n_parts) + ROOM_AHEAD, n_kept);
+	       has_channels(room, atomic_load(&room->n_parts) + CHANNEL_BUDGET_AHEAD, n_kept);
 }
 
-enum room_way room_take(struct session *session, struct device *device,
-	const struct room_part *part, unsigned most_ms)
+enum channel_way channel_budget_take(struct session *session, struct device *device,
+	const struct channel_part *part, unsigned most_ms)
 {
-	struct room *room = &device->room;
+	struct channel_budget *room = &device->channels;
 
 	add(room, part);
 	if (likely(is_there(room, session)))
-		return ROOM_THERE;
+		return CHANNELS_THERE;
 	/* Who naps keeps nothing from others. */
-	room_leave(device, part);
-	if (!standing_call_begin(session, most_ms))
-		return ROOM_NONE;
+	channel_budget_release(device, part);
+	if (!exclusive_call_begin(session, most_ms))
+		return CHANNELS_NONE;
 	add(room, part);
 	if (wants_channels(room))
-		room_make(device);
-	return ROOM_NEW;
+		channel_budget_grow(device);
+	return CHANNELS_NEW;
 }
 
-void room_taken(enum room_way way)
+void channel_budget_taken(enum channel_way way)
 {
-	if (unlikely(way == ROOM_NEW))
-		standing_call_end();
+	if (unlikely(way == CHANNELS_NEW))
+		exclusive_call_end();
 }
 
-void room_take_key(struct device *device)
+void channel_budget_take_key(struct device *device)
 {
-	add(&device->room, &(struct room_part){.n_channels = 1});
+	add(&device->channels, &(struct channel_part){.n_channels = 1});
 }
 
-void room_leave(struct device *device, const struct room_part *part)
+void channel_budget_release(struct device *device, const struct channel_part *part)
 {
-	atomic_fetch_sub(&device->room.n_channels, part->n_channels);
-	atomic_fetch_sub(&device->room.n_nodes, part->n_nodes);
-	atomic_fetch_sub(&device->room.n_parts, 1);
+	atomic_fetch_sub(&device->channels.n_channels, part->n_channels);
+	atomic_fetch_sub(&device->channels.n_nodes, part->n_nodes);
+	atomic_fetch_sub(&device->channels.n_parts, 1);
 }

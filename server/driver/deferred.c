@@ -54,7 +54,7 @@ static bool has_to_wait(bool has_time)
 	return has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0;
 }
 
-/* False: not now, but once more. Beside a stream that stands still it would be for ever. */
+/* False: not now, but once more. Beside a stream that is blocked it would be for ever. */
 static bool make_call(struct deferred *one)
 {
 	bool may;
@@ -63,13 +63,13 @@ static bool make_call(struct deferred *one)
 		cuda.cuCtxSetCurrent(one->context) != CUDA_SUCCESS &&
 		++one->n_refusals < REFUSALS_MAX)
 		return false;
-	may = standing_call_begin(NULL, 0);
+	may = exclusive_call_begin(NULL, 0);
 	if (one->library && fault_get() == CUDA_SUCCESS)
 		cuda.cuLibraryUnload(one->library);
 	image_unref(one->image);
 	one->on_done(one);
 	if (may)
-		standing_call_end();
+		exclusive_call_end();
 	return true;
 }
 
@@ -234,7 +234,7 @@ bool deferred_is_full(void)
 	return atomic_load_explicit(&deferred.n, memory_order_relaxed) >= DEFERRED_FULL;
 }
 
-void deferred_press(void)
+void deferred_reclaim(void)
 {
 	pthread_mutex_lock(&deferred.lock);
 	deferred.is_pressed = deferred.list != NULL;

@@ -47,7 +47,7 @@ uint64_t deferred_n_added(void);
 bool deferred_has_made(uint64_t n);
 
 /* What waits may be memory that somebody needs: the calls are made beside running work. */
-void deferred_press(void);
+void deferred_reclaim(void);
 
 /* A session has work on a GPU from now on, or no more. */
 void deferred_busy(bool is_busy);

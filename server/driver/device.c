@@ -125,7 +125,7 @@ static CUresult init(void)
 	for (uint32_t i = 0; i < DEVICES_MAX && i < (uint32_t)count; i++) {
 		devices[i] = (struct device){.ordinal = i};
 		pthread_mutex_init(&devices[i].lock, NULL);
-		pthread_mutex_init(&devices[i].spares.lock, NULL);
+		pthread_mutex_init(&devices[i].stream_pool.lock, NULL);
 		pthread_mutex_init(&devices[i].giving_back, NULL);
 		result = read_facts(&devices[i]);
 		if (result != CUDA_SUCCESS)
@@ -159,9 +159,9 @@ void devices_fini(void)
 			cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		}
 		device->context = NULL;
-		device->spares.n = 0; /* they went with it */
+		device->stream_pool.n = 0; /* they went with it */
 		pthread_mutex_destroy(&device->giving_back);
-		pthread_mutex_destroy(&device->spares.lock);
+		pthread_mutex_destroy(&device->stream_pool.lock);
 		pthread_mutex_destroy(&device->lock);
 	}
 	n_devices = 0;
@@ -362,8 +362,8 @@ static CUresult make_context(struct device *device)
 	if (result == CUDA_SUCCESS)
 		result = open_rooms(device);
 	if (result == CUDA_SUCCESS) {
-		room_make(device);
-		spares_fill(device);
+		channel_budget_grow(device);
+		stream_pool_fill(device);
 	}
 	if (result != CUDA_SUCCESS) {
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);

@@ -29,12 +29,12 @@ struct device {
 	CUcontext context; /* NULL: not made yet */
 	uint64_t granularity;
 	int priority_least, priority_greatest;
-	struct spares spares;
-	struct room room;
-	_Atomic uint64_t unused;        /* bytes of arenas that are mapped, and nobody uses them */
-	_Atomic uint64_t going;         /* of these, of sessions that have ended */
-	pthread_mutex_t giving_back;    /* held while the driver gets any of them, and they count */
-	CUdeviceptr scratch;            /* two words that nobody reads (standing.c); 0: none */
+	struct stream_pool stream_pool;
+	struct channel_budget channels;
+	_Atomic uint64_t unused;     /* bytes of arenas that are mapped, and nobody uses them */
+	_Atomic uint64_t going;      /* of these, of sessions that have ended */
+	pthread_mutex_t giving_back; /* held while the driver gets any of them, and they count */
+	CUdeviceptr scratch;         /* two words that nobody reads (blocked_streams.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
 	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
 	struct limit_asks *asks;        /* of sessions (limit.c) */

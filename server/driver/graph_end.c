@@ -18,7 +18,7 @@ struct graph_end {
 	CUgraphExec exec;
 	CUgraph model;
 	struct device *device;
-	struct room_part part; /* of its room; all 0: none */
+	struct channel_part part; /* of its room; all 0: none */
 };
 
 struct graph_end *graph_end_new(struct account *account)
@@ -29,20 +29,20 @@ struct graph_end *graph_end_new(struct account *account)
 }
 
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
-	const struct room_part *part, unsigned most_ms, CUgraph model, unsigned flags,
+	const struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec)
 {
-	enum room_way way = room_take(session, device, part, most_ms);
+	enum channel_way way = channel_budget_take(session, device, part, most_ms);
 	CUresult result;
 
 	*ret_exec = NULL;
-	if (way == ROOM_NONE)
+	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_NOT_READY;
 	result = cuda.cuGraphInstantiateWithFlags(ret_exec, model, flags);
-	room_taken(way);
+	channel_budget_taken(way);
 	if (result != CUDA_SUCCESS) {
 		*ret_exec = NULL;
-		room_leave(device, part);
+		channel_budget_release(device, part);
 		return result;
 	}
 	end->device = device;
@@ -58,7 +58,7 @@ static void end_now(struct deferred *deferred)
 	if (end->exec && !is_lost)
 		cuda.cuGraphExecDestroy(end->exec);
 	if (end->device)
-		room_leave(end->device, &end->part);
+		channel_budget_release(end->device, &end->part);
 	if (end->model && !is_lost)
 		cuda.cuGraphDestroy(end->model);
 	account_free(end);

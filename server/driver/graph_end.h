@@ -3,7 +3,7 @@
 #define GRAPH_END_H
 
 /*
- * Graphs that the driver has made executable. To make one takes room (room.h).
+ * Graphs that the driver has made executable. To make one takes room (channel_budget.h).
  * Its end may wait for all that is on the GPU, with the driver's lock held; so it
  * is a deferred call.
  */
@@ -29,7 +29,7 @@ struct graph_end *graph_end_new(struct account *account);
  * that has begun.
  */
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
-	const struct room_part *part, unsigned most_ms, CUgraph model, unsigned flags,
+	const struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec);
 
 /*

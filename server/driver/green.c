@@ -21,13 +21,13 @@
 /*
  * Each green context has channels of its own for its streams. It has 40 at first, and makes 45
  * more when they are taken, which waits for all that is on the GPU; what is left is used again.
- * (Measured on an H100, driver 580. Graphs take channels of the GPU's context: room.h.)
+ * (Measured on an H100, driver 580. Graphs take channels of the GPU's context: channel_budget.h.)
  */
 #define CHANNELS 36u
 
 /*
  * A share's green context has so many made in advance, in 27 MiB of the GPU's memory: all streams
- * of its sessions are there. Who does not stand still leaves a part of them to who does.
+ * of its sessions are there. Sessions without blocked streams leave a part of them to the others.
  */
 #define CHANNELS_AHEAD 80u
 #define CHANNELS_KEPT_PART 4u
@@ -47,7 +47,7 @@ static unsigned n_kept;
 
 struct green *session_green(struct session *session, uint32_t id)
 {
-	return object_get(&session->greens, id);
+	return handle_get(&session->greens, id);
 }
 
 /* A driver before CUDA 12.5 has not all of it. */
@@ -122,7 +122,7 @@ static bool evict(void)
 	if (!green)
 		return false;
 	deferred_add(&green->deferred);
-	deferred_press();
+	deferred_reclaim();
 	return true;
 }
 
@@ -176,7 +176,7 @@ void green_unref(struct green *green, bool is_lost)
 static void greens_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < WIRE_GREENS_MAX; id++)
-		green_unref(object_remove(&session->greens, id), is_lost);
+		green_unref(handle_remove(&session->greens, id), is_lost);
 }
 
 /* The SMs that the session has of a GPU, or those of a green context of its own. */
@@ -358,7 +358,7 @@ static void make_channels(struct session *session, struct green *green)
 	CUstream made[CHANNELS_AHEAD];
 	unsigned n = 0;
 
-	if (atomic_load(&green->n_channels) >= CHANNELS_AHEAD || !standing_call_begin(session, 0))
+	if (atomic_load(&green->n_channels) >= CHANNELS_AHEAD || !exclusive_call_begin(session, 0))
 		return;
 	do
 		atomic_fetch_add(&green->n_streams, 1);
@@ -366,7 +366,7 @@ static void make_channels(struct session *session, struct green *green)
 	note_channels(green, n);
 	while (n > 0)
 		green_give_stream(green, made[--n]);
-	standing_call_end();
+	exclusive_call_end();
 }
 
 static CUresult make_real(
@@ -382,12 +382,12 @@ static CUresult make_real(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuDevResourceGenerateDesc(&desc, resources, n);
 	/* It waits for all that is on the GPU. */
-	if (result == CUDA_SUCCESS && !standing_call_begin(session, 0))
+	if (result == CUDA_SUCCESS && !exclusive_call_begin(session, 0))
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
 	else if (result == CUDA_SUCCESS) {
 		result = cuda.cuGreenCtxCreate(
 			&green->real, desc, green->key.device->handle, CU_GREEN_CTX_DEFAULT_STREAM);
-		standing_call_end();
+		exclusive_call_end();
 	}
 	if (result != CUDA_SUCCESS)
 		atomic_fetch_sub(&n_greens, 1);
@@ -399,7 +399,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 {
 	struct green *green = account_alloc(session->account, sizeof(*green), KEPT_GREEN);
 	CUresult result;
-	int r = green ? object_put(&session->greens, id, green) : -ENOMEM;
+	int r = green ? handle_put(&session->greens, id, green) : -ENOMEM;
 
 	if (r < 0) {
 		account_free(green);
@@ -411,7 +411,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 	green->refs = 1;
 	result = make_real(session, green, chosen, n);
 	if (result != CUDA_SUCCESS) {
-		object_remove(&session->greens, id);
+		handle_remove(&session->greens, id);
 		account_free(green);
 	}
 	return result;
@@ -465,7 +465,7 @@ CUresult do_green_create(struct session *session, uint32_t id, uint32_t device, 
 
 CUresult do_green_destroy(struct session *session, struct green *green)
 {
-	object_remove(&session->greens, green->id);
+	handle_remove(&session->greens, green->id);
 	green_unref(green, false);
 	return CUDA_SUCCESS;
 }
@@ -477,18 +477,18 @@ CUresult green_take_stream(
 	unsigned n;
 
 	n = atomic_load(&green->n_channels);
-	n -= standing_has(session) ? 0 : n / CHANNELS_KEPT_PART;
+	n -= blocked_has(session) ? 0 : n / CHANNELS_KEPT_PART;
 	if (atomic_fetch_add(&green->n_streams, 1) < n)
 		return stream_create(green, priority, ret_real);
 	/* Who naps keeps nothing from others. */
 	atomic_fetch_sub(&green->n_streams, 1);
-	if (!standing_call_begin(session, 0))
+	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	n = atomic_fetch_add(&green->n_streams, 1) + 1;
 	result = stream_create(green, priority, ret_real);
 	if (result == CUDA_SUCCESS)
 		note_channels(green, n);
-	standing_call_end();
+	exclusive_call_end();
 	return result;
 }
 

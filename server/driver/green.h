@@ -47,7 +47,7 @@ CUresult green_take(struct session *session, const struct green_key *key, CUdevR
 struct green *green_ref(struct green *green);
 /*
  * A stream of the driver's that has its SMs; the caller's, who gives it back. Where the driver has
- * no room for another, naps while streams stand still.
+ * no room for another, naps while streams are blocked.
  */
 CUresult green_take_stream(
 	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);

@@ -29,10 +29,10 @@
 #include "blocked_streams.h"
 
 /* How long the stack waits for streams that wait for words: who asks has the lock so long. */
-#define STANDING_WAIT_MS 5000
+#define BLOCKED_WAIT_MS 5000
 
 /* The same to lower it: another time will do. */
-#define STANDING_LOWER_MS 1
+#define BLOCKED_LOWER_MS 1
 
 /* A stack that the driver had no room for is not asked for again, nor a larger one, so long. */
 #define REFUSED_S 10
@@ -118,14 +118,14 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 
 	if (is_refused(device, power ? power : UINT64_MAX))
 		return device->stack_refusal;
-	if (!standing_call_begin(session, STANDING_WAIT_MS)) {
+	if (!exclusive_call_begin(session, BLOCKED_WAIT_MS)) {
 		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes: not while "
 			 "streams of others wait for their clients",
 			SESSION_NAME_ARGS(session), (unsigned long long)value);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	result = set_stack(session, device, value);
-	standing_call_end();
+	exclusive_call_end();
 	return result;
 }
 
@@ -205,14 +205,14 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	pthread_mutex_unlock(&lock);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
-	if (!standing_call_begin(session, 0))
+	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	pthread_mutex_lock(&lock);
 	result = cover(session, device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
 	unlock(device);
-	standing_call_end();
+	exclusive_call_end();
 	return result;
 }
 
@@ -273,12 +273,12 @@ static void lower(struct device *device, CUlimit limit)
 
 static void lower_all(struct device *device)
 {
-	if (!standing_call_begin(NULL, STANDING_LOWER_MS))
+	if (!exclusive_call_begin(NULL, BLOCKED_LOWER_MS))
 		return;
 	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(device->context) == CUDA_SUCCESS)
 		for (unsigned i = 0; i < LIMITS_RAISED; i++)
 			lower(device, (CUlimit)i);
-	standing_call_end();
+	exclusive_call_end();
 }
 
 void limits_lower(void)

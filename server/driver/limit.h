@@ -30,7 +30,7 @@ struct limit_asks {
 /*
  * Makes the GPU have local memory for a kernel with so many bytes a thread. The
  * driver would do that at the launch, and wait for all that is on the GPU with
- * its lock held, for a stream that stands still too. A worker.
+ * its lock held, for a stream that is blocked too. A worker.
  */
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
 

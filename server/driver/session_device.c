@@ -17,7 +17,7 @@
 #include "stream_pool.h"
 #include "blocked_streams.h"
 
-static atomic_uint pressure; /* counts calls of places_press() */
+static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
 
 struct place *place_get(struct session *session, uint32_t device)
 {
@@ -58,7 +58,7 @@ CUresult place_take_stream(
 {
 	return place->share.green
 		       ? green_take_stream(session, place->share.green, priority, ret_real)
-		       : spare_take(session, place->device, priority, ret_real);
+		       : stream_pool_take(session, place->device, priority, ret_real);
 }
 
 void place_give_stream(struct place *place, CUstream real, int32_t priority)
@@ -66,7 +66,7 @@ void place_give_stream(struct place *place, CUstream real, int32_t priority)
 	if (place->share.green)
 		green_give_stream(place->share.green, real);
 	else
-		spare_give(place->device, real, priority);
+		stream_pool_give(place->device, real, priority);
 }
 
 void place_discard_stream(struct place *place, CUstream real)
@@ -74,7 +74,7 @@ void place_discard_stream(struct place *place, CUstream real)
 	if (place->share.green)
 		green_give_stream(place->share.green, real);
 	else
-		spare_discard(place->device, real);
+		stream_pool_discard(place->device, real);
 }
 
 static struct grant grant_of(const struct session *session, const struct place *place)
@@ -119,7 +119,7 @@ static void log_arrival(struct session *session, const struct place *place)
  * The GPUs of a session reach each other's memory where they can, whether or not the
  * program has asked for it: copies by whatever stream are then as they are without us.
  */
-static CUresult admit_others(struct session *session, struct place *place)
+static CUresult grant_others_access(struct session *session, struct place *place)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -127,9 +127,9 @@ static CUresult admit_others(struct session *session, struct place *place)
 		struct place *other = session->places[i];
 
 		if (other && device_reaches(other->device, place->device))
-			result = arena_admit(&place->arena, other->device);
+			result = arena_grant_access(&place->arena, other->device);
 		if (result == CUDA_SUCCESS && other && device_reaches(place->device, other->device))
-			result = arena_admit(&other->arena, place->device);
+			result = arena_grant_access(&other->arena, place->device);
 	}
 	return result == CUDA_SUCCESS ? arena_sharing->admit(session, place->device) : result;
 }
@@ -158,7 +158,7 @@ static CUresult timeline_pin(struct session *session)
 	result = cuda.cuMemHostGetDevicePointer_v2(&session->timeline, timeline, 0);
 	if (result != CUDA_SUCCESS) {
 		session->timeline = 0;
-		standing_unpin(session, timeline);
+		exclusive_unpin(session, timeline);
 	}
 	return result;
 }
@@ -166,7 +166,7 @@ static CUresult timeline_pin(struct session *session)
 static void timeline_unpin(struct session *session, bool is_lost)
 {
 	if (session->timeline && !is_lost)
-		standing_unpin(session, session->page->timeline);
+		exclusive_unpin(session, session->page->timeline);
 	session->timeline = 0;
 }
 
@@ -182,7 +182,7 @@ static CUresult place_make(struct session *session, struct place *place)
 	if (result != CUDA_SUCCESS)
 		return result;
 	place->arena.memory = device_quota_ref(place->memory);
-	result = admit_others(session, place);
+	result = grant_others_access(session, place);
 	if (result == CUDA_SUCCESS)
 		result = sm_share_take(session, place->device, &place->share);
 	if (result == CUDA_SUCCESS && place->share.green)
@@ -209,7 +209,8 @@ static void init_null(struct stream *stream, struct place *place)
 
 static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
 {
-	/* Its streams: the NULL stream, that of text.c, the one that opens gates. */
+	/* Its streams: the NULL stream, that of printf_capture.c, the one that releases pending
+	 * waits. */
 	_cleanup_account_ struct place *place =
 		account_alloc(session->account, sizeof(*place), 3 * KEPT_STREAM + 2 * KEPT_EVENT);
 	CUresult result;
@@ -312,12 +313,12 @@ void places_trim(struct session *session)
 	session->seen_pressure = atomic_load_explicit(&pressure, memory_order_relaxed);
 }
 
-void places_press(void)
+void session_devices_reclaim(void)
 {
 	atomic_fetch_add(&pressure, 1);
 }
 
-bool places_are_pressed(const struct session *session)
+bool session_devices_reclaim_wanted(const struct session *session)
 {
 	return session->has_spare &&
 	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);

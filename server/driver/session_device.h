@@ -41,9 +41,9 @@ int32_t place_priority(const struct place *place, int32_t priority);
 CUresult place_enter(struct session *session, struct place *place);
 
 /*
- * A stream of the driver's for work on the session's SMs, without work. Naps as spare_take() does.
- * It is given back when it has come to rest, and has no attribute but this priority; a discarded
- * one ends when it has.
+ * A stream of the driver's for work on the session's SMs, without work. Naps as stream_pool_take()
+ * does. It is given back when it has come to rest, and has no attribute but this priority; a
+ * discarded one ends when it has.
  */
 CUresult place_take_stream(
 	struct session *session, struct place *place, int32_t priority, CUstream *ret_real);
@@ -60,10 +60,10 @@ CUresult place_get_entered(struct session *session, uint32_t device, struct plac
 void places_trim(struct session *session);
 
 /* Asks every session to do so: memory is short. */
-void places_press(void);
+void session_devices_reclaim(void);
 
 /* Whether somebody asked since this session last had nothing to spare. */
-bool places_are_pressed(const struct session *session);
+bool session_devices_reclaim_wanted(const struct session *session);
 
 /* What is done for each session: see session_room.h. */
 extern const struct session_room timeline_room;

@@ -13,7 +13,7 @@ struct context_share;
 struct green;
 struct place;
 struct stream;
-struct train_store;
+struct chain_cache;
 
 /* A NULL stream and the blocking streams that it takes turns with: see stream.c. */
 struct turns {
@@ -32,18 +32,18 @@ struct stream {
 	struct turns *turns; /* of its context; not owned */
 	bool is_null;        /* a legacy default stream */
 	bool is_blocking;    /* takes turns with the NULL stream */
-	bool is_dying;       /* its id may have a new stream already */
+	bool is_closed;      /* its id may have a new stream already */
 	bool is_busy;        /* on session::busy */
 	bool is_unjoined;    /* on turns::unjoined */
 	struct stream *next_busy, *next_unjoined;
-	uint64_t seen_serial; /* of turns::serial */
-	uint64_t owed_mark;   /* that the GPU will not write; 0: none */
-	uint32_t n_beside; /* calls since it was last seen at rest, while any stream stood still */
+	uint64_t seen_serial;   /* of turns::serial */
+	uint64_t pending_seqno; /* that the GPU will not write; 0: none */
+	uint32_t n_beside; /* calls since it was last seen at rest, while any stream was blocked */
 	uint64_t held;     /* a host function's ticket: what comes waits for it; 0: none */
 	CUevent event;     /* for joins; NULL until the first */
 	struct green *green;         /* whose SMs it has; NULL: its place's */
 	struct context_share *share; /* that `green' is of, a reference; NULL: `green' is one */
-	struct train_store *trains;  /* NULL until they are worth it */
+	struct chain_cache *chains;  /* NULL until they are worth it */
 };
 
 #endif

@@ -6,9 +6,9 @@
 #include "stream_pool.h"
 
 /* Nobody waits for a spare one. */
-#define SPARE_MS 1
+#define POOL_MS 1
 
-static const struct room_part one = {.n_channels = 1};
+static const struct channel_part one = {.n_channels = 1};
 
 /* In the GPU's own context: where a green one is current, a stream would have its SMs alone. */
 static CUresult create(const struct device *device, int32_t priority, CUstream *ret_real)
@@ -35,52 +35,52 @@ static CUresult create(const struct device *device, int32_t priority, CUstream *
 static CUresult make(struct session *session, struct device *device, int32_t priority,
 	unsigned most_ms, CUstream *ret_real)
 {
-	enum room_way way = room_take(session, device, &one, most_ms);
+	enum channel_way way = channel_budget_take(session, device, &one, most_ms);
 	CUresult result;
 
 	*ret_real = NULL;
-	if (way == ROOM_NONE)
+	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = create(device, priority, ret_real);
-	room_taken(way);
+	channel_budget_taken(way);
 	if (result != CUDA_SUCCESS)
-		room_leave(device, &one);
+		channel_budget_release(device, &one);
 	return result;
 }
 
 /* Without a stream: no more than `n_left' are there. */
-static struct spare take(struct spares *spares, unsigned n_left)
+static struct pooled_stream take(struct stream_pool *pool, unsigned n_left)
 {
-	struct spare spare = {0};
+	struct pooled_stream spare = {0};
 
-	pthread_mutex_lock(&spares->lock);
-	if (spares->n > n_left)
-		spare = spares->list[--spares->n];
-	pthread_mutex_unlock(&spares->lock);
+	pthread_mutex_lock(&pool->lock);
+	if (pool->n > n_left)
+		spare = pool->list[--pool->n];
+	pthread_mutex_unlock(&pool->lock);
 	return spare;
 }
 
 static void end(struct device *device, CUstream real)
 {
 	cuda.cuStreamDestroy_v2(real);
-	room_leave(device, &one);
+	channel_budget_release(device, &one);
 }
 
-void spare_give(struct device *device, CUstream real, int32_t priority)
+void stream_pool_give(struct device *device, CUstream real, int32_t priority)
 {
-	struct spares *spares = &device->spares;
+	struct stream_pool *pool = &device->stream_pool;
 	bool is_kept;
 
-	pthread_mutex_lock(&spares->lock);
-	is_kept = spares->n < SPARES_AHEAD;
+	pthread_mutex_lock(&pool->lock);
+	is_kept = pool->n < STREAM_POOL_MAX;
 	if (is_kept)
-		spares->list[spares->n++] = (struct spare){real, priority};
-	pthread_mutex_unlock(&spares->lock);
+		pool->list[pool->n++] = (struct pooled_stream){real, priority};
+	pthread_mutex_unlock(&pool->lock);
 	if (!is_kept)
 		end(device, real);
 }
 
-static CUresult with_priority(struct device *device, struct spare spare, int32_t priority)
+static CUresult with_priority(struct device *device, struct pooled_stream spare, int32_t priority)
 {
 	CUstreamAttrValue value = {.priority = priority};
 	CUresult result = CUDA_SUCCESS;
@@ -89,56 +89,56 @@ static CUresult with_priority(struct device *device, struct spare spare, int32_t
 		result =
 			cuda.cuStreamSetAttribute(spare.real, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
 	if (result != CUDA_SUCCESS)
-		spare_give(device, spare.real, spare.priority);
+		stream_pool_give(device, spare.real, spare.priority);
 	return result;
 }
 
-static CUresult make_spare(struct device *device)
+static CUresult pool_one_stream(struct device *device)
 {
 	int32_t priority = priority_normal(device);
 	CUstream real;
-	CUresult result = make(NULL, device, priority, SPARE_MS, &real);
+	CUresult result = make(NULL, device, priority, POOL_MS, &real);
 
 	if (result == CUDA_SUCCESS)
-		spare_give(device, real, priority);
+		stream_pool_give(device, real, priority);
 	return result;
 }
 
-void spares_fill(struct device *device)
+void stream_pool_fill(struct device *device)
 {
 	unsigned n = 0;
 
-	while (n < SPARES_AHEAD && make_spare(device) == CUDA_SUCCESS)
+	while (n < STREAM_POOL_MAX && pool_one_stream(device) == CUDA_SUCCESS)
 		n++;
 }
 
-void spare_discard(struct device *device, CUstream real)
+void stream_pool_discard(struct device *device, CUstream real)
 {
 	end(device, real);
-	(void)make_spare(device);
+	(void)pool_one_stream(device);
 }
 
-CUresult spare_take(
+CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real)
 {
-	struct spare spare = take(&device->spares, SPARES_KEYS);
+	struct pooled_stream spare = take(&device->stream_pool, STREAM_POOL_KEYS);
 
 	*ret_real = spare.real;
 	return spare.real ? with_priority(device, spare, priority)
 			  : make(session, device, priority, 0, ret_real);
 }
 
-CUresult spare_take_key(struct device *device, CUstream *ret_real)
+CUresult stream_pool_take_key(struct device *device, CUstream *ret_real)
 {
-	struct spare spare = take(&device->spares, 0);
+	struct pooled_stream spare = take(&device->stream_pool, 0);
 	CUresult result;
 
 	*ret_real = spare.real;
 	if (spare.real)
 		return with_priority(device, spare, device->priority_greatest);
-	room_take_key(device);
+	channel_budget_take_key(device);
 	result = create(device, device->priority_greatest, ret_real);
 	if (result != CUDA_SUCCESS)
-		room_leave(device, &one);
+		channel_budget_release(device, &one);
 	return result;
 }

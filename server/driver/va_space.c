@@ -67,7 +67,7 @@ CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandl
 	return result;
 }
 
-CUresult addresses_admit(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags)
+CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags)
 {
 	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, flags};
 	CUresult result;

@@ -20,7 +20,7 @@ CUresult addresses_claim(uint64_t base, uint64_t size);
 CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle);
 
 /* What that GPU may do there, with all of what is mapped. */
-CUresult addresses_admit(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags);
+CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags);
 
 /* What the driver does not take back is lost to us; server.log says so. */
 void addresses_unmap(uint64_t base, uint64_t size);

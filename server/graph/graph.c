@@ -23,7 +23,7 @@
 
 struct graph *session_graph(struct session *session, uint32_t id)
 {
-	return object_get(&session->graphs, id);
+	return handle_get(&session->graphs, id);
 }
 
 static void graph_free(struct session *session, struct graph *graph, bool is_lost)
@@ -81,16 +81,16 @@ static void graphs_release(struct session *session)
 {
 	for (struct graph *graph = session->graph_list; graph; graph = graph->next) {
 		struct memory_op op;
-		struct gate gate;
+		struct pending_wait pending_wait;
 
 		if (!graph_next_wait(session, graph, &op))
 			continue;
-		session->gates->n_opened++;
-		gate = (struct gate){.address = op.address,
+		session->pending_waits->n_released++;
+		pending_wait = (struct pending_wait){.address = op.address,
 			.place = graph->place,
 			.is_64 = memory_op_is_64(&op)};
-		memory_op_key(&op, &gate.value);
-		gates_open_one(session, &gate);
+		memory_op_key(&op, &pending_wait.value);
+		pending_waits_release_one(session, &pending_wait);
 	}
 }
 
@@ -101,7 +101,7 @@ static void graphs_sweep(struct session *session)
 
 	for (struct graph *graph = session->graph_list; graph; graph = next) {
 		next = graph->next;
-		if (graph->is_dying &&
+		if (graph->is_closed &&
 			(!running_on(session, graph) ||
 				(graph->end && cuda.cuEventQuery(graph->end) == CUDA_SUCCESS)))
 			graph_free(session, graph, false);
@@ -114,8 +114,8 @@ static void graphs_free(struct session *session, bool is_lost)
 	while (session->graph_list) {
 		struct graph *graph = session->graph_list;
 
-		if (!graph->is_dying)
-			object_remove(&session->graphs, graph->id);
+		if (!graph->is_closed)
+			handle_remove(&session->graphs, graph->id);
 		graph_free(session, graph, is_lost);
 	}
 }
@@ -132,7 +132,7 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	graph->ending = graph_end_new(session->account);
-	if (!graph->ending || object_put(&session->graphs, id, graph) < 0) {
+	if (!graph->ending || handle_put(&session->graphs, id, graph) < 0) {
 		result = graph->ending ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 		account_free(graph->ending);
 		account_free(graph);
@@ -219,7 +219,7 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 	uint32_t by_node_priority, uint32_t *ret_error_node)
 {
 	CUresult result = graph->result;
-	struct room_part part;
+	struct channel_part part;
 
 	*ret_error_node = graph->error_node;
 	if (graph->real || (result == CUDA_SUCCESS && graph->n_nodes != n_nodes))
@@ -230,7 +230,7 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 		result = set_priorities(graph);
 	if (result != CUDA_SUCCESS)
 		return result;
-	part = (struct room_part){graph->n_nodes - graph->n_joined, graph->n_nodes};
+	part = (struct channel_part){graph->n_nodes - graph->n_joined, graph->n_nodes};
 	result = graph_end_make(graph->ending, session, graph->place->device, &part, 0,
 		graph->model, by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0,
 		&graph->real);
@@ -254,8 +254,8 @@ CUresult do_graph_destroy(struct session *session, struct graph *graph)
 {
 	CUstream stream = running_on(session, graph);
 
-	object_remove(&session->graphs, graph->id);
-	graph->is_dying = true;
+	handle_remove(&session->graphs, graph->id);
+	graph->is_closed = true;
 	if (stream && place_enter(session, graph->place) == CUDA_SUCCESS) {
 		if (cuda.cuEventCreate(&graph->end, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
 			graph->end = NULL;
@@ -306,14 +306,14 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 		return result;
 	if (graph->prints)
 		text_begin(session);
-	if (stands && !gates_begin_wait(session, stream))
+	if (stands && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;
 	/* Nobody knows which of its nodes runs. */
 	session->last_kernel = NULL;
 	result = cuda.cuGraphLaunch(graph->real, real);
 	if (stands)
-		gates_end_wait(session, stream, real);
+		pending_waits_end(session, stream, real);
 	return result;
 }
 

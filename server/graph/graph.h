@@ -47,7 +47,7 @@ struct graph {
 	CUgraphExec real;         /* NULL: not made yet */
 	struct graph_end *ending; /* owned */
 	struct graph_node *nodes;
-	uint32_t n_nodes, n_room;
+	uint32_t n_nodes, n_free_channels;
 	uint32_t n_joined; /* of the nodes: so many go on with a branch */
 	CUresult result;   /* the first thing that went wrong since it was last asked for */
 	uint32_t error_node;
@@ -58,7 +58,7 @@ struct graph {
 	uint64_t n_freed;   /* session::n_freed when all spans were last looked at */
 	CUstream last;      /* of the last launch; NULL: none. Compared, never followed */
 	CUevent end;        /* of one that was destroyed as it ran: when it has ended */
-	bool is_dying;
+	bool is_closed;
 };
 
 #define GRAPH_NO_NODE UINT32_MAX

@@ -106,18 +106,18 @@ static CUresult find(struct session *session, struct graph *graph, uint32_t numb
 
 static bool make_room(struct session *session, struct graph *graph)
 {
-	uint32_t n_room = MAX(2 * graph->n_room, 8u);
+	uint32_t n_free_channels = MAX(2 * graph->n_free_channels, 8u);
 	struct graph_node *grown;
 
 	if (session->n_graph_nodes >= WIRE_GRAPH_NODES_MAX)
 		return false;
-	if (graph->n_nodes < graph->n_room)
+	if (graph->n_nodes < graph->n_free_channels)
 		return true;
-	grown = account_grow(session->account, graph->nodes, n_room, sizeof(*grown));
+	grown = account_grow(session->account, graph->nodes, n_free_channels, sizeof(*grown));
 	if (!grown)
 		return false;
 	graph->nodes = grown;
-	graph->n_room = n_room;
+	graph->n_free_channels = n_free_channels;
 	return true;
 }
 
@@ -483,7 +483,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 	if (result == CUDA_SUCCESS && graph->real)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = gates_graph_call(session, call, params);
+		result = pending_waits_graph_call(session, call, params);
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, GATES_CALL_OPS);
 	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;

@@ -2,7 +2,7 @@
 
 /*
  * Launches; the plain ones are the path that has to be short. One that has others
- * behind it in the ring waits for them, to leave with them (train.c). A worker.
+ * behind it in the ring waits for them, to leave with them (launch_batch.c). A worker.
  *
  * Invariant: from the ring to the driver no memory is allocated and no lock is
  * taken that another session holds.
@@ -39,7 +39,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, const void *params,
 	uint32_t params_size)
 {
-	struct car car = {
+	struct queued_launch queued = {
 		.grid = {grid[0], grid[1], grid[2]},
 		.block = {block[0], block[1], block[2]},
 		.shared_bytes = shared_bytes,
@@ -49,8 +49,8 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	CUstream real;
 	CUresult result;
 
-	if (session->train->n > 0 && session->train->stream != stream)
-		train_leave(session);
+	if (session->batch->n > 0 && session->batch->stream != stream)
+		launch_batch_flush(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = kernel_find(session, kernel, stream->place, &found);
@@ -66,15 +66,15 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	if (unlikely(kernel->prints))
 		text_begin(session);
 	session->last_kernel = kernel;
-	car.function = found->function;
-	car.params_size = kernel->param_bytes;
+	queued.function = found->function;
+	queued.params_size = kernel->param_bytes;
 	/* A batch's kernels would have all SMs of the session. */
 	if (found->is_clustered || unlikely(stream->green) ||
-		(session->train->n == 0 && !ring_has_next(&session->receiver))) {
-		train_leave(session);
-		return car_launch(&car, real);
+		(session->batch->n == 0 && !ring_has_next(&session->receiver))) {
+		launch_batch_flush(session);
+		return launch_alone(&queued, real);
 	}
-	train_add(session, stream, real, &car);
+	launch_batch_add(session, stream, real, &queued);
 	return CUDA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launch trains: cached chain graphs, one of each length a stream. A worker.
+ * Launch batches: cached chain graphs, one of each length a stream. A worker.
  *
  * A stream has graphs of its own, as launches of one graph wait for each other
  * even in different streams. A graph is worth making once its length was wanted
@@ -23,68 +23,69 @@
 /* Lengths are powers of two from 2 on: the rest of a run goes in shorter ones. */
 #define LENGTHS 5
 #define LENGTH(i) (2u << (i))
-_Static_assert(LENGTH(LENGTHS - 1) == TRAIN_CARS_MAX, "the longest");
+_Static_assert(LENGTH(LENGTHS - 1) == LAUNCH_BATCH_MAX, "the longest");
 
 /* Making a graph costs what it saves in about so many runs. */
 #define WANTED_MIN 4
 
 /* Streams of a session with graphs: each takes memory of the driver's. */
-#define STORES_MAX 64
+#define CHAIN_CACHES_MAX 64
 
 /* A chain that can be launched; `graph' gives its nodes their names. */
 struct chain {
 	CUgraph graph;
 	CUgraphExec exec; /* NULL: not made yet */
 	struct graph_end *ending;
-	CUgraphNode nodes[TRAIN_CARS_MAX];
+	CUgraphNode nodes[LAUNCH_BATCH_MAX];
 	unsigned n_wanted;
 	size_t params_max; /* of a node, as it is charged */
 };
 
-struct train_store {
-	struct train_store *next; /* of the session */
+struct chain_cache {
+	struct chain_cache *next; /* of the session */
 	struct stream *stream;
 	struct session *session;
 	struct chain chains[LENGTHS];
 };
 
 /* Room for what the driver takes parameters by. */
-struct car_params {
+struct buffer_params {
 	size_t size;
 	void *extra[5];
 };
 
-static void **car_extra(const struct car *car, struct car_params *params)
+static void **launch_extra(const struct queued_launch *queued, struct buffer_params *params)
 {
-	*params = (struct car_params){
-		.size = car->params_size,
-		.extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)car->params,
+	*params = (struct buffer_params){
+		.size = queued->params_size,
+		.extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)queued->params,
 			CU_LAUNCH_PARAM_BUFFER_SIZE, &params->size, CU_LAUNCH_PARAM_END},
 	};
-	return car->params_size > 0 ? params->extra : NULL;
+	return queued->params_size > 0 ? params->extra : NULL;
 }
 
-CUresult car_launch(const struct car *car, CUstream real)
+CUresult launch_alone(const struct queued_launch *queued, CUstream real)
 {
-	struct car_params params;
+	struct buffer_params params;
 
-	return cuda.cuLaunchKernel(car->function, car->grid[0], car->grid[1], car->grid[2],
-		car->block[0], car->block[1], car->block[2], car->shared_bytes, real, NULL,
-		car_extra(car, &params));
+	return cuda.cuLaunchKernel(queued->function, queued->grid[0], queued->grid[1],
+		queued->grid[2], queued->block[0], queued->block[1], queued->block[2],
+		queued->shared_bytes, real, NULL, launch_extra(queued, &params));
 }
 
-static CUDA_KERNEL_NODE_PARAMS node_params(const struct car *car, struct car_params *params)
+static CUDA_KERNEL_NODE_PARAMS node_params(
+	const struct queued_launch *queued, struct buffer_params *params)
 {
 	return (CUDA_KERNEL_NODE_PARAMS){
-		.func = car->function,
-		.gridDimX = car->grid[0],
-		.gridDimY = car->grid[1],
-		.gridDimZ = car->grid[2],
-		.blockDimX = car->block[0],
-		.blockDimY = car->block[1],
-		.blockDimZ = car->block[2],
-		.sharedMemBytes = car->shared_bytes,
-		.extra = car_extra(car, params),
+		.func = queued->function,
+		.gridDimX = queued->grid[0],
+		.gridDimY = queued->grid[1],
+		.gridDimZ = queued->grid[2],
+		.blockDimX = queued->block[0],
+		.blockDimY = queued->block[1],
+		.blockDimZ = queued->block[2],
+		.sharedMemBytes = queued->shared_bytes,
+		.extra = launch_extra(queued, params),
 	};
 }
 
@@ -111,9 +112,9 @@ static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
 
 /* It is not worth waiting for room. */
 static CUresult chain_make(struct session *session, struct chain *chain, const struct place *place,
-	const struct car *cars, unsigned n)
+	const struct queued_launch *launches, unsigned n)
 {
-	const struct room_part part = {1, n};
+	const struct channel_part part = {1, n};
 	CUresult result;
 
 	chain->ending = graph_end_new(session->account);
@@ -123,10 +124,10 @@ static CUresult chain_make(struct session *session, struct chain *chain, const s
 			 ? cuda.cuGraphCreate(&chain->graph, 0)
 			 : CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct car_params room;
-		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
+		struct buffer_params room;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &room);
 
-		if (!chain_pay(chain, n, cars[i].params_size))
+		if (!chain_pay(chain, n, launches[i].params_size))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		else
 			result = cuda.cuGraphAddKernelNode_v2(&chain->nodes[i], chain->graph,
@@ -140,15 +141,15 @@ static CUresult chain_make(struct session *session, struct chain *chain, const s
 	return result;
 }
 
-static CUresult chain_set(struct chain *chain, const struct car *cars, unsigned n)
+static CUresult chain_set(struct chain *chain, const struct queued_launch *launches, unsigned n)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		struct car_params room;
-		CUDA_KERNEL_NODE_PARAMS params = node_params(&cars[i], &room);
+		struct buffer_params room;
+		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &room);
 
-		if (unlikely(!chain_pay(chain, n, cars[i].params_size)))
+		if (unlikely(!chain_pay(chain, n, launches[i].params_size)))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		result = cuda.cuGraphExecKernelNodeSetParams_v2(
 			chain->exec, chain->nodes[i], &params);
@@ -158,72 +159,72 @@ static CUresult chain_set(struct chain *chain, const struct car *cars, unsigned 
 
 /* CUDA_ERROR_NOT_READY: no graph of this length yet. After any error nothing was launched. */
 static CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
-	const struct car *cars, unsigned n)
+	const struct queued_launch *launches, unsigned n)
 {
 	CUresult result;
 
 	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
 		return CUDA_ERROR_NOT_READY;
-	result = chain->exec ? chain_set(chain, cars, n)
-			     : chain_make(session, chain, stream->place, cars, n);
+	result = chain->exec ? chain_set(chain, launches, n)
+			     : chain_make(session, chain, stream->place, launches, n);
 	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, stream->real) : result;
 }
 
 /* ---- a stream's */
 
-static struct train_store *store_get(struct session *session, struct stream *stream)
+static struct chain_cache *chain_cache_get(struct session *session, struct stream *stream)
 {
-	struct train_store *store = stream->trains;
+	struct chain_cache *store = stream->chains;
 
-	if (likely(store != NULL) || session->n_train_stores >= STORES_MAX)
+	if (likely(store != NULL) || session->n_chain_caches >= CHAIN_CACHES_MAX)
 		return store;
 	store = account_alloc(session->account, sizeof(*store), 0);
 	if (!store)
 		return NULL;
 	store->session = session;
 	store->stream = stream;
-	store->next = session->train_stores;
-	session->train_stores = store;
-	session->n_train_stores++;
-	stream->trains = store;
+	store->next = session->chain_caches;
+	session->chain_caches = store;
+	session->n_chain_caches++;
+	stream->chains = store;
 	return store;
 }
 
 /* Ends the stream's graphs. */
-static void train_store_free(struct stream *stream, bool is_lost)
+static void chain_cache_free(struct stream *stream, bool is_lost)
 {
-	struct train_store *store = stream->trains;
-	struct train_store **link;
+	struct chain_cache *store = stream->chains;
+	struct chain_cache **link;
 
 	if (!store)
 		return;
-	for (link = &store->session->train_stores; *link != store;)
+	for (link = &store->session->chain_caches; *link != store;)
 		link = &(*link)->next;
 	*link = store->next;
-	store->session->n_train_stores--;
-	stream->trains = NULL;
+	store->session->n_chain_caches--;
+	stream->chains = NULL;
 	for (unsigned i = 0; i < LENGTHS; i++)
 		chain_fini(&store->chains[i], stream->place, is_lost);
 	account_free(store);
 }
 
 /* Ends the graphs of all streams: kernels that they know are about to go. */
-static void train_stores_free(struct session *session)
+static void chain_caches_free(struct session *session)
 {
-	while (session->train_stores)
-		train_store_free(session->train_stores->stream, fault_get() != CUDA_SUCCESS);
+	while (session->chain_caches)
+		chain_cache_free(session->chain_caches->stream, fault_get() != CUDA_SUCCESS);
 }
 
 /* ---- leaving */
 
-static void leave_one_by_one(
-	struct session *session, const struct car *cars, unsigned n, CUstream real)
+static void flush_one_by_one(
+	struct session *session, const struct queued_launch *launches, unsigned n, CUstream real)
 {
 	for (unsigned i = 0; i < n; i++) {
-		CUresult result = reply_untold(session);
+		CUresult result = reply_pending_error(session);
 
 		if (result == CUDA_SUCCESS)
-			result = fault_note(session, car_launch(&cars[i], real));
+			result = fault_note(session, launch_alone(&launches[i], real));
 		reply_late(session, result);
 	}
 }
@@ -235,59 +236,60 @@ static unsigned length_index(unsigned n)
 }
 
 /* More than one. */
-static void leave_together(struct session *session, struct train *train, unsigned n)
+static void flush_together(struct session *session, struct launch_batch *batch, unsigned n)
 {
-	struct train_store *store = NULL;
+	struct chain_cache *store = NULL;
 	unsigned done = 0;
 
-	/* To make one, and sometimes to set one, waits for a stream that stands still. */
-	if (likely(!standing_any()))
-		store = store_get(session, train->stream);
+	/* To make one, and sometimes to set one, waits for a stream that is blocked. */
+	if (likely(!blocked_any()))
+		store = chain_cache_get(session, batch->stream);
 	while (store && n - done > 1) {
 		unsigned index = length_index(n - done), length = LENGTH(index);
-		const struct car *cars = &train->cars[done];
+		const struct queued_launch *launches = &batch->launches[done];
 		CUresult result =
-			chain_run(session, &store->chains[index], train->stream, cars, length);
+			chain_run(session, &store->chains[index], batch->stream, launches, length);
 
 		/* Whatever is wrong with one of them, it says by itself; those before it run. */
 		if (result != CUDA_SUCCESS)
-			leave_one_by_one(session, cars, length, train->real);
+			flush_one_by_one(session, launches, length, batch->real);
 		done += length;
 	}
-	leave_one_by_one(session, &train->cars[done], n - done, train->real);
+	flush_one_by_one(session, &batch->launches[done], n - done, batch->real);
 }
 
-_hot_ void train_leave(struct session *session)
+_hot_ void launch_batch_flush(struct session *session)
 {
-	struct train *train = session->train;
-	unsigned n = train->n;
+	struct launch_batch *batch = session->batch;
+	unsigned n = batch->n;
 
-	train->n = 0;
+	batch->n = 0;
 	if (n > 1)
-		leave_together(session, train, n);
+		flush_together(session, batch, n);
 	else
-		leave_one_by_one(session, train->cars, n, train->real);
+		flush_one_by_one(session, batch->launches, n, batch->real);
 }
 
-void train_add(struct session *session, struct stream *stream, CUstream real, const struct car *car)
+void launch_batch_add(struct session *session, struct stream *stream, CUstream real,
+	const struct queued_launch *queued)
 {
-	struct train *train = session->train;
+	struct launch_batch *batch = session->batch;
 
-	train->stream = stream;
-	train->real = real;
-	train->cars[train->n++] = *car;
-	if (train->n == TRAIN_CARS_MAX)
-		train_leave(session);
+	batch->stream = stream;
+	batch->real = real;
+	batch->launches[batch->n++] = *queued;
+	if (batch->n == LAUNCH_BATCH_MAX)
+		launch_batch_flush(session);
 }
 
-static void train_begin(struct session *session, void *part)
+static void launch_batch_begin(struct session *session, void *part)
 {
-	session->train = part;
+	session->batch = part;
 }
 
-const struct session_room trains_room = {
-	.size = sizeof(struct train),
-	.begin = train_begin,
-	.stream_end = train_store_free,
-	.code_end = train_stores_free,
+const struct session_room launch_batches_room = {
+	.size = sizeof(struct launch_batch),
+	.begin = launch_batch_begin,
+	.stream_end = chain_cache_free,
+	.code_end = chain_caches_free,
 };

@@ -3,7 +3,7 @@
 #define LAUNCH_BATCH_H
 
 /*
- * Launch trains. Plain launches for one stream that wait in the ring together
+ * Launch batches. Plain launches for one stream that wait in the ring together
  * go to the driver as one graph: a chain of kernel nodes, instantiated once and
  * set anew for each run. On an H200 that takes 1.3 us a kernel where a launch
  * takes 3, and workers that launch at once hardly meet at the context's lock.
@@ -16,13 +16,13 @@
 struct session;
 struct session_room;
 struct stream;
-struct train_store;
+struct chain_cache;
 
-/* Beyond 32 a train gains nothing (measured), and its first kernel has waited long enough. */
-#define TRAIN_CARS_MAX 32
+/* Beyond 32 a batch gains nothing (measured), and its first kernel has waited long enough. */
+#define LAUNCH_BATCH_MAX 32
 
 /* A launch that was checked. Its parameters lie in the ring's receiver, until its next fetch. */
-struct car {
+struct queued_launch {
 	CUfunction function;
 	uint32_t grid[3];
 	uint32_t block[3];
@@ -32,24 +32,24 @@ struct car {
 };
 
 /* What is ready to leave; empty between two runs of messages. */
-struct train {
+struct launch_batch {
 	struct stream *stream;
 	CUstream real;
 	unsigned n;
-	struct car cars[TRAIN_CARS_MAX];
+	struct queued_launch launches[LAUNCH_BATCH_MAX];
 };
 
 /* Launches one by itself. */
-CUresult car_launch(const struct car *car, CUstream real);
+CUresult launch_alone(const struct queued_launch *queued, CUstream real);
 
-/* Adds a launch for a stream that stream_begin() has made ready; a full train leaves. */
-void train_add(
-	struct session *session, struct stream *stream, CUstream real, const struct car *car);
+/* Adds a launch for a stream that stream_begin() has made ready; a full batch is launched. */
+void launch_batch_add(struct session *session, struct stream *stream, CUstream real,
+	const struct queued_launch *queued);
 
-/* Lets the train leave; before anything else is done for the session. */
-void train_leave(struct session *session);
+/* Launches the batch: before anything else is done for the session. */
+void launch_batch_flush(struct session *session);
 
 /* What is done for each session: see session_room.h. */
-extern const struct session_room trains_room;
+extern const struct session_room launch_batches_room;
 
 #endif

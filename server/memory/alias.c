@@ -6,7 +6,7 @@
  * Invariant: all addresses of a run are taken; a slot that is not NULL is its
  * alias's, whose pages are pinned. No byte of it is ever looked at here: the
  * file may be cut short at any time, after which the GPU still has the pages,
- * but this process has not (shield.c is for the driver's own threads).
+ * but this process has not (sigbus_guard.c is for the driver's own threads).
  */
 
 #include <sys/mman.h>
@@ -35,12 +35,12 @@
 #endif
 
 struct alias {
-	struct alias *next_going;
+	struct alias *next_closing;
 	struct alias_run *run;
 	uint64_t address;     /* as the client knows it: in the first page */
 	uint64_t start, span; /* whole pages of the file */
 	struct fence fence;   /* of one that is going */
-	bool is_going;
+	bool is_closing;
 };
 
 struct alias_run {
@@ -63,7 +63,7 @@ bool alias_has(const struct session *session, uint64_t address, uint64_t size)
 {
 	const struct alias *alias = alias_at(session, address);
 
-	return alias && !alias->is_going && size > 0 &&
+	return alias && !alias->is_closing && size > 0 &&
 	       range_ok(address - alias->start, size, alias->span);
 }
 
@@ -202,13 +202,13 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 static void unpin(struct session *session, const struct alias *alias, uint64_t end)
 {
 	for (uint64_t at = alias->start; at < end; at += host_cut(at, end - at))
-		standing_unpin(session, (void *)(uintptr_t)at);
+		exclusive_unpin(session, (void *)(uintptr_t)at);
 }
 
 /* Its pages are not pinned any more. */
 static void alias_free(struct session *session, struct alias *alias)
 {
-	gates_forget_passed(session);
+	pending_waits_forget_passed(session);
 	if (!reserve(alias->start, alias->span, MAP_FIXED))
 		munmap((void *)(uintptr_t)alias->start, alias->span);
 	set_slots(alias, NULL);
@@ -225,7 +225,7 @@ static CUresult pin(struct session *session, const struct alias *alias)
 
 	for (uint64_t at = alias->start; at < end; at += size) {
 		size = host_cut(at, end - at);
-		/* Everybody's calls stand still meanwhile: not for one who has gone. */
+		/* Everybody's calls are blocked meanwhile: not for one who has gone. */
 		if (atomic_load(&session->is_ending) || !host_is_present(at, size))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		else
@@ -322,13 +322,13 @@ CUresult do_host_alias_end(struct session *session, uint64_t address)
 	struct alias *alias = alias_at(session, address);
 	CUresult result;
 
-	if (!alias || alias->is_going || alias->address != address)
+	if (!alias || alias->is_closing || alias->address != address)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = fence_init(&alias->fence, session);
 	if (result != CUDA_SUCCESS)
 		return result;
-	alias->is_going = true;
-	alias->next_going = session->aliases->going;
+	alias->is_closing = true;
+	alias->next_closing = session->aliases->going;
 	session->aliases->going = alias;
 	session->n_freed++;
 	aliases_poll(session);
@@ -344,10 +344,10 @@ void aliases_poll(struct session *session)
 	place_enter_any(session);
 	while ((alias = *link)) {
 		if (!fence_is_passed(&alias->fence)) {
-			link = &alias->next_going;
+			link = &alias->next_closing;
 			continue;
 		}
-		*link = alias->next_going;
+		*link = alias->next_closing;
 		unpin(session, alias, alias->start + alias->span);
 		alias_free(session, alias);
 	}

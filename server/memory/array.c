@@ -24,7 +24,7 @@
 
 struct array *session_array(struct session *session, uint32_t id)
 {
-	return object_get(&session->arrays, id);
+	return handle_get(&session->arrays, id);
 }
 
 /* The deferred thread. */
@@ -71,7 +71,7 @@ static void arrays_free(struct session *session, bool is_lost)
 {
 	(void)is_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->arrays.n_used > 0; id++) {
-		struct array *array = object_remove(&session->arrays, id);
+		struct array *array = handle_remove(&session->arrays, id);
 
 		if (array)
 			array_unref(array);
@@ -92,7 +92,7 @@ static CUresult array_new(
 	array->memory = device_quota_ref(place->memory);
 	array->deferred.context = place->device->context;
 	array->deferred.on_done = array_done;
-	r = object_put(&session->arrays, id, array);
+	r = handle_put(&session->arrays, id, array);
 	if (r < 0) {
 		device_quota_unref(array->memory);
 		account_free(array);
@@ -105,7 +105,7 @@ static CUresult array_new(
 /* Nobody but the server has seen it, and nothing runs on it. */
 static void array_drop(struct session *session, struct array *array)
 {
-	object_remove(&session->arrays, array->id);
+	handle_remove(&session->arrays, array->id);
 	array_unref(array);
 }
 
@@ -337,7 +337,7 @@ CUresult do_array_create(struct session *session, uint32_t id, uint32_t device, 
 
 CUresult do_array_destroy(struct session *session, struct array *array)
 {
-	object_remove(&session->arrays, array->id);
+	handle_remove(&session->arrays, array->id);
 	array_unref(array);
 	return CUDA_SUCCESS;
 }

@@ -78,8 +78,8 @@ static uint64_t piece_end(uint64_t at, uint64_t end)
 
 static void set_pinned(struct host_region *region, uint64_t address, uint64_t end, bool value)
 {
-	bits_fill(region->pinned, page_of(region, address), (uint32_t)((end - address) / HOST_PAGE),
-		value);
+	bitmap_fill(region->pinned, page_of(region, address),
+		(uint32_t)((end - address) / HOST_PAGE), value);
 }
 
 static void unback(
@@ -93,7 +93,7 @@ static void unback(
 		next = piece_end(at, end);
 		if (!bit_get(region->pinned, page_of(region, at)))
 			continue;
-		standing_unpin(region->session, (void *)(uintptr_t)at);
+		exclusive_unpin(region->session, (void *)(uintptr_t)at);
 		account_unkeep(region, KEPT_REGISTRATION);
 		set_pinned(region, at, next, false);
 	}
@@ -220,7 +220,7 @@ CUresult do_host_region_end(struct session *session, uint64_t address)
 	while (*link != region)
 		link = &(*link)->next;
 	*link = region->next;
-	gates_forget_passed(session);
+	pending_waits_forget_passed(session);
 	region_free(region, false);
 	return CUDA_SUCCESS;
 }

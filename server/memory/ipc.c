@@ -41,7 +41,7 @@ struct share {
 struct opened {
 	struct opened *next;
 	struct share *share;
-	bool is_going;
+	bool is_closing;
 	struct fence fence;
 };
 
@@ -272,29 +272,29 @@ static struct opened *find_opened(const struct session *session, uint64_t addres
 {
 	struct opened *opened = session->opened;
 
-	while (opened && (opened->is_going || opened->share->address != address))
+	while (opened && (opened->is_closing || opened->share->address != address))
 		opened = opened->next;
 	return opened;
 }
 
 /* While the share is open, its chunk stays where it is. */
-static CUresult share_admit(const struct share *share, const struct device *device)
+static CUresult share_grant_access(const struct share *share, const struct device *device)
 {
 	const struct device *own = device_get(share->device);
 
 	return device != own && device_reaches(device, own)
-		       ? addresses_admit(share->chunk, share->chunk_size, device->handle,
+		       ? va_space_grant_access(share->chunk, share->chunk_size, device->handle,
 				 CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		       : CUDA_SUCCESS;
 }
 
-static CUresult ipc_admit(const struct session *session, const struct device *device)
+static CUresult ipc_grant_access(const struct session *session, const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (const struct opened *opened = session->opened; opened && result == CUDA_SUCCESS;
 		opened = opened->next)
-		result = share_admit(opened->share, device);
+		result = share_grant_access(opened->share, device);
 	return result;
 }
 
@@ -306,7 +306,7 @@ static CUresult share_prepare(struct session *session, const struct share *share
 
 	for (unsigned i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++)
 		if (session->places[i])
-			result = share_admit(share, session->places[i]->device);
+			result = share_grant_access(share, session->places[i]->device);
 	return result;
 }
 
@@ -352,7 +352,7 @@ CUresult do_ipc_memory_close(struct session *session, uint64_t address)
 		return result;
 	ranges_remove(&session->variables, opened->share);
 	session->n_freed++;
-	opened->is_going = true;
+	opened->is_closing = true;
 	session->n_closing++;
 	ipc_poll(session);
 	return CUDA_SUCCESS;
@@ -365,7 +365,7 @@ void ipc_poll(struct session *session)
 	while (session->n_closing > 0 && *link) {
 		struct opened *opened = *link;
 
-		if (!opened->is_going || !fence_is_passed(&opened->fence)) {
+		if (!opened->is_closing || !fence_is_passed(&opened->fence)) {
 			link = &opened->next;
 			continue;
 		}
@@ -414,5 +414,5 @@ const struct session_room ipc_room = {.end = ipc_end};
 const struct arena_sharing ipc_sharing = {
 	.is_open = ipc_is_open,
 	.keep = ipc_keep_arena,
-	.admit = ipc_admit,
+	.admit = ipc_grant_access,
 };

@@ -83,16 +83,17 @@ static bool is_at_own_limit(const struct place *place, uint64_t size)
 static bool make_own_room(struct session *session, struct place *place, unsigned round)
 {
 	bool has_spare = session->has_spare || session->has_host_spare;
-	bool has_going = session->n_going > 0 || atomic_load(&place->memory->going) > 0;
+	bool has_closing =
+		session->n_closing_mappings > 0 || atomic_load(&place->memory->going) > 0;
 
 	if (round == 0 && has_spare && wait_until_idle(session)) {
 		places_trim(session);
 		host_trim(session);
-	} else if (!has_going || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
+	} else if (!has_closing || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
 		return false;
 	} else {
 		if (round <= 1)
-			deferred_press();
+			deferred_reclaim();
 		nap();
 	}
 	return true;
@@ -112,8 +113,8 @@ static bool make_any_room(struct session *session, struct place *place, unsigned
 		return false;
 	} else {
 		if (round <= 1) {
-			places_press();
-			deferred_press();
+			session_devices_reclaim();
+			deferred_reclaim();
 		}
 		nap();
 	}

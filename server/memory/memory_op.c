@@ -102,12 +102,12 @@ CUresult memory_op_convert(
 	return is_wait ? convert_wait(op, ret_param) : convert_write(op, ret_param);
 }
 
-static struct gate gate_of(
+static struct pending_wait pending_wait_of(
 	struct session *session, struct stream *stream, const struct memory_op *op)
 {
 	uint32_t size = memory_op_size(op);
-	struct gate gate = {
-		.serial = session->gates->last_serial + 1,
+	struct pending_wait pending_wait = {
+		.serial = session->pending_waits->last_serial + 1,
 		.address = op->address,
 		.place = stream->place,
 		.stream = stream->id,
@@ -116,8 +116,8 @@ static struct gate gate_of(
 			   alias_has(session, op->address, size),
 	};
 
-	memory_op_key(op, &gate.value);
-	return gate;
+	memory_op_key(op, &pending_wait.value);
+	return pending_wait;
 }
 
 /* Behind each wait the GPU notes that it is passed. How many `ret_params' there are: 2 an op. */
@@ -125,21 +125,22 @@ static CUresult convert_all(struct session *session, struct stream *stream,
 	const struct memory_op *ops, uint32_t n_ops, CUstreamBatchMemOpParams *params,
 	uint32_t *ret_n_params)
 {
-	struct gates *gates = session->gates;
-	uint32_t n_params = 0, n_before = gates->n;
+	struct pending_waits *pending_waits = session->pending_waits;
+	uint32_t n_params = 0, n_before = pending_waits->n;
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&session->gates_lock);
+	pthread_mutex_lock(&session->pending_waits_lock);
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++) {
 		result = memory_op_convert(session, &ops[i], &params[n_params++]);
 		if (result != CUDA_SUCCESS || !memory_op_is_wait(&ops[i]))
 			continue;
-		gates->list[gates->n++] = gate_of(session, stream, &ops[i]);
-		params[n_params++] = gates_passed_op(session, stream, ++gates->last_serial);
+		pending_waits->list[pending_waits->n++] = pending_wait_of(session, stream, &ops[i]);
+		params[n_params++] =
+			pending_waits_passed_op(session, stream, ++pending_waits->last_serial);
 	}
 	if (result != CUDA_SUCCESS)
-		gates->n = n_before;
-	pthread_mutex_unlock(&session->gates_lock);
+		pending_waits->n = n_before;
+	pthread_mutex_unlock(&session->pending_waits_lock);
 	*ret_n_params = n_params;
 	return result;
 }
@@ -152,7 +153,7 @@ static CUresult put_all(struct session *session, struct stream *stream, const st
 	CUresult result = convert_all(session, stream, ops, n_ops, params, &n_params);
 
 	if (result == CUDA_SUCCESS && n_params > n_ops)
-		gates_note_closed(session);
+		pending_waits_note_new(session);
 	for (uint32_t i = 0; i < n_params && result == CUDA_SUCCESS; i += n) {
 		n = MIN(n_params - i, WIRE_MEMORY_OPS_MAX);
 		result = cuda.cuStreamBatchMemOp_v2(real, n, &params[i], 0);
@@ -163,20 +164,20 @@ static CUresult put_all(struct session *session, struct stream *stream, const st
 static CUresult put_waits(struct session *session, struct stream *stream,
 	const struct memory_op *ops, uint32_t n_ops, uint32_t n_waits, CUstream real)
 {
-	bool is_new = !standing_stands(session, stream->id);
-	uint64_t serial = session->gates->last_serial + n_waits;
+	bool is_new = !blocked_contains(session, stream->id);
+	uint64_t serial = session->pending_waits->last_serial + n_waits;
 	CUresult result;
 
-	if (!standing_take(session, stream, serial))
+	if (!blocked_begin(session, stream, serial))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	standing_place(stream, is_new);
+	blocked_place(stream, is_new);
 	result = put_all(session, stream, ops, n_ops, real);
 	/* Some may have been put, and it may have stood before. */
 	if (unlikely(result != CUDA_SUCCESS)) {
-		session->gates->last_serial = serial;
-		gates_note_passed(session, stream, real);
+		session->pending_waits->last_serial = serial;
+		pending_waits_note_passed(session, stream, real);
 	}
-	standing_placed();
+	blocked_placed();
 	return result;
 }
 
@@ -185,7 +186,7 @@ CUresult do_memory_ops(
 {
 	uint32_t n_waits = 0;
 	CUstream real;
-	CUresult result = gates_make_room(session, n_ops);
+	CUresult result = pending_waits_reserve(session, n_ops);
 
 	for (uint32_t i = 0; i < n_ops; i++)
 		n_waits += memory_op_is_wait(&ops[i]);
@@ -195,6 +196,6 @@ CUresult do_memory_ops(
 		return result;
 	if (n_waits > 0)
 		return put_waits(session, stream, ops, n_ops, n_waits, real);
-	standing_evade_write(session, stream);
+	blocked_evade_write(session, stream);
 	return put_all(session, stream, ops, n_ops, real);
 }

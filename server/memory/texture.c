@@ -16,7 +16,7 @@
 
 struct texture *session_texture(struct session *session, uint32_t id)
 {
-	return object_get(&session->textures, id);
+	return handle_get(&session->textures, id);
 }
 
 /* The deferred thread. */
@@ -38,7 +38,7 @@ static void textures_free(struct session *session, bool is_lost)
 {
 	(void)is_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->textures.n_used > 0; id++) {
-		struct texture *texture = object_remove(&session->textures, id);
+		struct texture *texture = handle_remove(&session->textures, id);
 
 		if (texture)
 			deferred_add(&texture->deferred);
@@ -48,7 +48,7 @@ static void textures_free(struct session *session, bool is_lost)
 /* A kernel that still runs may use it, and its value is another's the moment it has gone. */
 CUresult do_texture_destroy(struct session *session, struct texture *texture)
 {
-	object_remove(&session->textures, texture->id);
+	handle_remove(&session->textures, texture->id);
 	deferred_add(&texture->deferred);
 	return CUDA_SUCCESS;
 }
@@ -64,7 +64,7 @@ static CUresult texture_new(
 	texture->id = id;
 	texture->deferred.context = place->device->context;
 	texture->deferred.on_done = texture_done;
-	r = object_put(&session->textures, id, texture);
+	r = handle_put(&session->textures, id, texture);
 	if (r < 0) {
 		account_free(texture);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
@@ -92,7 +92,7 @@ static CUresult make(struct session *session, uint32_t id, struct place *place,
 	else
 		result = cuda.cuSurfObjectCreate((CUsurfObject *)&texture->real, resource);
 	if (result != CUDA_SUCCESS) {
-		object_remove(&session->textures, id);
+		handle_remove(&session->textures, id);
 		account_free(texture);
 		return result;
 	}

@@ -45,7 +45,7 @@ struct mapping {
 	uint64_t address, size;
 	struct allocation *allocation;
 	uint64_t readers; /* the GPUs with access, by their ordinals */
-	bool is_going;
+	bool is_closing;
 	struct fence fence; /* of one that is going */
 };
 
@@ -59,7 +59,7 @@ struct region {
 
 struct allocation *session_allocation(struct session *session, uint32_t id)
 {
-	return object_get(&session->allocations, id);
+	return handle_get(&session->allocations, id);
 }
 
 static struct region *region_find(const struct session *session, uint64_t address, uint64_t size)
@@ -97,7 +97,7 @@ bool virtual_has(const struct session *session, uint64_t address, uint64_t size)
 	for (uint32_t i = mapping_at(region, address); address < end; i++) {
 		const struct mapping *mapping = &region->mappings[i];
 
-		if (i == region->n || mapping->address > address || mapping->is_going ||
+		if (i == region->n || mapping->address > address || mapping->is_closing ||
 			mapping->readers == 0)
 			return false;
 		address = mapping->address + mapping->size;
@@ -140,21 +140,21 @@ static void mapping_end(struct session *session, struct region *region, uint32_t
 		addresses_unmap(mapping->address, mapping->size);
 	fence_fini(&mapping->fence, is_lost);
 	account_unkeep(region, KEPT_MAPPING);
-	session->n_going -= mapping->is_going;
+	session->n_closing_mappings -= mapping->is_closing;
 	allocation_unref(mapping->allocation, is_lost);
 	memmove(mapping, mapping + 1, (--region->n - i) * sizeof(*mapping));
 }
 
 static void region_poll(struct session *session, struct region *region)
 {
-	for (uint32_t i = region->n; i-- > 0 && session->n_going > 0;)
-		if (region->mappings[i].is_going && fence_is_passed(&region->mappings[i].fence))
+	for (uint32_t i = region->n; i-- > 0 && session->n_closing_mappings > 0;)
+		if (region->mappings[i].is_closing && fence_is_passed(&region->mappings[i].fence))
 			mapping_end(session, region, i, false);
 }
 
 void virtual_poll(struct session *session)
 {
-	for (struct region *region = session->regions; region && session->n_going > 0;
+	for (struct region *region = session->regions; region && session->n_closing_mappings > 0;
 		region = region->next)
 		region_poll(session, region);
 }
@@ -180,7 +180,7 @@ static void virtual_fini(struct session *session, bool is_lost)
 		region_free(session, region, is_lost);
 	}
 	for (uint32_t id = 0; id < OBJECT_IDS && session->allocations.n_used > 0; id++) {
-		struct allocation *allocation = object_remove(&session->allocations, id);
+		struct allocation *allocation = handle_remove(&session->allocations, id);
 
 		if (allocation)
 			allocation_free(allocation, is_lost);
@@ -242,20 +242,20 @@ CUresult do_address_region(
 	return CUDA_SUCCESS;
 }
 
-static bool has_going(const struct region *region, uint64_t address, uint64_t size)
+static bool has_closing(const struct region *region, uint64_t address, uint64_t size)
 {
 	for (uint32_t i = mapping_at(region, address);
 		i < region->n && region->mappings[i].address < address + size; i++)
-		if (region->mappings[i].is_going)
+		if (region->mappings[i].is_closing)
 			return true;
 	return false;
 }
 
 /* Until nothing that is going is in these addresses of the region; not for ever. */
-static bool wait_for_going(
+static bool wait_for_closing(
 	struct session *session, struct region *region, uint64_t address, uint64_t size)
 {
-	for (int round = 0; has_going(region, address, size); round++) {
+	for (int round = 0; has_closing(region, address, size); round++) {
 		if (round == GOING_ROUNDS || atomic_load(&session->is_ending))
 			return false;
 		if (round > 0)
@@ -271,7 +271,7 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 	struct region *region = region_find(session, address, 1);
 
 	if (!region || region->base != address ||
-		!wait_for_going(session, region, region->base, region->size) || region->n > 0)
+		!wait_for_closing(session, region, region->base, region->size) || region->n > 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	while (*link != region)
 		link = &(*link)->next;
@@ -287,7 +287,7 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 {
 	struct allocation *allocation =
 		account_alloc(session->account, sizeof(*allocation), KEPT_ALLOCATION);
-	int r = allocation ? object_put(&session->allocations, id, allocation) : -ENOMEM;
+	int r = allocation ? handle_put(&session->allocations, id, allocation) : -ENOMEM;
 
 	if (r < 0) {
 		account_free(allocation);
@@ -364,7 +364,7 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 
 CUresult do_allocation_release(struct session *session, struct allocation *allocation)
 {
-	object_remove(&session->allocations, allocation->id);
+	handle_remove(&session->allocations, allocation->id);
 	allocation->is_released = true;
 	if (allocation->n_mappings == 0)
 		allocation_free(allocation, false);
@@ -398,7 +398,7 @@ CUresult do_allocation_map(
 	if (!region || (allocation->size > 0 && size != allocation->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	virtual_poll(session);
-	if (!wait_for_going(session, region, address, size))
+	if (!wait_for_closing(session, region, address, size))
 		return CUDA_ERROR_NOT_READY;
 	i = mapping_at(region, address);
 	if (i < region->n && region->mappings[i].address < address + size)
@@ -426,7 +426,7 @@ static bool find_whole(const struct region *region, uint64_t address, uint64_t s
 
 	*ret_first = i;
 	for (; i < region->n && address < end; i++) {
-		if (region->mappings[i].address != address || region->mappings[i].is_going)
+		if (region->mappings[i].address != address || region->mappings[i].is_closing)
 			return false;
 		address += region->mappings[i].size;
 	}
@@ -446,8 +446,8 @@ CUresult do_allocation_unmap(struct session *session, uint64_t address, uint64_t
 		struct mapping *mapping = &region->mappings[i];
 
 		result = fence_init(&mapping->fence, session);
-		mapping->is_going = result == CUDA_SUCCESS;
-		session->n_going += mapping->is_going;
+		mapping->is_closing = result == CUDA_SUCCESS;
+		session->n_closing_mappings += mapping->is_closing;
 	}
 	session->n_freed++;
 	virtual_poll(session);
@@ -468,7 +468,7 @@ CUresult do_allocation_access(
 	for (uint32_t i = first; i < end; i++) {
 		struct mapping *mapping = &region->mappings[i];
 
-		result = addresses_admit(
+		result = va_space_grant_access(
 			mapping->address, mapping->size, gpu->handle, (CUmemAccess_flags)flags);
 		if (result != CUDA_SUCCESS)
 			break;

@@ -24,7 +24,7 @@ _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
 
 struct kernel *session_kernel(struct session *session, uint32_t id)
 {
-	return object_get(&session->kernels, id);
+	return handle_get(&session->kernels, id);
 }
 
 /* What launches are checked against. */
@@ -90,10 +90,10 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 		session, kernel->library, place_get(session, place->device->ordinal));
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!standing_call_begin(session, 0))
+	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelGetFunction(&function, kernel->real);
-	standing_call_end();
+	exclusive_call_end();
 	if (result == CUDA_SUCCESS)
 		result = read_limits(kernel, place, found);
 	if (result != CUDA_SUCCESS) {
@@ -179,7 +179,7 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	kernel = account_alloc(session->account,
 		sizeof(*kernel) + devices_count() * sizeof(struct kernel_place), 0);
-	r = kernel ? object_put(&session->kernels, id, kernel) : -ENOMEM;
+	r = kernel ? handle_put(&session->kernels, id, kernel) : -ENOMEM;
 	if (r < 0) {
 		account_free(kernel);
 		account_unkeep(library, KEPT_KERNEL);
@@ -264,10 +264,10 @@ static CUresult set_before_loading(struct session *session, const struct kernel 
 {
 	CUresult result;
 
-	if (!standing_call_begin(session, 0))
+	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
-	standing_call_end();
+	exclusive_call_end();
 	return result;
 }
 

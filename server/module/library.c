@@ -27,7 +27,7 @@
 
 struct library *session_library(struct session *session, uint32_t id)
 {
-	return object_get(&session->libraries, id);
+	return handle_get(&session->libraries, id);
 }
 
 /* ---- memory of its variables */
@@ -162,7 +162,7 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 	library =
 		account_alloc(session->account, sizeof(*library) + jit_bytes(error_size, info_size),
 			KEPT_LIBRARY + machine_code_kept(image));
-	r = library ? object_put(&session->libraries, id, library) : -ENOMEM;
+	r = library ? handle_put(&session->libraries, id, library) : -ENOMEM;
 	if (r < 0) {
 		image_unref(image);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -177,7 +177,7 @@ CUresult library_new(struct session *session, uint32_t id, uint64_t size, uint32
 
 void library_drop(struct session *session, struct library *library)
 {
-	object_remove(&session->libraries, library->id);
+	handle_remove(&session->libraries, library->id);
 	image_unref(library->deferred.image);
 	account_free(library);
 }
@@ -207,11 +207,11 @@ void library_end(struct session *session, struct library *library)
 		library->kernels = kernel->next;
 		if (session->last_kernel == kernel)
 			session->last_kernel = NULL;
-		object_remove(&session->kernels, kernel->id);
+		handle_remove(&session->kernels, kernel->id);
 		account_free(kernel);
 	}
 	ranges_remove(&session->variables, library);
-	object_remove(&session->libraries, library->id);
+	handle_remove(&session->libraries, library->id);
 	session->n_freed++;
 	library->is_ended = true;
 	if (library->n_users == 0)
@@ -240,7 +240,7 @@ static void libraries_free(struct session *session, bool is_lost)
 {
 	(void)is_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->libraries.n_used > 0; id++) {
-		struct library *library = object_get(&session->libraries, id);
+		struct library *library = handle_get(&session->libraries, id);
 
 		if (library)
 			library_end(session, library);
@@ -273,10 +273,10 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	result = library_charge(session, library, place);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!standing_call_begin(session, 0))
+	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
-	standing_call_end();
+	exclusive_call_end();
 	if (result == CUDA_SUCCESS && is_managed(address))
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)

@@ -37,12 +37,12 @@ struct linker {
 
 struct linker *session_linker(struct session *session, uint32_t id)
 {
-	return object_get(&session->linkers, id);
+	return handle_get(&session->linkers, id);
 }
 
 static void linker_drop(struct session *session, struct linker *linker)
 {
-	object_remove(&session->linkers, linker->id);
+	handle_remove(&session->linkers, linker->id);
 	account_free(linker);
 }
 
@@ -57,7 +57,7 @@ static CUresult linker_new(struct session *session, uint32_t id, uint32_t error_
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	linker = account_alloc(
 		session->account, sizeof(*linker) + jit_bytes(error_size, info_size), KEPT_LINKER);
-	r = linker ? object_put(&session->linkers, id, linker) : -ENOMEM;
+	r = linker ? handle_put(&session->linkers, id, linker) : -ENOMEM;
 	if (r < 0) {
 		account_free(linker);
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
@@ -196,7 +196,7 @@ CUresult do_linker_destroy(struct session *session, struct linker *linker)
 static void linkers_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->linkers.n_used > 0; id++) {
-		struct linker *linker = object_get(&session->linkers, id);
+		struct linker *linker = handle_get(&session->linkers, id);
 
 		if (!linker)
 			continue;

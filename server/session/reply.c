@@ -14,19 +14,19 @@ void reply_late(struct session *session, CUresult result)
 	if (result == CUDA_SUCCESS)
 		return;
 	session->n_late_errors++;
-	session->untold = result;
+	session->pending_error = result;
 	shm_store64((__shm uint64_t *)(uintptr_t)&session->page->error,
 		(uint64_t)session->n_late_errors << 32 | (uint32_t)result);
 }
 
-CUresult reply_look_untold(struct session *session)
+CUresult reply_peek_pending_error(struct session *session)
 {
 	struct ring_control *control = session->ring;
 	uint32_t taken = shm_load32((__shm uint32_t *)(uintptr_t)&control->errors_taken);
 
 	if ((int32_t)(session->n_late_errors - taken) <= 0)
-		session->untold = CUDA_SUCCESS;
-	return session->untold;
+		session->pending_error = CUDA_SUCCESS;
+	return session->pending_error;
 }
 
 static void reply_send(struct session *session, const struct message_head *msg)

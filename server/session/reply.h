@@ -18,11 +18,12 @@ void reply_late(struct session *session, CUresult result);
  * need what has failed, and a kernel that works on garbage may end everybody: natively
  * the program would have known. CUDA_SUCCESS: there is none. Worker.
  */
-CUresult reply_look_untold(struct session *session);
+CUresult reply_peek_pending_error(struct session *session);
 
-_hot_ static inline CUresult reply_untold(struct session *session)
+_hot_ static inline CUresult reply_pending_error(struct session *session)
 {
-	return likely(session->untold == CUDA_SUCCESS) ? CUDA_SUCCESS : reply_look_untold(session);
+	return likely(session->pending_error == CUDA_SUCCESS) ? CUDA_SUCCESS
+							      : reply_peek_pending_error(session);
 }
 
 #endif

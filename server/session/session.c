@@ -50,7 +50,7 @@ static int open_account(struct session *session, struct quota *quota,
 			      session_rooms_kept();
 	struct account *account =
 		account_new(base, (struct account_owner){on_full, session}, quota);
-	struct object_table *const tables[] = {TABLES_OF(session)};
+	struct handle_table *const tables[] = {TABLES_OF(session)};
 
 	if (!account)
 		return -ENOMEM;
@@ -86,7 +86,7 @@ int session_new(uint32_t id, struct quota *quota,
 	session->id = id;
 	limits_init(&session->limits);
 	session->active_threads = ACTIVE_THREADS_ALL;
-	pthread_mutex_init(&session->gates_lock, NULL);
+	pthread_mutex_init(&session->pending_waits_lock, NULL);
 	frame_reader_init(&session->images, async_close);
 	r = open_account(session, quota, on_full);
 	if (r == 0)
@@ -118,7 +118,7 @@ void session_free(struct session *session)
 	unmap(session->ring, RING_BYTES);
 	unmap(session->staging, STAGING_SIZE);
 	unmap(session->page, PAGE_BYTES);
-	pthread_mutex_destroy(&session->gates_lock);
+	pthread_mutex_destroy(&session->pending_waits_lock);
 	group_unref(session->group);
 	account_close(session->account);
 	free(session);
@@ -141,11 +141,11 @@ void session_tell_fault(struct session *session, CUresult fault, pid_t pid)
 
 void session_forget_objects(struct session *session)
 {
-	struct object_table *const tables[] = {TABLES_OF(session)};
+	struct handle_table *const tables[] = {TABLES_OF(session)};
 
 	ranges_fini(&session->variables);
 	for (unsigned i = 0; i < ARRAY_SIZE(tables); i++)
-		object_table_fini(tables[i]);
+		handle_table_fini(tables[i]);
 }
 
 void session_drop(struct session *session)

@@ -9,8 +9,8 @@
  * makes and ends it (session_room.h). The loop's side of a client is struct peer.
  *
  * Locks, in this order: device, image list, shares, waiters, deferred. A worker takes
- * them for moments only; device::giving_back, before that of addresses.c, for as long as
- * the driver takes to get memory back. Of a session's `gates_lock', which is the loop's
+ * them for moments only; device::giving_back, before that of va_space.c, for as long as
+ * the driver takes to get memory back. Of a session's `pending_waits_lock', which is the loop's
  * too, nothing waits for the driver.
  */
 
@@ -30,14 +30,14 @@
 #include "server/util/watchdog.h"
 
 struct aliases;
-struct gates;
+struct pending_waits;
 struct host_region;
 struct opened;
 struct place;
 struct region;
-struct text;
-struct train;
-struct train_store;
+struct printf_capture;
+struct launch_batch;
+struct chain_cache;
 struct waiters;
 
 /* Of a kernel's name; what is longer is cut: it is for people. */
@@ -74,8 +74,8 @@ struct session {
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
-	struct stall stall;           /* what the worker is at */
-	pthread_mutex_t gates_lock;   /* see pending_wait.h */
+	struct watchdog watchdog;     /* what the worker is at */
+	pthread_mutex_t pending_waits_lock; /* see pending_wait.h */
 
 	/* The worker's. */
 	pthread_t thread;
@@ -83,12 +83,12 @@ struct session {
 	struct reply reply;
 	struct frame_reader images;
 	uint32_t n_late_errors;
-	CUresult untold;                    /* the last late error, until the client has taken it */
+	CUresult pending_error;             /* the last late error, until the client has taken it */
 	uint32_t n_refusals;                /* images and kernels that the driver would not have */
 	uint32_t n_parts;                   /* of its share, that contexts have had */
 	bool is_bound_told;                 /* the log knows that the account has met a bound */
 	bool is_busy;                       /* counted by the deferred calls */
-	bool owes_marks;                    /* some stream's owed_mark is set */
+	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_spare;                     /* memory that places_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
@@ -99,14 +99,14 @@ struct session {
 	struct grant grants[DEVICES_MAX]; /* the loop reads those that were opened */
 	struct stream *streams[STREAMS_MAX];
 	struct stream *busy; /* those that may have work on a GPU, also after their end */
-	uint32_t n_dying;    /* of them, destroyed by the client */
-	struct object_table greens, context_shares, linkers, libraries, kernels, events, graphs,
+	uint32_t n_closed;   /* of them, destroyed by the client */
+	struct handle_table greens, context_shares, linkers, libraries, kernels, events, graphs,
 		allocations, arrays, textures;
-	struct graph *graph_list; /* all, also those that only run on */
-	uint32_t n_graph_nodes;   /* in all of them */
-	uint32_t n_going;         /* mappings of regions that wait for work to end */
-	uint32_t n_closing;       /* memory of others, closed but for work that has to end */
-	uint32_t n_shares;        /* own memory that was given a token */
+	struct graph *graph_list;    /* all, also those that only run on */
+	uint32_t n_graph_nodes;      /* in all of them */
+	uint32_t n_closing_mappings; /* mappings of regions that wait for work to end */
+	uint32_t n_closing;          /* memory of others, closed but for work that has to end */
+	uint32_t n_shares;           /* own memory that was given a token */
 	uint64_t n_freed; /* counts memory and variables that the client may touch no more */
 	struct ranges variables;
 	struct host_region *host_regions;
@@ -115,13 +115,13 @@ struct session {
 	struct opened *opened;  /* memory of others */
 	bool has_host_spare;    /* pinned memory that host_trim() would give back */
 	struct waiters *waiters;
-	struct gates *gates;
-	struct text *text;                /* what its kernels printed */
+	struct pending_waits *pending_waits;
+	struct printf_capture *text;      /* what its kernels printed */
 	const struct kernel *last_kernel; /* that it has launched; NULL: a graph, or not known */
 	char last_kernel_name[KERNEL_NAME_MAX];
-	struct train *train;              /* launches that wait for the next */
-	struct train_store *train_stores; /* of its streams */
-	unsigned n_train_stores;
+	struct launch_batch *batch;       /* launches that wait for the next */
+	struct chain_cache *chain_caches; /* of its streams */
+	unsigned n_chain_caches;
 };
 
 /*

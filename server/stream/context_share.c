@@ -16,7 +16,7 @@
 
 struct context_share *session_context_share(struct session *session, uint32_t id)
 {
-	return object_get(&session->context_shares, id);
+	return handle_get(&session->context_shares, id);
 }
 
 struct context_share *context_share_ref(struct context_share *share)
@@ -52,7 +52,7 @@ CUresult context_share_leave(struct session *session, const struct context_share
 static void context_shares_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < WIRE_CONTEXT_SHARES_MAX; id++)
-		context_share_unref(object_remove(&session->context_shares, id), is_lost);
+		context_share_unref(handle_remove(&session->context_shares, id), is_lost);
 }
 
 CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t device,
@@ -64,7 +64,7 @@ CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (object_get(&session->context_shares, id))
+	if (handle_get(&session->context_shares, id))
 		return CUDA_ERROR_INVALID_VALUE;
 	share = account_alloc(session->account, sizeof(*share), KEPT_GREEN + KEPT_EVENT);
 	if (!share)
@@ -73,7 +73,7 @@ CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t 
 	share->refs = 1;
 	share->place = place;
 	result = sm_share_take_part(session, place->device, &place->share, n_groups, &share->sms);
-	if (result == CUDA_SUCCESS && object_put(&session->context_shares, id, share) < 0)
+	if (result == CUDA_SUCCESS && handle_put(&session->context_shares, id, share) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		*ret_n_sms = share->sms.n_sms;
@@ -84,7 +84,7 @@ CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t 
 
 CUresult do_context_share_destroy(struct session *session, struct context_share *share)
 {
-	object_remove(&session->context_shares, share->id);
+	handle_remove(&session->context_shares, share->id);
 	context_share_unref(share, false);
 	return CUDA_SUCCESS;
 }

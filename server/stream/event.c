@@ -18,7 +18,7 @@
 
 struct event *session_event(struct session *session, uint32_t id)
 {
-	return object_get(&session->events, id);
+	return handle_get(&session->events, id);
 }
 
 static void event_free(struct event *event, bool is_lost)
@@ -32,7 +32,7 @@ static void event_free(struct event *event, bool is_lost)
 static void events_free(struct session *session, bool is_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->events.n_used > 0; id++) {
-		struct event *event = object_remove(&session->events, id);
+		struct event *event = handle_remove(&session->events, id);
 
 		if (event)
 			event_free(event, is_lost);
@@ -48,7 +48,7 @@ CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	event->id = id;
 	event->flags = flags;
-	r = object_put(&session->events, id, event);
+	r = handle_put(&session->events, id, event);
 	if (r < 0)
 		account_free(event);
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
@@ -58,7 +58,7 @@ CUresult do_event_create(struct session *session, uint32_t id, uint32_t flags)
 
 CUresult do_event_destroy(struct session *session, struct event *event)
 {
-	object_remove(&session->events, event->id);
+	handle_remove(&session->events, event->id);
 	event->is_ended = true;
 	if (event->n_users == 0)
 		event_free(event, false);
@@ -105,10 +105,10 @@ static CUresult record_afar(
 		return result;
 	result = cuda.cuEventRecord(between, real);
 	if (result == CUDA_SUCCESS)
-		result = stream_begin_mark(session, there, &real_there);
+		result = stream_begin_seqno(session, there, &real_there);
 	if (result == CUDA_SUCCESS)
 		result = stream_wait_event(
-			session, there, between, standing_stands(session, stream->id));
+			session, there, between, blocked_contains(session, stream->id));
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuEventRecord(event->real, real_there);
 	cuda.cuEventDestroy_v2(between);
@@ -134,7 +134,7 @@ CUresult do_event_record(
 	CUresult result, marked;
 	CUstream real;
 
-	result = stream_begin_mark(session, stream, &real);
+	result = stream_begin_seqno(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = record(session, event, stream, real);
 	marked = do_mark(session, stream, mark);
@@ -145,8 +145,8 @@ CUresult do_event_record(
 static bool may_stand(const struct session *session, const struct event *event)
 {
 	if (event->shared)
-		return standing_any();
-	return event->n_users > 0 ? standing_has(session) : standing_stands(session, event->stream);
+		return blocked_any();
+	return event->n_users > 0 ? blocked_has(session) : blocked_contains(session, event->stream);
 }
 
 CUresult do_event_wait(struct session *session, struct stream *stream, struct event *event)

@@ -26,7 +26,7 @@
 /* So long a host function may be at work before those who wait for answers matter. */
 #define PATIENCE_NS 1000000000
 
-bool hold_is_over(const struct session *session, struct stream *stream)
+bool park_is_over(const struct session *session, struct stream *stream)
 {
 	struct ring_control *control = session->ring;
 
@@ -65,12 +65,12 @@ static bool is_stopped(pid_t pid)
 	return end && (!strncmp(end, ") T", 3) || !strncmp(end, ") t", 3));
 }
 
-void hold_wait(struct session *session, struct stream *stream, bool may_stand)
+void park_wait(struct session *session, struct stream *stream, bool may_stand)
 {
 	long nap_ns = NAP_MIN_NS;
 	uint64_t total_ns = 0;
 
-	while (!hold_is_over(session, stream) && !atomic_load(&session->is_ending) &&
+	while (!park_is_over(session, stream) && !atomic_load(&session->is_ending) &&
 		fault_get() == CUDA_SUCCESS) {
 		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
 		total_ns += (uint64_t)nap_ns;
@@ -81,7 +81,7 @@ void hold_wait(struct session *session, struct stream *stream, bool may_stand)
 		session_tell_busy(session, streams_are_at_work(session));
 		if (!may_stand || !somebody_waits(session) || is_stopped(session->pid))
 			continue;
-		if (gates_wait_for_call(session, stream, stream->held) == CUDA_SUCCESS)
+		if (pending_waits_for_call(session, stream, stream->held) == CUDA_SUCCESS)
 			stream->held = 0;
 	}
 }

@@ -11,7 +11,7 @@
  * waits for the answer to one may have the lock that the function wants. CUDA
  * forbids it to call CUDA, not to take locks. So after a while, and while
  * somebody waits, the stream is given to the GPU after all, with a wait for the
- * function's end as any other (see standing.h).
+ * function's end as any other (see blocked_streams.h).
  */
 
 #include <stdbool.h>
@@ -20,9 +20,9 @@ struct session;
 struct stream;
 
 /* Whether the stream is held no more, looked at now. */
-bool hold_is_over(const struct session *session, struct stream *stream);
+bool park_is_over(const struct session *session, struct stream *stream);
 
 /* Until it is, or the session ends, or all is lost, or the GPU waits for it, if that may be. */
-void hold_wait(struct session *session, struct stream *stream, bool may_stand);
+void park_wait(struct session *session, struct stream *stream, bool may_stand);
 
 #endif

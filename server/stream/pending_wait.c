@@ -6,8 +6,8 @@
  *
  * Invariant: every wait on the GPU for something of a client's is either in the
  * list, with a value that ends it, or for a word of ring_control->done or
- * ->graph_done, whose tickets TICKET_MAX ends. A client that lives can close its gates again while
- * we open them; then it counts as one whose kernels run on.
+ * ->graph_done, whose tickets TICKET_MAX ends. A client that lives can make new pending waits again
+ * while we open them; then it counts as one whose kernels run on.
  */
 
 #include <string.h>
@@ -33,19 +33,19 @@ static CUdeviceptr page_word(const struct session *session, size_t offset, uint3
 	       stream * sizeof(uint64_t);
 }
 
-void gates_note_closed(struct session *session)
+void pending_waits_note_new(struct session *session)
 {
-	session->gates->may_be_closed = true;
+	session->pending_waits->may_be_closed = true;
 }
 
-void gates_are_passed(struct session *session)
+void pending_waits_are_passed(struct session *session)
 {
-	session->gates->may_be_closed = false;
-	if (session->gates->n == 0)
+	session->pending_waits->may_be_closed = false;
+	if (session->pending_waits->n == 0)
 		return;
-	pthread_mutex_lock(&session->gates_lock);
-	session->gates->n = 0;
-	pthread_mutex_unlock(&session->gates_lock);
+	pthread_mutex_lock(&session->pending_waits_lock);
+	session->pending_waits->n = 0;
+	pthread_mutex_unlock(&session->pending_waits_lock);
 }
 
 static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
@@ -57,7 +57,7 @@ static CUstreamBatchMemOpParams write_op(CUdeviceptr address, uint64_t value)
 					  }};
 }
 
-CUstreamBatchMemOpParams gates_passed_op(
+CUstreamBatchMemOpParams pending_waits_passed_op(
 	const struct session *session, const struct stream *stream, uint64_t serial)
 {
 	return write_op(page_word(session, offsetof(struct page, passed), stream->id), serial);
@@ -68,16 +68,16 @@ static CUresult done_pin(struct session *session)
 	uint64_t *done = ((struct ring_control *)session->ring)->done;
 	CUresult result;
 
-	if (likely(session->gates->done))
+	if (likely(session->pending_waits->done))
 		return CUDA_SUCCESS;
 	result = cuda.cuMemHostRegister_v2(done, sizeof(uint64_t[STREAMS_MAX + GRAPH_CALLS]),
 		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cuda.cuMemHostGetDevicePointer_v2(&session->gates->done, done, 0);
+	result = cuda.cuMemHostGetDevicePointer_v2(&session->pending_waits->done, done, 0);
 	if (result != CUDA_SUCCESS) {
-		session->gates->done = 0;
-		standing_unpin(session, done);
+		session->pending_waits->done = 0;
+		exclusive_unpin(session, done);
 	}
 	return result;
 }
@@ -99,7 +99,7 @@ static CUresult ask(struct session *session, struct stream *stream, uint64_t tic
 	CUstream real;
 	CUresult result = stream_begin(session, stream, &real);
 
-	standing_evade_write(session, stream);
+	blocked_evade_write(session, stream);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuStreamWriteValue64_v2(
 			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -110,14 +110,14 @@ static CUresult ask(struct session *session, struct stream *stream, uint64_t tic
 }
 
 /* What the client asks for goes before its answer does: never are both words those of a new ask. */
-CUresult gates_graph_call(
+CUresult pending_waits_graph_call(
 	struct session *session, uint32_t call, CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS])
 {
 	CUdeviceptr asked = session->timeline + offsetof(struct page, graph_asked) -
 			    offsetof(struct page, timeline) + call * sizeof(uint64_t);
 	CUresult result = done_pin(session);
-	CUdeviceptr done =
-		session->gates->done + sizeof(uint64_t[STREAMS_MAX]) + call * sizeof(uint64_t);
+	CUdeviceptr done = session->pending_waits->done + sizeof(uint64_t[STREAMS_MAX]) +
+			   call * sizeof(uint64_t);
 
 	ret_params[0] = write_op(asked, 1);
 	ret_params[1] = wait_op(done, 1);
@@ -126,14 +126,14 @@ CUresult gates_graph_call(
 	return result;
 }
 
-bool gates_begin_wait(struct session *session, struct stream *stream)
+bool pending_waits_begin(struct session *session, struct stream *stream)
 {
-	bool is_new = !standing_stands(session, stream->id);
+	bool is_new = !blocked_contains(session, stream->id);
 
-	gates_note_closed(session);
-	if (!standing_take(session, stream, session->gates->last_serial + 1))
+	pending_waits_note_new(session);
+	if (!blocked_begin(session, stream, session->pending_waits->last_serial + 1))
 		return false;
-	standing_place(stream, is_new);
+	blocked_place(stream, is_new);
 	return true;
 }
 
@@ -141,30 +141,30 @@ bool gates_begin_wait(struct session *session, struct stream *stream)
  * The driver may be short of memory for a moment. If it is for longer, a wait that nobody knows
  * of is better than one whose end nobody sees.
  */
-void gates_note_passed(struct session *session, const struct stream *stream, CUstream real)
+void pending_waits_note_passed(struct session *session, const struct stream *stream, CUstream real)
 {
 	CUdeviceptr passed = page_word(session, offsetof(struct page, passed), stream->id);
 
 	for (unsigned i = 0; i < PASSED_TRIES && fault_get() == CUDA_SUCCESS; i++) {
-		if (cuda.cuStreamWriteValue64_v2(real, passed, session->gates->last_serial,
+		if (cuda.cuStreamWriteValue64_v2(real, passed, session->pending_waits->last_serial,
 			    CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
 			return;
 		nanosleep(&(struct timespec){.tv_nsec = PASSED_NAP_NS}, NULL);
 	}
-	standing_forget(session, stream);
+	blocked_forget(session, stream);
 }
 
-void gates_end_wait(struct session *session, struct stream *stream, CUstream real)
+void pending_waits_end(struct session *session, struct stream *stream, CUstream real)
 {
-	session->gates->last_serial++;
-	gates_note_passed(session, stream, real);
-	standing_placed();
+	session->pending_waits->last_serial++;
+	pending_waits_note_passed(session, stream, real);
+	blocked_placed();
 }
 
 /*
  * The GPU does not wait for it: loading code would wait for it too, with the
  * driver's lock held, and who is stopped in one would stop everybody. So what
- * comes for the stream is held back (hold.h).
+ * comes for the stream is held back (park.h).
  */
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
@@ -176,144 +176,150 @@ CUresult do_host_call(struct session *session, struct stream *stream, uint64_t t
 	if (unlikely(result != CUDA_SUCCESS))
 		shm_store64((__shm uint64_t *)(uintptr_t)&session->page->asked[stream->id], ticket);
 	stream->held = ticket;
-	gates_note_closed(session);
+	pending_waits_note_new(session);
 	return result;
 }
 
-/* Not a gate of the list: gates_open() ends all that wait for words of the ring's. */
-CUresult gates_wait_for_call(struct session *session, struct stream *stream, uint64_t ticket)
+/* Not a pending wait of the list: pending_waits_release() ends all that wait for words of the
+ * ring's. */
+CUresult pending_waits_for_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
 	CUresult result = done_pin(session);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!gates_begin_wait(session, stream))
+	if (!pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuStreamWaitValue64_v2(stream->real,
-		session->gates->done + stream->id * sizeof(uint64_t), ticket,
+		session->pending_waits->done + stream->id * sizeof(uint64_t), ticket,
 		CU_STREAM_WAIT_VALUE_GEQ);
-	gates_end_wait(session, stream, stream->real);
+	pending_waits_end(session, stream, stream->real);
 	return result;
 }
 
-static bool gate_is_passed(const struct session *session, const struct gate *gate)
+static bool pending_wait_is_passed(
+	const struct session *session, const struct pending_wait *pending_wait)
 {
-	const uint64_t *passed = &session->page->passed[gate->stream];
+	const uint64_t *passed = &session->page->passed[pending_wait->stream];
 
-	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= gate->serial;
+	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= pending_wait->serial;
 }
 
-void gates_forget_passed(struct session *session)
+void pending_waits_forget_passed(struct session *session)
 {
-	struct gates *gates = session->gates;
+	struct pending_waits *pending_waits = session->pending_waits;
 	uint32_t n = 0;
 
-	pthread_mutex_lock(&session->gates_lock);
-	for (uint32_t i = 0; i < gates->n; i++)
-		if (!gate_is_passed(session, &gates->list[i]))
-			gates->list[n++] = gates->list[i];
-	gates->n = n;
-	pthread_mutex_unlock(&session->gates_lock);
+	pthread_mutex_lock(&session->pending_waits_lock);
+	for (uint32_t i = 0; i < pending_waits->n; i++)
+		if (!pending_wait_is_passed(session, &pending_waits->list[i]))
+			pending_waits->list[n++] = pending_waits->list[i];
+	pending_waits->n = n;
+	pthread_mutex_unlock(&session->pending_waits_lock);
 }
 
-CUresult gates_make_room(struct session *session, uint32_t n)
+CUresult pending_waits_reserve(struct session *session, uint32_t n)
 {
-	struct gates *gates = session->gates;
-	struct gate *grown, *old;
+	struct pending_waits *pending_waits = session->pending_waits;
+	struct pending_wait *grown, *old;
 	uint32_t n_max;
 
-	if (likely(gates->n + n <= gates->n_max))
+	if (likely(pending_waits->n + n <= pending_waits->n_max))
 		return CUDA_SUCCESS;
-	gates_forget_passed(session);
+	pending_waits_forget_passed(session);
 	/* Half of it free, or the next look comes too soon. */
-	if (2 * (gates->n + n) <= gates->n_max)
+	if (2 * (pending_waits->n + n) <= pending_waits->n_max)
 		return CUDA_SUCCESS;
-	n_max = 2 * (gates->n + n);
+	n_max = 2 * (pending_waits->n + n);
 	if (n_max > GATES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* Memory may be waited for: not under the lock, which is the loop's too. */
 	grown = account_alloc(session->account, n_max * sizeof(*grown), 0);
 	if (!grown)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&session->gates_lock);
-	old = gates->list;
-	if (gates->n > 0)
-		memcpy(grown, old, gates->n * sizeof(*grown));
-	gates->list = grown;
-	gates->n_max = n_max;
-	pthread_mutex_unlock(&session->gates_lock);
+	pthread_mutex_lock(&session->pending_waits_lock);
+	old = pending_waits->list;
+	if (pending_waits->n > 0)
+		memcpy(grown, old, pending_waits->n * sizeof(*grown));
+	pending_waits->list = grown;
+	pending_waits->n_max = n_max;
+	pthread_mutex_unlock(&session->pending_waits_lock);
 	account_free(old);
 	return CUDA_SUCCESS;
 }
 
 static CUresult get_key(struct session *session, struct place *place, CUstream *ret_key)
 {
-	CUstream *key = &session->gates->keys[place->device->ordinal];
+	CUstream *key = &session->pending_waits->release_streams[place->device->ordinal];
 	CUresult result = place_enter(session, place);
 
 	if (result == CUDA_SUCCESS && !*key)
-		result = spare_take_key(place->device, key);
+		result = stream_pool_take_key(place->device, key);
 	*ret_key = *key;
 	return result;
 }
 
-void gates_open_one(struct session *session, const struct gate *gate)
+void pending_waits_release_one(struct session *session, const struct pending_wait *pending_wait)
 {
 	CUstream key;
 
-	if (get_key(session, gate->place, &key) != CUDA_SUCCESS)
+	if (get_key(session, pending_wait->place, &key) != CUDA_SUCCESS)
 		return;
-	standing_evade_real(session, gate->place->device, key);
-	if (gate->is_64)
-		cuda.cuStreamWriteValue64_v2(key, gate->address, gate->value, 0);
+	blocked_evade_real(session, pending_wait->place->device, key);
+	if (pending_wait->is_64)
+		cuda.cuStreamWriteValue64_v2(key, pending_wait->address, pending_wait->value, 0);
 	else
-		cuda.cuStreamWriteValue32_v2(key, gate->address, (uint32_t)gate->value, 0);
+		cuda.cuStreamWriteValue32_v2(
+			key, pending_wait->address, (uint32_t)pending_wait->value, 0);
 }
 
-/* The GPU closes its gate behind each call. */
+/* The GPU waits again behind each call. */
 static void count_graph_calls(struct session *session)
 {
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++) {
 		const uint64_t *asked = &session->page->graph_asked[i];
 
-		session->gates->n_opened +=
+		session->pending_waits->n_released +=
 			shm_load64((const __shm uint64_t *)(uintptr_t)asked) != 0;
 	}
 }
 
-/* Of gates in a row on one word each needs a time of its own: the oldest of each stream. */
-static void open_oldest(
-	struct session *session, void (*open)(struct session *session, const struct gate *gate))
+/* Of pending waits in a row on one word each needs a time of its own: the oldest of each stream. */
+static void open_oldest(struct session *session,
+	void (*open)(struct session *session, const struct pending_wait *pending_wait))
 {
-	struct gates *gates = session->gates;
+	struct pending_waits *pending_waits = session->pending_waits;
 	uint8_t seen[STREAMS_MAX / 8] = {0};
 
-	for (uint32_t i = 0; i < gates->n; i++) {
-		const struct gate *gate = &gates->list[i];
-		uint8_t bit = (uint8_t)(1u << gate->stream % 8);
+	for (uint32_t i = 0; i < pending_waits->n; i++) {
+		const struct pending_wait *pending_wait = &pending_waits->list[i];
+		uint8_t bit = (uint8_t)(1u << pending_wait->stream % 8);
 
-		if (gate_is_passed(session, gate))
+		if (pending_wait_is_passed(session, pending_wait))
 			continue;
-		if (!(seen[gate->stream / 8] & bit))
-			open(session, gate);
-		seen[gate->stream / 8] |= bit;
+		if (!(seen[pending_wait->stream / 8] & bit))
+			open(session, pending_wait);
+		seen[pending_wait->stream / 8] |= bit;
 	}
 }
 
-/* In the host space a thread of ours comes to no harm, whatever the client does (shield.h). */
-static void open_here(struct session *session, const struct gate *gate)
+/* In the host space a thread of ours comes to no harm, whatever the client does (sigbus_guard.h).
+ */
+static void open_here(struct session *session, const struct pending_wait *pending_wait)
 {
 	(void)session;
-	if (!gate->is_host)
+	if (!pending_wait->is_host)
 		return;
-	if (gate->is_64)
-		shm_store64((__shm uint64_t *)(uintptr_t)gate->address, gate->value);
+	if (pending_wait->is_64)
+		shm_store64(
+			(__shm uint64_t *)(uintptr_t)pending_wait->address, pending_wait->value);
 	else
-		shm_store32((__shm uint32_t *)(uintptr_t)gate->address, (uint32_t)gate->value);
+		shm_store32((__shm uint32_t *)(uintptr_t)pending_wait->address,
+			(uint32_t)pending_wait->value);
 }
 
 /* A client that still lives must not take it for what it waited for. */
-void gates_open_here(struct session *session)
+void pending_waits_release_here(struct session *session)
 {
 	struct ring_control *control = session->ring;
 
@@ -322,54 +328,55 @@ void gates_open_here(struct session *session)
 		shm_store64((__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
 		shm_store64((__shm uint64_t *)(uintptr_t)&control->graph_done[i], WIRE_TICKET_MAX);
-	pthread_mutex_lock(&session->gates_lock);
+	pthread_mutex_lock(&session->pending_waits_lock);
 	open_oldest(session, open_here);
-	pthread_mutex_unlock(&session->gates_lock);
+	pthread_mutex_unlock(&session->pending_waits_lock);
 }
 
-void gates_open(struct session *session)
+void pending_waits_release(struct session *session)
 {
-	uint32_t n_before = session->gates->n;
+	uint32_t n_before = session->pending_waits->n;
 
 	count_graph_calls(session);
-	gates_open_here(session);
+	pending_waits_release_here(session);
 	session_rooms_release(session);
-	gates_forget_passed(session);
-	session->gates->n_opened += n_before - session->gates->n;
-	open_oldest(session, gates_open_one);
+	pending_waits_forget_passed(session);
+	session->pending_waits->n_released += n_before - session->pending_waits->n;
+	open_oldest(session, pending_waits_release_one);
 }
 
-static void gates_fini(struct session *session, bool is_lost)
+static void pending_waits_fini(struct session *session, bool is_lost)
 {
 	struct ring_control *control = session->ring;
-	struct gates *gates = session->gates;
+	struct pending_waits *pending_waits = session->pending_waits;
 
-	gates_are_passed(session);
-	standing_forget_all(session);
+	pending_waits_are_passed(session);
+	blocked_forget_all(session);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		struct device *device = device_get(i);
 
-		if (!gates->keys[i] || is_lost)
+		if (!pending_waits->release_streams[i] || is_lost)
 			continue;
 		/* A write that was one too many must not come after its memory has gone. */
-		cuda.cuStreamSynchronize(gates->keys[i]);
-		spare_give(device, gates->keys[i], device->priority_greatest);
+		cuda.cuStreamSynchronize(pending_waits->release_streams[i]);
+		stream_pool_give(
+			device, pending_waits->release_streams[i], device->priority_greatest);
 	}
-	if (gates->done && !is_lost)
-		standing_unpin(session, control->done);
-	pthread_mutex_lock(&session->gates_lock);
-	account_free(gates->list);
-	*gates = (struct gates){0};
-	pthread_mutex_unlock(&session->gates_lock);
+	if (pending_waits->done && !is_lost)
+		exclusive_unpin(session, control->done);
+	pthread_mutex_lock(&session->pending_waits_lock);
+	account_free(pending_waits->list);
+	*pending_waits = (struct pending_waits){0};
+	pthread_mutex_unlock(&session->pending_waits_lock);
 }
 
-static void gates_begin(struct session *session, void *part)
+static void pending_waits_init(struct session *session, void *part)
 {
-	session->gates = part;
+	session->pending_waits = part;
 }
 
-const struct session_room gates_room = {
-	.size = sizeof(struct gates),
-	.begin = gates_begin,
-	.end = gates_fini,
+const struct session_room pending_waits_room = {
+	.size = sizeof(struct pending_waits),
+	.begin = pending_waits_init,
+	.end = pending_waits_fini,
 };

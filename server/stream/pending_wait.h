@@ -6,7 +6,7 @@
  * Gates: where a stream on the GPU waits for a word: for one of the client's
  * device memory in a stream memory operation, for one of the ring's that says
  * that a host function of a graph has returned, or of a stream that could not be
- * held (hold.h). Either may come never; so what is waited for is remembered, and
+ * held (park.h). Either may come never; so what is waited for is remembered, and
  * opened when the session ends. The session's worker only, but for one.
  */
 
@@ -21,7 +21,7 @@ struct stream;
 /* Waits for device memory that a session may have ahead of it. */
 #define GATES_MAX (1u << 16)
 
-struct gate {
+struct pending_wait {
 	uint64_t serial; /* page->passed of its stream comes to this behind it */
 	uint64_t address, value;
 	struct place *place; /* not owned */
@@ -31,66 +31,67 @@ struct gate {
 };
 
 /* Zero-initialised is none. */
-struct gates {
-	/* Changed by the worker, under session::gates_lock. */
-	struct gate *list; /* oldest first */
+struct pending_waits {
+	/* Changed by the worker, under session::pending_waits_lock. */
+	struct pending_wait *list; /* oldest first */
 	uint32_t n, n_max;
 
 	uint64_t last_serial;
-	uint64_t n_opened;          /* gates that were passed while we opened */
-	bool may_be_closed;         /* a stream may stand still, or be held */
-	CUdeviceptr done;           /* of ring_control->done, for the GPU; 0: not pinned */
-	CUstream keys[DEVICES_MAX]; /* the streams that open gates; NULL: not made */
+	uint64_t n_released; /* pending waits that were passed while they were released */
+	bool may_be_closed;  /* a stream may be blocked, or be held */
+	CUdeviceptr done;    /* of ring_control->done, for the GPU; 0: not pinned */
+	CUstream release_streams[DEVICES_MAX]; /* the streams that release pending waits; NULL: not
+						  made */
 };
 
 /* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
-void gates_open(struct session *session);
+void pending_waits_release(struct session *session);
 
 /* Writes what ends the wait, on the GPU. */
-void gates_open_one(struct session *session, const struct gate *gate);
+void pending_waits_release_one(struct session *session, const struct pending_wait *pending_wait);
 
 /*
- * Any thread: the same as gates_open() without the driver, as far as that goes, which is words of
- * host memory. Somebody may have the driver's lock and wait for just these gates, and the worker
- * for him.
+ * Any thread: the same as pending_waits_release() without the driver, as far as that goes, which is
+ * words of host memory. Somebody may have the driver's lock and wait for just these pending waits,
+ * and the worker for him.
  */
-void gates_open_here(struct session *session);
+void pending_waits_release_here(struct session *session);
 
 /* Before host memory goes that they may have been in. */
-void gates_forget_passed(struct session *session);
+void pending_waits_forget_passed(struct session *session);
 
 /*
- * Around a graph with waits, or a wait for a stream that may stand still: as of
- * any other wait, standing.c has to know when it was passed. False: the session ends.
+ * Around a graph with waits, or a wait for a stream that may be blocked: as of
+ * any other wait, blocked_streams.c has to know when it was passed. False: the session ends.
  */
-bool gates_begin_wait(struct session *session, struct stream *stream);
-void gates_end_wait(struct session *session, struct stream *stream, CUstream real);
+bool pending_waits_begin(struct session *session, struct stream *stream);
+void pending_waits_end(struct session *session, struct stream *stream, CUstream real);
 
 /* Room for `n' more in the list. */
-CUresult gates_make_room(struct session *session, uint32_t n);
+CUresult pending_waits_reserve(struct session *session, uint32_t n);
 
-/* What the GPU does behind a wait: it notes that the gates up to `serial' are passed. */
-CUstreamBatchMemOpParams gates_passed_op(
+/* What the GPU does behind a wait: it notes that the pending waits up to `serial' are passed. */
+CUstreamBatchMemOpParams pending_waits_passed_op(
 	const struct session *session, const struct stream *stream, uint64_t serial);
 
 /* Puts the same on the stream, for the last serial. */
-void gates_note_passed(struct session *session, const struct stream *stream, CUstream real);
+void pending_waits_note_passed(struct session *session, const struct stream *stream, CUstream real);
 
 /* The GPU waits for the stream's host function of that ticket. */
-CUresult gates_wait_for_call(struct session *session, struct stream *stream, uint64_t ticket);
+CUresult pending_waits_for_call(struct session *session, struct stream *stream, uint64_t ticket);
 
-/* A stream may stand still from now on until the client does something. */
-void gates_note_closed(struct session *session);
+/* A stream may be blocked from now on until the client does something. */
+void pending_waits_note_new(struct session *session);
 
 /* What a host node of a graph does on the GPU; `call' is the number of its words. */
 #define GATES_CALL_OPS 4
-CUresult gates_graph_call(struct session *session, uint32_t call,
+CUresult pending_waits_graph_call(struct session *session, uint32_t call,
 	CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS]);
 
 /* No work of the session is left on any GPU, for now. */
-void gates_are_passed(struct session *session);
+void pending_waits_are_passed(struct session *session);
 
 /* What is done for each session: see session_room.h. */
-extern const struct session_room gates_room;
+extern const struct session_room pending_waits_room;
 
 #endif

@@ -32,7 +32,7 @@
 #define TURN_NAP_NS 200000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct text *printers;
+static struct printf_capture *printers;
 static int caught = -EBADF; /* what stands in for standard output */
 static off_t n_read;        /* of it */
 
@@ -49,9 +49,9 @@ int text_init(void)
 
 /* ---- under the lock */
 
-static void unlink_printer(struct text *text)
+static void unlink_printer(struct printf_capture *text)
 {
-	struct text **link = &printers;
+	struct printf_capture **link = &printers;
 
 	if (!text->is_printer)
 		return;
@@ -85,7 +85,7 @@ static void log_text(char *bytes, size_t n)
  * What was caught since the last time goes to `text', as far as there is room, or, if that is
  * NULL, to the log.
  */
-static void collect(struct text *text)
+static void collect(struct printf_capture *text)
 {
 	char piece[4096 + 1];
 	off_t before = n_read;
@@ -107,7 +107,7 @@ static void collect(struct text *text)
 
 /* ---- a session's turn */
 
-static bool is_alone(const struct text *text)
+static bool is_alone(const struct printf_capture *text)
 {
 	return printers == text && !text->next;
 }
@@ -115,7 +115,7 @@ static bool is_alone(const struct text *text)
 /* Room for so much more; without it the client loses it. */
 static void make_room(struct session *session, size_t more)
 {
-	struct text *text = session->text;
+	struct printf_capture *text = session->text;
 	size_t size = MAX(2 * text->size, text->n_bytes + more);
 	char *bytes;
 
@@ -140,7 +140,7 @@ static void make_room_for_caught(struct session *session)
 		make_room(session, more);
 }
 
-static bool try_begin(struct text *text, bool is_late)
+static bool try_begin(struct printf_capture *text, bool is_late)
 {
 	bool may;
 
@@ -188,7 +188,7 @@ static void make_driver_write(struct session *session)
 
 void text_flush(struct session *session)
 {
-	struct text *text = session->text;
+	struct printf_capture *text = session->text;
 	size_t before = text->n_bytes;
 	bool is_over;
 
@@ -209,7 +209,7 @@ void text_flush(struct session *session)
 /* Its work has ended; what nobody took goes with it. */
 static void text_fini(struct session *session, bool is_lost)
 {
-	struct text *text = session->text;
+	struct printf_capture *text = session->text;
 
 	/* What the driver still keeps would be taken for the next printer's. */
 	if (text->is_printer && !is_lost)
@@ -228,7 +228,7 @@ static void text_fini(struct session *session, bool is_lost)
 CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_more,
 	uint32_t *ret_is_pending, uint8_t *bytes, uint32_t n_max, uint32_t *ret_n)
 {
-	struct text *text = session->text;
+	struct printf_capture *text = session->text;
 	uint32_t n;
 
 	if (flush)
@@ -251,7 +251,7 @@ static void text_new(struct session *session, void *part)
 }
 
 const struct session_room text_room = {
-	.size = sizeof(struct text),
+	.size = sizeof(struct printf_capture),
 	.begin = text_new,
 	.end = text_fini,
 };

@@ -13,10 +13,10 @@
 struct session;
 struct session_room;
 
-/* A session's share. Its worker only, but for what text.c does under its lock. */
-struct text {
-	struct text *next; /* of the printers */
-	char *bytes;       /* printed and not yet taken */
+/* A session's share. Its worker only, but for what printf_capture.c does under its lock. */
+struct printf_capture {
+	struct printf_capture *next; /* of the printers */
+	char *bytes;                 /* printed and not yet taken */
 	size_t n_bytes, size;
 	bool is_printer; /* it has launched what can print, and all of that was not brought yet */
 };

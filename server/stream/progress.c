@@ -33,15 +33,15 @@ CUresult do_mark(struct session *session, struct stream *stream, uint64_t value)
 		write_now(session, stream, value);
 		return CUDA_SUCCESS;
 	}
-	result = stream_begin_mark(session, stream, &real);
+	result = stream_begin_seqno(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuStreamWriteValue64_v2(
 			real, word, value, CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (likely(result == CUDA_SUCCESS) || result_is_fault(result))
 		return result;
 	/* Not waited for here: what holds the stream up may be this client's next message. */
-	stream->owed_mark = value;
-	session->owes_marks = true;
+	stream->pending_seqno = value;
+	session->has_pending_seqnos = true;
 	return result;
 }
 
@@ -49,14 +49,14 @@ void progress_settle(struct session *session, struct stream *stream)
 {
 	uint64_t *word = &session->page->timeline[stream->id];
 
-	if (stream->owed_mark > shm_load64((__shm uint64_t *)(uintptr_t)word))
-		write_now(session, stream, stream->owed_mark);
-	stream->owed_mark = 0;
+	if (stream->pending_seqno > shm_load64((__shm uint64_t *)(uintptr_t)word))
+		write_now(session, stream, stream->pending_seqno);
+	stream->pending_seqno = 0;
 }
 
 void progress_settle_all(struct session *session)
 {
-	session->owes_marks = false;
+	session->has_pending_seqnos = false;
 	for (uint32_t i = 0; i < STREAMS_MAX; i++)
 		if (session->streams[i])
 			progress_settle(session, session->streams[i]);
@@ -77,7 +77,7 @@ CUresult do_watch(struct session *session, uint32_t id, uint64_t value)
 		shm_wake((__shm uint32_t *)(uintptr_t)word);
 		return CUDA_SUCCESS;
 	}
-	result = stream_begin_mark(session, stream, &real);
+	result = stream_begin_seqno(session, stream, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return waiters_watch(session, stream->id, stream->place->device, real);

@@ -53,13 +53,13 @@ CUresult stream_wait_event(
 {
 	CUresult result;
 
-	if (unlikely(may_stand) && !gates_begin_wait(session, stream))
+	if (unlikely(may_stand) && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	if (!may_stand)
-		standing_evade(session, stream);
+		blocked_evade(session, stream);
 	result = cuda.cuStreamWaitEvent(stream->real, event, CU_EVENT_WAIT_DEFAULT);
 	if (unlikely(may_stand))
-		gates_end_wait(session, stream, stream->real);
+		pending_waits_end(session, stream, stream->real);
 	return result;
 }
 
@@ -70,23 +70,23 @@ static CUresult join(
 	CUresult result = CUDA_SUCCESS;
 
 	if (unlikely(before->held))
-		hold_wait(session, before, true);
-	standing_evade(session, before);
+		park_wait(session, before, true);
+	blocked_evade(session, before);
 	if (!*event)
 		result = cuda.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuEventRecord(*event, before->real);
 	if (result == CUDA_SUCCESS)
 		result = stream_wait_event(
-			session, stream, *event, standing_stands(session, before->id));
+			session, stream, *event, blocked_contains(session, before->id));
 	return result;
 }
 
-/* In the driver: where the worker would have to open gates, it must not be. */
+/* In the driver: where the worker would have to release pending waits, it must not be. */
 static CUresult wait_for_old(struct session *session, struct stream *old)
 {
 	if (unlikely(old->held))
-		hold_wait(session, old, false);
+		park_wait(session, old, false);
 	return cuda.cuStreamSynchronize(old->real);
 }
 
@@ -94,12 +94,12 @@ static CUresult wait_for_old(struct session *session, struct stream *old)
  * A destroyed stream of the same id may have marks on their way into the same
  * timeline: those come first, or the timeline would fall.
  */
-static CUresult join_dying(struct session *session, struct stream *stream)
+static CUresult join_closed(struct session *session, struct stream *stream)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (struct stream *old = session->busy; old; old = old->next_busy) {
-		if (!old->is_dying || old->id != stream->id || result != CUDA_SUCCESS)
+		if (!old->is_closed || old->id != stream->id || result != CUDA_SUCCESS)
 			continue;
 		if (old->place == stream->place)
 			result = join(session, stream, old, &old->event);
@@ -120,7 +120,7 @@ static CUresult make_real(struct session *session, struct stream *stream)
 		stream->real = NULL;
 		return result;
 	}
-	result = join_dying(session, stream);
+	result = join_closed(session, stream);
 	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
 		if (stream->green)
 			green_give_stream(stream->green, stream->real);
@@ -157,7 +157,7 @@ static CUresult join_null(struct session *session, struct turns *turns, struct s
 		return CUDA_SUCCESS;
 	if (turns->event_serial == turns->serial)
 		result = stream_wait_event(
-			session, stream, turns->event, standing_stands(session, null->id));
+			session, stream, turns->event, blocked_contains(session, null->id));
 	else
 		result = join(session, stream, null, &turns->event);
 	if (result != CUDA_SUCCESS)
@@ -178,9 +178,9 @@ static CUresult enter(struct session *session, struct stream *stream)
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(stream->held))
-		hold_wait(session, stream, true);
-	if (unlikely(standing_any()) && ++stream->n_beside > STANDING_BESIDE_MAX)
-		standing_drain(session, stream);
+		park_wait(session, stream, true);
+	if (unlikely(blocked_any()) && ++stream->n_beside > BLOCKED_BESIDE_MAX)
+		blocked_drain(session, stream);
 	if (!stream->is_busy) {
 		stream->is_busy = true;
 		stream->next_busy = session->busy;
@@ -190,14 +190,14 @@ static CUresult enter(struct session *session, struct stream *stream)
 	return CUDA_SUCCESS;
 }
 
-CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstream *ret_real)
+CUresult stream_begin_seqno(struct session *session, struct stream *stream, CUstream *ret_real)
 {
 	CUresult result = enter(session, stream);
 
 	if (result == CUDA_SUCCESS && stream->is_null && stream->turns->unjoined)
 		result = join_blocking(session, stream->turns);
 	if (result == CUDA_SUCCESS)
-		standing_evade_write(session, stream);
+		blocked_evade_write(session, stream);
 	*ret_real = stream->real;
 	return result;
 }
@@ -231,7 +231,7 @@ CUresult stream_begin_light(struct session *session, struct stream *stream, CUst
 	CUresult result = stream_begin(session, stream, ret_real);
 
 	if (result == CUDA_SUCCESS)
-		standing_evade(session, stream);
+		blocked_evade(session, stream);
 	return result;
 }
 
@@ -240,7 +240,7 @@ bool stream_is_idle(const struct session *session, const struct stream *stream)
 	if (stream->is_busy || (stream->is_null && stream->turns->unjoined))
 		return false;
 	for (const struct stream *old = session->busy; old; old = old->next_busy)
-		if (old->is_dying && old->id == stream->id)
+		if (old->is_closed && old->id == stream->id)
 			return false;
 	return true;
 }
@@ -284,10 +284,10 @@ static void rest(struct session *session, struct stream *stream, bool is_lost)
 	unlink_unjoined(stream);
 	/* A NULL stream's mark stands for the blocking streams as well, which end before it does.
 	 */
-	if ((!stream->is_null || stream->is_dying) && !is_lost)
+	if ((!stream->is_null || stream->is_closed) && !is_lost)
 		progress_settle(session, stream);
-	if (stream->is_dying) {
-		session->n_dying--;
+	if (stream->is_closed) {
+		session->n_closed--;
 		free_real(stream, is_lost);
 		account_free(stream);
 	}
@@ -300,7 +300,7 @@ bool streams_poll(struct session *session)
 	while (*link) {
 		struct stream *stream = *link;
 
-		if (!hold_is_over(session, stream) ||
+		if (!park_is_over(session, stream) ||
 			fault_note(session, cuda.cuStreamQuery(stream->real)) != CUDA_SUCCESS) {
 			link = &stream->next_busy;
 			continue;
@@ -309,10 +309,10 @@ bool streams_poll(struct session *session)
 		rest(session, stream, false);
 	}
 	if (!session->busy) {
-		gates_are_passed(session);
+		pending_waits_are_passed(session);
 		session_rooms_rest(session);
 	}
-	if (!session->busy && session->owes_marks)
+	if (!session->busy && session->has_pending_seqnos)
 		progress_settle_all(session);
 	atomic_store_explicit(&session->has_work, session->busy != NULL, memory_order_relaxed);
 	return !session->busy;
@@ -326,20 +326,21 @@ bool streams_are_at_work(const struct session *session)
 	return false;
 }
 
-/* Not in the driver: it may stand still until the client does something, or has gone. */
+/* Not in the driver: it may be blocked until the client does something, or has gone. */
 static CUresult wait_by_looking(struct session *session)
 {
 	long nap_ns = GATES_NAP_MIN_NS;
 
 	while (!streams_poll(session)) {
-		uint64_t passed = session->gates->n_opened;
+		uint64_t passed = session->pending_waits->n_released;
 
 		if (fault_get() != CUDA_SUCCESS)
 			return fault_get();
 		if (atomic_load(&session->is_ending))
-			gates_open(session);
-		nap_ns = passed != session->gates->n_opened ? GATES_NAP_MIN_NS
-							    : MIN(2 * nap_ns, GATES_NAP_MAX_NS);
+			pending_waits_release(session);
+		nap_ns = passed != session->pending_waits->n_released
+				 ? GATES_NAP_MIN_NS
+				 : MIN(2 * nap_ns, GATES_NAP_MAX_NS);
 		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
 	}
 	return CUDA_SUCCESS;
@@ -347,7 +348,7 @@ static CUresult wait_by_looking(struct session *session)
 
 CUresult streams_wait(struct session *session)
 {
-	if (session->gates->may_be_closed)
+	if (session->pending_waits->may_be_closed)
 		return wait_by_looking(session);
 	while (session->busy) {
 		struct stream *stream = session->busy;
@@ -442,10 +443,10 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 		account_free(stream);
 		return CUDA_SUCCESS;
 	}
-	stream->is_dying = true;
-	if (++session->n_dying % STREAMS_DYING_POLL == 0)
+	stream->is_closed = true;
+	if (++session->n_closed % STREAMS_DYING_POLL == 0)
 		streams_poll(session);
-	return session->n_dying > STREAMS_DYING_MAX ? streams_wait(session) : CUDA_SUCCESS;
+	return session->n_closed > STREAMS_DYING_MAX ? streams_wait(session) : CUDA_SUCCESS;
 }
 
 const struct session_room streams_room = {.end = streams_free};

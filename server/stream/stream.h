@@ -21,15 +21,15 @@ struct session_room;
  */
 CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real);
 
-/* The same before what the driver looks for no queue for: see standing.h. */
+/* The same before what the driver looks for no queue for: see blocked_streams.h. */
 CUresult stream_begin_light(struct session *session, struct stream *stream, CUstream *ret_real);
 
 /* Before a mark or an event: the same, but nobody need wait for it. */
-CUresult stream_begin_mark(struct session *session, struct stream *stream, CUstream *ret_real);
+CUresult stream_begin_seqno(struct session *session, struct stream *stream, CUstream *ret_real);
 
 /*
  * Makes the begun stream wait for an event, which may be behind something that
- * stands still (standing.h): it is one that does, until it has passed.
+ * is blocked (blocked_streams.h): it is one that does, until it has passed.
  */
 CUresult stream_wait_event(
 	struct session *session, struct stream *stream, CUevent event, bool may_stand);

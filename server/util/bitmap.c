@@ -8,7 +8,7 @@
 
 #include "bitmap.h"
 
-void bits_fill(uint64_t *words, uint32_t first, uint32_t n, bool value)
+void bitmap_fill(uint64_t *words, uint32_t first, uint32_t n, bool value)
 {
 	uint32_t i = first, end = first + n;
 
@@ -22,7 +22,7 @@ void bits_fill(uint64_t *words, uint32_t first, uint32_t n, bool value)
 	}
 }
 
-int64_t bits_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n)
+int64_t bitmap_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n)
 {
 	uint32_t i = 0, run = 0;
 

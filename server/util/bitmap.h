@@ -23,9 +23,9 @@ static inline void bit_set(uint64_t *words, uint32_t i, bool value)
 }
 
 /* Sets or clears `n' bits from `first'. */
-void bits_fill(uint64_t *words, uint32_t first, uint32_t n, bool value);
+void bitmap_fill(uint64_t *words, uint32_t first, uint32_t n, bool value);
 
 /* The first run of `n' clear bits among `n_bits'. Its place, or -ENOSPC. */
-int64_t bits_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n);
+int64_t bitmap_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "handle_table.h"
 
-void object_table_fini(struct object_table *table)
+void handle_table_fini(struct handle_table *table)
 {
 	for (uint32_t i = 0; i < OBJECT_PAGES; i++) {
 		account_free(table->pages[i]);
@@ -18,7 +18,7 @@ void object_table_fini(struct object_table *table)
 	table->n_used = 0;
 }
 
-void *object_get(const struct object_table *table, uint32_t id)
+void *handle_get(const struct handle_table *table, uint32_t id)
 {
 	void **page;
 
@@ -28,7 +28,7 @@ void *object_get(const struct object_table *table, uint32_t id)
 	return page ? page[id % OBJECT_PAGE] : NULL;
 }
 
-int object_put(struct object_table *table, uint32_t id, void *object)
+int handle_put(struct handle_table *table, uint32_t id, void *object)
 {
 	void ***page;
 
@@ -46,9 +46,9 @@ int object_put(struct object_table *table, uint32_t id, void *object)
 	return 0;
 }
 
-void *object_remove(struct object_table *table, uint32_t id)
+void *handle_remove(struct handle_table *table, uint32_t id)
 {
-	void *object = object_get(table, id);
+	void *object = handle_get(table, id);
 
 	if (object) {
 		table->pages[id / OBJECT_PAGE][id % OBJECT_PAGE] = NULL;

@@ -15,21 +15,21 @@
 #define OBJECT_IDS (OBJECT_PAGE * OBJECT_PAGES)
 
 /* Zero-initialised is empty. */
-struct object_table {
+struct handle_table {
 	struct account *account; /* not owned: that pays for the pages */
 	void **pages[OBJECT_PAGES];
 	uint32_t n_used; /* ids in use */
 };
 
-void object_table_fini(struct object_table *table);
+void handle_table_fini(struct handle_table *table);
 
 /* NULL: nobody has that id. */
-void *object_get(const struct object_table *table, uint32_t id);
+void *handle_get(const struct handle_table *table, uint32_t id);
 
 /* 0, -EINVAL (no such id can be), -EEXIST, -ENOMEM. */
-int object_put(struct object_table *table, uint32_t id, void *object);
+int handle_put(struct handle_table *table, uint32_t id, void *object);
 
 /* The object that had the id, or NULL. */
-void *object_remove(struct object_table *table, uint32_t id);
+void *handle_remove(struct handle_table *table, uint32_t id);
 
 #endif

@@ -42,7 +42,7 @@ static void on_bus(int signo, siginfo_t *info, void *ucontext)
 	errno = saved;
 }
 
-void shield_init(void)
+void sigbus_guard_init(void)
 {
 	struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
 

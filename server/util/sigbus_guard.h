@@ -9,6 +9,6 @@
  */
 
 /* It finds zeros instead. Once, before there are threads. */
-void shield_init(void);
+void sigbus_guard_init(void);
 
 #endif

@@ -16,7 +16,8 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), 
 	int r;
 
 	sigfillset(&all);
-	/* Blocked, a page that a client has cut off its file would end the server: see shield.c. */
+	/* Blocked, a page that a client has cut off its file would end the server: see
+	 * sigbus_guard.c. */
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(ret_thread, NULL, run, arg);

@@ -2,7 +2,7 @@
 
 #include "watchdog.h"
 
-unsigned stall_look(struct stall *stall, unsigned *ret_op)
+unsigned watchdog_check(struct watchdog *stall, unsigned *ret_op)
 {
 	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_acquire);
 
@@ -12,5 +12,5 @@ unsigned stall_look(struct stall *stall, unsigned *ret_op)
 		stall->n_seen = 0;
 		return 0;
 	}
-	return ++stall->n_seen * STALL_LOOK_MS;
+	return ++stall->n_seen * WATCHDOG_LOOK_MS;
 }

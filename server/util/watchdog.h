@@ -11,13 +11,13 @@
 #include <stdbool.h>
 
 /* How often the loop looks. */
-#define STALL_LOOK_MS 5000
+#define WATCHDOG_LOOK_MS 5000
 
 /* Instead of a message's number: the end of its session. */
-#define STALL_CLEAN_UP 0u
+#define WATCHDOG_CLEAN_UP 0u
 
 /* Zero-initialised is at nothing. */
-struct stall {
+struct watchdog {
 	/* The worker's. */
 	atomic_uint serial; /* odd: it is at something */
 	atomic_uint op;
@@ -28,7 +28,7 @@ struct stall {
 };
 
 /* Worker, around each message: plain stores, as nobody else writes. */
-static inline void stall_begin(struct stall *stall, unsigned op)
+static inline void watchdog_begin(struct watchdog *stall, unsigned op)
 {
 	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_relaxed);
 
@@ -36,7 +36,7 @@ static inline void stall_begin(struct stall *stall, unsigned op)
 	atomic_store_explicit(&stall->serial, serial + 1, memory_order_release);
 }
 
-static inline void stall_end(struct stall *stall)
+static inline void watchdog_end(struct watchdog *stall)
 {
 	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_relaxed);
 
@@ -44,9 +44,9 @@ static inline void stall_end(struct stall *stall)
 }
 
 /*
- * Loop, every STALL_LOOK_MS: since how many milliseconds at least the worker has
+ * Loop, every WATCHDOG_LOOK_MS: since how many milliseconds at least the worker has
  * been at the same thing, which `ret_op' names. 0: it gets on.
  */
-unsigned stall_look(struct stall *stall, unsigned *ret_op);
+unsigned watchdog_check(struct watchdog *stall, unsigned *ret_op);
 
 #endif

@@ -17,7 +17,7 @@ struct node {
 };
 
 struct fake_graph {
-	unsigned n, n_room;
+	unsigned n, n_free_channels;
 	bool is_exec, is_chain;
 	struct node *nodes;
 };
@@ -63,9 +63,10 @@ static struct node *add(CUgraph handle, CUgraphNodeType type, CUgraphNode *ret)
 	struct fake_graph *graph = (struct fake_graph *)handle;
 
 	must(graph && !graph->is_exec, "a node of no graph");
-	if (graph->n == graph->n_room) {
-		graph->n_room = MAX(2 * graph->n_room, 8u);
-		graph->nodes = realloc(graph->nodes, graph->n_room * sizeof(*graph->nodes));
+	if (graph->n == graph->n_free_channels) {
+		graph->n_free_channels = MAX(2 * graph->n_free_channels, 8u);
+		graph->nodes =
+			realloc(graph->nodes, graph->n_free_channels * sizeof(*graph->nodes));
 		must(graph->nodes != NULL, "a graph without memory");
 	}
 	graph->nodes[graph->n] = (struct node){.type = type};

@@ -243,7 +243,7 @@ int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *res
 	return 0;
 }
 
-/* ---- time: the daemon's clock stands still until an input advances it */
+/* ---- time: the daemon's clock is blocked until an input advances it */
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The harness: what peer.c and the client library do around a session, without
+ * The harness: what client_conn.c and the client library do around a session, without
  * processes.
  */
 
@@ -126,7 +126,7 @@ void harness_close(void)
 	left = fake_counts_now();
 	/* The server keeps them. */
 	left.contexts = 0;
-	left.streams -= (int)device_get(0)->spares.n;
+	left.streams -= (int)device_get(0)->stream_pool.n;
 	left.greens -= (int)greens_kept();
 	must(memcmp(&left, &(struct fake_counts){0}, sizeof(left)) == 0,
 		"the session left something in the driver");

@@ -82,7 +82,7 @@ static void test_other_gpus_are_admitted(void **state)
 	(void)state;
 	assert_int_equal(arena_free(&arena, large), CUDA_SUCCESS);
 	fake_calls.accesses_set = 0;
-	assert_int_equal(arena_admit(&arena, device_get(0)), CUDA_SUCCESS);
+	assert_int_equal(arena_grant_access(&arena, device_get(0)), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.accesses_set, 2);
 	assert_int_equal(alloc(5 * MIB), large);
 	assert_int_equal(fake_calls.accesses_set, 2);
@@ -90,7 +90,7 @@ static void test_other_gpus_are_admitted(void **state)
 	alloc(7 * MIB);
 	assert_int_equal(fake_calls.accesses_set, 4);
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
-	assert_int_equal(arena_admit(&arena, device_get(0)), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(arena_grant_access(&arena, device_get(0)), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(arena_free(&arena, small), CUDA_SUCCESS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What counts as a stream that stands still, over a counting driver whose GPU
+ * What counts as a stream that is blocked, over a counting driver whose GPU
  * passes no wait before it is told to.
  */
 
@@ -21,7 +21,7 @@
 #include "tests/fuzz/fake_cuda.h"
 #include "open_session.h"
 #include "send.h"
-#include "stand_still.h"
+#include "block_stream.h"
 
 enum {
 	WAIT = CU_STREAM_MEM_OP_WAIT_VALUE_32,
@@ -76,12 +76,12 @@ static CUresult wait_for(uint32_t stream, uint64_t address)
 
 static void pass(uint32_t stream)
 {
-	harness.session->page->passed[stream] = harness.session->gates->last_serial;
+	harness.session->page->passed[stream] = harness.session->pending_waits->last_serial;
 }
 
 static bool stands(uint32_t stream)
 {
-	return standing_stands(harness.session, stream);
+	return blocked_contains(harness.session, stream);
 }
 
 /* What comes behind it and fails does not end the wait. */
@@ -96,7 +96,7 @@ static void test_failures_end_no_wait(void **state)
 	assert_false(stands(A));
 	assert_int_equal(wait_for(B, word + 2), CUDA_ERROR_INVALID_VALUE);
 	pass(B);
-	assert_false(standing_has(harness.session));
+	assert_false(blocked_has(harness.session));
 }
 
 /* Who waits for a stream stands if that one does, and not because another does. */
@@ -117,7 +117,7 @@ static void test_events(void **state)
 	pass(A);
 	assert_true(stands(C));
 	pass(C);
-	assert_false(standing_has(harness.session));
+	assert_false(blocked_has(harness.session));
 }
 
 /* The GPU has to be asked to say that it has passed: for a moment it may not be possible. */
@@ -140,7 +140,7 @@ static void test_no_word_of_it(void **state)
 	n_writes_fail = 0;
 	assert_true(stands(A));
 	pass(A);
-	assert_false(standing_has(harness.session));
+	assert_false(blocked_has(harness.session));
 }
 
 static const volatile uint32_t *pinned;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the driver has room for, beside streams that stand still, over the counting driver. */
+/* What the driver has room for, beside streams that are blocked, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,14 +12,14 @@
 #include "server/driver/channel_budget.h"
 #include "tests/fuzz/session_harness.h"
 #include "open_session.h"
-#include "stand_still.h"
+#include "block_stream.h"
 
 enum {
 	STREAM = DEVICES_MAX,
 	MOST_MS = 1,
 };
 
-static const struct room_part one = {.n_channels = 1};
+static const struct channel_part one = {.n_channels = 1};
 
 static struct device *device(void)
 {
@@ -28,118 +28,120 @@ static struct device *device(void)
 
 static unsigned taken(void)
 {
-	return device()->room.n_channels;
+	return device()->channels.n_channels;
 }
 
-static int open_standing(void **state)
+static int open_blocked(void **state)
 {
-	return open_session(state) == 0 && stand_still(STREAM) ? 0 : -1;
+	return open_session(state) == 0 && block_stream(STREAM) ? 0 : -1;
 }
 
-static int close_standing(void **state)
+static int close_blocked(void **state)
 {
-	stand_still_end();
+	unblock_stream();
 	return close_session(state);
 }
 
-static enum room_way take(const struct room_part *part)
+static enum channel_way take(const struct channel_part *part)
 {
-	return room_take(harness.session, device(), part, MOST_MS);
+	return channel_budget_take(harness.session, device(), part, MOST_MS);
 }
 
 static void leave(unsigned n)
 {
 	while (n-- > 0)
-		room_leave(device(), &one);
+		channel_budget_release(device(), &one);
 }
 
 /* Who stands itself has some that others must leave, and keys are there always. */
 static void test_what_is_there(void **state)
 {
-	unsigned before = taken(), n = 0, n_standing;
+	unsigned before = taken(), n = 0, n_blocked;
 
 	(void)state;
-	assert_in_range(device()->room.n_made, ROOM_AHEAD, ROOM_AHEAD + before);
-	while (room_take(NULL, device(), &one, MOST_MS) == ROOM_THERE)
+	assert_in_range(
+		device()->channels.n_made, CHANNEL_BUDGET_AHEAD, CHANNEL_BUDGET_AHEAD + before);
+	while (channel_budget_take(NULL, device(), &one, MOST_MS) == CHANNELS_THERE)
 		n++;
-	assert_int_equal(before + n, device()->room.n_made - ROOM_KEYS - ROOM_STANDING);
+	assert_int_equal(before + n,
+		device()->channels.n_made - CHANNEL_BUDGET_KEYS - CHANNEL_BUDGET_BLOCKED);
 	assert_int_equal(taken(), before + n); /* who got none took none */
-	for (n_standing = 0; take(&one) == ROOM_THERE;)
-		n_standing++;
-	assert_int_equal(n_standing, ROOM_STANDING);
-	room_take_key(device());
-	assert_int_equal(taken(), before + n + n_standing + 1);
+	for (n_blocked = 0; take(&one) == CHANNELS_THERE;)
+		n_blocked++;
+	assert_int_equal(n_blocked, CHANNEL_BUDGET_BLOCKED);
+	channel_budget_take_key(device());
+	assert_int_equal(taken(), before + n + n_blocked + 1);
 	leave(2);
-	assert_int_equal(take(&one), ROOM_THERE);
-	assert_int_equal(take(&one), ROOM_NONE);
-	leave(n + n_standing);
+	assert_int_equal(take(&one), CHANNELS_THERE);
+	assert_int_equal(take(&one), CHANNELS_NONE);
+	leave(n + n_blocked);
 	assert_int_equal(taken(), before);
 }
 
 static void test_nodes(void **state)
 {
-	const struct room_part all = {1, ROOM_NODES}, none_left = {1, 1};
-	unsigned before = device()->room.n_made;
+	const struct channel_part all = {1, CHANNEL_BUDGET_NODES}, none_left = {1, 1};
+	unsigned before = device()->channels.n_made;
 
 	(void)state;
-	assert_int_equal(take(&all), ROOM_THERE);
-	assert_int_equal(take(&none_left), ROOM_NONE);
-	standing_forget_all(harness.session);
-	assert_int_equal(take(&none_left), ROOM_NEW);
-	room_taken(ROOM_NEW);
-	assert_int_equal(device()->room.n_made, before);
-	room_leave(device(), &all);
-	assert_int_equal(take(&none_left), ROOM_THERE);
-	room_leave(device(), &none_left);
-	room_leave(device(), &none_left);
+	assert_int_equal(take(&all), CHANNELS_THERE);
+	assert_int_equal(take(&none_left), CHANNELS_NONE);
+	blocked_forget_all(harness.session);
+	assert_int_equal(take(&none_left), CHANNELS_NEW);
+	channel_budget_taken(CHANNELS_NEW);
+	assert_int_equal(device()->channels.n_made, before);
+	channel_budget_release(device(), &all);
+	assert_int_equal(take(&none_left), CHANNELS_THERE);
+	channel_budget_release(device(), &none_left);
+	channel_budget_release(device(), &none_left);
 }
 
 /* More is made ahead, but not for what takes less than is counted. */
 static void test_more_is_made(void **state)
 {
-	const struct room_part wide = {2 * ROOM_AHEAD, 1};
-	unsigned before = device()->room.n_made, n = 0;
+	const struct channel_part wide = {2 * CHANNEL_BUDGET_AHEAD, 1};
+	unsigned before = device()->channels.n_made, n = 0;
 
 	(void)state;
-	assert_int_equal(take(&wide), ROOM_NONE);
-	standing_forget_all(harness.session);
-	assert_int_equal(take(&wide), ROOM_NEW);
-	room_taken(ROOM_NEW);
-	assert_int_equal(device()->room.n_made, before);
-	room_leave(device(), &wide);
-	while (take(&one) == ROOM_THERE)
+	assert_int_equal(take(&wide), CHANNELS_NONE);
+	blocked_forget_all(harness.session);
+	assert_int_equal(take(&wide), CHANNELS_NEW);
+	channel_budget_taken(CHANNELS_NEW);
+	assert_int_equal(device()->channels.n_made, before);
+	channel_budget_release(device(), &wide);
+	while (take(&one) == CHANNELS_THERE)
 		n++;
-	room_taken(ROOM_NEW);
+	channel_budget_taken(CHANNELS_NEW);
 	n++;
-	assert_true(device()->room.n_made >= taken() + ROOM_AHEAD);
-	assert_int_equal(take(&one), ROOM_THERE);
+	assert_true(device()->channels.n_made >= taken() + CHANNEL_BUDGET_AHEAD);
+	assert_int_equal(take(&one), CHANNELS_THERE);
 	leave(n + 1);
 }
 
 /* A failure to look at the thread's context must not leave the thread without one. */
 static void test_context_stays(void **state)
 {
-	CUstream reals[SPARES_AHEAD], real;
+	CUstream reals[STREAM_POOL_MAX], real;
 	CUcontext context = NULL;
-	unsigned n = device()->spares.n;
+	unsigned n = device()->stream_pool.n;
 
 	(void)state;
 	for (unsigned i = 0; i < n; i++)
-		assert_int_equal(spare_take_key(device(), &reals[i]), CUDA_SUCCESS);
+		assert_int_equal(stream_pool_take_key(device(), &reals[i]), CUDA_SUCCESS);
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
-	assert_int_equal(spare_take_key(device(), &real), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(stream_pool_take_key(device(), &real), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(cuda.cuCtxGetCurrent(&context), CUDA_SUCCESS);
 	assert_ptr_equal(context, device()->context);
 	for (unsigned i = 0; i < n; i++)
-		spare_give(device(), reals[i], 0);
+		stream_pool_give(device(), reals[i], 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_there, open_standing, close_standing),
-		cmocka_unit_test_setup_teardown(test_nodes, open_standing, close_standing),
-		cmocka_unit_test_setup_teardown(test_more_is_made, open_standing, close_standing),
+		cmocka_unit_test_setup_teardown(test_what_is_there, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(test_nodes, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(test_more_is_made, open_blocked, close_blocked),
 		cmocka_unit_test_setup_teardown(test_context_stays, open_session, close_session),
 	};
 

@@ -83,7 +83,7 @@ static void test_calls_beside_work(void **state)
 	(void)state;
 	deferred_busy(true);
 	deferred_add(&call);
-	deferred_press();
+	deferred_reclaim();
 	wait_for(&n_done, 1);
 	nap_ms(MOMENT_MS);
 	assert_int_equal(atomic_load(&n_trims), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Launch trains as a client's hurry makes them, over the counting driver. */
+/* Launch batches as a client's hurry makes them, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "send.h"
-#include "stand_still.h"
+#include "block_stream.h"
 
 #define MIB (1ull << 20)
 #define PATIENCE_MS 20000
@@ -100,7 +100,7 @@ static void test_beside_a_wait(void **state)
 	for (unsigned round = 0; round < 4; round++)
 		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.graph_launches, 1);
-	assert_true(stand_still(STREAM_A));
+	assert_true(block_stream(STREAM_A));
 	for (unsigned round = 0; round < 5; round++) {
 		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
 		assert_int_equal(launch_run(0, 4, 0), CUDA_SUCCESS);
@@ -108,13 +108,13 @@ static void test_beside_a_wait(void **state)
 	assert_int_equal(fake_calls.graph_launches, 1);
 	assert_int_equal(fake_calls.launches, 8 + 5 * 6);
 	assert_int_equal(fake_counts.execs, 1);
-	stand_still_end();
-	standing_forget_all(harness.session);
+	unblock_stream();
+	blocked_forget_all(harness.session);
 	assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.graph_launches, 2);
 }
 
-static void test_train_refused(void **state)
+static void test_batch_refused(void **state)
 {
 	(void)state;
 	for (unsigned round = 0; round < 4; round++)
@@ -173,7 +173,7 @@ static void test_after_a_failure(void **state)
 	assert_int_equal(launch_run(0, 1, 0), CUDA_SUCCESS);
 }
 
-static void test_train_order(void **state)
+static void test_batch_order(void **state)
 {
 	static const uint32_t one[3] = {1, 1, 1};
 	uint8_t params[FAKE_PARAM_BYTES] = {0};
@@ -206,9 +206,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_trains),
 		TEST(test_beside_a_wait),
-		TEST(test_train_refused),
+		TEST(test_batch_refused),
 		TEST(test_after_a_failure),
-		TEST(test_train_order),
+		TEST(test_batch_order),
 	};
 
 	fake_cuda_start();

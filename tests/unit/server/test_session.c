@@ -327,7 +327,7 @@ static void test_null_stream_order(void **state)
 
 static int streams_used(void)
 {
-	return fake_counts.streams - (int)device_get(0)->spares.n;
+	return fake_counts.streams - (int)device_get(0)->stream_pool.n;
 }
 
 static void test_streams(void **state)
@@ -630,11 +630,11 @@ static void test_memory_ops(void **state)
 	assert_int_equal(
 		memory_op(WAIT, a, UINT32_MAX, CU_STREAM_WAIT_VALUE_NOR), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake_calls.waits, 1);
-	assert_int_equal(harness.session->gates->n, 1);
+	assert_int_equal(harness.session->pending_waits->n, 1);
 }
 
-/* The list of gates forgets those that were passed. */
-static void test_many_gates(void **state)
+/* The list of pending waits forgets those that were passed. */
+static void test_many_pending_waits(void **state)
 {
 	struct memory_op ops[WIRE_MEMORY_OPS_MAX];
 	uint64_t a = alloc(4096);
@@ -647,7 +647,7 @@ static void test_many_gates(void **state)
 		assert_int_equal(settle(), CUDA_SUCCESS);
 	}
 	assert_int_equal(fake_calls.waits, 1000 * WIRE_MEMORY_OPS_MAX);
-	assert_true(harness.session->gates->n_max <= 4 * WIRE_MEMORY_OPS_MAX);
+	assert_true(harness.session->pending_waits->n_max <= 4 * WIRE_MEMORY_OPS_MAX);
 	assert_int_equal(harness.session->page->passed[0], 1000 * WIRE_MEMORY_OPS_MAX);
 }
 
@@ -674,7 +674,7 @@ int main(void)
 		QUIET(test_fault),
 		QUIET(test_host_calls),
 		QUIET(test_memory_ops),
-		QUIET(test_many_gates),
+		QUIET(test_many_pending_waits),
 		RUNNING(test_dropped),
 		RUNNING(test_running),
 		RUNNING(test_rest),

@@ -44,7 +44,7 @@ static void test_cut(void **state)
 	volatile uint8_t *p = map(fd, HOST_SPACE + SPACE_UNIT);
 
 	(void)state;
-	shield_init(); /* cmocka has a handler of its own around each test */
+	sigbus_guard_init(); /* cmocka has a handler of its own around each test */
 	for (size_t i = 0; i < BYTES; i++)
 		p[i] = 7;
 	assert_int_equal(ftruncate(fd, (off_t)(2 * PAGE)), 0);
@@ -74,7 +74,7 @@ static void test_in_a_worker(void **state)
 	void *seen;
 
 	(void)state;
-	shield_init();
+	sigbus_guard_init();
 	assert_int_equal(ftruncate(fd, 0), 0);
 	assert_int_equal(thread_start(&thread, "look", look, (void *)p), 0);
 	assert_int_equal(pthread_join(thread, &seen), 0);
@@ -90,7 +90,7 @@ static void test_elsewhere(void **state)
 	pid_t child;
 
 	(void)state;
-	shield_init();
+	sigbus_guard_init();
 	assert_int_equal(ftruncate(fd, 0), 0);
 	child = fork();
 	if (child == 0) {

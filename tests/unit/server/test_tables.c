@@ -18,40 +18,40 @@ static void test_bits(void **state)
 	uint64_t words[BITS_WORDS(200)] = {0};
 
 	(void)state;
-	assert_int_equal(bits_find_clear(words, 200, 200), 0);
-	assert_int_equal(bits_find_clear(words, 200, 201), -ENOSPC);
-	bits_fill(words, 3, 130, true);
+	assert_int_equal(bitmap_find_clear(words, 200, 200), 0);
+	assert_int_equal(bitmap_find_clear(words, 200, 201), -ENOSPC);
+	bitmap_fill(words, 3, 130, true);
 	assert_int_equal(words[1], UINT64_MAX);
-	assert_int_equal(bits_find_clear(words, 200, 3), 0);
-	assert_int_equal(bits_find_clear(words, 200, 4), 133);
-	assert_int_equal(bits_find_clear(words, 200, 67), 133);
-	assert_int_equal(bits_find_clear(words, 200, 68), -ENOSPC);
-	bits_fill(words, 60, 70, false);
-	assert_int_equal(bits_find_clear(words, 200, 70), 60);
+	assert_int_equal(bitmap_find_clear(words, 200, 3), 0);
+	assert_int_equal(bitmap_find_clear(words, 200, 4), 133);
+	assert_int_equal(bitmap_find_clear(words, 200, 67), 133);
+	assert_int_equal(bitmap_find_clear(words, 200, 68), -ENOSPC);
+	bitmap_fill(words, 60, 70, false);
+	assert_int_equal(bitmap_find_clear(words, 200, 70), 60);
 	assert_true(bit_get(words, 59));
 	assert_false(bit_get(words, 60));
 }
 
 static void test_objects(void **state)
 {
-	static struct object_table table;
+	static struct handle_table table;
 	int a, b;
 
 	(void)state;
-	assert_null(object_get(&table, 5));
-	assert_int_equal(object_put(&table, 5, &a), 0);
-	assert_int_equal(object_put(&table, 5, &b), -EEXIST);
-	assert_int_equal(object_put(&table, OBJECT_IDS - 1, &b), 0);
-	assert_int_equal(object_put(&table, OBJECT_IDS, &b), -EINVAL);
-	assert_int_equal(object_put(&table, UINT32_MAX, &b), -EINVAL);
-	assert_ptr_equal(object_get(&table, 5), &a);
-	assert_null(object_get(&table, 6));
-	assert_null(object_get(&table, OBJECT_IDS));
+	assert_null(handle_get(&table, 5));
+	assert_int_equal(handle_put(&table, 5, &a), 0);
+	assert_int_equal(handle_put(&table, 5, &b), -EEXIST);
+	assert_int_equal(handle_put(&table, OBJECT_IDS - 1, &b), 0);
+	assert_int_equal(handle_put(&table, OBJECT_IDS, &b), -EINVAL);
+	assert_int_equal(handle_put(&table, UINT32_MAX, &b), -EINVAL);
+	assert_ptr_equal(handle_get(&table, 5), &a);
+	assert_null(handle_get(&table, 6));
+	assert_null(handle_get(&table, OBJECT_IDS));
 	assert_int_equal(table.n_used, 2);
-	assert_ptr_equal(object_remove(&table, 5), &a);
-	assert_null(object_remove(&table, 5));
+	assert_ptr_equal(handle_remove(&table, 5), &a);
+	assert_null(handle_remove(&table, 5));
 	assert_int_equal(table.n_used, 1);
-	object_table_fini(&table);
+	handle_table_fini(&table);
 }
 
 static void test_owners(void **state)

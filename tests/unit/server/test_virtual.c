@@ -140,7 +140,7 @@ static void test_wrong(void **state)
 }
 
 /* The counting driver aborts where something is unmapped while work runs. */
-static void test_going(void **state)
+static void test_closing(void **state)
 {
 	(void)state;
 	map(1, base, UNIT);
@@ -268,7 +268,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_access, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_wrong, open_session, close_session),
-		cmocka_unit_test_setup_teardown(test_going, open_session, close_session),
+		cmocka_unit_test_setup_teardown(test_closing, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_room, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_descriptors, open_session, close_session),
 		cmocka_unit_test_setup_teardown(

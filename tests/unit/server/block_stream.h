@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STAND_STILL_H
-#define STAND_STILL_H
+#ifndef BLOCK_STREAM_H
+#define BLOCK_STREAM_H
 
 /*
  * A stream of the harness's session that waits for a word, on a GPU of the
@@ -35,7 +35,7 @@ static inline CUresult stand_still_write(
 }
 
 /* `stream' is made for it. False: it does not. */
-static inline bool stand_still(uint32_t stream)
+static inline bool block_stream(uint32_t stream)
 {
 	struct memory_op op = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .value = 1};
 
@@ -47,11 +47,11 @@ static inline bool stand_still(uint32_t stream)
 	cuda.cuStreamWriteValue64_v2 = stand_still_write;
 	send_memory_ops(stream, &op, 1);
 	harness_serve();
-	return standing_any();
+	return blocked_any();
 }
 
 /* The GPU does what it is asked for again; it counts as standing until it is forgotten. */
-static inline void stand_still_end(void)
+static inline void unblock_stream(void)
 {
 	cuda = stand_still_real;
 }
