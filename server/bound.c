@@ -21,7 +21,7 @@
 #define ENDS_NAP_NS 10000000L
 
 /* False: there are none. */
-static bool wait_for_ends(const struct session *session)
+static bool bound_wait_for_ends(const struct session *session)
 {
 	uint64_t n = deferred_n_added();
 
@@ -35,7 +35,7 @@ static bool wait_for_ends(const struct session *session)
 	return true;
 }
 
-static void tell(struct session *session, uint64_t amount)
+static void bound_tell(struct session *session, uint64_t amount)
 {
 	char text[ACCOUNT_TEXT];
 
@@ -59,8 +59,8 @@ bool bound_met(void *arg, uint64_t amount, unsigned round)
 
 	if (atomic_load(&session->is_ending))
 		return false;
-	if (round == 0 && wait_for_ends(session))
+	if (round == 0 && bound_wait_for_ends(session))
 		return true;
-	tell(session, amount);
+	bound_tell(session, amount);
 	return false;
 }

@@ -117,7 +117,7 @@ static const char *find_objection(const struct server *server, const struct fram
 	return NULL;
 }
 
-static int welcome(const struct peer *peer, const int fds[FRAME_WELCOME_FDS])
+static int client_conn_welcome(const struct peer *peer, const int fds[FRAME_WELCOME_FDS])
 {
 	struct frame_welcome frame = {0};
 
@@ -130,7 +130,7 @@ static int welcome(const struct peer *peer, const int fds[FRAME_WELCOME_FDS])
 	return frame_send(peer->connection, &frame, fds, 0);
 }
 
-static void on_news(void *arg)
+static void client_conn_on_news(void *arg)
 {
 	struct server *server = arg;
 
@@ -172,7 +172,7 @@ static int open_pidfd(int connection, pid_t pid)
 }
 
 /* From here on the loop owns it. */
-static void watch(struct peer *peer)
+static void client_conn_watch(struct peer *peer)
 {
 	uv_loop_t *loop = &peer->server->loop;
 
@@ -188,14 +188,14 @@ static void watch(struct peer *peer)
 		peer_end(peer);
 }
 
-static int start(struct peer *peer, const struct frame_client *client)
+static int client_conn_start(struct peer *peer, const struct frame_client *client)
 {
 	struct session *session = peer->session;
 
 	session->pid = peer->pid;
 	session->uid = (uid_t)client->uid;
 	session->connection = peer->connection;
-	session->on_news = on_news;
+	session->on_news = client_conn_on_news;
 	session->on_news_arg = peer->server;
 	log_line("Creating worker thread for client " SESSION_NAME, SESSION_NAME_ARGS(session));
 	return session_start(session);
@@ -209,7 +209,7 @@ static void allow_descriptors(int connection)
 	setsockopt(connection, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on));
 }
 
-static void limit(struct session *session, const struct frame_client *client)
+static void client_conn_limit(struct session *session, const struct frame_client *client)
 {
 	const struct frame_variable *own = &client->hello.client_priority;
 	struct frame_limits limits = client->limits;
@@ -244,24 +244,24 @@ static int peer_make(struct server *server, const struct frame_client *client, i
 	if (r < 0)
 		return r;
 	server->last_session++;
-	limit(peer->session, client);
+	client_conn_limit(peer->session, client);
 	peer->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
 	peer->pidfd = open_pidfd(connection, peer->pid);
 	allow_descriptors(connection);
-	r = peer->connection < 0 ? -errno : welcome(peer, fds);
+	r = peer->connection < 0 ? -errno : client_conn_welcome(peer, fds);
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		close(fds[i]);
 	if (r < 0)
 		return r;
 	log_line("Client {PID: %d, Context ID: %u} connected", (int)peer->pid, peer->session->id);
-	r = start(peer, client);
+	r = client_conn_start(peer, client);
 	if (r < 0)
 		return r;
 	peer->next = server->peers;
 	server->peers = peer;
 	server->n_peers++;
 	server_start_looks(server);
-	watch(TAKE_PTR(peer));
+	client_conn_watch(TAKE_PTR(peer));
 	return 0;
 }
 
@@ -325,7 +325,7 @@ static void on_death_closed(uv_handle_t *handle)
 	free_closed(peer);
 }
 
-static void forget(struct peer *peer)
+static void client_conn_forget(struct peer *peer)
 {
 	struct peer **link = &peer->server->peers;
 
@@ -361,7 +361,7 @@ void peer_end(struct peer *peer)
 	if (peer->has_death)
 		uv_poll_stop(&peer->death);
 	if (peer->is_inactive)
-		forget(peer);
+		client_conn_forget(peer);
 	else
 		end_work(peer);
 }
@@ -402,7 +402,7 @@ static void client_conn_reap(struct peer *peer)
 		log_line("Client " SESSION_NAME " exiting. Number of active client contexts is %u.",
 			SESSION_NAME_ARGS(peer->session), server->n_active);
 	if (!peer->is_inactive)
-		forget(peer);
+		client_conn_forget(peer);
 }
 
 static void tell_context(const struct peer *peer, uint32_t ordinal)

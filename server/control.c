@@ -44,7 +44,7 @@ static int check_peer(int sock)
 }
 
 /* Says who we are. */
-static int greet(int sock)
+static int control_greet(int sock)
 {
 	struct frame_server frame = {0};
 
@@ -86,7 +86,7 @@ int control_init(struct control *control)
 		r = connect_daemon(control);
 	}
 	if (r == 0)
-		r = greet(control->sock);
+		r = control_greet(control->sock);
 	if (r < 0)
 		log_line("Cannot reach the control daemon on %s: %s. mps-server is started by "
 			 "mps-control; CUDA_MPS_PIPE_DIRECTORY names its directory",
@@ -115,7 +115,7 @@ static void on_lost_closed(uv_handle_t *handle)
 }
 
 /* Its sessions go on; somebody may take its place. */
-static void lose(struct server *server)
+static void control_lose(struct server *server)
 {
 	struct control *control = &server->control;
 
@@ -126,7 +126,7 @@ static void lose(struct server *server)
 	uv_close((uv_handle_t *)&control->poll, on_lost_closed);
 }
 
-static void take_group(struct server *server, const struct frame_group *frame)
+static void control_take_group(struct server *server, const struct frame_group *frame)
 {
 	if (!group_set(frame))
 		return;
@@ -152,7 +152,7 @@ static void take_order(struct server *server)
 		server_stop(server, stop->force != 0);
 		break;
 	case FRAME_GROUP:
-		take_group(server, group);
+		control_take_group(server, group);
 		break;
 	case FRAME_OUTPUT:
 		log_take(frame_take_fd(&control->reader, 0));
@@ -167,7 +167,7 @@ static void take_order(struct server *server)
 	default:
 		log_line("The daemon sent a frame of type %u, which is none for a server",
 			control->reader.head.type);
-		lose(server);
+		control_lose(server);
 	}
 }
 
@@ -225,22 +225,22 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 			frame_reader_reset(&control->reader);
 		}
 		if (!control->is_closing && r < 0)
-			lose(server);
+			control_lose(server);
 	} else if (events & UV_DISCONNECT) {
-		lose(server);
+		control_lose(server);
 	}
 }
 
 /* A new daemon learns who we are, who our clients are, and what our state is. */
-static void introduce(struct server *server)
+static void control_introduce(struct server *server)
 {
 	struct control *control = &server->control;
 
 	uv_poll_init(&server->loop, &control->poll, control->sock);
 	control->poll.data = server;
 	poll_start(server);
-	if (greet(control->sock) < 0) {
-		lose(server);
+	if (control_greet(control->sock) < 0) {
+		control_lose(server);
 		return;
 	}
 	groups_meet_daemon();
@@ -263,7 +263,7 @@ static void on_retry(uv_timer_t *timer)
 	if (control_has_daemon(control) || server->is_stopping)
 		return;
 	if (connect_daemon(control) == 0) {
-		introduce(server);
+		control_introduce(server);
 		return;
 	}
 	if (server->n_peers == 0 &&
@@ -295,7 +295,7 @@ void control_close(struct server *server)
 {
 	struct control *control = &server->control;
 
-	lose(server);
+	control_lose(server);
 	uv_close((uv_handle_t *)&control->retry, NULL);
 }
 
@@ -305,5 +305,5 @@ void control_send(struct server *server, const void *frame)
 
 	if (control_has_daemon(control) && !control->is_closing &&
 		frame_send(control->sock, frame, NULL, 0) < 0)
-		lose(server);
+		control_lose(server);
 }

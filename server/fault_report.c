@@ -43,7 +43,7 @@ static uint32_t only_device(uint64_t devices)
 	return (uint32_t)__builtin_ctzll(devices);
 }
 
-static void add(struct fault_report *report, const struct peer *peer)
+static void fault_report_add(struct fault_report *report, const struct peer *peer)
 {
 	unsigned n = report->n_suspects;
 
@@ -89,7 +89,7 @@ void fault_report_begin(struct server *server)
 	set_result(report, fault_get());
 	for (const struct peer *peer = server->peers; peer; peer = peer->next)
 		if (may_have_caused_it(peer)) {
-			add(report, peer);
+			fault_report_add(report, peer);
 			devices |= atomic_load(&peer->session->granted);
 		}
 	report->frame.ordinal = only_device(devices);
@@ -130,7 +130,7 @@ static void take_kernel(struct fault_report *report, unsigned i, const struct pe
 }
 
 /* One of several suspects it was. */
-static void settle(struct fault_report *report, unsigned i, enum fault_how how)
+static void fault_report_settle(struct fault_report *report, unsigned i, enum fault_how how)
 {
 	report->suspects[0] = report->suspects[i];
 	report->n_suspects = report->frame.n_suspects = 1;
@@ -140,7 +140,7 @@ static void settle(struct fault_report *report, unsigned i, enum fault_how how)
 	report->frame.how = how;
 }
 
-static void look_up(struct server *server, uint64_t address)
+static void fault_report_look_up(struct server *server, uint64_t address)
 {
 	struct fault_report *report = &server->fault_report;
 	uint32_t session = owner_last(address).session;
@@ -150,7 +150,7 @@ static void look_up(struct server *server, uint64_t address)
 		address);
 	for (unsigned i = 0; i < report->n_suspects && session > 0; i++)
 		if (report->suspects[i].session == session) {
-			settle(report, i, FAULT_ADDRESS);
+			fault_report_settle(report, i, FAULT_ADDRESS);
 			log_culprit(report, 0, why);
 			return;
 		}
@@ -172,7 +172,7 @@ void fault_report_take_address(struct server *server, const struct frame_fault_a
 	if (frame->ordinal < DEVICES_MAX)
 		report->frame.ordinal = frame->ordinal;
 	if (!is_known(report))
-		look_up(server, frame->address);
+		fault_report_look_up(server, frame->address);
 	fault_report_send(server);
 }
 
@@ -186,7 +186,7 @@ void fault_report_note_end(struct server *server, const struct peer *peer)
 	if (!server->is_faulted || !is_known(report) || report->frame.kernel[0] ||
 		!report->suspects[0].kernel[0])
 		return;
-	settle(report, 0, report->frame.how);
+	fault_report_settle(report, 0, report->frame.how);
 	fault_report_send(server);
 }
 
@@ -205,9 +205,9 @@ void fault_report_overdue(struct server *server, const struct peer *peer)
 	*report = (struct fault_report){.frame = {.how = FAULT_OVERDUE}};
 	frame_init(&report->frame, FRAME_FAULT, 0);
 	set_result(report, CUDA_ERROR_LAUNCH_TIMEOUT);
-	add(report, peer);
+	fault_report_add(report, peer);
 	report->frame.ordinal = only_device(atomic_load(&peer->session->granted));
 	take_kernel(report, 0, peer);
-	settle(report, 0, FAULT_OVERDUE);
+	fault_report_settle(report, 0, FAULT_OVERDUE);
 	fault_report_send(server);
 }

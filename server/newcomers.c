@@ -92,7 +92,7 @@ static void tell_those_that_wait(struct server *server)
 	}
 }
 
-static bool has_to_wait(const struct server *server, const struct newcomer *newcomer)
+static bool newcomers_has_to_wait(const struct server *server, const struct newcomer *newcomer)
 {
 	return uv_now(&server->loop) - newcomer->since_ms < NEWCOMER_WAIT_MS &&
 	       find_leftover(server, newcomer->since_ms);
@@ -101,7 +101,7 @@ static bool has_to_wait(const struct server *server, const struct newcomer *newc
 void newcomers_look(struct server *server)
 {
 	tell_those_that_wait(server);
-	while (server->newcomers && !has_to_wait(server, server->newcomers)) {
+	while (server->newcomers && !newcomers_has_to_wait(server, server->newcomers)) {
 		struct newcomer *newcomer = take_first(server);
 
 		peer_new(server, &newcomer->client, newcomer->connection);

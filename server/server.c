@@ -178,7 +178,7 @@ static void handle_fault(struct server *server)
 	server_start_tick(server);
 }
 
-static void on_news(uv_async_t *async)
+static void server_on_news(uv_async_t *async)
 {
 	struct server *server = async->data;
 	struct peer *next;
@@ -324,7 +324,7 @@ static void *run_starter(void *arg)
 static void loop_init(struct server *server)
 {
 	uv_loop_init(&server->loop);
-	uv_async_init(&server->loop, &server->news, on_news);
+	uv_async_init(&server->loop, &server->news, server_on_news);
 	server->news.data = server;
 	uv_timer_init(&server->loop, &server->tick);
 	server->tick.data = server;

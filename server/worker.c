@@ -71,7 +71,7 @@ static bool is_launch(uint32_t op)
 }
 
 /* Execute: `reply' is the result. */
-static int execute(struct session *session, const struct message_head *msg)
+static int worker_execute(struct session *session, const struct message_head *msg)
 {
 	const char *why = "";
 	CUresult failed = fault_get();
@@ -103,7 +103,7 @@ static int serve_run(struct session *session)
 		if (atomic_load_explicit(&session->is_ending, memory_order_relaxed))
 			return 0;
 		watchdog_begin(&session->watchdog, msg->op);
-		r = execute(session, msg);
+		r = worker_execute(session, msg);
 		watchdog_end(&session->watchdog);
 		if (r < 0)
 			return r;
@@ -149,7 +149,7 @@ static uint64_t spin_ns(const struct session *session)
 }
 
 /* Something came while we spun. */
-static bool spin(struct session *session)
+static bool worker_spin(struct session *session)
 {
 	uint64_t until_ns = now_ns() + spin_ns(session);
 
@@ -167,7 +167,7 @@ static bool spin(struct session *session)
  * Nothing to do: looks after what the session left behind, and sleeps. Until
  * its last work has ended that takes a look now and then.
  */
-static void rest(struct session *session, int *nap_ms)
+static void worker_rest(struct session *session, int *nap_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
@@ -214,8 +214,8 @@ static void serve_until_end(struct session *session)
 			nap_ms = NAP_MIN_MS;
 			if (session->busy)
 				session_tell_busy(session, true);
-		} else if (!spin(session)) {
-			rest(session, &nap_ms);
+		} else if (!worker_spin(session)) {
+			worker_rest(session, &nap_ms);
 		}
 	}
 }

@@ -157,7 +157,7 @@ static bool is_vectors(const struct copy_kernel_params *params)
 }
 
 /* The width is in bytes yet. */
-static struct copy_kernel_params describe(
+static struct copy_kernel_params copy_kernel_describe(
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size)
 {
 	return (struct copy_kernel_params){
@@ -201,7 +201,7 @@ CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	bool has_vectors;
 	CUkernel kernel;
 
-	*ret_launch = (struct copy_kernel_launch){.params = describe(dst, src, size)};
+	*ret_launch = (struct copy_kernel_launch){.params = copy_kernel_describe(dst, src, size)};
 	has_vectors = is_vectors(&ret_launch->params);
 	kernel = kernels[has_vectors];
 	if (!kernel)

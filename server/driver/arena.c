@@ -41,7 +41,7 @@ static void device_disclaim(struct arena *arena, bool is_lost)
 }
 
 /* Takes units whose addresses the driver gives us. */
-static CUresult reserve(struct arena *arena, struct owner owner, uint32_t from)
+static CUresult arena_reserve(struct arena *arena, struct owner owner, uint32_t from)
 {
 	for (int i = 0; i < OWNER_TRIES; i++) {
 		int unit = owner_take(owner, from, arena->n_units);
@@ -81,7 +81,7 @@ CUresult arena_init_backed(struct arena *arena, const struct arena_backing *back
 	arena->taken = account_alloc(
 		account, BITS_WORDS(arena->n_pages) * sizeof(uint64_t), KEPT_RESERVATION);
 	arena->chunk_of = account_alloc(account, arena->n_pages * sizeof(struct chunk *), 0);
-	result = arena->taken && arena->chunk_of ? reserve(arena, owner, from)
+	result = arena->taken && arena->chunk_of ? arena_reserve(arena, owner, from)
 						 : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
 		account_free(arena->taken);
@@ -98,14 +98,14 @@ static void chunk_free(struct chunk *chunk)
 	account_free(chunk);
 }
 
-static uint32_t page_of(const struct arena *arena, uint64_t address)
+static uint32_t arena_page_of(const struct arena *arena, uint64_t address)
 {
 	return (uint32_t)((address - arena->base) / arena->page);
 }
 
 static void set_pages(struct arena *arena, struct chunk *chunk, bool is_mapped)
 {
-	uint32_t first = page_of(arena, chunk->address);
+	uint32_t first = arena_page_of(arena, chunk->address);
 	uint32_t n = (uint32_t)(chunk->size / arena->page);
 
 	bitmap_fill(arena->taken, first, n, is_mapped);
@@ -172,7 +172,7 @@ CUresult arena_grant_access(struct arena *arena, const struct device *device)
 	for (uint32_t i = 0; i < arena->n_pages && result == CUDA_SUCCESS; i++) {
 		const struct chunk *chunk = arena->chunk_of[i];
 
-		if (chunk && page_of(arena, chunk->address) == i)
+		if (chunk && arena_page_of(arena, chunk->address) == i)
 			result = va_space_grant_access(chunk->address, chunk->size, device->handle,
 				CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	}
@@ -394,7 +394,7 @@ CUresult arena_free(struct arena *arena, uint64_t address)
 
 	if (!range_ok(address - arena->base, 1, arena->size))
 		return CUDA_ERROR_INVALID_VALUE;
-	chunk = arena->chunk_of[page_of(arena, address)];
+	chunk = arena->chunk_of[arena_page_of(arena, address)];
 	if (!chunk || chunk->is_spare)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (chunk->is_shared)
@@ -432,7 +432,7 @@ static void spare_all(struct arena *arena)
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = arena->chunk_of[i];
 
-		if (chunk && page_of(arena, chunk->address) == i)
+		if (chunk && arena_page_of(arena, chunk->address) == i)
 			set_spare(
 				arena, chunk, !arena_sharing->is_open(chunk->address, chunk->size));
 	}
@@ -476,7 +476,7 @@ bool arena_chunk(
 	const struct chunk *chunk = NULL;
 
 	if (range_ok(address - arena->base, 1, arena->size))
-		chunk = arena->chunk_of[page_of(arena, address)];
+		chunk = arena->chunk_of[arena_page_of(arena, address)];
 	if (!chunk || chunk->is_spare)
 		return false;
 	*ret_start = chunk->address;
@@ -491,7 +491,7 @@ bool arena_has(const struct arena *arena, uint64_t address, uint64_t size)
 	if (!range_ok(address - arena->base, size, arena->size))
 		return false;
 	while (at < end) {
-		const struct chunk *chunk = arena->chunk_of[page_of(arena, at)];
+		const struct chunk *chunk = arena->chunk_of[arena_page_of(arena, at)];
 
 		if (!chunk || chunk->is_spare)
 			return false;

@@ -48,7 +48,7 @@ static bool is_passed(const struct entry *entry)
 }
 
 /* Forgets what was passed. Under the lock, as what follows. */
-static void sweep(void)
+static void blocked_sweep(void)
 {
 	unsigned n = 0;
 
@@ -58,7 +58,7 @@ static void sweep(void)
 	atomic_store(&blocked_n, n);
 }
 
-static struct entry *find(const struct session *session, uint32_t stream)
+static struct entry *blocked_find(const struct session *session, uint32_t stream)
 {
 	for (unsigned i = 0; i < blocked_n; i++)
 		if (entries[i].session == session && entries[i].stream == stream)
@@ -123,7 +123,7 @@ static void note_for_whom(struct nap *nap, const struct session *session)
 	}
 }
 
-static void nap(struct nap *nap, const struct session *session)
+static void blocked_nap(struct nap *nap, const struct session *session)
 {
 	nanosleep(&(struct timespec){.tv_nsec = nap->ns}, NULL);
 	nap->total_ns += (uint64_t)nap->ns;
@@ -143,8 +143,8 @@ static bool try_take(const struct session *session, const struct stream *stream,
 	bool taken = true;
 
 	pthread_mutex_lock(&lock);
-	sweep();
-	entry = find(session, stream->id);
+	blocked_sweep();
+	entry = blocked_find(session, stream->id);
 	if (entry) {
 		entry->serial = serial;
 	} else if (has_room(session)) {
@@ -165,7 +165,7 @@ bool blocked_begin(struct session *session, struct stream *stream, uint64_t seri
 	while (!try_take(session, stream, serial, &rest)) {
 		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
 			return false;
-		nap(&rest, session);
+		blocked_nap(&rest, session);
 	}
 	return true;
 }
@@ -189,7 +189,7 @@ void blocked_placed(void)
 /* Whether the call may be made now; then nobody begins to stand. */
 static bool try_call(void)
 {
-	sweep();
+	blocked_sweep();
 	if (blocked_n > 0)
 		return false;
 	n_calls++;
@@ -226,7 +226,7 @@ bool exclusive_call_begin(struct session *session, unsigned most_ms)
 		note_for_whom(&rest, session);
 		pthread_mutex_unlock(&lock);
 		say_waits(session, true);
-		nap(&rest, session);
+		blocked_nap(&rest, session);
 		pthread_mutex_lock(&lock);
 		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
 		is_first = is_first && rest.total_ns < FIRST_NS;
@@ -253,12 +253,12 @@ static bool is_at_rest(const struct stream *stream)
 }
 
 /* Nobody stands; if somebody does, it is noted who. */
-static bool look(struct nap *rest, const struct session *session)
+static bool blocked_look(struct nap *rest, const struct session *session)
 {
 	bool is_free;
 
 	pthread_mutex_lock(&lock);
-	sweep();
+	blocked_sweep();
 	is_free = blocked_n == 0;
 	note_for_whom(rest, session);
 	pthread_mutex_unlock(&lock);
@@ -271,9 +271,9 @@ void blocked_drain(struct session *session, struct stream *stream)
 
 	if (stream->n_beside <= BLOCKED_BEHIND_MAX && blocked_has(session))
 		return;
-	while (!look(&rest, session) && !is_at_rest(stream) && !atomic_load(&session->is_ending) &&
-		fault_get() == CUDA_SUCCESS)
-		nap(&rest, session);
+	while (!blocked_look(&rest, session) && !is_at_rest(stream) &&
+		!atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS)
+		blocked_nap(&rest, session);
 	stream->n_beside = 0;
 }
 
@@ -282,10 +282,10 @@ void blocked_forget(const struct session *session, const struct stream *stream)
 	struct entry *entry;
 
 	pthread_mutex_lock(&lock);
-	entry = find(session, stream->id);
+	entry = blocked_find(session, stream->id);
 	if (entry)
 		entry->serial = 0;
-	sweep();
+	blocked_sweep();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -295,7 +295,7 @@ void blocked_forget_all(const struct session *session)
 	for (unsigned i = 0; i < blocked_n; i++)
 		if (entries[i].session == session)
 			entries[i].serial = 0;
-	sweep();
+	blocked_sweep();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -315,7 +315,7 @@ bool blocked_has(const struct session *session)
 	if (likely(!blocked_any()))
 		return false;
 	pthread_mutex_lock(&lock);
-	sweep();
+	blocked_sweep();
 	n = count_of(session);
 	pthread_mutex_unlock(&lock);
 	return n > 0;
@@ -328,8 +328,8 @@ bool blocked_contains(const struct session *session, uint32_t stream)
 	if (likely(!blocked_any()))
 		return false;
 	pthread_mutex_lock(&lock);
-	sweep();
-	stands = find(session, stream) != NULL;
+	blocked_sweep();
+	stands = blocked_find(session, stream) != NULL;
 	pthread_mutex_unlock(&lock);
 	return stands;
 }

@@ -62,7 +62,7 @@ void channel_budget_grow(struct device *device)
 		cuda.cuEventDestroy_v2(event);
 }
 
-static void add(struct channel_budget *room, const struct channel_part *part)
+static void channel_budget_add(struct channel_budget *room, const struct channel_part *part)
 {
 	atomic_fetch_add(&room->n_channels, part->n_channels);
 	atomic_fetch_add(&room->n_nodes, part->n_nodes);
@@ -99,14 +99,14 @@ enum channel_way channel_budget_take(struct session *session, struct device *dev
 {
 	struct channel_budget *room = &device->channels;
 
-	add(room, part);
+	channel_budget_add(room, part);
 	if (likely(is_there(room, session)))
 		return CHANNELS_THERE;
 	/* Who naps keeps nothing from others. */
 	channel_budget_release(device, part);
 	if (!exclusive_call_begin(session, most_ms))
 		return CHANNELS_NONE;
-	add(room, part);
+	channel_budget_add(room, part);
 	if (wants_channels(room))
 		channel_budget_grow(device);
 	return CHANNELS_NEW;
@@ -120,7 +120,7 @@ void channel_budget_taken(enum channel_way way)
 
 void channel_budget_take_key(struct device *device)
 {
-	add(&device->channels, &(struct channel_part){.n_channels = 1});
+	channel_budget_add(&device->channels, &(struct channel_part){.n_channels = 1});
 }
 
 void channel_budget_release(struct device *device, const struct channel_part *part)

@@ -49,7 +49,7 @@ static atomic_uint n_busy;
 static _Atomic uint64_t n_added, n_made;
 
 /* Beside running work they wait for it, and hold up everybody so long. Under the lock. */
-static bool has_to_wait(bool has_time)
+static bool deferred_has_to_wait(bool has_time)
 {
 	return has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0;
 }
@@ -74,7 +74,7 @@ static bool make_call(struct deferred *one)
 }
 
 /* Under the lock. */
-static void append(struct deferred *one)
+static void deferred_append(struct deferred *one)
 {
 	one->next = NULL;
 	*deferred.last = one;
@@ -127,8 +127,8 @@ static void make_calls(void)
 		if (is_made)
 			atomic_fetch_add(&n_made, 1);
 		else
-			append(one);
-		if (!deferred.is_ending && has_to_wait(deferred.n <= DEFERRED_MAX))
+			deferred_append(one);
+		if (!deferred.is_ending && deferred_has_to_wait(deferred.n <= DEFERRED_MAX))
 			return;
 	}
 	deferred.is_pressed = false;
@@ -143,21 +143,22 @@ static bool wait_for_work(void)
 	clock_gettime(CLOCK_MONOTONIC, &deadline);
 	deadline.tv_sec += DEFERRED_MAX_S;
 	while (!deferred.is_ending && r == 0 && !may_tidy_up() &&
-		(!deferred.list || has_to_wait(deferred.n <= DEFERRED_MAX)))
+		(!deferred.list || deferred_has_to_wait(deferred.n <= DEFERRED_MAX)))
 		r = deferred.list
 			    ? pthread_cond_timedwait(&deferred.wanted, &deferred.lock, &deadline)
 			    : pthread_cond_wait(&deferred.wanted, &deferred.lock);
 	return r == 0;
 }
 
-static void *run(void *arg)
+static void *deferred_run(void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&deferred.lock);
 	while (!deferred.is_ending) {
 		bool has_time = wait_for_work();
 
-		if (deferred.is_ending || !has_to_wait(has_time && deferred.n <= DEFERRED_MAX))
+		if (deferred.is_ending ||
+			!deferred_has_to_wait(has_time && deferred.n <= DEFERRED_MAX))
 			make_calls();
 		if (!deferred.is_ending && may_tidy_up())
 			tidy_up();
@@ -176,7 +177,7 @@ int deferred_start(void)
 	pthread_cond_init(&deferred.wanted, &attr);
 	pthread_condattr_destroy(&attr);
 	deferred.is_ending = false;
-	r = thread_start(&deferred.thread, "mps-deferred", run, NULL);
+	r = thread_start(&deferred.thread, "mps-deferred", deferred_run, NULL);
 	deferred.is_started = r == 0;
 	return r;
 }
@@ -197,7 +198,7 @@ void deferred_stop(void)
 void deferred_add(struct deferred *one)
 {
 	pthread_mutex_lock(&deferred.lock);
-	append(one);
+	deferred_append(one);
 	atomic_fetch_add(&n_added, 1);
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);

@@ -112,7 +112,7 @@ static CUresult read_peers(void)
 	return result;
 }
 
-static CUresult init(void)
+static CUresult device_init(void)
 {
 	CUresult result = driver_init();
 	int count = 0;
@@ -137,7 +137,7 @@ static CUresult init(void)
 
 CUresult devices_init(void)
 {
-	init_result = init();
+	init_result = device_init();
 	return init_result;
 }
 

@@ -110,7 +110,7 @@ static bool take_kept(struct green *green)
 }
 
 /* The oldest that is kept goes, which may wait for what runs. False: there is none. */
-static bool evict(void)
+static bool green_evict(void)
 {
 	struct green **link = &kept, *green;
 
@@ -210,7 +210,7 @@ static struct sm_group group_of(const CUdevResource *resource)
 	};
 }
 
-static void tell(const CUdevResource *resource, uint32_t ret_sms[3])
+static void green_tell(const CUdevResource *resource, uint32_t ret_sms[3])
 {
 	ret_sms[0] = resource->sm.smCount;
 	ret_sms[1] = resource->sm.minSmPartitionSize;
@@ -223,7 +223,7 @@ CUresult do_sm_resource(struct session *session, uint32_t device, uint32_t of, u
 	CUresult result = resource_of(session, device, of, &resource);
 
 	if (result == CUDA_SUCCESS)
-		tell(&resource, sms);
+		green_tell(&resource, sms);
 	return result;
 }
 
@@ -233,7 +233,7 @@ struct division {
 	unsigned n_groups;
 };
 
-static CUresult divide(struct session *session, uint32_t device, uint32_t of, uint32_t flags,
+static CUresult green_divide(struct session *session, uint32_t device, uint32_t of, uint32_t flags,
 	uint32_t count, struct division *division)
 {
 	CUdevResource *rest = &division->parts[WIRE_SM_GROUPS_MAX];
@@ -254,7 +254,7 @@ CUresult do_sm_split(struct session *session, uint32_t device, uint32_t of, uint
 	struct sm_group *groups, uint32_t n_groups_max, uint32_t *ret_n_groups)
 {
 	struct division division = {.n_groups = n_groups};
-	CUresult result = divide(session, device, of, flags, count, &division);
+	CUresult result = green_divide(session, device, of, flags, count, &division);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -262,12 +262,12 @@ CUresult do_sm_split(struct session *session, uint32_t device, uint32_t of, uint
 	*ret_n_groups = n_groups > 0 ? MIN(division.n_groups, n_groups_max) : 0;
 	for (uint32_t i = 0; i < *ret_n_groups; i++)
 		groups[i] = group_of(&division.parts[i]);
-	tell(&division.parts[WIRE_SM_GROUPS_MAX], rest);
+	green_tell(&division.parts[WIRE_SM_GROUPS_MAX], rest);
 	return CUDA_SUCCESS;
 }
 
 /* The parts that were asked for, each once, gathered from the front; all of it without parts. */
-static CUresult choose(struct division *division, const uint32_t *parts, uint32_t n_parts,
+static CUresult green_choose(struct division *division, const uint32_t *parts, uint32_t n_parts,
 	CUdevResource *ret_chosen)
 {
 	bool is_taken[WIRE_SM_GROUPS_MAX + 1] = {false};
@@ -297,7 +297,8 @@ static uint64_t hash_of(const struct green_key *key)
 }
 
 /* What is divided; NULL: the whole GPU. */
-static const struct green *divided(struct session *session, const struct place *place, uint32_t of)
+static const struct green *green_divided(
+	struct session *session, const struct place *place, uint32_t of)
 {
 	return of < WIRE_GREENS_MAX ? session_green(session, of) : place->share.green;
 }
@@ -320,7 +321,7 @@ static void key_fill(struct green_key *key, const struct green *of, struct devic
 static bool count_one(void)
 {
 	/* Who is on his way out makes room. */
-	if (atomic_fetch_add(&n_greens, 1) < GREENS_OF_SERVER_MAX || evict())
+	if (atomic_fetch_add(&n_greens, 1) < GREENS_OF_SERVER_MAX || green_evict())
 		return true;
 	atomic_fetch_sub(&n_greens, 1);
 	return false;
@@ -369,7 +370,7 @@ static void make_channels(struct session *session, struct green *green)
 	exclusive_call_end();
 }
 
-static CUresult make_real(
+static CUresult green_make_real(
 	struct session *session, struct green *green, CUdevResource *resources, uint32_t n)
 {
 	CUdevResourceDesc desc;
@@ -409,7 +410,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 	green->id = id;
 	green->place = place;
 	green->refs = 1;
-	result = make_real(session, green, chosen, n);
+	result = green_make_real(session, green, chosen, n);
 	if (result != CUDA_SUCCESS) {
 		handle_remove(&session->greens, id);
 		account_free(green);
@@ -427,7 +428,7 @@ CUresult green_take(struct session *session, const struct green_key *key, CUdevR
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	green->key = *key;
 	green->refs = 1;
-	result = make_real(session, green, parts, key->n_parts);
+	result = green_make_real(session, green, parts, key->n_parts);
 	if (result == CUDA_SUCCESS) {
 		make_channels(session, green);
 		*ret_green = green;
@@ -451,15 +452,15 @@ CUresult do_green_create(struct session *session, uint32_t id, uint32_t device, 
 	} else if (n_groups == 0) {
 		result = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	} else {
-		result = divide(session, device, of, flags, count, &division);
+		result = green_divide(session, device, of, flags, count, &division);
 		if (result == CUDA_SUCCESS)
-			result = choose(&division, parts, n_parts, chosen);
+			result = green_choose(&division, parts, n_parts, chosen);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	place = place_get(session, device);
-	key_fill(&key, divided(session, place, of), place->device, flags, count, n_groups, parts,
-		n_parts);
+	key_fill(&key, green_divided(session, place, of), place->device, flags, count, n_groups,
+		parts, n_parts);
 	return green_new(session, id, &key, place, chosen, MAX(n_parts, 1u));
 }
 

@@ -138,7 +138,7 @@ static uint64_t step_above(uint64_t value)
 }
 
 /* What is known without asking the driver; CUDA_ERROR_NOT_READY: nothing. Under the lock. */
-static CUresult known(const struct device *device, uint64_t bytes)
+static CUresult limit_known(const struct device *device, uint64_t bytes)
 {
 	uint64_t stack =
 		MAX(device->limits[CU_LIMIT_STACK_SIZE], device->raised[CU_LIMIT_STACK_SIZE]);
@@ -149,10 +149,10 @@ static CUresult known(const struct device *device, uint64_t bytes)
 }
 
 /* While nobody stands. Under the lock. */
-static CUresult cover(struct session *session, struct device *device, uint64_t bytes)
+static CUresult limit_cover(struct session *session, struct device *device, uint64_t bytes)
 {
 	uint64_t most = step_above(bytes);
-	CUresult result = known(device, bytes);
+	CUresult result = limit_known(device, bytes);
 
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
@@ -182,7 +182,7 @@ static void note_ask(struct place *place, CUlimit limit, uint64_t value)
 }
 
 /* Lowering does not wait for the lock: whoever has it calls for it once more. */
-static void unlock(const struct device *device)
+static void limit_unlock(const struct device *device)
 {
 	bool wants_lower = device->wants_lower;
 
@@ -199,7 +199,7 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
-	result = known(device, bytes);
+	result = limit_known(device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
 	pthread_mutex_unlock(&lock);
@@ -208,10 +208,10 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	pthread_mutex_lock(&lock);
-	result = cover(session, device, bytes);
+	result = limit_cover(session, device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
-	unlock(device);
+	limit_unlock(device);
 	exclusive_call_end();
 	return result;
 }
@@ -251,11 +251,11 @@ void limits_forget(struct place *place, bool is_lost)
 		link = &(*link)->next;
 	*link = place->asks.next;
 	device->wants_lower = !is_lost && is_too_high(device);
-	unlock(device);
+	limit_unlock(device);
 }
 
 /* With the GPU's context current. What the driver refuses stays as it is. Under the lock. */
-static void lower(struct device *device, CUlimit limit)
+static void limit_lower(struct device *device, CUlimit limit)
 {
 	uint64_t most = most_asked(device, limit);
 	size_t now = 0;
@@ -277,7 +277,7 @@ static void lower_all(struct device *device)
 		return;
 	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(device->context) == CUDA_SUCCESS)
 		for (unsigned i = 0; i < LIMITS_RAISED; i++)
-			lower(device, (CUlimit)i);
+			limit_lower(device, (CUlimit)i);
 	exclusive_call_end();
 }
 
@@ -298,7 +298,8 @@ void limits_lower(void)
 /* ---- raising */
 
 /* As the driver does where it has no room. */
-static CUresult refuse(struct session *session, struct place *place, CUlimit limit, uint64_t value)
+static CUresult limit_refuse(
+	struct session *session, struct place *place, CUlimit limit, uint64_t value)
 {
 	if (!place->asks.is_refusal_told)
 		log_line("Client " SESSION_NAME " asked for %llu bytes for %s of device %u and is "
@@ -333,9 +334,9 @@ CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limi
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (value > limit_bound((CUlimit)limit))
-		return refuse(session, place, (CUlimit)limit, value);
+		return limit_refuse(session, place, (CUlimit)limit, value);
 	pthread_mutex_lock(&lock);
 	result = raise_to(session, place, (CUlimit)limit, value);
-	unlock(place->device);
+	limit_unlock(place->device);
 	return result;
 }

@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t units[N_UNITS];      /* session << 32 | device */
 static uint64_t last_units[N_UNITS]; /* the same, kept when they are given back */
 
-static struct owner look_up(const uint64_t table[N_UNITS], uint64_t address)
+static struct owner owner_look_up(const uint64_t table[N_UNITS], uint64_t address)
 {
 	uint64_t word;
 
@@ -34,15 +34,15 @@ static struct owner look_up(const uint64_t table[N_UNITS], uint64_t address)
 
 struct owner owner_of(uint64_t address)
 {
-	return look_up(units, address);
+	return owner_look_up(units, address);
 }
 
 struct owner owner_last(uint64_t address)
 {
-	return look_up(last_units, address);
+	return owner_look_up(last_units, address);
 }
 
-static void set(uint64_t table[N_UNITS], uint32_t unit, uint32_t n_units, uint64_t word)
+static void owner_set(uint64_t table[N_UNITS], uint32_t unit, uint32_t n_units, uint64_t word)
 {
 	for (uint32_t i = 0; i < n_units; i++)
 		__atomic_store_n(&table[unit + i], word, __ATOMIC_RELAXED);
@@ -64,8 +64,8 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 		if (n_free == n_units) {
 			r = (int)(i + 1 - n_units);
 			word = (uint64_t)owner.session << 32 | owner.device;
-			set(units, (uint32_t)r, n_units, word);
-			set(last_units, (uint32_t)r, n_units, word);
+			owner_set(units, (uint32_t)r, n_units, word);
+			owner_set(last_units, (uint32_t)r, n_units, word);
 			break;
 		}
 	}
@@ -76,6 +76,6 @@ int owner_take(struct owner owner, uint32_t from, uint32_t n_units)
 void owner_give_back(uint32_t unit, uint32_t n_units)
 {
 	pthread_mutex_lock(&lock);
-	set(units, unit, n_units, 0);
+	owner_set(units, unit, n_units, 0);
 	pthread_mutex_unlock(&lock);
 }

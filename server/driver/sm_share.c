@@ -37,7 +37,8 @@ static struct division divisions[DEVICES_MAX]; /* by the GPU's ordinal */
 static atomic_bool is_lack_told;
 
 /* The smallest groups; on a GPU of more than there is room for, larger ones. */
-static CUresult split(struct division *division, const CUdevResource *whole, unsigned *ret_n)
+static CUresult sm_share_split(
+	struct division *division, const CUdevResource *whole, unsigned *ret_n)
 {
 	CUdevResource rest;
 	unsigned count = 1, n = 0;
@@ -72,7 +73,7 @@ CUresult sm_shares_divide(struct device *device)
 		return result;
 	result = cuda.cuDeviceGetDevResource(device->handle, &whole, CU_DEV_RESOURCE_TYPE_SM);
 	if (result == CUDA_SUCCESS)
-		result = split(division, &whole, &n);
+		result = sm_share_split(division, &whole, &n);
 	if (result != CUDA_SUCCESS || n == 0)
 		return result;
 	division->loads.n = n;
@@ -103,7 +104,8 @@ static const struct sm_share *find_group(
 }
 
 /* What the session shares with its group of clients: as much as the operator allows. */
-static uint64_t take_group(struct division *division, const struct group *group, unsigned n)
+static uint64_t sm_share_take_group(
+	struct division *division, const struct group *group, unsigned n)
 {
 	const struct sm_share *other = find_group(division, group, n);
 	uint64_t set;
@@ -134,12 +136,13 @@ static void link_share(struct division *division, struct sm_share *share)
 }
 
 /* Under the lock: `n' groups, which are among the `n_group' of the session's group of clients. */
-static void choose(struct division *division, struct sm_share *share, unsigned n, unsigned n_group)
+static void sm_share_choose(
+	struct division *division, struct sm_share *share, unsigned n, unsigned n_group)
 {
 	uint64_t within = sm_set_first(division->loads.n);
 
 	if (n_group > 0)
-		within = share->group_set = take_group(division, share->group, n_group);
+		within = share->group_set = sm_share_take_group(division, share->group, n_group);
 	share->set = n_group == n ? within : sm_loads_choose(&division->loads, within, n);
 	if (share->set != share->group_set)
 		sm_loads_add(&division->loads, share->set);
@@ -164,7 +167,7 @@ static CUresult make_green(struct session *session, struct device *device,
 }
 
 /* Without the lock: the driver waits for all that is on the GPU. */
-static CUresult fill(struct session *session, struct device *device,
+static CUresult sm_share_fill(struct session *session, struct device *device,
 	const struct division *division, struct sm_share *share)
 {
 	struct green *green = NULL;
@@ -234,7 +237,7 @@ static CUresult take_partition(
 	sm_loads_add(&division->loads, share->set);
 	link_share(division, share);
 	pthread_mutex_unlock(&lock);
-	result = fill(session, device, division, share);
+	result = sm_share_fill(session, device, division, share);
 	if (result != CUDA_SUCCESS)
 		sm_share_give(device, share, result_is_fault(result));
 	else
@@ -262,11 +265,11 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 	}
 	share->group = session->group;
 	pthread_mutex_lock(&lock);
-	choose(division, share, groups_of(device, active_threads),
+	sm_share_choose(division, share, groups_of(device, active_threads),
 		share->group ? groups_of(device, session->group_threads) : 0);
 	pthread_mutex_unlock(&lock);
 	share->n_sms = (unsigned)__builtin_popcountll(share->set) * device->facts.sm_group;
-	result = fill(session, device, division, share);
+	result = sm_share_fill(session, device, division, share);
 	if (result != CUDA_SUCCESS)
 		sm_share_give(device, share, result_is_fault(result));
 	else
@@ -302,7 +305,7 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 	link_share(division, share);
 	pthread_mutex_unlock(&lock);
 	share->n_sms = n * device->facts.sm_group;
-	result = fill(session, device, division, share);
+	result = sm_share_fill(session, device, division, share);
 	if (result != CUDA_SUCCESS)
 		sm_share_give(device, share, result_is_fault(result));
 	else

@@ -11,7 +11,8 @@
 static const struct channel_part one = {.n_channels = 1};
 
 /* In the GPU's own context: where a green one is current, a stream would have its SMs alone. */
-static CUresult create(const struct device *device, int32_t priority, CUstream *ret_real)
+static CUresult stream_pool_create(
+	const struct device *device, int32_t priority, CUstream *ret_real)
 {
 	CUcontext before;
 	CUresult result = cuda.cuCtxGetCurrent(&before);
@@ -32,7 +33,7 @@ static CUresult create(const struct device *device, int32_t priority, CUstream *
 }
 
 /* In `most_ms', if that needs room that has to be made; 0: it may take for ever. */
-static CUresult make(struct session *session, struct device *device, int32_t priority,
+static CUresult stream_pool_make(struct session *session, struct device *device, int32_t priority,
 	unsigned most_ms, CUstream *ret_real)
 {
 	enum channel_way way = channel_budget_take(session, device, &one, most_ms);
@@ -41,7 +42,7 @@ static CUresult make(struct session *session, struct device *device, int32_t pri
 	*ret_real = NULL;
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = create(device, priority, ret_real);
+	result = stream_pool_create(device, priority, ret_real);
 	channel_budget_taken(way);
 	if (result != CUDA_SUCCESS)
 		channel_budget_release(device, &one);
@@ -49,7 +50,7 @@ static CUresult make(struct session *session, struct device *device, int32_t pri
 }
 
 /* Without a stream: no more than `n_left' are there. */
-static struct pooled_stream take(struct stream_pool *pool, unsigned n_left)
+static struct pooled_stream stream_pool_pop(struct stream_pool *pool, unsigned n_left)
 {
 	struct pooled_stream spare = {0};
 
@@ -60,7 +61,7 @@ static struct pooled_stream take(struct stream_pool *pool, unsigned n_left)
 	return spare;
 }
 
-static void end(struct device *device, CUstream real)
+static void stream_pool_end(struct device *device, CUstream real)
 {
 	cuda.cuStreamDestroy_v2(real);
 	channel_budget_release(device, &one);
@@ -77,7 +78,7 @@ void stream_pool_give(struct device *device, CUstream real, int32_t priority)
 		pool->list[pool->n++] = (struct pooled_stream){real, priority};
 	pthread_mutex_unlock(&pool->lock);
 	if (!is_kept)
-		end(device, real);
+		stream_pool_end(device, real);
 }
 
 static CUresult with_priority(struct device *device, struct pooled_stream spare, int32_t priority)
@@ -97,7 +98,7 @@ static CUresult pool_one_stream(struct device *device)
 {
 	int32_t priority = priority_normal(device);
 	CUstream real;
-	CUresult result = make(NULL, device, priority, POOL_MS, &real);
+	CUresult result = stream_pool_make(NULL, device, priority, POOL_MS, &real);
 
 	if (result == CUDA_SUCCESS)
 		stream_pool_give(device, real, priority);
@@ -114,30 +115,30 @@ void stream_pool_fill(struct device *device)
 
 void stream_pool_discard(struct device *device, CUstream real)
 {
-	end(device, real);
+	stream_pool_end(device, real);
 	(void)pool_one_stream(device);
 }
 
 CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real)
 {
-	struct pooled_stream spare = take(&device->stream_pool, STREAM_POOL_KEYS);
+	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, STREAM_POOL_KEYS);
 
 	*ret_real = spare.real;
 	return spare.real ? with_priority(device, spare, priority)
-			  : make(session, device, priority, 0, ret_real);
+			  : stream_pool_make(session, device, priority, 0, ret_real);
 }
 
 CUresult stream_pool_take_key(struct device *device, CUstream *ret_real)
 {
-	struct pooled_stream spare = take(&device->stream_pool, 0);
+	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, 0);
 	CUresult result;
 
 	*ret_real = spare.real;
 	if (spare.real)
 		return with_priority(device, spare, device->priority_greatest);
 	channel_budget_take_key(device);
-	result = create(device, device->priority_greatest, ret_real);
+	result = stream_pool_create(device, device->priority_greatest, ret_real);
 	if (result != CUDA_SUCCESS)
 		channel_budget_release(device, &one);
 	return result;

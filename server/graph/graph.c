@@ -153,7 +153,7 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 }
 
 /* A node goes on with the branch of one before it, if no other does. */
-static void join(struct graph *graph, struct graph_node *from, struct graph_node *to)
+static void graph_join(struct graph *graph, struct graph_node *from, struct graph_node *to)
 {
 	if (from->is_followed || to->is_joined)
 		return;
@@ -170,7 +170,7 @@ static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 
 	if (edge->from >= graph->n_nodes || edge->to >= graph->n_nodes)
 		return CUDA_ERROR_INVALID_VALUE;
-	join(graph, &graph->nodes[edge->from], &graph->nodes[edge->to]);
+	graph_join(graph, &graph->nodes[edge->from], &graph->nodes[edge->to]);
 	from = graph->nodes[edge->from].real;
 	to = graph->nodes[edge->to].real;
 	if (edge->from_port || edge->to_port || edge->type)
@@ -279,7 +279,7 @@ static CUresult check_spans(struct session *session, struct graph *graph)
 	return CUDA_SUCCESS;
 }
 
-static CUresult begin(
+static CUresult graph_begin(
 	struct session *session, struct stream *stream, struct graph *graph, CUstream *ret_real)
 {
 	CUresult result;
@@ -300,7 +300,7 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 {
 	const bool stands = graph->has_calls || graph->n_waits > 0;
 	CUstream real;
-	CUresult result = begin(session, stream, graph, &real);
+	CUresult result = graph_begin(session, stream, graph, &real);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -325,7 +325,7 @@ CUresult do_graph_launch_calls(struct session *session, struct stream *stream, s
 CUresult do_graph_upload(struct session *session, struct stream *stream, struct graph *graph)
 {
 	CUstream real;
-	CUresult result = begin(session, stream, graph, &real);
+	CUresult result = graph_begin(session, stream, graph, &real);
 
 	return result == CUDA_SUCCESS ? cuda.cuGraphUpload(graph->real, real) : result;
 }

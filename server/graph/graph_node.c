@@ -69,7 +69,7 @@ bool graph_spans_ok(struct session *session, const struct graph *graph)
  * The driver is about to keep so much for the node; what it kept before it may go on to keep. What
  * goes wrong after that is charged until the graph's end: there is no more than one such node.
  */
-static bool pay(struct graph *graph, const struct graph_node *node, uint64_t kept_before)
+static bool node_pay(struct graph *graph, const struct graph_node *node, uint64_t kept_before)
 {
 	return node->kept <= kept_before || account_keep(graph->ending, node->kept - kept_before);
 }
@@ -78,7 +78,7 @@ static bool pay(struct graph *graph, const struct graph_node *node, uint64_t kep
  * Nodes are numbered as they come; of a graph that is made, each keeps its kind. `more' the driver
  * keeps beside the node itself.
  */
-static CUresult find(struct session *session, struct graph *graph, uint32_t number,
+static CUresult node_find(struct session *session, struct graph *graph, uint32_t number,
 	CUgraphNodeType type, uint64_t more, struct graph_node *ret_node)
 {
 	uint64_t kept_before = 0;
@@ -96,7 +96,7 @@ static CUresult find(struct session *session, struct graph *graph, uint32_t numb
 	} else if (number != graph->n_nodes) {
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (!pay(graph, ret_node, kept_before))
+	if (!node_pay(graph, ret_node, kept_before))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ret_node->kept = MAX(ret_node->kept, kept_before);
 	if (graph->real)
@@ -104,7 +104,7 @@ static CUresult find(struct session *session, struct graph *graph, uint32_t numb
 	return place_enter(session, graph->place);
 }
 
-static bool make_room(struct session *session, struct graph *graph)
+static bool node_make_room(struct session *session, struct graph *graph)
 {
 	uint32_t n_free_channels = MAX(2 * graph->n_free_channels, 8u);
 	struct graph_node *grown;
@@ -131,10 +131,10 @@ static uint32_t count_waits(const struct graph_node *node)
 }
 
 /* Takes what the node keeps. Its result is noted, for who asks how it all went. */
-static void put(struct session *session, struct graph *graph, uint32_t number,
+static void node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
-	if (result == CUDA_SUCCESS && !graph->real && !make_room(session, graph))
+	if (result == CUDA_SUCCESS && !graph->real && !node_make_room(session, graph))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		graph->n_waits += count_waits(node);
@@ -158,11 +158,11 @@ static void put(struct session *session, struct graph *graph, uint32_t number,
 CUresult do_graph_empty(struct session *session, struct graph *graph, uint32_t number)
 {
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, 0, &node);
+	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, 0, &node);
 
 	if (result == CUDA_SUCCESS && !graph->real)
 		result = cuda.cuGraphAddEmptyNode(&node.real, graph->model, NULL, 0);
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -261,7 +261,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 	struct kernel_params all;
 	const struct kernel_place *found;
 	struct graph_node node;
-	CUresult result = find(
+	CUresult result = node_find(
 		session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, KEPT_PARAMS(params_size), &node);
 
 	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, grid[0], grid[1], grid[2], block[0], block[1],
@@ -289,7 +289,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 		graph->prints = graph->prints || kernel->prints;
 	}
 	(void)context_share_leave(session, node.share);
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -351,7 +351,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	struct array *const arrays[2])
 {
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY,
+	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY,
 		KEPT_PARAMS(sizeof(struct copy_kernel_params)), &node);
 
 	if (result == CUDA_SUCCESS &&
@@ -363,7 +363,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	for (unsigned i = 0; i < ARRAY_SIZE(node.arrays); i++)
 		if (result == CUDA_SUCCESS && arrays[i])
 			node.arrays[i] = array_ref(arrays[i]);
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -384,7 +384,7 @@ static CUresult refuse_node(struct session *session, struct graph *graph, uint32
 {
 	struct graph_node node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
-	put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
+	node_put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
 	return CUDA_SUCCESS;
 }
 
@@ -446,7 +446,7 @@ CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t nu
 	};
 	uint64_t size = fill_extent(width, count, pitch, rows);
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
+	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
 
 	node.spans[0] = (struct graph_span){dst, size};
 	if (result == CUDA_SUCCESS &&
@@ -455,7 +455,7 @@ CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t nu
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = fill_put(graph, &node, &fill);
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -477,7 +477,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 {
 	CUstreamBatchMemOpParams params[GATES_CALL_OPS];
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST,
+	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST,
 		GATES_CALL_OPS * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	if (result == CUDA_SUCCESS && graph->real)
@@ -487,7 +487,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, GATES_CALL_OPS);
 	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -507,7 +507,7 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 {
 	CUstreamBatchMemOpParams params[WIRE_MEMORY_OPS_MAX];
 	struct graph_node node;
-	CUresult result = find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
 		n_ops * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++)
@@ -516,7 +516,7 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, n_ops);
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -535,7 +535,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 	struct event *event, uint32_t is_wait)
 {
 	struct graph_node node;
-	CUresult result = find(session, graph, number,
+	CUresult result = node_find(session, graph, number,
 		is_wait ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD, 0,
 		&node);
 
@@ -547,7 +547,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 		node.event = event;
 		event_use(event);
 	}
-	put(session, graph, number, &node, result);
+	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 

@@ -77,7 +77,7 @@ uint64_t alias_units(const struct session *session)
 }
 
 /* Nothing lies there, and nothing comes there by itself. */
-static bool reserve(uint64_t address, uint64_t size, int how)
+static bool alias_reserve(uint64_t address, uint64_t size, int how)
 {
 	void *wanted = (void *)(uintptr_t)address;
 	void *map = mmap(
@@ -117,7 +117,7 @@ static bool run_claim(const struct session *session, struct alias_run *run)
 			return false;
 		run->unit = (uint32_t)unit;
 		run->base = owner_address(run->unit);
-		if (reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
+		if (alias_reserve(run->base, run->size, MAP_FIXED_NOREPLACE))
 			return true;
 		owner_give_back(run->unit, run->n_units);
 		from = run->unit + run->n_units;
@@ -199,7 +199,7 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 	return true;
 }
 
-static void unpin(struct session *session, const struct alias *alias, uint64_t end)
+static void alias_unpin(struct session *session, const struct alias *alias, uint64_t end)
 {
 	for (uint64_t at = alias->start; at < end; at += host_cut(at, end - at))
 		exclusive_unpin(session, (void *)(uintptr_t)at);
@@ -209,7 +209,7 @@ static void unpin(struct session *session, const struct alias *alias, uint64_t e
 static void alias_free(struct session *session, struct alias *alias)
 {
 	pending_waits_forget_passed(session);
-	if (!reserve(alias->start, alias->span, MAP_FIXED))
+	if (!alias_reserve(alias->start, alias->span, MAP_FIXED))
 		munmap((void *)(uintptr_t)alias->start, alias->span);
 	set_slots(alias, NULL);
 	session->aliases->n--;
@@ -218,7 +218,7 @@ static void alias_free(struct session *session, struct alias *alias)
 	account_free(alias);
 }
 
-static CUresult pin(struct session *session, const struct alias *alias)
+static CUresult alias_pin(struct session *session, const struct alias *alias)
 {
 	uint64_t end = alias->start + alias->span, size;
 	CUresult result = CUDA_SUCCESS;
@@ -232,7 +232,7 @@ static CUresult pin(struct session *session, const struct alias *alias)
 			result = cuda.cuMemHostRegister_v2((void *)(uintptr_t)at, size,
 				CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 		if (result != CUDA_SUCCESS) {
-			unpin(session, alias, at);
+			alias_unpin(session, alias, at);
 			break;
 		}
 	}
@@ -270,7 +270,7 @@ static CUresult alias_map(struct session *session, struct alias *alias, int fd, 
 	alias->address = alias->start + offset % page;
 	map = mmap((void *)(uintptr_t)alias->start, alias->span, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(offset - offset % page));
-	result = map == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : pin(session, alias);
+	result = map == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : alias_pin(session, alias);
 	if (result != CUDA_SUCCESS)
 		alias_free(session, alias);
 	else
@@ -348,7 +348,7 @@ void aliases_poll(struct session *session)
 			continue;
 		}
 		*link = alias->next_closing;
-		unpin(session, alias, alias->start + alias->span);
+		alias_unpin(session, alias, alias->start + alias->span);
 		alias_free(session, alias);
 	}
 }
@@ -365,7 +365,7 @@ static void run_end(struct session *session, struct alias_run *run, bool is_lost
 		if (!alias)
 			continue;
 		if (!is_lost)
-			unpin(session, alias, alias->start + alias->span);
+			alias_unpin(session, alias, alias->start + alias->span);
 		fence_fini(&alias->fence, is_lost);
 		account_free(alias);
 	}

@@ -236,7 +236,7 @@ static CUresult array_clear(struct session *session, const struct array *array, 
  * About what the driver takes for it: blocks of 64 bytes by 8 rows, slice after slice. It
  * tells that for none but arrays without memory. 0: it has none so large.
  */
-static uint64_t estimate(const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
+static uint64_t array_estimate(const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
 {
 	bool is_layered = shape->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 	uint64_t element = texel_size(shape->Format, shape->NumChannels), bytes = 0, size;
@@ -292,10 +292,10 @@ static CUresult try_real(
 }
 
 /* What the session and others keep and do not use goes first. */
-static CUresult make_real(struct session *session, struct array *array,
+static CUresult array_make_real(struct session *session, struct array *array,
 	const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
 {
-	uint64_t size = estimate(shape, n_levels);
+	uint64_t size = array_estimate(shape, n_levels);
 	CUresult result = try_real(array, shape, n_levels, size);
 
 	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
@@ -327,7 +327,7 @@ CUresult do_array_create(struct session *session, uint32_t id, uint32_t device, 
 		result = array_new(session, id, place, &array);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = make_real(session, array, &shape, n_levels);
+	result = array_make_real(session, array, &shape, n_levels);
 	if (result == CUDA_SUCCESS)
 		result = array_clear(session, array, MAX(n_levels, 1u));
 	if (result != CUDA_SUCCESS)

@@ -42,26 +42,26 @@ static struct host_region *region_of(struct arena *arena)
 	return container_of(arena, struct host_region, arena);
 }
 
-static uint32_t page_of(const struct host_region *region, uint64_t address)
+static uint32_t host_page_of(const struct host_region *region, uint64_t address)
 {
 	return (uint32_t)((address - region->arena.base) / HOST_PAGE);
 }
 
-static CUresult claim(struct arena *arena)
+static CUresult host_claim(struct arena *arena)
 {
 	int r = shm_create_at("mps-pinned", arena->base, arena->size, &region_of(arena)->fd);
 
 	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static void disclaim(struct arena *arena, bool is_lost)
+static void host_disclaim(struct arena *arena, bool is_lost)
 {
 	(void)is_lost;
 	munmap((void *)(uintptr_t)arena->base, arena->size);
 }
 
 /* Pages come from the client, and are pinned when they are there. */
-static CUresult back(struct arena *arena, uint64_t address, uint64_t size,
+static CUresult host_back(struct arena *arena, uint64_t address, uint64_t size,
 	CUmemGenericAllocationHandle *ret_handle)
 {
 	(void)arena;
@@ -78,11 +78,11 @@ static uint64_t piece_end(uint64_t at, uint64_t end)
 
 static void set_pinned(struct host_region *region, uint64_t address, uint64_t end, bool value)
 {
-	bitmap_fill(region->pinned, page_of(region, address),
+	bitmap_fill(region->pinned, host_page_of(region, address),
 		(uint32_t)((end - address) / HOST_PAGE), value);
 }
 
-static void unback(
+static void host_unback(
 	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
 {
 	struct host_region *region = region_of(arena);
@@ -91,7 +91,7 @@ static void unback(
 	(void)handle;
 	for (uint64_t at = address; at < end; at = next) {
 		next = piece_end(at, end);
-		if (!bit_get(region->pinned, page_of(region, at)))
+		if (!bit_get(region->pinned, host_page_of(region, at)))
 			continue;
 		exclusive_unpin(region->session, (void *)(uintptr_t)at);
 		account_unkeep(region, KEPT_REGISTRATION);
@@ -101,9 +101,10 @@ static void unback(
 	madvise((void *)(uintptr_t)address, size, MADV_REMOVE);
 }
 
-static const struct arena_backing backing = {claim, disclaim, back, unback, .kept = 0};
+static const struct arena_backing backing = {
+	host_claim, host_disclaim, host_back, host_unback, .kept = 0};
 
-static struct host_region *region_find(const struct session *session, uint64_t address)
+static struct host_region *host_region_find(const struct session *session, uint64_t address)
 {
 	struct host_region *region = session->host_regions;
 
@@ -112,7 +113,7 @@ static struct host_region *region_find(const struct session *session, uint64_t a
 	return region;
 }
 
-static void region_free(struct host_region *region, bool is_lost)
+static void host_region_free(struct host_region *region, bool is_lost)
 {
 	arena_fini(&region->arena, is_lost);
 	closep(&region->fd);
@@ -140,7 +141,7 @@ static CUresult region_new(struct session *session, uint64_t size, uint64_t afte
 					  owner, from, size, HOST_PAGE)
 				: CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
-		region_free(region, false);
+		host_region_free(region, false);
 		return result;
 	}
 	region->arena.memory = device_quota_ref(memory);
@@ -213,7 +214,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 CUresult do_host_region_end(struct session *session, uint64_t address)
 {
 	struct host_region **link = &session->host_regions;
-	struct host_region *region = region_find(session, address);
+	struct host_region *region = host_region_find(session, address);
 
 	if (!region || region->arena.base != address || region->arena.mapped > 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -221,15 +222,15 @@ CUresult do_host_region_end(struct session *session, uint64_t address)
 		link = &(*link)->next;
 	*link = region->next;
 	pending_waits_forget_passed(session);
-	region_free(region, false);
+	host_region_free(region, false);
 	return CUDA_SUCCESS;
 }
 
 static bool is_pinned(const struct host_region *region, uint64_t address, uint64_t size)
 {
-	uint32_t last = page_of(region, address + size - 1);
+	uint32_t last = host_page_of(region, address + size - 1);
 
-	for (uint32_t page = page_of(region, address); page <= last; page++)
+	for (uint32_t page = host_page_of(region, address); page <= last; page++)
 		if (!bit_get(region->pinned, page))
 			return false;
 	return true;
@@ -237,7 +238,7 @@ static bool is_pinned(const struct host_region *region, uint64_t address, uint64
 
 bool host_has(const struct session *session, uint64_t address, uint64_t size)
 {
-	const struct host_region *region = region_find(session, address);
+	const struct host_region *region = host_region_find(session, address);
 	uint64_t start, span;
 
 	return region && size > 0 && arena_chunk(&region->arena, address, &start, &span) &&
@@ -270,7 +271,7 @@ static uint64_t spare_bytes(const struct session *session)
 	return bytes;
 }
 
-static CUresult alloc(struct session *session, uint64_t size, const struct place *payer,
+static CUresult host_alloc(struct session *session, uint64_t size, const struct place *payer,
 	struct host_region **ret_region, uint64_t *ret_address)
 {
 	const struct device_quota *memory = payer ? payer->memory : NULL;
@@ -295,11 +296,11 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
 	CUresult result = find_payer(session, payer, &place);
 
 	if (result == CUDA_SUCCESS)
-		result = alloc(session, size, place, &region, ret_address);
+		result = host_alloc(session, size, place, &region, ret_address);
 	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && is_at_limit(place, size) &&
 			     memory_make_room(session, place, ALIGN_UP(size, HOST_PAGE), i);
 		i++)
-		result = alloc(session, size, place, &region, ret_address);
+		result = host_alloc(session, size, place, &region, ret_address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!arena_chunk(&region->arena, *ret_address, ret_start, ret_span))
@@ -327,7 +328,7 @@ static CUresult pin_piece(struct host_region *region, uint64_t at, uint64_t end)
 {
 	CUresult result;
 
-	if (bit_get(region->pinned, page_of(region, at)))
+	if (bit_get(region->pinned, host_page_of(region, at)))
 		return CUDA_SUCCESS;
 	if (!host_is_present(at, end - at) || !account_keep(region, KEPT_REGISTRATION))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -342,7 +343,7 @@ static CUresult pin_piece(struct host_region *region, uint64_t at, uint64_t end)
 
 CUresult do_host_pin(struct session *session, uint32_t device, uint64_t address)
 {
-	struct host_region *region = region_find(session, address);
+	struct host_region *region = host_region_find(session, address);
 	uint64_t at, size, end;
 	struct place *place;
 	CUresult result = place_get_entered(session, device, &place);
@@ -359,7 +360,7 @@ CUresult do_host_pin(struct session *session, uint32_t device, uint64_t address)
 /* It stays pinned for the session's next allocation, until the session has long been idle. */
 CUresult do_host_free(struct session *session, uint64_t address)
 {
-	struct host_region *region = region_find(session, address);
+	struct host_region *region = host_region_find(session, address);
 	uint64_t start, span;
 	bool is_used;
 	CUresult result;
@@ -394,7 +395,7 @@ static void host_fini(struct session *session, bool is_lost)
 		struct host_region *region = session->host_regions;
 
 		session->host_regions = region->next;
-		region_free(region, is_lost);
+		host_region_free(region, is_lost);
 	}
 }
 

@@ -78,7 +78,7 @@ static bool ipc_is_open(uint64_t address, uint64_t size)
 }
 
 /* Gives back what nobody has open any more; puts away the rest. Takes it. */
-static void settle(struct remains *remains)
+static void ipc_settle(struct remains *remains)
 {
 	struct arena *arena = &remains->arena, gone = {0};
 	bool is_lost = fault_get() != CUDA_SUCCESS, is_open;
@@ -109,7 +109,7 @@ static void ipc_keep_arena(struct arena *arena)
 	}
 	remains->arena = *arena;
 	*arena = (struct arena){0};
-	settle(remains);
+	ipc_settle(remains);
 }
 
 /* The remains that these bytes lie in, off the list; NULL: their session lives. */
@@ -151,7 +151,7 @@ static void share_close(struct session *session, struct share *share)
 	pthread_mutex_unlock(&lock);
 	if (!remains)
 		return;
-	settle(remains);
+	ipc_settle(remains);
 	session->current = NULL; /* the thread may have another GPU's context now */
 }
 

@@ -48,7 +48,7 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 	return ranges_have(&session->variables, address, size);
 }
 
-static void nap(void)
+static void memory_nap(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 }
@@ -59,13 +59,13 @@ static bool wait_until_idle(struct session *session)
 	for (int i = 0; !streams_poll(session); i++) {
 		if (i == IDLE_ROUNDS || atomic_load(&session->is_ending))
 			return false;
-		nap();
+		memory_nap();
 	}
 	return true;
 }
 
 /* What a session had that has ended takes its time: 100 GB some tenths of a second. */
-static unsigned rounds(const struct place *place)
+static unsigned memory_rounds(const struct place *place)
 {
 	return atomic_load(&place->device->going) > 0 ? GOING_ROUNDS : PRESS_ROUNDS;
 }
@@ -94,7 +94,7 @@ static bool make_own_room(struct session *session, struct place *place, unsigned
 	} else {
 		if (round <= 1)
 			deferred_reclaim();
-		nap();
+		memory_nap();
 	}
 	return true;
 }
@@ -109,14 +109,14 @@ static bool make_any_room(struct session *session, struct place *place, unsigned
 		places_trim(session);
 		if (has_host_spare)
 			host_trim(session);
-	} else if (round > rounds(place) || atomic_load(&session->is_ending)) {
+	} else if (round > memory_rounds(place) || atomic_load(&session->is_ending)) {
 		return false;
 	} else {
 		if (round <= 1) {
 			session_devices_reclaim();
 			deferred_reclaim();
 		}
-		nap();
+		memory_nap();
 	}
 	return true;
 }
@@ -172,7 +172,7 @@ CUresult do_memory_free(struct session *session, uint64_t address)
  * Natively an array's memory is free when its end returns; here when nobody's work is in the way.
  * While it is, what is told lacks that memory: to wait for neighbours would be worse.
  */
-static void wait_for_ends(struct session *session)
+static void memory_wait_for_ends(struct session *session)
 {
 	uint64_t n = deferred_n_added();
 
@@ -209,7 +209,7 @@ CUresult do_memory_info(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	wait_for_ends(session);
+	memory_wait_for_ends(session);
 	result = device_memory_info(place->device, ret_free, ret_total);
 	if (result == CUDA_SUCCESS)
 		apply_limits(session, place, ret_free, ret_total);

@@ -74,7 +74,7 @@ static CUresult texture_new(
 }
 
 /* Makes what the descriptors say; `view' and `texture' are NULL for a surface. */
-static CUresult make(struct session *session, uint32_t id, struct place *place,
+static CUresult texture_make(struct session *session, uint32_t id, struct place *place,
 	const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
 	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
 {
@@ -151,8 +151,8 @@ CUresult do_texture_create(struct session *session, uint32_t id, struct array *a
 		resource.res.array.hArray = array->real;
 	if (n_views > 0)
 		view = view_of(views);
-	return make(session, id, array->place, &resource, &sampler, n_views > 0 ? &view : NULL,
-		ret_value);
+	return texture_make(session, id, array->place, &resource, &sampler,
+		n_views > 0 ? &view : NULL, ret_value);
 }
 
 CUresult do_surface_create(
@@ -163,11 +163,11 @@ CUresult do_surface_create(
 	if (array->mipmap)
 		return CUDA_ERROR_INVALID_VALUE;
 	resource.res.array.hArray = array->real;
-	return make(session, id, array->place, &resource, NULL, NULL, ret_value);
+	return texture_make(session, id, array->place, &resource, NULL, NULL, ret_value);
 }
 
 /* Bytes from the first to the last that a texture on memory reads; 0 if there is no such memory. */
-static uint64_t extent(uint32_t element, uint64_t width, uint64_t height, uint64_t pitch)
+static uint64_t texture_extent(uint32_t element, uint64_t width, uint64_t height, uint64_t pitch)
 {
 	uint64_t row, rest;
 
@@ -220,7 +220,7 @@ CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device
 	if (!place)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (height > 0)
-		size = extent(element, width, height, pitch);
+		size = texture_extent(element, width, height, pitch);
 	else
 		size = line_size(session, place->device, address, element, size);
 	if (size == 0 || (height > 0 && !memory_check(session, address, size)))
@@ -239,7 +239,7 @@ CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device
 		resource.res.linear.numChannels = n_channels;
 		resource.res.linear.sizeInBytes = size;
 	}
-	return make(session, id, place, &resource, &sampler, NULL, ret_value);
+	return texture_make(session, id, place, &resource, &sampler, NULL, ret_value);
 }
 
 CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_t format,

@@ -62,7 +62,8 @@ struct allocation *session_allocation(struct session *session, uint32_t id)
 	return handle_get(&session->allocations, id);
 }
 
-static struct region *region_find(const struct session *session, uint64_t address, uint64_t size)
+static struct region *virtual_region_find(
+	const struct session *session, uint64_t address, uint64_t size)
 {
 	struct region *region = session->regions;
 
@@ -89,7 +90,7 @@ static uint32_t mapping_at(const struct region *region, uint64_t address)
 
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size)
 {
-	const struct region *region = region_find(session, address, size);
+	const struct region *region = virtual_region_find(session, address, size);
 	uint64_t end = address + size;
 
 	if (!region || size == 0)
@@ -107,7 +108,7 @@ bool virtual_has(const struct session *session, uint64_t address, uint64_t size)
 
 const struct device *virtual_device(const struct session *session, uint64_t address)
 {
-	const struct region *region = region_find(session, address, 1);
+	const struct region *region = virtual_region_find(session, address, 1);
 	uint32_t i = region ? mapping_at(region, address) : 0;
 
 	return region && i < region->n && region->mappings[i].address <= address
@@ -159,7 +160,7 @@ void virtual_poll(struct session *session)
 		region_poll(session, region);
 }
 
-static void region_free(struct session *session, struct region *region, bool is_lost)
+static void virtual_region_free(struct session *session, struct region *region, bool is_lost)
 {
 	while (region->n > 0)
 		mapping_end(session, region, region->n - 1, is_lost);
@@ -177,7 +178,7 @@ static void virtual_fini(struct session *session, bool is_lost)
 		struct region *region = session->regions;
 
 		session->regions = region->next;
-		region_free(session, region, is_lost);
+		virtual_region_free(session, region, is_lost);
 	}
 	for (uint32_t id = 0; id < OBJECT_IDS && session->allocations.n_used > 0; id++) {
 		struct allocation *allocation = handle_remove(&session->allocations, id);
@@ -268,7 +269,7 @@ static bool wait_for_closing(
 CUresult do_address_region_end(struct session *session, uint64_t address)
 {
 	struct region **link = &session->regions;
-	struct region *region = region_find(session, address, 1);
+	struct region *region = virtual_region_find(session, address, 1);
 
 	if (!region || region->base != address ||
 		!wait_for_closing(session, region, region->base, region->size) || region->n > 0)
@@ -276,7 +277,7 @@ CUresult do_address_region_end(struct session *session, uint64_t address)
 	while (*link != region)
 		link = &(*link)->next;
 	*link = region->next;
-	region_free(session, region, false);
+	virtual_region_free(session, region, false);
 	return CUDA_SUCCESS;
 }
 
@@ -305,7 +306,7 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 }
 
 /* What the driver says of one that was just made; on failure the handle is given back. */
-static CUresult ask(CUmemGenericAllocationHandle handle, CUmemAllocationProp *ret_prop)
+static CUresult virtual_ask(CUmemGenericAllocationHandle handle, CUmemAllocationProp *ret_prop)
 {
 	CUresult result = cuda.cuMemGetAllocationPropertiesFromHandle(ret_prop, handle);
 
@@ -315,7 +316,7 @@ static CUresult ask(CUmemGenericAllocationHandle handle, CUmemAllocationProp *re
 }
 
 /* Charged to the session's quota. */
-static CUresult create(struct place *place, uint64_t size, const CUmemAllocationProp *prop,
+static CUresult virtual_create(struct place *place, uint64_t size, const CUmemAllocationProp *prop,
 	CUmemGenericAllocationHandle *ret_handle)
 {
 	CUresult result;
@@ -344,15 +345,15 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 	if (!is_exportable)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 	prop.allocFlags.compressionType = (unsigned char)compression;
-	result = create(place, size, &prop, &handle);
+	result = virtual_create(place, size, &prop, &handle);
 	for (unsigned i = 0;
 		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, size, i);
 		i++)
-		result = create(place, size, &prop, &handle);
+		result = virtual_create(place, size, &prop, &handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (compression)
-		result = ask(handle, &prop);
+		result = virtual_ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, size, place->device, place->memory, handle);
 	if (result != CUDA_SUCCESS)
@@ -372,7 +373,7 @@ CUresult do_allocation_release(struct session *session, struct allocation *alloc
 }
 
 /* Room for one more. */
-static bool grow(struct session *session, struct region *region)
+static bool virtual_grow(struct session *session, struct region *region)
 {
 	uint32_t n_max = region->n_max ? 2 * region->n_max : 16;
 	struct mapping *mappings;
@@ -390,7 +391,7 @@ static bool grow(struct session *session, struct region *region)
 CUresult do_allocation_map(
 	struct session *session, struct allocation *allocation, uint64_t address, uint64_t size)
 {
-	struct region *region = region_find(session, address, size);
+	struct region *region = virtual_region_find(session, address, size);
 	struct mapping *mapping;
 	CUresult result;
 	uint32_t i;
@@ -403,7 +404,7 @@ CUresult do_allocation_map(
 	i = mapping_at(region, address);
 	if (i < region->n && region->mappings[i].address < address + size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!grow(session, region) || !account_keep(region, KEPT_MAPPING))
+	if (!virtual_grow(session, region) || !account_keep(region, KEPT_MAPPING))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = addresses_map(address, size, allocation->handle);
 	if (result != CUDA_SUCCESS) {
@@ -436,7 +437,7 @@ static bool find_whole(const struct region *region, uint64_t address, uint64_t s
 
 CUresult do_allocation_unmap(struct session *session, uint64_t address, uint64_t size)
 {
-	struct region *region = region_find(session, address, size);
+	struct region *region = virtual_region_find(session, address, size);
 	uint32_t first, end;
 	CUresult result = CUDA_SUCCESS;
 
@@ -457,7 +458,7 @@ CUresult do_allocation_unmap(struct session *session, uint64_t address, uint64_t
 CUresult do_allocation_access(
 	struct session *session, uint64_t address, uint64_t size, uint32_t device, uint32_t flags)
 {
-	struct region *region = region_find(session, address, size);
+	struct region *region = virtual_region_find(session, address, size);
 	const struct device *gpu = device_get(device);
 	uint32_t first, end;
 	CUresult result = CUDA_SUCCESS;
@@ -497,8 +498,8 @@ CUresult do_allocation_export(struct session *session, struct allocation *alloca
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
-static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle, struct device **ret_device,
-	uint32_t *ret_compression)
+static CUresult virtual_import(int fd, CUmemGenericAllocationHandle *ret_handle,
+	struct device **ret_device, uint32_t *ret_compression)
 {
 	CUmemAllocationProp prop = {0};
 	CUresult result = cuda.cuMemImportFromShareableHandle(
@@ -506,7 +507,7 @@ static CUresult import(int fd, CUmemGenericAllocationHandle *ret_handle, struct 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ask(*ret_handle, &prop);
+	result = virtual_ask(*ret_handle, &prop);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_compression = prop.allocFlags.compressionType;
@@ -534,7 +535,7 @@ CUresult do_allocation_import(
 	frame_init(&frame, FRAME_MEMORY, 1);
 	if (receive_exported(session, &frame, &fd) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = import(fd, &handle, &device, &compression);
+	result = virtual_import(fd, &handle, &device, &compression);
 	if (result == CUDA_SUCCESS)
 		result = allocation_add(session, id, 0, device, NULL, handle);
 	if (result != CUDA_SUCCESS)

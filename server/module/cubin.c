@@ -141,7 +141,7 @@ static void read_symbol(const struct cubin_file *file, uint32_t i, Elf64_Sym *re
 		sizeof(*ret_symbol));
 }
 
-static bool is_managed(const Elf64_Sym *symbol)
+static bool cubin_is_managed(const Elf64_Sym *symbol)
 {
 	return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && (symbol->st_other & CUBIN_MANAGED);
 }
@@ -208,7 +208,7 @@ static int find_variables(struct cubin *cubin, const struct cubin_file *file)
 
 	for (uint32_t i = 0; i < n; i++) {
 		read_symbol(file, i, &symbol);
-		n_managed += is_managed(&symbol);
+		n_managed += cubin_is_managed(&symbol);
 	}
 	if (n_managed > VARIABLES_MAX)
 		return -ENOTSUP;
@@ -217,7 +217,7 @@ static int find_variables(struct cubin *cubin, const struct cubin_file *file)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n && r == 0; i++) {
 		read_symbol(file, i, &symbol);
-		if (is_managed(&symbol))
+		if (cubin_is_managed(&symbol))
 			r = add_variable(cubin, file, i);
 	}
 	return r;
@@ -313,7 +313,7 @@ static int write_word(
 }
 
 /* Writes what the loader would have written. */
-static int resolve(const struct placing *placing, const struct relocations *table,
+static int cubin_resolve(const struct placing *placing, const struct relocations *table,
 	const Elf64_Rela *relocation, uint64_t address)
 {
 	uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
@@ -360,7 +360,7 @@ static int resolve_table(struct placing *placing, uint32_t section_at, struct re
 			memmove(entries + n_kept++ * size, entries + i * size, size);
 			continue;
 		}
-		r = resolve(placing, table, &relocation, placing->address + variable->offset);
+		r = cubin_resolve(placing, table, &relocation, placing->address + variable->offset);
 		if (r < 0)
 			return r;
 	}

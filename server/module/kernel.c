@@ -28,7 +28,7 @@ struct kernel *session_kernel(struct session *session, uint32_t id)
 }
 
 /* What launches are checked against. */
-static CUresult read_limits(
+static CUresult kernel_read_limits(
 	const struct kernel *kernel, const struct place *place, struct kernel_place *found)
 {
 	int threads = 0, shared = 0, clustered = 0, width = 0, local = 0;
@@ -80,7 +80,8 @@ static CUresult read_params(
 	return CUDA_SUCCESS;
 }
 
-static CUresult find(struct session *session, struct kernel *kernel, const struct place *place)
+static CUresult kernel_load(
+	struct session *session, struct kernel *kernel, const struct place *place)
 {
 	struct kernel_place *found = &kernel->places[place->device->ordinal];
 	CUfunction function = NULL;
@@ -95,7 +96,7 @@ static CUresult find(struct session *session, struct kernel *kernel, const struc
 	result = cuda.cuKernelGetFunction(&function, kernel->real);
 	exclusive_call_end();
 	if (result == CUDA_SUCCESS)
-		result = read_limits(kernel, place, found);
+		result = kernel_read_limits(kernel, place, found);
 	if (result != CUDA_SUCCESS) {
 		library_log_refusal(session, kernel->library, result);
 		return result;
@@ -119,7 +120,7 @@ CUresult kernel_find(struct session *session, struct kernel *kernel, const struc
 	struct kernel_place *found = &kernel->places[place->device->ordinal];
 
 	if (unlikely(!found->function)) {
-		CUresult result = find(session, kernel, place);
+		CUresult result = kernel_load(session, kernel, place);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -289,7 +290,7 @@ CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel,
 	/* The function of this context, once made, goes by its own attributes. */
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuFuncSetAttribute(found->function, name, value);
-	return result == CUDA_SUCCESS ? read_limits(kernel, place, found) : result;
+	return result == CUDA_SUCCESS ? kernel_read_limits(kernel, place, found) : result;
 }
 
 CUresult do_kernel_occupancy(struct session *session, struct kernel *kernel, uint32_t device,

@@ -46,7 +46,7 @@ static void charges_end(struct library *library)
 }
 
 /* Those of __managed__ that lie in the client's memory are charged there. */
-static CUresult measure(
+static CUresult library_measure(
 	const struct library *library, const struct device *device, uint64_t *ret_size)
 {
 	const struct image *image = library->deferred.image;
@@ -78,7 +78,7 @@ CUresult library_charge(struct session *session, struct library *library, struct
 
 	if (quota_limit(&place->memory->quota) == UINT64_MAX || is_charged(library, place->memory))
 		return CUDA_SUCCESS;
-	result = measure(library, place->device, &size);
+	result = library_measure(library, place->device, &size);
 	charge =
 		result == CUDA_SUCCESS ? account_alloc(session->account, sizeof(*charge), 0) : NULL;
 	if (!charge)
@@ -108,7 +108,7 @@ static void library_done(struct deferred *deferred)
 }
 
 /* Nobody uses it any more: the driver unloads it later. */
-static void unload(struct library *library)
+static void library_discard(struct library *library)
 {
 	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
 		atomic_fetch_add(&charge->memory->going, charge->size);
@@ -215,7 +215,7 @@ void library_end(struct session *session, struct library *library)
 	session->n_freed++;
 	library->is_ended = true;
 	if (library->n_users == 0)
-		unload(library);
+		library_discard(library);
 }
 
 void library_use(struct library *library)
@@ -226,7 +226,7 @@ void library_use(struct library *library)
 void library_unuse(struct library *library)
 {
 	if (--library->n_users == 0 && library->is_ended)
-		unload(library);
+		library_discard(library);
 }
 
 CUresult do_library_unload(struct session *session, struct library *library)
@@ -248,7 +248,7 @@ static void libraries_free(struct session *session, bool is_lost)
 }
 
 /* One of __managed__ that is where the driver has it, which is nothing in its program's process. */
-static bool is_managed(CUdeviceptr address)
+static bool library_is_managed(CUdeviceptr address)
 {
 	unsigned value = 0;
 
@@ -277,7 +277,7 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
 	exclusive_call_end();
-	if (result == CUDA_SUCCESS && is_managed(address))
+	if (result == CUDA_SUCCESS && library_is_managed(address))
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -107,7 +107,8 @@ uint64_t machine_code_kept(const struct image *image)
 	return code > 0 ? KEPT_CODE(code) : KEPT_TEXT(text);
 }
 
-static CUresult add(CUlinkState linker, CUjitInputType type, const void *data, size_t size)
+static CUresult machine_code_add(
+	CUlinkState linker, CUjitInputType type, const void *data, size_t size)
 {
 	return cuda.cuLinkAddData_v2(
 		linker, type, (void *)(uintptr_t)data, size, "image", 0, NULL, NULL);
@@ -121,7 +122,7 @@ static CUresult add_parts(CUlinkState linker, const struct image *image)
 	size_t size;
 
 	for (unsigned i = 0; result == CUDA_SUCCESS && (part = image_part(image, i, &size)); i++)
-		result = add(linker, CU_JIT_INPUT_FATBINARY, part, size);
+		result = machine_code_add(linker, CU_JIT_INPUT_FATBINARY, part, size);
 	return result;
 }
 
@@ -133,10 +134,10 @@ static CUresult add_text(CUlinkState linker, const struct image *image, const st
 	if (is_elf(image))
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	if (!fatbin_is(image->data, image->size))
-		return add(linker, CU_JIT_INPUT_PTX, image->data, image->size);
+		return machine_code_add(linker, CU_JIT_INPUT_PTX, image->data, image->size);
 	switch (fatbin_find_ptx(image->data, image->size, arch_of(device), &text, &size)) {
 	case 0:
-		return add(linker, CU_JIT_INPUT_PTX, text, size + 1);
+		return machine_code_add(linker, CU_JIT_INPUT_PTX, text, size + 1);
 	case -ENOMEM:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	default:

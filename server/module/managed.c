@@ -54,7 +54,7 @@ static void on_discarded(struct deferred *deferred)
 }
 
 /* The driver has `real' of its bytes until it unloads that. */
-static void discard(struct library *library, CUlibrary real)
+static void managed_discard(struct library *library, CUlibrary real)
 {
 	struct managed *managed = library->managed;
 
@@ -114,7 +114,7 @@ static bool may_replace(const struct library *library)
 	return !library->is_used && library->n_users == 0;
 }
 
-static bool look(const struct image *image, const struct device *device)
+static bool managed_look(const struct image *image, const struct device *device)
 {
 	struct cubin cubin;
 	uint8_t *bytes;
@@ -150,7 +150,7 @@ bool managed_come_first(struct library *library, const struct device *device)
 		/* Of an image that we cannot look at now nothing is known. */
 		if (!account_keep(library, size))
 			return false;
-		known = image->size <= LOOK_MAX && look(image, device) ? YES : NO;
+		known = image->size <= LOOK_MAX && managed_look(image, device) ? YES : NO;
 		account_unkeep(library, size);
 		atomic_store_explicit(&image->has_managed, known, memory_order_relaxed);
 	}
@@ -192,7 +192,7 @@ static CUresult managed_new(struct session *session, const struct library *libra
 	return CUDA_SUCCESS;
 }
 
-static CUresult measure(
+static CUresult managed_measure(
 	struct session *session, struct library *library, const struct device *device)
 {
 	CUresult result;
@@ -215,7 +215,7 @@ CUresult do_managed_measure(
 		return result;
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = measure(session, library, place->device);
+	result = managed_measure(session, library, place->device);
 	if (result == CUDA_SUCCESS) {
 		*ret_size = library->managed->size;
 		return CUDA_SUCCESS;
@@ -229,7 +229,7 @@ CUresult do_managed_measure(
 /* ---- loading it anew */
 
 /* Whether the driver finds as much in the code as in the image: it may have taken other code. */
-static CUresult compare(CUlibrary real, CUlibrary before)
+static CUresult managed_compare(CUlibrary real, CUlibrary before)
 {
 	unsigned n = 0, n_before = 0;
 	CUresult result = cuda.cuLibraryGetKernelCount(&n, real);
@@ -256,15 +256,16 @@ static CUresult load_placed(struct library *library, uint64_t address, CUlibrary
 		return result;
 	}
 	/* What the driver has made itself, it runs. */
-	result = managed->is_made ? CUDA_SUCCESS : compare(*ret_real, library->deferred.library);
+	result = managed->is_made ? CUDA_SUCCESS
+				  : managed_compare(*ret_real, library->deferred.library);
 	if (result != CUDA_SUCCESS)
-		discard(library, *ret_real);
+		managed_discard(library, *ret_real);
 	return result;
 }
 
 /* The cubin in an image may be one that this driver cannot run. */
-static CUresult load(struct session *session, struct library *library, const struct device *device,
-	uint64_t address, CUlibrary *ret_real)
+static CUresult managed_load(struct session *session, struct library *library,
+	const struct device *device, uint64_t address, CUlibrary *ret_real)
 {
 	const struct managed before = *library->managed;
 	CUresult refusal = load_placed(library, address, ret_real), result;
@@ -309,13 +310,13 @@ static void on_replaced(struct deferred *deferred)
 }
 
 /* What came goes before the library does, which has ours: deferred calls keep their order. */
-static CUresult replace(struct library *library, CUlibrary real)
+static CUresult managed_replace(struct library *library, CUlibrary real)
 {
 	struct deferred *deferred = &library->managed->deferred;
 	CUresult result = find_again(library, real);
 
 	if (result != CUDA_SUCCESS) {
-		discard(library, real);
+		managed_discard(library, real);
 		return result;
 	}
 	deferred->library = library->deferred.library;
@@ -339,9 +340,9 @@ CUresult do_managed_place(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = load(session, library, place->device, address, &real);
+	result = managed_load(session, library, place->device, address, &real);
 	if (result == CUDA_SUCCESS)
-		result = replace(library, real);
+		result = managed_replace(library, real);
 	if (result != CUDA_SUCCESS) {
 		library->keeps_managed = true;
 		library_log_refusal(session, library, result);

@@ -38,7 +38,7 @@ static bool is_word(char c)
 	       c == '_' || c == '$' || c == '%' || c == '.';
 }
 
-static bool begins(const struct scanner *scanner, const char *what)
+static bool ptx_begins(const struct scanner *scanner, const char *what)
 {
 	size_t size = strlen(what);
 
@@ -48,7 +48,7 @@ static bool begins(const struct scanner *scanner, const char *what)
 /* To behind the next `what', or to the end. */
 static void skip_past(struct scanner *scanner, const char *what)
 {
-	while (scanner->at < scanner->end && !begins(scanner, what))
+	while (scanner->at < scanner->end && !ptx_begins(scanner, what))
 		scanner->at++;
 	if (scanner->at < scanner->end)
 		scanner->at += strlen(what);
@@ -57,9 +57,9 @@ static void skip_past(struct scanner *scanner, const char *what)
 static void skip_blanks(struct scanner *scanner)
 {
 	while (scanner->at < scanner->end) {
-		if (begins(scanner, "//"))
+		if (ptx_begins(scanner, "//"))
 			skip_past(scanner, "\n");
-		else if (begins(scanner, "/*"))
+		else if (ptx_begins(scanner, "/*"))
 			skip_past(scanner, "*/");
 		else if (strchr(" \t\r\n\f\v", *scanner->at))
 			scanner->at++;
@@ -69,7 +69,7 @@ static void skip_blanks(struct scanner *scanner)
 }
 
 /* A word, a string in quotes, or another character. */
-static struct token next(struct scanner *scanner)
+static struct token ptx_next(struct scanner *scanner)
 {
 	struct token token;
 
@@ -88,12 +88,12 @@ static struct token next(struct scanner *scanner)
 	return token;
 }
 
-static bool is(struct token token, const char *what)
+static bool ptx_is(struct token token, const char *what)
 {
 	return token.size == strlen(what) && memcmp(token.at, what, token.size) == 0;
 }
 
-static uint64_t number(struct token token)
+static uint64_t ptx_number(struct token token)
 {
 	char text[NUMBER_MAX];
 
@@ -104,14 +104,14 @@ static uint64_t number(struct token token)
 	return strtoull(text, NULL, 0);
 }
 
-static uint64_t multiply(uint64_t a, uint64_t b)
+static uint64_t ptx_multiply(uint64_t a, uint64_t b)
 {
 	uint64_t product;
 
 	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t ptx_add(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
@@ -124,7 +124,7 @@ static uint64_t skip_brackets(struct scanner *scanner, bool *ret_has_managed)
 	uint64_t depth = 1, n_commas = 0;
 	struct token token;
 
-	while (depth > 0 && (token = next(scanner)).size > 0) {
+	while (depth > 0 && (token = ptx_next(scanner)).size > 0) {
 		char c = 'x';
 
 		if (token.size == 1)
@@ -133,7 +133,7 @@ static uint64_t skip_brackets(struct scanner *scanner, bool *ret_has_managed)
 		depth += c == '(' || c == '{' || c == '[';
 		depth -= c == ')' || c == '}' || c == ']';
 		n_commas += c == ',';
-		if (ret_has_managed && is(token, ".managed"))
+		if (ret_has_managed && ptx_is(token, ".managed"))
 			*ret_has_managed = true;
 	}
 	return n_commas;
@@ -154,25 +154,25 @@ static uint64_t bits_of(struct token type)
 
 static void read_dimension(struct scanner *scanner, struct declaration *declaration)
 {
-	struct token token = next(scanner);
+	struct token token = ptx_next(scanner);
 
-	if (is(token, "]")) {
+	if (ptx_is(token, "]")) {
 		declaration->is_open = true;
 		return;
 	}
-	declaration->count = multiply(declaration->count, number(token));
-	while (token.size > 0 && !is(token, "]"))
-		token = next(scanner);
+	declaration->count = ptx_multiply(declaration->count, ptx_number(token));
+	while (token.size > 0 && !ptx_is(token, "]"))
+		token = ptx_next(scanner);
 }
 
 static void read_directive(
 	struct scanner *scanner, struct token token, struct declaration *declaration)
 {
-	if (is(token, ".align"))
-		(void)next(scanner);
-	else if (is(token, ".v2") || is(token, ".v4") || is(token, ".v8"))
+	if (ptx_is(token, ".align"))
+		(void)ptx_next(scanner);
+	else if (ptx_is(token, ".v2") || ptx_is(token, ".v4") || ptx_is(token, ".v8"))
 		declaration->vector = (uint64_t)(token.at[2] - '0');
-	else if (!is(token, ".attribute"))
+	else if (!ptx_is(token, ".attribute"))
 		declaration->bits = bits_of(token);
 }
 
@@ -184,7 +184,7 @@ static uint64_t bytes_of(const struct declaration *declaration)
 		return 0;
 	if (declaration->is_open)
 		n = MAX(n, declaration->n_initial);
-	return multiply(multiply(n, declaration->vector), declaration->bits / 8);
+	return ptx_multiply(ptx_multiply(n, declaration->vector), declaration->bits / 8);
 }
 
 /* From behind ".global" to behind the semicolon. */
@@ -194,23 +194,23 @@ static uint64_t read_declaration(struct scanner *scanner)
 	uint64_t bytes = 0;
 	struct token token;
 
-	while ((token = next(scanner)).size > 0 && !is(token, ";")) {
-		if (is(token, ",")) {
-			bytes = add(bytes, bytes_of(&declaration));
+	while ((token = ptx_next(scanner)).size > 0 && !ptx_is(token, ";")) {
+		if (ptx_is(token, ",")) {
+			bytes = ptx_add(bytes, bytes_of(&declaration));
 			declaration.count = 1;
 			declaration.n_initial = 0;
 			declaration.is_open = false;
-		} else if (is(token, "[")) {
+		} else if (ptx_is(token, "[")) {
 			read_dimension(scanner, &declaration);
-		} else if (is(token, "{")) {
+		} else if (ptx_is(token, "{")) {
 			declaration.n_initial = 1 + skip_brackets(scanner, NULL);
-		} else if (is(token, "(")) {
+		} else if (ptx_is(token, "(")) {
 			(void)skip_brackets(scanner, &declaration.is_managed);
 		} else if (*token.at == '.' && token.size > 1) {
 			read_directive(scanner, token, &declaration);
 		}
 	}
-	return add(bytes, bytes_of(&declaration));
+	return ptx_add(bytes, bytes_of(&declaration));
 }
 
 uint64_t ptx_variables(const char *text, size_t size)
@@ -220,17 +220,18 @@ uint64_t ptx_variables(const char *text, size_t size)
 	uint64_t bytes = 0;
 	struct token token;
 
-	while ((token = next(&scanner)).size > 0) {
-		if (is(token, "{") || is(token, "(") || is(token, "[")) {
+	while ((token = ptx_next(&scanner)).size > 0) {
+		if (ptx_is(token, "{") || ptx_is(token, "(") || ptx_is(token, "[")) {
 			(void)skip_brackets(&scanner, NULL);
-		} else if (is(token, ".global")) {
+		} else if (ptx_is(token, ".global")) {
 			uint64_t more = read_declaration(&scanner);
 
-			bytes = is_extern ? bytes : add(bytes, more);
+			bytes = is_extern ? bytes : ptx_add(bytes, more);
 			is_extern = false;
-		} else if (is(token, ".extern")) {
+		} else if (ptx_is(token, ".extern")) {
 			is_extern = true;
-		} else if (is(token, ";") || is(token, ".func") || is(token, ".visible")) {
+		} else if (ptx_is(token, ";") || ptx_is(token, ".func") ||
+			   ptx_is(token, ".visible")) {
 			is_extern = false;
 		}
 	}

@@ -35,7 +35,8 @@ static int read_frame(struct session *session, const void *expected)
 	return r;
 }
 
-static int receive(struct session *session, const void *expected, bool may_be_device, int *ret_fd)
+static int recv_fd_receive(
+	struct session *session, const void *expected, bool may_be_device, int *ret_fd)
 {
 	struct frame_reader *reader = &session->images;
 	int fd = -EBADF, r = read_frame(session, expected);
@@ -60,10 +61,10 @@ static int receive(struct session *session, const void *expected, bool may_be_de
 
 int receive_memory(struct session *session, const void *expected, int *ret_fd)
 {
-	return receive(session, expected, false, ret_fd);
+	return recv_fd_receive(session, expected, false, ret_fd);
 }
 
 int receive_exported(struct session *session, const void *expected, int *ret_fd)
 {
-	return receive(session, expected, true, ret_fd);
+	return recv_fd_receive(session, expected, true, ret_fd);
 }

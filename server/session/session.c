@@ -103,7 +103,7 @@ int session_new(uint32_t id, struct quota *quota,
 	return 0;
 }
 
-static void unmap(void *map, size_t size)
+static void session_unmap(void *map, size_t size)
 {
 	if (map)
 		munmap(map, size);
@@ -115,9 +115,9 @@ void session_free(struct session *session)
 		return;
 	frame_reader_fini(&session->images);
 	ring_receiver_fini(&session->receiver);
-	unmap(session->ring, RING_BYTES);
-	unmap(session->staging, STAGING_SIZE);
-	unmap(session->page, PAGE_BYTES);
+	session_unmap(session->ring, RING_BYTES);
+	session_unmap(session->staging, STAGING_SIZE);
+	session_unmap(session->page, PAGE_BYTES);
 	pthread_mutex_destroy(&session->pending_waits_lock);
 	group_unref(session->group);
 	account_close(session->account);

@@ -115,7 +115,7 @@ static CUresult record_afar(
 	return result;
 }
 
-static CUresult record(
+static CUresult event_post(
 	struct session *session, struct event *event, struct stream *stream, CUstream real)
 {
 	CUresult result;
@@ -136,7 +136,7 @@ CUresult do_event_record(
 
 	result = stream_begin_seqno(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = record(session, event, stream, real);
+		result = event_post(session, event, stream, real);
 	marked = do_mark(session, stream, mark);
 	return result != CUDA_SUCCESS ? result : marked;
 }

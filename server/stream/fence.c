@@ -21,7 +21,7 @@ static uint32_t count_busy(const struct session *session)
 	return n;
 }
 
-static CUresult add(struct fence *fence, struct session *session, const struct stream *stream)
+static CUresult fence_add(struct fence *fence, struct session *session, const struct stream *stream)
 {
 	CUevent event = NULL;
 	CUresult result = place_enter(session, stream->place);
@@ -49,7 +49,7 @@ CUresult fence_init(struct fence *fence, struct session *session)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (const struct stream *stream = session->busy; stream && result == CUDA_SUCCESS;
 		stream = stream->next_busy)
-		result = add(fence, session, stream);
+		result = fence_add(fence, session, stream);
 	if (result != CUDA_SUCCESS)
 		fence_fini(fence, false);
 	return result;

@@ -93,7 +93,7 @@ static CUstreamBatchMemOpParams wait_op(CUdeviceptr address, uint64_t value)
 }
 
 /* The watch comes behind it, so that a client that sleeps hears of it. */
-static CUresult ask(struct session *session, struct stream *stream, uint64_t ticket)
+static CUresult pending_wait_ask(struct session *session, struct stream *stream, uint64_t ticket)
 {
 	CUdeviceptr asked = page_word(session, offsetof(struct page, asked), stream->id);
 	CUstream real;
@@ -168,7 +168,7 @@ void pending_waits_end(struct session *session, struct stream *stream, CUstream 
  */
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
-	CUresult result = ask(session, stream, ticket);
+	CUresult result = pending_wait_ask(session, stream, ticket);
 
 	if (unlikely(result_is_fault(result)))
 		return result;

@@ -85,7 +85,7 @@ static void log_text(char *bytes, size_t n)
  * What was caught since the last time goes to `text', as far as there is room, or, if that is
  * NULL, to the log.
  */
-static void collect(struct printf_capture *text)
+static void printf_collect(struct printf_capture *text)
 {
 	char piece[4096 + 1];
 	off_t before = n_read;
@@ -113,7 +113,7 @@ static bool is_alone(const struct printf_capture *text)
 }
 
 /* Room for so much more; without it the client loses it. */
-static void make_room(struct session *session, size_t more)
+static void printf_make_room(struct session *session, size_t more)
 {
 	struct printf_capture *text = session->text;
 	size_t size = MAX(2 * text->size, text->n_bytes + more);
@@ -137,7 +137,7 @@ static void make_room_for_caught(struct session *session)
 	more = is_alone(session->text) ? n_caught() : 0;
 	pthread_mutex_unlock(&lock);
 	if (more > 0)
-		make_room(session, more);
+		printf_make_room(session, more);
 }
 
 static bool try_begin(struct printf_capture *text, bool is_late)
@@ -148,7 +148,7 @@ static bool try_begin(struct printf_capture *text, bool is_late)
 	may = !printers || is_late;
 	if (may) {
 		/* Left over from somebody who has gone. */
-		collect(NULL);
+		printf_collect(NULL);
 		text->next = printers;
 		printers = text;
 		text->is_printer = true;
@@ -198,7 +198,7 @@ void text_flush(struct session *session)
 	make_driver_write(session);
 	make_room_for_caught(session);
 	pthread_mutex_lock(&lock);
-	collect(is_alone(text) ? text : NULL);
+	printf_collect(is_alone(text) ? text : NULL);
 	if (is_over)
 		unlink_printer(text);
 	pthread_mutex_unlock(&lock);
@@ -217,7 +217,7 @@ static void text_fini(struct session *session, bool is_lost)
 	pthread_mutex_lock(&lock);
 	/* Its own, if nobody else prints, and dropped with it. */
 	if (text->is_printer)
-		collect(is_alone(text) ? text : NULL);
+		printf_collect(is_alone(text) ? text : NULL);
 	unlink_printer(text);
 	pthread_mutex_unlock(&lock);
 	account_free(text->bytes);

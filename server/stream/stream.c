@@ -64,7 +64,7 @@ CUresult stream_wait_event(
 }
 
 /* Orders all later work on `stream' behind what `before' has now. `event' is made at need. */
-static CUresult join(
+static CUresult stream_join(
 	struct session *session, struct stream *stream, struct stream *before, CUevent *event)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -102,14 +102,14 @@ static CUresult join_closed(struct session *session, struct stream *stream)
 		if (!old->is_closed || old->id != stream->id || result != CUDA_SUCCESS)
 			continue;
 		if (old->place == stream->place)
-			result = join(session, stream, old, &old->event);
+			result = stream_join(session, stream, old, &old->event);
 		else
 			result = wait_for_old(session, old);
 	}
 	return result;
 }
 
-static CUresult make_real(struct session *session, struct stream *stream)
+static CUresult stream_make_real(struct session *session, struct stream *stream)
 {
 	CUresult result = stream->green ? green_take_stream(session, stream->green,
 						  stream->priority, &stream->real)
@@ -136,7 +136,7 @@ static CUresult join_blocking(struct session *session, struct turns *turns)
 {
 	while (turns->unjoined) {
 		struct stream *stream = turns->unjoined;
-		CUresult result = join(session, turns->null, stream, &stream->event);
+		CUresult result = stream_join(session, turns->null, stream, &stream->event);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -159,7 +159,7 @@ static CUresult join_null(struct session *session, struct turns *turns, struct s
 		result = stream_wait_event(
 			session, stream, turns->event, blocked_contains(session, null->id));
 	else
-		result = join(session, stream, null, &turns->event);
+		result = stream_join(session, stream, null, &turns->event);
 	if (result != CUDA_SUCCESS)
 		return result;
 	turns->event_serial = turns->serial;
@@ -167,14 +167,14 @@ static CUresult join_null(struct session *session, struct turns *turns, struct s
 	return CUDA_SUCCESS;
 }
 
-static CUresult enter(struct session *session, struct stream *stream)
+static CUresult stream_enter(struct session *session, struct stream *stream)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	if (unlikely(session->current != stream->place))
 		result = place_enter(session, stream->place);
 	if (unlikely(!stream->real) && result == CUDA_SUCCESS)
-		result = make_real(session, stream);
+		result = stream_make_real(session, stream);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(stream->held))
@@ -192,7 +192,7 @@ static CUresult enter(struct session *session, struct stream *stream)
 
 CUresult stream_begin_seqno(struct session *session, struct stream *stream, CUstream *ret_real)
 {
-	CUresult result = enter(session, stream);
+	CUresult result = stream_enter(session, stream);
 
 	if (result == CUDA_SUCCESS && stream->is_null && stream->turns->unjoined)
 		result = join_blocking(session, stream->turns);
@@ -205,7 +205,7 @@ CUresult stream_begin_seqno(struct session *session, struct stream *stream, CUst
 CUresult stream_begin(struct session *session, struct stream *stream, CUstream *ret_real)
 {
 	struct turns *turns = stream->turns;
-	CUresult result = enter(session, stream);
+	CUresult result = stream_enter(session, stream);
 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
@@ -278,7 +278,7 @@ static void free_real(struct stream *stream, bool is_lost)
 }
 
 /* It has come to rest, or the context is lost; it is off the busy list. */
-static void rest(struct session *session, struct stream *stream, bool is_lost)
+static void stream_rest(struct session *session, struct stream *stream, bool is_lost)
 {
 	stream->is_busy = false;
 	unlink_unjoined(stream);
@@ -306,7 +306,7 @@ bool streams_poll(struct session *session)
 			continue;
 		}
 		*link = stream->next_busy;
-		rest(session, stream, false);
+		stream_rest(session, stream, false);
 	}
 	if (!session->busy) {
 		pending_waits_are_passed(session);
@@ -360,7 +360,7 @@ CUresult streams_wait(struct session *session)
 		if (result != CUDA_SUCCESS)
 			return wait_by_looking(session);
 		session->busy = stream->next_busy;
-		rest(session, stream, false);
+		stream_rest(session, stream, false);
 	}
 	return CUDA_SUCCESS;
 }
@@ -372,7 +372,7 @@ static void streams_free(struct session *session, bool is_lost)
 		struct stream *stream = session->busy;
 
 		session->busy = stream->next_busy;
-		rest(session, stream, is_lost);
+		stream_rest(session, stream, is_lost);
 	}
 	for (uint32_t i = DEVICES_MAX; i < STREAMS_MAX; i++) {
 		struct stream *stream = session->streams[i];

@@ -49,7 +49,7 @@ static void put_idle(struct waiters *waiters, struct watch *watch)
 	waiters->idle = watch;
 }
 
-static void *run(void *arg)
+static void *waiter_run(void *arg)
 {
 	struct session *session = arg;
 	struct waiters *waiters = session->waiters;
@@ -107,8 +107,8 @@ static struct watch *take_watch(struct session *session, const struct device *de
 static bool call_thread(struct session *session, struct waiters *waiters)
 {
 	if (waiters->n_queued >= waiters->n_free_threads && waiters->n_threads < WAITERS_MAX &&
-		thread_start(&waiters->threads[waiters->n_threads], "mps-waiter", run, session) ==
-			0)
+		thread_start(&waiters->threads[waiters->n_threads], "mps-waiter", waiter_run,
+			session) == 0)
 		waiters->n_threads++;
 	else
 		pthread_cond_signal(&waiters->wanted);
@@ -116,7 +116,7 @@ static bool call_thread(struct session *session, struct waiters *waiters)
 }
 
 /* Under the lock. */
-static CUresult put(struct session *session, struct watch *watch, CUstream real)
+static CUresult waiter_put(struct session *session, struct watch *watch, CUstream real)
 {
 	struct waiters *waiters = session->waiters;
 	CUresult result = cuda.cuEventRecord(watch->event, real);
@@ -145,7 +145,7 @@ CUresult waiters_watch(
 	if (watch) {
 		watch->word = (uint32_t *)&session->page->timeline[stream];
 		watch->is_call = false;
-		result = put(session, watch, real);
+		result = waiter_put(session, watch, real);
 	}
 	pthread_mutex_unlock(&waiters->lock);
 	return result;
@@ -163,7 +163,7 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 	if (watch) {
 		watch->word = &session->page->n_asked;
 		watch->is_call = true;
-		result = put(session, watch, real);
+		result = waiter_put(session, watch, real);
 	}
 	pthread_mutex_unlock(&waiters->lock);
 	return result;

@@ -56,7 +56,7 @@ static uint64_t read_session_max(void)
 	return (uint64_t)mib << 20;
 }
 
-static void start(void)
+static void account_start(void)
 {
 	uint64_t machine = machine_memory("");
 
@@ -68,17 +68,17 @@ static void start(void)
 
 struct quota *accounts_quota(void)
 {
-	pthread_once(&once, start);
+	pthread_once(&once, account_start);
 	return &all;
 }
 
-static void refund(struct account *account, uint64_t amount)
+static void account_refund(struct account *account, uint64_t amount)
 {
 	if (quota_refund(&account->quota, amount) == 0)
 		free(account);
 }
 
-static bool charge(struct account *account, uint64_t amount)
+static bool account_charge(struct account *account, uint64_t amount)
 {
 	const struct account_owner *owner = &account->owner;
 
@@ -108,7 +108,7 @@ struct account *account_new(uint64_t base, struct account_owner owner, struct qu
 void account_close(struct account *account)
 {
 	if (account)
-		refund(account, account->base);
+		account_refund(account, account->base);
 }
 
 uint64_t account_held(const struct account *account)
@@ -143,40 +143,40 @@ static struct block *block_of(void *memory)
 }
 
 /* With what malloc() takes for itself. */
-static uint64_t cost(uint64_t size)
+static uint64_t account_cost(uint64_t size)
 {
 	return ALIGN_UP(sizeof(struct block) + size + sizeof(size_t), (uint64_t)16);
 }
 
 void *account_alloc(struct account *account, uint64_t size, uint64_t kept)
 {
-	uint64_t amount = cost(size) + kept;
+	uint64_t amount = account_cost(size) + kept;
 	struct block *block;
 
-	if (account && !charge(account, amount))
+	if (account && !account_charge(account, amount))
 		return NULL;
 	block = calloc(1, sizeof(*block) + size);
 	if (!block) {
 		if (account)
-			refund(account, amount);
+			account_refund(account, amount);
 		return NULL;
 	}
 	*block = (struct block){account, size, kept};
 	return block + 1;
 }
 
-static void *grow(struct block *block, uint64_t size)
+static void *block_resize(struct block *block, uint64_t size)
 {
-	uint64_t more = cost(size) - cost(block->size);
+	uint64_t more = account_cost(size) - account_cost(block->size);
 	struct account *account = block->account;
 	struct block *moved;
 
-	if (account && more > 0 && !charge(account, more))
+	if (account && more > 0 && !account_charge(account, more))
 		return NULL;
 	moved = reallocarray(block, 1, sizeof(*block) + size);
 	if (!moved) {
 		if (account && more > 0)
-			refund(account, more);
+			account_refund(account, more);
 		return NULL;
 	}
 	moved->size = size;
@@ -189,14 +189,14 @@ void *account_grow(struct account *account, void *memory, uint64_t n, uint64_t s
 
 	if (__builtin_mul_overflow(n, size, &bytes) || bytes > PTRDIFF_MAX - sizeof(struct block))
 		return NULL;
-	return memory ? grow(block_of(memory), bytes) : account_alloc(account, bytes, 0);
+	return memory ? block_resize(block_of(memory), bytes) : account_alloc(account, bytes, 0);
 }
 
 bool account_keep(void *memory, uint64_t more)
 {
 	struct block *block = block_of(memory);
 
-	if (block->account && more > 0 && !charge(block->account, more))
+	if (block->account && more > 0 && !account_charge(block->account, more))
 		return false;
 	block->kept += more;
 	return true;
@@ -208,18 +208,18 @@ void account_unkeep(void *memory, uint64_t less)
 
 	block->kept -= less;
 	if (block->account && less > 0)
-		refund(block->account, less);
+		account_refund(block->account, less);
 }
 
 void account_free(void *memory)
 {
 	struct block *block = memory ? block_of(memory) : NULL;
 	struct account *account = block ? block->account : NULL;
-	uint64_t amount = block ? cost(block->size) + block->kept : 0;
+	uint64_t amount = block ? account_cost(block->size) + block->kept : 0;
 
 	free(block);
 	if (account)
-		refund(account, amount);
+		account_refund(account, amount);
 }
 
 void account_disown(void *memory)
@@ -227,6 +227,6 @@ void account_disown(void *memory)
 	struct block *block = block_of(memory);
 
 	if (block->account)
-		refund(block->account, cost(block->size) + block->kept);
+		account_refund(block->account, account_cost(block->size) + block->kept);
 	block->account = NULL;
 }

@@ -36,7 +36,7 @@ static void question_free(struct question *question)
 	account_free(question);
 }
 
-static int ask(int fd, struct file_facts *facts)
+static int file_facts_ask(int fd, struct file_facts *facts)
 {
 	struct statfs space;
 	struct stat file;
@@ -51,12 +51,12 @@ static int ask(int fd, struct file_facts *facts)
 	return 0;
 }
 
-static void *run(void *arg)
+static void *file_facts_run(void *arg)
 {
 	struct question *question = arg;
 	struct file_facts facts = {0};
 	bool is_abandoned;
-	int r = ask(question->fd, &facts);
+	int r = file_facts_ask(question->fd, &facts);
 
 	close(question->fd);
 	pthread_mutex_lock(&question->lock);
@@ -113,7 +113,7 @@ int file_facts_get(struct account *account, int fd, struct file_facts *ret_facts
 
 	if (!question)
 		return -ENOMEM;
-	r = thread_start(&thread, "mps-file", run, question);
+	r = thread_start(&thread, "mps-file", file_facts_run, question);
 	if (r < 0) {
 		close(question->fd);
 		question_free(question);

@@ -15,7 +15,7 @@
 #include "base.h"
 #include "gpu_processes.h"
 
-static void closedirp(DIR **dir)
+static void gpu_processes_closedirp(DIR **dir)
 {
 	if (*dir)
 		closedir(*dir);
@@ -32,7 +32,7 @@ static bool is_gpu(const char *path)
 
 static bool has_gpu_open(const char *pid)
 {
-	_cleanup_(closedirp) DIR *dir = NULL;
+	_cleanup_(gpu_processes_closedirp) DIR *dir = NULL;
 	char path[PATH_MAX], target[64];
 	struct dirent *entry;
 
@@ -67,7 +67,7 @@ static void read_name(const char *pid, char *ret_name, size_t size)
 
 void users_of_gpus(char *ret_text, size_t size)
 {
-	_cleanup_(closedirp) DIR *proc = opendir("/proc");
+	_cleanup_(gpu_processes_closedirp) DIR *proc = opendir("/proc");
 	struct dirent *entry;
 	size_t used = 0;
 

@@ -57,7 +57,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static bool put(const char *line, size_t size)
+static bool log_put(const char *line, size_t size)
 {
 	ssize_t n;
 
@@ -75,10 +75,10 @@ static bool put_aged(const char *text, size_t size, uint64_t age_ms)
 		(unsigned)(age_ms % 1000));
 
 	line[n++] = '\n';
-	return put(line, (size_t)n);
+	return log_put(line, (size_t)n);
 }
 
-static void keep(const char *text, size_t size)
+static void log_keep(const char *text, size_t size)
 {
 	const struct kept_line line = {now_ms(), (uint32_t)size};
 
@@ -125,7 +125,7 @@ static bool put_kept(void)
 		int size = snprintf(
 			note, sizeof(note), "%u lines after these are lost\n", kept.n_left_out);
 
-		if (put(note, (size_t)size))
+		if (log_put(note, (size_t)size))
 			kept.n_left_out = 0;
 	}
 	is_empty = kept.size == 0 && kept.n_left_out == 0;
@@ -148,8 +148,8 @@ void log_line(const char *format, ...)
 		return;
 	size = MIN(size, (int)sizeof(line) - 2);
 	line[size] = '\n';
-	if ((atomic_load(&kept.any) && !put_kept()) || !put(line, (size_t)size + 1))
-		keep(line, (size_t)size);
+	if ((atomic_load(&kept.any) && !put_kept()) || !log_put(line, (size_t)size + 1))
+		log_keep(line, (size_t)size);
 	errno = saved;
 }
 

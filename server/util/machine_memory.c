@@ -40,7 +40,8 @@ static uint64_t read_limit(const char *path)
  * The lowest limit of a cgroup and all that it lies in. In a container the path may be the
  * host's, of which only the top is there.
  */
-static uint64_t read_limits(const char *root, const char *mount, const char *name, char *cgroup)
+static uint64_t machine_memory_read_limits(
+	const char *root, const char *mount, const char *name, char *cgroup)
 {
 	uint64_t least = UINT64_MAX, limit;
 	char path[PATH_MAX], *end;
@@ -75,9 +76,10 @@ static uint64_t read_cgroups(const char *root)
 		cgroup[strcspn(cgroup, "\n")] = '\0';
 		limit = UINT64_MAX;
 		if (strcmp(controllers, ":") == 0)
-			limit = read_limits(root, "/sys/fs/cgroup", "memory.max", cgroup);
+			limit = machine_memory_read_limits(
+				root, "/sys/fs/cgroup", "memory.max", cgroup);
 		else if (strcmp(controllers, ":memory") == 0)
-			limit = read_limits(
+			limit = machine_memory_read_limits(
 				root, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", cgroup);
 		least = MIN(least, limit);
 	}

@@ -17,7 +17,7 @@
 #include "privileges.h"
 #include "log.h"
 
-static int fail(const char *what, uid_t uid, int r)
+static int privileges_fail(const char *what, uid_t uid, int r)
 {
 	log_line("Cannot become user %d: %s: %s. The daemon must run as root, or as that user",
 		(int)uid, what, strerrordesc_np(-r));
@@ -33,23 +33,23 @@ static int take_groups(const struct passwd *entry, uid_t uid, gid_t gid)
 	else
 		r = setgroups(1, &gid);
 	if (r < 0)
-		return fail("groups", uid, -errno);
+		return privileges_fail("groups", uid, -errno);
 	if (setresgid(gid, gid, gid) < 0)
-		return fail("setresgid", uid, -errno);
+		return privileges_fail("setresgid", uid, -errno);
 	return 0;
 }
 
-static int check(uid_t uid, gid_t gid)
+static int privileges_check(uid_t uid, gid_t gid)
 {
 	uid_t ruid, euid, suid;
 	gid_t rgid, egid, sgid;
 
 	if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0)
-		return fail("getresuid", uid, -errno);
+		return privileges_fail("getresuid", uid, -errno);
 	if (ruid != uid || euid != uid || suid != uid || rgid != gid || egid != gid || sgid != gid)
-		return fail("ids did not change", uid, -EPERM);
+		return privileges_fail("ids did not change", uid, -EPERM);
 	if (uid != 0 && setuid(0) == 0)
-		return fail("root can be had back", uid, -EPERM);
+		return privileges_fail("root can be had back", uid, -EPERM);
 	return 0;
 }
 
@@ -65,12 +65,12 @@ int identity_take(uid_t uid, gid_t gid, bool is_multiuser)
 	if (geteuid() != 0 && getuid() == uid && geteuid() == uid)
 		gid = getgid();
 	else if (gid == (gid_t)-1)
-		return fail("it has no entry, and no --gid was given", uid, -ENOENT);
+		return privileges_fail("it has no entry, and no --gid was given", uid, -ENOENT);
 	else if ((r = take_groups(entry, uid, gid)) < 0)
 		return r;
 	if (setresuid(uid, uid, uid) < 0)
-		return fail("setresuid", uid, -errno);
-	r = check(uid, gid);
+		return privileges_fail("setresuid", uid, -errno);
+	r = privileges_check(uid, gid);
 	if (r < 0)
 		return r;
 	/*

@@ -22,7 +22,7 @@ static uint64_t whole_steps(uint64_t used)
 }
 
 /* Whether the quota may use `after', of which `child' (NULL: there is none) has `taken' then. */
-static bool allows(
+static bool quota_allows(
 	const struct quota *quota, uint64_t after, const struct quota *child, uint64_t taken)
 {
 	uint64_t limit = atomic_load_explicit(&quota->limit, memory_order_relaxed);
@@ -33,7 +33,7 @@ static bool allows(
 }
 
 /* Fills in `links' from the counters as they are now. Returns how many; 0: a quota refuses. */
-static unsigned plan(struct quota *quota, uint64_t amount, struct link links[QUOTA_CHAIN_MAX])
+static unsigned quota_plan(struct quota *quota, uint64_t amount, struct link links[QUOTA_CHAIN_MAX])
 {
 	const struct quota *child = NULL;
 	uint64_t taken = 0;
@@ -45,7 +45,7 @@ static unsigned plan(struct quota *quota, uint64_t amount, struct link links[QUO
 		link->quota = quota;
 		link->before = quota_used(quota);
 		if (__builtin_add_overflow(link->before, amount, &link->after) ||
-			!allows(quota, link->after, child, taken))
+			!quota_allows(quota, link->after, child, taken))
 			return 0;
 		taken = whole_steps(link->after);
 		amount = taken - whole_steps(link->before);
@@ -54,7 +54,7 @@ static unsigned plan(struct quota *quota, uint64_t amount, struct link links[QUO
 }
 
 /* Charges parents first. Returns how many links were not charged, as a counter has changed. */
-static unsigned commit(struct link *links, unsigned n)
+static unsigned quota_commit(struct link *links, unsigned n)
 {
 	while (n > 0 && atomic_compare_exchange_strong(&links[n - 1].quota->used,
 				&links[n - 1].before, links[n - 1].after))
@@ -68,10 +68,10 @@ bool quota_charge(struct quota *quota, uint64_t amount)
 	unsigned n, n_left = amount > 0;
 
 	while (n_left > 0) {
-		n = plan(quota, amount, links);
+		n = quota_plan(quota, amount, links);
 		if (n == 0)
 			return false;
-		n_left = commit(links, n);
+		n_left = quota_commit(links, n);
 		if (n_left > 0 && n_left < n)
 			quota_refund(
 				links[n_left].quota, links[n_left].after - links[n_left].before);

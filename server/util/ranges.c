@@ -33,7 +33,7 @@ static uint32_t find_after(const struct ranges *ranges, uint64_t address)
 }
 
 /* Room for one more; NULL without memory. */
-static struct range *grow(struct ranges *ranges)
+static struct range *ranges_grow(struct ranges *ranges)
 {
 	uint32_t n_max = ranges->n_max ? 2 * ranges->n_max : 16;
 	struct range *list;
@@ -60,7 +60,7 @@ int ranges_add(struct ranges *ranges, uint64_t address, uint64_t size, const voi
 		return -EEXIST;
 	if (ranges->list && at < ranges->n && size > ranges->list[at].address - address)
 		return -EEXIST;
-	list = grow(ranges);
+	list = ranges_grow(ranges);
 	if (!list)
 		return -ENOMEM;
 	memmove(list + at + 1, list + at, (ranges->n - at) * sizeof(*list));

@@ -14,7 +14,7 @@
 #include "sigbus_guard.h"
 
 /* A part of a huge page cannot be replaced: then all of it is. */
-static bool cover(uint64_t address)
+static bool sigbus_guard_cover(uint64_t address)
 {
 	static const uint64_t sizes[] = {4096, 2u << 20, 1u << 30};
 
@@ -37,7 +37,7 @@ static void on_bus(int signo, siginfo_t *info, void *ucontext)
 	(void)ucontext;
 	/* The access is made again on return, and ends the process if nothing has changed. */
 	if (info->si_code != BUS_ADRERR || address < HOST_SPACE || address >= HOST_SPACE_END ||
-		!cover(address))
+		!sigbus_guard_cover(address))
 		signal(signo, SIG_DFL);
 	errno = saved;
 }
