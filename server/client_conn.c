@@ -40,20 +40,21 @@ static void text_copy(char *dst, const char *src, size_t size)
 	memset(dst + n, 0, size - n);
 }
 
-void peer_tell(struct server *server, const struct peer *peer, enum frame_type type)
+void client_conn_notify(struct server *server, const struct client_conn *conn, enum frame_type type)
 {
 	struct frame_client_note note = {0};
 
 	frame_init(&note, type, 0);
-	note.id = peer->id;
-	note.pid = (uint64_t)peer->pid;
-	note.uid = peer->session ? (uint32_t)peer->session->uid : 0;
-	note.program = peer->program;
-	memcpy(note.command, peer->command, sizeof(note.command));
+	note.id = conn->id;
+	note.pid = (uint64_t)conn->pid;
+	note.uid = conn->session ? (uint32_t)conn->session->uid : 0;
+	note.program = conn->program;
+	memcpy(note.command, conn->command, sizeof(note.command));
 	control_send(server, &note);
 }
 
-void peer_tell_of(struct server *server, const struct frame_client *client, enum frame_type type)
+void client_conn_notify_of(
+	struct server *server, const struct frame_client *client, enum frame_type type)
 {
 	struct frame_client_note note = {0};
 
@@ -66,7 +67,7 @@ void peer_tell_of(struct server *server, const struct frame_client *client, enum
 	control_send(server, &note);
 }
 
-void peer_refuse(struct server *server, const struct frame_client *client, int connection,
+void client_conn_refuse(struct server *server, const struct frame_client *client, int connection,
 	uint32_t result, const char *text)
 {
 	struct frame_refused refused = {0};
@@ -76,7 +77,7 @@ void peer_refuse(struct server *server, const struct frame_client *client, int c
 	refused.result = result;
 	text_copy(refused.text, text, sizeof(refused.text));
 	frame_send(connection, &refused, NULL, 0);
-	peer_tell_of(server, client, FRAME_CLIENT_GONE);
+	client_conn_notify_of(server, client, FRAME_CLIENT_GONE);
 }
 
 static bool has_unknown_group(const struct frame_client *client)
@@ -108,7 +109,7 @@ static const char *find_objection(const struct server *server, const struct fram
 		*ret_result = CUDA_ERROR_MPS_SERVER_NOT_READY;
 		return "the server is shutting down: try again";
 	}
-	if (server->n_peers >= SESSIONS_MAX) {
+	if (server->n_conns >= SESSIONS_MAX) {
 		*ret_result = CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
 		return "the server has as many clients as it can have";
 	}
@@ -117,17 +118,17 @@ static const char *find_objection(const struct server *server, const struct fram
 	return NULL;
 }
 
-static int client_conn_welcome(const struct peer *peer, const int fds[FRAME_WELCOME_FDS])
+static int client_conn_welcome(const struct client_conn *conn, const int fds[FRAME_WELCOME_FDS])
 {
 	struct frame_welcome frame = {0};
 
 	frame_init(&frame, FRAME_WELCOME, FRAME_WELCOME_FDS);
 	frame.version = FRAME_VERSION;
-	frame.session = peer->session->id;
+	frame.session = conn->session->id;
 	frame.spec_hash = SPEC_HASH;
 	frame.server_pid = (uint64_t)getpid();
 	text_copy(frame.cuda_library, driver_path(), sizeof(frame.cuda_library));
-	return frame_send(peer->connection, &frame, fds, 0);
+	return frame_send(conn->connection, &frame, fds, 0);
 }
 
 static void client_conn_on_news(void *arg)
@@ -141,22 +142,22 @@ static void on_end(uv_poll_t *poll, int status, int events)
 {
 	(void)status;
 	(void)events;
-	peer_end(poll->data);
+	client_conn_end(poll->data);
 }
 
-static void peer_free(struct peer *peer)
+static void client_conn_free(struct client_conn *conn)
 {
-	session_free(peer->session);
-	user_remove_client(peer->user);
-	async_close(peer->connection);
-	closep(&peer->pidfd);
-	free(peer);
+	session_free(conn->session);
+	user_remove_client(conn->user);
+	async_close(conn->connection);
+	closep(&conn->pidfd);
+	free(conn);
 }
 
-static void peer_freep(struct peer **peer)
+static void client_conn_freep(struct client_conn **conn)
 {
-	if (*peer)
-		peer_free(*peer);
+	if (*conn)
+		client_conn_free(*conn);
 }
 
 /* The process behind the connection; -EBADF if the kernel or a namespace hides it. */
@@ -172,31 +173,31 @@ static int open_pidfd(int connection, pid_t pid)
 }
 
 /* From here on the loop owns it. */
-static void client_conn_watch(struct peer *peer)
+static void client_conn_watch(struct client_conn *conn)
 {
-	uv_loop_t *loop = &peer->server->loop;
+	uv_loop_t *loop = &conn->server->loop;
 
-	peer->hangup.data = peer->death.data = peer;
-	peer->has_hangup = uv_poll_init(loop, &peer->hangup, peer->connection) == 0;
-	peer->has_death = peer->pidfd >= 0 && uv_poll_init(loop, &peer->death, peer->pidfd) == 0;
-	if (peer->has_hangup)
-		uv_poll_start(&peer->hangup, UV_DISCONNECT, on_end);
-	if (peer->has_death)
-		uv_poll_start(&peer->death, UV_READABLE, on_end);
+	conn->hangup.data = conn->death.data = conn;
+	conn->has_hangup = uv_poll_init(loop, &conn->hangup, conn->connection) == 0;
+	conn->has_death = conn->pidfd >= 0 && uv_poll_init(loop, &conn->death, conn->pidfd) == 0;
+	if (conn->has_hangup)
+		uv_poll_start(&conn->hangup, UV_DISCONNECT, on_end);
+	if (conn->has_death)
+		uv_poll_start(&conn->death, UV_READABLE, on_end);
 	/* A client whose end nobody would see is none. */
-	if (!peer->has_hangup)
-		peer_end(peer);
+	if (!conn->has_hangup)
+		client_conn_end(conn);
 }
 
-static int client_conn_start(struct peer *peer, const struct frame_client *client)
+static int client_conn_start(struct client_conn *conn, const struct frame_client *client)
 {
-	struct session *session = peer->session;
+	struct session *session = conn->session;
 
-	session->pid = peer->pid;
+	session->pid = conn->pid;
 	session->uid = (uid_t)client->uid;
-	session->connection = peer->connection;
+	session->connection = conn->connection;
 	session->on_news = client_conn_on_news;
-	session->on_news_arg = peer->server;
+	session->on_news_arg = conn->server;
 	log_line("Creating worker thread for client " SESSION_NAME, SESSION_NAME_ARGS(session));
 	return session_start(session);
 }
@@ -222,50 +223,51 @@ static void client_conn_limit(struct session *session, const struct frame_client
 	session_limit(session, &limits, group_find(client->group));
 }
 
-static int peer_make(struct server *server, const struct frame_client *client, int connection)
+static int client_conn_make(
+	struct server *server, const struct frame_client *client, int connection)
 {
-	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
+	_cleanup_(client_conn_freep) struct client_conn *conn = calloc(1, sizeof(*conn));
 	int fds[FRAME_WELCOME_FDS];
 	int r;
 
-	if (!peer)
+	if (!conn)
 		return -ENOMEM;
-	peer->server = server;
-	peer->id = client->id;
-	peer->pid = (pid_t)client->pid;
-	peer->program = client->hello.program;
-	memcpy(peer->command, client->hello.command, sizeof(peer->command));
-	peer->connection = peer->pidfd = -EBADF;
-	r = user_add_client(server, (uid_t)client->uid, &peer->user);
+	conn->server = server;
+	conn->id = client->id;
+	conn->pid = (pid_t)client->pid;
+	conn->program = client->hello.program;
+	memcpy(conn->command, client->hello.command, sizeof(conn->command));
+	conn->connection = conn->pidfd = -EBADF;
+	r = user_add_client(server, (uid_t)client->uid, &conn->user);
 	if (r < 0)
 		return r;
 	r = session_new(
-		server->last_session + 1, user_quota(peer->user), bound_met, &peer->session, fds);
+		server->last_session + 1, user_quota(conn->user), bound_met, &conn->session, fds);
 	if (r < 0)
 		return r;
 	server->last_session++;
-	client_conn_limit(peer->session, client);
-	peer->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
-	peer->pidfd = open_pidfd(connection, peer->pid);
+	client_conn_limit(conn->session, client);
+	conn->connection = fcntl(connection, F_DUPFD_CLOEXEC, 3);
+	conn->pidfd = open_pidfd(connection, conn->pid);
 	allow_descriptors(connection);
-	r = peer->connection < 0 ? -errno : client_conn_welcome(peer, fds);
+	r = conn->connection < 0 ? -errno : client_conn_welcome(conn, fds);
 	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
 		close(fds[i]);
 	if (r < 0)
 		return r;
-	log_line("Client {PID: %d, Context ID: %u} connected", (int)peer->pid, peer->session->id);
-	r = client_conn_start(peer, client);
+	log_line("Client {PID: %d, Context ID: %u} connected", (int)conn->pid, conn->session->id);
+	r = client_conn_start(conn, client);
 	if (r < 0)
 		return r;
-	peer->next = server->peers;
-	server->peers = peer;
-	server->n_peers++;
+	conn->next = server->conns;
+	server->conns = conn;
+	server->n_conns++;
 	server_start_looks(server);
-	client_conn_watch(TAKE_PTR(peer));
+	client_conn_watch(TAKE_PTR(conn));
 	return 0;
 }
 
-void peer_new(struct server *server, const struct frame_client *client, int connection)
+void client_conn_new(struct server *server, const struct frame_client *client, int connection)
 {
 	_cleanup_(async_closep) int fd = connection;
 	const char *objection;
@@ -276,185 +278,185 @@ void peer_new(struct server *server, const struct frame_client *client, int conn
 		server->last_session + 1);
 	objection = find_objection(server, client, fd, &result);
 	if (objection) {
-		peer_refuse(server, client, fd, result, objection);
+		client_conn_refuse(server, client, fd, result, objection);
 		return;
 	}
-	r = peer_make(server, client, fd);
+	r = client_conn_make(server, client, fd);
 	if (r == -EPIPE || r == -ECONNRESET) {
 		log_line("Client process %d disconnected", (int)client->pid);
-		peer_tell_of(server, client, FRAME_CLIENT_GONE);
+		client_conn_notify_of(server, client, FRAME_CLIENT_GONE);
 	} else if (r == -EUSERS) {
-		peer_refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
+		client_conn_refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
 			"its user has as many clients as a user can have in this server");
 	} else if (r < 0) {
 		char text[FRAME_TEXT_MAX];
 
 		snprintf(text, sizeof(text), "the server cannot make a session: %s",
 			strerrordesc_np(-r));
-		peer_refuse(server, client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
+		client_conn_refuse(server, client, fd, CUDA_ERROR_MPS_CONNECTION_FAILED, text);
 	}
 }
 
 /* Once no handle of it is open any more. Gone means that nothing of it is left here. */
-static void free_closed(struct peer *peer)
+static void free_closed(struct client_conn *conn)
 {
-	struct server *server = peer->server;
-	const struct peer gone = {.id = peer->id, .pid = peer->pid};
+	struct server *server = conn->server;
+	const struct client_conn gone = {.id = conn->id, .pid = conn->pid};
 
-	if (peer->has_hangup || peer->has_death)
+	if (conn->has_hangup || conn->has_death)
 		return;
-	peer_free(peer);
-	server->n_peers--;
-	peer_tell(server, &gone, FRAME_CLIENT_GONE);
-	server_peer_gone(server);
+	client_conn_free(conn);
+	server->n_conns--;
+	client_conn_notify(server, &gone, FRAME_CLIENT_GONE);
+	server_conn_gone(server);
 }
 
 static void on_hangup_closed(uv_handle_t *handle)
 {
-	struct peer *peer = handle->data;
+	struct client_conn *conn = handle->data;
 
-	peer->has_hangup = false;
-	free_closed(peer);
+	conn->has_hangup = false;
+	free_closed(conn);
 }
 
 static void on_death_closed(uv_handle_t *handle)
 {
-	struct peer *peer = handle->data;
+	struct client_conn *conn = handle->data;
 
-	peer->has_death = false;
-	free_closed(peer);
+	conn->has_death = false;
+	free_closed(conn);
 }
 
-static void client_conn_forget(struct peer *peer)
+static void client_conn_forget(struct client_conn *conn)
 {
-	struct peer **link = &peer->server->peers;
+	struct client_conn **link = &conn->server->conns;
 
-	log_line("Client process %d disconnected", (int)peer->pid);
-	while (*link != peer)
+	log_line("Client process %d disconnected", (int)conn->pid);
+	while (*link != conn)
 		link = &(*link)->next;
-	*link = peer->next;
-	if (peer->has_death)
-		uv_close((uv_handle_t *)&peer->death, on_death_closed);
-	if (peer->has_hangup)
-		uv_close((uv_handle_t *)&peer->hangup, on_hangup_closed);
-	free_closed(peer);
+	*link = conn->next;
+	if (conn->has_death)
+		uv_close((uv_handle_t *)&conn->death, on_death_closed);
+	if (conn->has_hangup)
+		uv_close((uv_handle_t *)&conn->hangup, on_hangup_closed);
+	free_closed(conn);
 }
 
 /* Its work ends: the worker drops what is queued and gives everything back. */
-static void end_work(struct peer *peer)
+static void end_work(struct client_conn *conn)
 {
-	if (peer->is_ending)
+	if (conn->is_ending)
 		return;
-	peer->is_ending = true;
-	peer->ending_ms = uv_now(&peer->server->loop);
-	session_end(peer->session);
-	server_start_tick(peer->server);
+	conn->is_ending = true;
+	conn->ending_ms = uv_now(&conn->server->loop);
+	session_end(conn->session);
+	server_start_tick(conn->server);
 }
 
-void peer_end(struct peer *peer)
+void client_conn_end(struct client_conn *conn)
 {
-	if (peer->has_left)
+	if (conn->has_left)
 		return;
-	peer->has_left = true;
-	if (peer->has_hangup)
-		uv_poll_stop(&peer->hangup);
-	if (peer->has_death)
-		uv_poll_stop(&peer->death);
-	if (peer->is_inactive)
-		client_conn_forget(peer);
+	conn->has_left = true;
+	if (conn->has_hangup)
+		uv_poll_stop(&conn->hangup);
+	if (conn->has_death)
+		uv_poll_stop(&conn->death);
+	if (conn->is_inactive)
+		client_conn_forget(conn);
 	else
-		end_work(peer);
+		end_work(conn);
 }
 
-void peer_terminate(struct peer *peer)
+void client_conn_terminate(struct client_conn *conn)
 {
-	if (peer->is_inactive) {
-		terminate_answer(peer->server, peer->id, CUDA_SUCCESS);
+	if (conn->is_inactive) {
+		terminate_answer(conn->server, conn->id, CUDA_SUCCESS);
 		return;
 	}
-	if (!peer->is_terminated)
+	if (!conn->is_terminated)
 		log_line("Client " SESSION_NAME " is terminated by the operator",
-			SESSION_NAME_ARGS(peer->session));
-	peer->is_terminated = true;
-	session_set_fault(peer->session, CUDA_ERROR_MPS_CLIENT_TERMINATED);
-	end_work(peer);
+			SESSION_NAME_ARGS(conn->session));
+	conn->is_terminated = true;
+	session_set_fault(conn->session, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+	end_work(conn);
 }
 
-static void note_terminated(struct peer *peer)
+static void note_terminated(struct client_conn *conn)
 {
-	log_line("Status of client " SESSION_NAME " is INACTIVE", SESSION_NAME_ARGS(peer->session));
-	terminate_answer(peer->server, peer->id, CUDA_SUCCESS);
+	log_line("Status of client " SESSION_NAME " is INACTIVE", SESSION_NAME_ARGS(conn->session));
+	terminate_answer(conn->server, conn->id, CUDA_SUCCESS);
 	/* A server that ends does not wait for a process that can do nothing. */
-	peer->is_inactive = !peer->has_left && !peer->server->is_stopping;
+	conn->is_inactive = !conn->has_left && !conn->server->is_stopping;
 }
 
 /* The worker has gone: nothing of the client is left in the driver. */
-static void client_conn_reap(struct peer *peer)
+static void client_conn_reap(struct client_conn *conn)
 {
-	struct server *server = peer->server;
+	struct server *server = conn->server;
 
-	pthread_join(peer->session->thread, NULL);
-	fault_report_note_end(server, peer);
-	server->n_active -= peer->is_active;
-	if (peer->is_terminated)
-		note_terminated(peer);
-	else if (peer->is_active)
+	pthread_join(conn->session->thread, NULL);
+	fault_report_note_end(server, conn);
+	server->n_active -= conn->is_active;
+	if (conn->is_terminated)
+		note_terminated(conn);
+	else if (conn->is_active)
 		log_line("Client " SESSION_NAME " exiting. Number of active client contexts is %u.",
-			SESSION_NAME_ARGS(peer->session), server->n_active);
-	if (!peer->is_inactive)
-		client_conn_forget(peer);
+			SESSION_NAME_ARGS(conn->session), server->n_active);
+	if (!conn->is_inactive)
+		client_conn_forget(conn);
 }
 
-static void tell_context(const struct peer *peer, uint32_t ordinal)
+static void tell_context(const struct client_conn *conn, uint32_t ordinal)
 {
-	const struct session *session = peer->session;
+	const struct session *session = conn->session;
 	const struct grant *grant = &session->grants[ordinal];
 	struct frame_context frame = {0};
 
 	frame_init(&frame, FRAME_CONTEXT, 0);
-	frame.client = peer->id;
+	frame.client = conn->id;
 	frame.ordinal = ordinal;
 	frame.session = session->id;
 	frame.n_sms = grant->n_sms;
 	frame.priority = grant->priority;
 	frame.memory = session_memory_limit(session, ordinal);
-	control_send(peer->server, &frame);
+	control_send(conn->server, &frame);
 }
 
 /* Of those that the worker has opened since. */
-static void tell_new_contexts(struct peer *peer)
+static void tell_new_contexts(struct client_conn *conn)
 {
-	uint64_t granted = atomic_load(&peer->session->granted) & ~peer->told;
+	uint64_t granted = atomic_load(&conn->session->granted) & ~conn->told;
 
-	peer->told |= granted;
+	conn->told |= granted;
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
 		if (granted >> i & 1)
-			tell_context(peer, i);
+			tell_context(conn, i);
 }
 
-void peer_tell_contexts(struct peer *peer)
+void client_conn_notify_contexts(struct client_conn *conn)
 {
-	peer->told = 0;
-	tell_new_contexts(peer);
+	conn->told = 0;
+	tell_new_contexts(conn);
 }
 
-void peer_note_group(struct peer *peer)
+void client_conn_note_group(struct client_conn *conn)
 {
-	if (!peer->session->group)
+	if (!conn->session->group)
 		return;
-	session_tell_memory(peer->session);
-	peer_tell_contexts(peer);
+	session_tell_memory(conn->session);
+	client_conn_notify_contexts(conn);
 }
 
-void peer_look(struct peer *peer)
+void client_conn_update(struct client_conn *conn)
 {
-	tell_new_contexts(peer);
-	if (!peer->is_active && atomic_load(&peer->session->is_active)) {
-		peer->is_active = true;
-		peer->server->n_active++;
+	tell_new_contexts(conn);
+	if (!conn->is_active && atomic_load(&conn->session->is_active)) {
+		conn->is_active = true;
+		conn->server->n_active++;
 	}
-	if (!peer->is_inactive && atomic_load(&peer->session->is_done))
-		client_conn_reap(peer);
+	if (!conn->is_inactive && atomic_load(&conn->session->is_done))
+		client_conn_reap(conn);
 }
 
 /* After 5 s, 10 s, 20 s and so on. */
@@ -465,9 +467,9 @@ static bool is_time_to_tell(unsigned ms)
 	return n > 0 && (n & (n - 1)) == 0;
 }
 
-void peer_check_watchdog(struct peer *peer)
+void client_conn_check_watchdog(struct client_conn *conn)
 {
-	struct session *session = peer->session;
+	struct session *session = conn->session;
 	unsigned op, ms = watchdog_check(&session->watchdog, &op);
 
 	if (is_time_to_tell(ms))

@@ -15,9 +15,9 @@
 struct server;
 struct session;
 
-struct peer {
+struct client_conn {
 	struct server *server; /* not owned */
-	struct peer *next;
+	struct client_conn *next;
 	uint64_t id; /* the daemon's */
 	pid_t pid;
 	uint32_t program; /* these two are the daemon's business: see FRAME_CLIENT_HERE */
@@ -40,41 +40,43 @@ struct peer {
  * Welcomes or refuses a client that the daemon sends; what went wrong the
  * client and the log are told. Takes `connection'.
  */
-void peer_new(struct server *server, const struct frame_client *client, int connection);
+void client_conn_new(struct server *server, const struct frame_client *client, int connection);
 
 /* Begins its end; it is freed when its worker has cleaned up. */
-void peer_end(struct peer *peer);
+void client_conn_end(struct client_conn *conn);
 
 /*
  * Ends its work alone. Every call of the client returns 810 from now on; the
  * connection stays until the client closes it. The daemon is answered when the
  * client's worker has cleaned up.
  */
-void peer_terminate(struct peer *peer);
+void client_conn_terminate(struct client_conn *conn);
 
 /*
  * Says no to a client that is not welcomed, and tells the daemon that it has
  * gone. The caller keeps `connection'.
  */
-void peer_refuse(struct server *server, const struct frame_client *client, int connection,
+void client_conn_refuse(struct server *server, const struct frame_client *client, int connection,
 	uint32_t result, const char *text);
 
 /* Looks what its worker has done meanwhile. `peer' may be gone after that. */
-void peer_look(struct peer *peer);
+void client_conn_update(struct client_conn *conn);
 
 /* Tells the log of a call that takes long, once it does and from time to time. */
-void peer_check_watchdog(struct peer *peer);
+void client_conn_check_watchdog(struct client_conn *conn);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
-void peer_tell(struct server *server, const struct peer *peer, enum frame_type type);
+void client_conn_notify(
+	struct server *server, const struct client_conn *conn, enum frame_type type);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE of one that is not welcomed yet, or never was. */
-void peer_tell_of(struct server *server, const struct frame_client *client, enum frame_type type);
+void client_conn_notify_of(
+	struct server *server, const struct frame_client *client, enum frame_type type);
 
 /* Tells a new daemon of each GPU that the client uses. */
-void peer_tell_contexts(struct peer *peer);
+void client_conn_notify_contexts(struct client_conn *conn);
 
 /* Groups' limits have changed: tells the client and the daemon what holds now. */
-void peer_note_group(struct peer *peer);
+void client_conn_note_group(struct client_conn *conn);
 
 #endif

@@ -130,8 +130,8 @@ static void control_take_group(struct server *server, const struct frame_group *
 {
 	if (!group_set(frame))
 		return;
-	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		peer_note_group(peer);
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		client_conn_note_group(conn);
 }
 
 static void take_order(struct server *server)
@@ -245,9 +245,9 @@ static void control_introduce(struct server *server)
 	}
 	groups_meet_daemon();
 	server_tell_devices(server);
-	for (struct peer *peer = server->peers; peer; peer = peer->next) {
-		peer_tell(server, peer, FRAME_CLIENT_HERE);
-		peer_tell_contexts(peer);
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		client_conn_notify(server, conn, FRAME_CLIENT_HERE);
+		client_conn_notify_contexts(conn);
 	}
 	newcomers_tell(server);
 	server_tell_state(server);
@@ -266,7 +266,7 @@ static void on_retry(uv_timer_t *timer)
 		control_introduce(server);
 		return;
 	}
-	if (server->n_peers == 0 &&
+	if (server->n_conns == 0 &&
 		now_ms - MAX(control->lost_ms, server->alone_ms) >= ORPHAN_LINGER_MS) {
 		log_line("No control daemon on %s and no client: the server ends", control->path);
 		server_stop(server, true);

@@ -29,10 +29,10 @@ static bool is_known(const struct fault_report *report)
 	return report->frame.how != FAULT_SUSPECTS;
 }
 
-static bool may_have_caused_it(const struct peer *peer)
+static bool may_have_caused_it(const struct client_conn *conn)
 {
-	return !peer->is_inactive &&
-	       (atomic_load(&peer->session->has_work) || peer->session->id == fault_session());
+	return !conn->is_inactive &&
+	       (atomic_load(&conn->session->has_work) || conn->session->id == fault_session());
 }
 
 /* The GPU, if all of them use the same one alone. */
@@ -43,17 +43,17 @@ static uint32_t only_device(uint64_t devices)
 	return (uint32_t)__builtin_ctzll(devices);
 }
 
-static void fault_report_add(struct fault_report *report, const struct peer *peer)
+static void fault_report_add(struct fault_report *report, const struct client_conn *conn)
 {
 	unsigned n = report->n_suspects;
 
 	report->frame.n_suspects++;
 	if (n == FAULT_SUSPECTS_MAX)
 		return;
-	report->frame.clients[n] = peer->id;
-	report->suspects[n].id = peer->id;
-	report->suspects[n].session = peer->session->id;
-	report->suspects[n].pid = peer->pid;
+	report->frame.clients[n] = conn->id;
+	report->suspects[n].id = conn->id;
+	report->suspects[n].session = conn->session->id;
+	report->suspects[n].pid = conn->pid;
 	report->n_suspects++;
 }
 
@@ -87,10 +87,10 @@ void fault_report_begin(struct server *server)
 	*report = (struct fault_report){.is_address_due = true};
 	frame_init(&report->frame, FRAME_FAULT, 0);
 	set_result(report, fault_get());
-	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		if (may_have_caused_it(peer)) {
-			fault_report_add(report, peer);
-			devices |= atomic_load(&peer->session->granted);
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (may_have_caused_it(conn)) {
+			fault_report_add(report, conn);
+			devices |= atomic_load(&conn->session->granted);
 		}
 	report->frame.ordinal = only_device(devices);
 	report->frame.how = report->frame.n_suspects == 1 ? FAULT_ALONE : FAULT_SUSPECTS;
@@ -122,10 +122,10 @@ void fault_report_send(struct server *server)
 }
 
 /* The last words of a client. */
-static void take_kernel(struct fault_report *report, unsigned i, const struct peer *peer)
+static void take_kernel(struct fault_report *report, unsigned i, const struct client_conn *conn)
 {
-	if (atomic_load(&peer->session->has_last_words))
-		memcpy(report->suspects[i].kernel, peer->session->last_kernel_name,
+	if (atomic_load(&conn->session->has_last_words))
+		memcpy(report->suspects[i].kernel, conn->session->last_kernel_name,
 			sizeof(report->suspects[i].kernel));
 }
 
@@ -176,13 +176,13 @@ void fault_report_take_address(struct server *server, const struct frame_fault_a
 	fault_report_send(server);
 }
 
-void fault_report_note_end(struct server *server, const struct peer *peer)
+void fault_report_note_end(struct server *server, const struct client_conn *conn)
 {
 	struct fault_report *report = &server->fault_report;
 
 	for (unsigned i = 0; server->is_faulted && i < report->n_suspects; i++)
-		if (report->suspects[i].id == peer->id)
-			take_kernel(report, i, peer);
+		if (report->suspects[i].id == conn->id)
+			take_kernel(report, i, conn);
 	if (!server->is_faulted || !is_known(report) || report->frame.kernel[0] ||
 		!report->suspects[0].kernel[0])
 		return;
@@ -198,16 +198,16 @@ bool fault_report_is_open(const struct server *server)
 	       uv_now(&server->loop) - server->fault_ms < ADDRESS_MS;
 }
 
-void fault_report_overdue(struct server *server, const struct peer *peer)
+void fault_report_overdue(struct server *server, const struct client_conn *conn)
 {
 	struct fault_report *report = &server->fault_report;
 
 	*report = (struct fault_report){.frame = {.how = FAULT_OVERDUE}};
 	frame_init(&report->frame, FRAME_FAULT, 0);
 	set_result(report, CUDA_ERROR_LAUNCH_TIMEOUT);
-	fault_report_add(report, peer);
-	report->frame.ordinal = only_device(atomic_load(&peer->session->granted));
-	take_kernel(report, 0, peer);
+	fault_report_add(report, conn);
+	report->frame.ordinal = only_device(atomic_load(&conn->session->granted));
+	take_kernel(report, 0, conn);
 	fault_report_settle(report, 0, FAULT_OVERDUE);
 	fault_report_send(server);
 }

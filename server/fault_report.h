@@ -13,7 +13,7 @@
 
 #include "frame.h"
 
-struct peer;
+struct client_conn;
 struct server;
 
 struct fault_report {
@@ -42,12 +42,12 @@ void fault_report_send(struct server *server);
 void fault_report_take_address(struct server *server, const struct frame_fault_address *frame);
 
 /* The client's worker has come to its end: the kernel that it has launched last is known. */
-void fault_report_note_end(struct server *server, const struct peer *peer);
+void fault_report_note_end(struct server *server, const struct client_conn *conn);
 
 /* Whether more may become known, if the server waits for a moment. */
 bool fault_report_is_open(const struct server *server);
 
 /* Work of a client goes on after its end, which ends the server. */
-void fault_report_overdue(struct server *server, const struct peer *peer);
+void fault_report_overdue(struct server *server, const struct client_conn *conn);
 
 #endif

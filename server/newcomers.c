@@ -27,13 +27,13 @@ struct newcomer {
  * A client that had left by that time, and whose own work is still on a GPU. A newcomer does not
  * wait for those that leave later: there may be no end of them.
  */
-static const struct peer *find_leftover(const struct server *server, uint64_t since_ms)
+static const struct client_conn *find_leftover(const struct server *server, uint64_t since_ms)
 {
-	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		if (peer->is_ending && !peer->is_inactive && peer->ending_ms <= since_ms &&
-			atomic_load(&peer->session->has_work) &&
-			!atomic_load(&peer->session->waits_for_others))
-			return peer;
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (conn->is_ending && !conn->is_inactive && conn->ending_ms <= since_ms &&
+			atomic_load(&conn->session->has_work) &&
+			!atomic_load(&conn->session->waits_for_others))
+			return conn;
 	return NULL;
 }
 
@@ -62,7 +62,7 @@ void newcomers_take(struct server *server, const struct frame_client *client, in
 	if (server->newcomers || (find_leftover(server, now_ms) && !server->is_stopping))
 		newcomer = malloc(sizeof(*newcomer));
 	if (!newcomer) {
-		peer_new(server, client, connection);
+		client_conn_new(server, client, connection);
 		return;
 	}
 	*newcomer =
@@ -70,7 +70,7 @@ void newcomers_take(struct server *server, const struct frame_client *client, in
 	add_last(server, newcomer);
 }
 
-static void tell_why(struct newcomer *newcomer, const struct peer *leftover)
+static void tell_why(struct newcomer *newcomer, const struct client_conn *leftover)
 {
 	if (newcomer->is_told)
 		return;
@@ -85,7 +85,7 @@ static void tell_those_that_wait(struct server *server)
 	uint64_t now_ms = uv_now(&server->loop);
 
 	for (struct newcomer *each = server->newcomers; each; each = each->next) {
-		const struct peer *leftover = find_leftover(server, each->since_ms);
+		const struct client_conn *leftover = find_leftover(server, each->since_ms);
 
 		if (leftover && now_ms - each->since_ms >= NEWCOMER_TOLD_MS)
 			tell_why(each, leftover);
@@ -104,7 +104,7 @@ void newcomers_look(struct server *server)
 	while (server->newcomers && !newcomers_has_to_wait(server, server->newcomers)) {
 		struct newcomer *newcomer = take_first(server);
 
-		peer_new(server, &newcomer->client, newcomer->connection);
+		client_conn_new(server, &newcomer->client, newcomer->connection);
 		free(newcomer);
 	}
 }
@@ -119,7 +119,7 @@ bool newcomers_terminate(struct server *server, uint64_t id)
 	if (!newcomer)
 		return false;
 	*link = newcomer->next;
-	peer_refuse(server, &newcomer->client, newcomer->connection,
+	client_conn_refuse(server, &newcomer->client, newcomer->connection,
 		CUDA_ERROR_MPS_CLIENT_TERMINATED, "the operator has terminated this client");
 	async_close(newcomer->connection);
 	free(newcomer);
@@ -131,7 +131,7 @@ void newcomers_drop(struct server *server)
 	while (server->newcomers) {
 		struct newcomer *newcomer = take_first(server);
 
-		peer_tell_of(server, &newcomer->client, FRAME_CLIENT_GONE);
+		client_conn_notify_of(server, &newcomer->client, FRAME_CLIENT_GONE);
 		async_close(newcomer->connection);
 		free(newcomer);
 	}
@@ -140,5 +140,5 @@ void newcomers_drop(struct server *server)
 void newcomers_tell(struct server *server)
 {
 	for (const struct newcomer *each = server->newcomers; each; each = each->next)
-		peer_tell_of(server, &each->client, FRAME_CLIENT_HERE);
+		client_conn_notify_of(server, &each->client, FRAME_CLIENT_HERE);
 }

@@ -13,7 +13,8 @@
 
 struct server;
 
-/* A client that the daemon sends is welcomed, now or later (peer_new()). Takes `connection'. */
+/* A client that the daemon sends is welcomed, now or later (client_conn_new()). Takes `connection'.
+ */
 void newcomers_take(struct server *server, const struct frame_client *client, int connection);
 
 /* Work of a client that has left may have ended: welcomes those that need not wait any more. */

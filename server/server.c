@@ -136,8 +136,8 @@ static void log_devices(const struct server *server)
 {
 	uint64_t devices = 0;
 
-	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		devices |= atomic_load(&peer->session->granted);
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		devices |= atomic_load(&conn->session->granted);
 	log_line("The following devices will be reset:");
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (devices >> i & 1)
@@ -147,18 +147,18 @@ static void log_devices(const struct server *server)
 /* What the report says already. */
 static void log_fault(const struct server *server)
 {
-	const struct peer *peer;
+	const struct client_conn *conn;
 	pid_t pid = fault_report_pid(server);
 
-	for (peer = server->peers; peer; peer = peer->next)
-		log_end_by_fault(peer->session);
+	for (conn = server->conns; conn; conn = conn->next)
+		log_end_by_fault(conn->session);
 	if (pid > 0)
 		log_line("All clients belonging to error triggering process %d will be torn down",
 			(int)pid);
 	log_devices(server);
 	log_line("The following client process have a sticky error set:");
-	for (peer = server->peers; peer; peer = peer->next)
-		log_line("%d", (int)peer->pid);
+	for (conn = server->conns; conn; conn = conn->next)
+		log_line("%d", (int)conn->pid);
 }
 
 /* Nobody's kernels will ever run here again: clients are told, the daemon replaces us. */
@@ -168,26 +168,26 @@ static void handle_fault(struct server *server)
 	server->fault_ms = uv_now(&server->loop);
 	newcomers_drop(server);
 	fault_report_begin(server);
-	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		session_tell_fault(peer->session, fault_get(), fault_report_pid(server));
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		session_tell_fault(conn->session, fault_get(), fault_report_pid(server));
 	log_fault(server);
 	server_tell_state(server);
 	fault_report_send(server);
-	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		peer_end(peer);
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		client_conn_end(conn);
 	server_start_tick(server);
 }
 
 static void server_on_news(uv_async_t *async)
 {
 	struct server *server = async->data;
-	struct peer *next;
+	struct client_conn *next;
 
 	if (!server->is_ready && atomic_load(&server->is_started))
 		become_ready(server);
-	for (struct peer *peer = server->peers; peer; peer = next) {
-		next = peer->next;
-		peer_look(peer);
+	for (struct client_conn *conn = server->conns; conn; conn = next) {
+		next = conn->next;
+		client_conn_update(conn);
 	}
 	newcomers_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
@@ -195,26 +195,26 @@ static void server_on_news(uv_async_t *async)
 }
 
 /* A kernel of somebody who has left still runs: only the end of this process ends it. */
-static void check_overdue(struct server *server, const struct peer *peer)
+static void check_overdue(struct server *server, const struct client_conn *conn)
 {
 	struct frame_server_state frame = {0};
 
-	if (uv_now(&server->loop) - peer->ending_ms < (uint64_t)server->grace_ms ||
-		atomic_load(&peer->session->waits_for_others))
+	if (uv_now(&server->loop) - conn->ending_ms < (uint64_t)server->grace_ms ||
+		atomic_load(&conn->session->waits_for_others))
 		return;
 	log_line("Client " SESSION_NAME " %s %d ms ago and its work still occupies the "
 		 "GPU (MPS_GRACE_MS): the server ends and is replaced",
-		SESSION_NAME_ARGS(peer->session), peer->is_terminated ? "was terminated" : "left",
+		SESSION_NAME_ARGS(conn->session), conn->is_terminated ? "was terminated" : "left",
 		server->grace_ms);
 	frame_init(&frame, FRAME_SERVER_STATE, 0);
 	frame.state = SERVER_FAULT;
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
 	/* An end that the operator has asked for is nothing to hold against the program. */
-	frame.client = peer->is_terminated ? 0 : peer->id;
+	frame.client = conn->is_terminated ? 0 : conn->id;
 	snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
-		peer->is_terminated ? "terminated" : "dead", (int)peer->pid);
+		conn->is_terminated ? "terminated" : "dead", (int)conn->pid);
 	control_send(server, &frame);
-	fault_report_overdue(server, peer);
+	fault_report_overdue(server, conn);
 	terminate_answer_all(server);
 	leave(1);
 }
@@ -224,16 +224,16 @@ static void on_tick(uv_timer_t *timer)
 	struct server *server = timer->data;
 	bool is_needed = server->is_faulted || (server->is_stopping && !server->is_ready);
 
-	for (struct peer *peer = server->peers; peer; peer = peer->next) {
-		if (!peer->is_ending || peer->is_inactive)
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		if (!conn->is_ending || conn->is_inactive)
 			continue;
 		is_needed = true;
-		session_end(peer->session);
-		check_overdue(server, peer);
+		session_end(conn->session);
+		check_overdue(server, conn);
 	}
 	newcomers_look(server);
 	if (server->is_faulted &&
-		((server->n_peers == 0 && !fault_report_is_open(server)) ||
+		((server->n_conns == 0 && !fault_report_is_open(server)) ||
 			uv_now(&server->loop) - server->fault_ms >= FAULT_LINGER_MS)) {
 		terminate_answer_all(server);
 		leave(1);
@@ -252,9 +252,9 @@ static void on_look(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 
-	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		peer_check_watchdog(peer);
-	if (!server->peers)
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		client_conn_check_watchdog(conn);
+	if (!server->conns)
 		uv_timer_stop(timer);
 }
 
@@ -267,7 +267,7 @@ void server_start_looks(struct server *server)
 /* The last client has left a server that was told to go. */
 static void close_all(struct server *server)
 {
-	if (server->is_closing || !server->is_stopping || server->n_peers > 0)
+	if (server->is_closing || !server->is_stopping || server->n_conns > 0)
 		return;
 	server->is_closing = true;
 	control_close(server);
@@ -278,11 +278,11 @@ static void close_all(struct server *server)
 	uv_close((uv_handle_t *)&server->sigint, NULL);
 }
 
-void server_peer_gone(struct server *server)
+void server_conn_gone(struct server *server)
 {
 	server->alone_ms = uv_now(&server->loop);
 	/* A driver that was not ready may be by now, but only for a new process. */
-	if (server->init_result && server->n_peers == 0)
+	if (server->init_result && server->n_conns == 0)
 		server_stop(server, false);
 	close_all(server);
 }
@@ -299,9 +299,9 @@ void server_stop(struct server *server, bool force)
 	}
 	newcomers_drop(server);
 	server->is_forced |= force;
-	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		if (force || peer->is_inactive)
-			peer_end(peer);
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (force || conn->is_inactive)
+			client_conn_end(conn);
 	close_all(server);
 }
 

@@ -36,9 +36,9 @@ struct server {
 	bool is_ready; /* ... and the loop knows */
 	uint32_t init_result;
 
-	struct peer *peers;
+	struct client_conn *conns;
 	struct newcomer *newcomers;
-	unsigned n_peers, n_active;
+	unsigned n_conns, n_active;
 	uint32_t last_session;
 
 	bool is_stopping; /* takes nobody new, ends when the last client has left */
@@ -65,7 +65,7 @@ void server_stop(struct server *server, bool force);
 void server_start_looks(struct server *server);
 
 /* A client has gone, for good. */
-void server_peer_gone(struct server *server);
+void server_conn_gone(struct server *server);
 
 /* Somebody is ending: have a look ten times a second. */
 void server_start_tick(struct server *server);

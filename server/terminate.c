@@ -25,9 +25,9 @@ void terminate_answer(struct server *server, uint64_t id, uint32_t result)
 
 void terminate_client(struct server *server, uint64_t id)
 {
-	for (struct peer *peer = server->peers; peer; peer = peer->next)
-		if (peer->id == id) {
-			peer_terminate(peer);
+	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (conn->id == id) {
+			client_conn_terminate(conn);
 			return;
 		}
 	if (newcomers_terminate(server, id))
@@ -38,7 +38,7 @@ void terminate_client(struct server *server, uint64_t id)
 
 void terminate_answer_all(struct server *server)
 {
-	for (const struct peer *peer = server->peers; peer; peer = peer->next)
-		if (peer->is_terminated && !peer->is_inactive)
-			terminate_answer(server, peer->id, CUDA_SUCCESS);
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		if (conn->is_terminated && !conn->is_inactive)
+			terminate_answer(server, conn->id, CUDA_SUCCESS);
 }

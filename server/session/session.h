@@ -6,7 +6,7 @@
  * A session is one client process: its three memories, its objects, and the
  * worker thread that serves it. The worker alone touches what is in here, but
  * for the few words that say so. Each room above looks into its own part alone, and
- * makes and ends it (session_room.h). The loop's side of a client is struct peer.
+ * makes and ends it (session_room.h). The loop's side of a client is struct client_conn.
  *
  * Locks, in this order: device, image list, shares, waiters, deferred. A worker takes
  * them for moments only; device::giving_back, before that of va_space.c, for as long as

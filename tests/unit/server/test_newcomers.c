@@ -22,24 +22,24 @@
 
 static struct server server;
 static struct session sessions[2];
-static struct peer leavers[2];
+static struct client_conn leavers[2];
 static int welcomed[WELCOMED_MAX];
 static unsigned n_welcomed, n_lines, n_closed, n_told, n_refused;
 
-void peer_new(
+void client_conn_new(
 	_unused_ struct server *of, _unused_ const struct frame_client *client, int connection)
 {
 	assert_true(n_welcomed < WELCOMED_MAX);
 	welcomed[n_welcomed++] = connection;
 }
 
-void peer_tell_of(_unused_ struct server *of, _unused_ const struct frame_client *client,
+void client_conn_notify_of(_unused_ struct server *of, _unused_ const struct frame_client *client,
 	_unused_ enum frame_type type)
 {
 	n_told++;
 }
 
-void peer_refuse(_unused_ struct server *of, _unused_ const struct frame_client *client,
+void client_conn_refuse(_unused_ struct server *of, _unused_ const struct frame_client *client,
 	_unused_ int connection, uint32_t result, _unused_ const char *text)
 {
 	assert_int_equal(result, CUDA_ERROR_MPS_CLIENT_TERMINATED);
@@ -61,10 +61,10 @@ static int set_up(_unused_ void **state)
 	server = (struct server){.loop = {.time = 1000}};
 	for (unsigned i = 0; i < 2; i++) {
 		sessions[i] = (struct session){0};
-		leavers[i] = (struct peer){.session = &sessions[i]};
+		leavers[i] = (struct client_conn){.session = &sessions[i]};
 	}
 	leavers[0].next = &leavers[1];
-	server.peers = leavers;
+	server.conns = leavers;
 	n_welcomed = n_lines = n_closed = n_told = n_refused = 0;
 	return 0;
 }
