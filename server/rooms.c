@@ -48,7 +48,7 @@ const struct session_room *const session_rooms[] = {
 	&aliases_room,
 	&virtual_room,
 	&ipc_room,
-	&places_room,
+	&session_devices_room,
 	NULL,
 };
 

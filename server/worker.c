@@ -189,7 +189,7 @@ static void worker_rest(struct session *session, int *nap_ms)
 		return;
 	if (streams_poll(session)) {
 		text_flush(session);
-		places_trim(session);
+		session_devices_trim(session);
 		/* Pinning costs everybody: only who has long been idle gives it back. */
 		if (*nap_ms == NAP_MAX_MS)
 			host_trim(session);
@@ -205,7 +205,7 @@ static void serve_until_end(struct session *session)
 		int r = worker_serve(session);
 
 		if (unlikely(session_devices_reclaim_wanted(session)) && streams_poll(session))
-			places_trim(session);
+			session_devices_trim(session);
 		if (r < 0) {
 			session_drop(session);
 			return;

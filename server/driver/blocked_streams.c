@@ -173,7 +173,7 @@ bool blocked_begin(struct session *session, struct stream *stream, uint64_t seri
 /* Two that were moved at once might come to lie in one queue. */
 void blocked_place(const struct stream *stream, bool is_new)
 {
-	CUdeviceptr scratch = stream->place->device->scratch;
+	CUdeviceptr scratch = stream->sdev->device->scratch;
 
 	pthread_mutex_lock(&placing);
 	if (is_new && scratch)
@@ -338,7 +338,7 @@ bool blocked_contains(const struct session *session, uint32_t stream)
 static bool has_to_evade(const struct session *session, const struct stream *stream)
 {
 	return blocked_any() && !blocked_contains(session, stream->id) && blocked_any() &&
-	       stream->place->device->scratch;
+	       stream->sdev->device->scratch;
 }
 
 /* What the copies bring is read by nobody. */
@@ -352,12 +352,12 @@ void blocked_evade_real(struct session *session, const struct device *device, CU
 void blocked_evade_write(struct session *session, const struct stream *stream)
 {
 	if (unlikely(has_to_evade(session, stream)))
-		blocked_evade_real(session, stream->place->device, stream->real);
+		blocked_evade_real(session, stream->sdev->device, stream->real);
 }
 
 void blocked_evade(const struct session *session, const struct stream *stream)
 {
-	CUdeviceptr scratch = stream->place->device->scratch;
+	CUdeviceptr scratch = stream->sdev->device->scratch;
 
 	if (unlikely(has_to_evade(session, stream)))
 		cuda.cuMemcpyDtoDAsync_v2(

@@ -163,7 +163,7 @@ void green_unref(struct green *green, bool is_lost)
 		.context = green->key.device->context,
 		.on_done = green_end,
 	};
-	green->place = NULL;
+	green->sdev = NULL;
 	account_disown(green);
 	pthread_mutex_lock(&kept_lock);
 	green->next = kept;
@@ -184,19 +184,19 @@ static CUresult resource_of(
 	struct session *session, uint32_t device, uint32_t of, CUdevResource *ret_resource)
 {
 	const struct green *green = of < WIRE_GREENS_MAX ? session_green(session, of) : NULL;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!is_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (of == WIRE_GREENS_MAX && !place->share.green)
+	if (of == WIRE_GREENS_MAX && !sdev->share.green)
 		return cuda.cuDeviceGetDevResource(
-			place->device->handle, ret_resource, CU_DEV_RESOURCE_TYPE_SM);
+			sdev->device->handle, ret_resource, CU_DEV_RESOURCE_TYPE_SM);
 	if (of == WIRE_GREENS_MAX)
-		green = place->share.green;
-	else if (!green || green->place != place)
+		green = sdev->share.green;
+	else if (!green || green->sdev != sdev)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return cuda.cuGreenCtxGetDevResource(green->real, ret_resource, CU_DEV_RESOURCE_TYPE_SM);
 }
@@ -298,9 +298,9 @@ static uint64_t hash_of(const struct green_key *key)
 
 /* What is divided; NULL: the whole GPU. */
 static const struct green *green_divided(
-	struct session *session, const struct place *place, uint32_t of)
+	struct session *session, const struct session_device *sdev, uint32_t of)
 {
-	return of < WIRE_GREENS_MAX ? session_green(session, of) : place->share.green;
+	return of < WIRE_GREENS_MAX ? session_green(session, of) : sdev->share.green;
 }
 
 static void key_fill(struct green_key *key, const struct green *of, struct device *device,
@@ -396,7 +396,7 @@ static CUresult green_make_real(
 }
 
 static CUresult green_new(struct session *session, uint32_t id, const struct green_key *key,
-	struct place *place, CUdevResource *chosen, uint32_t n)
+	struct session_device *sdev, CUdevResource *chosen, uint32_t n)
 {
 	struct green *green = account_alloc(session->account, sizeof(*green), KEPT_GREEN);
 	CUresult result;
@@ -408,7 +408,7 @@ static CUresult green_new(struct session *session, uint32_t id, const struct gre
 	}
 	green->key = *key;
 	green->id = id;
-	green->place = place;
+	green->sdev = sdev;
 	green->refs = 1;
 	result = green_make_real(session, green, chosen, n);
 	if (result != CUDA_SUCCESS) {
@@ -444,7 +444,7 @@ CUresult do_green_create(struct session *session, uint32_t id, uint32_t device, 
 	struct division division = {.n_groups = n_groups};
 	CUdevResource chosen[WIRE_SM_GROUPS_MAX + 1];
 	struct green_key key;
-	struct place *place;
+	struct session_device *sdev;
 	CUresult result;
 
 	if (n_parts == 0) {
@@ -458,10 +458,10 @@ CUresult do_green_create(struct session *session, uint32_t id, uint32_t device, 
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	place = place_get(session, device);
-	key_fill(&key, green_divided(session, place, of), place->device, flags, count, n_groups,
+	sdev = session_device_get(session, device);
+	key_fill(&key, green_divided(session, sdev, of), sdev->device, flags, count, n_groups,
 		parts, n_parts);
-	return green_new(session, id, &key, place, chosen, MAX(n_parts, 1u));
+	return green_new(session, id, &key, sdev, chosen, MAX(n_parts, 1u));
 }
 
 CUresult do_green_destroy(struct session *session, struct green *green)

@@ -11,7 +11,7 @@
 #include "deferred.h"
 #include "wire.h"
 
-struct place;
+struct session_device;
 struct session;
 struct session_room;
 
@@ -29,7 +29,7 @@ struct green {
 	struct green *next; /* among those that are kept */
 	struct green_key key;
 	uint32_t id;
-	struct place *place; /* not owned; NULL: it is kept, or belongs to no session */
+	struct session_device *sdev; /* not owned; NULL: it is kept, or belongs to no session */
 	CUgreenCtx real;
 	uint32_t refs; /* the id's and its streams'; or those of shares, under their lock */
 	atomic_uint n_streams;

@@ -169,16 +169,16 @@ static CUresult limit_cover(struct session *session, struct device *device, uint
 }
 
 /* Under the lock. */
-static void note_ask(struct place *place, CUlimit limit, uint64_t value)
+static void note_ask(struct session_device *sdev, CUlimit limit, uint64_t value)
 {
-	struct limit_asks *asks = &place->asks;
+	struct limit_asks *asks = &sdev->asks;
 
 	asks->value[limit] = MAX(asks->value[limit], value);
 	if (asks->is_listed)
 		return;
 	asks->is_listed = true;
-	asks->next = place->device->asks;
-	place->device->asks = asks;
+	asks->next = sdev->device->asks;
+	sdev->device->asks = asks;
 }
 
 /* Lowering does not wait for the lock: whoever has it calls for it once more. */
@@ -193,7 +193,7 @@ static void limit_unlock(const struct device *device)
 
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes)
 {
-	struct place *place = place_get(session, device->ordinal);
+	struct session_device *sdev = session_device_get(session, device->ordinal);
 	CUresult result;
 
 	if (likely(bytes <= device->limits[CU_LIMIT_STACK_SIZE]))
@@ -201,7 +201,7 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	pthread_mutex_lock(&lock);
 	result = limit_known(device, bytes);
 	if (result == CUDA_SUCCESS)
-		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
+		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
 	pthread_mutex_unlock(&lock);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
@@ -210,7 +210,7 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	pthread_mutex_lock(&lock);
 	result = limit_cover(session, device, bytes);
 	if (result == CUDA_SUCCESS)
-		note_ask(place, CU_LIMIT_STACK_SIZE, bytes);
+		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
 	limit_unlock(device);
 	exclusive_call_end();
 	return result;
@@ -239,17 +239,17 @@ static bool is_too_high(const struct device *device)
 	return false;
 }
 
-void limits_forget(struct place *place, bool is_lost)
+void limits_forget(struct session_device *sdev, bool is_lost)
 {
-	struct device *device = place->device;
+	struct device *device = sdev->device;
 	struct limit_asks **link = &device->asks;
 
-	if (!place->asks.is_listed)
+	if (!sdev->asks.is_listed)
 		return;
 	pthread_mutex_lock(&lock);
-	while (*link != &place->asks)
+	while (*link != &sdev->asks)
 		link = &(*link)->next;
-	*link = place->asks.next;
+	*link = sdev->asks.next;
 	device->wants_lower = !is_lost && is_too_high(device);
 	limit_unlock(device);
 }
@@ -299,44 +299,44 @@ void limits_lower(void)
 
 /* As the driver does where it has no room. */
 static CUresult limit_refuse(
-	struct session *session, struct place *place, CUlimit limit, uint64_t value)
+	struct session *session, struct session_device *sdev, CUlimit limit, uint64_t value)
 {
-	if (!place->asks.is_refusal_told)
+	if (!sdev->asks.is_refusal_told)
 		log_line("Client " SESSION_NAME " asked for %llu bytes for %s of device %u and is "
 			 "refused: %llu bytes are the most, as it is everybody's",
 			SESSION_NAME_ARGS(session), (unsigned long long)value, limit_name(limit),
-			place->device->ordinal, (unsigned long long)limit_bound(limit));
-	place->asks.is_refusal_told = true;
+			sdev->device->ordinal, (unsigned long long)limit_bound(limit));
+	sdev->asks.is_refusal_told = true;
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Under the lock. */
 static CUresult raise_to(
-	struct session *session, struct place *place, CUlimit limit, uint64_t value)
+	struct session *session, struct session_device *sdev, CUlimit limit, uint64_t value)
 {
-	struct device *device = place->device;
+	struct device *device = sdev->device;
 	CUresult result = CUDA_SUCCESS;
 
 	if (value > MAX(device->limits[limit], device->raised[limit]))
 		result = limit == CU_LIMIT_STACK_SIZE ? raise_stack(session, device, value)
 						      : set_limit(session, device, limit, value);
 	if (result == CUDA_SUCCESS)
-		note_ask(place, limit, value);
+		note_ask(sdev, limit, value);
 	return result;
 }
 
 /* The lock may be held as long as kernels run: only others who raise wait for it. */
 CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limit, uint64_t value)
 {
-	struct place *place;
-	CUresult result = place_get_entered(session, ordinal, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, ordinal, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (value > limit_bound((CUlimit)limit))
-		return limit_refuse(session, place, (CUlimit)limit, value);
+		return limit_refuse(session, sdev, (CUlimit)limit, value);
 	pthread_mutex_lock(&lock);
-	result = raise_to(session, place, (CUlimit)limit, value);
-	limit_unlock(place->device);
+	result = raise_to(session, sdev, (CUlimit)limit, value);
+	limit_unlock(sdev->device);
 	return result;
 }

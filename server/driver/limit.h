@@ -13,13 +13,13 @@
 #include "driver.h"
 
 struct device;
-struct place;
+struct session_device;
 struct session;
 
 /* CUlimits from 0 on. */
 #define LIMITS_RAISED 3
 
-/* What a session asks for on one GPU; part of its place. Zero-initialised is nothing. */
+/* What a session asks for on one GPU; part of its session_device. Zero-initialised is nothing. */
 struct limit_asks {
 	struct limit_asks *next; /* of the device's */
 	uint64_t value[LIMITS_RAISED];
@@ -35,7 +35,7 @@ struct limit_asks {
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
 
 /* The session leaves the GPU: limits that only it has asked for are lowered later. A worker. */
-void limits_forget(struct place *place, bool is_lost);
+void limits_forget(struct session_device *sdev, bool is_lost);
 
 /*
  * Lowers limits that no session asks for any more, as no session has work. What the

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A session's places: opened, entered, ended. A worker.
+ * A session's parts of GPUs: opened, entered, ended. A worker.
  *
- * Invariant: a place is in session::places only when all of it was made.
+ * Invariant: a part is in session::devices only when all of it was made.
  */
 
 #include "server/session/fault.h"
@@ -19,70 +19,71 @@
 
 static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
 
-struct place *place_get(struct session *session, uint32_t device)
+struct session_device *session_device_get(struct session *session, uint32_t device)
 {
-	return device < DEVICES_MAX ? session->places[device] : NULL;
+	return device < DEVICES_MAX ? session->devices[device] : NULL;
 }
 
-int32_t place_priority(const struct place *place, int32_t priority)
+int32_t session_device_priority(const struct session_device *sdev, int32_t priority)
 {
-	return priority_real(place->device, place->priorities, priority);
+	return priority_real(sdev->device, sdev->priorities, priority);
 }
 
-CUresult place_enter(struct session *session, struct place *place)
+CUresult session_device_enter(struct session *session, struct session_device *sdev)
 {
 	CUresult result;
 
-	if (likely(session->current == place))
+	if (likely(session->current == sdev))
 		return CUDA_SUCCESS;
-	result = cuda.cuCtxSetCurrent(place->share.context);
-	session->current = result == CUDA_SUCCESS ? place : NULL;
+	result = cuda.cuCtxSetCurrent(sdev->share.context);
+	session->current = result == CUDA_SUCCESS ? sdev : NULL;
 	return result;
 }
 
-void place_enter_any(struct session *session)
+void session_device_enter_any(struct session *session)
 {
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i] && place_enter(session, session->places[i]) == CUDA_SUCCESS)
+		if (session->devices[i] &&
+			session_device_enter(session, session->devices[i]) == CUDA_SUCCESS)
 			return;
 }
 
-CUresult place_get_entered(struct session *session, uint32_t device, struct place **ret_place)
+CUresult session_device_get_entered(
+	struct session *session, uint32_t device, struct session_device **ret_sdev)
 {
-	*ret_place = place_get(session, device);
-	return *ret_place ? place_enter(session, *ret_place) : CUDA_ERROR_INVALID_CONTEXT;
+	*ret_sdev = session_device_get(session, device);
+	return *ret_sdev ? session_device_enter(session, *ret_sdev) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult place_take_stream(
-	struct session *session, struct place *place, int32_t priority, CUstream *ret_real)
+CUresult session_device_take_stream(
+	struct session *session, struct session_device *sdev, int32_t priority, CUstream *ret_real)
 {
-	return place->share.green
-		       ? green_take_stream(session, place->share.green, priority, ret_real)
-		       : stream_pool_take(session, place->device, priority, ret_real);
+	return sdev->share.green ? green_take_stream(session, sdev->share.green, priority, ret_real)
+				 : stream_pool_take(session, sdev->device, priority, ret_real);
 }
 
-void place_give_stream(struct place *place, CUstream real, int32_t priority)
+void session_device_give_stream(struct session_device *sdev, CUstream real, int32_t priority)
 {
-	if (place->share.green)
-		green_give_stream(place->share.green, real);
+	if (sdev->share.green)
+		green_give_stream(sdev->share.green, real);
 	else
-		stream_pool_give(place->device, real, priority);
+		stream_pool_give(sdev->device, real, priority);
 }
 
-void place_discard_stream(struct place *place, CUstream real)
+void session_device_discard_stream(struct session_device *sdev, CUstream real)
 {
-	if (place->share.green)
-		green_give_stream(place->share.green, real);
+	if (sdev->share.green)
+		green_give_stream(sdev->share.green, real);
 	else
-		stream_pool_discard(place->device, real);
+		stream_pool_discard(sdev->device, real);
 }
 
-static struct grant grant_of(const struct session *session, const struct place *place)
+static struct grant grant_of(const struct session *session, const struct session_device *sdev)
 {
 	return (struct grant){
-		.n_sms = place->share.n_sms,
+		.n_sms = sdev->share.n_sms,
 		.priority = session->limits.priority,
-		.memory = atomic_load(&place->memory->quota.limit),
+		.memory = atomic_load(&sdev->memory->quota.limit),
 	};
 }
 
@@ -100,14 +101,14 @@ static void log_grant(const struct session *session, const struct device *device
 		SESSION_NAME_ARGS(session), device->ordinal, memory, grant->priority);
 }
 
-static void log_arrival(struct session *session, const struct place *place)
+static void log_arrival(struct session *session, const struct session_device *sdev)
 {
-	const struct device *device = place->device;
+	const struct device *device = sdev->device;
 	char uuid[DEVICE_UUID_TEXT];
 
 	device_uuid_text(device, uuid);
 	log_line("Device %s (uuid %s) is associated", device->facts.name, uuid);
-	session->grants[device->ordinal] = grant_of(session, place);
+	session->grants[device->ordinal] = grant_of(session, sdev);
 	atomic_fetch_or(&session->granted, (uint64_t)1 << device->ordinal);
 	if (!atomic_exchange(&session->is_active, true))
 		log_line("Status of client " SESSION_NAME " is ACTIVE", SESSION_NAME_ARGS(session));
@@ -119,19 +120,19 @@ static void log_arrival(struct session *session, const struct place *place)
  * The GPUs of a session reach each other's memory where they can, whether or not the
  * program has asked for it: copies by whatever stream are then as they are without us.
  */
-static CUresult grant_others_access(struct session *session, struct place *place)
+static CUresult grant_others_access(struct session *session, struct session_device *sdev)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++) {
-		struct place *other = session->places[i];
+		struct session_device *other = session->devices[i];
 
-		if (other && device_reaches(other->device, place->device))
-			result = arena_grant_access(&place->arena, other->device);
-		if (result == CUDA_SUCCESS && other && device_reaches(place->device, other->device))
-			result = arena_grant_access(&other->arena, place->device);
+		if (other && device_reaches(other->device, sdev->device))
+			result = arena_grant_access(&sdev->arena, other->device);
+		if (result == CUDA_SUCCESS && other && device_reaches(sdev->device, other->device))
+			result = arena_grant_access(&other->arena, sdev->device);
 	}
-	return result == CUDA_SUCCESS ? arena_sharing->admit(session, place->device) : result;
+	return result == CUDA_SUCCESS ? arena_sharing->admit(session, sdev->device) : result;
 }
 
 /* What the operator and the client itself allow. */
@@ -171,83 +172,85 @@ static void timeline_unpin(struct session *session, bool is_lost)
 }
 
 /* The thread has the GPU's own context at first. */
-static CUresult place_make(struct session *session, struct place *place)
+static CUresult session_device_make(struct session *session, struct session_device *sdev)
 {
-	CUresult result = device_enter(place->device);
+	CUresult result = device_enter(sdev->device);
 
 	if (result == CUDA_SUCCESS)
 		result = timeline_pin(session);
 	if (result == CUDA_SUCCESS)
-		result = arena_init(&place->arena, place->device, session->id, session->account);
+		result = arena_init(&sdev->arena, sdev->device, session->id, session->account);
 	if (result != CUDA_SUCCESS)
 		return result;
-	place->arena.memory = device_quota_ref(place->memory);
-	result = grant_others_access(session, place);
+	sdev->arena.memory = device_quota_ref(sdev->memory);
+	result = grant_others_access(session, sdev);
 	if (result == CUDA_SUCCESS)
-		result = sm_share_take(session, place->device, &place->share);
-	if (result == CUDA_SUCCESS && place->share.green)
-		result = cuda.cuCtxSetCurrent(place->share.context);
+		result = sm_share_take(session, sdev->device, &sdev->share);
+	if (result == CUDA_SUCCESS && sdev->share.green)
+		result = cuda.cuCtxSetCurrent(sdev->share.context);
 	if (result != CUDA_SUCCESS) {
-		sm_share_give(place->device, &place->share, result_is_fault(result));
-		arena_fini(&place->arena, false);
+		sm_share_give(sdev->device, &sdev->share, result_is_fault(result));
+		arena_fini(&sdev->arena, false);
 	}
 	return result;
 }
 
 /* The NULL stream of a place; it needs no end of its own. */
-static void init_null(struct stream *stream, struct place *place)
+static void init_null(struct stream *stream, struct session_device *sdev)
 {
 	*stream = (struct stream){
-		.id = place->device->ordinal,
-		.place = place,
-		.priority = place_priority(place, 0),
-		.turns = &place->turns,
+		.id = sdev->device->ordinal,
+		.sdev = sdev,
+		.priority = session_device_priority(sdev, 0),
+		.turns = &sdev->turns,
 		.is_null = true,
 	};
-	place->turns.null = stream;
+	sdev->turns.null = stream;
 }
 
-static CUresult place_new(struct session *session, struct device *device, struct place **ret_place)
+static CUresult session_device_new(
+	struct session *session, struct device *device, struct session_device **ret_sdev)
 {
 	/* Its streams: the NULL stream, that of printf_capture.c, the one that releases pending
 	 * waits. */
-	_cleanup_account_ struct place *place =
-		account_alloc(session->account, sizeof(*place), 3 * KEPT_STREAM + 2 * KEPT_EVENT);
+	_cleanup_account_ struct session_device *sdev =
+		account_alloc(session->account, sizeof(*sdev), 3 * KEPT_STREAM + 2 * KEPT_EVENT);
 	CUresult result;
 
-	if (!place)
+	if (!sdev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	place->device = device;
-	place->memory = device_quota_new(session->account, session->group, device->ordinal,
+	sdev->device = device;
+	sdev->memory = device_quota_new(session->account, session->group, device->ordinal,
 		memory_limit(session, device->ordinal));
-	if (!place->memory)
+	if (!sdev->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	place->priorities = priority_range(device, session->limits.priority);
-	init_null(&place->null, place);
+	sdev->priorities = priority_range(device, session->limits.priority);
+	init_null(&sdev->null, sdev);
 	session->current = NULL;
-	result = place_make(session, place);
+	result = session_device_make(session, sdev);
 	if (result != CUDA_SUCCESS) {
-		device_quota_unref(place->memory);
+		device_quota_unref(sdev->memory);
 		return result;
 	}
-	session->current = place;
-	*ret_place = TAKE_PTR(place);
+	session->current = sdev;
+	*ret_sdev = TAKE_PTR(sdev);
 	return CUDA_SUCCESS;
 }
 
-CUresult place_open(struct session *session, uint32_t device, struct place **ret_place)
+CUresult session_device_open(
+	struct session *session, uint32_t device, struct session_device **ret_sdev)
 {
 	struct device *gpu = device_get(device);
 	CUresult result;
 
-	*ret_place = place_get(session, device);
-	if (*ret_place)
+	*ret_sdev = session_device_get(session, device);
+	if (*ret_sdev)
 		return CUDA_SUCCESS;
-	result = gpu ? place_new(session, gpu, ret_place) : CUDA_ERROR_INVALID_DEVICE;
+	result = gpu ? session_device_new(session, gpu, ret_sdev) : CUDA_ERROR_INVALID_DEVICE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	session->places[device] = *ret_place;
-	log_arrival(session, *ret_place);
+	session->devices[device] = *ret_sdev;
+	log_arrival(session, *ret_sdev);
 	return CUDA_SUCCESS;
 }
 
@@ -256,58 +259,59 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 	uint64_t *ret_granularity, int32_t *ret_priority_least, int32_t *ret_priority_greatest,
 	uint64_t limits[16])
 {
-	struct place *place;
+	struct session_device *sdev;
 	CUresult result;
 
 	session->active_threads = active_threads ? active_threads : ACTIVE_THREADS_ALL;
 	session->memory_asked[device] = asked_memory;
-	result = place_open(session, device, &place);
+	result = session_device_open(session, device, &sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* It may have been opened before, by memory of another process. */
-	atomic_store(&place->memory->quota.limit, memory_limit(session, device));
-	*ret_n_sms = place->share.n_sms;
-	*ret_heap = place->arena.base;
-	*ret_heap_size = place->arena.size;
-	*ret_granularity = place->device->granularity;
-	*ret_priority_least = place->device->priority_least;
-	*ret_priority_greatest = place->device->priority_least -
-				 (place->priorities.least - place->priorities.greatest);
+	atomic_store(&sdev->memory->quota.limit, memory_limit(session, device));
+	*ret_n_sms = sdev->share.n_sms;
+	*ret_heap = sdev->arena.base;
+	*ret_heap_size = sdev->arena.size;
+	*ret_granularity = sdev->device->granularity;
+	*ret_priority_least = sdev->device->priority_least;
+	*ret_priority_greatest =
+		sdev->device->priority_least - (sdev->priorities.least - sdev->priorities.greatest);
 	for (unsigned i = 0; i < DEVICE_LIMITS; i++)
-		limits[i] = place->device->limits[i];
+		limits[i] = sdev->device->limits[i];
 	return CUDA_SUCCESS;
 }
 
 /* Ends the place; its streams are gone, no work of the session is on the GPU. */
-static void place_free(struct session *session, struct place *place, bool is_lost)
+static void session_device_free(struct session *session, struct session_device *sdev, bool is_lost)
 {
 	/* These know their context: where it cannot be entered they end as well. */
-	if (!is_lost && place->turns.event)
-		cuda.cuEventDestroy_v2(place->turns.event);
-	if (!is_lost && place->text)
-		place_give_stream(place, place->text, place_priority(place, 0));
-	limits_forget(place, is_lost);
+	if (!is_lost && sdev->turns.event)
+		cuda.cuEventDestroy_v2(sdev->turns.event);
+	if (!is_lost && sdev->text)
+		session_device_give_stream(sdev, sdev->text, session_device_priority(sdev, 0));
+	limits_forget(sdev, is_lost);
 	if (is_lost)
-		arena_fini(&place->arena, true);
+		arena_fini(&sdev->arena, true);
 	else
-		arena_sharing->keep(&place->arena);
-	device_quota_unref(place->memory);
-	session->places[place->device->ordinal] = NULL;
+		arena_sharing->keep(&sdev->arena);
+	device_quota_unref(sdev->memory);
+	session->devices[sdev->device->ordinal] = NULL;
 	session->current = NULL;
 	/* A context that nobody has any more may end at any time. */
-	if (place->share.green && !is_lost)
-		cuda.cuCtxSetCurrent(place->device->context);
-	sm_share_give(place->device, &place->share, is_lost);
-	account_free(place);
+	if (sdev->share.green && !is_lost)
+		cuda.cuCtxSetCurrent(sdev->device->context);
+	sm_share_give(sdev->device, &sdev->share, is_lost);
+	account_free(sdev);
 }
 
-void places_trim(struct session *session)
+void session_devices_trim(struct session *session)
 {
 	for (unsigned i = 0; i < DEVICES_MAX && session->has_spare; i++) {
-		struct place *place = session->places[i];
+		struct session_device *sdev = session->devices[i];
 
-		if (place && place->arena.spare && place_enter(session, place) == CUDA_SUCCESS)
-			arena_trim(&place->arena);
+		if (sdev && sdev->arena.spare &&
+			session_device_enter(session, sdev) == CUDA_SUCCESS)
+			arena_trim(&sdev->arena);
 	}
 	session->has_spare = false;
 	session->seen_pressure = atomic_load_explicit(&pressure, memory_order_relaxed);
@@ -324,22 +328,22 @@ bool session_devices_reclaim_wanted(const struct session *session)
 	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);
 }
 
-static void places_begin(struct session *session, void *part)
+static void session_devices_begin(struct session *session, void *part)
 {
 	(void)part;
 	devices_tell(session->page);
 }
 
-static void places_free(struct session *session, bool is_lost)
+static void session_devices_free(struct session *session, bool is_lost)
 {
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i])
-			place_free(session, session->places[i], is_lost);
+		if (session->devices[i])
+			session_device_free(session, session->devices[i], is_lost);
 }
 
 const struct session_room timeline_room = {.end = timeline_unpin};
 
-const struct session_room places_room = {
-	.begin = places_begin,
-	.end = places_free,
+const struct session_room session_devices_room = {
+	.begin = session_devices_begin,
+	.end = session_devices_free,
 };

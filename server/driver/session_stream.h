@@ -11,7 +11,7 @@
 
 struct context_share;
 struct green;
-struct place;
+struct session_device;
 struct stream;
 struct chain_cache;
 
@@ -26,22 +26,22 @@ struct turns {
 
 struct stream {
 	uint32_t id;
-	struct place *place; /* not owned */
-	CUstream real;       /* NULL until its first work */
-	int priority;        /* the driver's */
-	struct turns *turns; /* of its context; not owned */
-	bool is_null;        /* a legacy default stream */
-	bool is_blocking;    /* takes turns with the NULL stream */
-	bool is_closed;      /* its id may have a new stream already */
-	bool is_busy;        /* on session::busy */
-	bool is_unjoined;    /* on turns::unjoined */
+	struct session_device *sdev; /* not owned */
+	CUstream real;               /* NULL until its first work */
+	int priority;                /* the driver's */
+	struct turns *turns;         /* of its context; not owned */
+	bool is_null;                /* a legacy default stream */
+	bool is_blocking;            /* takes turns with the NULL stream */
+	bool is_closed;              /* its id may have a new stream already */
+	bool is_busy;                /* on session::busy */
+	bool is_unjoined;            /* on turns::unjoined */
 	struct stream *next_busy, *next_unjoined;
 	uint64_t seen_serial;   /* of turns::serial */
 	uint64_t pending_seqno; /* that the GPU will not write; 0: none */
 	uint32_t n_beside; /* calls since it was last seen at rest, while any stream was blocked */
 	uint64_t held;     /* a host function's ticket: what comes waits for it; 0: none */
 	CUevent event;     /* for joins; NULL until the first */
-	struct green *green;         /* whose SMs it has; NULL: its place's */
+	struct green *green;         /* whose SMs it has; NULL: its sdev's */
 	struct context_share *share; /* that `green' is of, a reference; NULL: `green' is one */
 	struct chain_cache *chains;  /* NULL until they are worth it */
 };

@@ -34,7 +34,7 @@ static void graph_free(struct session *session, struct graph *graph, bool is_los
 		graph->previous->next = graph->next;
 	else
 		session->graph_list = graph->next;
-	graph_end(graph->ending, graph->real, graph->model, graph->place->device->context, is_lost);
+	graph_end(graph->ending, graph->real, graph->model, graph->sdev->device->context, is_lost);
 	if (graph->end && !is_lost)
 		cuda.cuEventDestroy_v2(graph->end);
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
@@ -86,9 +86,8 @@ static void graphs_release(struct session *session)
 		if (!graph_next_wait(session, graph, &op))
 			continue;
 		session->pending_waits->n_released++;
-		pending_wait = (struct pending_wait){.address = op.address,
-			.place = graph->place,
-			.is_64 = memory_op_is_64(&op)};
+		pending_wait = (struct pending_wait){
+			.address = op.address, .sdev = graph->sdev, .is_64 = memory_op_is_64(&op)};
 		memory_op_key(&op, &pending_wait.value);
 		pending_waits_release_one(session, &pending_wait);
 	}
@@ -123,8 +122,8 @@ static void graphs_free(struct session *session, bool is_lost)
 CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 {
 	struct graph *graph;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -139,7 +138,7 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 		return result;
 	}
 	graph->id = id;
-	graph->place = place;
+	graph->sdev = sdev;
 	graph->error_node = GRAPH_NO_NODE;
 	graph->next = session->graph_list;
 	if (graph->next)
@@ -200,7 +199,7 @@ CUresult do_graph_edges(struct session *session, struct graph *graph,
 /* Kernels to which their program gave none have that of a stream without one. */
 static CUresult set_priorities(const struct graph *graph)
 {
-	const CUlaunchAttributeValue value = {.priority = place_priority(graph->place, 0)};
+	const CUlaunchAttributeValue value = {.priority = session_device_priority(graph->sdev, 0)};
 	CUresult result = CUDA_SUCCESS;
 
 	for (uint32_t i = 0; i < graph->n_nodes && result == CUDA_SUCCESS; i++) {
@@ -225,15 +224,14 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 	if (graph->real || (result == CUDA_SUCCESS && graph->n_nodes != n_nodes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
-		result = place_enter(session, graph->place);
+		result = session_device_enter(session, graph->sdev);
 	if (result == CUDA_SUCCESS && by_node_priority)
 		result = set_priorities(graph);
 	if (result != CUDA_SUCCESS)
 		return result;
 	part = (struct channel_part){graph->n_nodes - graph->n_joined, graph->n_nodes};
-	result = graph_end_make(graph->ending, session, graph->place->device, &part, 0,
-		graph->model, by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0,
-		&graph->real);
+	result = graph_end_make(graph->ending, session, graph->sdev->device, &part, 0, graph->model,
+		by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0, &graph->real);
 	graph->n_freed = session->n_freed;
 	return result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_MPS_RPC_FAILURE : result;
 }
@@ -256,7 +254,7 @@ CUresult do_graph_destroy(struct session *session, struct graph *graph)
 
 	handle_remove(&session->graphs, graph->id);
 	graph->is_closed = true;
-	if (stream && place_enter(session, graph->place) == CUDA_SUCCESS) {
+	if (stream && session_device_enter(session, graph->sdev) == CUDA_SUCCESS) {
 		if (cuda.cuEventCreate(&graph->end, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
 			graph->end = NULL;
 		if (graph->end && cuda.cuEventRecord(graph->end, stream) != CUDA_SUCCESS) {
@@ -286,7 +284,7 @@ static CUresult graph_begin(
 
 	if (!graph->real)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (stream->place != graph->place)
+	if (stream->sdev != graph->sdev)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* A change that went wrong, of which nobody has asked. */
 	result = graph->result;

@@ -15,7 +15,7 @@ struct context_share;
 struct event;
 struct library;
 struct memory_op;
-struct place;
+struct session_device;
 struct session;
 struct session_room;
 
@@ -42,10 +42,10 @@ struct graph_node {
 struct graph {
 	struct graph *next, *previous; /* session::graph_list */
 	uint32_t id;
-	struct place *place;      /* not owned */
-	CUgraph model;            /* its nodes name those of `real' */
-	CUgraphExec real;         /* NULL: not made yet */
-	struct graph_end *ending; /* owned */
+	struct session_device *sdev; /* not owned */
+	CUgraph model;               /* its nodes name those of `real' */
+	CUgraphExec real;            /* NULL: not made yet */
+	struct graph_end *ending;    /* owned */
 	struct graph_node *nodes;
 	uint32_t n_nodes, n_free_channels;
 	uint32_t n_joined; /* of the nodes: so many go on with a branch */

@@ -101,7 +101,7 @@ static CUresult node_find(struct session *session, struct graph *graph, uint32_t
 	ret_node->kept = MAX(ret_node->kept, kept_before);
 	if (graph->real)
 		graph->nodes[number].kept = ret_node->kept;
-	return place_enter(session, graph->place);
+	return session_device_enter(session, graph->sdev);
 }
 
 static bool node_make_room(struct session *session, struct graph *graph)
@@ -205,7 +205,7 @@ static CUresult kernel_context(struct session *session, const struct graph *grap
 	if (!found)
 		return graph->real || share == WIRE_CONTEXT_SHARES_MAX ? CUDA_SUCCESS
 								       : CUDA_ERROR_INVALID_HANDLE;
-	if (found->place != graph->place)
+	if (found->sdev != graph->sdev)
 		return CUDA_ERROR_INVALID_VALUE;
 	node->share = context_share_ref(found);
 	return CUDA_SUCCESS;
@@ -213,14 +213,14 @@ static CUresult kernel_context(struct session *session, const struct graph *grap
 
 static CUresult kernel_check(struct session *session, const struct graph *graph,
 	struct kernel *kernel, const uint32_t grid[3], const uint32_t block[3],
-	uint32_t shared_bytes, const struct kernel_place **ret_found)
+	uint32_t shared_bytes, const struct device_kernel **ret_found)
 {
-	CUresult result = kernel_find(session, kernel, graph->place, ret_found);
+	CUresult result = kernel_find(session, kernel, graph->sdev, ret_found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return launch_shape_ok(&graph->place->device->facts, *ret_found, grid, block, shared_bytes)
-		       ? kernel_ready(session, kernel, graph->place, *ret_found)
+	return launch_shape_ok(&graph->sdev->device->facts, *ret_found, grid, block, shared_bytes)
+		       ? kernel_ready(session, kernel, graph->sdev, *ret_found)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -259,7 +259,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	struct kernel_params all;
-	const struct kernel_place *found;
+	const struct device_kernel *found;
 	struct graph_node node;
 	CUresult result = node_find(
 		session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, KEPT_PARAMS(params_size), &node);
@@ -280,7 +280,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 		result = context_share_enter(session, node.share);
 	if (result == CUDA_SUCCESS) {
 		unsigned n = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
-			place_priority(graph->place, priority));
+			session_device_priority(graph->sdev, priority));
 
 		all.node.func = found->function;
 		result = kernel_put(graph, &node, &all.node, attr_mask, attributes, n);
@@ -540,7 +540,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 		&node);
 
 	if (result == CUDA_SUCCESS)
-		result = event_make(event, graph->place);
+		result = event_make(event, graph->sdev);
 	if (result == CUDA_SUCCESS)
 		result = event_put(graph, &node, event->real, is_wait);
 	if (result == CUDA_SUCCESS) {
@@ -554,7 +554,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 CUresult do_graph_enable(
 	struct session *session, struct graph *graph, uint32_t number, uint32_t is_enabled)
 {
-	CUresult result = place_enter(session, graph->place);
+	CUresult result = session_device_enter(session, graph->sdev);
 
 	if (!graph->real || number >= graph->n_nodes)
 		return CUDA_ERROR_INVALID_VALUE;

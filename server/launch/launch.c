@@ -19,7 +19,7 @@
 #include "server/stream/stream.h"
 
 /* Limits of the GPU, from facts read at the start; the driver would refuse, or worse, too. */
-bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
+bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes)
 {
 	const int32_t *limit = facts->attribute;
@@ -45,7 +45,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		.shared_bytes = shared_bytes,
 		.params = params,
 	};
-	const struct kernel_place *found;
+	const struct device_kernel *found;
 	CUstream real;
 	CUresult result;
 
@@ -53,14 +53,14 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		launch_batch_flush(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, stream->place, &found);
+		result = kernel_find(session, kernel, stream->sdev, &found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(params_size < kernel->param_bytes) ||
 		unlikely(!launch_shape_ok(
-			&stream->place->device->facts, found, grid, block, shared_bytes)))
+			&stream->sdev->device->facts, found, grid, block, shared_bytes)))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = kernel_ready(session, kernel, stream->place, found);
+	result = kernel_ready(session, kernel, stream->sdev, found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(kernel->prints))
@@ -123,19 +123,19 @@ unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], 
 
 /* Everything that a plain launch has, and a stream that is ready for it. */
 static CUresult launch_prepare(struct session *session, struct stream *stream,
-	struct kernel *kernel, CUlaunchConfig *config, const struct kernel_place **ret_found)
+	struct kernel *kernel, CUlaunchConfig *config, const struct device_kernel **ret_found)
 {
 	const uint32_t grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
 	const uint32_t block[3] = {config->blockDimX, config->blockDimY, config->blockDimZ};
 	CUresult result = stream_begin(session, stream, &config->hStream);
 
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, stream->place, ret_found);
+		result = kernel_find(session, kernel, stream->sdev, ret_found);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return launch_shape_ok(&stream->place->device->facts, *ret_found, grid, block,
+	return launch_shape_ok(&stream->sdev->device->facts, *ret_found, grid, block,
 		       config->sharedMemBytes)
-		       ? kernel_ready(session, kernel, stream->place, *ret_found)
+		       ? kernel_ready(session, kernel, stream->sdev, *ret_found)
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -155,7 +155,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		&size,
 		CU_LAUNCH_PARAM_END,
 	};
-	const struct kernel_place *found;
+	const struct device_kernel *found;
 	CUresult result;
 
 	if ((attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) && !launch_cluster_ok(grid, cluster))
@@ -170,6 +170,6 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 		text_begin(session);
 	session->last_kernel = kernel;
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
-		place_priority(stream->place, priority));
+		session_device_priority(stream->sdev, priority));
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
 }

@@ -13,7 +13,7 @@
 
 #define LAUNCH_ATTRIBUTES_MAX 5
 
-bool launch_shape_ok(const struct device_facts *facts, const struct kernel_place *kernel,
+bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes);
 
 bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3]);

@@ -91,11 +91,10 @@ static CUDA_KERNEL_NODE_PARAMS node_params(
 
 /* ---- chains */
 
-static void chain_fini(struct chain *chain, const struct place *place, bool is_lost)
+static void chain_fini(struct chain *chain, const struct session_device *sdev, bool is_lost)
 {
 	if (chain->ending)
-		graph_end(
-			chain->ending, chain->exec, chain->graph, place->device->context, is_lost);
+		graph_end(chain->ending, chain->exec, chain->graph, sdev->device->context, is_lost);
 	*chain = (struct chain){0};
 }
 
@@ -111,8 +110,8 @@ static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
 }
 
 /* It is not worth waiting for room. */
-static CUresult chain_make(struct session *session, struct chain *chain, const struct place *place,
-	const struct queued_launch *launches, unsigned n)
+static CUresult chain_make(struct session *session, struct chain *chain,
+	const struct session_device *sdev, const struct queued_launch *launches, unsigned n)
 {
 	const struct channel_part part = {1, n};
 	CUresult result;
@@ -134,10 +133,10 @@ static CUresult chain_make(struct session *session, struct chain *chain, const s
 				i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &params);
 	}
 	if (result == CUDA_SUCCESS)
-		result = graph_end_make(chain->ending, session, place->device, &part, 1,
+		result = graph_end_make(chain->ending, session, sdev->device, &part, 1,
 			chain->graph, 0, &chain->exec);
 	if (result != CUDA_SUCCESS)
-		chain_fini(chain, place, result_is_fault(result));
+		chain_fini(chain, sdev, result_is_fault(result));
 	return result;
 }
 
@@ -166,7 +165,7 @@ static CUresult chain_run(struct session *session, struct chain *chain, const st
 	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
 		return CUDA_ERROR_NOT_READY;
 	result = chain->exec ? chain_set(chain, launches, n)
-			     : chain_make(session, chain, stream->place, launches, n);
+			     : chain_make(session, chain, stream->sdev, launches, n);
 	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, stream->real) : result;
 }
 
@@ -204,7 +203,7 @@ static void chain_cache_free(struct stream *stream, bool is_lost)
 	store->session->n_chain_caches--;
 	stream->chains = NULL;
 	for (unsigned i = 0; i < LENGTHS; i++)
-		chain_fini(&store->chains[i], stream->place, is_lost);
+		chain_fini(&store->chains[i], stream->sdev, is_lost);
 	account_free(store);
 }
 

@@ -301,7 +301,7 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 {
 	struct frame_memory frame = {.address = offset, .size = size};
 	_cleanup_close_ int fd = -EBADF;
-	struct place *place;
+	struct session_device *sdev;
 	uint64_t page = 0;
 	CUresult result;
 
@@ -311,7 +311,7 @@ CUresult do_host_alias(struct session *session, uint32_t device, uint64_t filesy
 	aliases_poll(session);
 	result = check_file(session->account, fd, filesystem, inode, offset + size, &page);
 	if (result == CUDA_SUCCESS)
-		result = place_get_entered(session, device, &place);
+		result = session_device_get_entered(session, device, &sdev);
 	if (result == CUDA_SUCCESS)
 		result = alias_new(session, fd, offset, size, page, ret_address);
 	return result;
@@ -341,7 +341,7 @@ void aliases_poll(struct session *session)
 
 	if (likely(!*link))
 		return;
-	place_enter_any(session);
+	session_device_enter_any(session);
 	while ((alias = *link)) {
 		if (!fence_is_passed(&alias->fence)) {
 			link = &alias->next_closing;
@@ -376,7 +376,7 @@ static void run_end(struct session *session, struct alias_run *run, bool is_lost
 static void aliases_fini(struct session *session, bool is_lost)
 {
 	if (session->aliases->runs && !is_lost)
-		place_enter_any(session);
+		session_device_enter_any(session);
 	while (session->aliases->runs) {
 		struct alias_run *run = session->aliases->runs;
 

@@ -79,7 +79,7 @@ static void arrays_free(struct session *session, bool is_lost)
 }
 
 static CUresult array_new(
-	struct session *session, uint32_t id, struct place *place, struct array **ret_array)
+	struct session *session, uint32_t id, struct session_device *sdev, struct array **ret_array)
 {
 	struct array *array = account_alloc(session->account, sizeof(*array), KEPT_ARRAY);
 	int r;
@@ -88,9 +88,9 @@ static CUresult array_new(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	array->id = id;
 	array->refs = 1;
-	array->place = place;
-	array->memory = device_quota_ref(place->memory);
-	array->deferred.context = place->device->context;
+	array->sdev = sdev;
+	array->memory = device_quota_ref(sdev->memory);
+	array->deferred.context = sdev->device->context;
 	array->deferred.on_done = array_done;
 	r = handle_put(&session->arrays, id, array);
 	if (r < 0) {
@@ -205,7 +205,7 @@ static CUresult clear_levels(struct session *session, const struct array *array,
 static CUresult array_clear(struct session *session, const struct array *array, uint32_t n_levels)
 {
 	struct array first = *array;
-	int32_t priority = place_priority(array->place, 0);
+	int32_t priority = session_device_priority(array->sdev, 0);
 	uint64_t scratch = 0, size = 0, bytes;
 	CUresult result = array_size(&first, 0, &bytes), waited;
 	CUstream real;
@@ -213,22 +213,22 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 	if (result == CUDA_SUCCESS) {
 		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
 		/* The session's limit has to have room for it, while the array is made. */
-		result = memory_take(session, array->place, size, &scratch);
+		result = memory_take(session, array->sdev, size, &scratch);
 	}
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = place_take_stream(session, array->place, priority, &real);
+	result = session_device_take_stream(session, array->sdev, priority, &real);
 	if (result == CUDA_SUCCESS) {
 		result = clear_levels(session, array, n_levels, scratch, size, real);
 		waited = wait_for(session, real);
 		result = result == CUDA_SUCCESS ? waited : result;
 		if (waited == CUDA_SUCCESS)
-			place_give_stream(array->place, real, priority);
+			session_device_give_stream(array->sdev, real, priority);
 		else
-			place_discard_stream(array->place, real);
+			session_device_discard_stream(array->sdev, real);
 	}
 	session->has_spare = true;
-	arena_free(&array->place->arena, scratch);
+	arena_free(&array->sdev->arena, scratch);
 	return result;
 }
 
@@ -299,7 +299,7 @@ static CUresult array_make_real(struct session *session, struct array *array,
 	CUresult result = try_real(array, shape, n_levels, size);
 
 	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
-			     memory_make_room(session, array->place, size, i);
+			     memory_make_room(session, array->sdev, size, i);
 		i++)
 		result = try_real(array, shape, n_levels, size);
 	return result;
@@ -318,13 +318,13 @@ CUresult do_array_create(struct session *session, uint32_t id, uint32_t device, 
 		.Flags = flags,
 	};
 	struct array *array = NULL;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result == CUDA_SUCCESS && texel_size(format, n_channels) == 0)
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result == CUDA_SUCCESS)
-		result = array_new(session, id, place, &array);
+		result = array_new(session, id, sdev, &array);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = array_make_real(session, array, &shape, n_levels);
@@ -348,15 +348,15 @@ CUresult do_array_level(struct session *session, uint32_t id, struct array *mipm
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 	struct array *array = NULL;
 	CUarray real = NULL;
-	CUresult result =
-		mipmap->mipmap ? place_enter(session, mipmap->place) : CUDA_ERROR_INVALID_HANDLE;
+	CUresult result = mipmap->mipmap ? session_device_enter(session, mipmap->sdev)
+					 : CUDA_ERROR_INVALID_HANDLE;
 
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuMipmappedArrayGetLevel(&real, mipmap->mipmap, level);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuArray3DGetDescriptor_v2(&shape, real);
 	if (result == CUDA_SUCCESS)
-		result = array_new(session, id, mipmap->place, &array);
+		result = array_new(session, id, mipmap->sdev, &array);
 	if (result != CUDA_SUCCESS)
 		return result;
 	array->real = real;

@@ -10,7 +10,7 @@
 #include "server/driver/deferred.h"
 
 struct device_quota;
-struct place;
+struct session_device;
 struct session;
 struct session_room;
 
@@ -18,7 +18,7 @@ struct session_room;
 struct array {
 	struct deferred deferred;
 	uint32_t id;
-	struct place *place;         /* not owned */
+	struct session_device *sdev; /* not owned */
 	struct device_quota *memory; /* a reference */
 	uint64_t charged;            /* to it; 0: a level, its parent pays */
 	CUarray real;                /* NULL: mipmapped */

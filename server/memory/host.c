@@ -171,13 +171,14 @@ uint64_t host_units(const struct session *session)
 }
 
 /* That of the GPU whose limit counts the memory, NULL if none's does. */
-static CUresult find_payer(struct session *session, uint32_t payer, struct place **ret_place)
+static CUresult find_payer(
+	struct session *session, uint32_t payer, struct session_device **ret_sdev)
 {
-	*ret_place = NULL;
-	return payer > 0 ? place_get_entered(session, payer - 1, ret_place) : CUDA_SUCCESS;
+	*ret_sdev = NULL;
+	return payer > 0 ? session_device_get_entered(session, payer - 1, ret_sdev) : CUDA_SUCCESS;
 }
 
-static bool is_at_limit(const struct place *payer, uint64_t size)
+static bool is_at_limit(const struct session_device *payer, uint64_t size)
 {
 	return payer && quota_left(&payer->memory->quota) < ALIGN_UP(size, HOST_PAGE);
 }
@@ -187,17 +188,17 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 {
 	uint64_t n_units = ALIGN_UP(size, SPACE_UNIT) >> SPACE_UNIT_SHIFT;
 	struct host_region *region;
-	struct place *place;
-	CUresult result = find_payer(session, payer, &place);
+	struct session_device *sdev;
+	CUresult result = find_payer(session, payer, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* The client asks for a region also where its limit was met. */
-	if (is_at_limit(place, size) ||
+	if (is_at_limit(sdev, size) ||
 		n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = region_new(
-		session, ALIGN_UP(size, SPACE_UNIT), after, place ? place->memory : NULL, &region);
+		session, ALIGN_UP(size, SPACE_UNIT), after, sdev ? sdev->memory : NULL, &region);
 	if (result != CUDA_SUCCESS)
 		return result;
 	region->next = session->host_regions;
@@ -271,8 +272,8 @@ static uint64_t spare_bytes(const struct session *session)
 	return bytes;
 }
 
-static CUresult host_alloc(struct session *session, uint64_t size, const struct place *payer,
-	struct host_region **ret_region, uint64_t *ret_address)
+static CUresult host_alloc(struct session *session, uint64_t size,
+	const struct session_device *payer, struct host_region **ret_region, uint64_t *ret_address)
 {
 	const struct device_quota *memory = payer ? payer->memory : NULL;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -292,15 +293,15 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
 	uint64_t *ret_address, uint64_t *ret_start, uint64_t *ret_span, uint32_t *ret_is_pinned)
 {
 	struct host_region *region = NULL;
-	struct place *place;
-	CUresult result = find_payer(session, payer, &place);
+	struct session_device *sdev;
+	CUresult result = find_payer(session, payer, &sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = host_alloc(session, size, place, &region, ret_address);
-	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && is_at_limit(place, size) &&
-			     memory_make_room(session, place, ALIGN_UP(size, HOST_PAGE), i);
+		result = host_alloc(session, size, sdev, &region, ret_address);
+	for (unsigned i = 0; result == CUDA_ERROR_OUT_OF_MEMORY && is_at_limit(sdev, size) &&
+			     memory_make_room(session, sdev, ALIGN_UP(size, HOST_PAGE), i);
 		i++)
-		result = host_alloc(session, size, place, &region, ret_address);
+		result = host_alloc(session, size, sdev, &region, ret_address);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!arena_chunk(&region->arena, *ret_address, ret_start, ret_span))
@@ -345,8 +346,8 @@ CUresult do_host_pin(struct session *session, uint32_t device, uint64_t address)
 {
 	struct host_region *region = host_region_find(session, address);
 	uint64_t at, size, end;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -381,7 +382,7 @@ void host_trim(struct session *session)
 {
 	session->has_host_spare = false;
 	if (session->host_regions)
-		place_enter_any(session);
+		session_device_enter_any(session);
 	for (struct host_region *region = session->host_regions; region; region = region->next)
 		arena_trim(&region->arena);
 }
@@ -390,7 +391,7 @@ void host_trim(struct session *session)
 static void host_fini(struct session *session, bool is_lost)
 {
 	if (session->host_regions && !is_lost)
-		place_enter_any(session);
+		session_device_enter_any(session);
 	while (session->host_regions) {
 		struct host_region *region = session->host_regions;
 

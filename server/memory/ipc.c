@@ -166,21 +166,21 @@ static struct share *share_of(uint32_t owner, uint64_t address)
 }
 
 static CUresult share_new(
-	struct session *session, struct place *place, uint64_t address, uint64_t size)
+	struct session *session, struct session_device *sdev, uint64_t address, uint64_t size)
 {
 	struct share *share;
 
-	if (!place->arena.remains)
-		place->arena.remains = account_alloc(session->account, sizeof(struct remains), 0);
-	if (!place->arena.remains)
+	if (!sdev->arena.remains)
+		sdev->arena.remains = account_alloc(session->account, sizeof(struct remains), 0);
+	if (!sdev->arena.remains)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	share = account_alloc(session->account, sizeof(*share), 0);
 	if (!share)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*share = (struct share){
 		.owner = session->id, .uid = session->uid, .address = address, .size = size};
-	share->device = place->device->ordinal;
-	if (!arena_chunk(&place->arena, address, &share->chunk, &share->chunk_size) ||
+	share->device = sdev->device->ordinal;
+	if (!arena_chunk(&sdev->arena, address, &share->chunk, &share->chunk_size) ||
 		!range_ok(address - share->chunk, size, share->chunk_size)) {
 		account_free(share);
 		return CUDA_ERROR_INVALID_VALUE;
@@ -201,11 +201,11 @@ CUresult do_ipc_memory_export(
 	struct session *session, uint64_t address, uint64_t size, uint64_t ret_token[2])
 {
 	struct owner owner = owner_of(address);
-	struct place *place = place_get(session, owner.device);
+	struct session_device *sdev = session_device_get(session, owner.device);
 	struct share *share;
 	CUresult result = CUDA_SUCCESS;
 
-	if (owner.session != session->id || !place || !arena_has(&place->arena, address, size))
+	if (owner.session != session->id || !sdev || !arena_has(&sdev->arena, address, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	share = share_of(session->id, address);
@@ -213,7 +213,7 @@ CUresult do_ipc_memory_export(
 	if (!share && session->n_shares >= SHARES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!share)
-		result = share_new(session, place, address, size);
+		result = share_new(session, sdev, address, size);
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);
@@ -301,12 +301,12 @@ static CUresult ipc_grant_access(const struct session *session, const struct dev
 /* For all GPUs that the session uses, among them that of the memory. */
 static CUresult share_prepare(struct session *session, const struct share *share)
 {
-	struct place *place;
-	CUresult result = place_open(session, share->device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_open(session, share->device, &sdev);
 
 	for (unsigned i = 0; i < DEVICES_MAX && result == CUDA_SUCCESS; i++)
-		if (session->places[i])
-			result = share_grant_access(share, session->places[i]->device);
+		if (session->devices[i])
+			result = share_grant_access(share, session->devices[i]->device);
 	return result;
 }
 

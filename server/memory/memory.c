@@ -34,7 +34,7 @@
 bool memory_check(struct session *session, uint64_t address, uint64_t size)
 {
 	struct owner owner = owner_of(address);
-	struct place *place;
+	struct session_device *sdev;
 
 	if (likely(owner.session == session->id)) {
 		if (owner.device == OWNER_HOST)
@@ -42,8 +42,8 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 			       alias_has(session, address, size);
 		if (owner.device == OWNER_RESERVED)
 			return virtual_has(session, address, size);
-		place = place_get(session, owner.device);
-		return place && arena_has(&place->arena, address, size);
+		sdev = session_device_get(session, owner.device);
+		return sdev && arena_has(&sdev->arena, address, size);
 	}
 	return ranges_have(&session->variables, address, size);
 }
@@ -65,29 +65,28 @@ static bool wait_until_idle(struct session *session)
 }
 
 /* What a session had that has ended takes its time: 100 GB some tenths of a second. */
-static unsigned memory_rounds(const struct place *place)
+static unsigned memory_rounds(const struct session_device *sdev)
 {
-	return atomic_load(&place->device->going) > 0 ? GOING_ROUNDS : PRESS_ROUNDS;
+	return atomic_load(&sdev->device->going) > 0 ? GOING_ROUNDS : PRESS_ROUNDS;
 }
 
 /* Whether its own limit refuses the session so much: what others have is of no use then. */
-static bool is_at_own_limit(const struct place *place, uint64_t size)
+static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 {
-	const struct quota *own = &place->memory->quota;
+	const struct quota *own = &sdev->memory->quota;
 	uint64_t used = quota_used(own);
 
 	return used > own->limit || size > own->limit - used;
 }
 
 /* What the session itself keeps and does not use, or what it has freed and the driver has not. */
-static bool make_own_room(struct session *session, struct place *place, unsigned round)
+static bool make_own_room(struct session *session, struct session_device *sdev, unsigned round)
 {
 	bool has_spare = session->has_spare || session->has_host_spare;
-	bool has_closing =
-		session->n_closing_mappings > 0 || atomic_load(&place->memory->going) > 0;
+	bool has_closing = session->n_closing_mappings > 0 || atomic_load(&sdev->memory->going) > 0;
 
 	if (round == 0 && has_spare && wait_until_idle(session)) {
-		places_trim(session);
+		session_devices_trim(session);
 		host_trim(session);
 	} else if (!has_closing || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
 		return false;
@@ -99,17 +98,17 @@ static bool make_own_room(struct session *session, struct place *place, unsigned
 	return true;
 }
 
-static bool make_any_room(struct session *session, struct place *place, unsigned round)
+static bool make_any_room(struct session *session, struct session_device *sdev, unsigned round)
 {
 	/* Managed memory is none of the GPU's, but the group's. */
-	bool has_host_spare = session->has_host_spare && place->memory->group;
+	bool has_host_spare = session->has_host_spare && sdev->memory->group;
 	bool has_spare = session->has_spare || has_host_spare;
 
 	if (round == 0 && has_spare && wait_until_idle(session)) {
-		places_trim(session);
+		session_devices_trim(session);
 		if (has_host_spare)
 			host_trim(session);
-	} else if (round > memory_rounds(place) || atomic_load(&session->is_ending)) {
+	} else if (round > memory_rounds(sdev) || atomic_load(&session->is_ending)) {
 		return false;
 	} else {
 		if (round <= 1) {
@@ -121,51 +120,52 @@ static bool make_any_room(struct session *session, struct place *place, unsigned
 	return true;
 }
 
-bool memory_make_room(struct session *session, struct place *place, uint64_t size, unsigned round)
+bool memory_make_room(
+	struct session *session, struct session_device *sdev, uint64_t size, unsigned round)
 {
-	if (is_at_own_limit(place, size) ? !make_own_room(session, place, round)
-					 : !make_any_room(session, place, round))
+	if (is_at_own_limit(sdev, size) ? !make_own_room(session, sdev, round)
+					: !make_any_room(session, sdev, round))
 		return false;
 	virtual_poll(session);
-	return place_enter(session, place) == CUDA_SUCCESS;
+	return session_device_enter(session, sdev) == CUDA_SUCCESS;
 }
 
 CUresult memory_take(
-	struct session *session, struct place *place, uint64_t size, uint64_t *ret_address)
+	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address)
 {
-	CUresult result = arena_alloc(&place->arena, size, ret_address);
+	CUresult result = arena_alloc(&sdev->arena, size, ret_address);
 	uint64_t bytes;
 
-	if (size > place->arena.size)
+	if (size > sdev->arena.size)
 		return result;
-	bytes = ALIGN_UP(size, place->arena.page);
+	bytes = ALIGN_UP(size, sdev->arena.page);
 	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, bytes, i);
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, sdev, bytes, i);
 		i++)
-		result = arena_alloc(&place->arena, size, ret_address);
+		result = arena_alloc(&sdev->arena, size, ret_address);
 	return result;
 }
 
 CUresult do_memory_alloc(
 	struct session *session, uint32_t device, uint64_t size, uint64_t *ret_address)
 {
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
-	return result == CUDA_SUCCESS ? memory_take(session, place, size, ret_address) : result;
+	return result == CUDA_SUCCESS ? memory_take(session, sdev, size, ret_address) : result;
 }
 
 /* Bytes stay mapped for the session's next allocation, until it is idle. */
 CUresult do_memory_free(struct session *session, uint64_t address)
 {
 	struct owner owner = owner_of(address);
-	struct place *place = place_get(session, owner.device);
+	struct session_device *sdev = session_device_get(session, owner.device);
 
-	if (owner.session != session->id || !place)
+	if (owner.session != session->id || !sdev)
 		return CUDA_ERROR_INVALID_VALUE;
 	session->has_spare = true;
 	session->n_freed++;
-	return arena_free(&place->arena, address);
+	return arena_free(&sdev->arena, address);
 }
 
 /*
@@ -188,30 +188,30 @@ static void memory_wait_for_ends(struct session *session)
 }
 
 /* What is spare goes before a limit refuses. */
-static void apply_limits(
-	const struct session *session, const struct place *place, uint64_t *free, uint64_t *total)
+static void apply_limits(const struct session *session, const struct session_device *sdev,
+	uint64_t *free, uint64_t *total)
 {
-	const struct quota *quota = &place->memory->quota;
+	const struct quota *quota = &sdev->memory->quota;
 	uint64_t left = quota_left(quota);
 
 	*total = MIN(*total, quota_limit(quota));
 	if (left < *total)
 		*free = MIN(*free,
-			left + place->arena.spare_bytes + host_spare_of(session, place->memory));
+			left + sdev->arena.spare_bytes + host_spare_of(session, sdev->memory));
 	*free = MIN(*free, *total);
 }
 
 CUresult do_memory_info(
 	struct session *session, uint32_t device, uint64_t *ret_free, uint64_t *ret_total)
 {
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	memory_wait_for_ends(session);
-	result = device_memory_info(place->device, ret_free, ret_total);
+	result = device_memory_info(sdev->device, ret_free, ret_total);
 	if (result == CUDA_SUCCESS)
-		apply_limits(session, place, ret_free, ret_total);
+		apply_limits(session, sdev, ret_free, ret_total);
 	return result;
 }

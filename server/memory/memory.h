@@ -13,10 +13,11 @@
  * or has met a limit: what we and then what others keep goes first, as that is memory which
  * a program believes to be free. Whether to try again, with the GPU current.
  */
-bool memory_make_room(struct session *session, struct place *place, uint64_t size, unsigned round);
+bool memory_make_room(
+	struct session *session, struct session_device *sdev, uint64_t size, unsigned round);
 
 /* As arena_alloc(), with room made for it. */
 CUresult memory_take(
-	struct session *session, struct place *place, uint64_t size, uint64_t *ret_address);
+	struct session *session, struct session_device *sdev, uint64_t size, uint64_t *ret_address);
 
 #endif

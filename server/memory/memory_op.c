@@ -109,7 +109,7 @@ static struct pending_wait pending_wait_of(
 	struct pending_wait pending_wait = {
 		.serial = session->pending_waits->last_serial + 1,
 		.address = op->address,
-		.place = stream->place,
+		.sdev = stream->sdev,
 		.stream = stream->id,
 		.is_64 = memory_op_is_64(op),
 		.is_host = host_has(session, op->address, size) ||

@@ -53,8 +53,8 @@ CUresult do_texture_destroy(struct session *session, struct texture *texture)
 	return CUDA_SUCCESS;
 }
 
-static CUresult texture_new(
-	struct session *session, uint32_t id, struct place *place, struct texture **ret_texture)
+static CUresult texture_new(struct session *session, uint32_t id, struct session_device *sdev,
+	struct texture **ret_texture)
 {
 	struct texture *texture = account_alloc(session->account, sizeof(*texture), KEPT_TEXTURE);
 	int r;
@@ -62,7 +62,7 @@ static CUresult texture_new(
 	if (!texture)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	texture->id = id;
-	texture->deferred.context = place->device->context;
+	texture->deferred.context = sdev->device->context;
 	texture->deferred.on_done = texture_done;
 	r = handle_put(&session->textures, id, texture);
 	if (r < 0) {
@@ -74,15 +74,15 @@ static CUresult texture_new(
 }
 
 /* Makes what the descriptors say; `view' and `texture' are NULL for a surface. */
-static CUresult texture_make(struct session *session, uint32_t id, struct place *place,
+static CUresult texture_make(struct session *session, uint32_t id, struct session_device *sdev,
 	const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
 	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
 {
 	struct texture *texture = NULL;
-	CUresult result = place_enter(session, place);
+	CUresult result = session_device_enter(session, sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = texture_new(session, id, place, &texture);
+		result = texture_new(session, id, sdev, &texture);
 	if (result != CUDA_SUCCESS)
 		return result;
 	texture->is_surface = !sampler;
@@ -151,7 +151,7 @@ CUresult do_texture_create(struct session *session, uint32_t id, struct array *a
 		resource.res.array.hArray = array->real;
 	if (n_views > 0)
 		view = view_of(views);
-	return texture_make(session, id, array->place, &resource, &sampler,
+	return texture_make(session, id, array->sdev, &resource, &sampler,
 		n_views > 0 ? &view : NULL, ret_value);
 }
 
@@ -163,7 +163,7 @@ CUresult do_surface_create(
 	if (array->mipmap)
 		return CUDA_ERROR_INVALID_VALUE;
 	resource.res.array.hArray = array->real;
-	return texture_make(session, id, array->place, &resource, NULL, NULL, ret_value);
+	return texture_make(session, id, array->sdev, &resource, NULL, NULL, ret_value);
 }
 
 /* Bytes from the first to the last that a texture on memory reads; 0 if there is no such memory. */
@@ -213,16 +213,16 @@ CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device
 {
 	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR};
 	CUDA_TEXTURE_DESC sampler = sampler_of(samplers);
-	struct place *place = place_get(session, device);
+	struct session_device *sdev = session_device_get(session, device);
 	uint32_t element = texel_size(format, n_channels);
 
 	(void)n_samplers;
-	if (!place)
+	if (!sdev)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (height > 0)
 		size = texture_extent(element, width, height, pitch);
 	else
-		size = line_size(session, place->device, address, element, size);
+		size = line_size(session, sdev->device, address, element, size);
 	if (size == 0 || (height > 0 && !memory_check(session, address, size)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (height > 0) {
@@ -239,7 +239,7 @@ CUresult do_texture_linear(struct session *session, uint32_t id, uint32_t device
 		resource.res.linear.numChannels = n_channels;
 		resource.res.linear.sizeInBytes = size;
 	}
-	return texture_make(session, id, place, &resource, &sampler, NULL, ret_value);
+	return texture_make(session, id, sdev, &resource, &sampler, NULL, ret_value);
 }
 
 CUresult do_texture_linear_max(struct session *session, uint32_t device, uint32_t format,

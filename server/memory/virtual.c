@@ -316,16 +316,16 @@ static CUresult virtual_ask(CUmemGenericAllocationHandle handle, CUmemAllocation
 }
 
 /* Charged to the session's quota. */
-static CUresult virtual_create(struct place *place, uint64_t size, const CUmemAllocationProp *prop,
-	CUmemGenericAllocationHandle *ret_handle)
+static CUresult virtual_create(struct session_device *sdev, uint64_t size,
+	const CUmemAllocationProp *prop, CUmemGenericAllocationHandle *ret_handle)
 {
 	CUresult result;
 
-	if (!device_quota_charge(place->memory, size))
+	if (!device_quota_charge(sdev->memory, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuMemCreate(ret_handle, size, prop, 0);
 	if (result != CUDA_SUCCESS)
-		device_quota_refund(place->memory, size);
+		device_quota_refund(sdev->memory, size);
 	return result;
 }
 
@@ -334,30 +334,29 @@ CUresult do_allocation_create(struct session *session, uint32_t id, uint32_t dev
 {
 	CUmemGenericAllocationHandle handle;
 	CUmemAllocationProp prop;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (size % place->device->granularity != 0)
+	if (size % sdev->device->granularity != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	prop = device_memory(place->device);
+	prop = device_memory(sdev->device);
 	if (!is_exportable)
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 	prop.allocFlags.compressionType = (unsigned char)compression;
-	result = virtual_create(place, size, &prop, &handle);
+	result = virtual_create(sdev, size, &prop, &handle);
 	for (unsigned i = 0;
-		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, place, size, i);
-		i++)
-		result = virtual_create(place, size, &prop, &handle);
+		result == CUDA_ERROR_OUT_OF_MEMORY && memory_make_room(session, sdev, size, i); i++)
+		result = virtual_create(sdev, size, &prop, &handle);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (compression)
 		result = virtual_ask(handle, &prop);
 	if (result == CUDA_SUCCESS)
-		result = allocation_add(session, id, size, place->device, place->memory, handle);
+		result = allocation_add(session, id, size, sdev->device, sdev->memory, handle);
 	if (result != CUDA_SUCCESS)
-		device_quota_refund(place->memory, size);
+		device_quota_refund(sdev->memory, size);
 	else
 		*ret_granted = prop.allocFlags.compressionType;
 	return result;

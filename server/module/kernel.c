@@ -4,7 +4,7 @@
  * Kernels: found by name, asked for their attributes, resolved on a GPU. A
  * worker.
  *
- * Invariant: what a kernel_place says is what the driver said after the last
+ * Invariant: what a device_kernel says is what the driver said after the last
  * change of an attribute.
  */
 
@@ -29,26 +29,26 @@ struct kernel *session_kernel(struct session *session, uint32_t id)
 
 /* What launches are checked against. */
 static CUresult kernel_read_limits(
-	const struct kernel *kernel, const struct place *place, struct kernel_place *found)
+	const struct kernel *kernel, const struct session_device *sdev, struct device_kernel *found)
 {
 	int threads = 0, shared = 0, clustered = 0, width = 0, local = 0;
 	CUresult result = cuda.cuKernelGetAttribute(&threads,
-		CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->real, place->device->handle);
+		CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel->real, sdev->device->handle);
 
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuKernelGetAttribute(&shared,
 			CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel->real,
-			place->device->handle);
+			sdev->device->handle);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuKernelGetAttribute(&clustered,
 			CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, kernel->real,
-			place->device->handle);
+			sdev->device->handle);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuKernelGetAttribute(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
-			kernel->real, place->device->handle);
+			kernel->real, sdev->device->handle);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuKernelGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
-			kernel->real, place->device->handle);
+			kernel->real, sdev->device->handle);
 	found->local_bytes = (uint32_t)MAX(local, 0);
 	found->is_clustered = clustered != 0 || width != 0;
 	found->threads_max = (uint32_t)MAX(threads, 0);
@@ -81,14 +81,14 @@ static CUresult read_params(
 }
 
 static CUresult kernel_load(
-	struct session *session, struct kernel *kernel, const struct place *place)
+	struct session *session, struct kernel *kernel, const struct session_device *sdev)
 {
-	struct kernel_place *found = &kernel->places[place->device->ordinal];
+	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
 	CUfunction function = NULL;
 	CUresult result;
 
 	result = library_charge(
-		session, kernel->library, place_get(session, place->device->ordinal));
+		session, kernel->library, session_device_get(session, sdev->device->ordinal));
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!exclusive_call_begin(session, 0))
@@ -96,7 +96,7 @@ static CUresult kernel_load(
 	result = cuda.cuKernelGetFunction(&function, kernel->real);
 	exclusive_call_end();
 	if (result == CUDA_SUCCESS)
-		result = kernel_read_limits(kernel, place, found);
+		result = kernel_read_limits(kernel, sdev, found);
 	if (result != CUDA_SUCCESS) {
 		library_log_refusal(session, kernel->library, result);
 		return result;
@@ -114,13 +114,13 @@ static CUresult kernel_load(
 	return CUDA_SUCCESS;
 }
 
-CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
-	const struct kernel_place **ret_found)
+CUresult kernel_find(struct session *session, struct kernel *kernel,
+	const struct session_device *sdev, const struct device_kernel **ret_found)
 {
-	struct kernel_place *found = &kernel->places[place->device->ordinal];
+	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
 
 	if (unlikely(!found->function)) {
-		CUresult result = kernel_load(session, kernel, place);
+		CUresult result = kernel_load(session, kernel, sdev);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -129,10 +129,11 @@ CUresult kernel_find(struct session *session, struct kernel *kernel, const struc
 	return CUDA_SUCCESS;
 }
 
-CUresult kernel_make_room(struct session *session, struct kernel *kernel, const struct place *place)
+CUresult kernel_make_room(
+	struct session *session, struct kernel *kernel, const struct session_device *sdev)
 {
-	struct kernel_place *found = &kernel->places[place->device->ordinal];
-	CUresult result = limit_cover_local(session, place->device, found->local_bytes);
+	struct device_kernel *found = &kernel->on_devices[sdev->device->ordinal];
+	CUresult result = limit_cover_local(session, sdev->device, found->local_bytes);
 
 	found->is_ready = result == CUDA_SUCCESS;
 	kernel->library->is_used = true;
@@ -142,7 +143,7 @@ CUresult kernel_make_room(struct session *session, struct kernel *kernel, const 
 void kernel_replace(struct kernel *kernel)
 {
 	kernel->real = kernel->next_real;
-	memset(kernel->places, 0, devices_count() * sizeof(kernel->places[0]));
+	memset(kernel->on_devices, 0, devices_count() * sizeof(kernel->on_devices[0]));
 }
 
 CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers)
@@ -159,13 +160,13 @@ CUresult kernel_point(const struct kernel *kernel, const void *params, void **po
 }
 
 /* Any GPU the session has: a kernel's parameters and most attributes are the same on each. */
-static struct place *any_place(struct session *session)
+static struct session_device *any_session_device(struct session *session)
 {
 	if (session->current)
 		return session->current;
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i])
-			return session->places[i];
+		if (session->devices[i])
+			return session->devices[i];
 	return NULL;
 }
 
@@ -179,7 +180,7 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 	if (!account_keep(library, KEPT_KERNEL))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	kernel = account_alloc(session->account,
-		sizeof(*kernel) + devices_count() * sizeof(struct kernel_place), 0);
+		sizeof(*kernel) + devices_count() * sizeof(struct device_kernel), 0);
 	r = kernel ? handle_put(&session->kernels, id, kernel) : -ENOMEM;
 	if (r < 0) {
 		account_free(kernel);
@@ -199,14 +200,14 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 CUresult do_library_kernel(struct session *session, struct library *library, uint32_t id,
 	const char *name, int32_t attributes[16])
 {
-	struct place *place = any_place(session);
+	struct session_device *sdev = any_session_device(session);
 	struct kernel *kernel;
 	CUkernel real = NULL;
 	CUresult result;
 
-	if (!place)
+	if (!sdev)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = place_enter(session, place);
+	result = session_device_enter(session, sdev);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuLibraryGetKernel(&real, library->deferred.library, name);
 	if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND)
@@ -219,7 +220,7 @@ CUresult do_library_kernel(struct session *session, struct library *library, uin
 		int value = 0;
 
 		result = cuda.cuKernelGetAttribute(
-			&value, (CUfunction_attribute)i, real, place->device->handle);
+			&value, (CUfunction_attribute)i, real, sdev->device->handle);
 		if (result_is_fault(result))
 			return result;
 		attributes[i] = value;
@@ -231,16 +232,16 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 	uint32_t *ret_prints, struct param_layout *params, uint32_t n_params_max,
 	uint32_t *ret_n_params)
 {
-	struct place *place = any_place(session);
-	const struct kernel_place *found;
+	struct session_device *sdev = any_session_device(session);
+	const struct device_kernel *found;
 	CUresult result;
 
-	if (!place)
+	if (!sdev)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = place_enter(session, place);
+	result = session_device_enter(session, sdev);
 	/* Whatever is wrong with its code comes to light here, as at a launch. */
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, place, &found);
+		result = kernel_find(session, kernel, sdev, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = read_params(kernel, params, n_params_max, ret_n_params);
@@ -261,13 +262,13 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 
 /* It loads the code. */
 static CUresult set_before_loading(struct session *session, const struct kernel *kernel,
-	const struct place *place, CUfunction_attribute name, int32_t value)
+	const struct session_device *sdev, CUfunction_attribute name, int32_t value)
 {
 	CUresult result;
 
 	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	result = cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
+	result = cuda.cuKernelSetAttribute(name, value, kernel->real, sdev->device->handle);
 	exclusive_call_end();
 	return result;
 }
@@ -276,33 +277,33 @@ CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel,
 	uint32_t attribute, int32_t value)
 {
 	CUfunction_attribute name = (CUfunction_attribute)attribute;
-	struct kernel_place *found;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct device_kernel *found;
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	kernel->library->is_used = true;
-	found = &kernel->places[device];
+	found = &kernel->on_devices[device];
 	if (!found->function)
-		return set_before_loading(session, kernel, place, name, value);
-	result = cuda.cuKernelSetAttribute(name, value, kernel->real, place->device->handle);
+		return set_before_loading(session, kernel, sdev, name, value);
+	result = cuda.cuKernelSetAttribute(name, value, kernel->real, sdev->device->handle);
 	/* The function of this context, once made, goes by its own attributes. */
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuFuncSetAttribute(found->function, name, value);
-	return result == CUDA_SUCCESS ? kernel_read_limits(kernel, place, found) : result;
+	return result == CUDA_SUCCESS ? kernel_read_limits(kernel, sdev, found) : result;
 }
 
 CUresult do_kernel_occupancy(struct session *session, struct kernel *kernel, uint32_t device,
 	int32_t block_size, uint64_t shared_bytes, uint32_t flags, int32_t *ret_blocks)
 {
-	const struct kernel_place *found;
-	struct place *place;
+	const struct device_kernel *found;
+	struct session_device *sdev;
 	int blocks = 0;
-	CUresult result = place_get_entered(session, device, &place);
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, place, &found);
+		result = kernel_find(session, kernel, sdev, &found);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 			&blocks, found->function, block_size, shared_bytes, flags);
@@ -321,13 +322,13 @@ CUresult do_kernel_clusters(struct session *session, struct kernel *kernel, uint
 	/* All 0: the kernel has a size of its own. */
 	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
 		shared_bytes, NULL, &attribute, cluster[0] && cluster[1] && cluster[2]};
-	const struct kernel_place *found;
-	struct place *place;
+	const struct device_kernel *found;
+	struct session_device *sdev;
 	int value = 0;
-	CUresult result = place_get_entered(session, device, &place);
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, place, &found);
+		result = kernel_find(session, kernel, sdev, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = largest ? cuda.cuOccupancyMaxPotentialClusterSize(&value, found->function, &config)
@@ -339,13 +340,13 @@ CUresult do_kernel_clusters(struct session *session, struct kernel *kernel, uint
 CUresult do_kernel_shared_room(struct session *session, struct kernel *kernel, uint32_t device,
 	uint32_t blocks, uint32_t block_size, uint64_t *ret_bytes)
 {
-	const struct kernel_place *found;
-	struct place *place;
+	const struct device_kernel *found;
+	struct session_device *sdev;
 	size_t bytes = 0;
-	CUresult result = place_get_entered(session, device, &place);
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = kernel_find(session, kernel, place, &found);
+		result = kernel_find(session, kernel, sdev, &found);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuOccupancyAvailableDynamicSMemPerBlock(
 			&bytes, found->function, (int)blocks, (int)block_size);

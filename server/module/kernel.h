@@ -11,11 +11,11 @@
 #include "server/session/session.h"
 
 struct library;
-struct place;
+struct session_device;
 struct session;
 
 /* A kernel on one GPU, found at its first use there. */
-struct kernel_place {
+struct device_kernel {
 	CUfunction function;  /* NULL: not found yet */
 	bool is_clustered;    /* by itself, without an attribute of the launch */
 	uint32_t threads_max; /* a block */
@@ -34,24 +34,24 @@ struct kernel {
 	CUkernel real;
 	CUkernel next_real; /* while its library is loaded anew (managed.c) */
 	char name[KERNEL_NAME_MAX];
-	struct kernel_place places[]; /* by GPU */
+	struct device_kernel on_devices[]; /* by GPU */
 };
 
 /* The kernel on a GPU whose context is current; the driver may have to load it. */
-CUresult kernel_find(struct session *session, struct kernel *kernel, const struct place *place,
-	const struct kernel_place **ret_found);
+CUresult kernel_find(struct session *session, struct kernel *kernel,
+	const struct session_device *sdev, const struct device_kernel **ret_found);
 
 /* Its library was loaded anew before the kernel was launched: it is `next_real' from now on. */
 void kernel_replace(struct kernel *kernel);
 
 /* Has the GPU get local memory for a kernel that was found there, before its first launch. */
 CUresult kernel_make_room(
-	struct session *session, struct kernel *kernel, const struct place *place);
+	struct session *session, struct kernel *kernel, const struct session_device *sdev);
 
 static inline CUresult kernel_ready(struct session *session, struct kernel *kernel,
-	const struct place *place, const struct kernel_place *found)
+	const struct session_device *sdev, const struct device_kernel *found)
 {
-	return likely(found->is_ready) ? CUDA_SUCCESS : kernel_make_room(session, kernel, place);
+	return likely(found->is_ready) ? CUDA_SUCCESS : kernel_make_room(session, kernel, sdev);
 }
 
 /*

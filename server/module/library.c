@@ -70,26 +70,27 @@ static bool is_charged(const struct library *library, const struct device_quota 
 	return charge;
 }
 
-CUresult library_charge(struct session *session, struct library *library, struct place *place)
+CUresult library_charge(
+	struct session *session, struct library *library, struct session_device *sdev)
 {
 	struct library_charge *charge;
 	uint64_t size;
 	CUresult result;
 
-	if (quota_limit(&place->memory->quota) == UINT64_MAX || is_charged(library, place->memory))
+	if (quota_limit(&sdev->memory->quota) == UINT64_MAX || is_charged(library, sdev->memory))
 		return CUDA_SUCCESS;
-	result = library_measure(library, place->device, &size);
+	result = library_measure(library, sdev->device, &size);
 	charge =
 		result == CUDA_SUCCESS ? account_alloc(session->account, sizeof(*charge), 0) : NULL;
 	if (!charge)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (unsigned i = 0; !device_quota_charge(place->memory, size); i++) {
-		if (memory_make_room(session, place, size, i))
+	for (unsigned i = 0; !device_quota_charge(sdev->memory, size); i++) {
+		if (memory_make_room(session, sdev, size, i))
 			continue;
 		account_free(charge);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	charge->memory = device_quota_ref(place->memory);
+	charge->memory = device_quota_ref(sdev->memory);
 	charge->size = size;
 	charge->next = library->charges;
 	library->charges = charge;
@@ -261,16 +262,16 @@ static bool library_is_managed(CUdeviceptr address)
 CUresult do_library_global(struct session *session, struct library *library, uint32_t device,
 	const char *name, uint64_t *ret_address, uint64_t *ret_size)
 {
-	struct place *place;
+	struct session_device *sdev;
 	CUdeviceptr address = 0;
 	size_t size = 0;
-	CUresult result = place_get_entered(session, device, &place);
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (managed_come_first(library, place->device))
+	if (managed_come_first(library, sdev->device))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = library_charge(session, library, place);
+	result = library_charge(session, library, sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!exclusive_call_begin(session, 0))

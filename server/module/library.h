@@ -15,7 +15,7 @@
 struct device_quota;
 struct kernel;
 struct managed;
-struct place;
+struct session_device;
 struct session;
 struct session_room;
 
@@ -57,7 +57,8 @@ CUresult library_load(struct library *library);
  * Before anything of it is used on a GPU, which makes its variables there: they count
  * for the session's limit, if it has one. CUDA_ERROR_OUT_OF_MEMORY.
  */
-CUresult library_charge(struct session *session, struct library *library, struct place *place);
+CUresult library_charge(
+	struct session *session, struct library *library, struct session_device *sdev);
 
 /* Undoes library_new(); the driver has not taken it. */
 void library_drop(struct session *session, struct library *library);

@@ -18,7 +18,8 @@
 static CUresult try_code(struct session *session, struct library *library)
 {
 	CUkernel kernel;
-	CUresult result = session->current ? place_enter(session, session->current) : CUDA_SUCCESS;
+	CUresult result =
+		session->current ? session_device_enter(session, session->current) : CUDA_SUCCESS;
 
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuLibraryGetKernel(&kernel, library->deferred.library, NO_KERNEL);

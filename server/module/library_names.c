@@ -45,7 +45,7 @@ CUresult do_library_names(struct session *session, struct library *library, uint
 	CUresult result = CUDA_SUCCESS;
 
 	if (session->current)
-		result = place_enter(session, session->current);
+		result = session_device_enter(session, session->current);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuLibraryGetKernelCount(&count, library->deferred.library);
 	*ret_count = count;

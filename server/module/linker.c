@@ -73,8 +73,8 @@ CUresult do_linker_create(struct session *session, uint32_t id, uint32_t device,
 	uint32_t n_options)
 {
 	struct linker *linker;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result == CUDA_SUCCESS)
 		result = linker_new(session, id, error_size, info_size, &linker);
@@ -97,8 +97,8 @@ static CUresult add_image(struct session *session, struct linker *linker, const 
 {
 	uint64_t kept = KEPT_INPUT(size) + KEPT_CODE(machine_code_unpacked(image));
 	struct jit jit = {0};
-	struct place *place;
-	CUresult result = place_get_entered(session, linker->device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, linker->device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -148,10 +148,10 @@ CUresult do_linker_complete(struct session *session, struct linker *linker, uint
 	uint32_t *ret_info_filled, uint32_t *ret_error_length, uint8_t *logs, uint32_t n_logs_max,
 	uint32_t *ret_n_logs)
 {
-	struct place *place;
+	struct session_device *sdev;
 	void *made = NULL;
 	size_t size = 0;
-	CUresult result = place_get_entered(session, linker->device, &place);
+	CUresult result = session_device_get_entered(session, linker->device, &sdev);
 
 	(void)n_logs_max;
 	if (result != CUDA_SUCCESS)

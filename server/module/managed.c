@@ -208,14 +208,14 @@ static CUresult managed_measure(
 CUresult do_managed_measure(
 	struct session *session, struct library *library, uint32_t device, uint64_t *ret_size)
 {
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = managed_measure(session, library, place->device);
+	result = managed_measure(session, library, sdev->device);
 	if (result == CUDA_SUCCESS) {
 		*ret_size = library->managed->size;
 		return CUDA_SUCCESS;
@@ -330,9 +330,9 @@ CUresult do_managed_place(
 	struct session *session, struct library *library, uint32_t device, uint64_t address)
 {
 	const struct managed *managed = library->managed;
-	struct place *place;
+	struct session_device *sdev;
 	CUlibrary real;
-	CUresult result = place_get_entered(session, device, &place);
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -340,7 +340,7 @@ CUresult do_managed_place(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!may_replace(library))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	result = managed_load(session, library, place->device, address, &real);
+	result = managed_load(session, library, sdev->device, address, &real);
 	if (result == CUDA_SUCCESS)
 		result = managed_replace(library, real);
 	if (result != CUDA_SUCCESS) {

@@ -33,7 +33,7 @@ struct aliases;
 struct pending_waits;
 struct host_region;
 struct opened;
-struct place;
+struct session_device;
 struct region;
 struct printf_capture;
 struct launch_batch;
@@ -89,13 +89,13 @@ struct session {
 	bool is_bound_told;                 /* the log knows that the account has met a bound */
 	bool is_busy;                       /* counted by the deferred calls */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
-	bool has_spare;                     /* memory that places_trim() would give back */
+	bool has_spare;                     /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
 	bool is_staging_pinned;
-	CUdeviceptr timeline;  /* of page->timeline, for the GPU; 0: not pinned */
-	struct place *current; /* whose context this thread has */
-	struct place *places[DEVICES_MAX];
+	CUdeviceptr timeline;           /* of page->timeline, for the GPU; 0: not pinned */
+	struct session_device *current; /* whose context this thread has */
+	struct session_device *devices[DEVICES_MAX];
 	struct grant grants[DEVICES_MAX]; /* the loop reads those that were opened */
 	struct stream *streams[STREAMS_MAX];
 	struct stream *busy; /* those that may have work on a GPU, also after their end */

@@ -31,7 +31,7 @@ void context_share_unref(struct context_share *share, bool is_lost)
 		return;
 	if (!is_lost && share->turns.event)
 		cuda.cuEventDestroy_v2(share->turns.event);
-	sm_share_give(share->place->device, &share->sms, is_lost);
+	sm_share_give(share->sdev->device, &share->sms, is_lost);
 	account_free(share);
 }
 
@@ -45,7 +45,7 @@ CUresult context_share_enter(struct session *session, const struct context_share
 
 CUresult context_share_leave(struct session *session, const struct context_share *share)
 {
-	return share ? place_enter(session, share->place) : CUDA_SUCCESS;
+	return share ? session_device_enter(session, share->sdev) : CUDA_SUCCESS;
 }
 
 /* Those that still have their id. */
@@ -59,8 +59,8 @@ CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t 
 	uint32_t n_groups, uint32_t *ret_n_sms)
 {
 	struct context_share *share;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -71,8 +71,8 @@ CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t 
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	share->id = id;
 	share->refs = 1;
-	share->place = place;
-	result = sm_share_take_part(session, place->device, &place->share, n_groups, &share->sms);
+	share->sdev = sdev;
+	result = sm_share_take_part(session, sdev->device, &sdev->share, n_groups, &share->sms);
 	if (result == CUDA_SUCCESS && handle_put(&session->context_shares, id, share) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
@@ -97,7 +97,7 @@ CUresult do_context_share_stream(struct session *session, uint32_t id, struct co
 
 	if (is_null && share->turns.null)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = do_stream_create(session, id, share->place->device->ordinal, flags, priority);
+	result = do_stream_create(session, id, share->sdev->device->ordinal, flags, priority);
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream = session->streams[id];

@@ -15,8 +15,8 @@ struct session_room;
 
 struct context_share {
 	uint32_t id;
-	uint32_t refs;       /* the id's, its streams' and those of nodes of graphs */
-	struct place *place; /* not owned */
+	uint32_t refs;               /* the id's, its streams' and those of nodes of graphs */
+	struct session_device *sdev; /* not owned */
 	struct sm_share sms;
 	struct turns turns;
 };
@@ -27,7 +27,7 @@ void context_share_unref(struct context_share *share, bool is_lost); /* NULL is 
 
 /*
  * Makes the context of these SMs the worker's, for the nodes of graphs that are made or changed
- * before it calls context_share_leave(). NULL: that of the place is the worker's already.
+ * before it calls context_share_leave(). NULL: the context of the sdev is current already.
  */
 CUresult context_share_enter(struct session *session, const struct context_share *share);
 CUresult context_share_leave(struct session *session, const struct context_share *share);

@@ -76,16 +76,16 @@ void event_unuse(struct event *event, bool is_lost)
 		event_free(event, is_lost);
 }
 
-CUresult event_make(struct event *event, struct place *place)
+CUresult event_make(struct event *event, struct session_device *sdev)
 {
 	CUresult result;
 
 	if (event->real)
-		return event->place == place ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		return event->sdev == sdev ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	result = cuda.cuEventCreate(&event->real, event->flags);
 	if (result != CUDA_SUCCESS)
 		event->real = NULL;
-	event->place = place;
+	event->sdev = sdev;
 	return result;
 }
 
@@ -96,7 +96,7 @@ CUresult event_make(struct event *event, struct place *place)
 static CUresult record_afar(
 	struct session *session, struct event *event, struct stream *stream, CUstream real)
 {
-	struct stream *there = &event->place->null;
+	struct stream *there = &event->sdev->null;
 	CUstream real_there;
 	CUevent between;
 	CUresult result = cuda.cuEventCreate(&between, CU_EVENT_DISABLE_TIMING);
@@ -120,10 +120,10 @@ static CUresult event_post(
 {
 	CUresult result;
 
-	if (event->shared && event->place != stream->place)
+	if (event->shared && event->sdev != stream->sdev)
 		return record_afar(session, event, stream, real);
 	event->stream = stream->id;
-	result = event_make(event, stream->place);
+	result = event_make(event, stream->sdev);
 	return result == CUDA_SUCCESS ? cuda.cuEventRecord(event->real, real) : result;
 }
 

@@ -11,7 +11,7 @@
 
 struct session;
 struct session_room;
-struct place;
+struct session_device;
 struct shared_event;
 
 struct event {
@@ -21,12 +21,12 @@ struct event {
 	bool is_ended;
 	CUevent real;                /* NULL: never recorded */
 	struct shared_event *shared; /* NULL: nobody else has it. Owns a reference */
-	struct place *place;         /* not owned: whose GPU the real one is of */
+	struct session_device *sdev; /* not owned: whose GPU the real one is of */
 	uint32_t stream;             /* number of the one it was last recorded on */
 };
 
-/* The real event, made at need; the place's GPU is current. */
-CUresult event_make(struct event *event, struct place *place);
+/* The real event, made at need; the GPU of its sdev is current. */
+CUresult event_make(struct event *event, struct session_device *sdev);
 
 /* It is in a graph, or is no more. */
 void event_use(struct event *event);

@@ -24,7 +24,7 @@ static uint32_t count_busy(const struct session *session)
 static CUresult fence_add(struct fence *fence, struct session *session, const struct stream *stream)
 {
 	CUevent event = NULL;
-	CUresult result = place_enter(session, stream->place);
+	CUresult result = session_device_enter(session, stream->sdev);
 
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);

@@ -31,11 +31,11 @@ CUresult do_ipc_event_export(
 	struct session *session, struct event *event, uint32_t device, uint64_t ret_token[2])
 {
 	struct shared_event *shared = event->shared;
-	struct place *place;
-	CUresult result = place_get_entered(session, device, &place);
+	struct session_device *sdev;
+	CUresult result = session_device_get_entered(session, device, &sdev);
 
 	if (result == CUDA_SUCCESS)
-		result = event_make(event, place);
+		result = event_make(event, sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!shared) {
@@ -105,11 +105,11 @@ CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t 
 {
 	struct shared_event *shared = shared_event_ref(session->uid, token);
 	CUresult result = shared ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-	struct place *place = NULL;
+	struct session_device *sdev = NULL;
 	struct event *event;
 
 	if (result == CUDA_SUCCESS)
-		result = place_open(session, shared->device, &place);
+		result = session_device_open(session, shared->device, &sdev);
 	if (result == CUDA_SUCCESS)
 		result = do_event_create(session, id, CU_EVENT_DISABLE_TIMING);
 	if (result != CUDA_SUCCESS) {
@@ -121,7 +121,7 @@ CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t 
 	account_unkeep(event, KEPT_EVENT);
 	event->shared = shared;
 	event->real = shared->real;
-	event->place = place;
+	event->sdev = sdev;
 	return CUDA_SUCCESS;
 }
 
@@ -132,6 +132,6 @@ CUresult do_ipc_event_query(struct session *session, struct event *event)
 
 	if (!event->real)
 		return CUDA_SUCCESS;
-	result = place_enter(session, event->place);
+	result = session_device_enter(session, event->sdev);
 	return result == CUDA_SUCCESS ? cuda.cuEventQuery(event->real) : result;
 }

@@ -105,7 +105,7 @@ static CUresult pending_wait_ask(struct session *session, struct stream *stream,
 			real, asked, ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = waiters_watch_call(session, stream->place->device, real);
+	result = waiters_watch_call(session, stream->sdev->device, real);
 	return result_is_fault(result) ? result : CUDA_SUCCESS;
 }
 
@@ -248,13 +248,13 @@ CUresult pending_waits_reserve(struct session *session, uint32_t n)
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_key(struct session *session, struct place *place, CUstream *ret_key)
+static CUresult get_key(struct session *session, struct session_device *sdev, CUstream *ret_key)
 {
-	CUstream *key = &session->pending_waits->release_streams[place->device->ordinal];
-	CUresult result = place_enter(session, place);
+	CUstream *key = &session->pending_waits->release_streams[sdev->device->ordinal];
+	CUresult result = session_device_enter(session, sdev);
 
 	if (result == CUDA_SUCCESS && !*key)
-		result = stream_pool_take_key(place->device, key);
+		result = stream_pool_take_key(sdev->device, key);
 	*ret_key = *key;
 	return result;
 }
@@ -263,9 +263,9 @@ void pending_waits_release_one(struct session *session, const struct pending_wai
 {
 	CUstream key;
 
-	if (get_key(session, pending_wait->place, &key) != CUDA_SUCCESS)
+	if (get_key(session, pending_wait->sdev, &key) != CUDA_SUCCESS)
 		return;
-	blocked_evade_real(session, pending_wait->place->device, key);
+	blocked_evade_real(session, pending_wait->sdev->device, key);
 	if (pending_wait->is_64)
 		cuda.cuStreamWriteValue64_v2(key, pending_wait->address, pending_wait->value, 0);
 	else

@@ -13,7 +13,7 @@
 #include "bounds.h"
 #include "server/driver/driver.h"
 
-struct place;
+struct session_device;
 struct session;
 struct session_room;
 struct stream;
@@ -24,7 +24,7 @@ struct stream;
 struct pending_wait {
 	uint64_t serial; /* page->passed of its stream comes to this behind it */
 	uint64_t address, value;
-	struct place *place; /* not owned */
+	struct session_device *sdev; /* not owned */
 	uint32_t stream;
 	bool is_64;
 	bool is_host; /* its word lies in the host space: here at the same address */

@@ -174,15 +174,16 @@ void text_begin(struct session *session)
 static void make_driver_write(struct session *session)
 {
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		struct place *place = session->places[i];
+		struct session_device *sdev = session->devices[i];
 
-		if (!place || place_enter(session, place) != CUDA_SUCCESS)
+		if (!sdev || session_device_enter(session, sdev) != CUDA_SUCCESS)
 			continue;
-		if (!place->text && place_take_stream(session, place, place_priority(place, 0),
-					    &place->text) != CUDA_SUCCESS)
-			place->text = NULL;
-		if (place->text)
-			cuda.cuStreamSynchronize(place->text);
+		if (!sdev->text &&
+			session_device_take_stream(session, sdev, session_device_priority(sdev, 0),
+				&sdev->text) != CUDA_SUCCESS)
+			sdev->text = NULL;
+		if (sdev->text)
+			cuda.cuStreamSynchronize(sdev->text);
 	}
 }
 

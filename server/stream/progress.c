@@ -61,8 +61,8 @@ void progress_settle_all(struct session *session)
 		if (session->streams[i])
 			progress_settle(session, session->streams[i]);
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i])
-			progress_settle(session, &session->places[i]->null);
+		if (session->devices[i])
+			progress_settle(session, &session->devices[i]->null);
 }
 
 CUresult do_watch(struct session *session, uint32_t id, uint64_t value)
@@ -80,5 +80,5 @@ CUresult do_watch(struct session *session, uint32_t id, uint64_t value)
 	result = stream_begin_seqno(session, stream, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return waiters_watch(session, stream->id, stream->place->device, real);
+	return waiters_watch(session, stream->id, stream->sdev->device, real);
 }

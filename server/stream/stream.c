@@ -38,14 +38,14 @@
 
 struct stream *session_stream(struct session *session, uint32_t id)
 {
-	struct place *place;
+	struct session_device *sdev;
 
 	if (id >= STREAMS_MAX)
 		return NULL;
 	if (id >= DEVICES_MAX)
 		return session->streams[id];
-	place = place_get(session, id);
-	return place ? &place->null : NULL;
+	sdev = session_device_get(session, id);
+	return sdev ? &sdev->null : NULL;
 }
 
 CUresult stream_wait_event(
@@ -101,7 +101,7 @@ static CUresult join_closed(struct session *session, struct stream *stream)
 	for (struct stream *old = session->busy; old; old = old->next_busy) {
 		if (!old->is_closed || old->id != stream->id || result != CUDA_SUCCESS)
 			continue;
-		if (old->place == stream->place)
+		if (old->sdev == stream->sdev)
 			result = stream_join(session, stream, old, &old->event);
 		else
 			result = wait_for_old(session, old);
@@ -113,7 +113,7 @@ static CUresult stream_make_real(struct session *session, struct stream *stream)
 {
 	CUresult result = stream->green ? green_take_stream(session, stream->green,
 						  stream->priority, &stream->real)
-					: place_take_stream(session, stream->place,
+					: session_device_take_stream(session, stream->sdev,
 						  stream->priority, &stream->real);
 
 	if (result != CUDA_SUCCESS) {
@@ -125,7 +125,7 @@ static CUresult stream_make_real(struct session *session, struct stream *stream)
 		if (stream->green)
 			green_give_stream(stream->green, stream->real);
 		else
-			place_discard_stream(stream->place, stream->real);
+			session_device_discard_stream(stream->sdev, stream->real);
 		stream->real = NULL;
 	}
 	return result;
@@ -171,8 +171,8 @@ static CUresult stream_enter(struct session *session, struct stream *stream)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (unlikely(session->current != stream->place))
-		result = place_enter(session, stream->place);
+	if (unlikely(session->current != stream->sdev))
+		result = session_device_enter(session, stream->sdev);
 	if (unlikely(!stream->real) && result == CUDA_SUCCESS)
 		result = stream_make_real(session, stream);
 	if (unlikely(result != CUDA_SUCCESS))
@@ -266,7 +266,7 @@ static void free_real(struct stream *stream, bool is_lost)
 	if (!is_lost && stream->real && stream->green)
 		green_give_stream(stream->green, stream->real);
 	else if (!is_lost && stream->real)
-		place_give_stream(stream->place, stream->real, stream->priority);
+		session_device_give_stream(stream->sdev, stream->real, stream->priority);
 	stream->event = NULL;
 	stream->real = NULL;
 	if (!stream->share)
@@ -383,25 +383,25 @@ static void streams_free(struct session *session, bool is_lost)
 		account_free(stream);
 	}
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
-		if (session->places[i])
-			free_real(&session->places[i]->null, is_lost);
+		if (session->devices[i])
+			free_real(&session->devices[i]->null, is_lost);
 }
 
 CUresult do_stream_create(
 	struct session *session, uint32_t id, uint32_t device, uint32_t flags, int32_t priority)
 {
-	struct place *place = place_get(session, device);
+	struct session_device *sdev = session_device_get(session, device);
 	struct stream *stream;
 
-	if (!place || id < DEVICES_MAX || session->streams[id])
+	if (!sdev || id < DEVICES_MAX || session->streams[id])
 		return CUDA_ERROR_INVALID_VALUE;
 	stream = account_alloc(session->account, sizeof(*stream), KEPT_STREAM + KEPT_EVENT);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->id = id;
-	stream->place = place;
-	stream->priority = place_priority(place, priority);
-	stream->turns = &place->turns;
+	stream->sdev = sdev;
+	stream->priority = session_device_priority(sdev, priority);
+	stream->turns = &sdev->turns;
 	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
 	session->streams[id] = stream;
 	return CUDA_SUCCESS;
@@ -411,7 +411,7 @@ CUresult do_green_stream(
 	struct session *session, uint32_t id, struct green *green, int32_t priority)
 {
 	CUresult result = do_stream_create(
-		session, id, green->place->device->ordinal, CU_STREAM_NON_BLOCKING, priority);
+		session, id, green->sdev->device->ordinal, CU_STREAM_NON_BLOCKING, priority);
 
 	if (result == CUDA_SUCCESS)
 		session->streams[id]->green = green_ref(green);
@@ -420,8 +420,8 @@ CUresult do_green_stream(
 
 CUresult do_stream_priority(struct session *session, struct stream *stream, int32_t priority)
 {
-	CUstreamAttrValue value = {.priority = place_priority(stream->place, priority)};
-	CUresult result = place_enter(session, stream->place);
+	CUstreamAttrValue value = {.priority = session_device_priority(stream->sdev, priority)};
+	CUresult result = session_device_enter(session, stream->sdev);
 
 	if (result == CUDA_SUCCESS && stream->real)
 		result = cuda.cuStreamSetAttribute(

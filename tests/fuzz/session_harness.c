@@ -192,7 +192,7 @@ void harness_send_image(const void *data, size_t size)
 	close(fd);
 }
 
-static int place(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+static int sdev(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
 	unsigned n_tails)
 {
 	struct ring_part parts[5] = {{msg, msg_size}};
@@ -206,8 +206,7 @@ CUresult call_post(struct message_head *msg, uint32_t msg_size, const struct rin
 	unsigned n_tails)
 {
 	msg->reply = 0;
-	return place(msg, msg_size, tails, n_tails) == 0 ? CUDA_SUCCESS
-							 : CUDA_ERROR_MPS_RPC_FAILURE;
+	return sdev(msg, msg_size, tails, n_tails) == 0 ? CUDA_SUCCESS : CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
 CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
@@ -218,7 +217,7 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 	const struct reply_head *head = &page->reply[0].head;
 
 	msg->reply = 1;
-	if (place(msg, msg_size, tails, n_tails) < 0)
+	if (sdev(msg, msg_size, tails, n_tails) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	for (int i = 0; shm_load32((const __shm uint32_t *)(uintptr_t)&head->seq) != msg->seq;
 		i++) {

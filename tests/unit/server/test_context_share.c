@@ -75,25 +75,25 @@ static void test_sets(void **state)
 /* A part of what the client has, not of the GPU. */
 static void test_within(void **state)
 {
-	struct place *place = place_get(harness.session, 0);
+	struct session_device *sdev = session_device_get(harness.session, 0);
 	struct sm_share share = {0};
 
 	(void)state;
 	harness.session->limits.active_threads = 50000;
-	assert_int_equal(sm_share_take(harness.session, place->device, &share), CUDA_SUCCESS);
-	place->share = share;
+	assert_int_equal(sm_share_take(harness.session, sdev->device, &share), CUDA_SUCCESS);
+	sdev->share = share;
 	for (uint32_t i = 0; i < 4; i++) {
 		struct sm_share part = {0};
 
-		assert_int_equal(sm_share_take_part(
-					 harness.session, place->device, &share, 1 + i % 2, &part),
+		assert_int_equal(
+			sm_share_take_part(harness.session, sdev->device, &share, 1 + i % 2, &part),
 			CUDA_SUCCESS);
 		assert_int_equal(part.set & ~share.set, 0);
 		assert_int_equal(part.n_sms, 8 * (1 + i % 2));
-		sm_share_give(place->device, &part, false);
+		sm_share_give(sdev->device, &part, false);
 	}
-	place->share = (struct sm_share){.context = place->device->context, .n_sms = 32};
-	sm_share_give(place->device, &share, false);
+	sdev->share = (struct sm_share){.context = sdev->device->context, .n_sms = 32};
+	sm_share_give(sdev->device, &share, false);
 }
 
 /* One NULL stream; a share stays for its streams, in whatever order they go. */
@@ -127,8 +127,8 @@ static void test_streams(void **state)
 	/* The session's own cannot go. */
 	send_stream_destroy(0);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
-	assert_ptr_equal(
-		place_get(harness.session, 0)->turns.null, &place_get(harness.session, 0)->null);
+	assert_ptr_equal(session_device_get(harness.session, 0)->turns.null,
+		&session_device_get(harness.session, 0)->null);
 }
 
 static void load(void)
@@ -157,7 +157,7 @@ static void launch(uint32_t stream)
 static void test_turns(void **state)
 {
 	const struct context_share *share;
-	const struct place *place = place_get(harness.session, 0);
+	const struct session_device *sdev = session_device_get(harness.session, 0);
 
 	(void)state;
 	load();
@@ -171,12 +171,12 @@ static void test_turns(void **state)
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_ptr_equal(share->turns.unjoined, harness.session->streams[BLOCKING]);
 	assert_null(harness.session->streams[BLOCKING]->next_unjoined);
-	assert_null(place->turns.unjoined);
+	assert_null(sdev->turns.unjoined);
 	launch(NULL_STREAM);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_null(share->turns.unjoined);
 	assert_int_equal(share->turns.serial, 1);
-	assert_int_equal(place->turns.serial, 0);
+	assert_int_equal(sdev->turns.serial, 0);
 	assert_int_equal(harness.session->streams[BLOCKING]->seen_serial, 0);
 }
 

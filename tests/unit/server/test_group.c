@@ -232,7 +232,7 @@ static void test_priorities(void **state)
 		assert_int_equal(harness.session->grants[0].priority, lower);
 		send_stream_create(DEVICES_MAX, 0, CU_STREAM_NON_BLOCKING, -1);
 		assert_int_equal(harness_serve(), 0);
-		assert_int_equal(harness.session->places[0]->null.priority, wanted[lower][0]);
+		assert_int_equal(harness.session->devices[0]->null.priority, wanted[lower][0]);
 		assert_int_equal(harness.session->streams[DEVICES_MAX]->priority, wanted[lower][1]);
 		harness_close();
 	}
