@@ -45,8 +45,8 @@
 #define PROCESSORS_A_SPINNER 4
 
 /* How long a worker sleeps: with work on the GPU to look after (rising), and without. */
-#define NAP_MIN_MS 5
-#define NAP_MAX_MS 200
+#define SLEEP_MIN_MS 5
+#define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
 
 static uint64_t now_ns(void)
@@ -167,7 +167,7 @@ static bool worker_spin(struct session *session)
  * Nothing to do: looks after what the session left behind, and sleeps. Until
  * its last work has ended that takes a look now and then.
  */
-static void worker_rest(struct session *session, int *nap_ms)
+static void worker_rest(struct session *session, int *sleep_ms)
 {
 	if (!session->busy && !session->has_spare && !session->has_host_spare &&
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
@@ -176,10 +176,10 @@ static void worker_rest(struct session *session, int *nap_ms)
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}
-	ring_sleep(&session->receiver, *nap_ms);
+	ring_sleep(&session->receiver, *sleep_ms);
 	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
 		return;
-	*nap_ms = MIN(2 * *nap_ms, NAP_MAX_MS);
+	*sleep_ms = MIN(2 * *sleep_ms, SLEEP_MAX_MS);
 	if (fault_get() == CUDA_SUCCESS) {
 		virtual_poll(session);
 		aliases_poll(session);
@@ -191,7 +191,7 @@ static void worker_rest(struct session *session, int *nap_ms)
 		text_flush(session);
 		session_devices_trim(session);
 		/* Pinning costs everybody: only who has long been idle gives it back. */
-		if (*nap_ms == NAP_MAX_MS)
+		if (*sleep_ms == SLEEP_MAX_MS)
 			host_trim(session);
 	}
 	session_tell_busy(session, streams_are_at_work(session));
@@ -199,7 +199,7 @@ static void worker_rest(struct session *session, int *nap_ms)
 
 static void serve_until_end(struct session *session)
 {
-	int nap_ms = NAP_MIN_MS;
+	int sleep_ms = SLEEP_MIN_MS;
 
 	while (!atomic_load(&session->is_ending)) {
 		int r = worker_serve(session);
@@ -211,11 +211,11 @@ static void serve_until_end(struct session *session)
 			return;
 		}
 		if (r > 0) {
-			nap_ms = NAP_MIN_MS;
+			sleep_ms = SLEEP_MIN_MS;
 			if (session->busy)
 				session_tell_busy(session, true);
 		} else if (!worker_spin(session)) {
-			worker_rest(session, &nap_ms);
+			worker_rest(session, &sleep_ms);
 		}
 	}
 }
@@ -231,12 +231,12 @@ static void keep_last_words(struct session *session)
 
 void session_clean_up(struct session *session)
 {
-	bool is_lost;
+	bool device_lost;
 
 	atomic_store(&session->is_ending, true);
 	keep_last_words(session);
-	is_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
-	session_rooms_end(session, is_lost);
+	device_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
+	session_rooms_end(session, device_lost);
 	session_forget_objects(session);
 	deferred_note_freed();
 }
@@ -248,7 +248,7 @@ static void *worker_run(void *arg)
 	serve_until_end(session);
 	/* Of a client that was dropped the loop hears by its hang-up. */
 	while (!atomic_load(&session->is_ending))
-		ring_sleep(&session->receiver, NAP_MAX_MS);
+		ring_sleep(&session->receiver, SLEEP_MAX_MS);
 	watchdog_begin(&session->watchdog, WATCHDOG_CLEAN_UP);
 	session_clean_up(session);
 	watchdog_end(&session->watchdog);

@@ -28,9 +28,9 @@ CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, 
 	return CUDA_SUCCESS;
 }
 
-static void staging_unpin(struct session *session, bool is_lost)
+static void staging_unpin(struct session *session, bool device_lost)
 {
-	if (session->is_staging_pinned && !is_lost)
+	if (session->is_staging_pinned && !device_lost)
 		exclusive_unpin(session, session->staging);
 	session->is_staging_pinned = false;
 }

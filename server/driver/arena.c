@@ -34,9 +34,9 @@ static CUresult device_claim(struct arena *arena)
 	return addresses_claim(arena->base, arena->size);
 }
 
-static void device_disclaim(struct arena *arena, bool is_lost)
+static void device_disclaim(struct arena *arena, bool device_lost)
 {
-	if (!is_lost)
+	if (!device_lost)
 		addresses_free(arena->base, arena->size);
 }
 
@@ -139,10 +139,10 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 }
 
 /* The chunk is on no list any more. */
-static void chunk_end(struct arena *arena, struct chunk *chunk, bool is_lost)
+static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost)
 {
 	set_pages(arena, chunk, false);
-	if (is_lost)
+	if (device_lost)
 		set_spare(arena, chunk, false);
 	else
 		give_back(arena, chunk);
@@ -452,16 +452,16 @@ void arena_end_unshared(struct arena *arena)
 	}
 }
 
-void arena_fini(struct arena *arena, bool is_lost)
+void arena_fini(struct arena *arena, bool device_lost)
 {
 	if (!arena->chunk_of)
 		return;
-	if (!is_lost)
+	if (!device_lost)
 		spare_all(arena);
 	for (uint32_t i = 0; i < arena->n_pages; i++)
 		if (arena->chunk_of[i])
-			chunk_end(arena, arena->chunk_of[i], is_lost);
-	arena->backing->disclaim(arena, is_lost);
+			chunk_end(arena, arena->chunk_of[i], device_lost);
+	arena->backing->disclaim(arena, device_lost);
 	owner_give_back(arena->unit, arena->n_units);
 	device_quota_unref(arena->memory);
 	account_free(arena->taken);

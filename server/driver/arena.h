@@ -26,7 +26,7 @@ struct session;
 struct arena_backing {
 	/* Takes the addresses [base, base + size); any failure: others are tried. */
 	CUresult (*claim)(struct arena *arena);
-	void (*disclaim)(struct arena *arena, bool is_lost);
+	void (*disclaim)(struct arena *arena, bool device_lost);
 	/* Bytes for a chunk's addresses. Nothing is left behind on failure. */
 	CUresult (*back)(struct arena *arena, uint64_t address, uint64_t size,
 		CUmemGenericAllocationHandle *ret_handle);
@@ -72,9 +72,9 @@ CUresult arena_init_backed(struct arena *arena, const struct arena_backing *back
 
 /*
  * Unmaps and returns everything. No work of the session may be on the GPU.
- * `is_lost': the driver has no use any more, only our own memory goes.
+ * `device_lost': the driver has no use any more, only our own memory goes.
  */
-void arena_fini(struct arena *arena, bool is_lost);
+void arena_fini(struct arena *arena, bool device_lost);
 
 /* At least `size' bytes, aligned to ARENA_ALIGN. `size' is not 0. */
 CUresult arena_alloc(struct arena *arena, uint64_t size, uint64_t *ret_address);

@@ -21,9 +21,9 @@
 #define ROOM_LARGE 6u /* of a session beyond its share, with all others */
 #define SESSION_MAX 6u
 #define SESSION_SHARE 2u /* held for a session with a word: two streams that take turns */
-#define NAP_MIN_NS 20000
-#define NAP_MAX_NS 2000000
-#define SPINS 30 /* of some microseconds, before the first nap */
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 2000000
+#define SPINS 30 /* of some microseconds, before the first sleep */
 #define FIRST_NS 100000000
 #define SAY_AFTER_NS 1000000000
 
@@ -102,7 +102,7 @@ static bool has_room(const struct session *session)
 	       (n <= SESSION_SHARE ? ROOM : ROOM_LARGE);
 }
 
-struct nap {
+struct backoff {
 	long ns;
 	uint64_t total_ns;
 	bool is_said;
@@ -111,33 +111,33 @@ struct nap {
 };
 
 /* Under the lock: the oldest of another, or of its own. */
-static void note_for_whom(struct nap *nap, const struct session *session)
+static void note_for_whom(struct backoff *backoff, const struct session *session)
 {
 	const struct session *whom = session;
 
 	for (unsigned i = 0; i < blocked_n && whom == session; i++)
 		whom = entries[i].session;
 	if (whom) {
-		nap->pid = whom->pid;
-		nap->id = whom->id;
+		backoff->pid = whom->pid;
+		backoff->id = whom->id;
 	}
 }
 
-static void blocked_nap(struct nap *nap, const struct session *session)
+static void blocked_sleep(struct backoff *backoff, const struct session *session)
 {
-	nanosleep(&(struct timespec){.tv_nsec = nap->ns}, NULL);
-	nap->total_ns += (uint64_t)nap->ns;
-	nap->ns = MIN(2 * nap->ns, NAP_MAX_NS);
-	if (nap->total_ns < SAY_AFTER_NS || nap->is_said || !session)
+	nanosleep(&(struct timespec){.tv_nsec = backoff->ns}, NULL);
+	backoff->total_ns += (uint64_t)backoff->ns;
+	backoff->ns = MIN(2 * backoff->ns, SLEEP_MAX_NS);
+	if (backoff->total_ns < SAY_AFTER_NS || backoff->is_said || !session)
 		return;
 	log_line("Client " SESSION_NAME " is held up by client " SESSION_NAME
 		 ", a stream of which waits for a word",
-		SESSION_NAME_ARGS(session), (int)nap->pid, nap->id);
-	nap->is_said = true;
+		SESSION_NAME_ARGS(session), (int)backoff->pid, backoff->id);
+	backoff->is_said = true;
 }
 
 static bool try_take(const struct session *session, const struct stream *stream, uint64_t serial,
-	struct nap *rest)
+	struct backoff *rest)
 {
 	struct entry *entry;
 	bool taken = true;
@@ -160,12 +160,12 @@ static bool try_take(const struct session *session, const struct stream *stream,
 
 bool blocked_begin(struct session *session, struct stream *stream, uint64_t serial)
 {
-	struct nap rest = {.ns = NAP_MIN_NS};
+	struct backoff rest = {.ns = SLEEP_MIN_NS};
 
 	while (!try_take(session, stream, serial, &rest)) {
 		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
 			return false;
-		blocked_nap(&rest, session);
+		blocked_sleep(&rest, session);
 	}
 	return true;
 }
@@ -209,15 +209,15 @@ static bool waits_for_nothing(const struct session *session)
 	       (session && atomic_load(&session->is_ending) && count_of(session) > 0);
 }
 
-static bool is_over(const struct nap *nap, unsigned most_ms)
+static bool is_over(const struct backoff *backoff, unsigned most_ms)
 {
-	return most_ms > 0 && nap->total_ns >= most_ms * UINT64_C(1000000);
+	return most_ms > 0 && backoff->total_ns >= most_ms * UINT64_C(1000000);
 }
 
 /* For a moment nobody else begins to stand, so that its turn comes. */
 bool exclusive_call_begin(struct session *session, unsigned most_ms)
 {
-	struct nap rest = {.ns = NAP_MIN_NS};
+	struct backoff rest = {.ns = SLEEP_MIN_NS};
 	bool is_first = true, may;
 
 	pthread_mutex_lock(&lock);
@@ -226,7 +226,7 @@ bool exclusive_call_begin(struct session *session, unsigned most_ms)
 		note_for_whom(&rest, session);
 		pthread_mutex_unlock(&lock);
 		say_waits(session, true);
-		blocked_nap(&rest, session);
+		blocked_sleep(&rest, session);
 		pthread_mutex_lock(&lock);
 		n_wanted -= is_first && rest.total_ns >= FIRST_NS;
 		is_first = is_first && rest.total_ns < FIRST_NS;
@@ -253,7 +253,7 @@ static bool is_at_rest(const struct stream *stream)
 }
 
 /* Nobody stands; if somebody does, it is noted who. */
-static bool blocked_look(struct nap *rest, const struct session *session)
+static bool blocked_look(struct backoff *rest, const struct session *session)
 {
 	bool is_free;
 
@@ -267,13 +267,13 @@ static bool blocked_look(struct nap *rest, const struct session *session)
 
 void blocked_drain(struct session *session, struct stream *stream)
 {
-	struct nap rest = {.ns = NAP_MIN_NS};
+	struct backoff rest = {.ns = SLEEP_MIN_NS};
 
 	if (stream->n_beside <= BLOCKED_BEHIND_MAX && blocked_has(session))
 		return;
 	while (!blocked_look(&rest, session) && !is_at_rest(stream) &&
 		!atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS)
-		blocked_nap(&rest, session);
+		blocked_sleep(&rest, session);
 	stream->n_beside = 0;
 }
 

@@ -102,7 +102,7 @@ enum channel_way channel_budget_take(struct session *session, struct device *dev
 	channel_budget_add(room, part);
 	if (likely(is_there(room, session)))
 		return CHANNELS_THERE;
-	/* Who naps keeps nothing from others. */
+	/* Who sleeps keeps nothing from others. */
 	channel_budget_release(device, part);
 	if (!exclusive_call_begin(session, most_ms))
 		return CHANNELS_NONE;

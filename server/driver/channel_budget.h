@@ -57,7 +57,7 @@ enum channel_way {
 /* Makes channels of a context where nobody works, or while no stream is blocked. */
 void channel_budget_grow(struct device *device);
 
-/* Before something is made that takes so much. Naps as exclusive_call_begin() does. */
+/* Before something is made that takes so much. sleeps as exclusive_call_begin() does. */
 enum channel_way channel_budget_take(struct session *session, struct device *device,
 	const struct channel_part *part, unsigned most_ms);
 void channel_budget_taken(enum channel_way way);

@@ -53,22 +53,22 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 static void end_now(struct deferred *deferred)
 {
 	struct graph_end *end = container_of(deferred, struct graph_end, deferred);
-	bool is_lost = fault_get() != CUDA_SUCCESS;
+	bool device_lost = fault_get() != CUDA_SUCCESS;
 
-	if (end->exec && !is_lost)
+	if (end->exec && !device_lost)
 		cuda.cuGraphExecDestroy(end->exec);
 	if (end->device)
 		channel_budget_release(end->device, &end->part);
-	if (end->model && !is_lost)
+	if (end->model && !device_lost)
 		cuda.cuGraphDestroy(end->model);
 	account_free(end);
 }
 
 void graph_end(
-	struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context, bool is_lost)
+	struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context, bool device_lost)
 {
-	end->exec = is_lost ? NULL : exec;
-	end->model = is_lost ? NULL : model;
+	end->exec = device_lost ? NULL : exec;
+	end->model = device_lost ? NULL : model;
 	end->deferred.context = context;
 	end->deferred.on_done = end_now;
 	if (end->exec)

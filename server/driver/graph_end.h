@@ -36,7 +36,7 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
  * Takes all three. `exec' and `model' may be NULL; if the context is lost they are
  * forgotten. A worker.
  */
-void graph_end(
-	struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context, bool is_lost);
+void graph_end(struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context,
+	bool device_lost);
 
 #endif

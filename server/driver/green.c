@@ -150,11 +150,11 @@ void greens_forget(void)
 
 _Static_assert(offsetof(struct green, deferred) == 0, "a deferred call is its green context");
 
-void green_unref(struct green *green, bool is_lost)
+void green_unref(struct green *green, bool device_lost)
 {
 	if (!green || --green->refs > 0)
 		return;
-	if (is_lost) {
+	if (device_lost) {
 		atomic_fetch_sub(&n_greens, 1);
 		account_free(green);
 		return;
@@ -173,10 +173,10 @@ void green_unref(struct green *green, bool is_lost)
 }
 
 /* All of them; the driver's are kept for others, unless the context is lost. */
-static void greens_free(struct session *session, bool is_lost)
+static void greens_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < WIRE_GREENS_MAX; id++)
-		green_unref(handle_remove(&session->greens, id), is_lost);
+		green_unref(handle_remove(&session->greens, id), device_lost);
 }
 
 /* The SMs that the session has of a GPU, or those of a green context of its own. */
@@ -481,7 +481,7 @@ CUresult green_take_stream(
 	n -= blocked_has(session) ? 0 : n / CHANNELS_KEPT_PART;
 	if (atomic_fetch_add(&green->n_streams, 1) < n)
 		return stream_create(green, priority, ret_real);
-	/* Who naps keeps nothing from others. */
+	/* Who sleeps keeps nothing from others. */
 	atomic_fetch_sub(&green->n_streams, 1);
 	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;

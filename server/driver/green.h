@@ -38,7 +38,7 @@ struct green {
 
 /*
  * One that belongs to no session, of parts of its GPU as the key has them: a kept one, or it is
- * made, for which the session naps.
+ * made, for which the session sleeps.
  */
 CUresult green_take(struct session *session, const struct green_key *key, CUdevResource *parts,
 	struct green **ret_green);
@@ -47,13 +47,13 @@ CUresult green_take(struct session *session, const struct green_key *key, CUdevR
 struct green *green_ref(struct green *green);
 /*
  * A stream of the driver's that has its SMs; the caller's, who gives it back. Where the driver has
- * no room for another, naps while streams are blocked.
+ * no room for another, sleeps while streams are blocked.
  */
 CUresult green_take_stream(
 	struct session *session, struct green *green, int32_t priority, CUstream *ret_real);
 /* It ends after what work it has. */
 void green_give_stream(struct green *green, CUstream real);
-void green_unref(struct green *green, bool is_lost); /* NULL is fine */
+void green_unref(struct green *green, bool device_lost); /* NULL is fine */
 
 /* How many are kept for others, that nobody has. */
 unsigned greens_kept(void);

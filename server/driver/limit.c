@@ -239,7 +239,7 @@ static bool is_too_high(const struct device *device)
 	return false;
 }
 
-void limits_forget(struct session_device *sdev, bool is_lost)
+void limits_forget(struct session_device *sdev, bool device_lost)
 {
 	struct device *device = sdev->device;
 	struct limit_asks **link = &device->asks;
@@ -250,7 +250,7 @@ void limits_forget(struct session_device *sdev, bool is_lost)
 	while (*link != &sdev->asks)
 		link = &(*link)->next;
 	*link = sdev->asks.next;
-	device->wants_lower = !is_lost && is_too_high(device);
+	device->wants_lower = !device_lost && is_too_high(device);
 	limit_unlock(device);
 }
 

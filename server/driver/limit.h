@@ -35,7 +35,7 @@ struct limit_asks {
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
 
 /* The session leaves the GPU: limits that only it has asked for are lowered later. A worker. */
-void limits_forget(struct session_device *sdev, bool is_lost);
+void limits_forget(struct session_device *sdev, bool device_lost);
 
 /*
  * Lowers limits that no session asks for any more, as no session has work. What the

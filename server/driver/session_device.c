@@ -164,9 +164,9 @@ static CUresult timeline_pin(struct session *session)
 	return result;
 }
 
-static void timeline_unpin(struct session *session, bool is_lost)
+static void timeline_unpin(struct session *session, bool device_lost)
 {
-	if (session->timeline && !is_lost)
+	if (session->timeline && !device_lost)
 		exclusive_unpin(session, session->page->timeline);
 	session->timeline = 0;
 }
@@ -282,15 +282,16 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 }
 
 /* Ends the place; its streams are gone, no work of the session is on the GPU. */
-static void session_device_free(struct session *session, struct session_device *sdev, bool is_lost)
+static void session_device_free(
+	struct session *session, struct session_device *sdev, bool device_lost)
 {
 	/* These know their context: where it cannot be entered they end as well. */
-	if (!is_lost && sdev->turns.event)
+	if (!device_lost && sdev->turns.event)
 		cuda.cuEventDestroy_v2(sdev->turns.event);
-	if (!is_lost && sdev->text)
+	if (!device_lost && sdev->text)
 		session_device_give_stream(sdev, sdev->text, session_device_priority(sdev, 0));
-	limits_forget(sdev, is_lost);
-	if (is_lost)
+	limits_forget(sdev, device_lost);
+	if (device_lost)
 		arena_fini(&sdev->arena, true);
 	else
 		arena_sharing->keep(&sdev->arena);
@@ -298,9 +299,9 @@ static void session_device_free(struct session *session, struct session_device *
 	session->devices[sdev->device->ordinal] = NULL;
 	session->current = NULL;
 	/* A context that nobody has any more may end at any time. */
-	if (sdev->share.green && !is_lost)
+	if (sdev->share.green && !device_lost)
 		cuda.cuCtxSetCurrent(sdev->device->context);
-	sm_share_give(sdev->device, &sdev->share, is_lost);
+	sm_share_give(sdev->device, &sdev->share, device_lost);
 	account_free(sdev);
 }
 
@@ -334,11 +335,11 @@ static void session_devices_begin(struct session *session, void *part)
 	devices_tell(session->page);
 }
 
-static void session_devices_free(struct session *session, bool is_lost)
+static void session_devices_free(struct session *session, bool device_lost)
 {
 	for (unsigned i = 0; i < DEVICES_MAX; i++)
 		if (session->devices[i])
-			session_device_free(session, session->devices[i], is_lost);
+			session_device_free(session, session->devices[i], device_lost);
 }
 
 const struct session_room timeline_room = {.end = timeline_unpin};

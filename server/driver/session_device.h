@@ -42,9 +42,9 @@ int32_t session_device_priority(const struct session_device *sdev, int32_t prior
 CUresult session_device_enter(struct session *session, struct session_device *sdev);
 
 /*
- * A stream of the driver's for work on the session's SMs, without work. Naps as stream_pool_take()
- * does. It is given back when it has come to rest, and has no attribute but this priority; a
- * discarded one ends when it has.
+ * A stream of the driver's for work on the session's SMs, without work. sleeps as
+ * stream_pool_take() does. It is given back when it has come to rest, and has no attribute but this
+ * priority; a discarded one ends when it has.
  */
 CUresult session_device_take_stream(
 	struct session *session, struct session_device *sdev, int32_t priority, CUstream *ret_real);

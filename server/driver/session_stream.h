@@ -39,7 +39,7 @@ struct stream {
 	uint64_t seen_serial;   /* of turns::serial */
 	uint64_t pending_seqno; /* that the GPU will not write; 0: none */
 	uint32_t n_beside; /* calls since it was last seen at rest, while any stream was blocked */
-	uint64_t held;     /* a host function's ticket: what comes waits for it; 0: none */
+	uint64_t parked;   /* a host function's ticket: what comes waits for it; 0: none */
 	CUevent event;     /* for joins; NULL until the first */
 	struct green *green;         /* whose SMs it has; NULL: its sdev's */
 	struct context_share *share; /* that `green' is of, a reference; NULL: `green' is one */

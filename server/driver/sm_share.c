@@ -328,13 +328,13 @@ static void unlink_share(struct division *division, const struct sm_share *share
 		sm_loads_remove(&division->loads, share->group_set);
 }
 
-void sm_share_give(const struct device *device, struct sm_share *share, bool is_lost)
+void sm_share_give(const struct device *device, struct sm_share *share, bool device_lost)
 {
 	if (!share->set)
 		return;
 	pthread_mutex_lock(&lock);
 	unlink_share(&divisions[device->ordinal], share);
-	green_unref(share->green, is_lost);
+	green_unref(share->green, device_lost);
 	pthread_mutex_unlock(&lock);
 	*share = (struct sm_share){0};
 }

@@ -40,7 +40,7 @@ CUresult sm_shares_divide(struct device *device);
 /* SMs of the partition that the session has of the GPU; 0: it has none. */
 uint32_t sm_share_of_partition(const struct session *session, const struct device *device);
 
-/* Fills a zeroed share. Where it has a green context that is made, for which the session naps. */
+/* Fills a zeroed share. Where it has a green context that is made, for which the session sleeps. */
 CUresult sm_share_take(struct session *session, struct device *device, struct sm_share *share);
 
 /*
@@ -51,6 +51,6 @@ CUresult sm_share_take_part(struct session *session, struct device *device,
 	const struct sm_share *of, uint32_t n_groups, struct sm_share *share);
 
 /* Its SMs are others' again; no work of the session is on them. */
-void sm_share_give(const struct device *device, struct sm_share *share, bool is_lost);
+void sm_share_give(const struct device *device, struct sm_share *share, bool device_lost);
 
 #endif

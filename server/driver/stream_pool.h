@@ -37,7 +37,7 @@ void stream_pool_fill(struct device *device);
 
 /*
  * One without work, which does not wait for the legacy stream. Where the driver has no room for
- * another it is made while no stream is blocked, for which the session naps.
+ * another it is made while no stream is blocked, for which the session sleeps.
  */
 CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real);

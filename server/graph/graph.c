@@ -26,7 +26,7 @@ struct graph *session_graph(struct session *session, uint32_t id)
 	return handle_get(&session->graphs, id);
 }
 
-static void graph_free(struct session *session, struct graph *graph, bool is_lost)
+static void graph_free(struct session *session, struct graph *graph, bool device_lost)
 {
 	if (graph->next)
 		graph->next->previous = graph->previous;
@@ -34,11 +34,12 @@ static void graph_free(struct session *session, struct graph *graph, bool is_los
 		graph->previous->next = graph->next;
 	else
 		session->graph_list = graph->next;
-	graph_end(graph->ending, graph->real, graph->model, graph->sdev->device->context, is_lost);
-	if (graph->end && !is_lost)
+	graph_end(graph->ending, graph->real, graph->model, graph->sdev->device->context,
+		device_lost);
+	if (graph->end && !device_lost)
 		cuda.cuEventDestroy_v2(graph->end);
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
-		graph_node_fini(&graph->nodes[i], is_lost);
+		graph_node_fini(&graph->nodes[i], device_lost);
 	session->n_graph_nodes -= graph->n_nodes;
 	account_free(graph->nodes);
 	account_free(graph);
@@ -108,14 +109,14 @@ static void graphs_sweep(struct session *session)
 }
 
 /* Frees all. Their work has ended, or the context is lost. */
-static void graphs_free(struct session *session, bool is_lost)
+static void graphs_free(struct session *session, bool device_lost)
 {
 	while (session->graph_list) {
 		struct graph *graph = session->graph_list;
 
 		if (!graph->is_closed)
 			handle_remove(&session->graphs, graph->id);
-		graph_free(session, graph, is_lost);
+		graph_free(session, graph, device_lost);
 	}
 }
 

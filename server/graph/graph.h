@@ -64,7 +64,7 @@ struct graph {
 #define GRAPH_NO_NODE UINT32_MAX
 
 /* Drops what a node keeps. */
-void graph_node_fini(struct graph_node *node, bool is_lost);
+void graph_node_fini(struct graph_node *node, bool device_lost);
 
 /* Whether the session may still touch what the graph does. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);

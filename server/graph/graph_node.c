@@ -26,15 +26,15 @@
 #include "server/session/session.h"
 #include "wire.h"
 
-void graph_node_fini(struct graph_node *node, bool is_lost)
+void graph_node_fini(struct graph_node *node, bool device_lost)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(node->arrays); i++)
 		array_unref(node->arrays[i]);
 	if (node->library)
 		library_unuse(node->library);
 	if (node->event)
-		event_unuse(node->event, is_lost);
-	context_share_unref(node->share, is_lost);
+		event_unuse(node->event, device_lost);
+	context_share_unref(node->share, device_lost);
 	account_free(node->ops);
 	*node = (struct graph_node){0};
 }

@@ -91,10 +91,11 @@ static CUDA_KERNEL_NODE_PARAMS node_params(
 
 /* ---- chains */
 
-static void chain_fini(struct chain *chain, const struct session_device *sdev, bool is_lost)
+static void chain_fini(struct chain *chain, const struct session_device *sdev, bool device_lost)
 {
 	if (chain->ending)
-		graph_end(chain->ending, chain->exec, chain->graph, sdev->device->context, is_lost);
+		graph_end(chain->ending, chain->exec, chain->graph, sdev->device->context,
+			device_lost);
 	*chain = (struct chain){0};
 }
 
@@ -190,7 +191,7 @@ static struct chain_cache *chain_cache_get(struct session *session, struct strea
 }
 
 /* Ends the stream's graphs. */
-static void chain_cache_free(struct stream *stream, bool is_lost)
+static void chain_cache_free(struct stream *stream, bool device_lost)
 {
 	struct chain_cache *store = stream->chains;
 	struct chain_cache **link;
@@ -203,7 +204,7 @@ static void chain_cache_free(struct stream *stream, bool is_lost)
 	store->session->n_chain_caches--;
 	stream->chains = NULL;
 	for (unsigned i = 0; i < LENGTHS; i++)
-		chain_fini(&store->chains[i], stream->sdev, is_lost);
+		chain_fini(&store->chains[i], stream->sdev, device_lost);
 	account_free(store);
 }
 

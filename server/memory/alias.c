@@ -354,7 +354,7 @@ void aliases_poll(struct session *session)
 }
 
 /* The run and all that lies in it. */
-static void run_end(struct session *session, struct alias_run *run, bool is_lost)
+static void run_end(struct session *session, struct alias_run *run, bool device_lost)
 {
 	uint64_t i = 0;
 
@@ -364,24 +364,24 @@ static void run_end(struct session *session, struct alias_run *run, bool is_lost
 		i += alias ? count_slots(alias->span) : 1;
 		if (!alias)
 			continue;
-		if (!is_lost)
+		if (!device_lost)
 			alias_unpin(session, alias, alias->start + alias->span);
-		fence_fini(&alias->fence, is_lost);
+		fence_fini(&alias->fence, device_lost);
 		account_free(alias);
 	}
 	run_free(run);
 }
 
 /* Gives everything back. */
-static void aliases_fini(struct session *session, bool is_lost)
+static void aliases_fini(struct session *session, bool device_lost)
 {
-	if (session->aliases->runs && !is_lost)
+	if (session->aliases->runs && !device_lost)
 		session_device_enter_any(session);
 	while (session->aliases->runs) {
 		struct alias_run *run = session->aliases->runs;
 
 		session->aliases->runs = run->next;
-		run_end(session, run, is_lost);
+		run_end(session, run, device_lost);
 	}
 	*session->aliases = (struct aliases){0};
 }

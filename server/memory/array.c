@@ -67,9 +67,9 @@ void array_unref(struct array *array)
 }
 
 /* All of them; the driver's are destroyed later. */
-static void arrays_free(struct session *session, bool is_lost)
+static void arrays_free(struct session *session, bool device_lost)
 {
-	(void)is_lost;
+	(void)device_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->arrays.n_used > 0; id++) {
 		struct array *array = handle_remove(&session->arrays, id);
 

@@ -54,9 +54,9 @@ static CUresult host_claim(struct arena *arena)
 	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static void host_disclaim(struct arena *arena, bool is_lost)
+static void host_disclaim(struct arena *arena, bool device_lost)
 {
-	(void)is_lost;
+	(void)device_lost;
 	munmap((void *)(uintptr_t)arena->base, arena->size);
 }
 
@@ -113,9 +113,9 @@ static struct host_region *host_region_find(const struct session *session, uint6
 	return region;
 }
 
-static void host_region_free(struct host_region *region, bool is_lost)
+static void host_region_free(struct host_region *region, bool device_lost)
 {
-	arena_fini(&region->arena, is_lost);
+	arena_fini(&region->arena, device_lost);
 	closep(&region->fd);
 	account_free(region->pinned);
 	account_free(region);
@@ -388,15 +388,15 @@ void host_trim(struct session *session)
 }
 
 /* Gives everything back. */
-static void host_fini(struct session *session, bool is_lost)
+static void host_fini(struct session *session, bool device_lost)
 {
-	if (session->host_regions && !is_lost)
+	if (session->host_regions && !device_lost)
 		session_device_enter_any(session);
 	while (session->host_regions) {
 		struct host_region *region = session->host_regions;
 
 		session->host_regions = region->next;
-		host_region_free(region, is_lost);
+		host_region_free(region, device_lost);
 	}
 }
 

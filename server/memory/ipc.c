@@ -81,9 +81,9 @@ static bool ipc_is_open(uint64_t address, uint64_t size)
 static void ipc_settle(struct remains *remains)
 {
 	struct arena *arena = &remains->arena, gone = {0};
-	bool is_lost = fault_get() != CUDA_SUCCESS, is_open;
+	bool device_lost = fault_get() != CUDA_SUCCESS, is_open;
 
-	if (!is_lost && device_enter(arena->device) == CUDA_SUCCESS)
+	if (!device_lost && device_enter(arena->device) == CUDA_SUCCESS)
 		arena_end_unshared(arena);
 	pthread_mutex_lock(&lock);
 	is_open = is_open_locked(arena->base, arena->size);
@@ -96,7 +96,7 @@ static void ipc_settle(struct remains *remains)
 		return;
 	/* It owns the memory that it lies in. */
 	gone = *arena;
-	arena_fini(&gone, is_lost);
+	arena_fini(&gone, device_lost);
 }
 
 static void ipc_keep_arena(struct arena *arena)
@@ -394,13 +394,13 @@ static void revoke_all(const struct session *session)
 }
 
 /* Its work is done, and nobody can open anything of it any more. */
-static void ipc_end(struct session *session, bool is_lost)
+static void ipc_end(struct session *session, bool device_lost)
 {
 	while (session->opened) {
 		struct opened *opened = session->opened;
 
 		session->opened = opened->next;
-		fence_fini(&opened->fence, is_lost);
+		fence_fini(&opened->fence, device_lost);
 		share_close(session, opened->share);
 		account_free(opened);
 	}

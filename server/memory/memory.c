@@ -48,7 +48,7 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 	return ranges_have(&session->variables, address, size);
 }
 
-static void memory_nap(void)
+static void memory_sleep(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 }
@@ -59,7 +59,7 @@ static bool wait_until_idle(struct session *session)
 	for (int i = 0; !streams_poll(session); i++) {
 		if (i == IDLE_ROUNDS || atomic_load(&session->is_ending))
 			return false;
-		memory_nap();
+		memory_sleep();
 	}
 	return true;
 }
@@ -93,7 +93,7 @@ static bool make_own_room(struct session *session, struct session_device *sdev, 
 	} else {
 		if (round <= 1)
 			deferred_reclaim();
-		memory_nap();
+		memory_sleep();
 	}
 	return true;
 }
@@ -115,7 +115,7 @@ static bool make_any_room(struct session *session, struct session_device *sdev, 
 			session_devices_reclaim();
 			deferred_reclaim();
 		}
-		memory_nap();
+		memory_sleep();
 	}
 	return true;
 }

@@ -34,9 +34,9 @@ static void texture_done(struct deferred *deferred)
 }
 
 /* All of them; the driver's are destroyed later. */
-static void textures_free(struct session *session, bool is_lost)
+static void textures_free(struct session *session, bool device_lost)
 {
-	(void)is_lost;
+	(void)device_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->textures.n_used > 0; id++) {
 		struct texture *texture = handle_remove(&session->textures, id);
 

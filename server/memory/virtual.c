@@ -116,9 +116,9 @@ const struct device *virtual_device(const struct session *session, uint64_t addr
 		       : NULL;
 }
 
-static void allocation_free(struct allocation *allocation, bool is_lost)
+static void allocation_free(struct allocation *allocation, bool device_lost)
 {
-	if (!is_lost)
+	if (!device_lost)
 		cuda.cuMemRelease(allocation->handle);
 	if (allocation->memory)
 		device_quota_refund(allocation->memory, allocation->size);
@@ -126,23 +126,24 @@ static void allocation_free(struct allocation *allocation, bool is_lost)
 	account_free(allocation);
 }
 
-static void allocation_unref(struct allocation *allocation, bool is_lost)
+static void allocation_unref(struct allocation *allocation, bool device_lost)
 {
 	if (--allocation->n_mappings == 0 && allocation->is_released)
-		allocation_free(allocation, is_lost);
+		allocation_free(allocation, device_lost);
 }
 
 /* Takes the mapping out of the region; what it waited for is done. */
-static void mapping_end(struct session *session, struct region *region, uint32_t i, bool is_lost)
+static void mapping_end(
+	struct session *session, struct region *region, uint32_t i, bool device_lost)
 {
 	struct mapping *mapping = &region->mappings[i];
 
-	if (!is_lost)
+	if (!device_lost)
 		addresses_unmap(mapping->address, mapping->size);
-	fence_fini(&mapping->fence, is_lost);
+	fence_fini(&mapping->fence, device_lost);
 	account_unkeep(region, KEPT_MAPPING);
 	session->n_closing_mappings -= mapping->is_closing;
-	allocation_unref(mapping->allocation, is_lost);
+	allocation_unref(mapping->allocation, device_lost);
 	memmove(mapping, mapping + 1, (--region->n - i) * sizeof(*mapping));
 }
 
@@ -160,11 +161,11 @@ void virtual_poll(struct session *session)
 		region_poll(session, region);
 }
 
-static void virtual_region_free(struct session *session, struct region *region, bool is_lost)
+static void virtual_region_free(struct session *session, struct region *region, bool device_lost)
 {
 	while (region->n > 0)
-		mapping_end(session, region, region->n - 1, is_lost);
-	if (!is_lost)
+		mapping_end(session, region, region->n - 1, device_lost);
+	if (!device_lost)
 		addresses_free(region->base, region->size);
 	owner_give_back(region->unit, region->n_units);
 	account_free(region->mappings);
@@ -172,19 +173,19 @@ static void virtual_region_free(struct session *session, struct region *region, 
 }
 
 /* Gives everything back; no work of the session is on a GPU. */
-static void virtual_fini(struct session *session, bool is_lost)
+static void virtual_fini(struct session *session, bool device_lost)
 {
 	while (session->regions) {
 		struct region *region = session->regions;
 
 		session->regions = region->next;
-		virtual_region_free(session, region, is_lost);
+		virtual_region_free(session, region, device_lost);
 	}
 	for (uint32_t id = 0; id < OBJECT_IDS && session->allocations.n_used > 0; id++) {
 		struct allocation *allocation = handle_remove(&session->allocations, id);
 
 		if (allocation)
-			allocation_free(allocation, is_lost);
+			allocation_free(allocation, device_lost);
 	}
 }
 

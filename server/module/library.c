@@ -237,9 +237,9 @@ CUresult do_library_unload(struct session *session, struct library *library)
 }
 
 /* All of them; their unloading is deferred. */
-static void libraries_free(struct session *session, bool is_lost)
+static void libraries_free(struct session *session, bool device_lost)
 {
-	(void)is_lost;
+	(void)device_lost;
 	for (uint32_t id = 0; id < OBJECT_IDS && session->libraries.n_used > 0; id++) {
 		struct library *library = handle_get(&session->libraries, id);
 

@@ -193,14 +193,14 @@ CUresult do_linker_destroy(struct session *session, struct linker *linker)
 	return result;
 }
 
-static void linkers_free(struct session *session, bool is_lost)
+static void linkers_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->linkers.n_used > 0; id++) {
 		struct linker *linker = handle_get(&session->linkers, id);
 
 		if (!linker)
 			continue;
-		if (!is_lost)
+		if (!device_lost)
 			(void)cuda.cuLinkDestroy(linker->real);
 		linker_drop(session, linker);
 	}

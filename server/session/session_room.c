@@ -56,11 +56,11 @@ void session_rooms_release(struct session *session)
 			(*room)->release(session);
 }
 
-void session_rooms_stream_end(struct stream *stream, bool is_lost)
+void session_rooms_stream_end(struct stream *stream, bool device_lost)
 {
 	for (const struct session_room *const *room = session_rooms; *room; room++)
 		if ((*room)->stream_end)
-			(*room)->stream_end(stream, is_lost);
+			(*room)->stream_end(stream, device_lost);
 }
 
 void session_rooms_code_end(struct session *session)
@@ -70,9 +70,9 @@ void session_rooms_code_end(struct session *session)
 			(*room)->code_end(session);
 }
 
-void session_rooms_end(struct session *session, bool is_lost)
+void session_rooms_end(struct session *session, bool device_lost)
 {
 	for (const struct session_room *const *room = session_rooms; *room; room++)
 		if ((*room)->end)
-			(*room)->end(session, is_lost);
+			(*room)->end(session, device_lost);
 }

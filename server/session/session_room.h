@@ -34,13 +34,13 @@ struct session_room {
 	void (*release)(struct session *session);
 
 	/* The worker: the stream ends, and what was made for it. */
-	void (*stream_end)(struct stream *stream, bool is_lost);
+	void (*stream_end)(struct stream *stream, bool device_lost);
 
 	/* The worker, before code of the session is unloaded. */
 	void (*code_end)(struct session *session);
 
 	/* The worker: gives back what the session has in the driver, or, if that is lost, here. */
-	void (*end)(struct session *session, bool is_lost);
+	void (*end)(struct session *session, bool device_lost);
 };
 
 /* In the order in which a session ends; NULL after the last. (server/rooms.c) */
@@ -54,8 +54,8 @@ uint64_t session_rooms_kept(void);
 void session_rooms_begin(struct session *session, void *parts);
 void session_rooms_rest(struct session *session);
 void session_rooms_release(struct session *session);
-void session_rooms_stream_end(struct stream *stream, bool is_lost);
+void session_rooms_stream_end(struct stream *stream, bool device_lost);
 void session_rooms_code_end(struct session *session);
-void session_rooms_end(struct session *session, bool is_lost);
+void session_rooms_end(struct session *session, bool device_lost);
 
 #endif

@@ -25,13 +25,13 @@ struct context_share *context_share_ref(struct context_share *share)
 	return share;
 }
 
-void context_share_unref(struct context_share *share, bool is_lost)
+void context_share_unref(struct context_share *share, bool device_lost)
 {
 	if (!share || --share->refs > 0)
 		return;
-	if (!is_lost && share->turns.event)
+	if (!device_lost && share->turns.event)
 		cuda.cuEventDestroy_v2(share->turns.event);
-	sm_share_give(share->sdev->device, &share->sms, is_lost);
+	sm_share_give(share->sdev->device, &share->sms, device_lost);
 	account_free(share);
 }
 
@@ -49,10 +49,10 @@ CUresult context_share_leave(struct session *session, const struct context_share
 }
 
 /* Those that still have their id. */
-static void context_shares_free(struct session *session, bool is_lost)
+static void context_shares_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < WIRE_CONTEXT_SHARES_MAX; id++)
-		context_share_unref(handle_remove(&session->context_shares, id), is_lost);
+		context_share_unref(handle_remove(&session->context_shares, id), device_lost);
 }
 
 CUresult do_context_share_create(struct session *session, uint32_t id, uint32_t device,

@@ -23,7 +23,7 @@ struct context_share {
 
 /* The share stays though its id has gone, until the last reference has. */
 struct context_share *context_share_ref(struct context_share *share);
-void context_share_unref(struct context_share *share, bool is_lost); /* NULL is fine */
+void context_share_unref(struct context_share *share, bool device_lost); /* NULL is fine */
 
 /*
  * Makes the context of these SMs the worker's, for the nodes of graphs that are made or changed

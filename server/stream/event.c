@@ -21,21 +21,21 @@ struct event *session_event(struct session *session, uint32_t id)
 	return handle_get(&session->events, id);
 }
 
-static void event_free(struct event *event, bool is_lost)
+static void event_free(struct event *event, bool device_lost)
 {
-	if (!ipc_event_end(event, is_lost) && event->real && !is_lost)
+	if (!ipc_event_end(event, device_lost) && event->real && !device_lost)
 		cuda.cuEventDestroy_v2(event->real);
 	account_free(event);
 }
 
 /* Destroys every event; their streams are gone. */
-static void events_free(struct session *session, bool is_lost)
+static void events_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->events.n_used > 0; id++) {
 		struct event *event = handle_remove(&session->events, id);
 
 		if (event)
-			event_free(event, is_lost);
+			event_free(event, device_lost);
 	}
 }
 
@@ -70,10 +70,10 @@ void event_use(struct event *event)
 	event->n_users++;
 }
 
-void event_unuse(struct event *event, bool is_lost)
+void event_unuse(struct event *event, bool device_lost)
 {
 	if (--event->n_users == 0 && event->is_ended)
-		event_free(event, is_lost);
+		event_free(event, device_lost);
 }
 
 CUresult event_make(struct event *event, struct session_device *sdev)

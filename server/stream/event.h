@@ -30,7 +30,7 @@ CUresult event_make(struct event *event, struct session_device *sdev);
 
 /* It is in a graph, or is no more. */
 void event_use(struct event *event);
-void event_unuse(struct event *event, bool is_lost);
+void event_unuse(struct event *event, bool device_lost);
 
 /* What is done for each session: see session_room.h. */
 extern const struct session_room events_room;

@@ -69,9 +69,9 @@ bool fence_is_passed(struct fence *fence)
 	return true;
 }
 
-void fence_fini(struct fence *fence, bool is_lost)
+void fence_fini(struct fence *fence, bool device_lost)
 {
-	for (uint32_t i = 0; i < fence->n && !is_lost; i++)
+	for (uint32_t i = 0; i < fence->n && !device_lost; i++)
 		cuda.cuEventDestroy_v2(fence->events[i]);
 	account_free(fence->events);
 	*fence = (struct fence){0};

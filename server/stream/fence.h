@@ -22,7 +22,7 @@ CUresult fence_init(struct fence *fence, struct session *session);
 /* Frees what it has when it is. */
 bool fence_is_passed(struct fence *fence);
 
-/* Passed or not. `is_lost': the driver has no use any more. */
-void fence_fini(struct fence *fence, bool is_lost);
+/* Passed or not. `device_lost': the driver has no use any more. */
+void fence_fini(struct fence *fence, bool device_lost);
 
 #endif

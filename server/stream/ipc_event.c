@@ -74,7 +74,7 @@ static struct shared_event *shared_event_ref(uid_t uid, const uint64_t token[2])
 	return shared;
 }
 
-static void shared_event_unref(struct shared_event *shared, bool is_lost)
+static void shared_event_unref(struct shared_event *shared, bool device_lost)
 {
 	struct shared_event **link = &shared_events;
 	bool is_last;
@@ -88,16 +88,16 @@ static void shared_event_unref(struct shared_event *shared, bool is_lost)
 	pthread_mutex_unlock(&lock);
 	if (!is_last)
 		return;
-	if (!is_lost)
+	if (!device_lost)
 		cuda.cuEventDestroy_v2(shared->real);
 	account_free(shared);
 }
 
-bool ipc_event_end(struct event *event, bool is_lost)
+bool ipc_event_end(struct event *event, bool device_lost)
 {
 	if (!event->shared)
 		return false;
-	shared_event_unref(event->shared, is_lost);
+	shared_event_unref(event->shared, device_lost);
 	return true;
 }
 

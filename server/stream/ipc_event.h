@@ -12,6 +12,6 @@
 struct event;
 
 /* Of an event that goes; false: it is not shared. */
-bool ipc_event_end(struct event *event, bool is_lost);
+bool ipc_event_end(struct event *event, bool device_lost);
 
 #endif

@@ -20,8 +20,8 @@
 #include "server/session/session.h"
 #include "stream.h"
 
-#define NAP_MIN_NS 20000
-#define NAP_MAX_NS 1000000
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 1000000
 
 /* So long a host function may be at work before those who wait for answers matter. */
 #define PATIENCE_NS 1000000000
@@ -30,10 +30,10 @@ bool park_is_over(const struct session *session, struct stream *stream)
 {
 	struct ring_control *control = session->ring;
 
-	if (stream->held &&
-		shm_load64((__shm uint64_t *)(uintptr_t)&control->done[stream->id]) >= stream->held)
-		stream->held = 0;
-	return stream->held == 0;
+	if (stream->parked && shm_load64((__shm uint64_t *)(uintptr_t)&control->done[stream->id]) >=
+				      stream->parked)
+		stream->parked = 0;
+	return stream->parked == 0;
 }
 
 /* For an answer, or for room in the ring. */
@@ -67,21 +67,21 @@ static bool is_stopped(pid_t pid)
 
 void park_wait(struct session *session, struct stream *stream, bool may_stand)
 {
-	long nap_ns = NAP_MIN_NS;
+	long sleep_ns = SLEEP_MIN_NS;
 	uint64_t total_ns = 0;
 
 	while (!park_is_over(session, stream) && !atomic_load(&session->is_ending) &&
 		fault_get() == CUDA_SUCCESS) {
-		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
-		total_ns += (uint64_t)nap_ns;
-		nap_ns = MIN(2 * nap_ns, NAP_MAX_NS);
+		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+		total_ns += (uint64_t)sleep_ns;
+		sleep_ns = MIN(2 * sleep_ns, SLEEP_MAX_NS);
 		if (total_ns < PATIENCE_NS)
 			continue;
 		total_ns = 0;
 		session_tell_busy(session, streams_are_at_work(session));
 		if (!may_stand || !somebody_waits(session) || is_stopped(session->pid))
 			continue;
-		if (pending_waits_for_call(session, stream, stream->held) == CUDA_SUCCESS)
-			stream->held = 0;
+		if (pending_waits_for_call(session, stream, stream->parked) == CUDA_SUCCESS)
+			stream->parked = 0;
 	}
 }

@@ -164,7 +164,7 @@ void pending_waits_end(struct session *session, struct stream *stream, CUstream 
 /*
  * The GPU does not wait for it: loading code would wait for it too, with the
  * driver's lock held, and who is stopped in one would stop everybody. So what
- * comes for the stream is held back (park.h).
+ * comes for the stream is parked (park.h).
  */
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
@@ -175,7 +175,7 @@ CUresult do_host_call(struct session *session, struct stream *stream, uint64_t t
 	/* Out of its order is better than never: it may be what frees something. */
 	if (unlikely(result != CUDA_SUCCESS))
 		shm_store64((__shm uint64_t *)(uintptr_t)&session->page->asked[stream->id], ticket);
-	stream->held = ticket;
+	stream->parked = ticket;
 	pending_waits_note_new(session);
 	return result;
 }
@@ -345,7 +345,7 @@ void pending_waits_release(struct session *session)
 	open_oldest(session, pending_waits_release_one);
 }
 
-static void pending_waits_fini(struct session *session, bool is_lost)
+static void pending_waits_fini(struct session *session, bool device_lost)
 {
 	struct ring_control *control = session->ring;
 	struct pending_waits *pending_waits = session->pending_waits;
@@ -355,14 +355,14 @@ static void pending_waits_fini(struct session *session, bool is_lost)
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
 		struct device *device = device_get(i);
 
-		if (!pending_waits->release_streams[i] || is_lost)
+		if (!pending_waits->release_streams[i] || device_lost)
 			continue;
 		/* A write that was one too many must not come after its memory has gone. */
 		cuda.cuStreamSynchronize(pending_waits->release_streams[i]);
 		stream_pool_give(
 			device, pending_waits->release_streams[i], device->priority_greatest);
 	}
-	if (pending_waits->done && !is_lost)
+	if (pending_waits->done && !device_lost)
 		exclusive_unpin(session, control->done);
 	pthread_mutex_lock(&session->pending_waits_lock);
 	account_free(pending_waits->list);

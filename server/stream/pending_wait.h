@@ -6,7 +6,7 @@
  * Gates: where a stream on the GPU waits for a word: for one of the client's
  * device memory in a stream memory operation, for one of the ring's that says
  * that a host function of a graph has returned, or of a stream that could not be
- * held (park.h). Either may come never; so what is waited for is remembered, and
+ * parked (park.h). Either may come never; so what is waited for is remembered, and
  * opened when the session ends. The session's worker only, but for one.
  */
 
@@ -38,7 +38,7 @@ struct pending_waits {
 
 	uint64_t last_serial;
 	uint64_t n_released; /* pending waits that were passed while they were released */
-	bool may_be_closed;  /* a stream may be blocked, or be held */
+	bool may_be_closed;  /* a stream may be blocked, or parked */
 	CUdeviceptr done;    /* of ring_control->done, for the GPU; 0: not pinned */
 	CUstream release_streams[DEVICES_MAX]; /* the streams that release pending waits; NULL: not
 						  made */

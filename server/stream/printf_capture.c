@@ -29,7 +29,7 @@
 
 /* How long a client's kernel waits for others that print, and how often it looks. */
 #define TURN_NS 200000000ull
-#define TURN_NAP_NS 200000
+#define TURN_PAUSE_NS 200000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct printf_capture *printers;
@@ -159,14 +159,14 @@ static bool try_begin(struct printf_capture *text, bool is_late)
 
 void text_begin(struct session *session)
 {
-	const struct timespec nap = {.tv_nsec = TURN_NAP_NS};
+	const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
 	uint64_t waited_ns = 0;
 
 	if (caught < 0 || session->text->is_printer)
 		return;
 	while (!try_begin(session->text, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
-		nanosleep(&nap, NULL);
-		waited_ns += TURN_NAP_NS;
+		nanosleep(&pause, NULL);
+		waited_ns += TURN_PAUSE_NS;
 	}
 }
 
@@ -208,12 +208,12 @@ void text_flush(struct session *session)
 }
 
 /* Its work has ended; what nobody took goes with it. */
-static void text_fini(struct session *session, bool is_lost)
+static void text_fini(struct session *session, bool device_lost)
 {
 	struct printf_capture *text = session->text;
 
 	/* What the driver still keeps would be taken for the next printer's. */
-	if (text->is_printer && !is_lost)
+	if (text->is_printer && !device_lost)
 		make_driver_write(session);
 	pthread_mutex_lock(&lock);
 	/* Its own, if nobody else prints, and dropped with it. */

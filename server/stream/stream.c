@@ -69,7 +69,7 @@ static CUresult stream_join(
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (unlikely(before->held))
+	if (unlikely(before->parked))
 		park_wait(session, before, true);
 	blocked_evade(session, before);
 	if (!*event)
@@ -85,7 +85,7 @@ static CUresult stream_join(
 /* In the driver: where the worker would have to release pending waits, it must not be. */
 static CUresult wait_for_old(struct session *session, struct stream *old)
 {
-	if (unlikely(old->held))
+	if (unlikely(old->parked))
 		park_wait(session, old, false);
 	return cuda.cuStreamSynchronize(old->real);
 }
@@ -177,7 +177,7 @@ static CUresult stream_enter(struct session *session, struct stream *stream)
 		result = stream_make_real(session, stream);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	if (unlikely(stream->held))
+	if (unlikely(stream->parked))
 		park_wait(session, stream, true);
 	if (unlikely(blocked_any()) && ++stream->n_beside > BLOCKED_BESIDE_MAX)
 		blocked_drain(session, stream);
@@ -258,37 +258,37 @@ static void unlink_unjoined(struct stream *stream)
 	stream->is_unjoined = false;
 }
 
-static void free_real(struct stream *stream, bool is_lost)
+static void free_real(struct stream *stream, bool device_lost)
 {
-	session_rooms_stream_end(stream, is_lost);
-	if (!is_lost && stream->event)
+	session_rooms_stream_end(stream, device_lost);
+	if (!device_lost && stream->event)
 		cuda.cuEventDestroy_v2(stream->event);
-	if (!is_lost && stream->real && stream->green)
+	if (!device_lost && stream->real && stream->green)
 		green_give_stream(stream->green, stream->real);
-	else if (!is_lost && stream->real)
+	else if (!device_lost && stream->real)
 		session_device_give_stream(stream->sdev, stream->real, stream->priority);
 	stream->event = NULL;
 	stream->real = NULL;
 	if (!stream->share)
-		green_unref(stream->green, is_lost);
+		green_unref(stream->green, device_lost);
 	else if (stream->turns->null == stream)
 		stream->turns->null = NULL;
 	stream->green = NULL;
-	context_share_unref(TAKE_PTR(stream->share), is_lost);
+	context_share_unref(TAKE_PTR(stream->share), device_lost);
 }
 
 /* It has come to rest, or the context is lost; it is off the busy list. */
-static void stream_rest(struct session *session, struct stream *stream, bool is_lost)
+static void stream_rest(struct session *session, struct stream *stream, bool device_lost)
 {
 	stream->is_busy = false;
 	unlink_unjoined(stream);
 	/* A NULL stream's mark stands for the blocking streams as well, which end before it does.
 	 */
-	if ((!stream->is_null || stream->is_closed) && !is_lost)
+	if ((!stream->is_null || stream->is_closed) && !device_lost)
 		progress_settle(session, stream);
 	if (stream->is_closed) {
 		session->n_closed--;
-		free_real(stream, is_lost);
+		free_real(stream, device_lost);
 		account_free(stream);
 	}
 }
@@ -329,7 +329,7 @@ bool streams_are_at_work(const struct session *session)
 /* Not in the driver: it may be blocked until the client does something, or has gone. */
 static CUresult wait_by_looking(struct session *session)
 {
-	long nap_ns = GATES_NAP_MIN_NS;
+	long sleep_ns = GATES_NAP_MIN_NS;
 
 	while (!streams_poll(session)) {
 		uint64_t passed = session->pending_waits->n_released;
@@ -338,10 +338,10 @@ static CUresult wait_by_looking(struct session *session)
 			return fault_get();
 		if (atomic_load(&session->is_ending))
 			pending_waits_release(session);
-		nap_ns = passed != session->pending_waits->n_released
-				 ? GATES_NAP_MIN_NS
-				 : MIN(2 * nap_ns, GATES_NAP_MAX_NS);
-		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+		sleep_ns = passed != session->pending_waits->n_released
+				   ? GATES_NAP_MIN_NS
+				   : MIN(2 * sleep_ns, GATES_NAP_MAX_NS);
+		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
 	}
 	return CUDA_SUCCESS;
 }
@@ -365,26 +365,26 @@ CUresult streams_wait(struct session *session)
 	return CUDA_SUCCESS;
 }
 
-/* Destroys every stream; their work has ended, or the context has (`is_lost'). */
-static void streams_free(struct session *session, bool is_lost)
+/* Destroys every stream; their work has ended, or the context has (`device_lost'). */
+static void streams_free(struct session *session, bool device_lost)
 {
 	while (session->busy) {
 		struct stream *stream = session->busy;
 
 		session->busy = stream->next_busy;
-		stream_rest(session, stream, is_lost);
+		stream_rest(session, stream, device_lost);
 	}
 	for (uint32_t i = DEVICES_MAX; i < STREAMS_MAX; i++) {
 		struct stream *stream = session->streams[i];
 
 		session->streams[i] = NULL;
 		if (stream)
-			free_real(stream, is_lost);
+			free_real(stream, device_lost);
 		account_free(stream);
 	}
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
 		if (session->devices[i])
-			free_real(&session->devices[i]->null, is_lost);
+			free_real(&session->devices[i]->null, device_lost);
 }
 
 CUresult do_stream_create(

@@ -43,7 +43,7 @@ bool stream_is_idle(const struct session *session, const struct stream *stream);
  */
 bool streams_poll(struct session *session);
 
-/* Whether a GPU has something to do for the session: for a stream that is held it has not. */
+/* Whether a GPU has something to do for the session: for a parked stream it has not. */
 bool streams_are_at_work(const struct session *session);
 
 /* Waits for all work of the session. CUDA_SUCCESS or the fault that ended it. */

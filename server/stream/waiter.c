@@ -170,7 +170,7 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 }
 
 /* Ends the threads; what they wait for is done, or the context is lost. */
-static void waiters_fini(struct session *session, bool is_lost)
+static void waiters_fini(struct session *session, bool device_lost)
 {
 	struct waiters *waiters = session->waiters;
 
@@ -184,7 +184,7 @@ static void waiters_fini(struct session *session, bool is_lost)
 		struct watch *watch = waiters->idle;
 
 		waiters->idle = watch->next;
-		if (!is_lost)
+		if (!device_lost)
 			cuda.cuEventDestroy_v2(watch->event);
 		account_free(watch);
 	}

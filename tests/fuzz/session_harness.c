@@ -32,7 +32,7 @@ static void on_news(void *arg)
 	(void)arg;
 }
 
-static void nap(void)
+static void sleep_some(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
@@ -98,7 +98,7 @@ static void wait_for_deferred(void)
 				(int)greens_kept() &&
 			quota_used(accounts_quota()) == 0)
 			return;
-		nap();
+		sleep_some();
 	}
 }
 
@@ -109,7 +109,7 @@ void harness_close(void)
 
 	for (int i = 0; has_worker && !atomic_load(&session->is_done); i++) {
 		session_end(session);
-		nap();
+		sleep_some();
 		must(i < PATIENCE_MS * 10, "the worker does not end");
 	}
 	if (has_worker) {
@@ -226,7 +226,7 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 		if (i > PATIENCE_MS * 10)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
 		if (has_worker)
-			nap();
+			sleep_some();
 	}
 	if (head->result != CUDA_SUCCESS)
 		return (CUresult)head->result;
@@ -264,7 +264,7 @@ bool harness_wait(uint32_t stream, uint64_t value)
 		if (shm_load64((const __shm uint64_t *)(uintptr_t)word) >= value)
 			return true;
 		if (has_worker)
-			nap();
+			sleep_some();
 	}
 	return false;
 }

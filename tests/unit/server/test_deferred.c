@@ -35,7 +35,7 @@ static void on_done(struct deferred *deferred)
 	atomic_fetch_add(&n_done, 1);
 }
 
-static void nap_ms(long ms)
+static void sleep_ms(long ms)
 {
 	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
@@ -43,7 +43,7 @@ static void nap_ms(long ms)
 static void wait_for(const atomic_uint *count, unsigned wanted)
 {
 	for (unsigned ms = 0; atomic_load(count) < wanted && ms < PATIENCE_MS; ms++)
-		nap_ms(1);
+		sleep_ms(1);
 	assert_int_equal(atomic_load(count), wanted);
 }
 
@@ -72,7 +72,7 @@ static void test_at_once_where_nobody_works(void **state)
 	wait_for(&n_trims, 1);
 	deferred_note_freed();
 	wait_for(&n_trims, 2);
-	nap_ms(MOMENT_MS);
+	sleep_ms(MOMENT_MS);
 	assert_int_equal(atomic_load(&n_trims), 2);
 }
 
@@ -85,7 +85,7 @@ static void test_calls_beside_work(void **state)
 	deferred_add(&call);
 	deferred_reclaim();
 	wait_for(&n_done, 1);
-	nap_ms(MOMENT_MS);
+	sleep_ms(MOMENT_MS);
 	assert_int_equal(atomic_load(&n_trims), 0);
 	deferred_busy(false);
 	wait_for(&n_trims, 1);
@@ -96,7 +96,7 @@ static void test_freed_beside_work(void **state)
 	(void)state;
 	deferred_busy(true);
 	deferred_note_freed();
-	nap_ms(MOMENT_MS);
+	sleep_ms(MOMENT_MS);
 	assert_int_equal(atomic_load(&n_trims), 0);
 	deferred_busy(false);
 	wait_for(&n_trims, 1);
