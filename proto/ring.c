@@ -53,7 +53,7 @@ static bool sender_has_room(struct ring_sender *sender, uint32_t size)
 static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeout_ms,
 	bool (*is_alive)(void *), void *user)
 {
-	const struct timespec nap = {.tv_nsec = 20000};
+	const struct timespec pause = {.tv_nsec = 20000};
 	uint64_t deadline_ms = 0;
 
 	while (!sender_has_room(sender, size)) {
@@ -63,7 +63,7 @@ static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeo
 			return -ETIMEDOUT;
 		if (is_alive && !is_alive(user))
 			return -EPIPE;
-		nanosleep(&nap, NULL);
+		nanosleep(&pause, NULL);
 	}
 	return 0;
 }

@@ -169,7 +169,7 @@ static bool worker_spin(struct session *session)
  */
 static void worker_rest(struct session *session, int *sleep_ms)
 {
-	if (!session->busy && !session->has_spare && !session->has_host_spare &&
+	if (!session->busy && !session->has_unused && !session->has_unused_host &&
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
 		session->n_closing == 0 && !session->aliases->going) {
 		session_tell_busy(session, false);

@@ -21,7 +21,7 @@ struct chunk {
 	uint64_t address, size;
 	CUmemGenericAllocationHandle handle;
 	bool is_shared;
-	bool is_spare; /* or, of a session that has ended, not open elsewhere */
+	bool is_free; /* or, of a session that has ended, not open elsewhere */
 	/* Of a shared chunk only: */
 	uint32_t n_slots_used;
 	uint32_t n_slots;
@@ -113,14 +113,14 @@ static void set_pages(struct arena *arena, struct chunk *chunk, bool is_mapped)
 		arena->chunk_of[i] = is_mapped ? chunk : NULL;
 }
 
-static void set_spare(struct arena *arena, struct chunk *chunk, bool is_spare)
+static void set_unused(struct arena *arena, struct chunk *chunk, bool is_free)
 {
-	uint64_t more = is_spare ? chunk->size : -chunk->size;
+	uint64_t more = is_free ? chunk->size : -chunk->size;
 
-	if (chunk->is_spare == is_spare)
+	if (chunk->is_free == is_free)
 		return;
-	chunk->is_spare = is_spare;
-	arena->spare_bytes += more;
+	chunk->is_free = is_free;
+	arena->unused_bytes += more;
 	if (arena->device)
 		atomic_fetch_add(&arena->device->unused, more);
 	if (arena->device && arena->is_ending)
@@ -133,7 +133,7 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 	if (arena->device)
 		pthread_mutex_lock(&arena->device->giving_back);
 	arena->backing->unback(arena, chunk->address, chunk->size, chunk->handle);
-	set_spare(arena, chunk, false);
+	set_unused(arena, chunk, false);
 	if (arena->device)
 		pthread_mutex_unlock(&arena->device->giving_back);
 }
@@ -143,7 +143,7 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost
 {
 	set_pages(arena, chunk, false);
 	if (device_lost)
-		set_spare(arena, chunk, false);
+		set_unused(arena, chunk, false);
 	else
 		give_back(arena, chunk);
 	device_quota_refund(arena->memory, chunk->size);
@@ -228,7 +228,7 @@ CUresult arena_init(
 }
 
 /* A spare chunk of exactly this size, off the list. NULL if there is none. */
-static struct chunk *take_spare(struct arena *arena, uint64_t size)
+static struct chunk *free_list_take(struct arena *arena, uint64_t size)
 {
 	for (struct chunk **link = &arena->spare; *link; link = &(*link)->next) {
 		struct chunk *chunk = *link;
@@ -237,7 +237,7 @@ static struct chunk *take_spare(struct arena *arena, uint64_t size)
 			continue;
 		*link = chunk->next;
 		chunk->next = NULL;
-		set_spare(arena, chunk, false);
+		set_unused(arena, chunk, false);
 		return chunk;
 	}
 	return NULL;
@@ -246,7 +246,7 @@ static struct chunk *take_spare(struct arena *arena, uint64_t size)
 /* `size' is a multiple of the page size. The chunk is on no list. */
 static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret_chunk)
 {
-	struct chunk *chunk = take_spare(arena, size);
+	struct chunk *chunk = free_list_take(arena, size);
 	CUresult result;
 	int64_t page;
 
@@ -277,9 +277,9 @@ static CUresult chunk_get(struct arena *arena, uint64_t size, struct chunk **ret
 	return CUDA_SUCCESS;
 }
 
-static void chunk_spare(struct arena *arena, struct chunk *chunk)
+static void chunk_unuse(struct arena *arena, struct chunk *chunk)
 {
-	set_spare(arena, chunk, true);
+	set_unused(arena, chunk, true);
 	chunk->is_shared = false;
 	chunk->next = arena->spare;
 	arena->spare = chunk;
@@ -335,7 +335,7 @@ static CUresult alloc_small(struct arena *arena, uint64_t size, uint64_t *ret_ad
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!chunk_share(arena, chunk)) {
-		chunk_spare(arena, chunk);
+		chunk_unuse(arena, chunk);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	chunk_cut(chunk, n_slots, ret_address);
@@ -383,7 +383,7 @@ static CUresult free_small(struct arena *arena, struct chunk *chunk, uint64_t ad
 	chunk->n_slots_used -= end + 1 - slot;
 	if (chunk->n_slots_used == 0) {
 		unlink_shared(arena, chunk);
-		chunk_spare(arena, chunk);
+		chunk_unuse(arena, chunk);
 	}
 	return CUDA_SUCCESS;
 }
@@ -395,13 +395,13 @@ CUresult arena_free(struct arena *arena, uint64_t address)
 	if (!range_ok(address - arena->base, 1, arena->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	chunk = arena->chunk_of[arena_page_of(arena, address)];
-	if (!chunk || chunk->is_spare)
+	if (!chunk || chunk->is_free)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (chunk->is_shared)
 		return free_small(arena, chunk, address);
 	if (address != chunk->address)
 		return CUDA_ERROR_INVALID_VALUE;
-	chunk_spare(arena, chunk);
+	chunk_unuse(arena, chunk);
 	return CUDA_SUCCESS;
 }
 
@@ -423,31 +423,31 @@ void arena_trim(struct arena *arena)
 }
 
 /* Of a session that has ended: all of it counts before the first goes, as each takes its time. */
-static void spare_all(struct arena *arena)
+static void unuse_all_chunks(struct arena *arena)
 {
 	if (arena->device && !arena->is_ending)
-		atomic_fetch_add(&arena->device->going, arena->spare_bytes);
+		atomic_fetch_add(&arena->device->going, arena->unused_bytes);
 	arena->is_ending = true;
 	arena->shared = arena->spare = NULL;
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = arena->chunk_of[i];
 
 		if (chunk && arena_page_of(arena, chunk->address) == i)
-			set_spare(
+			set_unused(
 				arena, chunk, !arena_sharing->is_open(chunk->address, chunk->size));
 	}
 }
 
 void arena_end_unshared(struct arena *arena)
 {
-	spare_all(arena);
+	unuse_all_chunks(arena);
 	for (uint32_t i = 0; i < arena->n_pages; i++) {
 		struct chunk *chunk = arena->chunk_of[i];
 
 		if (!chunk || arena_sharing->is_open(chunk->address, chunk->size))
 			continue;
 		/* If somebody had it open a moment ago. */
-		set_spare(arena, chunk, true);
+		set_unused(arena, chunk, true);
 		chunk_end(arena, chunk, false);
 	}
 }
@@ -457,7 +457,7 @@ void arena_fini(struct arena *arena, bool device_lost)
 	if (!arena->chunk_of)
 		return;
 	if (!device_lost)
-		spare_all(arena);
+		unuse_all_chunks(arena);
 	for (uint32_t i = 0; i < arena->n_pages; i++)
 		if (arena->chunk_of[i])
 			chunk_end(arena, arena->chunk_of[i], device_lost);
@@ -477,7 +477,7 @@ bool arena_chunk(
 
 	if (range_ok(address - arena->base, 1, arena->size))
 		chunk = arena->chunk_of[arena_page_of(arena, address)];
-	if (!chunk || chunk->is_spare)
+	if (!chunk || chunk->is_free)
 		return false;
 	*ret_start = chunk->address;
 	*ret_size = chunk->size;
@@ -493,7 +493,7 @@ bool arena_has(const struct arena *arena, uint64_t address, uint64_t size)
 	while (at < end) {
 		const struct chunk *chunk = arena->chunk_of[arena_page_of(arena, at)];
 
-		if (!chunk || chunk->is_spare)
+		if (!chunk || chunk->is_free)
 			return false;
 		at = chunk->address + chunk->size;
 	}

@@ -49,7 +49,7 @@ struct arena {
 	struct chunk **chunk_of;     /* by page; NULL: nothing mapped */
 	struct chunk *shared;        /* chunks cut in small pieces */
 	struct chunk *spare;         /* mapped, and nobody uses them */
-	uint64_t spare_bytes;        /* on a GPU also part of device::unused */
+	uint64_t unused_bytes;       /* on a GPU also part of device::unused */
 	bool is_ending;              /* ... and of device::going: its session has ended */
 	uint64_t mapped;             /* bytes of all chunks */
 	struct device_quota *memory; /* a reference: what they are charged to; NULL: nothing */

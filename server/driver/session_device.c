@@ -307,14 +307,14 @@ static void session_device_free(
 
 void session_devices_trim(struct session *session)
 {
-	for (unsigned i = 0; i < DEVICES_MAX && session->has_spare; i++) {
+	for (unsigned i = 0; i < DEVICES_MAX && session->has_unused; i++) {
 		struct session_device *sdev = session->devices[i];
 
 		if (sdev && sdev->arena.spare &&
 			session_device_enter(session, sdev) == CUDA_SUCCESS)
 			arena_trim(&sdev->arena);
 	}
-	session->has_spare = false;
+	session->has_unused = false;
 	session->seen_pressure = atomic_load_explicit(&pressure, memory_order_relaxed);
 }
 
@@ -325,7 +325,7 @@ void session_devices_reclaim(void)
 
 bool session_devices_reclaim_wanted(const struct session *session)
 {
-	return session->has_spare &&
+	return session->has_unused &&
 	       session->seen_pressure != atomic_load_explicit(&pressure, memory_order_relaxed);
 }
 

@@ -227,7 +227,7 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 		else
 			session_device_discard_stream(array->sdev, real);
 	}
-	session->has_spare = true;
+	session->has_unused = true;
 	arena_free(&array->sdev->arena, scratch);
 	return result;
 }

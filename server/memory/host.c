@@ -23,7 +23,7 @@
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
 /* Pinned and unused beyond this goes back before more is pinned. */
-#define SPARE_MAX (64ull << 20)
+#define UNUSED_MAX (64ull << 20)
 /* A client that takes no frames is none. */
 #define FRAME_SEND_MS 100
 
@@ -253,22 +253,22 @@ uint64_t host_cut(uint64_t address, uint64_t size)
 	return MIN(size, piece_end(address, UINT64_MAX) - address);
 }
 
-uint64_t host_spare_of(const struct session *session, const struct device_quota *memory)
+uint64_t host_unused_of(const struct session *session, const struct device_quota *memory)
 {
 	uint64_t bytes = 0;
 
 	for (struct host_region *region = session->host_regions; region; region = region->next)
 		if (region->arena.memory == memory)
-			bytes += region->arena.spare_bytes;
+			bytes += region->arena.unused_bytes;
 	return bytes;
 }
 
-static uint64_t spare_bytes(const struct session *session)
+static uint64_t unused_bytes(const struct session *session)
 {
 	uint64_t bytes = 0;
 
 	for (struct host_region *region = session->host_regions; region; region = region->next)
-		bytes += region->arena.spare_bytes;
+		bytes += region->arena.unused_bytes;
 	return bytes;
 }
 
@@ -307,7 +307,7 @@ CUresult do_host_alloc(struct session *session, uint64_t size, uint32_t payer,
 	if (!arena_chunk(&region->arena, *ret_address, ret_start, ret_span))
 		return CUDA_ERROR_UNKNOWN;
 	*ret_is_pinned = is_pinned(region, *ret_start, *ret_span);
-	if (!*ret_is_pinned && spare_bytes(session) > SPARE_MAX && streams_poll(session))
+	if (!*ret_is_pinned && unused_bytes(session) > UNUSED_MAX && streams_poll(session))
 		host_trim(session);
 	return CUDA_SUCCESS;
 }
@@ -369,7 +369,7 @@ CUresult do_host_free(struct session *session, uint64_t address)
 	if (!region || !arena_chunk(&region->arena, address, &start, &span))
 		return CUDA_ERROR_INVALID_VALUE;
 	is_used = is_pinned(region, start, span);
-	session->has_host_spare = true;
+	session->has_unused_host = true;
 	session->n_freed++;
 	result = arena_free(&region->arena, address);
 	/* There was no memory for all of it: what there was is wanted elsewhere. */
@@ -380,7 +380,7 @@ CUresult do_host_free(struct session *session, uint64_t address)
 
 void host_trim(struct session *session)
 {
-	session->has_host_spare = false;
+	session->has_unused_host = false;
 	if (session->host_regions)
 		session_device_enter_any(session);
 	for (struct host_region *region = session->host_regions; region; region = region->next)

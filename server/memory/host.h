@@ -32,7 +32,7 @@ bool host_is_present(uint64_t address, uint64_t size);
 uint64_t host_units(const struct session *session);
 
 /* Bytes that are kept for the next managed memory that `memory' pays for. */
-uint64_t host_spare_of(const struct session *session, const struct device_quota *memory);
+uint64_t host_unused_of(const struct session *session, const struct device_quota *memory);
 
 /* Gives back what nobody uses. No work of the session may be on a GPU. */
 void host_trim(struct session *session);

@@ -82,10 +82,10 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 /* What the session itself keeps and does not use, or what it has freed and the driver has not. */
 static bool make_own_room(struct session *session, struct session_device *sdev, unsigned round)
 {
-	bool has_spare = session->has_spare || session->has_host_spare;
+	bool has_unused = session->has_unused || session->has_unused_host;
 	bool has_closing = session->n_closing_mappings > 0 || atomic_load(&sdev->memory->going) > 0;
 
-	if (round == 0 && has_spare && wait_until_idle(session)) {
+	if (round == 0 && has_unused && wait_until_idle(session)) {
 		session_devices_trim(session);
 		host_trim(session);
 	} else if (!has_closing || round > IDLE_ROUNDS || atomic_load(&session->is_ending)) {
@@ -101,12 +101,12 @@ static bool make_own_room(struct session *session, struct session_device *sdev, 
 static bool make_any_room(struct session *session, struct session_device *sdev, unsigned round)
 {
 	/* Managed memory is none of the GPU's, but the group's. */
-	bool has_host_spare = session->has_host_spare && sdev->memory->group;
-	bool has_spare = session->has_spare || has_host_spare;
+	bool has_unused_host = session->has_unused_host && sdev->memory->group;
+	bool has_unused = session->has_unused || has_unused_host;
 
-	if (round == 0 && has_spare && wait_until_idle(session)) {
+	if (round == 0 && has_unused && wait_until_idle(session)) {
 		session_devices_trim(session);
-		if (has_host_spare)
+		if (has_unused_host)
 			host_trim(session);
 	} else if (round > memory_rounds(sdev) || atomic_load(&session->is_ending)) {
 		return false;
@@ -163,7 +163,7 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 
 	if (owner.session != session->id || !sdev)
 		return CUDA_ERROR_INVALID_VALUE;
-	session->has_spare = true;
+	session->has_unused = true;
 	session->n_freed++;
 	return arena_free(&sdev->arena, address);
 }
@@ -197,7 +197,7 @@ static void apply_limits(const struct session *session, const struct session_dev
 	*total = MIN(*total, quota_limit(quota));
 	if (left < *total)
 		*free = MIN(*free,
-			left + sdev->arena.spare_bytes + host_spare_of(session, sdev->memory));
+			left + sdev->arena.unused_bytes + host_unused_of(session, sdev->memory));
 	*free = MIN(*free, *total);
 }
 

@@ -89,7 +89,7 @@ struct session {
 	bool is_bound_told;                 /* the log knows that the account has met a bound */
 	bool is_busy;                       /* counted by the deferred calls */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
-	bool has_spare;                     /* memory that session_devices_trim() would give back */
+	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
 	bool is_staging_pinned;
@@ -113,7 +113,7 @@ struct session {
 	struct aliases *aliases;
 	struct region *regions; /* reserved addresses */
 	struct opened *opened;  /* memory of others */
-	bool has_host_spare;    /* pinned memory that host_trim() would give back */
+	bool has_unused_host;   /* pinned memory that host_trim() would give back */
 	struct waiters *waiters;
 	struct pending_waits *pending_waits;
 	struct printf_capture *text;      /* what its kernels printed */

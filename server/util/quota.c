@@ -11,7 +11,7 @@
 #include "quota.h"
 
 /* What a charge does to one quota. */
-struct link {
+struct chain_link {
 	struct quota *quota;
 	uint64_t before, after;
 };
@@ -33,14 +33,15 @@ static bool quota_allows(
 }
 
 /* Fills in `links' from the counters as they are now. Returns how many; 0: a quota refuses. */
-static unsigned quota_plan(struct quota *quota, uint64_t amount, struct link links[QUOTA_CHAIN_MAX])
+static unsigned quota_plan(
+	struct quota *quota, uint64_t amount, struct chain_link links[QUOTA_CHAIN_MAX])
 {
 	const struct quota *child = NULL;
 	uint64_t taken = 0;
 	unsigned n = 0;
 
 	for (; quota && amount > 0; child = quota, quota = quota->parent) {
-		struct link *link = &links[n++];
+		struct chain_link *link = &links[n++];
 
 		link->quota = quota;
 		link->before = quota_used(quota);
@@ -54,7 +55,7 @@ static unsigned quota_plan(struct quota *quota, uint64_t amount, struct link lin
 }
 
 /* Charges parents first. Returns how many links were not charged, as a counter has changed. */
-static unsigned quota_commit(struct link *links, unsigned n)
+static unsigned quota_commit(struct chain_link *links, unsigned n)
 {
 	while (n > 0 && atomic_compare_exchange_strong(&links[n - 1].quota->used,
 				&links[n - 1].before, links[n - 1].after))
@@ -64,7 +65,7 @@ static unsigned quota_commit(struct link *links, unsigned n)
 
 bool quota_charge(struct quota *quota, uint64_t amount)
 {
-	struct link links[QUOTA_CHAIN_MAX];
+	struct chain_link links[QUOTA_CHAIN_MAX];
 	unsigned n, n_left = amount > 0;
 
 	while (n_left > 0) {

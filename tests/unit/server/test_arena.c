@@ -128,7 +128,7 @@ static void test_freed_memory_is_out_of_reach(void **state)
 	assert_int_equal(fake_counts.mappings, 1);
 	arena_trim(&arena);
 	assert_int_equal(fake_counts.mappings, 0);
-	assert_int_equal(arena.spare_bytes, 0);
+	assert_int_equal(arena.unused_bytes, 0);
 	assert_int_equal(arena.mapped, 0);
 }
 

@@ -221,9 +221,9 @@ static void test_trim(void **state)
 	memset((void *)(uintptr_t)a, 1, 4 * MIB);
 	send_host_free(a);
 	assert_int_equal(settle(), CUDA_SUCCESS);
-	assert_true(harness.session->has_host_spare);
+	assert_true(harness.session->has_unused_host);
 	host_trim(harness.session);
-	assert_false(harness.session->has_host_spare);
+	assert_false(harness.session->has_unused_host);
 	assert_true(fake_counts.registrations < n);
 	assert_true(host_has(harness.session, kept, 100));
 	assert_int_equal(*(const volatile uint8_t *)(uintptr_t)a, 0);
