@@ -155,26 +155,23 @@ def open_files(pid):
     return found
 
 
-def workers(pid):
-    """How many of a server's threads serve a client."""
+def thread_names(pid):
     names = []
     for task in os.listdir("/proc/%d/task" % pid):
         with contextlib.suppress(OSError), open("/proc/%d/task/%s/comm" % (pid, task),
                                                 encoding="utf-8") as file:
             names.append(file.read().strip())
-    return names.count("mps-worker")
+    return names
+
+
+def workers(pid):
+    """How many of a server's threads serve a client."""
+    return thread_names(pid).count("mps-worker")
 
 
 def thread_count(pid):
     """Without those that close descriptors, which come and go."""
-    count = 0
-    for task in os.listdir("/proc/%d/task" % pid):
-        try:
-            with open("/proc/%d/task/%s/comm" % (pid, task), encoding="utf-8") as file:
-                count += file.read() != "mps-close\n"
-        except OSError:
-            pass
-    return count
+    return sum(name != "mps-close" for name in thread_names(pid))
 
 
 def memory_kib(pid):

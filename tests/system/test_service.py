@@ -121,14 +121,15 @@ def test_logs():
 
 
 def test_logs_without_a_daemon():
-    """What happens while the daemon is away is told to the next one."""
+    """The next daemon's log gets what happens while there is no daemon."""
     with mps.Service() as service:
-        process = service.popen("process1", "--seconds", "3")
+        process = service.popen("process1", "--seconds", "300")
         server = service.server()
-        wait_for("the client", lambda: process.pid in service.clients(server))
+        wait_for("a launch", lambda: service.stats(server)["launches"] > 0)
         wait_for("its worker", lambda: mps.workers(server) == 1)
         service.daemon.kill()
         service.daemon.wait()
+        process.kill()
         service.finish(process)
         wait_for("its worker's end", lambda: mps.workers(server) == 0)
         service.start()

@@ -150,6 +150,8 @@ static void *stream_main(void *arg)
 	struct stream *stream = arg;
 	struct op *op;
 
+	/* A new thread has the name of the thread that made it, which tests look for. */
+	pthread_setname_np(pthread_self(), "softgpu-stream");
 	pthread_mutex_lock(&driver.lock);
 	while (stream->head || !stream->is_closing) {
 		op = stream->head;
