@@ -49,9 +49,10 @@ struct daemon {
 	struct probe *probe;                /* NULL: none runs */
 	struct error_message probe_failure; /* of the last one; "": it did not fail */
 	uint64_t probe_failed_ms, probe_began_ms;
-	bool is_probe_due;      /* probe_again() was asked for too soon after the last one */
-	uv_timer_t retry_timer; /* an action has to be tried again */
-	uv_timer_t idle_timer;  /* checks for idle servers and tenants */
+	uint64_t probe_began_number; /* n_queued when the probe began */
+	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */
+	uv_timer_t retry_timer;      /* an action has to be tried again */
+	uv_timer_t idle_timer;       /* checks for idle servers and tenants */
 
 	bool is_quitting;
 	bool is_forced;

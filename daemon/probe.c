@@ -28,7 +28,7 @@
 #define FAILURE_MS 5000
 
 /* The least time between two starts: servers cannot make the daemon probe all the time. */
-#define AGAIN_MS 1000
+#define AGAIN_MS 3000
 
 struct probe {
 	struct daemon *daemon;
@@ -249,7 +249,17 @@ static int probe_start(struct daemon *daemon, struct error_message *error)
 	log_control(&daemon->logs, "Process %d probes for GPUs", probe->pid);
 	daemon->probe = probe;
 	daemon->probe_began_ms = uv_now(&daemon->loop);
+	daemon->probe_began_number = daemon->n_queued;
 	return 0;
+}
+
+/* False: the daemon notes why there is no probe. */
+static bool probe_begin(struct daemon *daemon)
+{
+	if (probe_start(daemon, &daemon->probe_failure) == 0)
+		return true;
+	daemon->probe_failed_ms = uv_now(&daemon->loop);
+	return false;
 }
 
 static bool probe_has_failed_lately(const struct daemon *daemon)
@@ -260,16 +270,15 @@ static bool probe_has_failed_lately(const struct daemon *daemon)
 
 void probe_again(struct daemon *daemon)
 {
-	uint64_t now = uv_now(&daemon->loop);
-
 	daemon->is_probe_due = false;
 	if (daemon->probe || daemon->is_quitting)
 		return;
-	if (daemon->probe_began_ms > 0 && now - daemon->probe_began_ms < AGAIN_MS) {
+	if (daemon->probe_began_ms > 0 &&
+		uv_now(&daemon->loop) - daemon->probe_began_ms < AGAIN_MS) {
 		daemon->is_probe_due = true;
 		daemon_retry_soon(daemon);
-	} else if (probe_start(daemon, &daemon->probe_failure) < 0) {
-		daemon->probe_failed_ms = now;
+	} else {
+		(void)probe_begin(daemon);
 	}
 }
 
@@ -280,8 +289,7 @@ bool probe_is_done(struct daemon *daemon, struct conn *conn, const char *command
 	conn->retry = strdup(command);
 	if (!conn->retry)
 		return true;
-	if (!daemon->probe && probe_start(daemon, &daemon->probe_failure) < 0) {
-		daemon->probe_failed_ms = uv_now(&daemon->loop);
+	if (!daemon->probe && !probe_begin(daemon)) {
 		free(TAKE_PTR(conn->retry));
 		return true;
 	}

@@ -69,8 +69,12 @@ bool turns_allow(struct slot *slot)
 {
 	struct daemon *daemon = slot->tenant->daemon;
 
-	/* The running probe may find that the slot may not. */
-	if (daemon->probe && !list_empty(&daemon->servers)) {
+	/*
+	 * The running probe may find that the slot may not. Later probes are not waited for: a
+	 * user's server can cause one after the other.
+	 */
+	if (daemon->probe && !list_empty(&daemon->servers) &&
+		slot_first_waiting(slot) > daemon->probe_began_number) {
 		daemon_retry_soon(daemon);
 		return false;
 	}

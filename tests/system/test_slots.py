@@ -197,6 +197,23 @@ def test_user_that_lies_of_the_mode():
         equal(len(daemon.servers()), 2)
 
 
+def test_user_that_lies_again_and_again():
+    """The daemon probes as long as a server lies, but no other user waits for all of that."""
+    need_root()
+    with Daemon() as daemon:
+        for name, value in (("claimed_mode_%d" % ALICE, EXCLUSIVE), ("slow_probe", 3),
+                            ("claims_again_%d" % ALICE, 1)):
+            with open(daemon.fake + "/" + name, "w", encoding="utf-8") as file:
+                file.write("%d" % value)
+        alice = Client(daemon, ALICE)
+        alice.served_by()
+        for uid in (BOB, CAROL):
+            wait_for("a probe", lambda: "probes for GPUs" in daemon.read("control"))
+            client = Client(daemon, uid)
+            client.sock.settimeout(8)
+            client.served_by()
+
+
 def test_quit_while_others_wait():
     need_root()
     with exclusive_daemon() as daemon:
