@@ -16,6 +16,7 @@
 #include "client/util/log.h"
 #include "memory_limit.h"
 #include "client/transport/reconnect.h"
+#include "client/transport/server_link.h"
 #include "send.h"
 #include "share.h"
 #include "visible.h"
@@ -123,6 +124,16 @@ unsigned device_count(void)
 struct device *device_get(CUdevice ordinal)
 {
 	return ordinal >= 0 && (unsigned)ordinal < device_count() ? &devices[ordinal] : NULL;
+}
+
+CUresult device_enter(CUdevice ordinal, struct device **ret_device)
+{
+	CUresult result = server_link_check(&server);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*ret_device = device_get(ordinal);
+	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 const struct device_facts *device_facts(const struct device *device)

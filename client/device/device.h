@@ -34,6 +34,9 @@ unsigned device_count(void);
 /* NULL: there is no such ordinal. */
 struct device *device_get(CUdevice ordinal);
 
+/* For calls that need the server: the link's error, or CUDA_ERROR_INVALID_DEVICE. */
+CUresult device_enter(CUdevice ordinal, struct device **ret_device);
+
 /* The facts that the server sent; they never change. */
 const struct device_facts *device_facts(const struct device *device);
 

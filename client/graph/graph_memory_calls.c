@@ -11,24 +11,13 @@
 
 #include "client.h"
 #include "client/memory/pool.h"
-#include "client/transport/server_link.h"
 #include "exec.h"
-
-static CUresult graph_device(CUdevice ordinal, struct device **ret_device)
-{
-	CUresult result = server_link_check(&server);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_device = device_get(ordinal);
-	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
 
 CUresult local_cuDeviceGraphMemTrim(CUdevice device)
 {
 	struct device *found;
 	struct pool *pool;
-	CUresult result = graph_device(device, &found);
+	CUresult result = device_enter(device, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -43,7 +32,7 @@ CUresult local_cuDeviceGraphMemTrim(CUdevice device)
 static CUresult enter_graph_attribute(CUdevice device, const void *value, struct pool **ret_pool)
 {
 	struct device *found;
-	CUresult result = graph_device(device, &found);
+	CUresult result = device_enter(device, &found);
 
 	if (result != CUDA_SUCCESS)
 		return result;

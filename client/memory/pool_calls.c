@@ -55,20 +55,10 @@ static CUresult enter_own(CUmemoryPool handle, struct pool **ret_pool)
 		       : result;
 }
 
-static CUresult find_device(CUdevice ordinal, struct device **ret_device)
-{
-	CUresult result = server_link_check(&server);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	*ret_device = device_get(ordinal);
-	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 CUresult local_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
 	struct device *device;
-	CUresult result = find_device(dev, &device);
+	CUresult result = device_enter(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -78,7 +68,7 @@ CUresult local_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 CUresult local_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
 	struct device *device;
-	CUresult result = find_device(dev, &device);
+	CUresult result = device_enter(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -89,7 +79,7 @@ CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	struct pool *found = pool_find(pool);
 	struct device *device;
-	CUresult result = find_device(dev, &device);
+	CUresult result = device_enter(dev, &device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -166,7 +156,7 @@ CUresult local_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 	result = find_location(
 		&poolProps->location, poolProps->allocType, "cuMemPoolCreate", &ordinal);
 	if (result == CUDA_SUCCESS)
-		result = find_device(ordinal, &device);
+		result = device_enter(ordinal, &device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
@@ -378,7 +368,7 @@ CUresult pool_of_graph(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct pool **r
 		&props->location, props->allocType, "cuGraphAddMemAllocNode", &ordinal);
 
 	if (result == CUDA_SUCCESS)
-		result = find_device(ordinal, &device);
+		result = device_enter(ordinal, &device);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
