@@ -10,8 +10,8 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "clock.h"
 #include "frame.h"
 
 /* What one message of a socket can carry: the kernel's SCM_MAX_FD. */
@@ -76,21 +76,13 @@ bool frame_text_ok(const char *text, size_t size)
 	return true;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* Waits until `sock' is ready for `events' or the deadline has passed. */
-static int wait_ready(int sock, short events, int64_t deadline_ms)
+static int wait_ready(int sock, short events, uint64_t deadline_ms)
 {
 	struct pollfd pfd = {.fd = sock, .events = events};
 
 	for (;;) {
-		int64_t left = deadline_ms - now_ms();
+		int64_t left = (int64_t)(deadline_ms - now_ms());
 		int r = poll(&pfd, 1, left > 0 ? (int)MIN(left, 60000) : 0);
 
 		if (r > 0)
@@ -128,7 +120,7 @@ static ssize_t send_part(
 int frame_send(int sock, const void *frame, const int *fds, int timeout_ms)
 {
 	const struct frame_head *head = frame;
-	int64_t deadline_ms = now_ms() + timeout_ms;
+	uint64_t deadline_ms = now_ms() + (uint64_t)timeout_ms;
 	size_t sent = 0;
 	int r;
 
@@ -277,7 +269,7 @@ int frame_read(struct frame_reader *reader, int sock)
 
 int frame_read_wait(struct frame_reader *reader, int sock, int timeout_ms)
 {
-	int64_t deadline_ms = now_ms() + timeout_ms;
+	uint64_t deadline_ms = now_ms() + (uint64_t)timeout_ms;
 
 	for (;;) {
 		int r = frame_read(reader, sock);

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "clock.h"
 #include "ring.h"
 
 _Static_assert((RING_SIZE & (RING_SIZE - 1)) == 0, "RING_SIZE is a power of two");
@@ -27,14 +28,6 @@ void ring_sender_init(struct ring_sender *sender, void *ring, const void *page)
 		.data = (uint8_t __shm *)((uintptr_t)ring + RING_DATA_OFFSET),
 		.page = (const struct page __shm *)(uintptr_t)page,
 	};
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 /*

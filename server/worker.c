@@ -10,7 +10,6 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server/memory/alias.h"
@@ -29,12 +28,12 @@
 #include "server/session/session_room.h"
 #include "server/stream/stream.h"
 #include "server/util/thread.h"
+#include "spin.h"
 #include "server/memory/virtual.h"
 #include "worker.h"
 
 /* After the last message: the next of a busy client is there sooner than a wake-up. */
 #define SPIN_NS 50000
-#define SPINS_A_LOOK 64
 
 /*
  * ... of one whose work is on a GPU: it waits, and what it sends then should not wait for a
@@ -48,14 +47,6 @@
 #define SLEEP_MIN_MS 5
 #define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static void log_malformed(const struct session *session, const char *op, const char *why)
 {
@@ -151,16 +142,12 @@ static uint64_t spin_ns(const struct session *session)
 /* Something came while we spun. */
 static bool worker_spin(struct session *session)
 {
-	uint64_t until_ns = now_ns() + spin_ns(session);
+	struct spin spin = {.length_ns = spin_ns(session)};
 
-	do
-		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
-			if (ring_has_more(&session->receiver))
-				return true;
-			shm_relax();
-		}
-	while (now_ns() < until_ns);
-	return false;
+	while (!ring_has_more(&session->receiver))
+		if (!spin_again(&spin))
+			return false;
+	return true;
 }
 
 /*

@@ -12,10 +12,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/util/log.h"
 #include "client/util/sleep.h"
+#include "clock.h"
 
 /* A pause of the same length follows so much loading; shorter pauses cost more than they help. */
 #define PACE_NS 500000
@@ -34,28 +34,20 @@ bool eager_is_wanted(void)
 	return __atomic_load_n(&is_wanted, __ATOMIC_RELAXED);
 }
 
-static int64_t eager_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 struct pace {
-	int64_t busy_ns; /* since the last pause */
+	uint64_t busy_ns; /* since the last pause */
 };
 
 static void pace_rest(struct pace *pace)
 {
-	sleep_ns((uint64_t)pace->busy_ns);
+	sleep_ns(pace->busy_ns);
 	pace->busy_ns = 0;
 }
 
 /* Asking for the parameters makes the driver load the kernel. */
 static CUresult load_kernel(struct library *library, const char *name, unsigned i, void *arg)
 {
-	int64_t began = eager_now_ns();
+	uint64_t began = now_ns();
 	struct pace *pace = arg;
 	struct kernel *kernel;
 	CUresult result;
@@ -63,7 +55,7 @@ static CUresult load_kernel(struct library *library, const char *name, unsigned 
 	(void)i;
 	if (pace->busy_ns >= PACE_NS) {
 		pace_rest(pace);
-		began = eager_now_ns();
+		began = now_ns();
 	}
 	result = library_kernel(library, name, &kernel);
 	if (result == CUDA_SUCCESS)
@@ -71,7 +63,7 @@ static CUresult load_kernel(struct library *library, const char *name, unsigned 
 	if (result != CUDA_SUCCESS)
 		log_warn("CUDA_MODULE_LOADING=EAGER: cannot load kernel %s: error %d", name,
 			(int)result);
-	pace->busy_ns += eager_now_ns() - began;
+	pace->busy_ns += now_ns() - began;
 	return result;
 }
 

@@ -19,6 +19,7 @@
 #include "client/transport/server_link.h"
 #include "client/util/log.h"
 #include "send.h"
+#include "spin.h"
 #include "stream.h"
 
 /*
@@ -124,7 +125,7 @@ static bool thread_is_idle(uint64_t last_ns)
 {
 	bool over = false;
 
-	if (call_now_ns() - last_ns < LINGER_NS)
+	if (now_ns() - last_ns < LINGER_NS)
 		return false;
 	pthread_mutex_lock(&lock);
 	if (!queue) {
@@ -137,20 +138,17 @@ static bool thread_is_idle(uint64_t last_ns)
 
 static bool spin_for_request(uint32_t count)
 {
-	uint64_t give_up_ns = call_now_ns() + CALL_SPIN_NS;
+	struct spin spin = {.length_ns = CALL_SPIN_NS};
 
-	do
-		if (shm_load32(&server.page->n_asked) != count)
-			return true;
-		else
-			shm_relax();
-	while (call_now_ns() < give_up_ns);
-	return false;
+	while (shm_load32(&server.page->n_asked) == count)
+		if (!spin_again(&spin))
+			return false;
+	return true;
 }
 
 static void *callback_thread(void *arg)
 {
-	uint64_t last_ns = call_now_ns();
+	uint64_t last_ns = now_ns();
 	int sleep_ms = SLEEP_MIN_MS;
 
 	(void)arg;
@@ -161,7 +159,7 @@ static void *callback_thread(void *arg)
 
 		if (callback) {
 			callback_call(callback, status);
-			last_ns = call_now_ns();
+			last_ns = now_ns();
 			sleep_ms = SLEEP_MIN_MS;
 			continue;
 		}

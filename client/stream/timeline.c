@@ -11,9 +11,8 @@
 #include "client/transport/server_link.h"
 #include "client/util/sleep.h"
 #include "send.h"
+#include "spin.h"
 #include "timeline.h"
-
-#define SPINS_A_LOOK 16
 
 /* The fastest possible bus: no copy takes less time. Sleeping for a short copy would end late. */
 #define BUS_BYTES_A_NS 64u
@@ -99,19 +98,12 @@ bool timeline_reached(const struct stream *stream, uint64_t seqno)
 
 static bool timeline_spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
 {
-	uint64_t give_up_ns;
+	struct spin spin = {.length_ns = spin_ns};
 
-	if (timeline_reached(stream, seqno))
-		return true;
-	give_up_ns = call_now_ns() + spin_ns;
-	do
-		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
-			if (timeline_reached(stream, seqno))
-				return true;
-			shm_relax();
-		}
-	while (call_now_ns() < give_up_ns);
-	return false;
+	while (!timeline_reached(stream, seqno))
+		if (!spin_again(&spin))
+			return false;
+	return true;
 }
 
 bool timeline_reached_soon(const struct stream *stream, uint64_t seqno)
@@ -143,13 +135,13 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 /* False: the wait takes longer. */
 static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
 {
-	uint64_t start_ns = call_now_ns(), waited_ns = 0;
+	uint64_t start_ns = now_ns(), waited_ns = 0;
 
 	do {
 		sleep_ns(MIN(MAX(waited_ns / SLEEP_PART, SLEEP_LEAST_NS), SLEEP_MOST_NS));
 		if (timeline_reached(stream, seqno))
 			return true;
-		waited_ns = call_now_ns() - start_ns;
+		waited_ns = now_ns() - start_ns;
 	} while (waited_ns < POLLING_NS);
 	return false;
 }

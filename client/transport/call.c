@@ -14,25 +14,17 @@
 #include "server_link.h"
 #include "client/util/log.h"
 #include "client/util/sleep.h"
+#include "spin.h"
 
 #define TAILS_MAX 4
 #define ROOM_ROUND_MS 1000
 /* Compiling a library while it is loaded takes minutes at worst. */
 #define ANSWER_MAX_NS (600ull * 1000000000ull)
-#define SPINS_A_LOOK 16
 #define TURN_SLEEP_NS 50000u
 
 _Static_assert(REPLY_SLOTS == 64, "a bit each in slots_taken");
 
 static uint64_t slots_taken;
-
-uint64_t call_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Takes the bit of a free slot. REPLY_SLOTS: all slots are taken. */
 static unsigned reply_slot_try(void)
@@ -63,8 +55,8 @@ static CUresult reply_slot_take(unsigned *ret_slot)
 		if (result != CUDA_SUCCESS)
 			return result;
 		if (give_up_ns == 0)
-			give_up_ns = call_now_ns() + ANSWER_MAX_NS;
-		else if (call_now_ns() > give_up_ns)
+			give_up_ns = now_ns() + ANSWER_MAX_NS;
+		else if (now_ns() > give_up_ns)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
 		sleep_ns(TURN_SLEEP_NS);
 	}
@@ -115,16 +107,12 @@ static bool is_answered(unsigned slot, uint32_t seq)
 
 static bool spin_for_answer(unsigned slot, uint32_t seq)
 {
-	uint64_t give_up_ns = call_now_ns() + CALL_SPIN_NS;
+	struct spin spin = {.length_ns = CALL_SPIN_NS};
 
-	do
-		for (unsigned i = 0; i < SPINS_A_LOOK; i++) {
-			if (is_answered(slot, seq))
-				return true;
-			shm_relax();
-		}
-	while (call_now_ns() < give_up_ns);
-	return false;
+	while (!is_answered(slot, seq))
+		if (!spin_again(&spin))
+			return false;
+	return true;
 }
 
 static bool call_wait_answer(unsigned slot, uint32_t seq)
@@ -135,7 +123,7 @@ static bool call_wait_answer(unsigned slot, uint32_t seq)
 
 	if (likely(spin_for_answer(slot, seq)))
 		return true;
-	give_up_ns = call_now_ns() + ANSWER_MAX_NS;
+	give_up_ns = now_ns() + ANSWER_MAX_NS;
 	shm_store32(waiting, 1);
 	shm_fence();
 	while (!(answered = is_answered(slot, seq))) {
@@ -144,7 +132,7 @@ static bool call_wait_answer(unsigned slot, uint32_t seq)
 		if (before != seq)
 			shm_wait(&server.page->reply[slot].head.seq, before, CALL_ROUND_MS);
 		if (!is_answered(slot, seq) &&
-			(!server_link_wait_goes_on(&server) || call_now_ns() > give_up_ns))
+			(!server_link_wait_goes_on(&server) || now_ns() > give_up_ns))
 			break;
 	}
 	shm_store32(waiting, 0);

@@ -30,6 +30,4 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 #define CALL_SPIN_NS 50000
 #define CALL_ROUND_MS 100
 
-uint64_t call_now_ns(void);
-
 #endif

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 
 #include "bounds.h"
-#include "call.h"
+#include "clock.h"
 #include "handshake.h"
 #include "client/util/log.h"
 #include "spec_hash.h"
@@ -36,11 +36,6 @@ struct attempt {
 	uint64_t began_ms;
 	bool has_met; /* an earlier attempt has reached a daemon */
 };
-
-static uint64_t now_ms(void)
-{
-	return call_now_ns() / 1000000;
-}
 
 static int left_ms(const struct attempt *attempt)
 {

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/util/log.h"
+#include "clock.h"
 #include "trace.h"
 #include "wire.h"
 
@@ -36,14 +36,6 @@ static struct {
 	uint64_t start_ns;
 	bool is_json;
 } state = {.fd = -EBADF};
-
-static uint64_t trace_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Replaces each %p by the process ID. False: the result does not fit. */
 static bool expand_path(const char *from, char *path, size_t size)
@@ -123,7 +115,7 @@ static void trace_decide(void)
 	if (fd >= 0) {
 		state.fd = fd;
 		state.pid = getpid();
-		state.start_ns = trace_now_ns();
+		state.start_ns = now_ns();
 	}
 	__atomic_store_n(&trace_state, fd >= 0 ? TRACE_ON : TRACE_OFF, __ATOMIC_RELEASE);
 }
@@ -210,7 +202,7 @@ _printf_(3, 4) static void add_argument(
 
 static void add_head(struct trace *trace, const char *call)
 {
-	uint64_t since_ns = trace_now_ns() - state.start_ns;
+	uint64_t since_ns = now_ns() - state.start_ns;
 	long thread = syscall(SYS_gettid);
 
 	if (state.is_json)
@@ -310,7 +302,7 @@ void trace_string(struct trace *trace, const char *name, const char *value)
 void trace_start(struct trace *trace)
 {
 	if (is_traced(trace))
-		trace->start_ns = trace_now_ns();
+		trace->start_ns = now_ns();
 }
 
 static void write_line(const struct trace *trace)
@@ -357,7 +349,7 @@ CUresult trace_end(struct trace *trace)
 	int saved = errno;
 
 	if (is_traced(trace)) {
-		add_end(trace, trace_now_ns() - trace->start_ns);
+		add_end(trace, now_ns() - trace->start_ns);
 		write_line(trace);
 	}
 	errno = saved;

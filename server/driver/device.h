@@ -41,7 +41,7 @@ struct device {
 	uint64_t set[LIMITS_RAISED]; /* what the driver was last told; it may have rounded that */
 	uint64_t heap_first;         /* as the server has raised it for all; 0: it has not */
 	uint64_t stack_refused;      /* the driver had no room for it, at that time; 0 */
-	int64_t stack_refused_s;
+	uint64_t stack_refused_ms;
 	CUresult stack_refusal;
 	bool wants_lower; /* no session asks for all that was raised */
 };

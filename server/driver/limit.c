@@ -16,8 +16,7 @@
  * stays while it lives: its asks are in the device's list.
  */
 
-#include <time.h>
-
+#include "clock.h"
 #include "deferred.h"
 #include "device.h"
 #include "server/session/fault.h"
@@ -35,7 +34,7 @@
 #define BLOCKED_LOWER_MS 1
 
 /* A stack that the driver had no room for is not asked for again, nor a larger one, so long. */
-#define REFUSED_S 10
+#define REFUSED_MS 10000
 
 /* Of every device's `raised', `stack_refused' and `asks'. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,14 +75,6 @@ static uint64_t power_above(uint64_t value)
 	return power;
 }
 
-static int64_t now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec;
-}
-
 /*
  * Where there is no room for twice as much there may be for what was asked. But then a client
  * could go on in small steps, or fail for ever: so whatever was refused is left alone for a while.
@@ -99,7 +90,7 @@ static CUresult set_stack(struct session *session, struct device *device, uint64
 	device->stack_refusal = result;
 	if (power && power != value)
 		result = set_limit(session, device, CU_LIMIT_STACK_SIZE, value);
-	device->stack_refused_s = now_s();
+	device->stack_refused_ms = now_ms();
 	return result;
 }
 
@@ -107,7 +98,7 @@ static CUresult set_stack(struct session *session, struct device *device, uint64
 static bool is_refused(const struct device *device, uint64_t bytes)
 {
 	return device->stack_refused && bytes >= device->stack_refused &&
-	       now_s() - device->stack_refused_s < REFUSED_S;
+	       now_ms() - device->stack_refused_ms < REFUSED_MS;
 }
 
 /* The driver waits for all that is on the GPU, however long. */
@@ -163,7 +154,7 @@ static CUresult limit_cover(struct session *session, struct device *device, uint
 	if (result != CUDA_SUCCESS && !result_is_fault(result)) {
 		device->stack_refused = bytes;
 		device->stack_refusal = result;
-		device->stack_refused_s = now_s();
+		device->stack_refused_ms = now_ms();
 	}
 	return result;
 }

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "clock.h"
 #include "log.h"
 
 #define KEPT_SIZE (32u << 10) /* a new pipe holds that, and the ages */
@@ -47,14 +47,6 @@ static void make_nonblocking(int fd)
 void log_init(void)
 {
 	make_nonblocking(STDERR_FILENO);
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static bool log_put(const char *line, size_t size)

@@ -40,14 +40,6 @@ static uint32_t is_over;
 static unsigned n_watches;
 static unsigned first_seed;
 
-uint64_t call_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 bool server_link_is_alive(void *link)
 {
 	return server_link_check(link) == CUDA_SUCCESS;
