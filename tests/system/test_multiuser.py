@@ -84,7 +84,8 @@ def test_isolated_program_has_its_own():
     with service() as shared:
         shared.run_ok("process1", **user(ALICE))
         one = shared.popen("stuck", env={"MPS_ISOLATE": "1"}, **user(BOB))
-        wait_for("its server", lambda: len(shared.command("get_server_list").stdout.split()) == 2)
+        wait_for("its server", lambda: shared.control_log().count("Ready") == 2)
+        equal(len(shared.command("get_server_list").stdout.split()), 2)
         for pid in map(int, shared.command("get_server_list").stdout.split()):
             equal(os.stat("/proc/%d/environ" % pid).st_uid, 0, "root alone may look into it")
             equal(status(pid, "Uid")[0], str(pwd.getpwnam(SERVER_USER).pw_uid))
