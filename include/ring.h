@@ -20,6 +20,12 @@ struct ring_part {
 	uint32_t size; /* padded with zeros to MESSAGE_ALIGN in the ring */
 };
 
+/* The data behind the control words: RING_SIZE bytes. */
+static inline uint8_t __shm *ring_data(struct ring_control __shm *ring)
+{
+	return (uint8_t __shm *)ring + RING_DATA_OFFSET;
+}
+
 /* The client's end. Threads take turns by `lock'. */
 struct ring_sender {
 	pthread_mutex_t lock;
@@ -31,7 +37,8 @@ struct ring_sender {
 	uint32_t seq;
 };
 
-void ring_sender_init(struct ring_sender *sender, void *ring, const void *page);
+void ring_sender_init(
+	struct ring_sender *sender, struct ring_control __shm *ring, const struct page __shm *page);
 
 /*
  * Places one message. `parts[0]' begins with a struct message_head whose op
@@ -56,7 +63,8 @@ struct ring_receiver {
 /* Bytes taken out at a time; at least two of the largest messages. */
 #define RING_RUN_MAX (256u << 10)
 
-int ring_receiver_init(struct ring_receiver *receiver, void *ring, void *page);
+int ring_receiver_init(
+	struct ring_receiver *receiver, struct ring_control __shm *ring, struct page __shm *page);
 void ring_receiver_fini(struct ring_receiver *receiver);
 
 /*

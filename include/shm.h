@@ -3,24 +3,25 @@
 #define SHM_H
 
 /*
- * Memory shared between two programs that do not trust each other. All memory
- * orders of the project live here; shared words are touched only by these
- * functions, and a plain dereference of a __shm pointer is an error under
- * clang (noderef).
+ * Memory shared between two programs that do not trust each other. A pointer to
+ * it is __shm from the function that maps the memory to the last use: under
+ * clang, a plain dereference is an error (noderef), and so is a conversion from
+ * or to a plain pointer (address_space). Only this header and proto/ cast, and
+ * `make lint' looks for casts elsewhere.
  */
 
 #include <linux/futex.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base.h"
 
-#if defined(__clang__)
+#if defined(__clang__) || defined(__CHECKER__)
 #define __shm __attribute__((noderef, address_space(1)))
-#define SHM_PTR(ptr) ((__typeof__(*(ptr)) *)(uintptr_t)(ptr))
 #else
 #define __shm
 #endif
@@ -46,7 +47,14 @@ static inline void shm_store64(__shm uint64_t *word, uint64_t value)
 	__atomic_store_n((volatile uint64_t *)(uintptr_t)word, value, __ATOMIC_RELEASE);
 }
 
-/* Counts; returns nothing, as who reads it only wants to see it change. */
+/* Stores `value' if the word is `expected'. */
+static inline void shm_replace32(__shm uint32_t *word, uint32_t expected, uint32_t value)
+{
+	__atomic_compare_exchange_n((volatile uint32_t *)(uintptr_t)word, &expected, value, false,
+		__ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+/* Counts. The other side only looks whether the count has changed. */
 static inline void shm_add32(__shm uint32_t *word, uint32_t by)
 {
 	__atomic_fetch_add((volatile uint32_t *)(uintptr_t)word, by, __ATOMIC_RELEASE);
@@ -88,6 +96,33 @@ static inline void shm_copy_in(__shm void *dst, const void *src, size_t size)
 	memcpy((void *)(uintptr_t)dst, src, size);
 }
 
+/*
+ * Bytes that their writer has finished: plain loads are safe, as far as the
+ * reader trusts the writer. A client trusts its server's page so.
+ */
+static inline const void *shm_settled(const __shm void *bytes)
+{
+	return (const void *)(uintptr_t)bytes;
+}
+
+/* For calls of the driver and the kernel that take an address. Never dereferenced. */
+static inline void *shm_raw(const __shm void *memory)
+{
+	return (void *)(uintptr_t)memory;
+}
+
+/* Memory that both sides have at one address. */
+static inline __shm void *shm_at(uint64_t address)
+{
+	return (__shm void *)(uintptr_t)address;
+}
+
+/* The half that a futex waits for: it changes whenever the word does. */
+static inline __shm uint32_t *shm_low_half(const __shm uint64_t *word)
+{
+	return (__shm uint32_t *)(uintptr_t)word;
+}
+
 /* Sleeps while *word is `value', at most `timeout_ms'. Spurious returns are usual. */
 static inline void shm_wait(const __shm uint32_t *word, uint32_t value, int timeout_ms)
 {
@@ -109,16 +144,24 @@ enum shm_kind {
 
 /*
  * Makes a memfd of `size' bytes (a multiple of the page size), maps it for
- * reading and writing, seals it. The caller owns the descriptor and the
- * mapping (munmap). Seals are for good.
+ * reading and writing, and seals it for good. The caller owns the descriptor
+ * and the mapping (shm_unmap).
  */
-int shm_create(const char *name, size_t size, enum shm_kind kind, int *ret_fd, void **ret_map);
+int shm_create(
+	const char *name, size_t size, enum shm_kind kind, int *ret_fd, __shm void **ret_map);
 
 /*
  * Maps what a peer made, after checking that its size is exactly `size' and
  * that it can't shrink (SIGBUS). MADV_DONTFORK. -EBADMSG if it is not so.
  */
-int shm_map(int fd, size_t size, enum shm_kind kind, void **ret_map);
+int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map);
+
+/* `map' may be NULL. */
+static inline void shm_unmap(__shm void *map, size_t size)
+{
+	if (map)
+		munmap(shm_raw(map), size);
+}
 
 /*
  * A memory of THEIRS at one address in both processes, if nothing lies there:

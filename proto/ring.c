@@ -20,13 +20,14 @@ _Static_assert(sizeof(struct ring_control) <= RING_DATA_OFFSET, "control words a
 _Static_assert(sizeof(struct message_head) == 16, "wire");
 _Static_assert(sizeof(struct reply_head) == 16, "wire");
 
-void ring_sender_init(struct ring_sender *sender, void *ring, const void *page)
+void ring_sender_init(
+	struct ring_sender *sender, struct ring_control __shm *ring, const struct page __shm *page)
 {
 	*sender = (struct ring_sender){
 		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.control = (struct ring_control __shm *)(uintptr_t)ring,
-		.data = (uint8_t __shm *)((uintptr_t)ring + RING_DATA_OFFSET),
-		.page = (const struct page __shm *)(uintptr_t)page,
+		.control = ring,
+		.data = ring_data(ring),
+		.page = page,
 	};
 }
 
@@ -123,16 +124,17 @@ int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_pa
 	return 0;
 }
 
-int ring_receiver_init(struct ring_receiver *receiver, void *ring, void *page)
+int ring_receiver_init(
+	struct ring_receiver *receiver, struct ring_control __shm *ring, struct page __shm *page)
 {
 	uint8_t *held = malloc(RING_RUN_MAX);
 
 	if (!held)
 		return -ENOMEM;
 	*receiver = (struct ring_receiver){
-		.control = (struct ring_control __shm *)(uintptr_t)ring,
-		.data = (uint8_t __shm *)((uintptr_t)ring + RING_DATA_OFFSET),
-		.page = (struct page __shm *)(uintptr_t)page,
+		.control = ring,
+		.data = ring_data(ring),
+		.page = page,
 		.held = held,
 	};
 	return 0;

@@ -46,7 +46,7 @@ static int file_size(int fd, size_t *ret_size)
 	return 0;
 }
 
-int shm_create(const char *name, size_t size, enum shm_kind kind, int *ret_fd, void **ret_map)
+int shm_create(const char *name, size_t size, enum shm_kind kind, int *ret_fd, __shm void **ret_map)
 {
 	int seals = SEALS_SIZE | F_SEAL_SEAL | (kind == SHM_OURS ? F_SEAL_FUTURE_WRITE : 0);
 	_cleanup_close_ int fd = memfd(name);
@@ -67,7 +67,7 @@ int shm_create(const char *name, size_t size, enum shm_kind kind, int *ret_fd, v
 		return r;
 	}
 	*ret_fd = TAKE_FD(fd);
-	*ret_map = map;
+	*ret_map = (__shm void *)(uintptr_t)map;
 	return 0;
 }
 
@@ -85,7 +85,7 @@ static int check_sealed(int fd, size_t size, int wanted)
 	return actual == size ? 0 : -EBADMSG;
 }
 
-int shm_map(int fd, size_t size, enum shm_kind kind, void **ret_map)
+int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map)
 {
 	int prot = PROT_READ | (kind == SHM_THEIRS ? PROT_WRITE : 0);
 	int r = check_sealed(fd, size, SEALS_SIZE);
@@ -102,7 +102,7 @@ int shm_map(int fd, size_t size, enum shm_kind kind, void **ret_map)
 		munmap(map, size);
 		return r;
 	}
-	*ret_map = map;
+	*ret_map = (__shm void *)(uintptr_t)map;
 	return 0;
 }
 

@@ -52,7 +52,7 @@ static unsigned n_devices;
 /* The facts were final before the client mapped the page, so plain loads are safe. */
 static const struct page *facts_page(void)
 {
-	return (const struct page *)(uintptr_t)server.page;
+	return shm_settled(server.page);
 }
 
 static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)

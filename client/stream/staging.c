@@ -149,7 +149,7 @@ CUresult staging_take(uint64_t size, struct staging_piece *ret_piece)
 
 void *staging_bytes(const struct staging_piece *piece)
 {
-	return server.staging + piece->offset;
+	return shm_raw(server.staging + piece->offset);
 }
 
 void staging_give_later(const struct staging_piece *piece, struct stream *stream)

@@ -148,8 +148,7 @@ static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
 
 CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 {
-	const uint32_t __shm *word =
-		(const uint32_t __shm *)&server.page->timeline[stream_id(stream)];
+	const uint32_t __shm *word = shm_low_half(&server.page->timeline[stream_id(stream)]);
 	CUresult result, late;
 
 	if (likely(timeline_reached_soon(stream, seqno)) || poll_until_reached(stream, seqno))

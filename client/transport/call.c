@@ -143,7 +143,7 @@ static bool call_wait_answer(unsigned slot, uint32_t seq)
 static CUresult read_answer(unsigned slot, void *ret_fixed, uint32_t fixed_size, void *ret_tail,
 	uint32_t tail_max, uint32_t *ret_tail_size)
 {
-	const uint8_t *reply = (const uint8_t *)(uintptr_t)&server.page->reply[slot];
+	const uint8_t *reply = shm_settled(&server.page->reply[slot]);
 	struct reply_head head;
 	uint32_t tail_size;
 

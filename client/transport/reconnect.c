@@ -115,24 +115,18 @@ void reconnect_forget(void)
 
 /* ---- the next server */
 
-struct memories {
-	void *ring, *staging, *page;
-};
-
-static void unmap_memories(const struct memories *memories)
+static void unmap_memories(const struct server_memories *memories)
 {
-	if (memories->ring)
-		munmap(memories->ring, RING_BYTES);
-	if (memories->staging)
-		munmap(memories->staging, STAGING_SIZE);
+	shm_unmap(memories->ring, RING_BYTES);
+	shm_unmap(memories->staging, STAGING_SIZE);
 	if (memories->page)
-		munmap(memories->page, PAGE_BYTES);
+		munmap(shm_raw(memories->page), PAGE_BYTES);
 }
 
 /* The facts that the program has read about its GPUs must remain true. */
-static bool is_same_machine(const struct server_link *link, const struct page *page)
+static bool is_same_machine(const struct page __shm *old_page, const struct page __shm *new_page)
 {
-	const struct page *before = (const struct page *)(uintptr_t)link->page;
+	const struct page *before = shm_settled(old_page), *page = shm_settled(new_page);
 
 	if (page->init_result != before->init_result ||
 		page->driver_version != before->driver_version ||
@@ -146,24 +140,25 @@ static bool is_same_machine(const struct server_link *link, const struct page *p
 }
 
 /* In one step: a thread that reads there meanwhile sees the old mapping or the new one. */
-static bool move_mapping(void *from, size_t size, uintptr_t to)
+static bool move_mapping(const void __shm *from, size_t size, const void __shm *to)
 {
-	return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) != MAP_FAILED;
+	return mremap(shm_raw(from), size, size, MREMAP_MAYMOVE | MREMAP_FIXED, shm_raw(to)) !=
+	       MAP_FAILED;
 }
 
 /*
  * Moves the new memories to the addresses of the old ones. After a failure half-way
  * the link is unusable.
  */
-static int replace_memories(const struct server_link *link, struct memories *memories)
+static int replace_memories(const struct server_link *link, struct server_memories *memories)
 {
-	if (!move_mapping(memories->page, PAGE_BYTES, (uintptr_t)link->page))
+	if (!move_mapping(memories->page, PAGE_BYTES, link->page))
 		return -errno;
 	memories->page = NULL;
-	if (!move_mapping(memories->staging, STAGING_SIZE, (uintptr_t)link->staging))
+	if (!move_mapping(memories->staging, STAGING_SIZE, link->staging))
 		return -errno;
 	memories->staging = NULL;
-	if (!move_mapping(memories->ring, RING_BYTES, (uintptr_t)link->control))
+	if (!move_mapping(memories->ring, RING_BYTES, link->control))
 		return -errno;
 	memories->ring = NULL;
 	return 0;
@@ -184,18 +179,18 @@ static int send_frames(int sock)
  * sender.
  */
 static int hand_on_messages(
-	struct server_link *link, const struct handshake *hands, struct memories *memories)
+	struct server_link *link, const struct handshake *hands, struct server_memories *memories)
 {
 	struct ring_sender *sender = &link->sender;
 	int r;
 
-	if (!is_same_machine(link, memories->page) || sender->tail > RING_SIZE)
+	if (!is_same_machine(link->page, memories->page) || sender->tail > RING_SIZE)
 		return -ESTALE;
 	r = send_frames(hands->sock);
 	if (r < 0)
 		return r;
-	shm_copy_in((uint8_t __shm *)((uintptr_t)memories->ring + RING_DATA_OFFSET),
-		(const void *)(uintptr_t)sender->data, sender->tail);
+	/* Only this process has written there. */
+	shm_copy_in(ring_data(memories->ring), shm_settled(sender->data), sender->tail);
 	if (dup3(hands->sock, link->sock, O_CLOEXEC) < 0)
 		return -errno;
 	r = replace_memories(link, memories);
@@ -210,9 +205,8 @@ static int hand_on_messages(
 
 static int exchange_server(struct server_link *link, const struct handshake *hands)
 {
-	struct memories memories = {0};
-	int r = server_link_map_memories(
-		hands->fds, &memories.ring, &memories.staging, &memories.page);
+	struct server_memories memories = {0};
+	int r = server_link_map_memories(hands->fds, &memories);
 
 	if (r == 0) {
 		pthread_mutex_lock(&kept.lock);

@@ -40,31 +40,32 @@ struct server_link server = {
 /* The maps remain after a failure: the process will not try again. */
 static int server_link_map(struct server_link *link, const int fds[FRAME_WELCOME_FDS])
 {
-	void *ring = NULL, *staging = NULL, *page = NULL;
-	int r = server_link_map_memories(fds, &ring, &staging, &page);
+	struct server_memories memories = {0};
+	int r = server_link_map_memories(fds, &memories);
 
 	if (r < 0)
 		return r;
-	link->control = (struct ring_control __shm *)(uintptr_t)ring;
-	link->page = (const struct page __shm *)(uintptr_t)page;
-	link->staging = staging;
-	ring_sender_init(&link->sender, ring, page);
+	link->control = memories.ring;
+	link->page = memories.page;
+	link->staging = memories.staging;
+	ring_sender_init(&link->sender, memories.ring, memories.page);
 	return 0;
 }
 
-int server_link_map_memories(
-	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page)
+int server_link_map_memories(const int fds[FRAME_WELCOME_FDS], struct server_memories *ret_memories)
 {
-	int r = shm_map(fds[0], RING_BYTES, SHM_THEIRS, ret_ring);
+	void __shm *ring = NULL, *staging = NULL, *page = NULL;
+	int r = shm_map(fds[0], RING_BYTES, SHM_THEIRS, &ring);
 
 	if (r == 0)
-		r = shm_map(fds[1], STAGING_SIZE, SHM_THEIRS, ret_staging);
+		r = shm_map(fds[1], STAGING_SIZE, SHM_THEIRS, &staging);
 	if (r == 0)
-		r = shm_map(fds[2], PAGE_BYTES, SHM_OURS, ret_page);
+		r = shm_map(fds[2], PAGE_BYTES, SHM_OURS, &page);
+	*ret_memories = (struct server_memories){.ring = ring, .staging = staging, .page = page};
 	if (r != 0)
 		return r;
-	if (((struct page *)*ret_page)->page_bytes != sizeof(struct page) ||
-		((struct page *)*ret_page)->n_devices > DEVICES_MAX)
+	if (shm_load32(&ret_memories->page->page_bytes) != sizeof(struct page) ||
+		shm_load32(&ret_memories->page->n_devices) > DEVICES_MAX)
 		return -EBADMSG;
 	return 0;
 }

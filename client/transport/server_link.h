@@ -14,6 +14,12 @@
 #include "frame.h"
 #include "ring.h"
 
+struct server_memories {
+	struct ring_control __shm *ring;
+	uint8_t __shm *staging;
+	const struct page __shm *page;
+};
+
 struct server_link {
 	int sock;
 	uint32_t is_dead;     /* atomic: the server has hung up */
@@ -22,7 +28,7 @@ struct server_link {
 	struct ring_sender sender;
 	struct ring_control __shm *control;
 	const struct page __shm *page;
-	uint8_t *staging;
+	uint8_t __shm *staging;
 	pthread_mutex_t reading; /* held from a question until its descriptor has been received */
 	pthread_mutex_t sending; /* held from a descriptor until its message has been sent */
 };
@@ -38,7 +44,7 @@ int server_link_open(struct server_link *link, char *why, size_t why_size, CUres
 
 /* Maps the memories of a WELCOME. The caller owns the maps, also on failure. */
 int server_link_map_memories(
-	const int fds[FRAME_WELCOME_FDS], void **ret_ring, void **ret_staging, void **ret_page);
+	const int fds[FRAME_WELCOME_FDS], struct server_memories *ret_memories);
 
 /* For a forked child, before it connects itself: drops the parent's connection. */
 void server_link_forget(struct server_link *link);

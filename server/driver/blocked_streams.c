@@ -42,9 +42,7 @@ static struct entry entries[ROOM]; /* blocked_n of them; under the lock */
 
 static bool is_passed(const struct entry *entry)
 {
-	const uint64_t *passed = &entry->session->page->passed[entry->stream];
-
-	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= entry->serial;
+	return shm_load64(&entry->session->page->passed[entry->stream]) >= entry->serial;
 }
 
 /* Forgets what was passed. Under the lock, as what follows. */
@@ -345,8 +343,8 @@ static bool has_to_evade(const struct session *session, const struct stream *str
 void blocked_evade_real(struct session *session, const struct device *device, CUstream real)
 {
 	if (blocked_any() && device->scratch && session->timeline)
-		cuda.cuMemcpyDtoHAsync_v2(session->page->evade, device->scratch,
-			sizeof(session->page->evade[0]), real);
+		cuda.cuMemcpyDtoHAsync_v2(
+			shm_raw(&session->page->evade[0]), device->scratch, sizeof(uint64_t), real);
 }
 
 void blocked_evade_write(struct session *session, const struct stream *stream)

@@ -187,17 +187,16 @@ void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT])
 		u[14], u[15]);
 }
 
-void devices_tell(struct page *page)
+void devices_tell(struct page __shm *page)
 {
-	page->init_result = (uint32_t)init_result;
-	page->driver_version = (uint32_t)driver_version();
-	page->n_devices = n_devices;
-	page->page_bytes = sizeof(*page);
+	shm_store32(&page->init_result, (uint32_t)init_result);
+	shm_store32(&page->driver_version, (uint32_t)driver_version());
+	shm_store32(&page->n_devices, n_devices);
+	shm_store32(&page->page_bytes, sizeof(struct page));
 	for (uint32_t i = 0; i < n_devices; i++)
-		page->device[i] = devices[i].facts;
+		shm_copy_in(&page->device[i], &devices[i].facts, sizeof(devices[i].facts));
 	for (uint32_t i = 0; i < n_devices; i++)
-		for (uint32_t k = 0; k < n_devices; k++)
-			page->peer[i][k] = peers[i][k];
+		shm_copy_in(&page->peer[i][0], peers[i], n_devices * sizeof(peers[i][0]));
 }
 
 bool device_reaches(const struct device *device, const struct device *other)

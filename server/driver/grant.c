@@ -15,12 +15,12 @@
 static void tell_partitions(struct session *session)
 {
 	for (uint32_t i = 0; i < devices_count(); i++) {
+		struct device_facts __shm *facts = &session->page->device[i];
 		uint32_t n_sms = sm_share_of_partition(session, device_get(i));
 
 		if (n_sms > 0)
-			session->page->device[i]
-				.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] =
-				(int32_t)n_sms;
+			shm_copy_in(&facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT],
+				&n_sms, sizeof(n_sms));
 	}
 }
 
@@ -36,7 +36,7 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 		own->active_threads = MIN(own->active_threads, group->limits.active_threads);
 		own->priority = MAX(own->priority, group->limits.priority);
 	}
-	session->page->active_threads = own->active_threads;
+	shm_store32(&session->page->active_threads, own->active_threads);
 	if (own->is_partitioned)
 		tell_partitions(session);
 	session_tell_memory(session);
@@ -53,7 +53,7 @@ void session_tell_memory(struct session *session)
 		uint64_t total = MIN(device_get(i)->facts.total_memory, session->limits.memory[i]);
 
 		total = MIN(total, group_memory_limit(session, i));
-		__atomic_store_n(&session->page->device[i].total_memory, total, __ATOMIC_RELAXED);
+		shm_store64(&session->page->device[i].total_memory, total);
 	}
 }
 

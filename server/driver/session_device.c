@@ -147,7 +147,7 @@ static uint64_t memory_limit(const struct session *session, uint32_t ordinal)
 /* Makes session::timeline, asked and passed behind it, device memory. Once is enough. */
 static CUresult timeline_pin(struct session *session)
 {
-	uint64_t *timeline = session->page->timeline;
+	void *timeline = shm_raw(&session->page->timeline[0]);
 	CUresult result;
 
 	if (session->timeline)
@@ -167,7 +167,7 @@ static CUresult timeline_pin(struct session *session)
 static void timeline_unpin(struct session *session, bool device_lost)
 {
 	if (session->timeline && !device_lost)
-		exclusive_unpin(session, session->page->timeline);
+		exclusive_unpin(session, shm_raw(&session->page->timeline[0]));
 	session->timeline = 0;
 }
 

@@ -15,14 +15,13 @@ void reply_late(struct session *session, CUresult result)
 		return;
 	session->n_late_errors++;
 	session->pending_error = result;
-	shm_store64((__shm uint64_t *)(uintptr_t)&session->page->error,
-		(uint64_t)session->n_late_errors << 32 | (uint32_t)result);
+	shm_store64(
+		&session->page->error, (uint64_t)session->n_late_errors << 32 | (uint32_t)result);
 }
 
 CUresult reply_peek_pending_error(struct session *session)
 {
-	struct ring_control *control = session->ring;
-	uint32_t taken = shm_load32((__shm uint32_t *)(uintptr_t)&control->errors_taken);
+	uint32_t taken = shm_load32(&session->ring->errors_taken);
 
 	if ((int32_t)(session->n_late_errors - taken) <= 0)
 		session->pending_error = CUDA_SUCCESS;
@@ -32,18 +31,16 @@ CUresult reply_peek_pending_error(struct session *session)
 static void reply_send(struct session *session, const struct message_head *msg)
 {
 	const struct reply *reply = &session->reply;
-	struct ring_control *control = session->ring;
 	unsigned slot = msg->reply - 1u;
-	struct reply_head *head = &session->page->reply[slot].head;
-	__shm uint32_t *seq = (__shm uint32_t *)(uintptr_t)&head->seq;
+	struct reply_head __shm *head = &session->page->reply[slot].head;
 
-	shm_copy_in((__shm void *)(uintptr_t)(head + 1), reply->body, reply->size);
-	head->result = reply->result;
-	head->size = reply->size;
-	shm_store32(seq, msg->seq);
+	shm_copy_in(head + 1, reply->body, reply->size);
+	shm_store32(&head->result, reply->result);
+	shm_store32(&head->size, reply->size);
+	shm_store32(&head->seq, msg->seq);
 	shm_fence();
-	if (shm_load32((__shm uint32_t *)(uintptr_t)&control->waiting[slot]))
-		shm_wake(seq);
+	if (shm_load32(&session->ring->waiting[slot]))
+		shm_wake(&head->seq);
 }
 
 /*

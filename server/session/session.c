@@ -23,12 +23,13 @@
 /* The three memories of a session. */
 static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 {
-	void *page;
+	void __shm *ring, *page;
 	int r;
 
-	r = shm_create("mps-ring", RING_BYTES, SHM_THEIRS, &fds[0], &session->ring);
+	r = shm_create("mps-ring", RING_BYTES, SHM_THEIRS, &fds[0], &ring);
 	if (r < 0)
 		return r;
+	session->ring = ring;
 	r = shm_create("mps-staging", STAGING_SIZE, SHM_THEIRS, &fds[1], &session->staging);
 	if (r < 0)
 		return r;
@@ -103,21 +104,15 @@ int session_new(uint32_t id, struct quota *quota,
 	return 0;
 }
 
-static void session_unmap(void *map, size_t size)
-{
-	if (map)
-		munmap(map, size);
-}
-
 void session_free(struct session *session)
 {
 	if (!session)
 		return;
 	frame_reader_fini(&session->images);
 	ring_receiver_fini(&session->receiver);
-	session_unmap(session->ring, RING_BYTES);
-	session_unmap(session->staging, STAGING_SIZE);
-	session_unmap(session->page, PAGE_BYTES);
+	shm_unmap(session->ring, RING_BYTES);
+	shm_unmap(session->staging, STAGING_SIZE);
+	shm_unmap(session->page, PAGE_BYTES);
 	pthread_mutex_destroy(&session->pending_waits_lock);
 	group_unref(session->group);
 	account_close(session->account);
@@ -126,16 +121,12 @@ void session_free(struct session *session)
 
 void session_set_fault(struct session *session, CUresult fault)
 {
-	uint32_t none = CUDA_SUCCESS;
-
-	__atomic_compare_exchange_n(&session->page->fault, &none, (uint32_t)fault, false,
-		__ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	shm_replace32(&session->page->fault, CUDA_SUCCESS, (uint32_t)fault);
 }
 
 void session_tell_fault(struct session *session, CUresult fault, pid_t pid)
 {
-	__atomic_store_n(&session->page->fault_pid, pid > 0 ? (uint32_t)pid : FAULT_PID_UNKNOWN,
-		__ATOMIC_RELEASE);
+	shm_store32(&session->page->fault_pid, pid > 0 ? (uint32_t)pid : FAULT_PID_UNKNOWN);
 	session_set_fault(session, fault);
 }
 

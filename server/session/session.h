@@ -61,8 +61,9 @@ struct session {
 	uint32_t active_threads; /* that the client asks for, at most: the worker's */
 	struct frame_limits limits;
 	struct account *account;
-	void *ring, *staging;
-	struct page *page;
+	struct ring_control __shm *ring;
+	void __shm *staging;
+	struct page __shm *page;
 	void (*on_news)(void *arg); /* any thread: is_done, is_active or a fault has changed */
 	void *on_news_arg;
 

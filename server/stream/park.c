@@ -28,10 +28,7 @@
 
 bool park_is_over(const struct session *session, struct stream *stream)
 {
-	struct ring_control *control = session->ring;
-
-	if (stream->parked && shm_load64((__shm uint64_t *)(uintptr_t)&control->done[stream->id]) >=
-				      stream->parked)
+	if (stream->parked && shm_load64(&session->ring->done[stream->id]) >= stream->parked)
 		stream->parked = 0;
 	return stream->parked == 0;
 }

@@ -65,7 +65,7 @@ CUstreamBatchMemOpParams pending_waits_passed_op(
 
 static CUresult done_pin(struct session *session)
 {
-	uint64_t *done = ((struct ring_control *)session->ring)->done;
+	void *done = shm_raw(&session->ring->done[0]);
 	CUresult result;
 
 	if (likely(session->pending_waits->done))
@@ -174,7 +174,7 @@ CUresult do_host_call(struct session *session, struct stream *stream, uint64_t t
 		return result;
 	/* Out of its order is better than never: it may be what frees something. */
 	if (unlikely(result != CUDA_SUCCESS))
-		shm_store64((__shm uint64_t *)(uintptr_t)&session->page->asked[stream->id], ticket);
+		shm_store64(&session->page->asked[stream->id], ticket);
 	stream->parked = ticket;
 	pending_waits_note_new(session);
 	return result;
@@ -200,9 +200,7 @@ CUresult pending_waits_for_call(struct session *session, struct stream *stream, 
 static bool pending_wait_is_passed(
 	const struct session *session, const struct pending_wait *pending_wait)
 {
-	const uint64_t *passed = &session->page->passed[pending_wait->stream];
-
-	return shm_load64((const __shm uint64_t *)(uintptr_t)passed) >= pending_wait->serial;
+	return shm_load64(&session->page->passed[pending_wait->stream]) >= pending_wait->serial;
 }
 
 void pending_waits_forget_passed(struct session *session)
@@ -276,12 +274,9 @@ void pending_waits_release_one(struct session *session, const struct pending_wai
 /* The GPU waits again behind each call. */
 static void count_graph_calls(struct session *session)
 {
-	for (uint32_t i = 0; i < GRAPH_CALLS; i++) {
-		const uint64_t *asked = &session->page->graph_asked[i];
-
+	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
 		session->pending_waits->n_released +=
-			shm_load64((const __shm uint64_t *)(uintptr_t)asked) != 0;
-	}
+			shm_load64(&session->page->graph_asked[i]) != 0;
 }
 
 /* Of pending waits in a row on one word each needs a time of its own: the oldest of each stream. */
@@ -311,23 +306,19 @@ static void open_here(struct session *session, const struct pending_wait *pendin
 	if (!pending_wait->is_host)
 		return;
 	if (pending_wait->is_64)
-		shm_store64(
-			(__shm uint64_t *)(uintptr_t)pending_wait->address, pending_wait->value);
+		shm_store64(shm_at(pending_wait->address), pending_wait->value);
 	else
-		shm_store32((__shm uint32_t *)(uintptr_t)pending_wait->address,
-			(uint32_t)pending_wait->value);
+		shm_store32(shm_at(pending_wait->address), (uint32_t)pending_wait->value);
 }
 
 /* A client that still lives must not take it for what it waited for. */
 void pending_waits_release_here(struct session *session)
 {
-	struct ring_control *control = session->ring;
-
 	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
 	for (uint32_t i = 0; i < STREAMS_MAX; i++)
-		shm_store64((__shm uint64_t *)(uintptr_t)&control->done[i], WIRE_TICKET_MAX);
+		shm_store64(&session->ring->done[i], WIRE_TICKET_MAX);
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
-		shm_store64((__shm uint64_t *)(uintptr_t)&control->graph_done[i], WIRE_TICKET_MAX);
+		shm_store64(&session->ring->graph_done[i], WIRE_TICKET_MAX);
 	pthread_mutex_lock(&session->pending_waits_lock);
 	open_oldest(session, open_here);
 	pthread_mutex_unlock(&session->pending_waits_lock);
@@ -347,7 +338,6 @@ void pending_waits_release(struct session *session)
 
 static void pending_waits_fini(struct session *session, bool device_lost)
 {
-	struct ring_control *control = session->ring;
 	struct pending_waits *pending_waits = session->pending_waits;
 
 	pending_waits_are_passed(session);
@@ -363,7 +353,7 @@ static void pending_waits_fini(struct session *session, bool device_lost)
 			device, pending_waits->release_streams[i], device->priority_greatest);
 	}
 	if (pending_waits->done && !device_lost)
-		exclusive_unpin(session, control->done);
+		exclusive_unpin(session, shm_raw(&session->ring->done[0]));
 	pthread_mutex_lock(&session->pending_waits_lock);
 	account_free(pending_waits->list);
 	*pending_waits = (struct pending_waits){0};

@@ -203,8 +203,7 @@ void text_flush(struct session *session)
 	if (is_over)
 		unlink_printer(text);
 	pthread_mutex_unlock(&lock);
-	shm_add32((__shm uint32_t *)(uintptr_t)&session->page->n_text,
-		(uint32_t)(text->n_bytes - before));
+	shm_add32(&session->page->n_text, (uint32_t)(text->n_bytes - before));
 }
 
 /* Its work has ended; what nobody took goes with it. */

@@ -17,10 +17,10 @@
 
 static void write_now(struct session *session, const struct stream *stream, uint64_t value)
 {
-	uint64_t *word = &session->page->timeline[stream->id];
+	uint64_t __shm *seqno = &session->page->timeline[stream->id];
 
-	shm_store64((__shm uint64_t *)(uintptr_t)word, value);
-	shm_wake((__shm uint32_t *)(uintptr_t)word);
+	shm_store64(seqno, value);
+	shm_wake(shm_low_half(seqno));
 }
 
 CUresult do_mark(struct session *session, struct stream *stream, uint64_t value)
@@ -47,9 +47,7 @@ CUresult do_mark(struct session *session, struct stream *stream, uint64_t value)
 
 void progress_settle(struct session *session, struct stream *stream)
 {
-	uint64_t *word = &session->page->timeline[stream->id];
-
-	if (stream->pending_seqno > shm_load64((__shm uint64_t *)(uintptr_t)word))
+	if (stream->pending_seqno > shm_load64(&session->page->timeline[stream->id]))
 		write_now(session, stream, stream->pending_seqno);
 	stream->pending_seqno = 0;
 }
@@ -68,13 +66,12 @@ void progress_settle_all(struct session *session)
 CUresult do_watch(struct session *session, uint32_t id, uint64_t value)
 {
 	struct stream *stream = session_stream(session, id);
-	uint64_t *word = &session->page->timeline[id];
+	uint64_t __shm *seqno = &session->page->timeline[id];
 	CUstream real;
 	CUresult result;
 
-	if (!stream || shm_load64((__shm uint64_t *)(uintptr_t)word) >= value ||
-		stream_is_idle(session, stream)) {
-		shm_wake((__shm uint32_t *)(uintptr_t)word);
+	if (!stream || shm_load64(seqno) >= value || stream_is_idle(session, stream)) {
+		shm_wake(shm_low_half(seqno));
 		return CUDA_SUCCESS;
 	}
 	result = stream_begin_seqno(session, stream, &real);

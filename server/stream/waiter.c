@@ -65,8 +65,8 @@ static void *waiter_run(void *arg)
 		}
 		fault_note(session, cuda.cuEventSynchronize(watch->event));
 		if (watch->is_call)
-			shm_add32((__shm uint32_t *)(uintptr_t)watch->word, 1);
-		shm_wake((__shm uint32_t *)(uintptr_t)watch->word);
+			shm_add32(watch->word, 1);
+		shm_wake(watch->word);
 		pthread_mutex_lock(&waiters->lock);
 		waiters->n_calls -= watch->is_call;
 		put_idle(waiters, watch);
@@ -143,7 +143,7 @@ CUresult waiters_watch(
 	pthread_mutex_lock(&waiters->lock);
 	watch = take_watch(session, device);
 	if (watch) {
-		watch->word = (uint32_t *)&session->page->timeline[stream];
+		watch->word = shm_low_half(&session->page->timeline[stream]);
 		watch->is_call = false;
 		result = waiter_put(session, watch, real);
 	}

@@ -24,7 +24,7 @@ struct watch {
 	struct watch *next;
 	CUevent event;               /* kept from use to use */
 	const struct device *device; /* not owned: of the event */
-	uint32_t *word;              /* not owned: whose sleepers are woken */
+	uint32_t __shm *word;        /* not owned: whose sleepers are woken */
 	bool is_call;                /* and whose count rises before */
 };
 

@@ -145,18 +145,18 @@ int harness_serve(void)
 
 void harness_say_done(void)
 {
-	struct ring_control *control = harness.session->ring;
-
-	memset(control->done, 0xff, sizeof(control->done));
-	memset(control->graph_done, 0xff, sizeof(control->graph_done));
+	for (uint32_t i = 0; i < STREAMS_MAX; i++)
+		shm_store64(&harness.session->ring->done[i], UINT64_MAX);
+	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
+		shm_store64(&harness.session->ring->graph_done[i], UINT64_MAX);
 }
 
 void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail)
 {
-	struct ring_control *control = harness.session->ring;
+	struct ring_control __shm *control = harness.session->ring;
 
-	memcpy((uint8_t *)harness.session->ring + RING_DATA_OFFSET, bytes, MIN(size, RING_SIZE));
-	shm_store32((__shm uint32_t *)(uintptr_t)&control->tail, tail);
+	shm_copy_in(ring_data(control), bytes, MIN(size, RING_SIZE));
+	shm_store32(&control->tail, tail);
 }
 
 void harness_send_memory(uint64_t address, uint64_t size, int fd)
@@ -192,7 +192,7 @@ void harness_send_image(const void *data, size_t size)
 	close(fd);
 }
 
-static int sdev(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
+static int push(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
 	unsigned n_tails)
 {
 	struct ring_part parts[5] = {{msg, msg_size}};
@@ -206,21 +206,20 @@ CUresult call_post(struct message_head *msg, uint32_t msg_size, const struct rin
 	unsigned n_tails)
 {
 	msg->reply = 0;
-	return sdev(msg, msg_size, tails, n_tails) == 0 ? CUDA_SUCCESS : CUDA_ERROR_MPS_RPC_FAILURE;
+	return push(msg, msg_size, tails, n_tails) == 0 ? CUDA_SUCCESS : CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
 CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring_part *tails,
 	unsigned n_tails, void *ret_fixed, uint32_t fixed_size, void *ret_tail, uint32_t tail_max,
 	uint32_t *ret_tail_size)
 {
-	const struct page *page = harness.session->page;
-	const struct reply_head *head = &page->reply[0].head;
+	const struct reply_head __shm *reply = &harness.session->page->reply[0].head;
+	const struct reply_head *head = shm_settled(reply);
 
 	msg->reply = 1;
-	if (sdev(msg, msg_size, tails, n_tails) < 0)
+	if (push(msg, msg_size, tails, n_tails) < 0)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	for (int i = 0; shm_load32((const __shm uint32_t *)(uintptr_t)&head->seq) != msg->seq;
-		i++) {
+	for (int i = 0; shm_load32(&reply->seq) != msg->seq; i++) {
 		if (!has_worker && harness_serve() < 0)
 			return CUDA_ERROR_MPS_RPC_FAILURE;
 		if (i > PATIENCE_MS * 10)
@@ -242,26 +241,23 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 
 CUresult harness_late_error(void)
 {
-	uint64_t error =
-		shm_load64((const __shm uint64_t *)(uintptr_t)&harness.session->page->error);
+	uint64_t error = shm_load64(&harness.session->page->error);
 
 	if ((uint32_t)(error >> 32) == harness.late_errors)
 		return CUDA_SUCCESS;
 	harness.late_errors = (uint32_t)(error >> 32);
-	shm_store32((__shm uint32_t *)(uintptr_t) &
-			    ((struct ring_control *)harness.session->ring)->errors_taken,
-		harness.late_errors);
+	shm_store32(&harness.session->ring->errors_taken, harness.late_errors);
 	return (CUresult)(uint32_t)error;
 }
 
 bool harness_wait(uint32_t stream, uint64_t value)
 {
-	const uint64_t *word = &harness.session->page->timeline[stream];
+	const uint64_t __shm *seqno = &harness.session->page->timeline[stream];
 
 	for (int i = 0; i < PATIENCE_MS * 10; i++) {
 		if (!has_worker)
 			harness_serve();
-		if (shm_load64((const __shm uint64_t *)(uintptr_t)word) >= value)
+		if (shm_load64(seqno) >= value)
 			return true;
 		if (has_worker)
 			sleep_some();

@@ -215,7 +215,7 @@ CUresult server_link_late_error(struct server_link *link)
 static int setup(void **state)
 {
 	(void)state;
-	server.page = (const struct page __shm *)(uintptr_t)&page;
+	server.page = shm_at((uintptr_t)&page);
 	for (unsigned i = 0; i < 2; i++) {
 		devices[i].index = i;
 		devices[i].primary = context_new(&devices[i], (CUdevice)i, true);

@@ -188,7 +188,7 @@ CUresult send_host_free(uint64_t address)
 static int reset(void **state)
 {
 	(void)state;
-	server.page = (const struct page __shm *)(uintptr_t)&page;
+	server.page = shm_at((uintptr_t)&page);
 	if (is_mapped)
 		munmap((void *)(uintptr_t)region_address(n_regions), REGION);
 	n_regions = n_allocs = n_asked = n_refused = 0;

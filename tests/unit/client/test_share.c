@@ -36,7 +36,7 @@ static int setup(void **state)
 	page.device[0].attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = 132;
 	page.device[0].sm_group = 8;
 	page.device[0].n_sm_groups = 15;
-	server.page = (const struct page __shm *)(uintptr_t)&page;
+	server.page = shm_at((uintptr_t)&page);
 	setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50", 1);
 	share_init();
 	return 0;

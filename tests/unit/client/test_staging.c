@@ -75,10 +75,10 @@ CUresult send_watch(uint32_t stream, uint64_t value)
 
 static void reach(uint64_t seqno)
 {
-	uintptr_t word = (uintptr_t)&page->timeline[STREAM];
+	uint64_t __shm *reached = shm_at((uintptr_t)&page->timeline[STREAM]);
 
-	shm_store64((uint64_t __shm *)word, seqno);
-	shm_wake((uint32_t __shm *)word);
+	shm_store64(reached, seqno);
+	shm_wake(shm_low_half(reached));
 }
 
 static void *gpu_run(void *user)
@@ -97,8 +97,8 @@ static int setup(void **state)
 {
 	(void)state;
 	page = calloc(1, sizeof(*page));
-	server.page = (const struct page __shm *)(uintptr_t)page;
-	server.staging = staging;
+	server.page = shm_at((uintptr_t)page);
+	server.staging = shm_at((uintptr_t)staging);
 	pthread_mutex_init(&streams[STREAM].lock, NULL);
 	return page ? 0 : -1;
 }

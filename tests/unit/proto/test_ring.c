@@ -15,8 +15,8 @@
 #include "ring.h"
 
 struct fixture {
-	void *ring;
-	void *page;
+	struct ring_control __shm *ring;
+	struct page __shm *page;
 	int ring_fd;
 	int page_fd;
 	struct ring_sender sender;
@@ -26,9 +26,12 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
+	void __shm *ring, *page;
 
-	assert_int_equal(shm_create("ring", RING_BYTES, SHM_THEIRS, &f->ring_fd, &f->ring), 0);
-	assert_int_equal(shm_create("page", PAGE_BYTES, SHM_OURS, &f->page_fd, &f->page), 0);
+	assert_int_equal(shm_create("ring", RING_BYTES, SHM_THEIRS, &f->ring_fd, &ring), 0);
+	assert_int_equal(shm_create("page", PAGE_BYTES, SHM_OURS, &f->page_fd, &page), 0);
+	f->ring = ring;
+	f->page = page;
 	ring_sender_init(&f->sender, f->ring, f->page);
 	assert_int_equal(ring_receiver_init(&f->receiver, f->ring, f->page), 0);
 	*state = f;
@@ -40,8 +43,8 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	ring_receiver_fini(&f->receiver);
-	munmap(f->ring, RING_BYTES);
-	munmap(f->page, PAGE_BYTES);
+	shm_unmap(f->ring, RING_BYTES);
+	shm_unmap(f->page, PAGE_BYTES);
 	close(f->ring_fd);
 	close(f->page_fd);
 	free(f);
@@ -148,23 +151,21 @@ static void test_full_ring_has_a_deadline(void **state)
 static void test_refuses_a_lying_tail(void **state)
 {
 	struct fixture *f = *state;
-	struct ring_control *control = f->ring;
 
-	control->tail = RING_SIZE + 8;
+	shm_store32(&f->ring->tail, RING_SIZE + 8);
 	assert_int_equal(ring_fetch(&f->receiver), -EBADMSG);
-	control->tail = 12;
+	shm_store32(&f->ring->tail, 12);
 	assert_int_equal(ring_fetch(&f->receiver), -EBADMSG);
-	control->tail = (uint32_t)-8;
+	shm_store32(&f->ring->tail, (uint32_t)-8);
 	assert_int_equal(ring_fetch(&f->receiver), -EBADMSG);
 }
 
 static void expect_bad_head(struct fixture *f, struct message_head head, int expected)
 {
 	const struct message_head *message;
-	struct ring_control *control = f->ring;
 
-	memcpy((uint8_t *)f->ring + RING_DATA_OFFSET, &head, sizeof(head));
-	control->tail = sizeof(head);
+	shm_copy_in(ring_data(f->ring), &head, sizeof(head));
+	shm_store32(&f->ring->tail, sizeof(head));
 	f->receiver.head = f->receiver.n_held = f->receiver.n_given = 0;
 	assert_int_equal(ring_fetch(&f->receiver), 1);
 	assert_int_equal(ring_take(&f->receiver, &message), expected);

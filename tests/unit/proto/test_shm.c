@@ -19,36 +19,36 @@
 static void test_theirs_is_writable_but_fixed(void **state)
 {
 	int fd;
-	void *map, *peer;
+	void __shm *map, *peer;
 
 	(void)state;
 	assert_int_equal(shm_create("t", SIZE, SHM_THEIRS, &fd, &map), 0);
 	assert_int_equal(shm_map(fd, SIZE, SHM_THEIRS, &peer), 0);
-	((char *)peer)[17] = 'x';
-	assert_int_equal(((char *)map)[17], 'x');
+	((char *)shm_raw(peer))[17] = 'x';
+	assert_int_equal(((char *)shm_raw(map))[17], 'x');
 	assert_int_equal(ftruncate(fd, 0), -1);
 	assert_int_equal(ftruncate(fd, (off_t)2 * SIZE), -1);
 	assert_int_equal(shm_map(fd, SIZE / 2, SHM_THEIRS, &peer), -EBADMSG);
-	munmap(peer, SIZE);
-	munmap(map, SIZE);
+	shm_unmap(peer, SIZE);
+	shm_unmap(map, SIZE);
 	close(fd);
 }
 
 static void test_ours_cant_be_written_by_others(void **state)
 {
 	int fd;
-	void *map, *peer;
+	void __shm *map, *peer;
 
 	(void)state;
 	assert_int_equal(shm_create("t", SIZE, SHM_OURS, &fd, &map), 0);
 	assert_int_equal(shm_map(fd, SIZE, SHM_OURS, &peer), 0);
-	((char *)map)[5] = 'y';
-	assert_int_equal(((char *)peer)[5], 'y');
-	assert_int_equal(mprotect(peer, SIZE, PROT_READ | PROT_WRITE), -1);
+	((char *)shm_raw(map))[5] = 'y';
+	assert_int_equal(((char *)shm_raw(peer))[5], 'y');
+	assert_int_equal(mprotect(shm_raw(peer), SIZE, PROT_READ | PROT_WRITE), -1);
 	assert_ptr_equal(mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
 	assert_int_equal(write(fd, "z", 1), -1);
-	munmap(peer, SIZE);
-	munmap(map, SIZE);
+	shm_unmap(peer, SIZE);
+	shm_unmap(map, SIZE);
 	close(fd);
 }
 
@@ -72,11 +72,12 @@ static void test_refuses_what_can_change(void **state)
 {
 	int fd = memfd_create("loose", MFD_ALLOW_SEALING | MFD_CLOEXEC);
 	int pipes[2];
+	void __shm *shared;
 	void *map;
 
 	(void)state;
 	assert_int_equal(ftruncate(fd, SIZE), 0);
-	assert_int_equal(shm_map(fd, SIZE, SHM_THEIRS, &map), -EBADMSG);
+	assert_int_equal(shm_map(fd, SIZE, SHM_THEIRS, &shared), -EBADMSG);
 	assert_int_equal(shm_map_image(fd, SIZE, &map), -EBADMSG);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	assert_int_equal(shm_map_image(fd, SIZE, &map), -EBADMSG);

@@ -76,7 +76,8 @@ static CUresult wait_for(uint32_t stream, uint64_t address)
 
 static void pass(uint32_t stream)
 {
-	harness.session->page->passed[stream] = harness.session->pending_waits->last_serial;
+	shm_store64(&harness.session->page->passed[stream],
+		harness.session->pending_waits->last_serial);
 }
 
 static bool stands(uint32_t stream)
@@ -178,10 +179,10 @@ static void test_host_words_stay(void **state)
 	wait_for_host_word();
 	fake_switches.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
 	send_memory_alloc(0, 100 << 20, &address);
-	assert_int_equal(harness.session->page->fault, CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(shm_load32(&harness.session->page->fault), CUDA_ERROR_ILLEGAL_ADDRESS);
 	session_end(harness.session);
 	assert_int_equal(*pinned, 0);
-	assert_int_equal(harness.session->page->fault, CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(shm_load32(&harness.session->page->fault), CUDA_ERROR_ILLEGAL_ADDRESS);
 	fault_forget();
 }
 

@@ -101,7 +101,7 @@ static void test_least_limit_holds(void **state)
 		set(1, "red", cases[i].group);
 		open_member(1, cases[i].operator, cases[i].client);
 		/* The client knows its own limit. */
-		assert_int_equal(harness.session->page->device[0].total_memory, told);
+		assert_int_equal(shm_load64(&harness.session->page->device[0].total_memory), told);
 		assert_int_equal(session_memory_limit(harness.session, 0),
 			cases[i].least == FAKE_MEMORY ? none : cases[i].least);
 		check_info(cases[i].least, cases[i].least);
@@ -150,7 +150,7 @@ static void test_members_share(void **state)
 static void check_told(uint64_t total)
 {
 	session_tell_memory(harness.session);
-	assert_int_equal(harness.session->page->device[0].total_memory, total);
+	assert_int_equal(shm_load64(&harness.session->page->device[0].total_memory), total);
 	assert_int_equal(session_memory_limit(harness.session, 0), total);
 }
 

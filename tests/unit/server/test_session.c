@@ -456,17 +456,14 @@ static void test_malformed(void **state)
 		/* After what was served already: place it there. */
 		if (i < ARRAY_SIZE(odd))
 			message.head = odd[i];
-		memcpy((uint8_t *)harness.session->ring + RING_DATA_OFFSET +
-				harness.session->receiver.head,
+		shm_copy_in(ring_data(harness.session->ring) + harness.session->receiver.head,
 			&message, sizeof(message));
-		shm_store32((__shm uint32_t *)harness.session->ring,
-			harness.session->receiver.head + 24);
+		shm_store32(&harness.session->ring->tail, harness.session->receiver.head + 24);
 		assert_int_equal(harness_serve(), -EBADMSG);
 		harness_close();
 	}
 	open_session(false);
-	shm_store32((__shm uint32_t *)harness.session->ring,
-		harness.session->receiver.head + RING_SIZE + 8);
+	shm_store32(&harness.session->ring->tail, harness.session->receiver.head + RING_SIZE + 8);
 	assert_int_equal(harness_serve(), -EBADMSG);
 }
 
@@ -476,8 +473,8 @@ static void test_dropped(void **state)
 	char byte;
 
 	(void)state;
-	shm_store32((__shm uint32_t *)harness.session->ring, 0x7ffffff8);
-	shm_wake((__shm uint32_t *)harness.session->ring);
+	shm_store32(&harness.session->ring->tail, 0x7ffffff8);
+	shm_wake(&harness.session->ring->tail);
 	assert_int_equal(recv(harness.client, &byte, 1, 0), 0);
 }
 
@@ -520,7 +517,7 @@ static void test_fault(void **state)
 	fake_switches.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
 	send_fill(0, a, 1, 1, 1, 0, 1);
 	assert_int_equal(send_memory_alloc(0, 1, &address), CUDA_ERROR_ILLEGAL_ADDRESS);
-	assert_int_equal(harness.session->page->fault, CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(shm_load32(&harness.session->page->fault), CUDA_ERROR_ILLEGAL_ADDRESS);
 	/* The rest of this test's objects would stay: as in a server that is replaced. */
 	fault_forget();
 }
@@ -543,15 +540,12 @@ static void test_rest(void **state)
 
 static bool is_asked(uint32_t stream, uint64_t ticket)
 {
-	return shm_load64((__shm uint64_t *)(uintptr_t)&harness.session->page->asked[stream]) ==
-	       ticket;
+	return shm_load64(&harness.session->page->asked[stream]) == ticket;
 }
 
 static void has_returned(uint32_t stream, uint64_t ticket)
 {
-	struct ring_control *control = harness.session->ring;
-
-	control->done[stream] = ticket;
+	shm_store64(&harness.session->ring->done[stream], ticket);
 }
 
 /* Its threads are in the driver no more, so that they take no failure meant for another. */
@@ -648,7 +642,7 @@ static void test_many_pending_waits(void **state)
 	}
 	assert_int_equal(fake_calls.waits, 1000 * WIRE_MEMORY_OPS_MAX);
 	assert_true(harness.session->pending_waits->n_max <= 4 * WIRE_MEMORY_OPS_MAX);
-	assert_int_equal(harness.session->page->passed[0], 1000 * WIRE_MEMORY_OPS_MAX);
+	assert_int_equal(shm_load64(&harness.session->page->passed[0]), 1000 * WIRE_MEMORY_OPS_MAX);
 }
 
 int main(void)
