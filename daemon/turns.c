@@ -105,11 +105,11 @@ void turns_on_ready(struct server *server)
 
 	if (daemon_trusts_server(daemon, server->tenant->uid))
 		daemon->is_exclusive = is_exclusive;
-	else if (is_exclusive != daemon->is_exclusive)
-		probe_again(daemon);
-	/* The server itself reports that the first server excludes it, whatever the probe finds. */
+	/* The server itself reports that the first server excludes it, whatever a probe finds. */
 	if ((is_exclusive || daemon->is_exclusive) && first != server)
 		wait_for_turn(server, first);
+	if (is_exclusive != daemon->is_exclusive)
+		probe_again(daemon);
 }
 
 void turns_on_probe(struct daemon *daemon)
