@@ -8,6 +8,8 @@
  * other program's answers.
  */
 
+#include <stdatomic.h>
+
 #include "client/stream/recorder.h"
 #include "client.h"
 #include "client/device/context.h"
@@ -47,7 +49,7 @@ static CUresult context_create_limited(
 		context_share_end(context);
 		return result;
 	}
-	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&context->is_active, 1, memory_order_release);
 	*pctx = (CUcontext)context;
 	return CUDA_SUCCESS;
 }
@@ -163,7 +165,7 @@ CUresult local_cuCtxDestroy_v2(CUcontext ctx)
 
 	if (!context || context->is_primary || context->home)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	context_end(context);
 	if (context_current == context)
@@ -196,7 +198,7 @@ CUresult local_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -234,7 +236,8 @@ CUresult local_cuCtxSynchronize_v2(CUcontext ctx)
 	struct context *context = NULL;
 	CUresult result = context_named(ctx, &context);
 
-	if (result == CUDA_SUCCESS && !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (result == CUDA_SUCCESS &&
+		!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (result == CUDA_SUCCESS)
 		result = server_link_check(&server);

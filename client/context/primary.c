@@ -7,6 +7,8 @@
  * inactive primary context may be current, but cannot be used.
  */
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "client/device/context.h"
 #include "client/stream/context_share.h"
@@ -41,7 +43,7 @@ CUresult local_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		result = context_share_begin(context, UINT32_MAX);
 	if (result == CUDA_SUCCESS) {
 		context->n_retained++;
-		__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&context->is_active, 1, memory_order_release);
 		*pctx = (CUcontext)context;
 	}
 	pthread_mutex_unlock(&context->lock);
@@ -73,7 +75,8 @@ CUresult local_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	struct context *context;
 	CUresult result = find_primary(dev, &context);
 
-	if (result == CUDA_SUCCESS && __atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (result == CUDA_SUCCESS &&
+		atomic_load_explicit(&context->is_active, memory_order_acquire))
 		context_end(context);
 	return result;
 }
@@ -88,7 +91,7 @@ CUresult local_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int
 	if (!flags || !active)
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = context->flags;
-	*active = (int)__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE);
+	*active = (int)atomic_load_explicit(&context->is_active, memory_order_acquire);
 	return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
  * Invariant: a piece is returned only after the stream has passed its copy.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "pageable_copy.h"
@@ -123,8 +124,8 @@ struct pageable_copy {
 	uint64_t size;
 	uint64_t share;
 	bool is_in;
-	uint64_t next;   /* atomic: the first byte that no thread has taken */
-	uint32_t result; /* atomic: the first error, or CUDA_SUCCESS */
+	_Atomic uint64_t next;   /* the first byte that no thread has taken */
+	_Atomic uint32_t result; /* the first error, or CUDA_SUCCESS */
 };
 
 static void pageable_copy_work(void *arg)
@@ -132,8 +133,9 @@ static void pageable_copy_work(void *arg)
 	struct pageable_copy *copy = arg;
 	uint32_t none = CUDA_SUCCESS;
 
-	while (__atomic_load_n(&copy->result, __ATOMIC_RELAXED) == CUDA_SUCCESS) {
-		uint64_t at = __atomic_fetch_add(&copy->next, copy->share, __ATOMIC_RELAXED);
+	while (atomic_load_explicit(&copy->result, memory_order_relaxed) == CUDA_SUCCESS) {
+		uint64_t at =
+			atomic_fetch_add_explicit(&copy->next, copy->share, memory_order_relaxed);
 		uint64_t size = at < copy->size ? MIN(copy->size - at, copy->share) : 0;
 		CUresult result;
 
@@ -143,8 +145,8 @@ static void pageable_copy_work(void *arg)
 				 ? copy_in(copy->stream, copy->device + at, copy->host + at, size)
 				 : copy_out(copy->stream, copy->host + at, copy->device + at, size);
 		if (result != CUDA_SUCCESS)
-			__atomic_compare_exchange_n(&copy->result, &none, (uint32_t)result, false,
-				__ATOMIC_RELAXED, __ATOMIC_RELAXED);
+			atomic_compare_exchange_strong_explicit(&copy->result, &none,
+				(uint32_t)result, memory_order_relaxed, memory_order_relaxed);
 	}
 }
 

@@ -7,17 +7,19 @@
  * only grows, at its head, and is read without a lock.
  */
 
+#include <stdatomic.h>
+
 #include "context.h"
 #include "hooks.h"
 #include "wire.h"
 
-static struct context *contexts;
-static unsigned long long last_id;
+static struct context *_Atomic contexts;
+static atomic_ullong last_id;
 
 struct context *context_new(struct device *device, CUdevice ordinal, bool is_primary)
 {
 	struct context *context = malloc(sizeof(*context));
-	struct context *first = __atomic_load_n(&contexts, __ATOMIC_ACQUIRE);
+	struct context *first = atomic_load_explicit(&contexts, memory_order_acquire);
 
 	if (!context)
 		return NULL;
@@ -26,20 +28,20 @@ struct context *context_new(struct device *device, CUdevice ordinal, bool is_pri
 		.ordinal = ordinal,
 		.is_primary = is_primary,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED),
+		.id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1,
 		.storage = STORAGE_INIT,
 		.share = WIRE_CONTEXT_SHARES_MAX,
 	};
 	do
 		context->next = first;
-	while (!__atomic_compare_exchange_n(
-		&contexts, &first, context, true, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+	while (!atomic_compare_exchange_weak_explicit(
+		&contexts, &first, context, memory_order_release, memory_order_acquire));
 	return context;
 }
 
 struct context *context_find(CUcontext handle)
 {
-	struct context *context = __atomic_load_n(&contexts, __ATOMIC_ACQUIRE);
+	struct context *context = atomic_load_explicit(&contexts, memory_order_acquire);
 
 	while (context && (CUcontext)context != handle)
 		context = context->next;
@@ -58,12 +60,12 @@ CUresult context_named(CUcontext handle, struct context **ret_context)
 
 static void peers_end_context(struct context *context)
 {
-	struct context *other = __atomic_load_n(&contexts, __ATOMIC_ACQUIRE);
+	struct context *other = atomic_load_explicit(&contexts, memory_order_acquire);
 
-	__atomic_store_n(&context->peers, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&context->peers, 0, memory_order_relaxed);
 	for (; other; other = other->next)
-		__atomic_fetch_and(
-			&other->peers, ~(1ull << context->device->index), __ATOMIC_RELAXED);
+		atomic_fetch_and_explicit(
+			&other->peers, ~(1ull << context->device->index), memory_order_relaxed);
 }
 
 void context_end(struct context *context)
@@ -73,7 +75,7 @@ void context_end(struct context *context)
 		storage_end(&context->storage, (CUcontext)context);
 		context_pop();
 	}
-	__atomic_store_n(&context->is_active, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&context->is_active, 0, memory_order_release);
 	hooks.end_context(context);
 	for (unsigned i = 0; i < CONTEXT_LIMITS; i++)
 		context->limits[i] = 0;

@@ -8,6 +8,8 @@
  * handle can be looked up at any time.
  */
 
+#include <stdatomic.h>
+
 #include "client/util/api.h"
 #include "device.h"
 #include "client/transport/server_link.h"
@@ -28,18 +30,18 @@ struct context {
 	struct context *home; /* for a green context: the primary context, which owns everything;
 				 NULL: not green */
 	struct green *green;  /* NULL: no green context, or one that has ended */
-	uint32_t is_active;   /* atomic: retained, or created and not destroyed */
-	unsigned n_retained;  /* of a primary; under its lock */
+	_Atomic uint32_t is_active; /* retained, or created and not destroyed */
+	unsigned n_retained;        /* of a primary; under its lock */
 	pthread_mutex_t lock;
 	unsigned flags;
-	uint64_t peers;        /* atomic: one bit for each device whose memory it may access */
-	unsigned long long id; /* cuCtxGetId() */
+	_Atomic uint64_t peers;        /* one bit for each device whose memory it may access */
+	unsigned long long id;         /* cuCtxGetId() */
 	size_t limits[CONTEXT_LIMITS]; /* set by cuCtxSetLimit(); 0: the device's value */
 	CUfunc_cache cache_config;
-	unsigned n_attached; /* cuCtxAttach(); under its lock */
-	uint32_t share;      /* context_share.h; CONTEXT_SHARES_MAX: the share of the process */
-	uint32_t n_sms;      /* SMs of that share */
-	struct stream *null; /* atomic: its own NULL stream; NULL: it uses its device's */
+	unsigned n_attached;    /* cuCtxAttach(); under its lock */
+	_Atomic uint32_t share; /* context_share.h; CONTEXT_SHARES_MAX: the share of the process */
+	uint32_t n_sms;         /* SMs of that share */
+	struct stream *_Atomic null; /* its own NULL stream; NULL: it uses its device's */
 	struct event
 		*awaited; /* the event for which new streams wait; under the lock of stream.c */
 	struct coredump *coredump; /* NULL: the settings of the process */
@@ -63,7 +65,7 @@ static inline CUresult context_enter(struct context **ret_context)
 
 	if (unlikely(!context))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (unlikely(!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE)))
+	if (unlikely(!atomic_load_explicit(&context->is_active, memory_order_acquire)))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_context = context;
 	return server_link_check(&server);

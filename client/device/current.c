@@ -8,6 +8,8 @@
  * ones. A thread that ends with outer contexts leaks their nodes.
  */
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "context.h"
 
@@ -80,7 +82,8 @@ static CUresult find_bindable(CUcontext handle, struct context **ret_context)
 
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!context->is_primary && !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (!context->is_primary &&
+		!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_context = context;
 	return CUDA_SUCCESS;

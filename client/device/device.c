@@ -8,6 +8,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "context.h"
@@ -47,7 +48,7 @@ static const uint8_t attributes_off[] = {
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICES_MAX];
-static unsigned n_devices;
+static atomic_uint n_devices;
 
 /* The facts were final before the client mapped the page, so plain loads are safe. */
 static const struct page *facts_page(void)
@@ -68,7 +69,7 @@ static CUresult make_primaries(const struct visible_gpu *chosen, unsigned n)
 		if (!devices[i].primary)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	__atomic_store_n(&n_devices, n, __ATOMIC_RELEASE);
+	atomic_store_explicit(&n_devices, n, memory_order_release);
 	return CUDA_SUCCESS;
 }
 
@@ -118,7 +119,7 @@ CUresult devices_init(void)
 
 unsigned device_count(void)
 {
-	return __atomic_load_n(&n_devices, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&n_devices, memory_order_acquire);
 }
 
 struct device *device_get(CUdevice ordinal)
@@ -202,7 +203,7 @@ CUresult device_open(struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (__atomic_load_n(&device->is_open, __ATOMIC_ACQUIRE))
+	if (atomic_load_explicit(&device->is_open, memory_order_acquire))
 		return server_link_check(&server);
 	pthread_mutex_lock(&devices_lock);
 	if (!device->is_open)
@@ -218,7 +219,7 @@ CUresult device_open(struct device *device)
 	if (result == CUDA_SUCCESS && !device->is_open) {
 		reconnect_end(&server);
 		hooks.open_device(device);
-		__atomic_store_n(&device->is_open, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&device->is_open, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&devices_lock);
 	return result;

@@ -18,8 +18,8 @@ struct device {
 	struct context *primary; /* exists from the start, active only while retained */
 	unsigned index;          /* the server's number for it */
 	uint64_t memory_limit; /* from this process's environment (memory_limit.h); ~0: no limit */
-	uint32_t is_open;      /* atomic: the fields that follow are set */
-	uint32_t n_sms;        /* SMs that the process has on it */
+	_Atomic uint32_t is_open; /* the fields that follow are set */
+	uint32_t n_sms;           /* SMs that the process has on it */
 	int32_t priority_least, priority_greatest;
 	uint64_t heap, heap_size; /* this session's device addresses */
 	uint64_t granularity;

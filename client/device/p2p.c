@@ -7,6 +7,8 @@
  * for its other GPUs too. Enabling and disabling only change what calls report.
  */
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "context.h"
 #include "device.h"
@@ -48,7 +50,7 @@ static CUresult p2p_enter(CUcontext handle, struct context **ret_context, struct
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_peer = context_find(handle);
-	if (!*ret_peer || !__atomic_load_n(&(*ret_peer)->is_active, __ATOMIC_ACQUIRE))
+	if (!*ret_peer || !atomic_load_explicit(&(*ret_peer)->is_active, memory_order_acquire))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return CUDA_SUCCESS;
 }
@@ -66,7 +68,7 @@ CUresult local_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 	if (context->device == peer->device || !device_reaches(context->device, peer->device))
 		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	bit = 1ull << peer->device->index;
-	return __atomic_fetch_or(&context->peers, bit, __ATOMIC_RELAXED) & bit
+	return atomic_fetch_or_explicit(&context->peers, bit, memory_order_relaxed) & bit
 		       ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
 		       : CUDA_SUCCESS;
 }
@@ -80,7 +82,7 @@ CUresult local_cuCtxDisablePeerAccess(CUcontext peerContext)
 	if (result != CUDA_SUCCESS)
 		return result;
 	bit = 1ull << peer->device->index;
-	return __atomic_fetch_and(&context->peers, ~bit, __ATOMIC_RELAXED) & bit
+	return atomic_fetch_and_explicit(&context->peers, ~bit, memory_order_relaxed) & bit
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

@@ -7,6 +7,7 @@
  * and contexts. It can only lower the operator's limit, which the server enforces.
  */
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ uint32_t share_sms(const struct device *device)
 	const struct context *context = context_current;
 
 	return context && context->device == device &&
-			       __atomic_load_n(&context->null, __ATOMIC_ACQUIRE)
+			       atomic_load_explicit(&context->null, memory_order_acquire)
 		       ? context->n_sms
 		       : share_sms_of_process(device);
 }
@@ -79,7 +80,7 @@ uint32_t share_sms_of_process(const struct device *device)
 	uint32_t n_sms = (uint32_t)facts->attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
 	uint32_t n_groups;
 
-	if (__atomic_load_n(&device->is_open, __ATOMIC_ACQUIRE))
+	if (atomic_load_explicit(&device->is_open, memory_order_acquire))
 		return device->n_sms;
 	n_groups = share_groups(MIN(asked, allowed), n_sms, facts->sm_group, facts->n_sm_groups);
 	return n_groups > 0 ? n_groups * facts->sm_group : n_sms;

@@ -9,6 +9,8 @@
  * is not mapped.
  */
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "client/device/context.h"
 #include "client/launch/launch.h"
@@ -37,14 +39,14 @@ CUresult local_cuInit(unsigned int Flags)
 CUresult local_cuDriverGetVersion(int *driverVersion)
 {
 	/* The version of the headers, for routes without a driver. */
-	static uint32_t version = CUDA_VERSION;
+	static _Atomic uint32_t version = CUDA_VERSION;
 
 	if (!driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (route_get() == ROUTE_MPS)
-		__atomic_store_n(
-			&version, shm_load32(&server.page->driver_version), __ATOMIC_RELAXED);
-	*driverVersion = (int)__atomic_load_n(&version, __ATOMIC_RELAXED);
+		atomic_store_explicit(
+			&version, shm_load32(&server.page->driver_version), memory_order_relaxed);
+	*driverVersion = (int)atomic_load_explicit(&version, memory_order_relaxed);
 	return CUDA_SUCCESS;
 }
 
@@ -98,7 +100,7 @@ CUresult host_storage(CUcontext handle, struct storage **ret_storage)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*ret_storage = &context->storage;
 	return CUDA_SUCCESS;

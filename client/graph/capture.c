@@ -8,6 +8,7 @@
  * event may have a point of a recording that has ended.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client/util/compat.h"
@@ -16,7 +17,7 @@
 #include "recording.h"
 #include "client/stream/recorder.h"
 
-uint32_t captures_running;
+_Atomic uint32_t captures_running;
 
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -86,15 +87,15 @@ CUresult point_new(struct recording *recording, const CUgraphNode *tips,
 
 void capture_start(struct stream *stream, struct capture_point *point)
 {
-	__atomic_store_n(&stream->capture, point, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&captures_running, 1, __ATOMIC_ACQ_REL);
+	atomic_store_explicit(&stream->capture, point, memory_order_release);
+	atomic_fetch_add_explicit(&captures_running, 1, memory_order_acq_rel);
 }
 
 void capture_stop(struct stream *stream)
 {
 	point_free(stream->capture);
-	__atomic_store_n(&stream->capture, NULL, __ATOMIC_RELEASE);
-	__atomic_sub_fetch(&captures_running, 1, __ATOMIC_ACQ_REL);
+	atomic_store_explicit(&stream->capture, NULL, memory_order_release);
+	atomic_fetch_sub_explicit(&captures_running, 1, memory_order_acq_rel);
 }
 
 struct graph *recording_end(struct recording *recording)
@@ -323,7 +324,7 @@ static CUresult capture_record(struct stream *stream, struct event *event, bool 
 	if (result != CUDA_SUCCESS)
 		return result;
 	before = event->captured;
-	__atomic_store_n(&event->captured, captured, __ATOMIC_RELEASE);
+	atomic_store_explicit(&event->captured, captured, memory_order_release);
 	point_free(before);
 	return CUDA_SUCCESS;
 }
@@ -422,7 +423,7 @@ static CUresult capture_check_unsafe(void)
 
 static CUresult capture_check_event(struct event *event)
 {
-	if (likely(!__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)))
+	if (likely(!atomic_load_explicit(&event->captured, memory_order_acquire)))
 		return capture_is_running() ? capture_check_unsafe() : CUDA_SUCCESS;
 	GRAPHS_LOCKED;
 	if (!event->captured)
@@ -476,11 +477,11 @@ CUresult local_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 static void capture_forget_event(struct event *event)
 {
-	if (likely(!__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)))
+	if (likely(!atomic_load_explicit(&event->captured, memory_order_acquire)))
 		return;
 	GRAPHS_LOCKED;
 	point_free(event->captured);
-	__atomic_store_n(&event->captured, NULL, __ATOMIC_RELEASE);
+	atomic_store_explicit(&event->captured, NULL, memory_order_release);
 }
 
 const struct recorder recorder = {

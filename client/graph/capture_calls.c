@@ -7,6 +7,7 @@
  * Invariant: none of these calls asks the server or waits.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
@@ -313,7 +314,7 @@ CUresult local_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNod
 	if (result != CUDA_SUCCESS)
 		return result;
 	point_free(stream->capture);
-	__atomic_store_n(&stream->capture, replaced, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->capture, replaced, memory_order_release);
 	return CUDA_SUCCESS;
 }
 

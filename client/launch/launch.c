@@ -8,6 +8,7 @@
  * unless the program wants blocking launches.
  */
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,13 +30,13 @@
 #define CLUSTER_PORTABLE 8
 #define CLUSTER_LARGEST 16
 
-static bool is_blocking; /* atomic */
+static atomic_bool is_blocking;
 
 void launch_init(void)
 {
 	const char *value = getenv("CUDA_LAUNCH_BLOCKING");
 
-	__atomic_store_n(&is_blocking, value && atoi(value) != 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&is_blocking, value && atoi(value) != 0, memory_order_relaxed);
 }
 
 static bool shape_fits(
@@ -242,7 +243,8 @@ static inline CUresult launch_by(const struct launch *launch, struct context *co
 		stream_issued(stream);
 	if (unlikely(kernel->prints))
 		printf_output_expect();
-	if (unlikely(__atomic_load_n(&is_blocking, __ATOMIC_RELAXED)) && result == CUDA_SUCCESS)
+	if (unlikely(atomic_load_explicit(&is_blocking, memory_order_relaxed)) &&
+		result == CUDA_SUCCESS)
 		result = launch_wait(stream);
 	return result;
 }

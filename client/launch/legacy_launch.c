@@ -8,6 +8,7 @@
  * ordinary one.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
@@ -43,7 +44,7 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 		return result;
 	if (!kernel)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*ret_legacy = __atomic_load_n(&kernel->legacy, __ATOMIC_ACQUIRE);
+	*ret_legacy = atomic_load_explicit(&kernel->legacy, memory_order_acquire);
 	if (*ret_legacy)
 		return CUDA_SUCCESS;
 	legacy = calloc(1, sizeof(*legacy));
@@ -54,8 +55,8 @@ static CUresult legacy_launch_find(CUfunction function, struct legacy_launch **r
 		legacy->block[i] = 1; /* the default */
 	*ret_legacy = legacy;
 	/* Another thread may have created it first. */
-	if (!__atomic_compare_exchange_n(
-		    &kernel->legacy, &before, legacy, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+	if (!atomic_compare_exchange_strong_explicit(
+		    &kernel->legacy, &before, legacy, memory_order_acq_rel, memory_order_acquire)) {
 		legacy_launch_free(legacy);
 		*ret_legacy = before;
 	}

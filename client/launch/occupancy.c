@@ -7,6 +7,8 @@
  * depends on the GPU's internals.
  */
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "occupancy.h"
 #include "send.h"
@@ -45,7 +47,7 @@ CUresult occupancy_blocks(struct kernel *kernel, const struct device *device, ui
 	uint32_t shared_bytes, uint32_t *ret_blocks)
 {
 	uint64_t wanted = occupancy_word(device, block_size, shared_bytes);
-	uint64_t known = __atomic_load_n(&kernel->occupancy, __ATOMIC_RELAXED);
+	uint64_t known = atomic_load_explicit(&kernel->occupancy, memory_order_relaxed);
 	int32_t blocks = 0;
 	CUresult result;
 
@@ -58,13 +60,13 @@ CUresult occupancy_blocks(struct kernel *kernel, const struct device *device, ui
 	if (result != CUDA_SUCCESS)
 		return result;
 	*ret_blocks = (uint32_t)MIN(MAX(blocks, 0), 0xfff);
-	__atomic_store_n(&kernel->occupancy, wanted | *ret_blocks, __ATOMIC_RELAXED);
+	atomic_store_explicit(&kernel->occupancy, wanted | *ret_blocks, memory_order_relaxed);
 	return CUDA_SUCCESS;
 }
 
 void occupancy_forget(struct kernel *kernel)
 {
-	__atomic_store_n(&kernel->occupancy, 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&kernel->occupancy, 0, memory_order_relaxed);
 }
 
 CUresult local_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(

@@ -9,6 +9,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "client.h"
@@ -79,7 +80,8 @@ static bool touch_pages(uint64_t start, uint64_t span)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	for (uint64_t at = start; at < start + span; at += page)
-		__atomic_fetch_add((volatile uint8_t *)(uintptr_t)at, 0, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(
+			(_Atomic uint8_t *)(uintptr_t)at, 0, memory_order_relaxed);
 	return true;
 }
 

@@ -8,6 +8,7 @@
  * until the server confirms that it is closed.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
@@ -180,7 +181,7 @@ static CUresult open_new(struct context *context, struct pool *pool, const struc
 	opened->next = all_opened;
 	all_opened = opened;
 	if (pool)
-		__atomic_add_fetch(&pool->n_opened, 1, __ATOMIC_ACQ_REL);
+		atomic_fetch_add_explicit(&pool->n_opened, 1, memory_order_acq_rel);
 	*ret_opened = opened;
 	return CUDA_SUCCESS;
 }
@@ -240,7 +241,7 @@ CUresult ipc_close_range(const struct memory_range *range)
 	opened_remove(range->address);
 	pthread_mutex_unlock(&ipc_lock);
 	if (range->pool)
-		__atomic_sub_fetch(&range->pool->n_opened, 1, __ATOMIC_ACQ_REL);
+		atomic_fetch_sub_explicit(&range->pool->n_opened, 1, memory_order_acq_rel);
 	return send_ipc_memory_close(range->address);
 }
 

@@ -8,6 +8,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "client/stream/recorder.h"
 #include "client.h"
@@ -27,7 +28,7 @@
 
 static pthread_mutex_t memory_map_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct address_map memory_map;
-static uint64_t last_id;
+static _Atomic uint64_t last_id;
 
 bool memory_find(uint64_t address, struct memory_range *ret_range)
 {
@@ -179,7 +180,7 @@ bool memory_remove(uint64_t address, unsigned kinds, struct memory_range *ret_ra
 
 uint64_t memory_new_id(void)
 {
-	return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+	return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 }
 
 CUresult memory_add(struct memory_range *range)

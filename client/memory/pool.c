@@ -10,6 +10,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "pool.h"
 #include "send.h"
@@ -22,7 +23,9 @@
 #define PLAIN_KEPT (32ull << 20)
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pool *pools, *plain[DEVICES_MAX], *defaults[DEVICES_MAX], *of_graphs[DEVICES_MAX];
+static struct pool *pools;
+static struct pool *_Atomic plain[DEVICES_MAX], *_Atomic defaults[DEVICES_MAX],
+	*_Atomic of_graphs[DEVICES_MAX];
 static struct slab pool_slab = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.object_size = sizeof(struct pool),
@@ -61,15 +64,16 @@ struct pool *pool_new(struct device *device, CUdevice ordinal, enum pool_kind ki
 }
 
 static struct pool *pool_once(
-	struct pool **place, struct device *device, CUdevice ordinal, enum pool_kind kind)
+	struct pool *_Atomic *place, struct device *device, CUdevice ordinal, enum pool_kind kind)
 {
-	struct pool *pool = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	struct pool *pool = atomic_load_explicit(place, memory_order_acquire);
 
 	if (likely(pool))
 		return pool;
 	pthread_mutex_lock(&pool_lock);
 	if (!*place)
-		__atomic_store_n(place, new_locked(device, ordinal, kind), __ATOMIC_RELEASE);
+		atomic_store_explicit(
+			place, new_locked(device, ordinal, kind), memory_order_release);
 	pool = *place;
 	pthread_mutex_unlock(&pool_lock);
 	return pool;
@@ -95,7 +99,7 @@ struct pool *pool_find(CUmemoryPool handle)
 	struct pool *pool = slab_find(&pool_slab, handle);
 
 	if (!pool || pool->kind == POOL_PLAIN || pool->kind == POOL_GRAPH ||
-		__atomic_load_n(&pool->is_destroyed, __ATOMIC_RELAXED))
+		atomic_load_explicit(&pool->is_destroyed, memory_order_relaxed))
 		return NULL;
 	return pool;
 }
@@ -144,11 +148,11 @@ static void pool_free_destroyed(struct pool *pool)
 void pool_destroy(struct pool *pool)
 {
 	pthread_mutex_lock(&pool_lock);
-	__atomic_store_n(&pool->is_destroyed, true, __ATOMIC_RELAXED);
+	atomic_store_explicit(&pool->is_destroyed, true, memory_order_relaxed);
 	heap_reclaim(&pool->heap);
 	(void)trim_locked(pool, 0);
 	if (pool->heap.size > 0)
-		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&pools_pending, 1, memory_order_release);
 	pool_free_destroyed(pool);
 	pthread_mutex_unlock(&pool_lock);
 }
@@ -306,7 +310,7 @@ void pool_free_at(struct pool *pool, struct piece *piece, struct stream *stream,
 		pool_free_destroyed(pool);
 	} else if (pool->kind == POOL_PLAIN || pool->is_destroyed ||
 		   pool->heap.size > pool->threshold) {
-		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&pools_pending, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&pool_lock);
 }
@@ -332,7 +336,7 @@ void pools_reclaim(void)
 			      (pool->is_destroyed && pool->heap.size > 0);
 		pool_free_destroyed(pool);
 	}
-	__atomic_store_n(&pools_pending, is_pending, __ATOMIC_RELEASE);
+	atomic_store_explicit(&pools_pending, is_pending, memory_order_release);
 	pthread_mutex_unlock(&pool_lock);
 }
 
@@ -359,13 +363,13 @@ void pool_set_threshold(struct pool *pool, uint64_t threshold)
 	pthread_mutex_lock(&pool_lock);
 	pool->threshold = threshold;
 	if (pool->heap.size > threshold)
-		__atomic_store_n(&pools_pending, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&pools_pending, 1, memory_order_release);
 	pthread_mutex_unlock(&pool_lock);
 }
 
 uint64_t pools_kept(const struct device *device)
 {
-	const struct pool *pool = __atomic_load_n(&plain[device->index], __ATOMIC_ACQUIRE);
+	const struct pool *pool = atomic_load_explicit(&plain[device->index], memory_order_acquire);
 	uint64_t kept = 0;
 
 	pthread_mutex_lock(&pool_lock);

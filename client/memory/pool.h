@@ -31,9 +31,9 @@ struct pool {
 	enum pool_kind kind;
 	struct device *device;
 	CUdevice ordinal;
-	uint64_t size_max; /* 0: unlimited */
-	bool is_shareable; /* as a descriptor */
-	uint32_t n_opened; /* atomic; for an imported pool: its open memory */
+	uint64_t size_max;         /* 0: unlimited */
+	bool is_shareable;         /* as a descriptor */
+	_Atomic uint32_t n_opened; /* for an imported pool: its open memory */
 	/* Under the lock of what is shared: */
 	uint8_t name[POOL_NAME_BYTES]; /* zero: never exported */
 	struct pool *next_imported;
@@ -41,11 +41,11 @@ struct pool {
 	/* Under the pools' lock: */
 	struct pool *next; /* of all pools that may have memory */
 	struct heap heap;
-	bool is_destroyed; /* exists until the last piece is freed */
+	atomic_bool is_destroyed; /* exists until the last piece is freed */
 	uint64_t used, used_high, size_high;
 	uint64_t threshold;
-	uint64_t granted;       /* atomic: one bit per other device that has access */
-	int reuse[POOL_REUSES]; /* the program's settings; pools here reuse memory regardless */
+	_Atomic uint64_t granted; /* one bit per other device that has access */
+	int reuse[POOL_REUSES];   /* the program's settings; pools here reuse memory regardless */
 };
 
 struct pool_size {

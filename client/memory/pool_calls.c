@@ -7,6 +7,7 @@
  * Invariant: a pool's memory is on one device.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
@@ -17,11 +18,11 @@
 #define SIZE_MAX_ALIGN (32ull << 20)
 
 /* The pool that the program has set; NULL: the default pool. Atomic. */
-static struct pool *current[DEVICES_MAX];
+static struct pool *_Atomic current[DEVICES_MAX];
 
 struct pool *pool_current(struct device *device, CUdevice ordinal)
 {
-	struct pool *pool = __atomic_load_n(&current[device->index], __ATOMIC_ACQUIRE);
+	struct pool *pool = atomic_load_explicit(&current[device->index], memory_order_acquire);
 
 	return pool ? pool : pool_default(device, ordinal);
 }
@@ -85,7 +86,7 @@ CUresult local_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 		return result;
 	if (!found || found->device != device || found->kind == POOL_IMPORTED)
 		return CUDA_ERROR_INVALID_VALUE;
-	__atomic_store_n(&current[device->index], found, __ATOMIC_RELEASE);
+	atomic_store_explicit(&current[device->index], found, memory_order_release);
 	return CUDA_SUCCESS;
 }
 
@@ -183,8 +184,8 @@ CUresult local_cuMemPoolDestroy(CUmemoryPool pool)
 	if (found->kind == POOL_IMPORTED)
 		return pool_unimport(found);
 	expected = found;
-	__atomic_compare_exchange_n(&current[found->device->index], &expected, NULL, false,
-		__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	atomic_compare_exchange_strong_explicit(&current[found->device->index], &expected, NULL,
+		memory_order_acq_rel, memory_order_relaxed);
 	pool_destroy(found);
 	return CUDA_SUCCESS;
 }
@@ -319,9 +320,9 @@ static void set_access(struct pool *pool, const CUmemAccessDesc *access)
 	uint64_t bit = 1ull << device_get(access->location.id)->index;
 
 	if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-		__atomic_fetch_and(&pool->granted, ~bit, __ATOMIC_RELAXED);
+		atomic_fetch_and_explicit(&pool->granted, ~bit, memory_order_relaxed);
 	else
-		__atomic_fetch_or(&pool->granted, bit, __ATOMIC_RELAXED);
+		atomic_fetch_or_explicit(&pool->granted, bit, memory_order_relaxed);
 }
 
 CUresult local_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
@@ -352,8 +353,9 @@ CUresult local_cuMemPoolGetAccess(
 	device = device_get(location->id);
 	if (!device)
 		return CUDA_ERROR_INVALID_DEVICE;
-	*flags = device == found->device || (__atomic_load_n(&found->granted, __ATOMIC_RELAXED) &
-						    1ull << device->index)
+	*flags = device == found->device ||
+				 (atomic_load_explicit(&found->granted, memory_order_relaxed) &
+					 1ull << device->index)
 			 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 			 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;

@@ -11,6 +11,7 @@
  * Invariant: an imported pool exists as long as any memory of it is open.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -127,7 +128,7 @@ CUresult pool_unimport(struct pool *pool)
 	pthread_mutex_lock(&share_lock);
 	while (*link && *link != pool)
 		link = &(*link)->next_imported;
-	if (!*link || __atomic_load_n(&pool->n_opened, __ATOMIC_ACQUIRE) > 0) {
+	if (!*link || atomic_load_explicit(&pool->n_opened, memory_order_acquire) > 0) {
 		result = CUDA_ERROR_INVALID_VALUE;
 	} else if (--pool->n_imports == 0) {
 		*link = pool->next_imported;

@@ -10,6 +10,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "alias.h"
@@ -24,7 +25,7 @@
 
 static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct address_map registered;
-static uint32_t n_aliases; /* atomic; 0 in most programs, so that copies need no lookup */
+static _Atomic uint32_t n_aliases; /* 0 in most programs, so that copies need no lookup */
 
 bool registered_find(uint64_t address, struct memory_range *ret_range)
 {
@@ -42,7 +43,7 @@ uint64_t registered_translate(uint64_t address, uint64_t size)
 {
 	struct memory_range range;
 
-	if (likely(__atomic_load_n(&n_aliases, __ATOMIC_RELAXED) == 0) ||
+	if (likely(atomic_load_explicit(&n_aliases, memory_order_relaxed) == 0) ||
 		!registered_find(address, &range) || range.other == 0 ||
 		!range_ok(address - range.address, size, range.size))
 		return address;
@@ -62,7 +63,7 @@ uint64_t registered_own(uint64_t address)
 static void take_out(const struct memory_range *range)
 {
 	if (range->other)
-		__atomic_sub_fetch(&n_aliases, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&n_aliases, 1, memory_order_relaxed);
 	address_map_remove(&registered, range->address);
 }
 
@@ -103,7 +104,7 @@ static CUresult registered_add(const struct memory_range *range)
 	pthread_mutex_lock(&registered_lock);
 	r = address_map_add(&registered, range);
 	if (r == 0 && range->other)
-		__atomic_add_fetch(&n_aliases, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&n_aliases, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&registered_lock);
 	if (r == 0)
 		return CUDA_SUCCESS;

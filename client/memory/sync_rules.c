@@ -8,6 +8,8 @@
  * waits.
  */
 
+#include <stdatomic.h>
+
 #include "client/transport/server_link.h"
 #include "registered.h"
 #include "sync_rules.h"
@@ -90,9 +92,9 @@ CUresult sync_finish(struct stream *stream)
 /* Called after the work was posted: the next seqno comes behind that work. */
 void sync_leave(struct stream *stream)
 {
-	uint64_t seqno = __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE) + 1;
+	uint64_t seqno = atomic_load_explicit(&stream->posted_seqno, memory_order_acquire) + 1;
 
-	__atomic_store_n(&stream->sync_seqno, seqno, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->sync_seqno, seqno, memory_order_release);
 }
 
 CUresult sync_catch_up(unsigned device)
@@ -101,11 +103,12 @@ CUresult sync_catch_up(unsigned device)
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
-		uint64_t sync_seqno = __atomic_load_n(&streams[i].sync_seqno, __ATOMIC_ACQUIRE),
+		uint64_t sync_seqno =
+				 atomic_load_explicit(&streams[i].sync_seqno, memory_order_acquire),
 			 seqno;
 
 		if (sync_seqno == 0 ||
-			__atomic_load_n(&streams[i].device, __ATOMIC_RELAXED) != device ||
+			atomic_load_explicit(&streams[i].device, memory_order_relaxed) != device ||
 			timeline_reached(&streams[i], sync_seqno))
 			continue;
 		result = timeline_post(&streams[i], &seqno);

@@ -10,6 +10,7 @@
 
 #include "eager.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,18 +21,18 @@
 /* A pause of the same length follows so much loading; shorter pauses cost more than they help. */
 #define PACE_NS 500000
 
-static bool is_wanted; /* atomic */
+static atomic_bool is_wanted;
 
 void eager_init(void)
 {
 	const char *mode = getenv("CUDA_MODULE_LOADING");
 
-	__atomic_store_n(&is_wanted, mode && strcmp(mode, "EAGER") == 0, __ATOMIC_RELAXED);
+	atomic_store_explicit(&is_wanted, mode && strcmp(mode, "EAGER") == 0, memory_order_relaxed);
 }
 
 bool eager_is_wanted(void)
 {
-	return __atomic_load_n(&is_wanted, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&is_wanted, memory_order_relaxed);
 }
 
 struct pace {

@@ -8,6 +8,7 @@
  * end.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "eager.h"
@@ -188,7 +189,7 @@ static CUresult ask_params(struct kernel *kernel)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(kept, params, sizeof(*kept) * n_params);
 	kernel->n_params = n_params;
-	__atomic_store_n(&kernel->params, kept, __ATOMIC_RELEASE);
+	atomic_store_explicit(&kernel->params, kept, memory_order_release);
 	return CUDA_SUCCESS;
 }
 
@@ -241,7 +242,7 @@ CUresult library_kernel(struct library *library, const char *name, struct kernel
 	CUresult result = CUDA_SUCCESS;
 	struct kernel *kernel;
 
-	if (unlikely(__atomic_load_n(&library->is_refused, __ATOMIC_RELAXED)))
+	if (unlikely(atomic_load_explicit(&library->is_refused, memory_order_relaxed)))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	pthread_mutex_lock(&library->lock);
 	kernel = library->kernels;

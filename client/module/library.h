@@ -9,6 +9,8 @@
  * it, because few calls accept one for the other. Any thread.
  */
 
+#include <stdatomic.h>
+
 #include "client/device/context.h"
 #include "jit.h"
 #include "client/util/slab.h"
@@ -33,9 +35,9 @@ struct kernel {
 	uint32_t param_bytes;
 	uint32_t n_params;
 	uint32_t prints;
-	struct param_layout *params;  /* atomic: NULL before kernel_measure() */
-	uint64_t occupancy;           /* atomic: the last result of occupancy_blocks() */
-	struct legacy_launch *legacy; /* atomic: NULL before the first CUDA 3 call */
+	struct param_layout *_Atomic params;  /* NULL before kernel_measure() */
+	_Atomic uint64_t occupancy;           /* the last result of occupancy_blocks() */
+	struct legacy_launch *_Atomic legacy; /* NULL before the first CUDA 3 call */
 };
 
 struct library {
@@ -43,7 +45,7 @@ struct library {
 	struct context *context; /* of a module; NULL: a library, which belongs to the process */
 	pthread_mutex_t lock;    /* protects the list of kernels and the placed variables */
 	struct kernel *kernels;
-	uint32_t is_refused; /* atomic: it has variables that could not be placed
+	_Atomic uint32_t is_refused; /* it has variables that could not be placed
 				(managed_variable.h) */
 	uint32_t managed_device;
 	uint64_t managed; /* address of its __managed__ variables; 0: not placed. Under the lock */
@@ -79,7 +81,7 @@ CUresult kernel_ask_params(struct kernel *kernel);
 /* Gets the parameters of a kernel; asks the server the first time. */
 static inline CUresult kernel_measure(struct kernel *kernel)
 {
-	return likely(__atomic_load_n(&kernel->params, __ATOMIC_ACQUIRE) != NULL)
+	return likely(atomic_load_explicit(&kernel->params, memory_order_acquire) != NULL)
 		       ? CUDA_SUCCESS
 		       : kernel_ask_params(kernel);
 }

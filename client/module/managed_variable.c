@@ -7,6 +7,7 @@
  * variables are placed, or none of its kernels can be launched.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
@@ -125,7 +126,7 @@ CUresult managed_variable_find(
 CUresult managed_variables_refuse(struct library *library, const char *name, CUresult result)
 {
 	log_managed_refusal(name, result);
-	__atomic_store_n(&library->is_refused, 1, __ATOMIC_RELAXED);
+	atomic_store_explicit(&library->is_refused, 1, memory_order_relaxed);
 	return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_ERROR_NOT_SUPPORTED;
 }
 

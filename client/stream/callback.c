@@ -11,6 +11,7 @@
 
 #include "client/util/compat.h"
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "client/transport/call.h"
 #include "callback.h"
@@ -48,7 +49,7 @@ _Thread_local bool callback_is_running;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the queue and has_thread */
 static struct callback *queue, **queue_end = &queue;
 static bool has_thread;
-static unsigned n_of_graphs;          /* graph calls in the queue; atomic */
+static atomic_uint n_of_graphs;       /* graph calls in the queue */
 static uint64_t tickets[STREAMS_MAX]; /* the last ticket of each stream; under the stream's lock */
 
 /*
@@ -77,7 +78,7 @@ static struct callback *unlink_at(struct callback **link)
 	if (!*link)
 		queue_end = link;
 	if (callback->launch)
-		__atomic_sub_fetch(&n_of_graphs, 1, __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&n_of_graphs, 1, memory_order_relaxed);
 	return callback;
 }
 
@@ -166,9 +167,10 @@ static void *callback_thread(void *arg)
 		if (sleep_ms == SLEEP_MIN_MS && spin_for_request(count))
 			continue;
 		shm_wait(&server.page->n_asked, count, sleep_ms);
-		sleep_ms = MIN(2 * sleep_ms, __atomic_load_n(&n_of_graphs, __ATOMIC_RELAXED) > 0
-						     ? SLEEP_GRAPH_MS
-						     : SLEEP_MAX_MS);
+		sleep_ms = MIN(
+			2 * sleep_ms, atomic_load_explicit(&n_of_graphs, memory_order_relaxed) > 0
+					      ? SLEEP_GRAPH_MS
+					      : SLEEP_MAX_MS);
 		(void)server_link_is_alive(&server);
 	}
 	return NULL;
@@ -205,7 +207,7 @@ static CUresult callback_enqueue(struct callback *callback)
 		*queue_end = callback;
 		queue_end = &callback->next;
 		if (callback->launch)
-			__atomic_add_fetch(&n_of_graphs, 1, __ATOMIC_RELAXED);
+			atomic_fetch_add_explicit(&n_of_graphs, 1, memory_order_relaxed);
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}

@@ -7,6 +7,8 @@
  * it, and so do streams created later, until the event is done.
  */
 
+#include <stdatomic.h>
+
 #include "recorder.h"
 #include "client.h"
 #include "context_events.h"
@@ -18,7 +20,7 @@ static CUresult context_find_alive(CUcontext handle, struct context **ret_contex
 	CUresult result = handle ? context_named(handle, ret_context) : CUDA_ERROR_INVALID_CONTEXT;
 
 	if (result == CUDA_SUCCESS &&
-		!__atomic_load_n(&(*ret_context)->is_active, __ATOMIC_ACQUIRE))
+		!atomic_load_explicit(&(*ret_context)->is_active, memory_order_acquire))
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return result == CUDA_SUCCESS ? server_link_check(&server) : result;
 }
@@ -104,7 +106,7 @@ CUresult context_wait(struct context *context, CUevent handle)
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
 	result = recorder.check_context(context);
-	if (__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE)) {
+	if (atomic_load_explicit(&event->captured, memory_order_acquire)) {
 		(void)recorder.check_event(event); /* this ends the capture */
 		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}

@@ -8,6 +8,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "context_share.h"
 #include "client/util/log.h"
@@ -53,7 +54,7 @@ static CUresult context_share_make(struct context *context, uint32_t n_groups)
 		give_id(id);
 		return result;
 	}
-	__atomic_store_n(&context->share, id, __ATOMIC_RELAXED);
+	atomic_store_explicit(&context->share, id, memory_order_relaxed);
 	result = stream_open_own_null(context);
 	if (result != CUDA_SUCCESS)
 		context_share_end(context);
@@ -102,8 +103,8 @@ void context_share_end(struct context *context)
 
 	if (id == WIRE_CONTEXT_SHARES_MAX)
 		return;
-	__atomic_store_n(&context->null, NULL, __ATOMIC_RELEASE);
-	__atomic_store_n(&context->share, WIRE_CONTEXT_SHARES_MAX, __ATOMIC_RELAXED);
+	atomic_store_explicit(&context->null, NULL, memory_order_release);
+	atomic_store_explicit(&context->share, WIRE_CONTEXT_SHARES_MAX, memory_order_relaxed);
 	/* Send this before another context can get the number. */
 	(void)send_context_share_destroy(id);
 	give_id(id);

@@ -8,6 +8,8 @@
  * context has its own NULL stream. Any thread.
  */
 
+#include <stdatomic.h>
+
 #include "client/device/context.h"
 
 /*
@@ -24,7 +26,7 @@ void context_share_end(struct context *context);
 /* The number of the context's share, for messages. */
 static inline uint32_t context_share_id(const struct context *context)
 {
-	return __atomic_load_n(&context->share, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&context->share, memory_order_relaxed);
 }
 
 #endif

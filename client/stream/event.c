@@ -9,6 +9,7 @@
  */
 
 #include "recorder.h"
+#include <stdatomic.h>
 #include <time.h>
 
 #include "client.h"
@@ -34,7 +35,7 @@ struct slab events = {
 	.n_max = WIRE_EVENTS_MAX,
 };
 
-static uint64_t last_serial; /* atomic */
+static _Atomic uint64_t last_serial;
 
 /* The current context's event with this handle. */
 static CUresult event_enter(CUevent handle, struct event **ret_event)
@@ -80,13 +81,15 @@ bool event_is_done(struct event *event)
 static bool event_is_asked_for(struct event *event)
 {
 	return event_is_shared(event) ||
-	       (__atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) && !event_is_done(event));
+	       (atomic_load_explicit(&event->is_by_graph, memory_order_acquire) &&
+		       !event_is_done(event));
 }
 
 /* For a record by a graph, the driver knows. */
 static bool event_may_be_done(struct event *event)
 {
-	return __atomic_load_n(&event->is_by_graph, __ATOMIC_ACQUIRE) || event_is_done(event);
+	return atomic_load_explicit(&event->is_by_graph, memory_order_acquire) ||
+	       event_is_done(event);
 }
 
 /* Asks the driver now and then: this process cannot see the progress of a shared event. */
@@ -131,7 +134,7 @@ static struct event *event_new(struct context *context, unsigned flags)
 	pthread_mutex_init(&event->lock, NULL);
 	event->context = context;
 	event->flags = flags;
-	event->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+	event->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 	return event;
 }
 
@@ -225,7 +228,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 	result = timeline_record(stream, slab_id(&events, event), &event->seqno);
 	if (result == CUDA_SUCCESS) {
 		event->stream = stream;
-		__atomic_store_n(&event->is_by_graph, false, __ATOMIC_RELEASE);
+		atomic_store_explicit(&event->is_by_graph, false, memory_order_release);
 	}
 	pthread_mutex_unlock(&event->lock);
 	/* The record must exist before another process can hear of it in another way. */
@@ -236,12 +239,13 @@ CUresult event_record(struct event *event, struct stream *stream)
 
 void event_recorded(struct event *event, uint64_t serial, struct stream *stream, uint64_t seqno)
 {
-	if (!__atomic_load_n(&event->slab.is_used, __ATOMIC_ACQUIRE) || event->serial != serial)
+	if (!atomic_load_explicit(&event->slab.is_used, memory_order_acquire) ||
+		event->serial != serial)
 		return;
 	pthread_mutex_lock(&event->lock);
 	event->stream = stream;
 	event->seqno = seqno;
-	__atomic_store_n(&event->is_by_graph, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&event->is_by_graph, true, memory_order_release);
 	pthread_mutex_unlock(&event->lock);
 }
 

@@ -15,13 +15,13 @@ struct event {
 	struct slab_head slab;
 	struct context *context;
 	unsigned flags;
-	uint64_t serial;                /* unique */
-	struct capture_point *captured; /* atomic: where its last record was captured; NULL: it was
+	uint64_t serial;                        /* unique */
+	struct capture_point *_Atomic captured; /* where its last record was captured; NULL: it was
 					   not captured */
-	pthread_mutex_t lock;           /* protects the fields that follow */
-	struct stream *stream;          /* NULL: never recorded */
+	pthread_mutex_t lock;                   /* protects the fields that follow */
+	struct stream *stream;                  /* NULL: never recorded */
 	uint64_t seqno;
-	bool is_by_graph; /* atomic: recorded by a graph, somewhere before that seqno */
+	atomic_bool is_by_graph; /* recorded by a graph, somewhere before that seqno */
 };
 
 extern struct slab events;

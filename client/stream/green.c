@@ -8,6 +8,8 @@
  * primary context; only streams end with the green context.
  */
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "context_events.h"
 #include "green.h"
@@ -20,14 +22,14 @@ struct slab greens = {
 	.n_max = WIRE_GREENS_MAX,
 };
 
-static uint64_t last_serial; /* atomic */
+static _Atomic uint64_t last_serial;
 
 struct green *green_find(CUgreenCtx handle)
 {
 	struct green *green = slab_find(&greens, handle);
 
 	/* NULL while another thread is still creating it. */
-	return green && __atomic_load_n(&green->context, __ATOMIC_ACQUIRE) ? green : NULL;
+	return green && atomic_load_explicit(&green->context, memory_order_acquire) ? green : NULL;
 }
 
 struct green *green_find_serial(uint32_t id, uint64_t serial)
@@ -40,7 +42,7 @@ struct green *green_find_serial(uint32_t id, uint64_t serial)
 
 CUresult green_stream(struct context *green, int priority, struct stream **ret_stream)
 {
-	return __atomic_load_n(&green->is_active, __ATOMIC_ACQUIRE)
+	return atomic_load_explicit(&green->is_active, memory_order_acquire)
 		       ? stream_new_green(green, priority, ret_stream)
 		       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -50,7 +52,7 @@ static void green_end(struct green *green)
 {
 	struct context *context = green->context;
 
-	__atomic_store_n(&context->is_active, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&context->is_active, 0, memory_order_release);
 	if (green->null)
 		(void)stream_end(green->null);
 	streams_orphan(context);
@@ -86,11 +88,11 @@ static CUresult green_fill(struct green *green, struct context *home, CUdevice o
 		slab_give(&greens, green);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	green->serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+	green->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 	context->home = home;
 	context->green = green;
-	__atomic_store_n(&context->is_active, 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&green->context, context, __ATOMIC_RELEASE);
+	atomic_store_explicit(&context->is_active, 1, memory_order_release);
+	atomic_store_explicit(&green->context, context, memory_order_release);
 	result = stream_new_green(green->context, 0, &green->null);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
@@ -170,7 +172,7 @@ CUresult local_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtx
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* The current green context may have ended, and its slot may be in use by another. */
-	if (!__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*greenCtxId = context->id;
 	return CUDA_SUCCESS;

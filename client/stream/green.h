@@ -14,9 +14,9 @@
 
 struct green {
 	struct slab_head slab;
-	uint64_t serial;         /* unique */
-	struct context *context; /* the context of cuCtxFromGreenCtx() */
-	struct stream *null;     /* its default stream */
+	uint64_t serial;                 /* unique */
+	struct context *_Atomic context; /* the context of cuCtxFromGreenCtx() */
+	struct stream *null;             /* its default stream */
 };
 
 extern struct slab greens;

@@ -9,6 +9,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client.h"
@@ -45,7 +46,7 @@ struct resource_desc {
 
 static pthread_mutex_t descs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct resource_desc *descs; /* never freed, as in the driver */
-static uint64_t last_division;      /* atomic */
+static _Atomic uint64_t last_division;
 
 static void resource_write(
 	CUdevResource *resource, const struct origin *origin, const struct sm_group *group)
@@ -113,7 +114,7 @@ CUresult local_cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUde
 {
 	const struct context *context = context_find(hCtx);
 
-	if (!context || !__atomic_load_n(&context->is_active, __ATOMIC_ACQUIRE))
+	if (!context || !atomic_load_explicit(&context->is_active, memory_order_acquire))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return get_whole(context->ordinal, context->home ? context->green : NULL, resource, type);
 }
@@ -140,7 +141,7 @@ static CUresult divide_groups(const struct origin *whole, uint32_t flags, uint32
 	origin.n_groups = result_groups ? MIN(*n_groups, WIRE_SM_GROUPS_MAX) : 0;
 	origin.flags = flags;
 	origin.count = count;
-	origin.division = __atomic_add_fetch(&last_division, 1, __ATOMIC_RELAXED);
+	origin.division = atomic_fetch_add_explicit(&last_division, 1, memory_order_relaxed) + 1;
 	result = send_sm_split(device_get(whole->device)->index, whole->of, flags, count,
 		origin.n_groups, &n_made, rest, groups, WIRE_SM_GROUPS_MAX, &n);
 	if (result != CUDA_SUCCESS)

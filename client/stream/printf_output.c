@@ -8,6 +8,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "client/transport/call.h"
@@ -18,18 +19,18 @@
 #define TEXT_PIECE 12288
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t is_expected; /* atomic: kernels that may print have been launched */
-static uint32_t n_taken;     /* atomic: bytes, as page->n_text counts them */
+static _Atomic uint32_t is_expected; /* kernels that may print have been launched */
+static _Atomic uint32_t n_taken;     /* bytes, as page->n_text counts them */
 
 void printf_output_expect(void)
 {
-	__atomic_store_n(&is_expected, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&is_expected, 1, memory_order_release);
 }
 
 /* Under the lock. */
 static void printf_output_take(void)
 {
-	uint32_t flush = __atomic_exchange_n(&is_expected, 0, __ATOMIC_ACQ_REL);
+	uint32_t flush = atomic_exchange_explicit(&is_expected, 0, memory_order_acq_rel);
 	uint32_t is_more = 1, is_pending = 0;
 
 	while (is_more) {
@@ -41,7 +42,7 @@ static void printf_output_take(void)
 			return;
 		flush = 0;
 		fwrite(bytes, 1, n, stdout);
-		__atomic_fetch_add(&n_taken, n, __ATOMIC_RELEASE);
+		atomic_fetch_add_explicit(&n_taken, n, memory_order_release);
 	}
 	fflush(stdout);
 	/* Other kernels of the program are still running. */
@@ -51,9 +52,9 @@ static void printf_output_take(void)
 
 void printf_output_synced(void)
 {
-	if (likely(!__atomic_load_n(&is_expected, __ATOMIC_ACQUIRE) &&
+	if (likely(!atomic_load_explicit(&is_expected, memory_order_acquire) &&
 		    shm_load32(&server.page->n_text) ==
-			    __atomic_load_n(&n_taken, __ATOMIC_ACQUIRE)))
+			    atomic_load_explicit(&n_taken, memory_order_acquire)))
 		return;
 	pthread_mutex_lock(&lock);
 	printf_output_take();

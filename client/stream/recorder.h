@@ -8,6 +8,8 @@
  * recorder, so that only graph/ knows graphs. Any thread.
  */
 
+#include <stdatomic.h>
+
 #include "event.h"
 
 struct box;
@@ -69,11 +71,11 @@ extern const struct recorder recorder;
  * Number of streams that capture now; atomic. Nearly always 0, and then most calls
  * check nothing else.
  */
-extern uint32_t captures_running;
+extern _Atomic uint32_t captures_running;
 
 static inline bool capture_is_running(void)
 {
-	return __atomic_load_n(&captures_running, __ATOMIC_ACQUIRE) > 0;
+	return atomic_load_explicit(&captures_running, memory_order_acquire) > 0;
 }
 
 static inline CUresult recorder_look(struct stream *stream, bool *ret_captures)
@@ -86,7 +88,8 @@ static inline CUresult recorder_look_wait(
 	struct stream *stream, struct event *event, bool *ret_captures)
 {
 	*ret_captures = false;
-	return likely(!capture_is_running() && !__atomic_load_n(&event->captured, __ATOMIC_ACQUIRE))
+	return likely(!capture_is_running() &&
+		       !atomic_load_explicit(&event->captured, memory_order_acquire))
 		       ? CUDA_SUCCESS
 		       : recorder.look_wait(stream, event, ret_captures);
 }

@@ -11,6 +11,8 @@
  * because its handle must still be recognised.
  */
 
+#include <stdatomic.h>
+
 #include "client/util/compat.h"
 #include "client.h"
 #include "bounds.h"
@@ -39,13 +41,13 @@ struct thread_streams {
 	} of[THREAD_STREAMS_MAX];
 };
 
-uint32_t pools_pending;
+_Atomic uint32_t pools_pending;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned n_slots = DEVICES_MAX;   /* atomic: only lower slots were ever used */
-static unsigned next_slot = DEVICES_MAX; /* where the search for a free slot starts */
-static unsigned n_orphans;               /* atomic: changed under the lock */
-static uint64_t last_unique;
+static atomic_uint n_slots = DEVICES_MAX; /* only lower slots were ever used */
+static unsigned next_slot = DEVICES_MAX;  /* where the search for a free slot starts */
+static atomic_uint n_orphans;             /* changed under the lock */
+static _Atomic uint64_t last_unique;
 static _Thread_local struct thread_streams *thread_streams;
 static pthread_key_t thread_key;
 static bool has_thread_key;
@@ -53,7 +55,7 @@ static bool has_thread_key;
 /* The NULL stream with which the context's blocking streams are ordered. */
 static struct stream *null_of(const struct context *context)
 {
-	struct stream *own = __atomic_load_n(&context->null, __ATOMIC_ACQUIRE);
+	struct stream *own = atomic_load_explicit(&context->null, memory_order_acquire);
 
 	return own ? own : &streams[context->device->index];
 }
@@ -61,15 +63,17 @@ static struct stream *null_of(const struct context *context)
 static void stream_setup(
 	struct stream *stream, struct context *context, bool is_blocking, int priority)
 {
-	__atomic_store_n(&stream->context, context, __ATOMIC_RELAXED);
-	__atomic_store_n(&stream->green, NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&stream->device, context->device->index, __ATOMIC_RELAXED);
-	__atomic_store_n(&stream->is_blocking, is_blocking, __ATOMIC_RELAXED);
-	__atomic_store_n(&stream->null, is_blocking ? null_of(context) : NULL, __ATOMIC_RELAXED);
+	atomic_store_explicit(&stream->context, context, memory_order_relaxed);
+	atomic_store_explicit(&stream->green, NULL, memory_order_relaxed);
+	atomic_store_explicit(&stream->device, context->device->index, memory_order_relaxed);
+	atomic_store_explicit(&stream->is_blocking, is_blocking, memory_order_relaxed);
+	atomic_store_explicit(
+		&stream->null, is_blocking ? null_of(context) : NULL, memory_order_relaxed);
 	stream->priority = priority;
-	__atomic_store_n(&stream->unique, __atomic_add_fetch(&last_unique, 1, __ATOMIC_RELAXED),
-		__ATOMIC_RELAXED);
-	__atomic_store_n(&stream->state, STREAM_USED, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->unique,
+		atomic_fetch_add_explicit(&last_unique, 1, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+	atomic_store_explicit(&stream->state, STREAM_USED, memory_order_release);
 }
 
 void stream_open_null(struct context *context, unsigned device)
@@ -86,12 +90,13 @@ static bool stream_free_closed(struct stream *stream)
 {
 	uint32_t closing = STREAM_CLOSING;
 
-	if (!timeline_reached(stream, __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE)) ||
-		!__atomic_compare_exchange_n(&stream->state, &closing, STREAM_CHANGING, false,
-			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (!timeline_reached(
+		    stream, atomic_load_explicit(&stream->posted_seqno, memory_order_acquire)) ||
+		!atomic_compare_exchange_strong_explicit(&stream->state, &closing, STREAM_CHANGING,
+			memory_order_acq_rel, memory_order_acquire))
 		return false;
 	(void)send_stream_destroy(stream_id(stream));
-	__atomic_store_n(&stream->state, STREAM_FREE, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->state, STREAM_FREE, memory_order_release);
 	return true;
 }
 
@@ -101,18 +106,19 @@ static void orphans_close_idle(void)
 	for (unsigned i = DEVICES_MAX; i < n_slots && n_orphans > 0; i++) {
 		struct stream *stream = &streams[i];
 
-		if (__atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_ORPHAN_CLOSING ||
+		if (atomic_load_explicit(&stream->state, memory_order_acquire) !=
+				STREAM_ORPHAN_CLOSING ||
 			!timeline_reached(stream, stream->posted_seqno))
 			continue;
-		__atomic_store_n(&stream->state, STREAM_ORPHAN_CLOSED, __ATOMIC_RELEASE);
-		__atomic_sub_fetch(&n_orphans, 1, __ATOMIC_RELAXED);
+		atomic_store_explicit(&stream->state, STREAM_ORPHAN_CLOSED, memory_order_release);
+		atomic_fetch_sub_explicit(&n_orphans, 1, memory_order_relaxed);
 		(void)send_stream_destroy(stream_id(stream));
 	}
 }
 
 static void orphans_check(void)
 {
-	if (likely(__atomic_load_n(&n_orphans, __ATOMIC_RELAXED) == 0))
+	if (likely(atomic_load_explicit(&n_orphans, memory_order_relaxed) == 0))
 		return;
 	pthread_mutex_lock(&table_lock);
 	orphans_close_idle();
@@ -121,7 +127,7 @@ static void orphans_check(void)
 
 static bool stream_slot_is_free(struct stream *stream)
 {
-	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+	uint32_t state = atomic_load_explicit(&stream->state, memory_order_acquire);
 
 	return state == STREAM_FREE || (state == STREAM_CLOSING && stream_free_closed(stream));
 }
@@ -140,7 +146,8 @@ static struct stream *stream_slot_take(void)
 			continue;
 		if (stream_id(stream) >= n_slots) {
 			pthread_mutex_init(&stream->lock, NULL);
-			__atomic_store_n(&n_slots, stream_id(stream) + 1, __ATOMIC_RELEASE);
+			atomic_store_explicit(
+				&n_slots, stream_id(stream) + 1, memory_order_release);
 		}
 		return stream;
 	}
@@ -201,7 +208,7 @@ static CUresult stream_make(struct context *context, struct context *green, bool
 			: CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
 		stream_setup(stream, context, is_blocking, priority);
-		__atomic_store_n(&stream->green, green, __ATOMIC_RELAXED);
+		atomic_store_explicit(&stream->green, green, memory_order_relaxed);
 		result = wait_for_context(context, stream);
 		if (green && result == CUDA_SUCCESS)
 			result = wait_for_context(green, stream);
@@ -234,8 +241,8 @@ CUresult stream_open_own_null(struct context *context)
 			stream_id(stream), context_share_id(context), CU_STREAM_DEFAULT, true, 0);
 	if (result == CUDA_SUCCESS) {
 		stream_setup(stream, context, true, 0);
-		__atomic_store_n(&stream->null, stream, __ATOMIC_RELAXED);
-		__atomic_store_n(&context->null, stream, __ATOMIC_RELEASE);
+		atomic_store_explicit(&stream->null, stream, memory_order_relaxed);
+		atomic_store_explicit(&context->null, stream, memory_order_release);
 	}
 	pthread_mutex_unlock(&table_lock);
 	return result;
@@ -248,12 +255,12 @@ CUresult stream_end(struct stream *stream)
 	uint64_t seqno;
 	CUresult result;
 
-	if (!__atomic_compare_exchange_n(&stream->state, &used, STREAM_CHANGING, false,
-		    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (!atomic_compare_exchange_strong_explicit(&stream->state, &used, STREAM_CHANGING,
+		    memory_order_acq_rel, memory_order_acquire))
 		return CUDA_ERROR_INVALID_HANDLE;
 	recorder.abandon(stream);
 	result = timeline_post(stream, &seqno);
-	__atomic_store_n(&stream->state, STREAM_CLOSING, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->state, STREAM_CLOSING, memory_order_release);
 	pthread_mutex_lock(&table_lock);
 	stream_free_closed(stream);
 	next_slot = MIN(next_slot, stream_id(stream)); /* low slots keep the table short */
@@ -266,8 +273,8 @@ static struct stream *thread_stream(const struct thread_streams *own, unsigned i
 {
 	struct stream *stream = own->of[i].stream;
 
-	if (!stream || __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) != STREAM_USED ||
-		__atomic_load_n(&stream->unique, __ATOMIC_RELAXED) != own->of[i].unique)
+	if (!stream || atomic_load_explicit(&stream->state, memory_order_acquire) != STREAM_USED ||
+		atomic_load_explicit(&stream->unique, memory_order_relaxed) != own->of[i].unique)
 		return NULL;
 	return stream;
 }
@@ -328,7 +335,7 @@ static CUresult stream_per_thread(struct context *context, struct stream **ret_s
 /* The stream that the NULL handle means in a green context. */
 static __attribute__((cold, noinline)) CUresult green_null(struct stream **ret_stream)
 {
-	if (!__atomic_load_n(&context_green->is_active, __ATOMIC_ACQUIRE))
+	if (!atomic_load_explicit(&context_green->is_active, memory_order_acquire))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	*ret_stream = context_green->green->null;
 	return CUDA_SUCCESS;
@@ -351,7 +358,7 @@ CUresult stream_resolve(struct context *context, CUstream handle, struct stream 
 	if (at >= sizeof(streams) || at % sizeof(*stream) != 0)
 		return CUDA_ERROR_INVALID_HANDLE;
 	stream = &streams[at / sizeof(*stream)];
-	state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+	state = atomic_load_explicit(&stream->state, memory_order_acquire);
 	if (stream_id(stream) < DEVICES_MAX || state != STREAM_USED)
 		return state == STREAM_ORPHAN_CLOSING || state == STREAM_ORPHAN_CLOSED
 			       ? CUDA_ERROR_CONTEXT_IS_DESTROYED
@@ -370,8 +377,9 @@ CUresult stream_enter(CUstream handle, struct stream **ret_stream)
 
 static bool is_busy(struct stream *stream)
 {
-	return __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE) ||
-	       !timeline_reached(stream, __atomic_load_n(&stream->posted_seqno, __ATOMIC_ACQUIRE));
+	return atomic_load_explicit(&stream->is_issued, memory_order_acquire) ||
+	       !timeline_reached(
+		       stream, atomic_load_explicit(&stream->posted_seqno, memory_order_acquire));
 }
 
 static CUresult wait_one(struct stream *stream)
@@ -385,15 +393,15 @@ static CUresult wait_one(struct stream *stream)
 /* `null' and the streams ordered with it; NULL: all streams of the device. */
 static bool is_meant(const struct stream *stream, unsigned device, const struct stream *null)
 {
-	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+	uint32_t state = atomic_load_explicit(&stream->state, memory_order_acquire);
 
 	if (stream_id(stream) < DEVICES_MAX)
 		return null ? stream == null : stream_id(stream) == device;
 	/* If the slot changes owner meanwhile, the wait is at worst unnecessary. */
 	if (state == STREAM_FREE || state == STREAM_ORPHAN_CLOSED)
 		return false;
-	return null ? __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == null
-		    : __atomic_load_n(&stream->device, __ATOMIC_RELAXED) == device;
+	return null ? atomic_load_explicit(&stream->null, memory_order_relaxed) == null
+		    : atomic_load_explicit(&stream->device, memory_order_relaxed) == device;
 }
 
 /*
@@ -408,7 +416,7 @@ static unsigned next_of(unsigned i)
 /* Posts all seqnos first, so that the GPU works on all streams at once. */
 static CUresult wait_many(unsigned device, const struct stream *null)
 {
-	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
+	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
 	CUresult result = CUDA_SUCCESS;
 	uint64_t seqno;
 
@@ -453,7 +461,7 @@ CUresult stream_wait_turn(struct stream *stream)
  */
 static CUresult query_one(struct stream *stream)
 {
-	bool is_new = __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	bool is_new = atomic_load_explicit(&stream->is_issued, memory_order_acquire);
 	uint64_t seqno;
 	CUresult result = timeline_post(stream, &seqno);
 
@@ -466,7 +474,7 @@ static CUresult query_one(struct stream *stream)
 
 static CUresult query_many(unsigned device, const struct stream *null)
 {
-	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
+	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
@@ -482,28 +490,29 @@ CUresult stream_query(struct stream *stream)
 
 bool stream_is_used(const struct stream *stream)
 {
-	return __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE) == STREAM_USED;
+	return atomic_load_explicit(&stream->state, memory_order_acquire) == STREAM_USED;
 }
 
 unsigned streams_ever(void)
 {
-	return __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&n_slots, memory_order_acquire);
 }
 
 static bool is_of_context(struct stream *stream, const struct context *context, bool busy_only)
 {
-	uint32_t state = __atomic_load_n(&stream->state, __ATOMIC_ACQUIRE);
+	uint32_t state = atomic_load_explicit(&stream->state, memory_order_acquire);
 
 	if (busy_only && !is_busy(stream))
 		return false;
 	if (stream_id(stream) < DEVICES_MAX)
 		return stream_id(stream) == context->device->index && !context->home &&
-		       !__atomic_load_n(&context->null, __ATOMIC_ACQUIRE);
+		       !atomic_load_explicit(&context->null, memory_order_acquire);
 	if (state != STREAM_USED &&
 		!(busy_only && (state == STREAM_CLOSING || state == STREAM_ORPHAN_CLOSING)))
 		return false;
-	return context->home ? __atomic_load_n(&stream->green, __ATOMIC_RELAXED) == context
-			     : __atomic_load_n(&stream->context, __ATOMIC_RELAXED) == context;
+	return context->home
+		       ? atomic_load_explicit(&stream->green, memory_order_relaxed) == context
+		       : atomic_load_explicit(&stream->context, memory_order_relaxed) == context;
 }
 
 void streams_orphan(const struct context *green)
@@ -513,11 +522,11 @@ void streams_orphan(const struct context *green)
 		uint32_t used = STREAM_USED;
 		uint64_t seqno;
 
-		if (__atomic_load_n(&streams[i].green, __ATOMIC_RELAXED) != green ||
-			!__atomic_compare_exchange_n(&streams[i].state, &used,
-				STREAM_ORPHAN_CLOSING, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		if (atomic_load_explicit(&streams[i].green, memory_order_relaxed) != green ||
+			!atomic_compare_exchange_strong_explicit(&streams[i].state, &used,
+				STREAM_ORPHAN_CLOSING, memory_order_acq_rel, memory_order_acquire))
 			continue;
-		__atomic_add_fetch(&n_orphans, 1, __ATOMIC_RELAXED);
+		atomic_fetch_add_explicit(&n_orphans, 1, memory_order_relaxed);
 		(void)timeline_post(&streams[i], &seqno);
 	}
 	orphans_close_idle();
@@ -544,10 +553,11 @@ CUresult streams_wait_device(unsigned device)
 
 void streams_end_context(struct context *context)
 {
-	unsigned n = __atomic_load_n(&n_slots, __ATOMIC_ACQUIRE);
+	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
 
 	for (unsigned i = DEVICES_MAX; i < n; i++)
-		if (__atomic_load_n(&streams[i].context, __ATOMIC_RELAXED) == context &&
-			__atomic_load_n(&streams[i].state, __ATOMIC_ACQUIRE) == STREAM_USED)
+		if (atomic_load_explicit(&streams[i].context, memory_order_relaxed) == context &&
+			atomic_load_explicit(&streams[i].state, memory_order_acquire) ==
+				STREAM_USED)
 			(void)stream_end(&streams[i]);
 }

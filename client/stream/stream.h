@@ -9,6 +9,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "client/util/api.h"
 #include "client/device/context.h"
@@ -29,20 +30,21 @@ enum stream_state {
 };
 
 struct stream {
-	uint32_t state;     /* atomic: enum stream_state */
-	uint32_t is_issued; /* atomic: work was posted since the last seqno */
-	uint32_t device;    /* atomic, as the next two: waiting threads read them without a lock */
-	uint32_t is_blocking;
-	struct context *context; /* the creating context; after its end, the last one's */
-	struct context *green;   /* the green context whose SMs it has; NULL: its context's SMs */
+	_Atomic uint32_t state;     /* enum stream_state */
+	_Atomic uint32_t is_issued; /* work was posted since the last seqno */
+	_Atomic uint32_t device;    /* waiting threads read them without a lock */
+	_Atomic uint32_t is_blocking;
+	struct context *_Atomic context; /* the creating context; after its end, the last one's */
+	struct context
+		*_Atomic green; /* the green context whose SMs it has; NULL: its context's SMs */
 	struct stream
-		*null; /* atomic: the NULL stream with which it is ordered, or itself; NULL: none */
+		*_Atomic null; /* the NULL stream with which it is ordered, or itself; or NULL */
 	int priority;
-	uint64_t unique;               /* cuStreamGetId(): unique */
-	struct capture_point *capture; /* atomic: where its capture is; NULL: it does not capture */
-	pthread_mutex_t lock;          /* protects posted_seqno and posting */
-	uint64_t posted_seqno;         /* atomic: the newest one */
-	uint64_t sync_seqno;           /* atomic: sync_leave(); the seqno that covers it */
+	_Atomic uint64_t unique;               /* cuStreamGetId(): unique */
+	struct capture_point *_Atomic capture; /* where its capture is; NULL: it does not capture */
+	pthread_mutex_t lock;                  /* protects posted_seqno and posting */
+	_Atomic uint64_t posted_seqno;         /* the newest one */
+	_Atomic uint64_t sync_seqno;           /* sync_leave(); the seqno that covers it */
 };
 
 extern struct stream streams[STREAMS_MAX];
@@ -55,13 +57,13 @@ static inline uint32_t stream_id(const struct stream *stream)
 /* Whether it is the NULL stream of a device, or of a context with its own. */
 static inline bool stream_is_null(const struct stream *stream)
 {
-	return __atomic_load_n(&stream->null, __ATOMIC_RELAXED) == stream;
+	return atomic_load_explicit(&stream->null, memory_order_relaxed) == stream;
 }
 
 /* Called after work was posted on it. */
 static inline void stream_issued(struct stream *stream)
 {
-	__atomic_store_n(&stream->is_issued, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->is_issued, 1, memory_order_release);
 }
 
 /* Makes a device's NULL stream usable. Called under the lock of device_open(). */
@@ -127,12 +129,12 @@ unsigned streams_ever(void);
 CUresult streams_wait_device(unsigned device);
 
 /* Atomic: a memory pool has memory to return, so hooks.reclaim_pools() must be called. */
-extern uint32_t pools_pending;
+extern _Atomic uint32_t pools_pending;
 
 /* Called after the host has waited for work. */
 static inline void stream_waited(void)
 {
-	if (unlikely(__atomic_load_n(&pools_pending, __ATOMIC_ACQUIRE)))
+	if (unlikely(atomic_load_explicit(&pools_pending, memory_order_acquire)))
 		hooks.reclaim_pools();
 	printf_output_synced();
 }

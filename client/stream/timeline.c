@@ -7,6 +7,8 @@
  * the number and the position in the ring. So its timeline never falls.
  */
 
+#include <stdatomic.h>
+
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
 #include "client/util/sleep.h"
@@ -42,11 +44,11 @@ CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&stream->lock);
-	if (__atomic_exchange_n(&stream->is_issued, 0, __ATOMIC_ACQ_REL)) {
+	if (atomic_exchange_explicit(&stream->is_issued, 0, memory_order_acq_rel)) {
 		result = send_mark(stream_id(stream), stream->posted_seqno + 1);
 		if (result == CUDA_SUCCESS)
-			__atomic_store_n(
-				&stream->posted_seqno, stream->posted_seqno + 1, __ATOMIC_RELEASE);
+			atomic_store_explicit(&stream->posted_seqno, stream->posted_seqno + 1,
+				memory_order_release);
 		else
 			stream_issued(stream);
 	}
@@ -69,7 +71,8 @@ void timeline_cover(struct stream *stream, uint64_t *ret_seqno)
 	/* Work that the NULL stream covers may be on other streams. */
 	if (stream_is_null(stream))
 		stream_issued(stream);
-	*ret_seqno = stream->posted_seqno + __atomic_load_n(&stream->is_issued, __ATOMIC_ACQUIRE);
+	*ret_seqno = stream->posted_seqno +
+		     atomic_load_explicit(&stream->is_issued, memory_order_acquire);
 	pthread_mutex_unlock(&stream->lock);
 }
 
@@ -79,10 +82,11 @@ CUresult timeline_record(struct stream *stream, uint32_t event, uint64_t *ret_se
 
 	pthread_mutex_lock(&stream->lock);
 	/* Clear it first: another thread may post work behind this seqno meanwhile. */
-	__atomic_store_n(&stream->is_issued, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&stream->is_issued, 0, memory_order_release);
 	result = send_event_record(event, stream_id(stream), stream->posted_seqno + 1);
 	if (result == CUDA_SUCCESS) {
-		__atomic_store_n(&stream->posted_seqno, stream->posted_seqno + 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(
+			&stream->posted_seqno, stream->posted_seqno + 1, memory_order_release);
 		*ret_seqno = stream->posted_seqno;
 	} else {
 		stream_issued(stream);

@@ -8,6 +8,7 @@
  * out. After a wait that was given up, the slot is never reused.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "call.h"
@@ -24,18 +25,18 @@
 
 _Static_assert(REPLY_SLOTS == 64, "a bit each in slots_taken");
 
-static uint64_t slots_taken;
+static _Atomic uint64_t slots_taken;
 
 /* Takes the bit of a free slot. REPLY_SLOTS: all slots are taken. */
 static unsigned reply_slot_try(void)
 {
-	uint64_t taken = __atomic_load_n(&slots_taken, __ATOMIC_RELAXED);
+	uint64_t taken = atomic_load_explicit(&slots_taken, memory_order_relaxed);
 
 	while (~taken) {
 		uint64_t bit = ~taken & (taken + 1); /* the lowest free bit */
 
-		if (__atomic_compare_exchange_n(&slots_taken, &taken, taken | bit, true,
-			    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (atomic_compare_exchange_weak_explicit(&slots_taken, &taken, taken | bit,
+			    memory_order_acquire, memory_order_relaxed))
 			return (unsigned)__builtin_ctzll(bit);
 	}
 	return REPLY_SLOTS;
@@ -64,7 +65,7 @@ static CUresult reply_slot_take(unsigned *ret_slot)
 
 static void reply_slot_give(unsigned slot)
 {
-	__atomic_fetch_and(&slots_taken, ~(1ull << slot), __ATOMIC_RELEASE);
+	atomic_fetch_and_explicit(&slots_taken, ~(1ull << slot), memory_order_release);
 }
 
 /* A full ring means that the GPU is busy. Wait as long as it takes, as a native call does. */

@@ -8,6 +8,7 @@
  * searches the library paths of its caller, which it finds by the return address.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "client/util/compat.h"
@@ -25,8 +26,8 @@
 
 dlopen_fn *dlopen_next(void)
 {
-	static dlopen_fn *found;
-	dlopen_fn *next = __atomic_load_n(&found, __ATOMIC_RELAXED);
+	static dlopen_fn *_Atomic found;
+	dlopen_fn *next = atomic_load_explicit(&found, memory_order_relaxed);
 
 	if (next || !dlsym)
 		return next;
@@ -39,7 +40,7 @@ dlopen_fn *dlopen_next(void)
 		next = (dlopen_fn *)dlsym(RTLD_DEFAULT, "dlopen");
 	if (next == OURS)
 		return NULL;
-	__atomic_store_n(&found, next, __ATOMIC_RELAXED);
+	atomic_store_explicit(&found, next, memory_order_relaxed);
 	return next;
 }
 

@@ -8,6 +8,7 @@
  */
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -93,13 +94,13 @@ CUresult reconnect_send_frame(struct server_link *link, const void *frame, int f
 	if (r == 0 || is_kept)
 		return CUDA_SUCCESS;
 	/* The connection may contain half a frame: nothing more can be sent on it. */
-	__atomic_store_n(&link->is_dead, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&link->is_dead, 1, memory_order_release);
 	return CUDA_ERROR_MPS_RPC_FAILURE;
 }
 
 void reconnect_end(struct server_link *link)
 {
-	if (__atomic_exchange_n(&link->is_used, 1, __ATOMIC_ACQ_REL))
+	if (atomic_exchange_explicit(&link->is_used, 1, memory_order_acq_rel))
 		return;
 	pthread_mutex_lock(&kept.lock);
 	forget_frames();

@@ -11,13 +11,15 @@
  * Any thread.
  */
 
+#include <stdatomic.h>
+
 #include "server_link.h"
 
 /* Whether another server may still replace this one. */
 static inline bool reconnect_is_possible(const struct server_link *link)
 {
-	return !__atomic_load_n(&link->is_used, __ATOMIC_ACQUIRE) &&
-	       !__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED);
+	return !atomic_load_explicit(&link->is_used, memory_order_acquire) &&
+	       !atomic_load_explicit(&link->is_dead, memory_order_relaxed);
 }
 
 /*

@@ -8,6 +8,7 @@
  * it changes only in a forked child.
  */
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,13 +79,13 @@ enum route route_decide(void)
 	enum route route;
 
 	pthread_mutex_lock(&decide_lock);
-	route = (enum route)__atomic_load_n(&route_state.route, __ATOMIC_ACQUIRE);
+	route = (enum route)atomic_load_explicit(&route_state.route, memory_order_acquire);
 	if (route == ROUTE_UNDECIDED) {
 		route = decide_once();
 		/* The real libcuda handles forks itself. */
 		if (route == ROUTE_MPS)
 			fork_watch();
-		__atomic_store_n(&route_state.route, route, __ATOMIC_RELEASE);
+		atomic_store_explicit(&route_state.route, route, memory_order_release);
 	}
 	pthread_mutex_unlock(&decide_lock);
 	return route;
@@ -92,7 +93,7 @@ enum route route_decide(void)
 
 void route_set_initialised(void)
 {
-	__atomic_store_n(&route_state.is_initialised, 1, __ATOMIC_RELEASE);
+	atomic_store_explicit(&route_state.is_initialised, 1, memory_order_release);
 }
 
 CUresult route_error(void)

@@ -8,6 +8,8 @@
  * load. Any thread.
  */
 
+#include <stdatomic.h>
+
 #include "client/util/api.h"
 
 enum route {
@@ -20,8 +22,8 @@ enum route {
 
 /* Only route.c writes it. */
 struct route_state {
-	uint32_t route;
-	uint32_t is_initialised; /* cuInit has succeeded */
+	_Atomic uint32_t route;
+	_Atomic uint32_t is_initialised; /* cuInit has succeeded */
 };
 extern struct route_state route_state;
 
@@ -30,14 +32,14 @@ enum route route_decide(void);
 
 static inline enum route route_get(void)
 {
-	uint32_t route = __atomic_load_n(&route_state.route, __ATOMIC_ACQUIRE);
+	uint32_t route = atomic_load_explicit(&route_state.route, memory_order_acquire);
 
 	return likely(route != ROUTE_UNDECIDED) ? (enum route)route : route_decide();
 }
 
 static inline bool route_initialised(void)
 {
-	return __atomic_load_n(&route_state.is_initialised, __ATOMIC_ACQUIRE);
+	return atomic_load_explicit(&route_state.is_initialised, memory_order_acquire);
 }
 
 void route_set_initialised(void);

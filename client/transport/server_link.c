@@ -9,6 +9,7 @@
  */
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -131,10 +132,10 @@ static void server_link_log_fault(const struct server_link *link, uint32_t fault
 
 CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 {
-	static uint32_t is_logged;
+	static _Atomic uint32_t is_logged;
 
 	if (fault == CUDA_ERROR_MPS_CLIENT_TERMINATED) {
-		if (!__atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
+		if (!atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed))
 			log_error("the operator has terminated this client (terminate_client): "
 				  "all further calls fail; restart the program to use the GPU");
 		return CUDA_ERROR_MPS_CLIENT_TERMINATED;
@@ -142,7 +143,7 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	/* The next server is not affected by the fault. */
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
-	if (!__atomic_exchange_n(&is_logged, 1, __ATOMIC_RELAXED))
+	if (!atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed))
 		server_link_log_fault(link, fault);
 	return (CUresult)fault;
 }
@@ -165,7 +166,7 @@ bool server_link_is_lost(const struct server_link *link)
 
 static void give_up(struct server_link *link)
 {
-	if (!__atomic_exchange_n(&link->is_dead, 1, __ATOMIC_ACQ_REL))
+	if (!atomic_exchange_explicit(&link->is_dead, 1, memory_order_acq_rel))
 		log_error("the server has ended: all further calls fail");
 }
 
@@ -209,7 +210,7 @@ int server_link_read_memory(struct server_link *link, uint64_t address, uint64_t
 	if (r == 0)
 		*ret_fd = frame_take_fd(&reader, 0);
 	else
-		__atomic_store_n(&link->is_dead, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&link->is_dead, 1, memory_order_release);
 	return r;
 }
 
@@ -220,7 +221,7 @@ static void server_link_ack_errors(struct server_link *link)
 
 	pthread_mutex_lock(&lock);
 	shm_store32(&link->control->errors_taken,
-		__atomic_load_n(&link->late_errors, __ATOMIC_RELAXED));
+		atomic_load_explicit(&link->late_errors, memory_order_relaxed));
 	pthread_mutex_unlock(&lock);
 }
 
@@ -229,9 +230,9 @@ CUresult server_link_late_error(struct server_link *link)
 	uint64_t word = shm_load64(&link->page->error);
 	uint32_t count = (uint32_t)(word >> 32);
 
-	if (likely(count == __atomic_load_n(&link->late_errors, __ATOMIC_RELAXED)))
+	if (likely(count == atomic_load_explicit(&link->late_errors, memory_order_relaxed)))
 		return CUDA_SUCCESS;
-	if (__atomic_exchange_n(&link->late_errors, count, __ATOMIC_RELAXED) == count)
+	if (atomic_exchange_explicit(&link->late_errors, count, memory_order_relaxed) == count)
 		return CUDA_SUCCESS;
 	server_link_ack_errors(link);
 	return (CUresult)(uint32_t)word;

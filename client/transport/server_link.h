@@ -9,6 +9,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "client/util/api.h"
 #include "frame.h"
@@ -22,9 +23,9 @@ struct server_memories {
 
 struct server_link {
 	int sock;
-	uint32_t is_dead;     /* atomic: the server has hung up */
-	uint32_t is_used;     /* atomic: the server has opened a GPU for this process */
-	uint32_t late_errors; /* atomic: the count in page->error of the last reported error */
+	_Atomic uint32_t is_dead;     /* the server has hung up */
+	_Atomic uint32_t is_used;     /* the server has opened a GPU for this process */
+	_Atomic uint32_t late_errors; /* the count in page->error of the last reported error */
 	struct ring_sender sender;
 	struct ring_control __shm *control;
 	const struct page __shm *page;
@@ -88,7 +89,7 @@ static inline CUresult server_link_check(const struct server_link *link)
 
 	if (unlikely(fault))
 		return server_link_fault(link, fault);
-	if (unlikely(__atomic_load_n(&link->is_dead, __ATOMIC_RELAXED)))
+	if (unlikely(atomic_load_explicit(&link->is_dead, memory_order_relaxed)))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	return CUDA_SUCCESS;
 }

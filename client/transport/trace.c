@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -27,12 +28,12 @@
 /* Space reserved for the result. */
 #define END_ROOM 160
 
-uint32_t trace_state;
+_Atomic uint32_t trace_state;
 
 static struct {
-	uint32_t is_opening;
+	_Atomic uint32_t is_opening;
 	int fd;
-	pid_t pid; /* the process for which `fd' was opened */
+	_Atomic pid_t pid; /* the process for which `fd' was opened */
 	uint64_t start_ns;
 	bool is_json;
 } state = {.fd = -EBADF};
@@ -108,7 +109,7 @@ static void trace_decide(void)
 	const char *variable = secure_getenv("MPS_CLIENT_TRACE");
 	int fd = -EBADF;
 
-	if (__atomic_exchange_n(&state.is_opening, 1, __ATOMIC_ACQ_REL))
+	if (atomic_exchange_explicit(&state.is_opening, 1, memory_order_acq_rel))
 		return;
 	if (variable && *variable)
 		fd = trace_open_file(variable);
@@ -117,19 +118,19 @@ static void trace_decide(void)
 		state.pid = getpid();
 		state.start_ns = now_ns();
 	}
-	__atomic_store_n(&trace_state, fd >= 0 ? TRACE_ON : TRACE_OFF, __ATOMIC_RELEASE);
+	atomic_store_explicit(&trace_state, fd >= 0 ? TRACE_ON : TRACE_OFF, memory_order_release);
 }
 
 /* A forked child writes its own file if the name contains the process ID. */
 static void follow_fork(void)
 {
 	const char *variable;
-	pid_t parent = __atomic_load_n(&state.pid, __ATOMIC_RELAXED);
+	pid_t parent = atomic_load_explicit(&state.pid, memory_order_relaxed);
 	pid_t pid = getpid();
 	int fd;
 
-	if (pid == parent || !__atomic_compare_exchange_n(&state.pid, &parent, pid, false,
-				     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	if (pid == parent || !atomic_compare_exchange_strong_explicit(&state.pid, &parent, pid,
+				     memory_order_relaxed, memory_order_relaxed))
 		return;
 	variable = secure_getenv("MPS_CLIENT_TRACE");
 	if (!variable || !strstr(variable, "%p"))
@@ -222,9 +223,9 @@ void trace_begin(struct trace *trace, const char *call)
 	trace->n_text = 0;
 	trace->n_args = 0;
 	trace->is_full = 0;
-	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_UNDECIDED)
+	if (atomic_load_explicit(&trace_state, memory_order_acquire) == TRACE_UNDECIDED)
 		trace_decide();
-	if (__atomic_load_n(&trace_state, __ATOMIC_ACQUIRE) == TRACE_ON) {
+	if (atomic_load_explicit(&trace_state, memory_order_acquire) == TRACE_ON) {
 		follow_fork();
 		add_head(trace, call);
 	}

@@ -13,6 +13,8 @@
  * The stubs (build/gen/stubs.c) are the only users.
  */
 
+#include <stdatomic.h>
+
 #include "client/util/api.h"
 
 enum trace_state {
@@ -22,11 +24,11 @@ enum trace_state {
 };
 
 /* Only trace.c writes it. */
-extern uint32_t trace_state;
+extern _Atomic uint32_t trace_state;
 
 static inline bool trace_is_off(void)
 {
-	return __atomic_load_n(&trace_state, __ATOMIC_RELAXED) == TRACE_OFF;
+	return atomic_load_explicit(&trace_state, memory_order_relaxed) == TRACE_OFF;
 }
 
 /* The longest line. */

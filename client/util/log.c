@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static const char *const level_names[] = {
 };
 
 /* The low byte is the level, 0 before the first line; the other bytes are the descriptor. */
-static uint64_t log_state;
+static _Atomic uint64_t log_state;
 
 static enum log_level level_parse(const char *text, size_t length)
 {
@@ -55,8 +56,8 @@ static uint64_t log_open(void)
 			fd = STDERR_FILENO;
 	}
 	state = (uint64_t)fd << 8 | level;
-	if (__atomic_compare_exchange_n(
-		    &log_state, &before, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (atomic_compare_exchange_strong_explicit(
+		    &log_state, &before, state, memory_order_acq_rel, memory_order_acquire))
 		return state;
 	/* Another thread has opened its file first: use that file. */
 	if (fd != STDERR_FILENO)
@@ -79,7 +80,7 @@ static void line_write(int fd, enum log_level level, const char *text)
 
 void log_line(enum log_level level, const char *format, ...)
 {
-	uint64_t state = __atomic_load_n(&log_state, __ATOMIC_ACQUIRE);
+	uint64_t state = atomic_load_explicit(&log_state, memory_order_acquire);
 	char text[LINE_BYTES - 64];
 	int saved = errno;
 	va_list args;
@@ -100,14 +101,14 @@ void log_line(enum log_level level, const char *format, ...)
 
 void log_refused(const char *symbol, const char *why)
 {
-	static const char *seen[REFUSED_MAX];
+	static const char *_Atomic seen[REFUSED_MAX];
 
 	/* Slots are filled in order, each once: the exchange decides between two threads. */
 	for (size_t i = 0; i < REFUSED_MAX; i++) {
-		const char *there = __atomic_load_n(&seen[i], __ATOMIC_ACQUIRE);
+		const char *there = atomic_load_explicit(&seen[i], memory_order_acquire);
 
-		if (!there && __atomic_compare_exchange_n(&seen[i], &there, symbol, false,
-				      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (!there && atomic_compare_exchange_strong_explicit(&seen[i], &there, symbol,
+				      memory_order_acq_rel, memory_order_acquire)) {
 			log_warn("%s: %s", symbol, why);
 			return;
 		}

@@ -8,6 +8,7 @@
  * whether the object is in use or not.
  */
 
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -23,7 +24,7 @@ static uint8_t *slab_base(struct slab *slab)
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
 		return NULL;
-	__atomic_store_n(&slab->base, map, __ATOMIC_RELEASE);
+	atomic_store_explicit(&slab->base, map, memory_order_release);
 	return map;
 }
 
@@ -41,7 +42,7 @@ void *slab_take(struct slab *slab)
 		head = (void *)(base + slab->n_ever++ * slab->object_size);
 	if (head) {
 		memset(head, 0, slab->object_size);
-		__atomic_store_n(&head->is_used, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&head->is_used, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&slab->lock);
 	return head;
@@ -52,7 +53,7 @@ void slab_give(struct slab *slab, void *object)
 	struct slab_head *head = object;
 
 	pthread_mutex_lock(&slab->lock);
-	__atomic_store_n(&head->is_used, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&head->is_used, 0, memory_order_release);
 	head->next_free = slab->first_free;
 	slab->first_free = slab_id(slab, object) + 1;
 	pthread_mutex_unlock(&slab->lock);
@@ -60,12 +61,12 @@ void slab_give(struct slab *slab, void *object)
 
 void *slab_find(const struct slab *slab, const void *handle)
 {
-	uint8_t *base = __atomic_load_n(&slab->base, __ATOMIC_ACQUIRE);
+	uint8_t *base = atomic_load_explicit(&slab->base, memory_order_acquire);
 	uintptr_t at = (uintptr_t)handle - (uintptr_t)base;
 	struct slab_head *head;
 
 	if (!base || at >= slab->object_size * slab->n_max || at % slab->object_size != 0)
 		return NULL;
 	head = (void *)(base + at);
-	return __atomic_load_n(&head->is_used, __ATOMIC_ACQUIRE) ? head : NULL;
+	return atomic_load_explicit(&head->is_used, memory_order_acquire) ? head : NULL;
 }

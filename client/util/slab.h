@@ -14,7 +14,7 @@
 
 /* First member of every object. */
 struct slab_head {
-	uint32_t is_used;   /* atomic */
+	_Atomic uint32_t is_used;
 	uint32_t next_free; /* number + 1; 0: none */
 };
 
@@ -22,9 +22,9 @@ struct slab {
 	pthread_mutex_t lock;
 	size_t object_size;
 	unsigned n_max;
-	uint8_t *base;       /* atomic: mapped when the first object is taken */
-	unsigned n_ever;     /* lower numbers have been used before */
-	unsigned first_free; /* number + 1; 0: none */
+	uint8_t *_Atomic base; /* mapped when the first object is taken */
+	unsigned n_ever;       /* lower numbers have been used before */
+	unsigned first_free;   /* number + 1; 0: none */
 };
 
 /* Returns a zeroed object. NULL: out of memory, or n_max objects are in use. */

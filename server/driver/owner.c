@@ -8,6 +8,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "owner.h"
 
@@ -18,17 +19,17 @@
 _Static_assert(HOST_SPACE == DEVICE_SPACE_END, "one table for both");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t units[N_UNITS];      /* session << 32 | device */
-static uint64_t last_units[N_UNITS]; /* the same, kept when they are given back */
+static _Atomic uint64_t units[N_UNITS];      /* session << 32 | device */
+static _Atomic uint64_t last_units[N_UNITS]; /* the same, kept when they are given back */
 
-static struct owner owner_look_up(const uint64_t table[N_UNITS], uint64_t address)
+static struct owner owner_look_up(const _Atomic uint64_t table[N_UNITS], uint64_t address)
 {
 	uint64_t word;
 
 	if (address < DEVICE_SPACE || address >= HOST_SPACE_END)
 		return (struct owner){0};
-	word = __atomic_load_n(
-		&table[(address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT], __ATOMIC_RELAXED);
+	word = atomic_load_explicit(
+		&table[(address - DEVICE_SPACE) >> SPACE_UNIT_SHIFT], memory_order_relaxed);
 	return (struct owner){(uint32_t)(word >> 32), (uint32_t)word};
 }
 
@@ -42,10 +43,11 @@ struct owner owner_last(uint64_t address)
 	return owner_look_up(last_units, address);
 }
 
-static void owner_set(uint64_t table[N_UNITS], uint32_t unit, uint32_t n_units, uint64_t word)
+static void owner_set(
+	_Atomic uint64_t table[N_UNITS], uint32_t unit, uint32_t n_units, uint64_t word)
 {
 	for (uint32_t i = 0; i < n_units; i++)
-		__atomic_store_n(&table[unit + i], word, __ATOMIC_RELAXED);
+		atomic_store_explicit(&table[unit + i], word, memory_order_relaxed);
 }
 
 int owner_take(struct owner owner, uint32_t from, uint32_t n_units)

@@ -178,7 +178,7 @@ CUresult graph_memory_free(uint64_t address, struct stream *stream)
 
 const struct recorder recorder = {.check_device = check_device};
 
-uint32_t captures_running;
+_Atomic uint32_t captures_running;
 
 void events_end_context(struct context *context)
 {
