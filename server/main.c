@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 		return 1;
 	raise_limits();
 	log_line("Startup");
-	if (text_init() < 0)
+	if (printf_capture_init() < 0)
 		log_line("What kernels print is lost: %s", strerror(errno));
 	if (server_init(&server, options.uid, options.is_multiuser) < 0)
 		return 1;

@@ -31,7 +31,7 @@
 const struct session_room *const session_rooms[] = {
 	&launch_batches_room, /* has no end of its own: its graphs end with their streams */
 	&pending_waits_room,
-	&text_room,
+	&printf_capture_room,
 	&waiters_room,
 	&graphs_room,
 	&streams_room,

@@ -175,7 +175,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	if (fault_get() != CUDA_SUCCESS)
 		return;
 	if (streams_poll(session)) {
-		text_flush(session);
+		printf_capture_flush(session);
 		session_devices_trim(session);
 		/* Pinning costs everybody: only who has long been idle gives it back. */
 		if (*sleep_ms == SLEEP_MAX_MS)

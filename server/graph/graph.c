@@ -304,7 +304,7 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (graph->prints)
-		text_begin(session);
+		printf_capture_begin(session);
 	if (stands && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;

@@ -64,7 +64,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	if (unlikely(kernel->prints))
-		text_begin(session);
+		printf_capture_begin(session);
 	session->last_kernel = kernel;
 	queued.function = found->function;
 	queued.params_size = kernel->param_bytes;
@@ -167,7 +167,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	if (params_size < size)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (kernel->prints)
-		text_begin(session);
+		printf_capture_begin(session);
 	session->last_kernel = kernel;
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));

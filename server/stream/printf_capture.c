@@ -2,7 +2,7 @@
 
 /*
  * Text of kernels: caught, told apart, kept until its client takes it.
- * text_init() by the loop, the rest by workers.
+ * printf_capture_init() by the loop, the rest by workers.
  *
  * Invariant: text is given to a session only if it was caught while no other
  * session could have printed; else it goes to the log.
@@ -36,7 +36,7 @@ static struct printf_capture *printers;
 static int caught = -EBADF; /* what stands in for standard output */
 static off_t n_read;        /* of it */
 
-int text_init(void)
+int printf_capture_init(void)
 {
 	_cleanup_close_ int fd = memfd_create("mps-text", MFD_CLOEXEC);
 
@@ -85,7 +85,7 @@ static void log_text(char *bytes, size_t n)
  * What was caught since the last time goes to `text', as far as there is room, or, if that is
  * NULL, to the log.
  */
-static void printf_collect(struct printf_capture *text)
+static void printf_capture_collect(struct printf_capture *text)
 {
 	char piece[4096 + 1];
 	off_t before = n_read;
@@ -113,7 +113,7 @@ static bool is_alone(const struct printf_capture *text)
 }
 
 /* Room for so much more; without it the client loses it. */
-static void printf_make_room(struct session *session, size_t more)
+static void printf_capture_make_room(struct session *session, size_t more)
 {
 	struct printf_capture *text = session->text;
 	size_t size = MAX(2 * text->size, text->n_bytes + more);
@@ -137,7 +137,7 @@ static void make_room_for_caught(struct session *session)
 	more = is_alone(session->text) ? n_caught() : 0;
 	pthread_mutex_unlock(&lock);
 	if (more > 0)
-		printf_make_room(session, more);
+		printf_capture_make_room(session, more);
 }
 
 static bool try_begin(struct printf_capture *text, bool is_late)
@@ -148,7 +148,7 @@ static bool try_begin(struct printf_capture *text, bool is_late)
 	may = !printers || is_late;
 	if (may) {
 		/* Left over from somebody who has gone. */
-		printf_collect(NULL);
+		printf_capture_collect(NULL);
 		text->next = printers;
 		printers = text;
 		text->is_printer = true;
@@ -157,7 +157,7 @@ static bool try_begin(struct printf_capture *text, bool is_late)
 	return may;
 }
 
-void text_begin(struct session *session)
+void printf_capture_begin(struct session *session)
 {
 	const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
 	uint64_t waited_ns = 0;
@@ -187,7 +187,7 @@ static void make_driver_write(struct session *session)
 	}
 }
 
-void text_flush(struct session *session)
+void printf_capture_flush(struct session *session)
 {
 	struct printf_capture *text = session->text;
 	size_t before = text->n_bytes;
@@ -199,7 +199,7 @@ void text_flush(struct session *session)
 	make_driver_write(session);
 	make_room_for_caught(session);
 	pthread_mutex_lock(&lock);
-	printf_collect(is_alone(text) ? text : NULL);
+	printf_capture_collect(is_alone(text) ? text : NULL);
 	if (is_over)
 		unlink_printer(text);
 	pthread_mutex_unlock(&lock);
@@ -207,7 +207,7 @@ void text_flush(struct session *session)
 }
 
 /* Its work has ended; what nobody took goes with it. */
-static void text_fini(struct session *session, bool device_lost)
+static void printf_capture_fini(struct session *session, bool device_lost)
 {
 	struct printf_capture *text = session->text;
 
@@ -217,7 +217,7 @@ static void text_fini(struct session *session, bool device_lost)
 	pthread_mutex_lock(&lock);
 	/* Its own, if nobody else prints, and dropped with it. */
 	if (text->is_printer)
-		printf_collect(is_alone(text) ? text : NULL);
+		printf_capture_collect(is_alone(text) ? text : NULL);
 	unlink_printer(text);
 	pthread_mutex_unlock(&lock);
 	account_free(text->bytes);
@@ -232,7 +232,7 @@ CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_
 	uint32_t n;
 
 	if (flush)
-		text_flush(session);
+		printf_capture_flush(session);
 	n = (uint32_t)MIN(text->n_bytes, (size_t)n_max);
 	if (n > 0) {
 		memcpy(bytes, text->bytes, n);
@@ -245,13 +245,13 @@ CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_
 	return CUDA_SUCCESS;
 }
 
-static void text_new(struct session *session, void *part)
+static void printf_capture_new(struct session *session, void *part)
 {
 	session->text = part;
 }
 
-const struct session_room text_room = {
+const struct session_room printf_capture_room = {
 	.size = sizeof(struct printf_capture),
-	.begin = text_new,
-	.end = text_fini,
+	.begin = printf_capture_new,
+	.end = printf_capture_fini,
 };

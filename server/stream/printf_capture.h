@@ -22,18 +22,18 @@ struct printf_capture {
 };
 
 /* Puts a memory in the place of standard output, before CUDA is opened. 0 or -errno. */
-int text_init(void);
+int printf_capture_init(void);
 
 /*
  * Before a launch of a kernel that can print: waits for its turn, as long as
  * another client's kernels that can have not ended, but not for ever.
  */
-void text_begin(struct session *session);
+void printf_capture_begin(struct session *session);
 
 /* Brings what the GPU keeps of the session's kernels that have ended. */
-void text_flush(struct session *session);
+void printf_capture_flush(struct session *session);
 
 /* What is done for each session: see session_room.h. */
-extern const struct session_room text_room;
+extern const struct session_room printf_capture_room;
 
 #endif
