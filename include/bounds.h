@@ -40,7 +40,7 @@
 
 /* A client that comes meanwhile waits as long, then is welcomed all the same; and is told of. */
 #define NEWCOMER_WAIT_MS 20000
-#define NEWCOMER_TOLD_MS 200
+#define NEWCOMER_LOG_MS 200
 
 /*
  * Fatbins of an image that nvcc has linked, itself among them: one for each of a program's files.

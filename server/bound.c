@@ -35,13 +35,13 @@ static bool bound_wait_for_ends(const struct session *session)
 	return true;
 }
 
-static void bound_tell(struct session *session, uint64_t amount)
+static void bound_log(struct session *session, uint64_t amount)
 {
 	char text[ACCOUNT_TEXT];
 
-	if (session->is_bound_told)
+	if (session->is_bound_logged)
 		return;
-	session->is_bound_told = true;
+	session->is_bound_logged = true;
 	account_explain(session->account, amount, text);
 	log_line("Client " SESSION_NAME " gets CUDA_ERROR_OUT_OF_MEMORY: %s",
 		SESSION_NAME_ARGS(session), text);
@@ -61,6 +61,6 @@ bool bound_met(void *arg, uint64_t amount, unsigned round)
 		return false;
 	if (round == 0 && bound_wait_for_ends(session))
 		return true;
-	bound_tell(session, amount);
+	bound_log(session, amount);
 	return false;
 }

@@ -407,7 +407,7 @@ static void client_conn_reap(struct client_conn *conn)
 		client_conn_forget(conn);
 }
 
-static void tell_context(const struct client_conn *conn, uint32_t ordinal)
+static void notify_context(const struct client_conn *conn, uint32_t ordinal)
 {
 	const struct session *session = conn->session;
 	const struct grant *grant = &session->grants[ordinal];
@@ -424,33 +424,33 @@ static void tell_context(const struct client_conn *conn, uint32_t ordinal)
 }
 
 /* Of those that the worker has opened since. */
-static void tell_new_contexts(struct client_conn *conn)
+static void notify_new_contexts(struct client_conn *conn)
 {
-	uint64_t granted = atomic_load(&conn->session->granted) & ~conn->told;
+	uint64_t granted = atomic_load(&conn->session->granted) & ~conn->notified;
 
-	conn->told |= granted;
+	conn->notified |= granted;
 	for (uint32_t i = 0; i < DEVICES_MAX; i++)
 		if (granted >> i & 1)
-			tell_context(conn, i);
+			notify_context(conn, i);
 }
 
 void client_conn_notify_contexts(struct client_conn *conn)
 {
-	conn->told = 0;
-	tell_new_contexts(conn);
+	conn->notified = 0;
+	notify_new_contexts(conn);
 }
 
 void client_conn_note_group(struct client_conn *conn)
 {
 	if (!conn->session->group)
 		return;
-	session_tell_memory(conn->session);
+	session_notify_memory(conn->session);
 	client_conn_notify_contexts(conn);
 }
 
 void client_conn_update(struct client_conn *conn)
 {
-	tell_new_contexts(conn);
+	notify_new_contexts(conn);
 	if (!conn->is_active && atomic_load(&conn->session->is_active)) {
 		conn->is_active = true;
 		conn->server->n_active++;
@@ -460,7 +460,7 @@ void client_conn_update(struct client_conn *conn)
 }
 
 /* After 5 s, 10 s, 20 s and so on. */
-static bool is_time_to_tell(unsigned ms)
+static bool is_time_to_log(unsigned ms)
 {
 	unsigned n = ms / WATCHDOG_LOOK_MS;
 
@@ -472,7 +472,7 @@ void client_conn_check_watchdog(struct client_conn *conn)
 	struct session *session = conn->session;
 	unsigned op, ms = watchdog_check(&session->watchdog, &op);
 
-	if (is_time_to_tell(ms))
+	if (is_time_to_log(ms))
 		log_line("Client " SESSION_NAME ": its %s has taken more than %u s so far",
 			SESSION_NAME_ARGS(session),
 			op == WATCHDOG_CLEAN_UP ? "end" : op_name((uint16_t)op), ms / 1000);

@@ -32,7 +32,7 @@ struct client_conn {
 	bool is_ending;     /* its work is to end */
 	bool is_inactive;   /* ... and has ended, but its process stays: its worker is gone */
 	bool is_active;     /* counted as such */
-	uint64_t told;      /* GPUs of its contexts that the daemon knows, a bit each */
+	uint64_t notified;  /* GPUs of its contexts that the daemon knows, a bit each */
 	uint64_t ending_ms;
 };
 

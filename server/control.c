@@ -44,7 +44,7 @@ static int check_peer(int sock)
 }
 
 /* Says who we are. */
-static int control_greet(int sock)
+static int control_send_hello(int sock)
 {
 	struct frame_server frame = {0};
 
@@ -86,7 +86,7 @@ int control_init(struct control *control)
 		r = connect_daemon(control);
 	}
 	if (r == 0)
-		r = control_greet(control->sock);
+		r = control_send_hello(control->sock);
 	if (r < 0)
 		log_line("Cannot reach the control daemon on %s: %s. mps-server is started by "
 			 "mps-control; CUDA_MPS_PIPE_DIRECTORY names its directory",
@@ -115,7 +115,7 @@ static void on_lost_closed(uv_handle_t *handle)
 }
 
 /* Its sessions go on; somebody may take its place. */
-static void control_lose(struct server *server)
+static void control_disconnect(struct server *server)
 {
 	struct control *control = &server->control;
 
@@ -167,7 +167,7 @@ static void take_order(struct server *server)
 	default:
 		log_line("The daemon sent a frame of type %u, which is none for a server",
 			control->reader.head.type);
-		control_lose(server);
+		control_disconnect(server);
 	}
 }
 
@@ -225,9 +225,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 			frame_reader_reset(&control->reader);
 		}
 		if (!control->is_closing && r < 0)
-			control_lose(server);
+			control_disconnect(server);
 	} else if (events & UV_DISCONNECT) {
-		control_lose(server);
+		control_disconnect(server);
 	}
 }
 
@@ -239,18 +239,18 @@ static void control_introduce(struct server *server)
 	uv_poll_init(&server->loop, &control->poll, control->sock);
 	control->poll.data = server;
 	poll_start(server);
-	if (control_greet(control->sock) < 0) {
-		control_lose(server);
+	if (control_send_hello(control->sock) < 0) {
+		control_disconnect(server);
 		return;
 	}
 	groups_meet_daemon();
-	server_tell_devices(server);
+	server_notify_devices(server);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next) {
 		client_conn_notify(server, conn, FRAME_CLIENT_HERE);
 		client_conn_notify_contexts(conn);
 	}
-	newcomers_tell(server);
-	server_tell_state(server);
+	newcomers_notify(server);
+	server_notify_state(server);
 }
 
 /* Every second: looks for a daemon while there is none. */
@@ -295,7 +295,7 @@ void control_close(struct server *server)
 {
 	struct control *control = &server->control;
 
-	control_lose(server);
+	control_disconnect(server);
 	uv_close((uv_handle_t *)&control->retry, NULL);
 }
 
@@ -305,5 +305,5 @@ void control_send(struct server *server, const void *frame)
 
 	if (control_has_daemon(control) && !control->is_closing &&
 		frame_send(control->sock, frame, NULL, 0) < 0)
-		control_lose(server);
+		control_disconnect(server);
 }

@@ -20,7 +20,7 @@ struct newcomer {
 	struct frame_client client;
 	int connection;
 	uint64_t since_ms;
-	bool is_told; /* in the log */
+	bool is_logged; /* in the log */
 };
 
 /*
@@ -70,25 +70,25 @@ void newcomers_take(struct server *server, const struct frame_client *client, in
 	add_last(server, newcomer);
 }
 
-static void tell_why(struct newcomer *newcomer, const struct client_conn *leftover)
+static void log_reason(struct newcomer *newcomer, const struct client_conn *leftover)
 {
-	if (newcomer->is_told)
+	if (newcomer->is_logged)
 		return;
-	newcomer->is_told = true;
+	newcomer->is_logged = true;
 	log_line("Client process %d waits: work of client " SESSION_NAME
 		 ", which has left or was terminated, is still on the GPU",
 		(int)newcomer->client.pid, SESSION_NAME_ARGS(leftover->session));
 }
 
-static void tell_those_that_wait(struct server *server)
+static void log_waiting_newcomers(struct server *server)
 {
 	uint64_t now_ms = uv_now(&server->loop);
 
 	for (struct newcomer *each = server->newcomers; each; each = each->next) {
 		const struct client_conn *leftover = find_leftover(server, each->since_ms);
 
-		if (leftover && now_ms - each->since_ms >= NEWCOMER_TOLD_MS)
-			tell_why(each, leftover);
+		if (leftover && now_ms - each->since_ms >= NEWCOMER_LOG_MS)
+			log_reason(each, leftover);
 	}
 }
 
@@ -100,7 +100,7 @@ static bool newcomers_has_to_wait(const struct server *server, const struct newc
 
 void newcomers_look(struct server *server)
 {
-	tell_those_that_wait(server);
+	log_waiting_newcomers(server);
 	while (server->newcomers && !newcomers_has_to_wait(server, server->newcomers)) {
 		struct newcomer *newcomer = take_first(server);
 
@@ -137,7 +137,7 @@ void newcomers_drop(struct server *server)
 	}
 }
 
-void newcomers_tell(struct server *server)
+void newcomers_notify(struct server *server)
 {
 	for (const struct newcomer *each = server->newcomers; each; each = each->next)
 		client_conn_notify_of(server, &each->client, FRAME_CLIENT_HERE);

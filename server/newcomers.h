@@ -30,6 +30,6 @@ bool newcomers_terminate(struct server *server, uint64_t id);
 void newcomers_drop(struct server *server);
 
 /* Tells a new daemon of each. */
-void newcomers_tell(struct server *server);
+void newcomers_notify(struct server *server);
 
 #endif

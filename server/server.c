@@ -56,7 +56,7 @@ _Noreturn static void leave(int status)
 	_exit(status);
 }
 
-void server_tell_state(struct server *server)
+void server_notify_state(struct server *server)
 {
 	struct frame_server_state frame = {0};
 
@@ -80,7 +80,7 @@ void server_tell_state(struct server *server)
 	control_send(server, &frame);
 }
 
-void server_tell_devices(struct server *server)
+void server_notify_devices(struct server *server)
 {
 	for (uint32_t i = 0; server->is_ready && i < devices_count(); i++) {
 		struct frame_device frame = device_frame(device_get(i));
@@ -116,8 +116,8 @@ static void become_ready(struct server *server)
 	log_driver_version();
 	start_settings_log();
 	log_line("Server has started");
-	server_tell_devices(server);
-	server_tell_state(server);
+	server_notify_devices(server);
+	server_notify_state(server);
 	control_read(server);
 }
 
@@ -169,9 +169,9 @@ static void handle_fault(struct server *server)
 	newcomers_drop(server);
 	fault_report_begin(server);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
-		session_tell_fault(conn->session, fault_get(), fault_report_pid(server));
+		session_notify_fault(conn->session, fault_get(), fault_report_pid(server));
 	log_fault(server);
-	server_tell_state(server);
+	server_notify_state(server);
 	fault_report_send(server);
 	for (struct client_conn *conn = server->conns; conn; conn = conn->next)
 		client_conn_end(conn);
@@ -294,7 +294,7 @@ void server_stop(struct server *server, bool force)
 		leave(0);
 	if (!server->is_stopping) {
 		server->is_stopping = true;
-		server_tell_state(server);
+		server_notify_state(server);
 		log_line("Waiting for current clients to finish");
 	}
 	newcomers_drop(server);

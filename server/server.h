@@ -71,7 +71,7 @@ void server_conn_gone(struct server *server);
 void server_start_tick(struct server *server);
 
 /* What the daemon is told about us, now and after it was replaced: its GPUs come first. */
-void server_tell_devices(struct server *server);
-void server_tell_state(struct server *server);
+void server_notify_devices(struct server *server);
+void server_notify_state(struct server *server);
 
 #endif

@@ -159,7 +159,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	if (!session->busy && !session->has_unused && !session->has_unused_host &&
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
 		session->n_closing == 0 && !session->aliases->going) {
-		session_tell_busy(session, false);
+		session_set_busy(session, false);
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;
 	}
@@ -181,7 +181,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		if (*sleep_ms == SLEEP_MAX_MS)
 			host_trim(session);
 	}
-	session_tell_busy(session, streams_are_at_work(session));
+	session_set_busy(session, streams_are_at_work(session));
 }
 
 static void serve_until_end(struct session *session)
@@ -200,7 +200,7 @@ static void serve_until_end(struct session *session)
 		if (r > 0) {
 			sleep_ms = SLEEP_MIN_MS;
 			if (session->busy)
-				session_tell_busy(session, true);
+				session_set_busy(session, true);
 		} else if (!worker_spin(session)) {
 			worker_rest(session, &sleep_ms);
 		}
@@ -239,7 +239,7 @@ static void *worker_run(void *arg)
 	watchdog_begin(&session->watchdog, WATCHDOG_CLEAN_UP);
 	session_clean_up(session);
 	watchdog_end(&session->watchdog);
-	session_tell_busy(session, false);
+	session_set_busy(session, false);
 	atomic_store(&session->is_done, true);
 	session->on_news(session->on_news_arg);
 	return NULL;

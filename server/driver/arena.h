@@ -107,7 +107,7 @@ struct arena_sharing {
 	void (*keep)(struct arena *arena);
 
 	/* Work of `device' may touch what the session has open of others. */
-	CUresult (*admit)(const struct session *session, const struct device *device);
+	CUresult (*grant_access)(const struct session *session, const struct device *device);
 };
 
 /* (server/rooms.c) */

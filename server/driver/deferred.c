@@ -39,7 +39,7 @@ static struct {
 	pthread_cond_t wanted;
 	struct deferred *list, **last;
 	atomic_uint n; /* changed under the lock */
-	bool is_started, is_ending, is_pressed;
+	bool is_started, is_ending, is_reclaiming;
 	bool has_holes;  /* memory was freed that the system does not have yet */
 	bool has_limits; /* limits may be lowered */
 	pthread_t thread;
@@ -51,7 +51,7 @@ static _Atomic uint64_t n_added, n_made;
 /* Beside running work they wait for it, and hold up everybody so long. Under the lock. */
 static bool deferred_has_to_wait(bool has_time)
 {
-	return has_time && !deferred.is_pressed && atomic_load(&n_busy) > 0;
+	return has_time && !deferred.is_reclaiming && atomic_load(&n_busy) > 0;
 }
 
 /* False: not now, but once more. Beside a stream that is blocked it would be for ever. */
@@ -111,7 +111,7 @@ static void make_calls(void)
 {
 	while (deferred.list) {
 		struct deferred *one = deferred.list;
-		bool is_pressed = deferred.is_ending || deferred.n > DEFERRED_PACED;
+		bool is_reclaiming = deferred.is_ending || deferred.n > DEFERRED_PACED;
 		bool is_made;
 
 		deferred.list = one->next;
@@ -121,7 +121,7 @@ static void make_calls(void)
 		deferred.has_holes = true;
 		pthread_mutex_unlock(&deferred.lock);
 		is_made = make_call(one);
-		if (atomic_load(&n_busy) > 0 && !is_pressed)
+		if (atomic_load(&n_busy) > 0 && !is_reclaiming)
 			nanosleep(&(struct timespec){.tv_nsec = PACE_NS}, NULL);
 		pthread_mutex_lock(&deferred.lock);
 		if (is_made)
@@ -131,7 +131,7 @@ static void make_calls(void)
 		if (!deferred.is_ending && deferred_has_to_wait(deferred.n <= DEFERRED_MAX))
 			return;
 	}
-	deferred.is_pressed = false;
+	deferred.is_reclaiming = false;
 }
 
 /* Under the lock. Until there is something to do; false: because it has waited for long enough. */
@@ -238,7 +238,7 @@ bool deferred_is_full(void)
 void deferred_reclaim(void)
 {
 	pthread_mutex_lock(&deferred.lock);
-	deferred.is_pressed = deferred.list != NULL;
+	deferred.is_reclaiming = deferred.list != NULL;
 	pthread_cond_signal(&deferred.wanted);
 	pthread_mutex_unlock(&deferred.lock);
 }
@@ -262,7 +262,7 @@ void deferred_busy(bool is_busy)
 	pthread_mutex_unlock(&deferred.lock);
 }
 
-void session_tell_busy(struct session *session, bool is_busy)
+void session_set_busy(struct session *session, bool is_busy)
 {
 	if (session->is_busy != is_busy)
 		deferred_busy(is_busy);

@@ -56,6 +56,6 @@ void deferred_busy(bool is_busy);
 unsigned deferred_n_busy(void);
 
 /* The worker: the deferred calls must know who has work on a GPU. */
-void session_tell_busy(struct session *session, bool is_busy);
+void session_set_busy(struct session *session, bool is_busy);
 
 #endif

@@ -187,7 +187,7 @@ void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT])
 		u[14], u[15]);
 }
 
-void devices_tell(struct page __shm *page)
+void devices_fill_page(struct page __shm *page)
 {
 	shm_store32(&page->init_result, (uint32_t)init_result);
 	shm_store32(&page->driver_version, (uint32_t)driver_version());

@@ -90,6 +90,6 @@ CUmemAllocationProp device_memory(const struct device *device);
 void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT]);
 
 /* Fills a client's page with what devices_init() found. */
-void devices_tell(struct page __shm *page);
+void devices_fill_page(struct page __shm *page);
 
 #endif

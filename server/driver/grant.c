@@ -12,7 +12,7 @@
 #include "sm_share.h"
 
 /* To the client its GPUs have as many SMs as its partitions. */
-static void tell_partitions(struct session *session)
+static void grant_set_partitions(struct session *session)
 {
 	for (uint32_t i = 0; i < devices_count(); i++) {
 		struct device_facts __shm *facts = &session->page->device[i];
@@ -38,8 +38,8 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 	}
 	shm_store32(&session->page->active_threads, own->active_threads);
 	if (own->is_partitioned)
-		tell_partitions(session);
-	session_tell_memory(session);
+		grant_set_partitions(session);
+	session_notify_memory(session);
 }
 
 static uint64_t group_memory_limit(const struct session *session, uint32_t ordinal)
@@ -47,7 +47,7 @@ static uint64_t group_memory_limit(const struct session *session, uint32_t ordin
 	return session->group ? quota_limit(&session->group->memory[ordinal]) : UINT64_MAX;
 }
 
-void session_tell_memory(struct session *session)
+void session_notify_memory(struct session *session)
 {
 	for (uint32_t i = 0; i < devices_count(); i++) {
 		uint64_t total = MIN(device_get(i)->facts.total_memory, session->limits.memory[i]);

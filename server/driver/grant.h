@@ -21,7 +21,7 @@ void session_limit(struct session *session, const struct frame_limits *limits, s
 
 /* The loop, when the group's limits have changed: tells the client how much memory its GPUs have.
  */
-void session_tell_memory(struct session *session);
+void session_notify_memory(struct session *session);
 
 /* The loop: what the session may have of a GPU that it has opened. UINT64_MAX: there is no limit.
  */

@@ -210,7 +210,7 @@ static struct sm_group group_of(const CUdevResource *resource)
 	};
 }
 
-static void green_tell(const CUdevResource *resource, uint32_t ret_sms[3])
+static void green_get_sms(const CUdevResource *resource, uint32_t ret_sms[3])
 {
 	ret_sms[0] = resource->sm.smCount;
 	ret_sms[1] = resource->sm.minSmPartitionSize;
@@ -223,7 +223,7 @@ CUresult do_sm_resource(struct session *session, uint32_t device, uint32_t of, u
 	CUresult result = resource_of(session, device, of, &resource);
 
 	if (result == CUDA_SUCCESS)
-		green_tell(&resource, sms);
+		green_get_sms(&resource, sms);
 	return result;
 }
 
@@ -262,7 +262,7 @@ CUresult do_sm_split(struct session *session, uint32_t device, uint32_t of, uint
 	*ret_n_groups = n_groups > 0 ? MIN(division.n_groups, n_groups_max) : 0;
 	for (uint32_t i = 0; i < *ret_n_groups; i++)
 		groups[i] = group_of(&division.parts[i]);
-	green_tell(&division.parts[WIRE_SM_GROUPS_MAX], rest);
+	green_get_sms(&division.parts[WIRE_SM_GROUPS_MAX], rest);
 	return CUDA_SUCCESS;
 }
 

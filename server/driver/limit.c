@@ -292,12 +292,12 @@ void limits_lower(void)
 static CUresult limit_refuse(
 	struct session *session, struct session_device *sdev, CUlimit limit, uint64_t value)
 {
-	if (!sdev->asks.is_refusal_told)
+	if (!sdev->asks.is_refusal_logged)
 		log_line("Client " SESSION_NAME " asked for %llu bytes for %s of device %u and is "
 			 "refused: %llu bytes are the most, as it is everybody's",
 			SESSION_NAME_ARGS(session), (unsigned long long)value, limit_name(limit),
 			sdev->device->ordinal, (unsigned long long)limit_bound(limit));
-	sdev->asks.is_refusal_told = true;
+	sdev->asks.is_refusal_logged = true;
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

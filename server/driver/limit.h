@@ -24,7 +24,7 @@ struct limit_asks {
 	struct limit_asks *next; /* of the device's */
 	uint64_t value[LIMITS_RAISED];
 	bool is_listed;
-	bool is_refusal_told; /* in the log */
+	bool is_refusal_logged; /* in the log */
 };
 
 /*

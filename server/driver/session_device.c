@@ -132,7 +132,7 @@ static CUresult grant_others_access(struct session *session, struct session_devi
 		if (result == CUDA_SUCCESS && other && device_reaches(sdev->device, other->device))
 			result = arena_grant_access(&other->arena, sdev->device);
 	}
-	return result == CUDA_SUCCESS ? arena_sharing->admit(session, sdev->device) : result;
+	return result == CUDA_SUCCESS ? arena_sharing->grant_access(session, sdev->device) : result;
 }
 
 /* What the operator and the client itself allow. */
@@ -332,7 +332,7 @@ bool session_devices_reclaim_wanted(const struct session *session)
 static void session_devices_begin(struct session *session, void *part)
 {
 	(void)part;
-	devices_tell(session->page);
+	devices_fill_page(session->page);
 }
 
 static void session_devices_free(struct session *session, bool device_lost)

@@ -34,7 +34,7 @@ struct division {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct division divisions[DEVICES_MAX]; /* by the GPU's ordinal */
-static atomic_bool is_lack_told;
+static atomic_bool is_lack_logged;
 
 /* The smallest groups; on a GPU of more than there is room for, larger ones. */
 static CUresult sm_share_split(
@@ -184,9 +184,9 @@ static CUresult sm_share_fill(struct session *session, struct device *device,
 	return result;
 }
 
-static void tell_lack(const struct device *device)
+static void log_no_shares(const struct device *device)
 {
-	if (!atomic_exchange(&is_lack_told, true))
+	if (!atomic_exchange(&is_lack_logged, true))
 		log_line("Device %u (%s): the driver cannot divide its SMs: Active Threads "
 			 "Percentages below 100 have no effect. CUDA 12.5 or later can",
 			device->ordinal, device->facts.name);
@@ -260,7 +260,7 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 	if (active_threads == ACTIVE_THREADS_ALL)
 		return CUDA_SUCCESS;
 	if (division->loads.n == 0) {
-		tell_lack(device);
+		log_no_shares(device);
 		return CUDA_SUCCESS;
 	}
 	share->group = session->group;

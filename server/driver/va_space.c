@@ -10,7 +10,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static CUresult va_space_tell(const char *what, uint64_t base, uint64_t size, CUresult result)
+static CUresult va_space_log(const char *what, uint64_t base, uint64_t size, CUresult result)
 {
 	if (result != CUDA_SUCCESS && !result_is_fault(result))
 		log_line("The driver does not %s %#" PRIx64 " to %#" PRIx64 ": %s", what, base,
@@ -32,7 +32,7 @@ static CUresult va_space_claim(uint64_t base, uint64_t size)
 	CUresult result;
 
 	for (;;) {
-		result = va_space_tell(
+		result = va_space_log(
 			"reserve", base, size, cuda.cuMemAddressReserve(&got, size, 0, base, 0));
 		if (result != CUDA_SUCCESS || got == base)
 			break;
@@ -85,7 +85,7 @@ void addresses_unmap(uint64_t base, uint64_t size)
 	pthread_mutex_lock(&lock);
 	result = cuda.cuMemUnmap(base, size);
 	pthread_mutex_unlock(&lock);
-	(void)va_space_tell("unmap", base, size, result);
+	(void)va_space_log("unmap", base, size, result);
 }
 
 void addresses_free(uint64_t base, uint64_t size)
@@ -95,5 +95,5 @@ void addresses_free(uint64_t base, uint64_t size)
 	pthread_mutex_lock(&lock);
 	result = cuda.cuMemAddressFree(base, size);
 	pthread_mutex_unlock(&lock);
-	(void)va_space_tell("take back", base, size, result);
+	(void)va_space_log("take back", base, size, result);
 }

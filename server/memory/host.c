@@ -149,7 +149,7 @@ static CUresult region_new(struct session *session, uint64_t size, uint64_t afte
 	return CUDA_SUCCESS;
 }
 
-static bool region_tell(struct session *session, struct host_region *region)
+static bool region_send(struct session *session, struct host_region *region)
 {
 	struct frame_memory frame = {.address = region->arena.base, .size = region->arena.size};
 	int r;
@@ -203,7 +203,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 		return result;
 	region->next = session->host_regions;
 	session->host_regions = region;
-	if (!region_tell(session, region)) {
+	if (!region_send(session, region)) {
 		session_drop(session);
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	}

@@ -414,5 +414,5 @@ const struct session_room ipc_room = {.end = ipc_end};
 const struct arena_sharing ipc_sharing = {
 	.is_open = ipc_is_open,
 	.keep = ipc_keep_arena,
-	.admit = ipc_grant_access,
+	.grant_access = ipc_grant_access,
 };

@@ -124,7 +124,7 @@ void session_set_fault(struct session *session, CUresult fault)
 	shm_replace32(&session->page->fault, CUDA_SUCCESS, (uint32_t)fault);
 }
 
-void session_tell_fault(struct session *session, CUresult fault, pid_t pid)
+void session_notify_fault(struct session *session, CUresult fault, pid_t pid)
 {
 	shm_store32(&session->page->fault_pid, pid > 0 ? (uint32_t)pid : FAULT_PID_UNKNOWN);
 	session_set_fault(session, fault);

@@ -87,7 +87,7 @@ struct session {
 	CUresult pending_error;             /* the last late error, until the client has taken it */
 	uint32_t n_refusals;                /* images and kernels that the driver would not have */
 	uint32_t n_parts;                   /* of its share, that contexts have had */
-	bool is_bound_told;                 /* the log knows that the account has met a bound */
+	bool is_bound_logged;               /* the log knows that the account has met a bound */
 	bool is_busy;                       /* counted by the deferred calls */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
@@ -142,7 +142,7 @@ void session_free(struct session *session);
 void session_set_fault(struct session *session, CUresult fault);
 
 /* Loop: the same of a fault whose cause may be known by its PID, else 0. */
-void session_tell_fault(struct session *session, CUresult fault, pid_t pid);
+void session_notify_fault(struct session *session, CUresult fault, pid_t pid);
 
 /* "{PID: 12, Context ID: 3}" for log lines. */
 #define SESSION_NAME "{PID: %d, Context ID: %u}"

@@ -75,7 +75,7 @@ void park_wait(struct session *session, struct stream *stream, bool may_stand)
 		if (total_ns < PATIENCE_NS)
 			continue;
 		total_ns = 0;
-		session_tell_busy(session, streams_are_at_work(session));
+		session_set_busy(session, streams_are_at_work(session));
 		if (!may_stand || !somebody_waits(session) || is_stopped(session->pid))
 			continue;
 		if (pending_waits_for_call(session, stream, stream->parked) == CUDA_SUCCESS)

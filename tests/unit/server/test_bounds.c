@@ -78,7 +78,7 @@ static void test_each(void **state)
 		assert_true(n > 0);
 		printf("%-40s %6u of %8.0f bytes%s\n", every_kind[i].name, n,
 			(double)(held() - before) / n,
-			harness.session->is_bound_told ? ", to the bound" : "");
+			harness.session->is_bound_logged ? ", to the bound" : "");
 		assert_true(held() > before);
 		/* Nothing that we have allocated is missing from it. */
 		assert_true(in_heap() < heap + held() - before + SLACK);
@@ -98,7 +98,7 @@ static void test_everything(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(every_kind); i++)
 		(void)make_all(&every_kind[i]);
-	assert_true(harness.session->is_bound_told);
+	assert_true(harness.session->is_bound_logged);
 	assert_true(held() > LIMIT - (2 << 20));
 	fake_switches.is_busy = false;
 	other = account_new(0, (struct account_owner){0}, NULL);
@@ -129,7 +129,7 @@ static void test_ends_make_room(void **state)
 		send_graph_destroy(KIND_FIRST + i);
 	}
 	deferred_busy(false);
-	assert_false(harness.session->is_bound_told);
+	assert_false(harness.session->is_bound_logged);
 }
 
 /* A neighbour has taken so much that a session has no more than its own, and then half. */

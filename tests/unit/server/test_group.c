@@ -149,7 +149,7 @@ static void test_members_share(void **state)
 /* What a client that is there learns of its group's new limit. */
 static void check_told(uint64_t total)
 {
-	session_tell_memory(harness.session);
+	session_notify_memory(harness.session);
 	assert_int_equal(shm_load64(&harness.session->page->device[0].total_memory), total);
 	assert_int_equal(session_memory_limit(harness.session, 0), total);
 }

@@ -108,7 +108,7 @@ static void test_wait_for_work(_unused_ void **state)
 	leave(0);
 	come(7);
 	come(8);
-	pass(NEWCOMER_TOLD_MS - 1);
+	pass(NEWCOMER_LOG_MS - 1);
 	assert_int_equal(n_lines, 0);
 	pass(1);
 	assert_int_equal(n_lines, 2);
@@ -162,7 +162,7 @@ static void test_dropped(_unused_ void **state)
 	leave(0);
 	come(7);
 	come(8);
-	newcomers_tell(&server);
+	newcomers_notify(&server);
 	assert_int_equal(n_told, 2);
 	newcomers_drop(&server);
 	assert_int_equal(n_told, 4);
