@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 	signal(SIGHUP, SIG_IGN);
 	sigbus_guard_init();
 	log_init();
-	if (identity_take(options.uid, options.gid, options.is_multiuser) < 0)
+	if (privileges_take(options.uid, options.gid, options.is_multiuser) < 0)
 		return 1;
 	raise_limits();
 	log_line("Startup");

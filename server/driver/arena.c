@@ -31,13 +31,13 @@ struct chunk {
 
 static CUresult device_claim(struct arena *arena)
 {
-	return addresses_claim(arena->base, arena->size);
+	return va_space_claim(arena->base, arena->size);
 }
 
 static void device_disclaim(struct arena *arena, bool device_lost)
 {
 	if (!device_lost)
-		addresses_free(arena->base, arena->size);
+		va_space_free(arena->base, arena->size);
 }
 
 /* Takes units whose addresses the driver gives us. */
@@ -190,11 +190,11 @@ static CUresult device_back(struct arena *arena, uint64_t address, uint64_t size
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = addresses_map(address, size, handle);
+	result = va_space_map(address, size, handle);
 	if (result == CUDA_SUCCESS) {
 		result = grant_all_access(arena, address, size);
 		if (result != CUDA_SUCCESS)
-			addresses_unmap(address, size);
+			va_space_unmap(address, size);
 	}
 	if (result != CUDA_SUCCESS)
 		cuda.cuMemRelease(handle);
@@ -206,7 +206,7 @@ static void device_unback(
 	struct arena *arena, uint64_t address, uint64_t size, CUmemGenericAllocationHandle handle)
 {
 	(void)arena;
-	addresses_unmap(address, size);
+	va_space_unmap(address, size);
 	cuda.cuMemRelease(handle);
 }
 

@@ -223,7 +223,7 @@ static void log_refused_context(const struct device *device, CUresult result)
 {
 	char users[512];
 
-	users_of_gpus(users, sizeof(users));
+	gpu_processes_list(users, sizeof(users));
 	log_line("Cannot create the server context on device %u (%s): %s (%d). Compute mode: %s. "
 		 "Processes that have a GPU open: %s",
 		device->ordinal, device->facts.name, result_name(result), (int)result,

@@ -25,7 +25,7 @@ static CUresult va_space_log(const char *what, uint64_t base, uint64_t size, CUr
 #define HOLES_MAX 64
 
 /* Under the lock. Fills the holes; they are empty again when it is done. */
-static CUresult va_space_claim(uint64_t base, uint64_t size)
+static CUresult va_space_claim_over_holes(uint64_t base, uint64_t size)
 {
 	CUdeviceptr holes[HOLES_MAX], got;
 	unsigned n = 0;
@@ -47,17 +47,17 @@ static CUresult va_space_claim(uint64_t base, uint64_t size)
 	return result;
 }
 
-CUresult addresses_claim(uint64_t base, uint64_t size)
+CUresult va_space_claim(uint64_t base, uint64_t size)
 {
 	CUresult result;
 
 	pthread_mutex_lock(&lock);
-	result = va_space_claim(base, size);
+	result = va_space_claim_over_holes(base, size);
 	pthread_mutex_unlock(&lock);
 	return result;
 }
 
-CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle)
+CUresult va_space_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle)
 {
 	CUresult result;
 
@@ -78,7 +78,7 @@ CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmem
 	return result;
 }
 
-void addresses_unmap(uint64_t base, uint64_t size)
+void va_space_unmap(uint64_t base, uint64_t size)
 {
 	CUresult result;
 
@@ -88,7 +88,7 @@ void addresses_unmap(uint64_t base, uint64_t size)
 	(void)va_space_log("unmap", base, size, result);
 }
 
-void addresses_free(uint64_t base, uint64_t size)
+void va_space_free(uint64_t base, uint64_t size)
 {
 	CUresult result;
 

@@ -14,16 +14,16 @@
  * Exactly these. CUDA_ERROR_OUT_OF_MEMORY: the driver uses some of them itself; or
  * what it answers.
  */
-CUresult addresses_claim(uint64_t base, uint64_t size);
+CUresult va_space_claim(uint64_t base, uint64_t size);
 
 /* A whole allocation; nobody may reach it yet. */
-CUresult addresses_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle);
+CUresult va_space_map(uint64_t base, uint64_t size, CUmemGenericAllocationHandle handle);
 
 /* What that GPU may do there, with all of what is mapped. */
 CUresult va_space_grant_access(uint64_t base, uint64_t size, CUdevice gpu, CUmemAccess_flags flags);
 
 /* What the driver does not take back is lost to us; server.log says so. */
-void addresses_unmap(uint64_t base, uint64_t size);
-void addresses_free(uint64_t base, uint64_t size);
+void va_space_unmap(uint64_t base, uint64_t size);
+void va_space_free(uint64_t base, uint64_t size);
 
 #endif

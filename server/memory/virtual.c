@@ -139,7 +139,7 @@ static void mapping_end(
 	struct mapping *mapping = &region->mappings[i];
 
 	if (!device_lost)
-		addresses_unmap(mapping->address, mapping->size);
+		va_space_unmap(mapping->address, mapping->size);
 	fence_fini(&mapping->fence, device_lost);
 	account_unkeep(region, KEPT_MAPPING);
 	session->n_closing_mappings -= mapping->is_closing;
@@ -166,7 +166,7 @@ static void virtual_region_free(struct session *session, struct region *region, 
 	while (region->n > 0)
 		mapping_end(session, region, region->n - 1, device_lost);
 	if (!device_lost)
-		addresses_free(region->base, region->size);
+		va_space_free(region->base, region->size);
 	owner_give_back(region->unit, region->n_units);
 	account_free(region->mappings);
 	account_free(region);
@@ -203,7 +203,7 @@ static CUresult region_reserve(struct session *session, struct region *region)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		region->unit = (uint32_t)unit;
 		region->base = owner_address(region->unit);
-		result = addresses_claim(region->base, region->size);
+		result = va_space_claim(region->base, region->size);
 		if (result == CUDA_SUCCESS)
 			return CUDA_SUCCESS;
 		owner_give_back(region->unit, region->n_units);
@@ -406,7 +406,7 @@ CUresult do_allocation_map(
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!virtual_grow(session, region) || !account_keep(region, KEPT_MAPPING))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = addresses_map(address, size, allocation->handle);
+	result = va_space_map(address, size, allocation->handle);
 	if (result != CUDA_SUCCESS) {
 		account_unkeep(region, KEPT_MAPPING);
 		return result;

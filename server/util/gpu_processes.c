@@ -65,7 +65,7 @@ static void read_name(const char *pid, char *ret_name, size_t size)
 			*c = c[1] ? '?' : 0;
 }
 
-void users_of_gpus(char *ret_text, size_t size)
+void gpu_processes_list(char *ret_text, size_t size)
 {
 	_cleanup_(gpu_processes_closedirp) DIR *proc = opendir("/proc");
 	struct dirent *entry;

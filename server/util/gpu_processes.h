@@ -9,6 +9,6 @@
  * us look: "12 (python3), 34 (Xorg)", or "none that we may see". Reads all of
  * /proc: for error messages.
  */
-void users_of_gpus(char *ret_text, size_t size);
+void gpu_processes_list(char *ret_text, size_t size);
 
 #endif

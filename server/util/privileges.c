@@ -4,7 +4,7 @@
  * Who this process is. Main thread, before anything else: no library is open
  * yet that could keep a privilege.
  *
- * Invariant: after identity_take() every user and group id is the user's, and
+ * Invariant: after privileges_take() every user and group id is the user's, and
  * none can be changed back.
  */
 
@@ -53,7 +53,7 @@ static int privileges_check(uid_t uid, gid_t gid)
 	return 0;
 }
 
-int identity_take(uid_t uid, gid_t gid, bool is_multiuser)
+int privileges_take(uid_t uid, gid_t gid, bool is_multiuser)
 {
 	const struct passwd *entry = getpwuid(uid);
 	int r;

@@ -11,6 +11,6 @@
  * `is_multiuser': the process works for other users, and none may look into it.
  * A line in the log has said what failed. 0 or -errno.
  */
-int identity_take(uid_t uid, gid_t gid, bool is_multiuser);
+int privileges_take(uid_t uid, gid_t gid, bool is_multiuser);
 
 #endif

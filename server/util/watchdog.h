@@ -28,25 +28,25 @@ struct watchdog {
 };
 
 /* Worker, around each message: plain stores, as nobody else writes. */
-static inline void watchdog_begin(struct watchdog *stall, unsigned op)
+static inline void watchdog_begin(struct watchdog *watchdog, unsigned op)
 {
-	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_relaxed);
+	unsigned serial = atomic_load_explicit(&watchdog->serial, memory_order_relaxed);
 
-	atomic_store_explicit(&stall->op, op, memory_order_relaxed);
-	atomic_store_explicit(&stall->serial, serial + 1, memory_order_release);
+	atomic_store_explicit(&watchdog->op, op, memory_order_relaxed);
+	atomic_store_explicit(&watchdog->serial, serial + 1, memory_order_release);
 }
 
-static inline void watchdog_end(struct watchdog *stall)
+static inline void watchdog_end(struct watchdog *watchdog)
 {
-	unsigned serial = atomic_load_explicit(&stall->serial, memory_order_relaxed);
+	unsigned serial = atomic_load_explicit(&watchdog->serial, memory_order_relaxed);
 
-	atomic_store_explicit(&stall->serial, serial + 1, memory_order_release);
+	atomic_store_explicit(&watchdog->serial, serial + 1, memory_order_release);
 }
 
 /*
  * Loop, every WATCHDOG_LOOK_MS: since how many milliseconds at least the worker has
  * been at the same thing, which `ret_op' names. 0: it gets on.
  */
-unsigned watchdog_check(struct watchdog *stall, unsigned *ret_op);
+unsigned watchdog_check(struct watchdog *watchdog, unsigned *ret_op);
 
 #endif

@@ -75,7 +75,7 @@ static void test_small_pieces_share_a_chunk(void **state)
 }
 
 /* To what is there, used or spare, and to what comes later. */
-static void test_other_gpus_are_admitted(void **state)
+static void test_other_gpus_get_access(void **state)
 {
 	uint64_t small = alloc(1), large = alloc(5 * MIB);
 
@@ -325,7 +325,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_arena, close_arena)
 	const struct CMUnitTest tests[] = {
 		TEST(test_small_pieces_share_a_chunk),
-		TEST(test_other_gpus_are_admitted),
+		TEST(test_other_gpus_get_access),
 		TEST(test_only_starts_are_freed),
 		TEST(test_freed_memory_is_out_of_reach),
 		TEST(test_neighbouring_chunks_are_one_range),
