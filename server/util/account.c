@@ -3,8 +3,8 @@
 /*
  * Accounts and their blocks. Any thread, without a lock.
  *
- * Invariant: an account is charged with what its blocks say and, until account_close(),
- * with its session's base. So when the charge comes to 0, nothing refers to the account.
+ * Invariant: an account is charged with what its blocks cost and, until account_close(),
+ * with its session's base. So nothing refers to the account when its charge is 0.
  */
 
 #include "account.h"
@@ -16,7 +16,7 @@
 #include "log.h"
 #include "machine_memory.h"
 
-/* If the machine does not say how much it has. */
+/* If the machine does not say how much memory it has. */
 #define MACHINE_MEMORY_DEFAULT ((uint64_t)4 << 30)
 #define HOST_MIB_MAX (1u << 24)
 
@@ -26,9 +26,9 @@ struct account {
 	uint64_t base;
 };
 
-/* Lies before the memory of each block, which is aligned as malloc() does it. */
+/* Lies before the memory of each block. The memory is aligned as malloc() aligns it. */
 struct block {
-	_Alignas(16) struct account *account; /* NULL: the server's own */
+	_Alignas(16) struct account *account; /* NULL: the block is the server's own */
 	uint64_t size;
 	uint64_t kept;
 };
@@ -47,8 +47,8 @@ static uint64_t read_session_max(void)
 		errno = 0;
 		mib = strtoul(text, &end, 10);
 		if (errno || *end || *text == '-' || mib == 0 || mib > HOST_MIB_MAX) {
-			log_line("MPS_CLIENT_HOST_MIB=%s is no number of MiB from 1 to %u: %u is "
-				 "taken",
+			log_line("MPS_CLIENT_HOST_MIB=%s is not a number of MiB from 1 to %u: "
+				 "%u is used",
 				text, HOST_MIB_MAX, ACCOUNT_MAX_MIB);
 			mib = ACCOUNT_MAX_MIB;
 		}
@@ -129,8 +129,8 @@ void account_explain(const struct account *account, uint64_t amount, char text[A
 			"a client may hold %llu MiB (MPS_CLIENT_HOST_MIB)", max >> 20);
 	else
 		snprintf(text + n, (size_t)(ACCOUNT_TEXT - n),
-			"all clients share %llu MiB, %llu MiB of them are taken, and no client may "
-			"have more than it leaves to the others",
+			"all clients share %llu MiB, of which %llu MiB are taken, and no client "
+			"may have more than it leaves to the others",
 			(unsigned long long)all.limit >> 20,
 			(unsigned long long)quota_used(&all) >> 20);
 }
@@ -142,7 +142,7 @@ static struct block *block_of(void *memory)
 	return (struct block *)memory - 1;
 }
 
-/* With what malloc() takes for itself. */
+/* Includes what malloc() takes for itself. */
 static uint64_t account_cost(uint64_t size)
 {
 	return ALIGN_UP(sizeof(struct block) + size + sizeof(size_t), (uint64_t)16);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Searching and filling bit maps. Any thread; no state.
+ * Searches and fills bitmaps. Any thread; no state.
  *
- * Invariant: bits past a map's size are never touched.
+ * Invariant: bits beyond a bitmap's size are never touched.
  */
 
 #include "bitmap.h"

@@ -3,7 +3,7 @@
 #define BITMAP_H
 
 /*
- * A map of what is taken, a bit each. Whoever has the map keeps its size.
+ * A bitmap: a set bit is taken. The owner of the bitmap keeps its size.
  */
 
 #include "base.h"
@@ -25,7 +25,7 @@ static inline void bit_set(uint64_t *words, uint32_t i, bool value)
 /* Sets or clears `n' bits from `first'. */
 void bitmap_fill(uint64_t *words, uint32_t first, uint32_t n, bool value);
 
-/* The first run of `n' clear bits among `n_bits'. Its place, or -ENOSPC. */
+/* Finds the first run of `n' clear bits among `n_bits'. Returns its position, or -ENOSPC. */
 int64_t bitmap_find_clear(const uint64_t *words, uint32_t n_bits, uint32_t n);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Questions to file systems, each on a thread of its own.
+ * Asks file systems about files, each question on a thread of its own.
  *
- * Invariant: a question belongs to both threads until one of them lets go of
- * it, and then to the other.
+ * Invariant: a question belongs to both threads until one of them drops it, and then to the
+ * other.
  */
 
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 #include "kept.h"
 #include "thread.h"
 
-/* Files of memory are answered for at once. */
+/* File systems in memory answer at once. */
 #define ANSWER_S 2
 
 struct question {
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
-	int fd; /* of the question's own */
+	int fd; /* owned: the question's own */
 	bool is_answered, is_abandoned;
 	int r;
 	struct file_facts facts;
@@ -71,7 +71,7 @@ static void *file_facts_run(void *arg)
 	return NULL;
 }
 
-/* Whether it was answered in time; if not, the other thread frees it. */
+/* Whether the answer came in time. If not, the other thread frees the question. */
 static bool wait_for_answer(struct question *question)
 {
 	struct timespec until;
@@ -89,7 +89,7 @@ static bool wait_for_answer(struct question *question)
 	return is_answered;
 }
 
-/* It has a duplicate of `fd', as the caller may close its own before the answer is there. */
+/* The question has a duplicate of `fd', because the caller may close its own before the answer. */
 static struct question *question_new(struct account *account, int fd)
 {
 	struct question *question = account_alloc(account, sizeof(*question), KEPT_THREAD);

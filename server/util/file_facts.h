@@ -3,10 +3,9 @@
 #define FILE_FACTS_H
 
 /*
- * What a file system says of a client's file. A file of memory may lie on an
- * overlay whose other layer is a FUSE file system, and that answers when its
- * process likes: so another thread asks, and the caller waits for it in bounded
- * time. A worker.
+ * What a file system says of a client's file. A memory file may lie on an overlay with a
+ * FUSE layer, whose process may answer late or never. So another thread asks, and the caller
+ * waits for a bounded time. A worker.
  */
 
 #include <sys/types.h>
@@ -18,12 +17,12 @@ struct file_facts {
 	dev_t filesystem;
 	ino_t inode;
 	uint64_t size;
-	uint64_t page; /* bytes of a page of the file: more than the system's for huge pages */
+	uint64_t page; /* bytes per page of the file: more than the system's page for huge pages */
 };
 
 /*
- * 0, -ETIMEDOUT or -errno. The caller keeps `fd'. A question that is never answered
- * stays charged to the account, with its thread.
+ * 0, -ETIMEDOUT or -errno. The caller keeps `fd'. A question without an answer stays charged
+ * to the account, with its thread.
  */
 int file_facts_get(struct account *account, int fd, struct file_facts *ret_facts);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Who else uses the GPUs, by the device files that processes have open. Any
- * thread. Best effort: other users' processes hide their descriptors from us.
+ * Finds the processes that use the GPUs by the device files that they have open. Any thread.
+ * Best effort: processes of other users hide their descriptors.
  */
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ static void gpu_processes_closedirp(DIR **dir)
 		closedir(*dir);
 }
 
-/* /dev/nvidia0 and the like, not nvidiactl or nvidia-uvm alone: those are opened to ask. */
+/* /dev/nvidia0 and so on. nvidiactl and nvidia-uvm do not count: programs open them to query. */
 static bool is_gpu(const char *path)
 {
 	static const char prefix[] = "/dev/nvidia";

@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * Names the processes that have a GPU's device file open, as far as /proc lets
- * us look: "12 (python3), 34 (Xorg)", or "none that we may see". Reads all of
- * /proc: for error messages.
+ * Lists the processes that have a GPU's device file open, as far as /proc shows them: "12
+ * (python3), 34 (Xorg)", or "none that this user may see". Reads all of /proc: for error
+ * messages only.
  */
 void gpu_processes_list(char *ret_text, size_t size);
 

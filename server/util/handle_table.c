@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Object tables in two levels, so that an empty one is small and a look-up is
- * two loads. A worker.
+ * Handle tables in two levels: an empty table is small, and a look-up is two loads. A
+ * worker.
  *
- * Invariant: a page, once made, stays until the table ends.
+ * Invariant: a page stays until the table ends.
  */
 
 #include "handle_table.h"

@@ -3,9 +3,9 @@
 #define HANDLE_TABLE_H
 
 /*
- * Tables from the ids that a client picks to its objects, one table a type, so
- * that an id of another type is simply not there. One thread: the session's
- * worker. Tables own their pages, not the objects.
+ * Tables from the IDs that a client chooses to its objects. Each type has its own table, so
+ * an ID of another type is not found. One thread: the session's worker. A table owns its
+ * pages, not the objects.
  */
 
 #include "account.h"
@@ -14,22 +14,22 @@
 #define OBJECT_PAGES 1024u
 #define OBJECT_IDS (OBJECT_PAGE * OBJECT_PAGES)
 
-/* Zero-initialised is empty. */
+/* A zero-initialised table is empty. */
 struct handle_table {
-	struct account *account; /* not owned: that pays for the pages */
+	struct account *account; /* not owned: pays for the pages */
 	void **pages[OBJECT_PAGES];
-	uint32_t n_used; /* ids in use */
+	uint32_t n_used; /* IDs in use */
 };
 
 void handle_table_fini(struct handle_table *table);
 
-/* NULL: nobody has that id. */
+/* NULL: the ID is not in use. */
 void *handle_get(const struct handle_table *table, uint32_t id);
 
-/* 0, -EINVAL (no such id can be), -EEXIST, -ENOMEM. */
+/* 0, -EINVAL (the ID is out of range), -EEXIST, -ENOMEM. */
 int handle_put(struct handle_table *table, uint32_t id, void *object);
 
-/* The object that had the id, or NULL. */
+/* Returns the object that had the ID, or NULL. */
 void *handle_remove(struct handle_table *table, uint32_t id);
 
 #endif

@@ -3,8 +3,8 @@
 /*
  * Images by content. Any thread.
  *
- * Invariant: an image's bytes never change: they are sealed against its maker
- * too, so what was checked and hashed is what the driver reads.
+ * Invariant: the bytes of an image never change. They are sealed against the client too, so
+ * the driver reads what was checked and hashed.
  */
 
 #include <elf.h>
@@ -21,7 +21,10 @@
 #define FATBIN_MAGIC 0xba55ed50u
 #define TMPFS 0x01021994
 
-/* How nvcc hands the driver a linked image, which it may link anew from its parts. */
+/*
+ * The form in which nvcc passes a linked image to the driver, which may link it again from
+ * its parts.
+ */
 #define WRAPPER_MAGIC 0x466243b1u
 #define WRAPPER_LINKED 2u
 
@@ -30,10 +33,10 @@ struct image_linked {
 	uint32_t version;
 	const void *data;
 	const void *const *list; /* parts */
-	const void *parts[];     /* up to NULL */
+	const void *parts[];     /* ends with NULL */
 };
 
-/* The head of a fatbin; its size is all that follows the head. */
+/* The head of a fatbin. Its size counts what follows the head. */
 struct fatbin_head {
 	uint32_t magic;
 	uint16_t version;
@@ -56,7 +59,7 @@ static bool elf_ok(const void *data, size_t size)
 	       range_ok(head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize, size);
 }
 
-/* The driver is told no size: it believes the outermost one in the bytes, or looks for a NUL. */
+/* The driver gets no size: it believes the outermost size in the bytes, or looks for a NUL. */
 static bool shape_ok(const void *data, size_t size)
 {
 	struct fatbin_head head;
@@ -71,7 +74,7 @@ static bool shape_ok(const void *data, size_t size)
 	return ((const char *)data)[size - 1] == 0;
 }
 
-/* The fatbin behind that at `at', or 0: the last one was it. */
+/* The offset of the fatbin behind the one at `at'. 0: that one was the last. */
 static size_t next_part(const uint8_t *data, size_t size, size_t at)
 {
 	struct fatbin_head head;
@@ -85,8 +88,8 @@ static size_t next_part(const uint8_t *data, size_t size, size_t at)
 }
 
 /*
- * Finds what lies behind the first fatbin; the bytes have its shape. 0,
- * -EBADMSG or -ENOMEM; nothing behind it is fine.
+ * Finds the fatbins behind the first one; the shape of the bytes is checked. 0, -EBADMSG or
+ * -ENOMEM. An image without further fatbins is fine.
  */
 static int find_parts(
 	struct account *account, const uint8_t *data, size_t size, struct image_linked **ret_linked)
@@ -120,9 +123,9 @@ static int find_parts(
 }
 
 /*
- * Memory the client has paid for already: reading a hole would allocate in our
- * name, and a hole in huge pages may raise SIGBUS. The file has its seals, so
- * it is a memfd and its file system answers at once.
+ * Checks that the client has paid for all of the memory. Otherwise, reading a hole would
+ * allocate for this process, and a hole in huge pages may raise SIGBUS. The file has seals,
+ * so it is a memfd and its file system answers at once.
  */
 static int check_backing(int fd, size_t size)
 {
@@ -152,7 +155,7 @@ static uint64_t hash_bytes(const uint8_t *data, size_t size)
 	return hash ^ hash >> 32;
 }
 
-/* A candidate with a reference, or NULL. `after' comes from the last call, or is NULL. */
+/* A candidate with a reference, or NULL. `after' is the result of the previous call, or NULL. */
 static struct image *find_next(const struct image *like, struct image *after)
 {
 	struct image *image;
@@ -176,7 +179,7 @@ static void image_add(struct image *image)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Compared outside the lock: images have megabytes. */
+/* Compares outside the lock, because images have megabytes. */
 static struct image *find_equal(const struct image *like)
 {
 	struct image *image = find_next(like, NULL);
@@ -232,7 +235,7 @@ const void *image_part(const struct image *image, unsigned i, size_t *ret_size)
 		n++;
 	if (!image->linked || !image->linked->parts[n])
 		return NULL;
-	/* As its shape was checked. */
+	/* Its shape was checked. */
 	memcpy(&head, image->linked->parts[n], sizeof(head));
 	*ret_size = head.head_size + head.size;
 	return image->linked->parts[n];

@@ -14,32 +14,36 @@
 struct image {
 	const void *data;
 	size_t size;
-	struct image_linked *linked; /* of several parts; else NULL */
+	struct image_linked *linked; /* of an image of several parts; else NULL */
 	uint64_t hash;
-	atomic_uint prints;      /* what image_prints() has found */
-	atomic_uint has_managed; /* what managed_come_first() has */
+	atomic_uint prints;      /* the result of image_prints() */
+	atomic_uint has_managed; /* the result of managed_come_first() */
 	uint32_t n_refs;         /* under the list's lock */
-	struct image *next;      /* the list of all */
+	struct image *next;      /* the list of all images */
 };
 
 /*
- * Maps `fd', or finds the image that has the same bytes already; what we keep of a new
- * one `account' pays. The caller keeps `fd' and owns a reference. -EBADMSG: not sealed, not of this
- * size, not paid for (holes), or nothing the driver loads (it believes its sizes). A fatbin may
- * have others behind it, from which it was linked.
+ * Maps `fd', or finds the image that has the same bytes already. `account' pays for what a
+ * new image keeps. The caller keeps `fd' and owns a reference. -EBADMSG: the file is not
+ * sealed, has another size or holes (which are not paid for), or holds nothing that the
+ * driver can load (the driver believes the sizes in it). Behind a fatbin there may be
+ * others, from which it was linked.
  */
 int image_get(struct account *account, int fd, size_t size, struct image **ret_image);
 
-/* What the driver is given. */
+/* What the driver gets. */
 const void *image_code(const struct image *image);
 
-/* The fatbins that it was linked from, by number; NULL: no more, or it was not. */
+/*
+ * The fatbins from which the image was linked, by number. NULL: there are no more, or it was
+ * not linked.
+ */
 const void *image_part(const struct image *image, unsigned i, size_t *ret_size);
 
 /* NULL is fine. */
 void image_unref(struct image *image);
 
-/* Images in memory: for tests. */
+/* The number of images in memory, for tests. */
 unsigned images_count(void);
 
 #endif

@@ -3,36 +3,36 @@
 #define KEPT_H
 
 /*
- * How many bytes of the server's own memory the driver keeps for each object that it makes for
- * a client. A driver tells nobody, so these are estimates, by which accounts are charged
- * (account.h). tests/programs/driver_api/driver_keeps.c measures them, and `tests/gpu/run keeps'
- * holds the estimates to be no less. The figures in the comments are bytes, measured on an H200
- * with driver 580.
+ * How many bytes of the server's own memory the driver keeps for each object that it makes
+ * for a client. The driver has no call that returns this number, so accounts are charged by
+ * these estimates (account.h). tests/programs/driver_api/driver_keeps.c measures them, and
+ * `tests/gpu/run keeps' fails if an estimate is too low. The figures in the comments are
+ * bytes, measured on an H200 with driver 580.
  *
- * An object is charged with its whole estimate from its beginning to its end,
- * whether or not the driver has made all of it yet.
+ * An object is charged with its whole estimate from its beginning to its end, whether or not
+ * the driver has made all of it yet.
  */
 
-/* 14 700, and a thread of the software GPU's. */
+/* 14 700, and a thread of the software GPU. */
 #define KEPT_STREAM (64u << 10)
 /* 511. */
 #define KEPT_EVENT 1024u
 
 /* 37 800. */
 #define KEPT_LIBRARY (64u << 10)
-/* 28 600, and 8 MiB once: 43 800 each of 500. */
+/* 28 600, and 8 MiB once: 43 800 per kernel for 500 kernels. */
 #define KEPT_KERNEL (48u << 10)
 /* Machine code, after unpacking. */
 #define KEPT_CODE(size) ((uint64_t)(size))
-/* PTX, which is compiled: 1.2 bytes for each byte (the software GPU 3.4). */
+/* PTX, which the driver compiles: 1.2 bytes for each byte (the software GPU 3.4). */
 #define KEPT_TEXT(size) (4 * (uint64_t)(size))
 
 /* 123 700. */
 #define KEPT_LINKER (160u << 10)
-/* A linker copies each input and keeps what it makes of it: 2.1 bytes for each byte. */
+/* A linker copies each input and keeps its result: 2.1 bytes for each byte. */
 #define KEPT_INPUT(size) (3 * (uint64_t)(size))
 
-/* Graphs and their parts: the model and the executable graph that is made of it, together. */
+/* Graphs and their parts: the model and the executable graph made from it, together. */
 /* 2 500. */
 #define KEPT_GRAPH 4096u
 /* 5 700 for an empty node to 8 400 for a copy. */
@@ -41,10 +41,10 @@
 #define KEPT_EDGE 384u
 /* Parameters of a kernel node: 4.0 bytes for each byte. */
 #define KEPT_PARAMS(size) (5 * (uint64_t)(size))
-/* 96, for each operation of a node. */
+/* 96 for each operation of a node. */
 #define KEPT_MEMORY_OP 192u
 
-/* 970, beside its bytes. */
+/* 970, besides its bytes. */
 #define KEPT_ARRAY 4096u
 /* 1 270. */
 #define KEPT_TEXTURE 2048u
@@ -57,10 +57,10 @@
 /* 3 200, for a range of host memory that the GPU reaches. */
 #define KEPT_REGISTRATION 4096u
 
-/* 1.6 MiB, which the driver leaks (tests/programs/driver_api/driver_growth.c). */
+/* 1.6 MiB; the driver leaks it (tests/programs/driver_api/driver_growth.c). */
 #define KEPT_GREEN (2u << 20)
 
-/* The stack of one of our threads, which waits in the driver. */
+/* The stack of a server thread that waits in the driver. */
 #define KEPT_THREAD (16u << 10)
 
 #endif

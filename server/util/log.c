@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Log lines go to standard error as plain text: the daemon reads them from a
- * pipe and stamps them. Any thread.
+ * Writes log lines to standard error as plain text. The daemon reads them from a pipe and
+ * adds the time. Any thread.
  *
- * Invariant: a line is one write() of less than PIPE_BUF bytes, so lines of
- * different threads never mix.
+ * Invariant: a line is one write() of less than PIPE_BUF bytes, so lines of different
+ * threads never mix.
  */
 
 #include <fcntl.h>
@@ -19,11 +19,11 @@
 #include "clock.h"
 #include "log.h"
 
-#define KEPT_SIZE (32u << 10) /* a new pipe holds that, and the ages */
+#define KEPT_SIZE (32u << 10) /* a new pipe holds that many bytes, and the ages */
 
 struct kept_line {
 	uint64_t at_ms;
-	uint32_t size; /* of the text that follows, without a newline */
+	uint32_t size; /* of the text after this header, without a newline */
 };
 
 static struct {
@@ -34,7 +34,7 @@ static struct {
 	char bytes[KEPT_SIZE];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A terminal shares its flags with the shell that started us: those are left alone. */
+/* A terminal shares its flags with the shell that started the server. Leave those alone. */
 static void make_nonblocking(int fd)
 {
 	struct stat st;
@@ -86,7 +86,7 @@ static void log_keep(const char *text, size_t size)
 	pthread_mutex_unlock(&kept.lock);
 }
 
-/* Bytes of what could be written. Under the lock. */
+/* Returns the number of bytes that could be written. Under the lock. */
 static size_t put_kept_lines(void)
 {
 	uint64_t now = now_ms();

@@ -8,18 +8,18 @@
 #define LOG_LINE_MAX 1024
 
 /*
- * Makes standard error the place for lines. A pipe whose reader is stuck or gone
- * must not hold up a worker: lines that find it so are kept, 32 KiB of them, and
- * written before the next that can be, with their age.
+ * Prepares standard error for log lines. A pipe whose reader is stuck or gone must not delay
+ * a worker: up to 32 KiB of lines are then kept, and written with their age before the next
+ * line that can be written.
  */
 void log_init(void);
 
-/* One line, without its newline. Any thread; errno is kept. */
+/* Writes one line; `format' has no newline. Any thread. Keeps errno. */
 void log_line(const char *format, ...) _printf_(1, 2);
 
 /*
- * Makes `fd', a pipe of the daemon's, the standard error, and writes the lines
- * that were kept into it. Takes `fd'. 0 or -errno: then all is as it was.
+ * Makes `fd', a pipe of the daemon, the standard error, and writes the kept lines to it.
+ * Takes `fd'. 0 or -errno: then nothing has changed.
  */
 int log_take(int fd);
 

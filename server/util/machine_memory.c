@@ -3,7 +3,7 @@
 /*
  * The memory of the machine and of cgroups, version 1 and 2. Any thread.
  *
- * Invariant: a file that is missing, or holds no number, sets no limit.
+ * Invariant: a file that is missing or contains no number sets no limit.
  */
 
 #include "machine_memory.h"
@@ -37,8 +37,8 @@ static uint64_t read_limit(const char *path)
 }
 
 /*
- * The lowest limit of a cgroup and all that it lies in. In a container the path may be the
- * host's, of which only the top is there.
+ * The lowest limit of a cgroup and its ancestors. In a container the path may be the host's,
+ * of which only the top exists.
  */
 static uint64_t machine_memory_read_limits(
 	const char *root, const char *mount, const char *name, char *cgroup)

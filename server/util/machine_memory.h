@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * How many bytes of memory this process may use: those of the machine or of its
- * cgroups, whichever is less. `root' is put before the paths of the files that are
- * read; it is "" except in tests. 0: the files cannot be read. Any thread.
+ * How many bytes of memory this process may use: those of the machine or of its cgroups,
+ * whichever is less. `root' is prefixed to the paths of the files; it is "" except in tests.
+ * 0: the files cannot be read. Any thread.
  */
 uint64_t machine_memory(const char *root);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Who this process is. Main thread, before anything else: no library is open
- * yet that could keep a privilege.
+ * Changes the user of this process. Main thread, before anything else: no open library can
+ * keep a privilege yet.
  *
- * Invariant: after privileges_take() every user and group id is the user's, and
- * none can be changed back.
+ * Invariant: after privileges_take() every user and group ID is the user's, and none can be
+ * changed back.
  */
 
 #include <grp.h>
@@ -47,9 +47,9 @@ static int privileges_check(uid_t uid, gid_t gid)
 	if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0)
 		return privileges_fail("getresuid", uid, -errno);
 	if (ruid != uid || euid != uid || suid != uid || rgid != gid || egid != gid || sgid != gid)
-		return privileges_fail("ids did not change", uid, -EPERM);
+		return privileges_fail("the IDs did not change", uid, -EPERM);
 	if (uid != 0 && setuid(0) == 0)
-		return privileges_fail("root can be had back", uid, -EPERM);
+		return privileges_fail("the process can become root again", uid, -EPERM);
 	return 0;
 }
 
@@ -61,11 +61,12 @@ int privileges_take(uid_t uid, gid_t gid, bool is_multiuser)
 	if (entry)
 		gid = entry->pw_gid;
 	setenv("HOME", entry && entry->pw_dir ? entry->pw_dir : "/", 1);
-	/* A daemon that is not root serves itself: there is nothing to take. */
+	/* A daemon that is not root serves its own user: there is nothing to change. */
 	if (geteuid() != 0 && getuid() == uid && geteuid() == uid)
 		gid = getgid();
 	else if (gid == (gid_t)-1)
-		return privileges_fail("it has no entry, and no --gid was given", uid, -ENOENT);
+		return privileges_fail(
+			"the user has no entry, and there is no --gid", uid, -ENOENT);
 	else if ((r = take_groups(entry, uid, gid)) < 0)
 		return r;
 	if (setresuid(uid, uid, uid) < 0)
@@ -74,8 +75,8 @@ int privileges_take(uid_t uid, gid_t gid, bool is_multiuser)
 	if (r < 0)
 		return r;
 	/*
-	 * Changing ids forbade it. Debuggers of the same user may look, unless the memory of other
-	 * users' programs is here.
+	 * The change of IDs cleared this flag. Debuggers of the same user may attach, unless this
+	 * process holds memory of other users' programs.
 	 */
 	prctl(PR_SET_DUMPABLE, !is_multiuser, 0, 0, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

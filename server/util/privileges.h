@@ -6,10 +6,9 @@
 #include <sys/types.h>
 
 /*
- * Becomes the user `uid' for good: groups, home directory, no way back. `gid'
- * is taken where the user has no entry; (gid_t)-1: there is none to take.
- * `is_multiuser': the process works for other users, and none may look into it.
- * A line in the log has said what failed. 0 or -errno.
+ * Becomes the user `uid' permanently: groups, home directory, all IDs. `gid' is used if the
+ * user has no entry; (gid_t)-1: no group was given. `is_multiuser': the process works for
+ * several users, so no user may inspect it. 0 or -errno; the reason is in the log.
  */
 int privileges_take(uid_t uid, gid_t gid, bool is_multiuser);
 

@@ -3,9 +3,9 @@
 /*
  * Chains of quotas. Any thread, without a lock.
  *
- * Invariant: a parent has counted, for each child, at least what the child uses,
- * rounded up to whole steps. It is exactly that while no call is under way: a
- * parent is charged before its child, and refunded after it.
+ * Invariant: a parent has counted, for each child, at least what the child uses, rounded up
+ * to whole steps. It counts exactly that while no call is under way. A parent is charged
+ * before its child, and refunded after it.
  */
 
 #include "quota.h"
@@ -21,7 +21,10 @@ static uint64_t whole_steps(uint64_t used)
 	return ALIGN_UP(used, QUOTA_STEP);
 }
 
-/* Whether the quota may use `after', of which `child' (NULL: there is none) has `taken' then. */
+/*
+ * Whether the quota may use `after' bytes, of which `child' (NULL: there is no child) then
+ * has `taken'.
+ */
 static bool quota_allows(
 	const struct quota *quota, uint64_t after, const struct quota *child, uint64_t taken)
 {
@@ -32,7 +35,7 @@ static bool quota_allows(
 	return after <= limit && (!child || quota->is_common || taken <= limit - after);
 }
 
-/* Fills in `links' from the counters as they are now. Returns how many; 0: a quota refuses. */
+/* Fills in `links' from the current counters. Returns their number; 0: a quota refuses. */
 static unsigned quota_plan(
 	struct quota *quota, uint64_t amount, struct chain_link links[QUOTA_CHAIN_MAX])
 {
@@ -54,7 +57,7 @@ static unsigned quota_plan(
 	return n;
 }
 
-/* Charges parents first. Returns how many links were not charged, as a counter has changed. */
+/* Charges parents first. Returns how many links were not charged because a counter has changed. */
 static unsigned quota_commit(struct chain_link *links, unsigned n)
 {
 	while (n > 0 && atomic_compare_exchange_strong(&links[n - 1].quota->used,

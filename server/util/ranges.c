@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A sorted array of ranges: found by bisection, moved to insert. A worker.
+ * A sorted array of ranges: look-up by bisection; an insertion moves the rest. A worker.
  *
  * Invariant: list[i].address + list[i].size <= list[i + 1].address.
  */
@@ -32,7 +32,7 @@ static uint32_t find_after(const struct ranges *ranges, uint64_t address)
 	return low;
 }
 
-/* Room for one more; NULL without memory. */
+/* Makes room for one more range; NULL without memory. */
 static struct range *ranges_grow(struct ranges *ranges)
 {
 	uint32_t n_max = ranges->n_max ? 2 * ranges->n_max : 16;

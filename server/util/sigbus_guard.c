@@ -3,8 +3,8 @@
 /*
  * The handler of SIGBUS. Any thread.
  *
- * Invariant: it acts only in the host space, where clients' files are mapped;
- * any other SIGBUS ends the process, as without it.
+ * Invariant: the handler acts only in the host space, where files of clients are mapped. Any
+ * other SIGBUS ends the process, as without the handler.
  */
 
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "layout.h"
 #include "sigbus_guard.h"
 
-/* A part of a huge page cannot be replaced: then all of it is. */
+/* A part of a huge page cannot be replaced, so all of it is. */
 static bool sigbus_guard_cover(uint64_t address)
 {
 	static const uint64_t sizes[] = {4096, 2u << 20, 1u << 30};
@@ -35,7 +35,7 @@ static void on_bus(int signo, siginfo_t *info, void *ucontext)
 	int saved = errno;
 
 	(void)ucontext;
-	/* The access is made again on return, and ends the process if nothing has changed. */
+	/* The access is repeated on return, and ends the process if nothing has changed. */
 	if (info->si_code != BUS_ADRERR || address < HOST_SPACE || address >= HOST_SPACE_END ||
 		!sigbus_guard_cover(address))
 		signal(signo, SIG_DFL);

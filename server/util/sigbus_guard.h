@@ -3,12 +3,12 @@
 #define SIGBUS_GUARD_H
 
 /*
- * A file that a client has registered may be cut short while it is mapped
- * here. The GPU has its pages, which are pinned; a thread of this process that
- * looked there, and the driver has some, would get a SIGBUS.
+ * A client may truncate a file that it has registered and that is mapped here. The GPU keeps
+ * the pages, which are pinned, but a thread of this process (or of the driver) that reads
+ * there would get a SIGBUS.
  */
 
-/* It finds zeros instead. Once, before there are threads. */
+/* Makes such a read return zeros. Called once, before other threads start. */
 void sigbus_guard_init(void);
 
 #endif

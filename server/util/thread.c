@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Starting threads. Any thread.
+ * Starts threads. Any thread.
  *
- * Invariant: no thread but the loop's takes a signal, except what it has done itself.
+ * Invariant: only the loop's thread takes signals, except those that a thread causes itself.
  */
 
 #include <signal.h>
@@ -16,8 +16,10 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), 
 	int r;
 
 	sigfillset(&all);
-	/* Blocked, a page that a client has cut off its file would end the server: see
-	 * sigbus_guard.c. */
+	/*
+	 * If SIGBUS were blocked, a page that a client has cut off its file would end the server
+	 * (sigbus_guard.c).
+	 */
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(ret_thread, NULL, run, arg);

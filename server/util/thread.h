@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* Starts a thread that receives no signals: those are the loop's. 0 or -errno. */
+/* Starts a thread that receives no signals; the loop receives them. 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *arg);
 
 #endif

@@ -2,7 +2,10 @@
 #ifndef TOKEN_H
 #define TOKEN_H
 
-/* What nobody can guess: whoever has it may open what it was given for. Any thread. */
+/*
+ * An unguessable number: a client that has it may open the object that it stands for. Any
+ * thread.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>

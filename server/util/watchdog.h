@@ -3,31 +3,31 @@
 #define WATCHDOG_H
 
 /*
- * What a worker is at, for the loop to see: who does not come back from a call
- * can't say so, and may have the driver's lock, for which all others wait then.
+ * What a worker is doing, for the loop to check. A worker that does not return from a call
+ * cannot report that itself, and may hold the driver's lock, for which all others then wait.
  */
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* How often the loop looks. */
+/* How often the loop checks. */
 #define WATCHDOG_LOOK_MS 5000
 
-/* Instead of a message's number: the end of its session. */
+/* Instead of a message's number: the worker ends its session. */
 #define WATCHDOG_CLEAN_UP 0u
 
-/* Zero-initialised is at nothing. */
+/* Zero-initialised is idle. */
 struct watchdog {
 	/* The worker's. */
-	atomic_uint serial; /* odd: it is at something */
+	atomic_uint serial; /* odd: a call is under way */
 	atomic_uint op;
 
 	/* The loop's. */
-	unsigned seen;   /* the serial of the last look */
-	unsigned n_seen; /* looks that found it so */
+	unsigned seen;   /* the serial at the last check */
+	unsigned n_seen; /* checks that found the same serial */
 };
 
-/* Worker, around each message: plain stores, as nobody else writes. */
+/* Worker, around each message. Plain stores suffice, as only the worker writes. */
 static inline void watchdog_begin(struct watchdog *watchdog, unsigned op)
 {
 	unsigned serial = atomic_load_explicit(&watchdog->serial, memory_order_relaxed);
@@ -44,8 +44,8 @@ static inline void watchdog_end(struct watchdog *watchdog)
 }
 
 /*
- * Loop, every WATCHDOG_LOOK_MS: since how many milliseconds at least the worker has
- * been at the same thing, which `ret_op' names. 0: it gets on.
+ * Loop, every WATCHDOG_LOOK_MS: for how many milliseconds at least the worker has been in
+ * the same call, which `ret_op' names. 0: the worker makes progress.
  */
 unsigned watchdog_check(struct watchdog *watchdog, unsigned *ret_op);
 

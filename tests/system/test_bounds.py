@@ -184,7 +184,7 @@ def test_numbers_that_are_none():
     for said in ("0", "-1", "many", "1x", "99999999999"):
         with mps.Service({"MPS_CLIENT_HOST_MIB": said}) as service:
             service.run_ok("process1")
-            contains(service.server_log(), "MPS_CLIENT_HOST_MIB=%s is no number of MiB" % said)
+            contains(service.server_log(), "MPS_CLIENT_HOST_MIB=%s is not a number of MiB" % said)
             equal(bound_mib(service.server_log()), 2048)
 
 
