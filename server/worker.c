@@ -253,7 +253,9 @@ int session_start(struct session *session)
 void session_end(struct session *session)
 {
 	atomic_store(&session->is_ending, true);
-	/* After a fault nothing waits any more, and clients that live may look at their words. */
+	/*
+	 * After a fault no stream waits any more, and clients that live may read their semaphores.
+	 */
 	if (fault_get() == CUDA_SUCCESS)
 		pending_waits_release_here(session);
 	ring_interrupt(&session->receiver);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies within host memory: between pinned memory, and between it and the
- * staging memory. A worker.
+ * Copies within host memory: between pinned memory, and between it and the staging memory. A
+ * worker.
  *
- * A driver may make cuMemcpy*Async wait until such a copy is done: 580 does,
- * whatever pointers name the memory. The stream may be blocked until another
- * client writes a word, so the worker would wait in the driver, and every other
- * thread for the driver's locks. A batch of lines that is read in the stream's order
- * returns at once. Drivers before 12.8 have no batches.
+ * Some drivers make cuMemcpy*Async wait until such a copy is done: 580 does, for any kind of
+ * pointer. The stream may be blocked until another client writes a semaphore. The worker
+ * would then wait in the driver, and every other thread for the driver's locks. A batch of
+ * lines that the GPU reads in the stream's order returns at once. Drivers before 12.8 have
+ * no batches.
  */
 
 #include "copy.h"

@@ -20,7 +20,7 @@
 #define ROOM 8u       /* in all: at 12 some work meets them now and then, at 20 kernels do */
 #define ROOM_LARGE 6u /* of a session beyond its share, with all others */
 #define SESSION_MAX 6u
-#define SESSION_SHARE 2u /* held for a session with a word: two streams that take turns */
+#define SESSION_SHARE 2u /* reserved per session with a semaphore: two streams that take turns */
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 2000000
 #define SPINS 30 /* of some microseconds, before the first sleep */
@@ -129,7 +129,7 @@ static void blocked_sleep(struct backoff *backoff, const struct session *session
 	if (backoff->total_ns < SAY_AFTER_NS || backoff->is_said || !session)
 		return;
 	log_line("Client " SESSION_NAME " is held up by client " SESSION_NAME
-		 ", a stream of which waits for a word",
+		 ", a stream of which waits for a semaphore",
 		SESSION_NAME_ARGS(session), (int)backoff->pid, backoff->id);
 	backoff->is_said = true;
 }

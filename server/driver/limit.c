@@ -27,7 +27,7 @@
 #include "server/session/session.h"
 #include "blocked_streams.h"
 
-/* How long the stack waits for streams that wait for words: who asks has the lock so long. */
+/* How long a raise of the stack waits for blocked streams. The caller holds the lock meanwhile. */
 #define BLOCKED_WAIT_MS 5000
 
 /* The same to lower it: another time will do. */

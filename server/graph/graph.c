@@ -56,8 +56,8 @@ static CUstream running_on(const struct session *session, const struct graph *gr
 }
 
 /*
- * A word that a running graph may wait for, another at each call; false: it
- * does not run, or waits for none.
+ * A semaphore that a running graph may wait for, another one at each call. False: the graph
+ * does not run, or waits for no semaphore.
  */
 static bool graph_next_wait(
 	const struct session *session, struct graph *graph, struct memory_op *ret_op)
@@ -77,7 +77,10 @@ static bool graph_next_wait(
 	return false;
 }
 
-/* Of each graph that runs one word at a time, as which it waits for is not known. */
+/*
+ * Releases one semaphore of each running graph at a time, because the server does not know
+ * for which one the graph waits.
+ */
 static void graphs_release(struct session *session)
 {
 	for (struct graph *graph = session->graph_list; graph; graph = graph->next) {

@@ -53,7 +53,7 @@ struct graph {
 	uint32_t error_node;
 	bool has_calls;     /* host nodes */
 	bool prints;        /* a kernel of it may, or once might */
-	uint32_t n_waits;   /* for words, in all its nodes */
+	uint32_t n_waits;   /* for semaphores, in all its nodes */
 	uint32_t next_wait; /* where graph_next_wait() goes on */
 	uint64_t n_freed;   /* session::n_freed when all spans were last looked at */
 	CUstream last;      /* of the last launch; NULL: none. Compared, never followed */

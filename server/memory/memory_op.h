@@ -3,8 +3,8 @@
 #define MEMORY_OP_H
 
 /*
- * Stream memory operations: writes of a word, waits for one, barriers. A client
- * may mean any memory, and a wait that never ends. The session's worker only.
+ * Stream memory operations: write a semaphore, wait for one, barrier. A client may name any
+ * memory, and may wait for ever. The session's worker only.
  */
 
 #include "server/driver/driver.h"
@@ -14,7 +14,7 @@ struct session;
 
 bool memory_op_is_wait(const struct memory_op *op);
 bool memory_op_is_64(const struct memory_op *op);
-uint32_t memory_op_size(const struct memory_op *op); /* bytes of its word; 0: it has none */
+uint32_t memory_op_size(const struct memory_op *op); /* bytes of its semaphore; 0: it has none */
 
 /* What ends a wait. False: nothing does. */
 bool memory_op_key(const struct memory_op *op, uint64_t *ret_value);

@@ -30,7 +30,9 @@ struct session_room {
 	/* The worker: no work of the session is on any GPU now. */
 	void (*rest)(struct session *session);
 
-	/* The worker, as the session ends: writes the words that its work on GPUs waits for. */
+	/*
+	 * The worker, as the session ends: writes the semaphores that its work on GPUs waits for.
+	 */
 	void (*release)(struct session *session);
 
 	/* The worker: the stream ends, and what was made for it. */

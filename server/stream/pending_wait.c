@@ -109,7 +109,10 @@ static CUresult pending_wait_ask(struct session *session, struct stream *stream,
 	return result_is_fault(result) ? result : CUDA_SUCCESS;
 }
 
-/* What the client asks for goes before its answer does: never are both words those of a new ask. */
+/*
+ * Clears the request before the answer, so the semaphores never look like those of a new
+ * request.
+ */
 CUresult pending_waits_graph_call(
 	struct session *session, uint32_t call, CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS])
 {
@@ -180,8 +183,10 @@ CUresult do_host_call(struct session *session, struct stream *stream, uint64_t t
 	return result;
 }
 
-/* Not a pending wait of the list: pending_waits_release() ends all that wait for words of the
- * ring's. */
+/*
+ * The list has no entry for this wait: pending_waits_release() ends all waits for semaphores
+ * in the ring memory.
+ */
 CUresult pending_waits_for_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
 	CUresult result = done_pin(session);
@@ -279,7 +284,10 @@ static void count_graph_calls(struct session *session)
 			shm_load64(&session->page->graph_asked[i]) != 0;
 }
 
-/* Of pending waits in a row on one word each needs a time of its own: the oldest of each stream. */
+/*
+ * Each of several waits in a row on one semaphore is released separately: the oldest of each
+ * stream.
+ */
 static void open_oldest(struct session *session,
 	void (*open)(struct session *session, const struct pending_wait *pending_wait))
 {

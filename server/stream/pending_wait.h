@@ -3,11 +3,11 @@
 #define PENDING_WAIT_H
 
 /*
- * Gates: where a stream on the GPU waits for a word: for one of the client's
- * device memory in a stream memory operation, for one of the ring's that says
- * that a host function of a graph has returned, or of a stream that could not be
- * parked (park.h). Either may come never; so what is waited for is remembered, and
- * opened when the session ends. The session's worker only, but for one.
+ * Pending waits: where a stream waits on the GPU for a semaphore. The semaphore lies in
+ * device memory of the client (stream memory operation), or in the ring memory, where it
+ * says that a host function has returned: one of a graph, or one of a stream that could not
+ * be parked (park.h). The value may never come. So the server remembers the waits, and ends
+ * them with the session. The session's worker only, except for one function.
  */
 
 #include "bounds.h"
@@ -27,7 +27,7 @@ struct pending_wait {
 	struct session_device *sdev; /* not owned */
 	uint32_t stream;
 	bool is_64;
-	bool is_host; /* its word lies in the host space: here at the same address */
+	bool is_host; /* the semaphore lies in the host space: at the same address in the server */
 };
 
 /* Zero-initialised is none. */
@@ -51,9 +51,9 @@ void pending_waits_release(struct session *session);
 void pending_waits_release_one(struct session *session, const struct pending_wait *pending_wait);
 
 /*
- * Any thread: the same as pending_waits_release() without the driver, as far as that goes, which is
- * words of host memory. Somebody may have the driver's lock and wait for just these pending waits,
- * and the worker for him.
+ * Any thread: pending_waits_release() without the driver, as far as possible, which is
+ * semaphores in host memory. A thread may hold the driver's lock and wait for just these
+ * pending waits, and the worker for that thread.
  */
 void pending_waits_release_here(struct session *session);
 
@@ -83,7 +83,7 @@ CUresult pending_waits_for_call(struct session *session, struct stream *stream, 
 /* A stream may be blocked from now on until the client does something. */
 void pending_waits_note_new(struct session *session);
 
-/* What a host node of a graph does on the GPU; `call' is the number of its words. */
+/* What a host node of a graph does on the GPU; `call' is the number of its semaphores. */
 #define GATES_CALL_OPS 4
 CUresult pending_waits_graph_call(struct session *session, uint32_t call,
 	CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS]);
