@@ -3,8 +3,8 @@
 /*
  * Arenas: chunks of memory at addresses that name their owner. A worker.
  *
- * Invariant: chunk_of[] names exactly the chunks that are mapped, and a page
- * is taken exactly when it belongs to one.
+ * Invariant: chunk_of[] names exactly the mapped chunks, and a page is taken if and only if
+ * it belongs to a chunk.
  */
 
 #include <string.h>
@@ -21,11 +21,11 @@ struct chunk {
 	uint64_t address, size;
 	CUmemGenericAllocationHandle handle;
 	bool is_shared;
-	bool is_free; /* or, of a session that has ended, not open elsewhere */
-	/* Of a shared chunk only: */
+	bool is_free; /* or its session has ended and no other session has it open */
+	/* Only for a shared chunk: */
 	uint32_t n_slots_used;
 	uint32_t n_slots;
-	uint64_t *used; /* a bit a slot of ARENA_ALIGN */
+	uint64_t *used; /* a bit for each slot of ARENA_ALIGN */
 	uint64_t *last; /* a bit for the last slot of each piece */
 };
 
@@ -40,7 +40,7 @@ static void device_disclaim(struct arena *arena, bool device_lost)
 		va_space_free(arena->base, arena->size);
 }
 
-/* Takes units whose addresses the driver gives us. */
+/* Takes VA windows whose addresses the driver provides. */
 static CUresult arena_reserve(struct arena *arena, struct owner owner, uint32_t from)
 {
 	for (int i = 0; i < OWNER_TRIES; i++) {
@@ -59,8 +59,8 @@ static CUresult arena_reserve(struct arena *arena, struct owner owner, uint32_t 
 			return result;
 		from = arena->unit + arena->n_units;
 	}
-	log_line("No addresses for %llu MiB in %d attempts", (unsigned long long)arena->size >> 20,
-		OWNER_TRIES);
+	log_line("Found no addresses for %llu MiB in %d attempts",
+		(unsigned long long)arena->size >> 20, OWNER_TRIES);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -127,7 +127,10 @@ static void set_unused(struct arena *arena, struct chunk *chunk, bool is_free)
 		atomic_fetch_add(&arena->device->going, more);
 }
 
-/* Who asks what is free sees it among the unused or with the driver: never in both, nor in none. */
+/*
+ * A query of free memory counts each chunk exactly once, either as unused or as free in the
+ * driver.
+ */
 static void give_back(struct arena *arena, struct chunk *chunk)
 {
 	if (arena->device)
@@ -138,7 +141,7 @@ static void give_back(struct arena *arena, struct chunk *chunk)
 		pthread_mutex_unlock(&arena->device->giving_back);
 }
 
-/* The chunk is on no list any more. */
+/* The chunk is on no list. */
 static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost)
 {
 	set_pages(arena, chunk, false);
@@ -151,7 +154,7 @@ static void chunk_end(struct arena *arena, struct chunk *chunk, bool device_lost
 	chunk_free(chunk);
 }
 
-/* For its own GPU, and the others. */
+/* Grants access to the arena's own GPU and to the others. */
 static CUresult grant_all_access(const struct arena *arena, uint64_t address, uint64_t size)
 {
 	CUresult result = va_space_grant_access(
@@ -227,7 +230,7 @@ CUresult arena_init(
 		MAX(device->granularity, (uint64_t)ARENA_ALIGN));
 }
 
-/* A spare chunk of exactly this size, off the list. NULL if there is none. */
+/* Takes a free chunk of exactly this size off the free list. NULL: there is none. */
 static struct chunk *free_list_take(struct arena *arena, uint64_t size)
 {
 	for (struct chunk **link = &arena->spare; *link; link = &(*link)->next) {
@@ -285,7 +288,7 @@ static void chunk_unuse(struct arena *arena, struct chunk *chunk)
 	arena->spare = chunk;
 }
 
-/* Makes a whole chunk one to be cut. */
+/* Makes a whole chunk one that is divided into pieces. */
 static bool chunk_share(struct arena *arena, struct chunk *chunk)
 {
 	uint64_t bytes;
@@ -305,7 +308,7 @@ static bool chunk_share(struct arena *arena, struct chunk *chunk)
 	return true;
 }
 
-/* A piece of a shared chunk; false if it has no such room. */
+/* Cuts a piece off a shared chunk. False: it has no room for the piece. */
 static bool chunk_cut(struct chunk *chunk, uint32_t n_slots, uint64_t *ret_address)
 {
 	int64_t slot;
@@ -405,7 +408,7 @@ CUresult arena_free(struct arena *arena, uint64_t address)
 	return CUDA_SUCCESS;
 }
 
-/* What another session still has open stays. */
+/* Keeps chunks that another session has open. */
 void arena_trim(struct arena *arena)
 {
 	struct chunk **link = &arena->spare;
@@ -422,7 +425,10 @@ void arena_trim(struct arena *arena)
 	}
 }
 
-/* Of a session that has ended: all of it counts before the first goes, as each takes its time. */
+/*
+ * The session has ended: counts all its memory as unused before freeing the first chunk, as
+ * each chunk takes time.
+ */
 static void unuse_all_chunks(struct arena *arena)
 {
 	if (arena->device && !arena->is_ending)
@@ -446,7 +452,7 @@ void arena_end_unshared(struct arena *arena)
 
 		if (!chunk || arena_sharing->is_open(chunk->address, chunk->size))
 			continue;
-		/* If somebody had it open a moment ago. */
+		/* Another session may have closed it since unuse_all_chunks(). */
 		set_unused(arena, chunk, true);
 		chunk_end(arena, chunk, false);
 	}

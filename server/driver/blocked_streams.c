@@ -3,9 +3,9 @@
 /*
  * Blocked streams, of all sessions. Workers.
  *
- * Invariant: every wait for a client on a GPU is behind an entry that was taken
- * before it, and stays until the GPU has passed it; each session is in the list
- * only while its page is there.
+ * Invariant: every wait for a client on a GPU has an entry that was added before it and
+ * stays until the GPU has passed the wait. A session is in the list only while its page
+ * exists.
  */
 
 #include <pthread.h>
@@ -17,8 +17,8 @@
 #include "blocked_streams.h"
 #include "session_device.h"
 
-#define ROOM 8u       /* in all: at 12 some work meets them now and then, at 20 kernels do */
-#define ROOM_LARGE 6u /* of a session beyond its share, with all others */
+#define ROOM 8u       /* in all: at 12 some work meets them at times, at 20 kernels do */
+#define ROOM_LARGE 6u /* for a session beyond its share, counting all others */
 #define SESSION_MAX 6u
 #define SESSION_SHARE 2u /* reserved per session with a semaphore: two streams that take turns */
 #define SLEEP_MIN_NS 20000
@@ -36,16 +36,16 @@ struct entry {
 atomic_uint blocked_n;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before the other */
-static unsigned n_calls, n_wanted; /* that wait for everything; under the lock */
-static struct entry entries[ROOM]; /* blocked_n of them; under the lock */
+static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before `lock' */
+static unsigned n_calls, n_wanted;                          /* exclusive calls; under the lock */
+static struct entry entries[ROOM];                          /* blocked_n of them; under the lock */
 
 static bool is_passed(const struct entry *entry)
 {
 	return shm_load64(&entry->session->page->passed[entry->stream]) >= entry->serial;
 }
 
-/* Forgets what was passed. Under the lock, as what follows. */
+/* Removes entries that the GPU has passed. Under the lock, like the functions below. */
 static void blocked_sweep(void)
 {
 	unsigned n = 0;
@@ -73,7 +73,7 @@ static unsigned count_of(const struct session *session)
 	return n;
 }
 
-/* With what those have that may want it any time. */
+/* Counts each other session with at least its share, which it may want at any time. */
 static unsigned count_others(const struct session *session)
 {
 	unsigned n = 0;
@@ -89,7 +89,10 @@ static unsigned count_others(const struct session *session)
 	return n;
 }
 
-/* What those that stand wait for may be behind another wait of the same client. */
+/*
+ * A blocked stream may wait for something behind another wait of the same client, so a session with
+ * a blocked stream may have more.
+ */
 static bool has_room(const struct session *session)
 {
 	unsigned n = 1 + count_of(session);
@@ -104,11 +107,11 @@ struct backoff {
 	long ns;
 	uint64_t total_ns;
 	bool is_said;
-	pid_t pid; /* for whose stream, and session */
+	pid_t pid; /* the client to which the stream belongs */
 	uint32_t id;
 };
 
-/* Under the lock: the oldest of another, or of its own. */
+/* Under the lock: notes the oldest entry of another session, or else of this one. */
 static void note_for_whom(struct backoff *backoff, const struct session *session)
 {
 	const struct session *whom = session;
@@ -168,7 +171,7 @@ bool blocked_begin(struct session *session, struct stream *stream, uint64_t seri
 	return true;
 }
 
-/* Two that were moved at once might come to lie in one queue. */
+/* Two streams that move at the same time could get the same queue. */
 void blocked_place(const struct stream *stream, bool is_new)
 {
 	CUdeviceptr scratch = stream->sdev->device->scratch;
@@ -184,7 +187,7 @@ void blocked_placed(void)
 	pthread_mutex_unlock(&placing);
 }
 
-/* Whether the call may be made now; then nobody begins to stand. */
+/* Whether the call may be made now. If so, no stream becomes blocked until it ends. */
 static bool try_call(void)
 {
 	blocked_sweep();
@@ -200,7 +203,10 @@ static void say_waits(struct session *session, bool waits)
 		atomic_store(&session->waits_for_others, waits);
 }
 
-/* It may wait for itself; when it ends, only what opens its streams afterwards helps. */
+/*
+ * The session may wait for itself: when it ends, its own streams are released only after
+ * this call.
+ */
 static bool waits_for_nothing(const struct session *session)
 {
 	return fault_get() != CUDA_SUCCESS ||
@@ -212,7 +218,7 @@ static bool is_over(const struct backoff *backoff, unsigned most_ms)
 	return most_ms > 0 && backoff->total_ns >= most_ms * UINT64_C(1000000);
 }
 
-/* For a moment nobody else begins to stand, so that its turn comes. */
+/* For a moment no other stream becomes blocked, so that the call gets its turn. */
 bool exclusive_call_begin(struct session *session, unsigned most_ms)
 {
 	struct backoff rest = {.ns = SLEEP_MIN_NS};
@@ -250,7 +256,7 @@ static bool is_at_rest(const struct stream *stream)
 	return false;
 }
 
-/* Nobody stands; if somebody does, it is noted who. */
+/* Whether no stream is blocked. If one is, notes which. */
 static bool blocked_look(struct backoff *rest, const struct session *session)
 {
 	bool is_free;
@@ -332,14 +338,14 @@ bool blocked_contains(const struct session *session, uint32_t stream)
 	return stands;
 }
 
-/* Whether the stream had better move. */
+/* Whether the stream should move to another queue. */
 static bool has_to_evade(const struct session *session, const struct stream *stream)
 {
 	return blocked_any() && !blocked_contains(session, stream->id) && blocked_any() &&
 	       stream->sdev->device->scratch;
 }
 
-/* What the copies bring is read by nobody. */
+/* The copied bytes are never read. */
 void blocked_evade_real(struct session *session, const struct device *device, CUstream real)
 {
 	if (blocked_any() && device->scratch && session->timeline)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Counts what streams and graphs take of the driver's.
+ * Counts what streams and graphs take of the driver's channels and memory.
  *
- * Invariant: what is counted is never less than what the driver has given.
+ * Invariant: the count is never less than what the driver has given.
  */
 
 #include "device.h"
@@ -19,7 +19,7 @@ static void set_at_least(atomic_uint *value, unsigned least)
 		;
 }
 
-/* A graph of one node, which any context can make; its event is the caller's too. */
+/* A graph of one node that any context can make. The caller owns its event, too. */
 static CUresult model_make(CUgraph *ret_model, CUevent *ret_event)
 {
 	CUgraphNode node;
@@ -50,10 +50,10 @@ void channel_budget_grow(struct device *device)
 		n += result == CUDA_SUCCESS;
 	}
 	if (n < CHANNEL_BUDGET_AHEAD)
-		log_line("Device %u: %u streams could be made room for in advance, not %u",
-			device->ordinal, n, CHANNEL_BUDGET_AHEAD);
+		log_line("Device %u: made %u channels in advance instead of %u", device->ordinal, n,
+			CHANNEL_BUDGET_AHEAD);
 	set_at_least(&room->n_made, atomic_load(&room->n_parts) + n);
-	/* The driver keeps what they had. */
+	/* The driver keeps the channels. */
 	while (n > 0)
 		cuda.cuGraphExecDestroy(made[--n]);
 	if (model)
@@ -74,7 +74,7 @@ static bool has_channels(struct channel_budget *room, unsigned n_made, unsigned 
 	return atomic_load(&room->n_channels) + n_kept <= n_made;
 }
 
-/* Beside what the session has to leave to others. */
+/* Whether there is room beside what the session has to leave to others. */
 static bool is_there(struct channel_budget *room, const struct session *session)
 {
 	unsigned n_kept = session && blocked_has(session)
@@ -85,7 +85,7 @@ static bool is_there(struct channel_budget *room, const struct session *session)
 	       atomic_load(&room->n_nodes) <= CHANNEL_BUDGET_NODES;
 }
 
-/* Some of what is taken may have been counted too high: no use in making more for that. */
+/* The count of taken channels may be too high; making more for that is no use. */
 static bool wants_channels(struct channel_budget *room)
 {
 	const unsigned n_kept = CHANNEL_BUDGET_KEYS + CHANNEL_BUDGET_BLOCKED;
@@ -102,7 +102,7 @@ enum channel_way channel_budget_take(struct session *session, struct device *dev
 	channel_budget_add(room, part);
 	if (likely(is_there(room, session)))
 		return CHANNELS_THERE;
-	/* Who sleeps keeps nothing from others. */
+	/* While the session sleeps, others may have its channels. */
 	channel_budget_release(device, part);
 	if (!exclusive_call_begin(session, most_ms))
 		return CHANNELS_NONE;

@@ -3,16 +3,17 @@
 #define CHANNEL_BUDGET_H
 
 /*
- * What the driver has room for: streams, and executable graphs.
+ * How many streams and executable graphs the driver can hold.
  *
- * Each stream takes a channel of the driver's, and so does each branch of a
- * graph; nodes of graphs take memory. It has 36 channels at first and makes 45
- * more when they are taken, and memory for some 4 160 kernels at a time; that
- * waits for all that is on the GPU, with the driver's lock held. What is left
- * is used again. (Measured on an H200, driver 580: tests/programs/driver_api/driver_waits.c.)
+ * Each stream takes a channel of the driver, and so does each branch of a graph; nodes of
+ * graphs take memory. At first the driver has 36 channels and memory for some 4 160 kernels
+ * at a time. When they are taken, it makes 45 more channels, which waits for all that is on
+ * the GPU, with the driver's lock held. Freed channels are used again. (Measured on an H200,
+ * driver 580: tests/programs/driver_api/driver_waits.c.)
  *
- * So it is counted what is taken. Channels are made in advance, and more of them
- * while no stream is blocked (blocked_streams.h); within what there is nobody waits.
+ * So the server counts what is taken. It makes channels in advance, and more of them while
+ * no stream is blocked (blocked_streams.h). A request within the existing channels never
+ * waits.
  *
  * Any worker, and the deferred thread.
  */
@@ -23,49 +24,48 @@
 
 #include "driver.h"
 
-/* So many channels are free when some were made: 110 KiB of the GPU's memory each. */
+/* How many channels are free after some were made: 110 KiB of the GPU's memory each. */
 #define CHANNEL_BUDGET_AHEAD 400u
-/* Of these for channel_budget_take_key() alone, and besides for sessions that are blocked
- * themselves. */
+/* Reserved for channel_budget_take_key(), and for sessions that are blocked themselves. */
 #define CHANNEL_BUDGET_KEYS 80u
 #define CHANNEL_BUDGET_BLOCKED 80u
-/* As many nodes the driver has room for from the start. */
+/* How many nodes the driver can hold from the start. */
 #define CHANNEL_BUDGET_NODES 4096u
 
 struct device;
 struct session;
 
-/* What somebody has of a GPU's. */
+/* What one stream or graph takes of a GPU. */
 struct channel_part {
 	uint32_t n_channels; /* at most */
 	uint32_t n_nodes;
 };
 
-/* Under no lock. */
+/* Not under a lock. */
 struct channel_budget {
 	atomic_uint n_channels, n_nodes; /* taken, at most */
-	atomic_uint n_parts;             /* each has one channel at least */
-	atomic_uint n_made;              /* channels that there are, at least */
+	atomic_uint n_parts;             /* each takes one channel at least */
+	atomic_uint n_made;              /* channels that exist, at least */
 };
 
 enum channel_way {
-	CHANNELS_NONE, /* nothing was taken: exclusive_call_begin() says false */
+	CHANNELS_NONE, /* nothing was taken: exclusive_call_begin() returned false */
 	CHANNELS_THERE,
-	CHANNELS_NEW, /* nobody begins to stand before channel_budget_taken() */
+	CHANNELS_NEW, /* no stream becomes blocked before channel_budget_taken() */
 };
 
-/* Makes channels of a context where nobody works, or while no stream is blocked. */
+/* Makes channels of a context without work, or while no stream is blocked. */
 void channel_budget_grow(struct device *device);
 
-/* Before something is made that takes so much. sleeps as exclusive_call_begin() does. */
+/* Before making something that takes `part'. Sleeps as exclusive_call_begin() does. */
 enum channel_way channel_budget_take(struct session *session, struct device *device,
 	const struct channel_part *part, unsigned most_ms);
 void channel_budget_taken(enum channel_way way);
 
-/* For a stream that lets others go on, and must not wait: one channel, at once. */
+/* For a stream that releases pending waits, and must not wait: one channel, at once. */
 void channel_budget_take_key(struct device *device);
 
-/* When it has gone, or was not made. */
+/* After the object has ended, or could not be made. */
 void channel_budget_release(struct device *device, const struct channel_part *part);
 
 #endif

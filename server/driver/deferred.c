@@ -3,8 +3,8 @@
 /*
  * The deferred calls and their thread.
  *
- * Invariant: what is on the list has no user any more; so when it goes is
- * nobody's business but the memory's.
+ * Invariant: the objects on the list have no user any more, so only memory depends on when
+ * they end.
  */
 
 #include <malloc.h>
@@ -19,19 +19,19 @@
 #include "server/util/thread.h"
 #include "blocked_streams.h"
 
-/* With more than these waiting, or for longer, they are made beside running work. */
+/* With more than these waiting, or for longer, the calls are made while work is running. */
 #define DEFERRED_MAX 256
 #define DEFERRED_MAX_S 60
 
 /*
- * ... but with a pause between two, as long as there are no more than so many:
- * unloads in a row bring a neighbour's p99 from 13 to 70 us, 5 ms apart nothing.
+ * ... with a pause between two calls, unless there are more than this many: unloads in a row
+ * raise a neighbour's p99 from 13 to 70 us; 5 ms apart they do not.
  */
 #define DEFERRED_PACED 8192
 #define DEFERRED_FULL 65536
 #define PACE_NS 5000000
 
-/* Where the driver is short of something it has that again soon, or never. */
+/* If the driver is short of something, it has it again soon, or never. */
 #define REFUSALS_MAX 3
 
 static struct {
@@ -40,7 +40,7 @@ static struct {
 	struct deferred *list, **last;
 	atomic_uint n; /* changed under the lock */
 	bool is_started, is_ending, is_reclaiming;
-	bool has_holes;  /* memory was freed that the system does not have yet */
+	bool has_holes;  /* memory was freed that the system does not have back yet */
 	bool has_limits; /* limits may be lowered */
 	pthread_t thread;
 } deferred = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &deferred.list};
@@ -48,13 +48,16 @@ static struct {
 static atomic_uint n_busy;
 static _Atomic uint64_t n_added, n_made;
 
-/* Beside running work they wait for it, and hold up everybody so long. Under the lock. */
+/* While work is running the calls wait for it, and delay all clients meanwhile. Under the lock. */
 static bool deferred_has_to_wait(bool has_time)
 {
 	return has_time && !deferred.is_reclaiming && atomic_load(&n_busy) > 0;
 }
 
-/* False: not now, but once more. Beside a stream that is blocked it would be for ever. */
+/*
+ * False: try the call again later. The call is exclusive, because beside a blocked stream it
+ * would never return.
+ */
 static bool make_call(struct deferred *one)
 {
 	bool may;
@@ -82,7 +85,7 @@ static void deferred_append(struct deferred *one)
 	deferred.n++;
 }
 
-/* Whoever begins to work meanwhile may have to wait for it. Under the lock. */
+/* A session that begins work meanwhile may have to wait for this. Under the lock. */
 static bool may_tidy_up(void)
 {
 	return (deferred.has_holes || deferred.has_limits) && !deferred.list &&
@@ -90,8 +93,8 @@ static bool may_tidy_up(void)
 }
 
 /*
- * Code and graphs that are gone leave holes in the driver's memory of this process: gigabytes,
- * of frameworks. Under the lock, which it gives away meanwhile.
+ * Unloaded code and graphs leave holes in this process's memory: gigabytes, with frameworks.
+ * Under the lock, which it releases meanwhile.
  */
 static void tidy_up(void)
 {
@@ -106,7 +109,7 @@ static void tidy_up(void)
 	pthread_mutex_lock(&deferred.lock);
 }
 
-/* Under the lock, which it gives away meanwhile. */
+/* Under the lock, which it releases meanwhile. */
 static void make_calls(void)
 {
 	while (deferred.list) {
@@ -134,7 +137,7 @@ static void make_calls(void)
 	deferred.is_reclaiming = false;
 }
 
-/* Under the lock. Until there is something to do; false: because it has waited for long enough. */
+/* Under the lock. Waits until there is something to do. False: the longest time has passed. */
 static bool wait_for_work(void)
 {
 	struct timespec deadline;

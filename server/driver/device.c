@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The GPUs and their contexts. devices_init() on the thread that starts the
- * driver; device_enter() on workers.
+ * The GPUs and their contexts. devices_init() on the thread that starts the driver;
+ * device_enter() on workers.
  *
- * Invariant: a context that was made stays until devices_fini(), so a pointer
- * to it needs no count.
+ * Invariant: a context that was made stays until devices_fini(), so a pointer to it needs no
+ * reference count.
  */
 
 #include <stdio.h>
@@ -23,8 +23,9 @@ static uint32_t n_devices;
 static CUresult init_result;
 
 /*
- * Facts that only this driver or machine lacks stay zero: a client is told as
- * much. What another try may find is not: facts are kept as long as the server lives.
+ * A fact that this driver or machine lacks stays zero, and clients see zero. A result that
+ * another attempt may change is an error, because facts are kept as long as the server
+ * lives.
  */
 static bool is_shortage(CUresult result)
 {
@@ -80,7 +81,7 @@ static CUresult read_facts(struct device *device)
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = sm_shares_divide(device);
-	/* Where the driver cannot divide them, everybody has all SMs. */
+	/* If the driver cannot divide the SMs, every client has all of them. */
 	return is_shortage(result) ? result : CUDA_SUCCESS;
 }
 
@@ -218,7 +219,7 @@ static const char *compute_mode_name(const struct device *device)
 	}
 }
 
-/* A context that cannot be made is the operator's business: who is in the way? */
+/* Logs a context that cannot be made, with the processes that may prevent it, for the operator. */
 static void log_refused_context(const struct device *device, CUresult result)
 {
 	char users[512];
@@ -230,7 +231,10 @@ static void log_refused_context(const struct device *device, CUresult result)
 		compute_mode_name(device), users);
 }
 
-/* What we cannot do without, beside a new enough driver. NULL: it is all there. */
+/*
+ * A feature that the server needs and the device lacks, besides a new enough driver. NULL:
+ * it has all.
+ */
 static const char *find_lack(const struct device *device)
 {
 	static const struct {
@@ -262,7 +266,7 @@ CUresult device_memory_info(struct device *device, uint64_t *ret_free, uint64_t 
 	pthread_mutex_unlock(&device->giving_back);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* An allocation of this moment can be in neither. */
+	/* A concurrent allocation may be counted in neither. */
 	*ret_free = MIN(n_free + n_unused, total);
 	*ret_total = total;
 	return CUDA_SUCCESS;
@@ -283,8 +287,8 @@ CUmemAllocationProp device_memory(const struct device *device)
 }
 
 /*
- * Room for kernels that allocate: the driver lets the heap grow only until the
- * first of them has run, whoever's it is. What clients are told stays.
+ * The heap for kernels that allocate. The driver can enlarge it only until the first such
+ * kernel of any client has run. The limit that clients see stays.
  */
 #define HEAP_SIZE (64u << 20)
 
@@ -295,7 +299,7 @@ static void raise_heap(struct device *device)
 		device->raised[CU_LIMIT_MALLOC_HEAP_SIZE] = device->heap_first = HEAP_SIZE;
 }
 
-/* While nobody has kernels on the GPU that this would wait for. */
+/* Only while no client has kernels on the GPU, for which this would wait. */
 static void make_scratch(struct device *device)
 {
 	if (cuda.cuMemAlloc_v2(&device->scratch, sizeof(uint64_t[2])) != CUDA_SUCCESS)
@@ -312,7 +316,7 @@ static CUresult open_rooms(const struct device *device)
 	return result;
 }
 
-/* With the new context current: what every session will be told. */
+/* With the new context current: reads what every session will see. */
 static CUresult read_context_facts(struct device *device)
 {
 	CUmemAllocationProp prop = device_memory(device);
@@ -335,7 +339,10 @@ static CUresult read_context_facts(struct device *device)
 	return result;
 }
 
-/* Waits in the driver block instead of spinning: nobody here waits in a hurry. */
+/*
+ * Waits in the driver block instead of spin, because no thread of the server waits for a
+ * short time.
+ */
 static CUresult make_context(struct device *device)
 {
 	const char *lack = find_lack(device);
@@ -343,7 +350,7 @@ static CUresult make_context(struct device *device)
 	CUresult result;
 
 	if (lack) {
-		log_line("Device %u (%s) has no %s, which this server is built on", device->ordinal,
+		log_line("Device %u (%s) has no %s, which this server needs", device->ordinal,
 			device->facts.name, lack);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}

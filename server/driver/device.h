@@ -3,11 +3,11 @@
 #define DEVICE_H
 
 /*
- * The machine's GPUs: their facts, read once at the start, and their one real
- * context each, made when the first session uses the GPU and kept.
+ * The machine's GPUs: their facts, read once at the start, and one real context for each,
+ * which is made when the first session uses the GPU and then kept.
  *
- * devices_init() comes before every other thread; after it only `context'
- * and what is made with it change, under the device's lock.
+ * devices_init() runs before every other thread. After it only `context' and the members
+ * made with it change, under the device's lock.
  */
 
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include "channel_budget.h"
 #include "stream_pool.h"
 
-#define DEVICE_LIMITS 16 /* CUlimit values a client is told */
+#define DEVICE_LIMITS 16 /* CUlimit values that clients see */
 
 struct device {
 	uint32_t ordinal;
@@ -32,64 +32,64 @@ struct device {
 	int priority_least, priority_greatest;
 	struct stream_pool stream_pool;
 	struct channel_budget channels;
-	_Atomic uint64_t unused;     /* bytes of arenas that are mapped, and nobody uses them */
+	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */
 	_Atomic uint64_t going;      /* of these, of sessions that have ended */
-	pthread_mutex_t giving_back; /* held while the driver gets any of them, and they count */
-	CUdeviceptr scratch;         /* two words that nobody reads (blocked_streams.c); 0: none */
-	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 where the driver refuses */
-	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not */
-	struct limit_asks *asks;        /* of sessions (limit.c) */
-	uint64_t set[LIMITS_RAISED]; /* what the driver was last told; it may have rounded that */
-	uint64_t heap_first;         /* as the server has raised it for all; 0: it has not */
-	uint64_t stack_refused;      /* the driver had no room for it, at that time; 0 */
+	pthread_mutex_t giving_back; /* held while memory goes back to the driver */
+	CUdeviceptr scratch; /* two values that are never read (blocked_streams.c); 0: none */
+	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 if the driver refuses */
+	uint64_t raised[DEVICE_LIMITS]; /* since then (limit.c); 0: not raised */
+	struct limit_asks *asks;        /* requests of sessions (limit.c) */
+	uint64_t set[LIMITS_RAISED];    /* last set in the driver, which may have rounded it */
+	uint64_t heap_first;            /* raised by the server for all clients; 0: not raised */
+	uint64_t stack_refused;         /* size that the driver refused at that time; 0: none */
 	uint64_t stack_refused_ms;
 	CUresult stack_refusal;
-	bool wants_lower; /* no session asks for all that was raised */
+	bool wants_lower; /* no session asks for a limit that was raised */
 };
 
-/* What a room above this one does for the GPUs. */
+/* What a room above this one does for GPUs. */
 struct device_room {
-	/* As the GPU's context is made and is current, while nobody has work there. */
+	/* When the GPU's context has been made and is current, before any work. */
 	CUresult (*open)(const struct device *device);
 
-	/* Before the contexts go. No other thread is there. */
+	/* Before the contexts end. No other thread runs. */
 	void (*close)(void);
 };
 
-/* NULL after the last. (server/rooms.c) */
+/* Ends with NULL. Defined in server/rooms.c. */
 extern const struct device_room *const device_rooms[];
 
-/* Calls cuInit() and reads every fact. Its result is that of cuInit(), which clients are told. */
+/* Calls cuInit() and reads every fact. Returns the result of cuInit(), which clients see. */
 CUresult devices_init(void);
 
-/* Releases the contexts that were made. Nobody may use them any more. */
+/* Releases the contexts that were made. No thread may use them any more. */
 void devices_fini(void);
 
 uint32_t devices_count(void);
 
-/* NULL for an ordinal that is not there. */
+/* NULL: there is no such ordinal. */
 struct device *device_get(uint32_t ordinal);
 
-/* Whether work of `device' may touch memory of `other' where it is mapped for it. */
+/* Whether work of `device' may touch memory of `other' that is mapped for it. */
 bool device_reaches(const struct device *device, const struct device *other);
 
 /* Makes the context if there is none yet (130 ms), and makes it current on this thread. */
 CUresult device_enter(struct device *device);
 
 /*
- * Free bytes, with those that arenas of any session keep and nobody uses: who lacks
- * memory presses for them (memory_make_room). The GPU's context is current.
+ * Free bytes, including those that arenas of any session keep unused: a session that lacks
+ * memory reclaims them (memory_make_room). The GPU's context is current.
  */
 CUresult device_memory_info(struct device *device, uint64_t *ret_free, uint64_t *ret_total);
 
-/* What chunks of its memory are: exportable where the machine can do that. */
+/* The properties of memory chunks: exportable if the machine supports that. */
 CUmemAllocationProp device_memory(const struct device *device);
 
 /* "GPU-01234567-89ab-…" */
 #define DEVICE_UUID_TEXT 48
 void device_uuid_text(const struct device *device, char text[DEVICE_UUID_TEXT]);
 
-/* Fills a client's page with what devices_init() found. */
+/* Fills a client's page with the results of devices_init(). */
 void devices_fill_page(struct page __shm *page);
 
 #endif

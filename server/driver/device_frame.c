@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the daemon is told of GPUs. Any thread; printing them is a process of
- * its own, which has no other thread.
+ * Fills the frame that describes a GPU to the daemon. Any thread. `--devices' prints in a
+ * process of its own, which has no other thread.
  */
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "device_frame.h"
 #include "server/util/log.h"
 
-/* Compute mode may have been set since the facts were read. */
+/* The compute mode may have changed since the facts were read. */
 static int32_t compute_mode(const struct device *device)
 {
 	int value = 0;
@@ -59,7 +59,7 @@ int device_frames_print(void)
 	for (uint32_t i = 0; i < devices_count(); i++) {
 		struct frame_device frame = device_frame(device_get(i));
 
-		/* Less than a pipe takes at once: no line comes between. */
+		/* Less than the atomic size of a pipe write, so no line can come between. */
 		if (write(STDOUT_FILENO, &frame, sizeof(frame)) != (ssize_t)sizeof(frame))
 			return 1;
 	}

@@ -3,7 +3,7 @@
 #define DEVICE_FRAME_H
 
 /*
- * What the daemon is told of a GPU: by a server, or by `mps-server --devices'.
+ * What the daemon learns about a GPU, from a server or from `mps-server --devices'.
  */
 
 #include "frame.h"
@@ -14,8 +14,8 @@ struct device;
 struct frame_device device_frame(const struct device *device);
 
 /*
- * Writes a frame for each GPU to standard output, and what went wrong to
- * standard error. Returns the process's exit status.
+ * Writes a frame for each GPU to standard output, and errors to standard error. Returns the
+ * exit status of the process.
  */
 int device_frames_print(void);
 

@@ -3,7 +3,7 @@
 /*
  * Quotas of sessions for GPUs. Any thread.
  *
- * Invariant: the reference to the group is given back after the last charge was.
+ * Invariant: the reference to the group is dropped after the last charge.
  */
 
 #include "device_quota.h"

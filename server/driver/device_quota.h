@@ -3,14 +3,14 @@
 #define DEVICE_QUOTA_H
 
 /*
- * How much of a GPU's memory a session may have, and how much it has: one such
- * quota for each GPU that the session uses, whose parent is that of its group.
+ * How much of a GPU's memory a session may have, and how much it has. Each GPU that the
+ * session uses has such a quota, whose parent is the quota of the session's group.
  *
- * Whatever is charged refers to it, also after the session has ended: memory that
- * another session has open, arrays whose end is deferred. So the memory of a session
- * counts exactly as long as it is there.
+ * Everything charged to a quota has a reference to it, also after the session has ended:
+ * memory that another session has open, arrays whose end is deferred. So memory of a session
+ * counts exactly as long as it exists.
  *
- * Any thread, but that device_quota_new() is the session's worker's.
+ * Any thread, but only the session's worker calls device_quota_new().
  */
 
 #include "server/util/account.h"
@@ -20,17 +20,17 @@ struct device_quota {
 	struct quota quota;
 	struct group *group; /* a reference; NULL: none */
 	atomic_uint refs;
-	_Atomic uint64_t going; /* charged for arrays that end as soon as the driver has the time */
+	_Atomic uint64_t going; /* charged for arrays that wait for their deferred end */
 };
 
-/* `group' NULL: none. NULL: no memory. */
+/* `group' may be NULL. Returns NULL without memory. */
 struct device_quota *device_quota_new(
 	struct account *account, struct group *group, uint32_t ordinal, uint64_t limit);
 
 struct device_quota *device_quota_ref(struct device_quota *quota);
 void device_quota_unref(struct device_quota *quota); /* NULL is fine */
 
-/* These two: NULL is fine, and has no limit. False: a limit is met. */
+/* NULL is fine in both, and has no limit. False: a limit is met. */
 bool device_quota_charge(struct device_quota *quota, uint64_t size);
 void device_quota_refund(struct device_quota *quota, uint64_t size);
 

@@ -31,7 +31,10 @@ int driver_open(void)
 		log_line("%s", why);
 		return r;
 	}
-	/* The client library, if it is in this process by /etc/ld.so.preload, would give itself. */
+	/*
+	 * If /etc/ld.so.preload has loaded the client library here, it must not return itself for
+	 * libcuda.
+	 */
 	setenv("MPS_CLIENT_DLOPEN", "0", 1);
 	library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {

@@ -3,28 +3,28 @@
 #define DRIVER_H
 
 /*
- * The machine's libcuda, opened once at the start. Everybody calls it through
- * `cuda', by the names that its symbols have.
+ * The machine's libcuda, opened once at the start. All calls go through `cuda', by the names
+ * of the driver's symbols.
  */
 
 #include "base.h"
 #include "cuda_api.h"
 
-/* cuKernelGetParamInfo and libraries as we use them came with 12.4. */
+/* cuKernelGetParamInfo and libraries as the server uses them came with 12.4. */
 #define DRIVER_VERSION_MIN 12040
 
 extern struct cuda_api cuda;
 
-/* Opens it and fills `cuda'. 0 or -errno: a line in the log has said what and why. */
+/* Opens the library and fills `cuda'. 0 or -errno; the reason is in the log. */
 int driver_open(void);
 
-/* What cuInit() says. Takes as long as the driver needs: hundreds of milliseconds. */
+/* Returns the result of cuInit(). Takes as long as the driver needs: hundreds of milliseconds. */
 CUresult driver_init(void);
 
-/* Real path of the library that was opened; "" before. */
+/* Real path of the opened library; "" before. */
 const char *driver_path(void);
 
-/* What cuDriverGetVersion() says: 13000 for 13.0. */
+/* The result of cuDriverGetVersion(): 13000 for 13.0. */
 int driver_version(void);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY"; never NULL. */

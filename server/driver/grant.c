@@ -3,7 +3,7 @@
 /*
  * What sessions may use of GPUs. The loop.
  *
- * Invariant: of the limits of the client, of its user and of its group the least holds.
+ * Invariant: the lowest of the limits of the client, of its user and of its group applies.
  */
 
 #include "device.h"
@@ -11,7 +11,7 @@
 #include "server/session/session.h"
 #include "sm_share.h"
 
-/* To the client its GPUs have as many SMs as its partitions. */
+/* The client sees as many SMs on its GPUs as its partitions have. */
 static void grant_set_partitions(struct session *session)
 {
 	for (uint32_t i = 0; i < devices_count(); i++) {

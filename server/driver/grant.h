@@ -3,8 +3,8 @@
 #define GRANT_H
 
 /*
- * What a session may use of GPUs: the limits that it starts with, and those of its group,
- * which may change. The loop.
+ * What a session may use of GPUs: its limits at the start, and those of its group, which may
+ * change. The loop.
  */
 
 #include <stdint.h>
@@ -14,16 +14,21 @@ struct group;
 struct session;
 
 /*
- * Before the client is welcomed and the worker starts: the least of both limits holds, also in
- * what the client is told of its GPUs. Takes the reference to `group', which may be NULL.
+ * Before the client is welcomed and the worker starts. The lower of both limits applies,
+ * also to the facts of GPUs that the client sees. Takes the reference to `group', which may
+ * be NULL.
  */
 void session_limit(struct session *session, const struct frame_limits *limits, struct group *group);
 
-/* The loop, when the group's limits have changed: tells the client how much memory its GPUs have.
+/*
+ * The loop, when the group's limits have changed: writes into the page how much memory the
+ * GPUs have.
  */
 void session_notify_memory(struct session *session);
 
-/* The loop: what the session may have of a GPU that it has opened. UINT64_MAX: there is no limit.
+/*
+ * The loop: how much memory the session may have on a GPU that it has opened. UINT64_MAX: no
+ * limit.
  */
 uint64_t session_memory_limit(const struct session *session, uint32_t ordinal);
 

@@ -3,8 +3,8 @@
 /*
  * Makes graphs executable, and ends them. A worker, and the deferred thread.
  *
- * Invariant: what kernels of the graph need is given back after graph_end(),
- * and deferred calls are made in their order.
+ * Invariant: what kernels of the graph need is freed by a deferred call that is added after
+ * graph_end(), and deferred calls keep their order.
  */
 
 #include "server/util/account.h"
@@ -18,12 +18,12 @@ struct graph_end {
 	CUgraphExec exec;
 	CUgraph model;
 	struct device *device;
-	struct channel_part part; /* of its room; all 0: none */
+	struct channel_part part; /* of the channel budget; all 0: none */
 };
 
 struct graph_end *graph_end_new(struct account *account)
 {
-	/* Where nothing ends any more, nobody may begin. */
+	/* While too many objects wait for their end, no new one may begin. */
 	return deferred_is_full() ? NULL
 				  : account_alloc(account, sizeof(struct graph_end), KEPT_GRAPH);
 }

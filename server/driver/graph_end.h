@@ -3,9 +3,9 @@
 #define GRAPH_END_H
 
 /*
- * Graphs that the driver has made executable. To make one takes room (channel_budget.h).
- * Its end may wait for all that is on the GPU, with the driver's lock held; so it
- * is a deferred call.
+ * Graphs that the driver has made executable. A graph takes part of the channel budget
+ * (channel_budget.h). Its end may wait for all that is on the GPU, with the driver's lock
+ * held, so it is a deferred call.
  */
 
 #include <stdbool.h>
@@ -17,24 +17,24 @@ struct account;
 struct graph_end;
 
 /*
- * Taken when a graph is begun, so that its end needs no memory. NULL: there is none. It pays
- * for what the driver keeps of the graph, until that has ended: account_keep() for each node
- * and edge.
+ * Allocated when a graph is begun, so that its end needs no memory. NULL: no memory. It pays
+ * for what the driver keeps of the graph until the graph has ended: call account_keep() for
+ * each node and edge.
  */
 struct graph_end *graph_end_new(struct account *account);
 
 /*
- * Makes what graph_end() ends. CUDA_ERROR_NOT_READY: room would have to be made for it, which
- * cannot be in `most_ms' (0: it may take for ever, or until the session ends). A worker, of one
- * that has begun.
+ * Makes the executable graph that graph_end() ends. CUDA_ERROR_NOT_READY: the driver needs
+ * more channels, and cannot make them within `most_ms' (0: waits until it can, or the
+ * session ends). A worker, for a graph that has begun.
  */
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
 	const struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec);
 
 /*
- * Takes all three. `exec' and `model' may be NULL; if the context is lost they are
- * forgotten. A worker.
+ * Takes all three. `exec' and `model' may be NULL; if the context is lost they are dropped.
+ * A worker.
  */
 void graph_end(struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context,
 	bool device_lost);

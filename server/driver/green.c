@@ -3,9 +3,9 @@
 /*
  * Green contexts. A worker.
  *
- * Invariant: which SMs they have is between the driver and us: a client says how
- * it was divided, and the driver divides anew. It does so in the same way each
- * time, so that the parts of one division have nothing in common.
+ * Invariant: only the driver and the server determine SMs. A client describes how the SMs
+ * were divided, and the driver divides them again. It divides in the same way each time, so
+ * the parts of one division do not overlap.
  */
 
 #include <string.h>
@@ -19,27 +19,30 @@
 #include "wire.h"
 
 /*
- * Each green context has channels of its own for its streams. It has 40 at first, and makes 45
- * more when they are taken, which waits for all that is on the GPU; what is left is used again.
- * (Measured on an H100, driver 580. Graphs take channels of the GPU's context: channel_budget.h.)
+ * Each green context has its own channels for its streams. It has 40 at first, and makes 45
+ * more when they are taken, which waits for all that is on the GPU. Freed channels are used
+ * again. (Measured on an H100, driver 580. Graphs take channels of the GPU's context:
+ * channel_budget.h.)
  */
 #define CHANNELS 36u
 
 /*
- * A share's green context has so many made in advance, in 27 MiB of the GPU's memory: all streams
- * of its sessions are there. Sessions without blocked streams leave a part of them to the others.
+ * The green context of a share gets this many channels in advance, in 27 MiB of the GPU's
+ * memory, because all streams of its sessions use it. Sessions without blocked streams leave
+ * a part of them to the others.
  */
 #define CHANNELS_AHEAD 80u
 #define CHANNELS_KEPT_PART 4u
 
-/* All that there are: those of sessions, those that are kept, and those that wait for their end. */
+/* The most green contexts: those of sessions, kept ones, and those whose end is deferred. */
 #define GREENS_OF_SERVER_MAX 256u
 
 static atomic_uint n_greens;
 
 /*
- * Those that nobody has are kept, for whoever wants the same SMs, the last one first: with each
- * that is made and ended the driver leaks 1.6 MiB (measured, natively as well).
+ * Unused green contexts are kept for the next session that wants the same SMs, the newest
+ * first: the driver leaks 1.6 MiB with each one that is made and ended (measured, natively
+ * as well).
  */
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct green *kept;
@@ -50,7 +53,7 @@ struct green *session_green(struct session *session, uint32_t id)
 	return handle_get(&session->greens, id);
 }
 
-/* A driver before CUDA 12.5 has not all of it. */
+/* A driver before CUDA 12.5 lacks some of these. */
 static bool is_supported(void)
 {
 	return cuda.cuDeviceGetDevResource && cuda.cuGreenCtxGetDevResource &&
@@ -91,7 +94,7 @@ static struct green *unlink_kept(struct green **link)
 	return green;
 }
 
-/* False: none with the same SMs is kept. */
+/* False: no green context with the same SMs is kept. */
 static bool take_kept(struct green *green)
 {
 	struct green **link = &kept, *found;
@@ -109,7 +112,7 @@ static bool take_kept(struct green *green)
 	return true;
 }
 
-/* The oldest that is kept goes, which may wait for what runs. False: there is none. */
+/* Ends the oldest kept one, which may wait for running work. False: none is kept. */
 static bool green_evict(void)
 {
 	struct green **link = &kept, *green;
@@ -172,14 +175,14 @@ void green_unref(struct green *green, bool device_lost)
 	pthread_mutex_unlock(&kept_lock);
 }
 
-/* All of them; the driver's are kept for others, unless the context is lost. */
+/* Drops all of the session's. The driver's are kept for others, unless the context is lost. */
 static void greens_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < WIRE_GREENS_MAX; id++)
 		green_unref(handle_remove(&session->greens, id), device_lost);
 }
 
-/* The SMs that the session has of a GPU, or those of a green context of its own. */
+/* The SMs that the session has on a GPU, or those of one of its green contexts. */
 static CUresult resource_of(
 	struct session *session, uint32_t device, uint32_t of, CUdevResource *ret_resource)
 {
@@ -227,7 +230,7 @@ CUresult do_sm_resource(struct session *session, uint32_t device, uint32_t of, u
 	return result;
 }
 
-/* A division with room for all its parts; the rest stands behind the groups. */
+/* A division with space for all its parts; the rest comes after the groups. */
 struct division {
 	CUdevResource parts[WIRE_SM_GROUPS_MAX + 1];
 	unsigned n_groups;
@@ -266,7 +269,10 @@ CUresult do_sm_split(struct session *session, uint32_t device, uint32_t of, uint
 	return CUDA_SUCCESS;
 }
 
-/* The parts that were asked for, each once, gathered from the front; all of it without parts. */
+/*
+ * Checks the chosen parts, each at most once, and moves them to the front. Without parts:
+ * all SMs.
+ */
 static CUresult green_choose(struct division *division, const uint32_t *parts, uint32_t n_parts,
 	CUdevResource *ret_chosen)
 {
@@ -285,7 +291,7 @@ static CUresult green_choose(struct division *division, const uint32_t *parts, u
 	return CUDA_SUCCESS;
 }
 
-/* FNV-1a. Two keys of one hash are mistaken for each other: other SMs, and nothing else. */
+/* FNV-1a. Two keys with the same hash are confused: the client gets other SMs, nothing worse. */
 static uint64_t hash_of(const struct green_key *key)
 {
 	const uint8_t *bytes = (const uint8_t *)key;
@@ -296,7 +302,7 @@ static uint64_t hash_of(const struct green_key *key)
 	return hash;
 }
 
-/* What is divided; NULL: the whole GPU. */
+/* The green context that is divided; NULL: the whole GPU. */
 static const struct green *green_divided(
 	struct session *session, const struct session_device *sdev, uint32_t of)
 {
@@ -317,17 +323,17 @@ static void key_fill(struct green_key *key, const struct green *of, struct devic
 		key->parts[parts[i] / 64] |= 1ull << (parts[i] % 64);
 }
 
-/* One more; false: sessions have as many as there may be. */
+/* Counts one more. False: sessions already have the most that are possible. */
 static bool count_one(void)
 {
-	/* Who is on his way out makes room. */
+	/* A kept one makes room when it ends. */
 	if (atomic_fetch_add(&n_greens, 1) < GREENS_OF_SERVER_MAX || green_evict())
 		return true;
 	atomic_fetch_sub(&n_greens, 1);
 	return false;
 }
 
-/* That was counted; not any more if it fails. */
+/* The caller has counted the stream. On failure it is not counted any more. */
 static CUresult stream_create(struct green *green, int32_t priority, CUstream *ret_real)
 {
 	CUresult result = cuda.cuGreenCtxStreamCreate(
@@ -338,7 +344,7 @@ static CUresult stream_create(struct green *green, int32_t priority, CUstream *r
 	return result;
 }
 
-/* There are so many streams at once. */
+/* The green context has had this many streams at once. */
 static void note_channels(struct green *green, unsigned n)
 {
 	unsigned known = atomic_load(&green->n_channels);
@@ -353,7 +359,7 @@ void green_give_stream(struct green *green, CUstream real)
 	atomic_fetch_sub(&green->n_streams, 1);
 }
 
-/* Without memory for more, those will do that there are at first; so they do for who is ending. */
+/* Without memory for more, or if the session ends, the first channels have to suffice. */
 static void make_channels(struct session *session, struct green *green)
 {
 	CUstream made[CHANNELS_AHEAD];
@@ -382,7 +388,7 @@ static CUresult green_make_real(
 	if (!count_one())
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuDevResourceGenerateDesc(&desc, resources, n);
-	/* It waits for all that is on the GPU. */
+	/* This call waits for all that is on the GPU. */
 	if (result == CUDA_SUCCESS && !exclusive_call_begin(session, 0))
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
 	else if (result == CUDA_SUCCESS) {
@@ -481,7 +487,7 @@ CUresult green_take_stream(
 	n -= blocked_has(session) ? 0 : n / CHANNELS_KEPT_PART;
 	if (atomic_fetch_add(&green->n_streams, 1) < n)
 		return stream_create(green, priority, ret_real);
-	/* Who sleeps keeps nothing from others. */
+	/* While the session sleeps, others may have the channel. */
 	atomic_fetch_sub(&green->n_streams, 1);
 	if (!exclusive_call_begin(session, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;

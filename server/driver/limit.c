@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits of a GPU's context that kernels feel: the stack of each thread, the
- * device heap, the buffer of printf. They are the same for all clients, so they rise
- * to what the most demanding client has asked for. When that client has left they
- * are lowered to the most that another asks for. Workers, and the deferred thread.
+ * Limits of a GPU's context that affect kernels: the stack of each thread, the device heap,
+ * the buffer of printf. They are the same for all clients, so they rise to the highest value
+ * that a client has requested. When that client has left, they are lowered to the highest
+ * request of the others. Workers, and the deferred thread.
  *
- * Local memory of kernels that is no stack is had in the same way: a stack of
- * that size is room enough (measured on an H200, driver 580).
+ * Local memory of kernels that is not stack is obtained in the same way: a stack of that
+ * size suffices (measured on an H200, driver 580).
  *
- * To change the stack the driver waits for everybody's kernels, so it rises to
- * powers of two, of which there are few, however small the steps of clients are.
+ * To change the stack the driver waits for the kernels of all clients. So the stack rises to
+ * powers of two: few changes, however small the steps of clients are.
  *
- * Invariant: what a client was told to have is there before its next launch, and
- * stays while it lives: its asks are in the device's list.
+ * Invariant: a limit that was granted to a client is in effect before its next launch and
+ * stays while the client lives, because its requests are in the device's list.
  */
 
 #include "clock.h"
@@ -30,13 +30,13 @@
 /* How long a raise of the stack waits for blocked streams. The caller holds the lock meanwhile. */
 #define BLOCKED_WAIT_MS 5000
 
-/* The same to lower it: another time will do. */
+/* The same to lower it: another attempt can follow. */
 #define BLOCKED_LOWER_MS 1
 
-/* A stack that the driver had no room for is not asked for again, nor a larger one, so long. */
+/* A stack that the driver has refused is not requested again for this long, nor a larger one. */
 #define REFUSED_MS 10000
 
-/* Of every device's `raised', `stack_refused' and `asks'. */
+/* Protects `raised', `stack_refused' and `asks' of every device. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *limit_name(CUlimit limit)
@@ -59,13 +59,13 @@ static CUresult set_limit(
 		return result;
 	device->raised[limit] = MAX(now, value);
 	device->set[limit] = value;
-	log_line("Client " SESSION_NAME " raised %s of device %u to %llu bytes, for everybody",
+	log_line("Client " SESSION_NAME " raised %s of device %u to %llu bytes, for all clients",
 		SESSION_NAME_ARGS(session), limit_name(limit), device->ordinal,
 		(unsigned long long)now);
 	return CUDA_SUCCESS;
 }
 
-/* Wraps to 0 above the largest there is. */
+/* Wraps to 0 above the highest power. */
 static uint64_t power_above(uint64_t value)
 {
 	uint64_t power = 1;
@@ -76,8 +76,9 @@ static uint64_t power_above(uint64_t value)
 }
 
 /*
- * Where there is no room for twice as much there may be for what was asked. But then a client
- * could go on in small steps, or fail for ever: so whatever was refused is left alone for a while.
+ * If the driver refuses the power of two, the requested size may still fit. But then a
+ * client could continue in small steps, or fail forever. So no refused size is tried again
+ * for a while.
  */
 static CUresult set_stack(struct session *session, struct device *device, uint64_t value)
 {
@@ -94,14 +95,14 @@ static CUresult set_stack(struct session *session, struct device *device, uint64
 	return result;
 }
 
-/* Whether the driver was asked for so much a moment ago, in vain. Under the lock. */
+/* Whether the driver has recently refused this size. Under the lock. */
 static bool is_refused(const struct device *device, uint64_t bytes)
 {
 	return device->stack_refused && bytes >= device->stack_refused &&
 	       now_ms() - device->stack_refused_ms < REFUSED_MS;
 }
 
-/* The driver waits for all that is on the GPU, however long. */
+/* The driver waits for all that is on the GPU, for any time. */
 static CUresult raise_stack(struct session *session, struct device *device, uint64_t value)
 {
 	uint64_t power = power_above(value);
@@ -110,8 +111,8 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 	if (is_refused(device, power ? power : UINT64_MAX))
 		return device->stack_refusal;
 	if (!exclusive_call_begin(session, BLOCKED_WAIT_MS)) {
-		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes: not while "
-			 "streams of others wait for their clients",
+		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes and is refused: "
+			 "streams of other clients are blocked",
 			SESSION_NAME_ARGS(session), (unsigned long long)value);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -120,7 +121,7 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 	return result;
 }
 
-/* In steps of an eighth: what a kernel has need not be doubled, nor be had in every size. */
+/* Steps of an eighth: a kernel's size need not be doubled, and not every size should be set. */
 static uint64_t step_above(uint64_t value)
 {
 	uint64_t step = MAX(power_above(value) / 16, 16u);
@@ -128,7 +129,7 @@ static uint64_t step_above(uint64_t value)
 	return (value + step - 1) / step * step;
 }
 
-/* What is known without asking the driver; CUDA_ERROR_NOT_READY: nothing. Under the lock. */
+/* The result that is known without the driver; CUDA_ERROR_NOT_READY: unknown. Under the lock. */
 static CUresult limit_known(const struct device *device, uint64_t bytes)
 {
 	uint64_t stack =
@@ -139,7 +140,7 @@ static CUresult limit_known(const struct device *device, uint64_t bytes)
 	return is_refused(device, bytes) ? device->stack_refusal : CUDA_ERROR_NOT_READY;
 }
 
-/* While nobody stands. Under the lock. */
+/* While no stream is blocked. Under the lock. */
 static CUresult limit_cover(struct session *session, struct device *device, uint64_t bytes)
 {
 	uint64_t most = step_above(bytes);
@@ -172,7 +173,7 @@ static void note_ask(struct session_device *sdev, CUlimit limit, uint64_t value)
 	sdev->device->asks = asks;
 }
 
-/* Lowering does not wait for the lock: whoever has it calls for it once more. */
+/* Lowering does not wait for the lock. The thread that holds the lock then requests it again. */
 static void limit_unlock(const struct device *device)
 {
 	bool wants_lower = device->wants_lower;
@@ -209,7 +210,7 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 
 /* ---- lowering */
 
-/* What sessions ask for; the limit is no less than at first. Under the lock. */
+/* The highest request of a session; never below the first value. Under the lock. */
 static uint64_t most_asked(const struct device *device, CUlimit limit)
 {
 	uint64_t most = device->limits[limit];
@@ -245,7 +246,7 @@ void limits_forget(struct session_device *sdev, bool device_lost)
 	limit_unlock(device);
 }
 
-/* With the GPU's context current. What the driver refuses stays as it is. Under the lock. */
+/* With the GPU's context current. If the driver refuses, the limit stays. Under the lock. */
 static void limit_lower(struct device *device, CUlimit limit)
 {
 	uint64_t most = most_asked(device, limit);
@@ -288,13 +289,13 @@ void limits_lower(void)
 
 /* ---- raising */
 
-/* As the driver does where it has no room. */
+/* Refuses as the driver does without memory. */
 static CUresult limit_refuse(
 	struct session *session, struct session_device *sdev, CUlimit limit, uint64_t value)
 {
 	if (!sdev->asks.is_refusal_logged)
 		log_line("Client " SESSION_NAME " asked for %llu bytes for %s of device %u and is "
-			 "refused: %llu bytes are the most, as it is everybody's",
+			 "refused: at most %llu bytes, as all clients share it",
 			SESSION_NAME_ARGS(session), (unsigned long long)value, limit_name(limit),
 			sdev->device->ordinal, (unsigned long long)limit_bound(limit));
 	sdev->asks.is_refusal_logged = true;
@@ -316,7 +317,7 @@ static CUresult raise_to(
 	return result;
 }
 
-/* The lock may be held as long as kernels run: only others who raise wait for it. */
+/* May hold the lock as long as kernels run: only other raises wait for it. */
 CUresult do_limit_raise(struct session *session, uint32_t ordinal, uint32_t limit, uint64_t value)
 {
 	struct session_device *sdev;

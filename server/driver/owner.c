@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of units. Taken and given back under its lock, read without.
+ * The table of VA windows (units). Changed under its lock, read without.
  *
- * Invariant: a unit's word is 0 or names a session that holds a reservation of
- * it in the driver.
+ * Invariant: the entry of a unit is 0 or names a session that has reserved the unit in the
+ * driver.
  */
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #include "owner.h"
 
-/* Units of the host space follow those of the device space. */
+/* Units of the host space come after those of the device space. */
 #define DEVICE_UNITS ((uint32_t)((DEVICE_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))
 #define N_UNITS ((uint32_t)((HOST_SPACE_END - DEVICE_SPACE) >> SPACE_UNIT_SHIFT))
 
@@ -20,7 +20,7 @@ _Static_assert(HOST_SPACE == DEVICE_SPACE_END, "one table for both");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t units[N_UNITS];      /* session << 32 | device */
-static _Atomic uint64_t last_units[N_UNITS]; /* the same, kept when they are given back */
+static _Atomic uint64_t last_units[N_UNITS]; /* the same, kept after a unit was given back */
 
 static struct owner owner_look_up(const _Atomic uint64_t table[N_UNITS], uint64_t address)
 {

@@ -3,41 +3,40 @@
 #define OWNER_H
 
 /*
- * Who owns which unit of the device space and of the host space: one look-up
- * from a pointer to its session and GPU. Any thread.
+ * Which session owns a VA window (unit) of the device space or of the host space: one
+ * look-up from a pointer to its session and GPU. Any thread.
  */
 
 #include "base.h"
 #include "layout.h"
 
-/* Session ids begin with 1. */
+/* Session IDs begin with 1. */
 struct owner {
-	uint32_t session; /* 0: nobody */
-	uint32_t device;  /* OWNER_HOST: of the host space; OWNER_RESERVED: of no GPU for good */
+	uint32_t session; /* 0: no owner */
+	uint32_t device;  /* OWNER_HOST: of the host space; OWNER_RESERVED: of no fixed GPU */
 };
 
 #define OWNER_HOST UINT32_MAX
 #define OWNER_RESERVED (UINT32_MAX - 1)
 
-/* The owner of the unit in which `address' lies. */
+/* The owner of the unit that contains `address'. */
 struct owner owner_of(uint64_t address);
 
-/* The same, or the owner that it had last, if it has none. */
+/* The same; for a unit without an owner, its last owner. */
 struct owner owner_last(uint64_t address);
 
 /*
- * Gives `n_units' adjacent free units of its space, at or after unit `from', to
- * an owner.
- * Their first unit's number, or -ENOSPC.
+ * Gives an owner `n_units' adjacent free units of its space, at or after unit `from'.
+ * Returns the number of the first unit, or -ENOSPC.
  */
 int owner_take(struct owner owner, uint32_t from, uint32_t n_units);
 
 void owner_give_back(uint32_t unit, uint32_t n_units);
 
-/* Attempts with other units where the driver, or the machine, uses the addresses itself. */
+/* How many other units are tried if the driver or the machine uses the addresses itself. */
 #define OWNER_TRIES 16
 
-/* Address of a unit, and the unit of an address of one of the spaces. */
+/* The address of a unit, and the unit of an address. */
 static inline uint64_t owner_address(uint32_t unit)
 {
 	return DEVICE_SPACE + ((uint64_t)unit << SPACE_UNIT_SHIFT);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Parts of the driver's stream priorities. Any thread.
+ * Divides the driver's stream priorities into ranges. Any thread.
  *
- * Invariant: the least priority of each part is above the greatest of the next
- * part, as long as the driver has a priority for each of them.
+ * Invariant: the least priority of each range is above the greatest of the next range, as
+ * long as the driver has a priority for each of them.
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@ static int32_t count_background(int32_t n)
 	return n >= 3 ? 1 : 0;
 }
 
-/* Two, so that such a client has a stream that goes before its others. */
+/* Two, so that one stream of such a client can precede its others. */
 static int32_t count_below(int32_t n)
 {
 	if (n >= 6)

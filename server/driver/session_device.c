@@ -3,7 +3,7 @@
 /*
  * A session's parts of GPUs: opened, entered, ended. A worker.
  *
- * Invariant: a part is in session::devices only when all of it was made.
+ * Invariant: a part is in session::devices only when it is complete.
  */
 
 #include "server/session/fault.h"
@@ -117,8 +117,8 @@ static void log_arrival(struct session *session, const struct session_device *sd
 }
 
 /*
- * The GPUs of a session reach each other's memory where they can, whether or not the
- * program has asked for it: copies by whatever stream are then as they are without us.
+ * The GPUs of a session reach each other's memory if they can, whether or not the program
+ * has requested it. So copies behave as natively, on any stream.
  */
 static CUresult grant_others_access(struct session *session, struct session_device *sdev)
 {
@@ -135,7 +135,7 @@ static CUresult grant_others_access(struct session *session, struct session_devi
 	return result == CUDA_SUCCESS ? arena_sharing->grant_access(session, sdev->device) : result;
 }
 
-/* What the operator and the client itself allow. */
+/* The lower of the operator's and the client's limit. */
 static uint64_t memory_limit(const struct session *session, uint32_t ordinal)
 {
 	uint64_t asked = session->memory_asked[ordinal];
@@ -144,7 +144,10 @@ static uint64_t memory_limit(const struct session *session, uint32_t ordinal)
 			 : session->limits.memory[ordinal];
 }
 
-/* Makes session::timeline, asked and passed behind it, device memory. Once is enough. */
+/*
+ * Makes session::timeline, and asked and passed behind it, device memory. Does nothing if
+ * that was done.
+ */
 static CUresult timeline_pin(struct session *session)
 {
 	void *timeline = shm_raw(&session->page->timeline[0]);
@@ -171,7 +174,7 @@ static void timeline_unpin(struct session *session, bool device_lost)
 	session->timeline = 0;
 }
 
-/* The thread has the GPU's own context at first. */
+/* The GPU's own context is current at first. */
 static CUresult session_device_make(struct session *session, struct session_device *sdev)
 {
 	CUresult result = device_enter(sdev->device);
@@ -195,7 +198,7 @@ static CUresult session_device_make(struct session *session, struct session_devi
 	return result;
 }
 
-/* The NULL stream of a place; it needs no end of its own. */
+/* The NULL stream of a session_device; it needs no separate end. */
 static void init_null(struct stream *stream, struct session_device *sdev)
 {
 	*stream = (struct stream){
@@ -211,8 +214,7 @@ static void init_null(struct stream *stream, struct session_device *sdev)
 static CUresult session_device_new(
 	struct session *session, struct device *device, struct session_device **ret_sdev)
 {
-	/* Its streams: the NULL stream, that of printf_capture.c, the one that releases pending
-	 * waits. */
+	/* Its streams: the NULL stream, the stream of printf_capture.c, the release stream. */
 	_cleanup_account_ struct session_device *sdev =
 		account_alloc(session->account, sizeof(*sdev), 3 * KEPT_STREAM + 2 * KEPT_EVENT);
 	CUresult result;
@@ -267,7 +269,7 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 	result = session_device_open(session, device, &sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* It may have been opened before, by memory of another process. */
+	/* It may have been opened earlier, by memory of another process. */
 	atomic_store(&sdev->memory->quota.limit, memory_limit(session, device));
 	*ret_n_sms = sdev->share.n_sms;
 	*ret_heap = sdev->arena.base;
@@ -281,11 +283,11 @@ CUresult do_device_open(struct session *session, uint32_t device, uint32_t activ
 	return CUDA_SUCCESS;
 }
 
-/* Ends the place; its streams are gone, no work of the session is on the GPU. */
+/* Ends the session_device. Its streams have ended, and no work of the session is on the GPU. */
 static void session_device_free(
 	struct session *session, struct session_device *sdev, bool device_lost)
 {
-	/* These know their context: where it cannot be entered they end as well. */
+	/* These know their context, so they end even if it cannot be entered. */
 	if (!device_lost && sdev->turns.event)
 		cuda.cuEventDestroy_v2(sdev->turns.event);
 	if (!device_lost && sdev->text)
@@ -298,7 +300,7 @@ static void session_device_free(
 	device_quota_unref(sdev->memory);
 	session->devices[sdev->device->ordinal] = NULL;
 	session->current = NULL;
-	/* A context that nobody has any more may end at any time. */
+	/* A context without users may end at any time. */
 	if (sdev->share.green && !device_lost)
 		cuda.cuCtxSetCurrent(sdev->device->context);
 	sm_share_give(sdev->device, &sdev->share, device_lost);

@@ -4,7 +4,7 @@
 
 /*
  * A session's part of one GPU (`sdev'): its memory there and its NULL stream. Made by
- * device_open, gone with the session. The session's worker only.
+ * device_open, ends with the session. The session's worker only.
  */
 
 #include "arena.h"
@@ -21,50 +21,50 @@ struct session_device {
 	struct arena arena;
 	struct device_quota *memory; /* a reference */
 	struct priority_range priorities;
-	struct sm_share share; /* the SMs that it has, and the context that is current for it */
+	struct sm_share share; /* the SMs of the session, and the context that is current for it */
 	struct stream null;
 	struct turns turns; /* of the NULL stream and the blocking ones */
-	CUstream text;      /* never with work; NULL before the first kernel that prints */
+	CUstream text;      /* never has work; NULL before the first kernel that prints */
 	struct limit_asks asks;
 };
 
 /* The session's part of that GPU; NULL if the session has not opened it. */
 struct session_device *session_device_get(struct session *session, uint32_t device);
 
-/* The same, which is opened at need. */
+/* The same; opens the GPU if needed. */
 CUresult session_device_open(
 	struct session *session, uint32_t device, struct session_device **ret_sdev);
 
-/* Of the driver's, for a stream or a kernel that the program gave this priority. */
+/* The driver's priority for a stream or a kernel with this priority of the program. */
 int32_t session_device_priority(const struct session_device *sdev, int32_t priority);
 
-/* Makes the context of the session's SMs on that GPU the worker's, unless it is already. */
+/* Makes the context of the session's SMs on that GPU current for the worker. */
 CUresult session_device_enter(struct session *session, struct session_device *sdev);
 
 /*
- * A stream of the driver's for work on the session's SMs, without work. sleeps as
- * stream_pool_take() does. It is given back when it has come to rest, and has no attribute but this
- * priority; a discarded one ends when it has.
+ * A driver stream without work, for the session's SMs. Sleeps as stream_pool_take() does.
+ * Give it back only when it is at rest and has no attribute except this priority; a
+ * discarded one ends when it is at rest.
  */
 CUresult session_device_take_stream(
 	struct session *session, struct session_device *sdev, int32_t priority, CUstream *ret_real);
 void session_device_give_stream(struct session_device *sdev, CUstream real, int32_t priority);
 void session_device_discard_stream(struct session_device *sdev, CUstream real);
 
-/* Some context, where the driver wants one and no matter which. */
+/* Any context, for driver calls that need one but work with each. */
 void session_device_enter_any(struct session *session);
 
 /* Both: CUDA_ERROR_INVALID_CONTEXT if the session has not opened the GPU. */
 CUresult session_device_get_entered(
 	struct session *session, uint32_t device, struct session_device **ret_sdev);
 
-/* Gives back what the session keeps and does not use, as no work of it is on a GPU. */
+/* Gives back what the session keeps unused. No work of it is on a GPU. */
 void session_devices_trim(struct session *session);
 
-/* Asks every session to do so: memory is short. */
+/* Asks every session to do that: memory is short. */
 void session_devices_reclaim(void);
 
-/* Whether somebody asked since this session last had nothing to spare. */
+/* Whether memory was requested since this session last had nothing unused. */
 bool session_devices_reclaim_wanted(const struct session *session);
 
 /* What is done for each session: see session_room.h. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which SMs a client gets. Any thread, under the lock of who has the loads.
+ * Chooses SMs for clients. Any thread, under the lock of the caller.
  *
- * Invariant: the load of a group is the number of sets that were added, not yet
- * removed, and have it.
+ * Invariant: the load of a group is the number of sets that contain it and were added but
+ * not removed.
  */
 
 #include <assert.h>
@@ -12,7 +12,10 @@
 
 #include "sm_loads.h"
 
-/* What a set would share with others: the most at one group, then all together. */
+/*
+ * How much a set would share with others: the highest load of a group, then the sum of all
+ * loads.
+ */
 struct burden {
 	uint32_t most;
 	uint64_t sum;
@@ -37,7 +40,7 @@ static struct burden burden_of(const struct sm_loads *loads, uint64_t set)
 	return burden;
 }
 
-/* `n' groups from that one on, round the end. */
+/* `n' consecutive groups, beginning with `first', with wrap-around. */
 static uint64_t run_from(const struct sm_loads *loads, unsigned first, unsigned n)
 {
 	uint64_t set = 0;
@@ -47,7 +50,7 @@ static uint64_t run_from(const struct sm_loads *loads, unsigned first, unsigned 
 	return set;
 }
 
-/* One by one, wherever they lie: no set of as many is loaded less. */
+/* Chooses groups one by one, anywhere. No set of that size has a lower load. */
 static uint64_t choose_scattered(const struct sm_loads *loads, uint64_t within, unsigned n)
 {
 	uint64_t set = 0;

@@ -3,13 +3,16 @@
 #define SM_LOADS_H
 
 /*
- * How many clients have each of the groups of SMs that a GPU is divided into, and
- * which groups the next one gets. Knows no GPU; the caller locks.
+ * How many clients have each of the groups of SMs that a GPU is divided into, and which
+ * groups the next client gets. Independent of the GPU; the caller locks.
  */
 
 #include <stdint.h>
 
-/* Groups of a GPU: a set of them is a word. No GPU has more than 18 at compute capability 9. */
+/*
+ * Groups of a GPU. A set of groups is one 64-bit number. No GPU has more than 18 at compute
+ * capability 9.
+ */
 #define SM_LOADS_MAX 64u
 
 struct sm_loads {
@@ -21,8 +24,8 @@ struct sm_loads {
 uint64_t sm_set_first(unsigned n);
 
 /*
- * The `n' least loaded groups of those in `within', which has as many: groups that follow each
- * other, the last being followed by the first, where such are loaded as little as any.
+ * The `n' least loaded groups in `within', which contains at least `n': consecutive groups
+ * (with wrap-around) if no other choice has a lower load.
  */
 uint64_t sm_loads_choose(const struct sm_loads *loads, uint64_t within, unsigned n);
 

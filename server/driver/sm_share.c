@@ -3,9 +3,8 @@
 /*
  * Shares of SMs. Workers.
  *
- * Invariant: what is on a GPU's list of shares is counted in its loads, a set
- * that a group of clients has once for all of them. Under the lock nobody waits
- * for the driver.
+ * Invariant: each share on a GPU's list is counted in its loads; a set of a group of clients
+ * is counted once for all of them. No thread waits for the driver under the lock.
  */
 
 #include <pthread.h>
@@ -22,11 +21,11 @@
 /* Before CUDA 12.5 the driver makes no streams in green contexts. */
 #define DRIVER_VERSION_GREEN 12050
 
-/* Contexts of a client with shares of their own that the log names. */
+/* After this many contexts with their own share, a client's further ones are not logged. */
 #define PARTS_TOLD 32
 
 struct division {
-	unsigned count; /* that the driver was asked for in each group */
+	unsigned count; /* of SMs that the driver was asked for in each group */
 	struct sm_loads loads;
 	struct sm_share *shares;
 	CUdevResource parts[SM_LOADS_MAX];
@@ -36,7 +35,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct division divisions[DEVICES_MAX]; /* by the GPU's ordinal */
 static atomic_bool is_lack_logged;
 
-/* The smallest groups; on a GPU of more than there is room for, larger ones. */
+/* The smallest groups; larger ones if the GPU has more than fit. */
 static CUresult sm_share_split(
 	struct division *division, const CUdevResource *whole, unsigned *ret_n)
 {
@@ -91,7 +90,7 @@ static unsigned groups_of(const struct device *device, uint32_t active_threads)
 		facts->sm_group, facts->n_sm_groups);
 }
 
-/* Another share of that group of clients, of as many SMs for the whole group. */
+/* Another share of the same group of clients, with as many SMs for the whole group. */
 static const struct sm_share *find_group(
 	const struct division *division, const struct group *group, unsigned n)
 {
@@ -103,7 +102,7 @@ static const struct sm_share *find_group(
 	return share;
 }
 
-/* What the session shares with its group of clients: as much as the operator allows. */
+/* The SMs that the session shares with its group of clients: as many as the operator allows. */
 static uint64_t sm_share_take_group(
 	struct division *division, const struct group *group, unsigned n)
 {
@@ -117,7 +116,7 @@ static uint64_t sm_share_take_group(
 	return set;
 }
 
-/* The green context of a share of the same SMs, with a reference. */
+/* A reference to the green context of a share of the same SMs. */
 static struct green *find_green(const struct division *division, uint64_t set)
 {
 	const struct sm_share *share = division->shares;
@@ -127,7 +126,7 @@ static struct green *find_green(const struct division *division, uint64_t set)
 	return share ? green_ref(share->green) : NULL;
 }
 
-/* Under the lock: its SMs are chosen. */
+/* Under the lock. The SMs are chosen already. */
 static void link_share(struct division *division, struct sm_share *share)
 {
 	share->green = find_green(division, share->set);
@@ -135,7 +134,7 @@ static void link_share(struct division *division, struct sm_share *share)
 	division->shares = share;
 }
 
-/* Under the lock: `n' groups, which are among the `n_group' of the session's group of clients. */
+/* Under the lock: chooses `n' groups among the `n_group' of the session's group of clients. */
 static void sm_share_choose(
 	struct division *division, struct sm_share *share, unsigned n, unsigned n_group)
 {
@@ -166,7 +165,7 @@ static CUresult make_green(struct session *session, struct device *device,
 	return green_take(session, &key, parts, ret_green);
 }
 
-/* Without the lock: the driver waits for all that is on the GPU. */
+/* Without the lock, because the driver waits for all that is on the GPU. */
 static CUresult sm_share_fill(struct session *session, struct device *device,
 	const struct division *division, struct sm_share *share)
 {
@@ -204,7 +203,7 @@ static void log_share(
 		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]);
 }
 
-/* Groups of the GPU; 0: the session has no partition there. */
+/* The groups of the partition on the GPU; 0: the session has none there. */
 static uint64_t partition_of(const struct session *session, const struct device *device)
 {
 	uint64_t set = session->limits.partition[device->ordinal];
@@ -228,7 +227,7 @@ static CUresult take_partition(
 	share->set = partition_of(session, device);
 	if (!share->set) {
 		log_line("Client " SESSION_NAME " has no partition of the SMs of device %u: "
-			 "CUDA_MPS_SM_PARTITION has to name one (lspart shows them)",
+			 "CUDA_MPS_SM_PARTITION must name one (lspart shows them)",
 			SESSION_NAME_ARGS(session), device->ordinal);
 		return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
 	}
@@ -277,7 +276,7 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 	return result;
 }
 
-/* Of a client that makes contexts again and again, the log tells of the first. */
+/* A client may make contexts again and again, so only the first are logged. */
 static void log_part(
 	struct session *session, const struct device *device, const struct sm_share *share)
 {
@@ -286,7 +285,7 @@ static void log_part(
 	log_line("Client " SESSION_NAME ": a context has %u of %d SMs on device %u%s",
 		SESSION_NAME_ARGS(session), share->n_sms,
 		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT], device->ordinal,
-		session->n_parts == PARTS_TOLD ? "; of its further contexts nothing is said" : "");
+		session->n_parts == PARTS_TOLD ? "; its further contexts are not logged" : "");
 }
 
 CUresult sm_share_take_part(struct session *session, struct device *device,

@@ -5,12 +5,12 @@
 #include "server/session/session.h"
 #include "stream_pool.h"
 
-/* Nobody waits for a spare one. */
+/* No caller waits for a pooled stream. */
 #define POOL_MS 1
 
 static const struct channel_part one = {.n_channels = 1};
 
-/* In the GPU's own context: where a green one is current, a stream would have its SMs alone. */
+/* In the GPU's own context: in a green context the stream would have only its SMs. */
 static CUresult stream_pool_create(
 	const struct device *device, int32_t priority, CUstream *ret_real)
 {
@@ -20,7 +20,7 @@ static CUresult stream_pool_create(
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* While the GPU's own is being made, it is current and not noted yet. */
+	/* While the GPU's own context is being made, it is current but not noted yet. */
 	is_other = device->context && before != device->context;
 	if (is_other)
 		result = cuda.cuCtxSetCurrent(device->context);
@@ -32,7 +32,7 @@ static CUresult stream_pool_create(
 	return result;
 }
 
-/* In `most_ms', if that needs room that has to be made; 0: it may take for ever. */
+/* Gives up after `most_ms' if channels have to be made; 0: no limit. */
 static CUresult stream_pool_make(struct session *session, struct device *device, int32_t priority,
 	unsigned most_ms, CUstream *ret_real)
 {
@@ -49,7 +49,7 @@ static CUresult stream_pool_make(struct session *session, struct device *device,
 	return result;
 }
 
-/* Without a stream: no more than `n_left' are there. */
+/* Returns no stream if no more than `n_left' are in the pool. */
 static struct pooled_stream stream_pool_pop(struct stream_pool *pool, unsigned n_left)
 {
 	struct pooled_stream spare = {0};

@@ -3,9 +3,9 @@
 #define STREAM_POOL_H
 
 /*
- * Streams of the driver's that wait for their next user: some made ahead, and as
- * many kept of those that sessions leave. To make one takes the driver longer, and
- * room (channel_budget.h).
+ * Driver streams that wait for their next user: some made in advance, and those that
+ * sessions give back, up to the same number. To make a stream takes longer, and a channel
+ * (channel_budget.h).
  *
  * Any worker with the GPU's context.
  */
@@ -15,7 +15,7 @@
 #include "driver.h"
 
 #define STREAM_POOL_MAX 40u
-/* Of these for stream_pool_take_key() alone. */
+/* Reserved for stream_pool_take_key(). */
 #define STREAM_POOL_KEYS 8u
 
 struct device;
@@ -32,23 +32,26 @@ struct stream_pool {
 	struct pooled_stream list[STREAM_POOL_MAX];
 };
 
-/* Makes those of a context that nobody has used yet. */
+/* Fills the pool of a context that has no users yet. */
 void stream_pool_fill(struct device *device);
 
 /*
- * One without work, which does not wait for the legacy stream. Where the driver has no room for
- * another it is made while no stream is blocked, for which the session sleeps.
+ * A stream without work that does not wait for the legacy stream. If the driver has no
+ * channel left, sleeps until no stream is blocked, and makes it then.
  */
 CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real);
 
-/* The same at once, of the highest priority, for what lets streams go on that are blocked. */
+/* The same at once, with the highest priority, to release pending waits. */
 CUresult stream_pool_take_key(struct device *device, CUstream *ret_real);
 
-/* It has come to rest, and has no attribute but this priority. */
+/* The stream is at rest, and has no attribute except this priority. */
 void stream_pool_give(struct device *device, CUstream real, int32_t priority);
 
-/* It may have work: it ends after that, and another takes its place if there is room for it. */
+/*
+ * The stream may have work, and ends after it. Another one replaces it if the driver has a
+ * channel.
+ */
 void stream_pool_discard(struct device *device, CUstream real);
 
 #endif

@@ -13,18 +13,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUresult va_space_log(const char *what, uint64_t base, uint64_t size, CUresult result)
 {
 	if (result != CUDA_SUCCESS && !result_is_fault(result))
-		log_line("The driver does not %s %#" PRIx64 " to %#" PRIx64 ": %s", what, base,
+		log_line("The driver refused to %s %#" PRIx64 " to %#" PRIx64 ": %s", what, base,
 			base + size, result_name(result));
 	return result;
 }
 
 /*
- * Holes that the driver gives away before it looks at the address that was asked for:
- * such as it leaves itself, of a few GiB, when kernels get larger stacks.
+ * Ranges that the driver returns before it considers the requested address: it leaves such
+ * holes of a few GiB when the stacks of kernels grow.
  */
 #define HOLES_MAX 64
 
-/* Under the lock. Fills the holes; they are empty again when it is done. */
+/* Under the lock. Fills the holes with reservations, and frees those before it returns. */
 static CUresult va_space_claim_over_holes(uint64_t base, uint64_t size)
 {
 	CUdeviceptr holes[HOLES_MAX], got;
@@ -95,5 +95,5 @@ void va_space_free(uint64_t base, uint64_t size)
 	pthread_mutex_lock(&lock);
 	result = cuda.cuMemAddressFree(base, size);
 	pthread_mutex_unlock(&lock);
-	(void)va_space_log("take back", base, size, result);
+	(void)va_space_log("free", base, size, result);
 }

@@ -162,7 +162,7 @@ def test_shares_of_contexts():
         equal(log.count("a context has 64 of 132 SMs on device 0\n"), 1)
         # The contexts that come one after the other are not all named.
         equal(log.count("a context has"), 32)
-        equal(log.count("of its further contexts nothing is said"), 1)
+        equal(log.count("its further contexts are not logged"), 1)
 
 
 def test_shares_within_the_process():
