@@ -37,8 +37,8 @@ atomic_uint blocked_n;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before `lock' */
-static unsigned n_calls, n_wanted;                          /* exclusive calls; under the lock */
-static struct entry entries[ROOM];                          /* blocked_n of them; under the lock */
+static unsigned n_calls, n_wanted; /* exclusive calls: those made, those wanted; under the lock */
+static struct entry entries[ROOM]; /* blocked_n of them; under the lock */
 
 static bool is_passed(const struct entry *entry)
 {
@@ -327,15 +327,15 @@ bool blocked_has(const struct session *session)
 
 bool blocked_contains(const struct session *session, uint32_t stream)
 {
-	bool stands;
+	bool is_blocked;
 
 	if (likely(!blocked_any()))
 		return false;
 	pthread_mutex_lock(&lock);
 	blocked_sweep();
-	stands = blocked_find(session, stream) != NULL;
+	is_blocked = blocked_find(session, stream) != NULL;
 	pthread_mutex_unlock(&lock);
-	return stands;
+	return is_blocked;
 }
 
 /* Whether the stream should move to another queue. */

@@ -300,7 +300,7 @@ static CUresult graph_begin(
 
 CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
 {
-	const bool stands = graph->has_calls || graph->n_waits > 0;
+	const bool may_block = graph->has_calls || graph->n_waits > 0;
 	CUstream real;
 	CUresult result = graph_begin(session, stream, graph, &real);
 
@@ -308,13 +308,13 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 		return result;
 	if (graph->prints)
 		printf_capture_begin(session);
-	if (stands && !pending_waits_begin(session, stream))
+	if (may_block && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;
 	/* Nobody knows which of its nodes runs. */
 	session->last_kernel = NULL;
 	result = cuda.cuGraphLaunch(graph->real, real);
-	if (stands)
+	if (may_block)
 		pending_waits_end(session, stream, real);
 	return result;
 }

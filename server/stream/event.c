@@ -142,7 +142,7 @@ CUresult do_event_record(
 }
 
 /* Others may have recorded it, and graphs. */
-static bool may_stand(const struct session *session, const struct event *event)
+static bool event_may_block(const struct session *session, const struct event *event)
 {
 	if (event->shared)
 		return blocked_any();
@@ -151,13 +151,13 @@ static bool may_stand(const struct session *session, const struct event *event)
 
 CUresult do_event_wait(struct session *session, struct stream *stream, struct event *event)
 {
-	bool stands = may_stand(session, event);
+	bool may_block = event_may_block(session, event);
 	CUstream real;
 	CUresult result = stream_begin(session, stream, &real);
 
 	if (result != CUDA_SUCCESS || !event->real)
 		return result;
-	return stream_wait_event(session, stream, event->real, stands);
+	return stream_wait_event(session, stream, event->real, may_block);
 }
 
 CUresult do_event_elapsed(

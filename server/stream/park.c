@@ -62,7 +62,7 @@ static bool is_stopped(pid_t pid)
 	return end && (!strncmp(end, ") T", 3) || !strncmp(end, ") t", 3));
 }
 
-void park_wait(struct session *session, struct stream *stream, bool may_stand)
+void park_wait(struct session *session, struct stream *stream, bool may_block)
 {
 	long sleep_ns = SLEEP_MIN_NS;
 	uint64_t total_ns = 0;
@@ -76,7 +76,7 @@ void park_wait(struct session *session, struct stream *stream, bool may_stand)
 			continue;
 		total_ns = 0;
 		session_set_busy(session, streams_are_at_work(session));
-		if (!may_stand || !somebody_waits(session) || is_stopped(session->pid))
+		if (!may_block || !somebody_waits(session) || is_stopped(session->pid))
 			continue;
 		if (pending_waits_for_call(session, stream, stream->parked) == CUDA_SUCCESS)
 			stream->parked = 0;

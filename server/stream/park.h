@@ -23,6 +23,6 @@ struct stream;
 bool park_is_over(const struct session *session, struct stream *stream);
 
 /* Until it is, or the session ends, or all is lost, or the GPU waits for it, if that may be. */
-void park_wait(struct session *session, struct stream *stream, bool may_stand);
+void park_wait(struct session *session, struct stream *stream, bool may_block);
 
 #endif

@@ -49,16 +49,16 @@ struct stream *session_stream(struct session *session, uint32_t id)
 }
 
 CUresult stream_wait_event(
-	struct session *session, struct stream *stream, CUevent event, bool may_stand)
+	struct session *session, struct stream *stream, CUevent event, bool may_block)
 {
 	CUresult result;
 
-	if (unlikely(may_stand) && !pending_waits_begin(session, stream))
+	if (unlikely(may_block) && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
-	if (!may_stand)
+	if (!may_block)
 		blocked_evade(session, stream);
 	result = cuda.cuStreamWaitEvent(stream->real, event, CU_EVENT_WAIT_DEFAULT);
-	if (unlikely(may_stand))
+	if (unlikely(may_block))
 		pending_waits_end(session, stream, stream->real);
 	return result;
 }

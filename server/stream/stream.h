@@ -32,7 +32,7 @@ CUresult stream_begin_seqno(struct session *session, struct stream *stream, CUst
  * is blocked (blocked_streams.h): it is one that does, until it has passed.
  */
 CUresult stream_wait_event(
-	struct session *session, struct stream *stream, CUevent event, bool may_stand);
+	struct session *session, struct stream *stream, CUevent event, bool may_block);
 
 /* Whether nothing was put on it since it was last seen idle, nor has to be waited for. */
 bool stream_is_idle(const struct session *session, const struct stream *stream);
