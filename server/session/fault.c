@@ -3,7 +3,7 @@
 /*
  * Whether the context is lost. Any thread.
  *
- * Invariant: once set it never changes: the first fault is the one told.
+ * Invariant: once set it never changes: the first fault is reported.
  */
 
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
 #define FAULT_H
 
 /*
- * A GPU fault ends the context, and with it every session of this server: the
- * first thread to see one says so, the loop tells the others.
+ * A GPU fault ends the context, and with it every session of this server. The first thread
+ * that sees a fault notes it; the loop notifies the others.
  */
 
 #include "base.h"
@@ -12,7 +12,7 @@
 
 struct session;
 
-/* Whether the context, and with it everybody in this process, is lost. */
+/* Whether the result means that the context, and with it every session, is lost. */
 bool result_is_fault(CUresult result);
 
 /* Notes a result that may be a fault; returns it. Any thread. */
@@ -21,10 +21,10 @@ CUresult fault_note(struct session *session, CUresult result);
 /* CUDA_SUCCESS, or the fault that ended this server's context. Any thread. */
 CUresult fault_get(void);
 
-/* Id of the session whose work saw it first; 0 if none did. */
+/* ID of the session whose work saw the fault first; 0: no session. */
 uint32_t fault_session(void);
 
-/* For tests: as if nothing had happened. */
+/* For tests: forgets the fault. */
 void fault_forget(void);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The table of groups. The loop, but for references.
+ * The table of groups. The loop, except for references.
  *
- * Invariant: an entry whose references are 0 has no memory charged, as whatever
- * charges it has a reference; so it can be used for another group.
+ * Invariant: memory is charged to an entry only with a reference. So an entry without
+ * references can be used for another group.
  */
 
 #include <string.h>
@@ -29,7 +29,10 @@ static struct group *find_id(uint32_t id)
 	return NULL;
 }
 
-/* Of those that an earlier daemon has told of; users of one daemon may have groups of one name. */
+/*
+ * A group that an earlier daemon has sent. The users of one daemon may have groups with the
+ * same name.
+ */
 static struct group *find_earlier(const char *name)
 {
 	for (unsigned i = 0; i < GROUPS_MAX; i++)
@@ -39,7 +42,7 @@ static struct group *find_earlier(const char *name)
 	return NULL;
 }
 
-/* Never used, or else without members. NULL: each has some. */
+/* An entry that was never used, or one without members. NULL: all have members. */
 static struct group *find_free(void)
 {
 	struct group *found = NULL;
@@ -86,13 +89,13 @@ bool group_set(const struct frame_group *frame)
 
 	if (frame->id == 0 || !frame->name[0] || !frame_text_ok(frame->name, sizeof(frame->name)) ||
 		limits->active_threads == 0 || limits->active_threads > ACTIVE_THREADS_ALL) {
-		log_line("The daemon sent a group with a wrong id, name or limit");
+		log_line("The daemon sent a group with a wrong ID, name or limit");
 		return false;
 	}
 	group = find_or_make(frame);
 	if (!group) {
-		log_line("There are %d groups with clients, which is as many as there can be: "
-			 "group %u has no limits here and its clients are refused",
+		log_line("All %d groups have clients: "
+			 "group %u gets no limits in this server, and its clients are refused",
 			GROUPS_MAX, frame->id);
 		return false;
 	}

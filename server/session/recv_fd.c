@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a client sends with its messages. A worker.
+ * Descriptors that a client sends with its messages. A worker.
  *
- * Invariant: the worker neither uses nor closes a descriptor whose kind it
- * does not know, as either may take as long as the client likes.
+ * Invariant: the worker neither uses nor closes a descriptor of unknown kind, because the
+ * client can make either block.
  */
 
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "recv_fd.h"
 #include "session.h"
 
-/* The frame was sent before its message was placed. */
+/* The client sends the frame before it places the message. */
 #define FRAME_WAIT_MS 2000
 #define FRAME_ROUND_MS 100
 
@@ -51,7 +51,7 @@ static int recv_fd_receive(
 		return 0;
 	}
 	if (r == 0)
-		log_line("Client " SESSION_NAME " sent a file that is not in memory: its "
+		log_line("Client " SESSION_NAME " sent a file that is not in memory. Its "
 			 "connection is closed",
 			SESSION_NAME_ARGS(session));
 	async_close(fd);

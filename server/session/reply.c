@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Answers, in the page that the client can only read. A worker.
+ * Replies, in the page that the client can only read. A worker.
  *
- * Invariant: a reply slot's `seq' is written after everything else in it.
+ * Invariant: the `seq' of a reply slot is written after everything else in it.
  */
 
 #include "fault.h"
@@ -44,8 +44,8 @@ static void reply_send(struct session *session, const struct message_head *msg)
 }
 
 /*
- * A client that has no GPU yet is not told of another client's fault: it waits
- * until this server is gone, and the next one answers (client/transport/reconnect.c).
+ * A client without a GPU is not notified of another client's fault. It waits until this
+ * server has ended, and the next one replies (client/transport/reconnect.c).
  */
 static bool is_for_the_next_server(const struct session *session)
 {

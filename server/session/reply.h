@@ -5,18 +5,18 @@
 #include "session.h"
 
 /*
- * Completes a message: tells whoever waits for it, or keeps what went wrong
- * for a call that waits later. Worker.
+ * Completes a message: wakes the thread that waits for it, or keeps its error for a later
+ * call. Worker.
  */
 void reply_complete(struct session *session, const struct message_head *msg);
 
-/* A result that no call waits for, of work that was asked for. Worker. */
+/* The error of a message without a reply. Worker. */
 void reply_late(struct session *session, CUresult result);
 
 /*
- * A late error that the program does not know of yet. What it launches meanwhile may
- * need what has failed, and a kernel that works on garbage may end everybody: natively
- * the program would have known. CUDA_SUCCESS: there is none. Worker.
+ * A pending error that the program does not know yet. What it launches meanwhile may need
+ * the failed work, and a kernel that computes with garbage may end every session. Natively
+ * the program would know the error. CUDA_SUCCESS: no error. Worker.
  */
 CUresult reply_peek_pending_error(struct session *session);
 

@@ -3,8 +3,8 @@
 /*
  * Sessions: made and freed by the loop.
  *
- * Invariant: what a session has in the driver is made and given back by its
- * worker alone, so that nothing of it needs a lock.
+ * Invariant: only the worker makes and frees driver objects of the session, so they need no
+ * lock.
  */
 
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ static int make_memories(struct session *session, int fds[FRAME_WELCOME_FDS])
 	return ring_receiver_init(&session->receiver, session->ring, session->page);
 }
 
-/* The parts of rooms lie behind it. */
+/* The parts of rooms follow it. */
 #define SESSION_SIZE ALIGN_UP(sizeof(struct session), _Alignof(max_align_t))
 
 static int open_account(struct session *session, struct quota *quota,

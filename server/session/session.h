@@ -3,15 +3,15 @@
 #define SESSION_H
 
 /*
- * A session is one client process: its three memories, its objects, and the
- * worker thread that serves it. The worker alone touches what is in here, but
- * for the few words that say so. Each room above looks into its own part alone, and
- * makes and ends it (session_room.h). The loop's side of a client is struct client_conn.
+ * A session is one client process: its three memories, its objects, and the worker thread
+ * that serves it. Only the worker accesses the members, except for the few that say
+ * otherwise. Each room above accesses only its own part, which it makes and ends
+ * (session_room.h). The loop's side of a client is struct client_conn.
  *
- * Locks, in this order: device, image list, shares, waiters, deferred. A worker takes
- * them for moments only; device::giving_back, before that of va_space.c, for as long as
- * the driver takes to get memory back. Of a session's `pending_waits_lock', which is the loop's
- * too, nothing waits for the driver.
+ * Locks, in this order: device, image list, shares, waiters, deferred. A worker holds them
+ * briefly. Exception: device::giving_back, before the lock of va_space.c, while memory goes
+ * back to the driver. No thread waits for the driver under a session's `pending_waits_lock',
+ * which the loop takes, too.
  */
 
 #include <pthread.h>
@@ -40,10 +40,13 @@ struct launch_batch;
 struct chain_cache;
 struct waiters;
 
-/* Of a kernel's name; what is longer is cut: it is for people. */
+/* Longest name of a kernel in messages to people; longer names are cut. */
 #define KERNEL_NAME_MAX 256
 
-/* What a session may use of a GPU: the least of all limits, but of memory its group's. */
+/*
+ * What a session may use of a GPU: the lowest of all limits, except that its group's memory
+ * limit is separate.
+ */
 struct grant {
 	uint32_t n_sms;
 	int32_t priority;
@@ -58,24 +61,24 @@ struct session {
 	int connection;          /* not owned */
 	struct group *group;     /* a reference; NULL: none */
 	uint32_t group_threads;  /* active threads of that group, together */
-	uint32_t active_threads; /* that the client asks for, at most: the worker's */
+	uint32_t active_threads; /* the most that the client requests: the worker's */
 	struct frame_limits limits;
 	struct account *account;
 	struct ring_control __shm *ring;
 	void __shm *staging;
 	struct page __shm *page;
-	void (*on_news)(void *arg); /* any thread: is_done, is_active or a fault has changed */
+	void (*on_news)(void *arg); /* any thread: is_done, is_active or a fault is new */
 	void *on_news_arg;
 
 	/* Shared with the loop. */
-	_Atomic uint64_t granted;     /* set by the worker: GPUs whose grants stand, a bit each */
-	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, go */
+	_Atomic uint64_t granted;     /* set by the worker: GPUs with a valid grant, one bit each */
+	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, end */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
-	atomic_bool has_last_words;   /* set by the worker: last_kernel_name stands */
+	atomic_bool has_last_words;   /* set by the worker: last_kernel_name is valid */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
-	atomic_bool waits_for_others; /* set by the worker: what keeps it is not its own work */
-	struct watchdog watchdog;     /* what the worker is at */
+	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
+	struct watchdog watchdog;     /* the call that the worker is in */
 	pthread_mutex_t pending_waits_lock; /* see pending_wait.h */
 
 	/* The worker's. */
@@ -84,74 +87,77 @@ struct session {
 	struct reply reply;
 	struct frame_reader images;
 	uint32_t n_late_errors;
-	CUresult pending_error;             /* the last late error, until the client has taken it */
-	uint32_t n_refusals;                /* images and kernels that the driver would not have */
-	uint32_t n_parts;                   /* of its share, that contexts have had */
-	bool is_bound_logged;               /* the log knows that the account has met a bound */
-	bool is_busy;                       /* counted by the deferred calls */
+	CUresult pending_error;             /* the last one, until the client has taken it */
+	uint32_t n_refusals;                /* images and kernels that the driver refused */
+	uint32_t n_parts;                   /* contexts with a part of its share, so far */
+	bool is_bound_logged;               /* the log says that the account has met a bound */
+	bool is_busy;                       /* counted as having work (deferred.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
 	bool is_staging_pinned;
 	CUdeviceptr timeline;           /* of page->timeline, for the GPU; 0: not pinned */
-	struct session_device *current; /* whose context this thread has */
+	struct session_device *current; /* whose context is current on the worker */
 	struct session_device *devices[DEVICES_MAX];
-	struct grant grants[DEVICES_MAX]; /* the loop reads those that were opened */
+	struct grant grants[DEVICES_MAX]; /* the loop reads those of opened GPUs */
 	struct stream *streams[STREAMS_MAX];
-	struct stream *busy; /* those that may have work on a GPU, also after their end */
+	struct stream *busy; /* streams that may have work on a GPU, also destroyed ones */
 	uint32_t n_closed;   /* of them, destroyed by the client */
 	struct handle_table greens, context_shares, linkers, libraries, kernels, events, graphs,
 		allocations, arrays, textures;
-	struct graph *graph_list;    /* all, also those that only run on */
+	struct graph *graph_list;    /* all graphs, also destroyed ones that still run */
 	uint32_t n_graph_nodes;      /* in all of them */
 	uint32_t n_closing_mappings; /* mappings of regions that wait for work to end */
-	uint32_t n_closing;          /* memory of others, closed but for work that has to end */
-	uint32_t n_shares;           /* own memory that was given a token */
-	uint64_t n_freed; /* counts memory and variables that the client may touch no more */
+	uint32_t n_closing;          /* closed memory of others that waits for work to end */
+	uint32_t n_shares;           /* own memory for which a token exists */
+	uint64_t n_freed; /* counts memory and variables that the client may no longer use */
 	struct ranges variables;
 	struct host_region *host_regions;
 	struct aliases *aliases;
 	struct region *regions; /* reserved addresses */
-	struct opened *opened;  /* memory of others */
+	struct opened *opened;  /* memory of other sessions */
 	bool has_unused_host;   /* pinned memory that host_trim() would give back */
 	struct waiters *waiters;
 	struct pending_waits *pending_waits;
 	struct printf_capture *text;      /* what its kernels printed */
-	const struct kernel *last_kernel; /* that it has launched; NULL: a graph, or not known */
+	const struct kernel *last_kernel; /* the last one launched; NULL: a graph, or unknown */
 	char last_kernel_name[KERNEL_NAME_MAX];
-	struct launch_batch *batch;       /* launches that wait for the next */
+	struct launch_batch *batch;       /* launches that wait for the next one */
 	struct chain_cache *chain_caches; /* of its streams */
 	unsigned n_chain_caches;
 };
 
 /*
- * Makes a session with its memories. `quota' bounds the host memory of its user (NULL: the server
- * has one user). `on_full' is called when its account meets a bound, with the session
- * (account_owner). `ret_fds' are ring, staging and page, for the client; the caller owns them.
- * 0 or -errno.
+ * Makes a session with its memories. `quota' bounds the host memory of its user (NULL: the
+ * server has one user). `on_full' is called with the session when its account meets a bound
+ * (account_owner). `ret_fds' are ring, staging and page, for the client; the caller owns
+ * them. 0 or -errno.
  */
 int session_new(uint32_t id, struct quota *quota,
 	bool (*on_full)(void *session, uint64_t amount, unsigned round),
 	struct session **ret_session, int ret_fds[FRAME_WELCOME_FDS]);
 
-/* The worker has ended, or never ran. */
+/* The worker has ended, or was never started. */
 void session_free(struct session *session);
 
-/* Any thread: every call of the client returns `fault' from now on, if none was set before. */
+/*
+ * Any thread: every call of the client returns `fault' from now on, unless another fault was
+ * set before.
+ */
 void session_set_fault(struct session *session, CUresult fault);
 
-/* Loop: the same of a fault whose cause may be known by its PID, else 0. */
+/* Loop: the same, with the PID of the client that caused the fault; 0: unknown. */
 void session_notify_fault(struct session *session, CUresult fault, pid_t pid);
 
 /* "{PID: 12, Context ID: 3}" for log lines. */
 #define SESSION_NAME "{PID: %d, Context ID: %u}"
 #define SESSION_NAME_ARGS(session) (int)(session)->pid, (session)->id
 
-/* Worker: frees the tables of its objects, which have gone. */
+/* Worker: frees the tables of its objects, which have ended. */
 void session_forget_objects(struct session *session);
 
-/* Worker: drops the client, which has sent nonsense. */
+/* Worker: closes the connection of a client that has sent malformed data. */
 void session_drop(struct session *session);
 
 #endif

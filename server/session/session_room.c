@@ -3,14 +3,14 @@
 /*
  * Walks through the list of what rooms do for each session. The loop and workers.
  *
- * Invariant: the list is constant, so that nobody needs a lock to walk through it.
+ * Invariant: the list is constant, so no lock is needed.
  */
 
 #include "session_room.h"
 
 #include "base.h"
 
-/* Any type may lie there. */
+/* A part may begin with any type. */
 #define PART_SIZE(room) ALIGN_UP((room)->size, _Alignof(max_align_t))
 
 size_t session_rooms_size(void)
