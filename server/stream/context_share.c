@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Shares of SMs of a client's contexts. A worker.
+ * Shares of SMs for contexts of a client. A worker.
  *
- * Invariant: between two messages no context of such a share is the worker's, so
- * that its green context may go at any time.
+ * Invariant: between two messages no green context of such a share is current on the worker,
+ * so it may end at any time.
  */
 
 #include "context_share.h"
@@ -48,7 +48,7 @@ CUresult context_share_leave(struct session *session, const struct context_share
 	return share ? session_device_enter(session, share->sdev) : CUDA_SUCCESS;
 }
 
-/* Those that still have their id. */
+/* Those that still have an ID. */
 static void context_shares_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < WIRE_CONTEXT_SHARES_MAX; id++)

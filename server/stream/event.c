@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events, for order between streams and for times; that one is done a client
- * sees from the mark behind it. A worker.
+ * Events, for order between streams and for times. A client sees from the seqno behind an
+ * event that it is done. A worker.
  *
- * Invariant: a client's event never holds up the worker: it is waited for by
- * the GPU alone, and asked for times when it is done.
+ * Invariant: the worker never waits for a client's event. Only the GPU waits for it; the
+ * worker asks for times when it is done.
  */
 
 #include "event.h"
@@ -28,7 +28,7 @@ static void event_free(struct event *event, bool device_lost)
 	account_free(event);
 }
 
-/* Destroys every event; their streams are gone. */
+/* Destroys every event; the streams have ended. */
 static void events_free(struct session *session, bool device_lost)
 {
 	for (uint32_t id = 0; id < OBJECT_IDS && session->events.n_used > 0; id++) {
@@ -90,8 +90,8 @@ CUresult event_make(struct event *event, struct session_device *sdev)
 }
 
 /*
- * Another process's event is of its GPU: there it is recorded, on a stream that waits for this
- * one.
+ * An event of another process belongs to its GPU. It is recorded there, on a stream that
+ * waits for this one.
  */
 static CUresult record_afar(
 	struct session *session, struct event *event, struct stream *stream, CUstream real)
@@ -127,7 +127,7 @@ static CUresult event_post(
 	return result == CUDA_SUCCESS ? cuda.cuEventRecord(event->real, real) : result;
 }
 
-/* The mark comes in any case: somebody may wait for it. */
+/* Writes the seqno in any case, because the client may wait for it. */
 CUresult do_event_record(
 	struct session *session, struct event *event, struct stream *stream, uint64_t mark)
 {
@@ -141,7 +141,7 @@ CUresult do_event_record(
 	return result != CUDA_SUCCESS ? result : marked;
 }
 
-/* Others may have recorded it, and graphs. */
+/* Other processes, or graphs, may have recorded it. */
 static bool event_may_block(const struct session *session, const struct event *event)
 {
 	if (event->shared)

@@ -3,8 +3,8 @@
 #define EVENT_H
 
 /*
- * Events of a session. The real ones are made at the first record, on the GPU
- * of its stream. The session's worker only.
+ * Events of a session. A real event is made at the first record, on the GPU of its stream.
+ * The session's worker only.
  */
 
 #include "server/driver/driver.h"
@@ -17,18 +17,18 @@ struct shared_event;
 struct event {
 	uint32_t id;
 	unsigned flags;
-	uint32_t n_users; /* nodes of graphs, which keep it */
+	uint32_t n_users; /* nodes of graphs that use it */
 	bool is_ended;
 	CUevent real;                /* NULL: never recorded */
-	struct shared_event *shared; /* NULL: nobody else has it. Owns a reference */
-	struct session_device *sdev; /* not owned: whose GPU the real one is of */
-	uint32_t stream;             /* number of the one it was last recorded on */
+	struct shared_event *shared; /* a reference; NULL: not shared */
+	struct session_device *sdev; /* not owned: its GPU has the real event */
+	uint32_t stream;             /* ID of the stream on which it was last recorded */
 };
 
-/* The real event, made at need; the GPU of its sdev is current. */
+/* Makes the real event if needed. The GPU of its sdev is current. */
 CUresult event_make(struct event *event, struct session_device *sdev);
 
-/* It is in a graph, or is no more. */
+/* A graph begins or ends using the event. */
 void event_use(struct event *event);
 void event_unuse(struct event *event, bool device_lost);
 

@@ -3,8 +3,8 @@
 /*
  * Fences. A worker.
  *
- * Invariant: every stream that had work when the fence was made has an event
- * in it, until that is done.
+ * Invariant: every stream that had work when the fence was made has an event in it, until
+ * that event is done.
  */
 
 #include "fence.h"

@@ -3,8 +3,8 @@
 #define FENCE_H
 
 /*
- * A fence: all that a session has on its streams at one time. When it is
- * passed, that is done, whatever came after. The session's worker only.
+ * A fence: all work that a session has on its streams at one time. It is passed when that
+ * work is done, whatever was queued later. The session's worker only.
  */
 
 #include "server/driver/driver.h"
@@ -12,17 +12,17 @@
 struct session;
 
 struct fence {
-	CUevent *events; /* of those that are not known to be done */
+	CUevent *events; /* those not known to be done */
 	uint32_t n;
 };
 
-/* CUDA_ERROR_OUT_OF_MEMORY; a fence that is passed at once needs none. */
+/* CUDA_ERROR_OUT_OF_MEMORY: a fence that is passed at once needs no memory. */
 CUresult fence_init(struct fence *fence, struct session *session);
 
-/* Frees what it has when it is. */
+/* Frees its members if it is passed. */
 bool fence_is_passed(struct fence *fence);
 
-/* Passed or not. `device_lost': the driver has no use any more. */
+/* Whether or not it is passed. `device_lost': frees only the server's own memory. */
 void fence_fini(struct fence *fence, bool device_lost);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events that clients share. Workers, side by side.
+ * Events that clients share. Several workers at a time.
  *
- * Invariant: a shared event is on the list while an event of some session is it.
+ * Invariant: a shared event is on the list while an event of some session refers to it.
  */
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 struct shared_event {
 	struct shared_event *next;
 	struct token token;
-	uid_t uid; /* of its user: no other may open it */
+	uid_t uid; /* of its user: other users may not open it */
 	CUevent real;
 	uint32_t device;
 	uint32_t n_refs; /* sessions' events */
@@ -59,7 +59,7 @@ CUresult do_ipc_event_export(
 	return CUDA_SUCCESS;
 }
 
-/* One reference more; NULL: no such event. */
+/* Takes a reference; NULL: there is no such event. */
 static struct shared_event *shared_event_ref(uid_t uid, const uint64_t token[2])
 {
 	struct shared_event *shared;
@@ -125,7 +125,7 @@ CUresult do_ipc_event_open(struct session *session, uint32_t id, const uint64_t 
 	return CUDA_SUCCESS;
 }
 
-/* An event that others record too has no mark that tells: the driver is asked. */
+/* If other clients record the event, too, no seqno shows that it is done. So ask the driver. */
 CUresult do_ipc_event_query(struct session *session, struct event *event)
 {
 	CUresult result;

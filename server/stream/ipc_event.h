@@ -3,15 +3,15 @@
 #define IPC_EVENT_H
 
 /*
- * Events that clients of this server share, by a token that nobody can guess. Each stays until
- * the last of those who have it has let go. Workers.
+ * Events that clients of this server share, by an unguessable token. Each stays until the
+ * last session drops it. Workers.
  */
 
 #include <stdbool.h>
 
 struct event;
 
-/* Of an event that goes; false: it is not shared. */
+/* An event ends. False: it is not shared. */
 bool ipc_event_end(struct event *event, bool device_lost);
 
 #endif

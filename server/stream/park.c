@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Held streams. A worker.
+ * Parked streams. A worker.
  *
- * Invariant: what was put on the GPU for a stream came before its host function
- * that has not returned, or is behind a wait there for that function's end.
+ * Invariant: work that was put on the GPU for a stream precedes its unfinished host
+ * function, or follows a wait on the GPU for that function's end.
  */
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 1000000
 
-/* So long a host function may be at work before those who wait for answers matter. */
+/* How long a host function may run before the server considers threads that wait for answers. */
 #define PATIENCE_NS 1000000000
 
 bool park_is_over(const struct session *session, struct stream *stream)
@@ -46,7 +46,7 @@ static bool somebody_waits(const struct session *session)
 	return false;
 }
 
-/* What comes behind the name, which may have any letters. False too where nobody can say. */
+/* The state comes after the name, which may contain any characters. False also if it is unknown. */
 static bool is_stopped(pid_t pid)
 {
 	_cleanup_close_ int fd = -EBADF;

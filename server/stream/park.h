@@ -3,15 +3,17 @@
 #define PARK_H
 
 /*
- * Streams parked for a host function: what comes for them waits in the worker,
- * and the GPU waits for nothing. So a client that is stopped in one, or never
- * comes back from it, costs nobody anything. The session's worker only.
+ * Streams parked for a host function: their later work waits in the worker, and the GPU
+ * waits for nothing. So a client that is stopped in a host function, or never returns from
+ * it, delays only itself.
  *
- * But behind a parked stream wait all messages of its client, and a thread that
- * waits for the answer to one may have the lock that the function wants. CUDA
- * forbids it to call CUDA, not to take locks. So after a while, and while
- * somebody waits, the stream is given to the GPU after all, with a wait for the
- * function's end as any other (see blocked_streams.h).
+ * But all messages of the client wait behind a parked stream, and a thread that waits for
+ * the answer to one may hold a lock that the function needs. CUDA forbids the function to
+ * call CUDA, not to take locks. So after a while, and only if a thread waits, the stream
+ * goes to the GPU with a wait for the function's end, like any other wait (see
+ * blocked_streams.h).
+ *
+ * The session's worker only.
  */
 
 #include <stdbool.h>
@@ -19,10 +21,13 @@
 struct session;
 struct stream;
 
-/* Whether the stream is parked no more, looked at now. */
+/* Whether the stream is not parked any more; checks it now. */
 bool park_is_over(const struct session *session, struct stream *stream);
 
-/* Until it is, or the session ends, or all is lost, or the GPU waits for it, if that may be. */
+/*
+ * Waits until the stream is not parked, the session ends, the device is lost or, if
+ * `may_block', the GPU waits for the function.
+ */
 void park_wait(struct session *session, struct stream *stream, bool may_block);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Host functions, and what they and stream memory operations make streams wait
- * for. A worker.
+ * Host functions, and the waits of streams for them and for stream memory operations. A
+ * worker.
  *
- * Invariant: every wait on the GPU for something of a client's is either in the
- * list, with a value that ends it, or for a word of ring_control->done or
- * ->graph_done, whose tickets TICKET_MAX ends. A client that lives can make new pending waits again
- * while we open them; then it counts as one whose kernels run on.
+ * Invariant: every wait on the GPU for a client is either in the list, with a value that
+ * ends it, or waits for a ticket in ring_control->done or ->graph_done, which TICKET_MAX
+ * ends. A client that lives can add pending waits while the server releases them; then it
+ * counts as one whose kernels continue.
  */
 
 #include <string.h>
@@ -92,7 +92,7 @@ static CUstreamBatchMemOpParams wait_op(CUdeviceptr address, uint64_t value)
 					  }};
 }
 
-/* The watch comes behind it, so that a client that sleeps hears of it. */
+/* The watch follows the write, so that it wakes a client that sleeps. */
 static CUresult pending_wait_ask(struct session *session, struct stream *stream, uint64_t ticket)
 {
 	CUdeviceptr asked = page_word(session, offsetof(struct page, asked), stream->id);
@@ -141,8 +141,8 @@ bool pending_waits_begin(struct session *session, struct stream *stream)
 }
 
 /*
- * The driver may be short of memory for a moment. If it is for longer, a wait that nobody knows
- * of is better than one whose end nobody sees.
+ * The driver may be short of memory for a moment. If it stays short, a wait that is not counted is
+ * better than an entry that never ends.
  */
 void pending_waits_note_passed(struct session *session, const struct stream *stream, CUstream real)
 {
@@ -165,9 +165,9 @@ void pending_waits_end(struct session *session, struct stream *stream, CUstream 
 }
 
 /*
- * The GPU does not wait for it: loading code would wait for it too, with the
- * driver's lock held, and who is stopped in one would stop everybody. So what
- * comes for the stream is parked (park.h).
+ * The GPU does not wait for a host function: loading code would wait, too, with the driver's
+ * lock held, so a client that is stopped in one would stop all clients. Instead, later work
+ * of the stream is parked (park.h).
  */
 CUresult do_host_call(struct session *session, struct stream *stream, uint64_t ticket)
 {
@@ -175,7 +175,7 @@ CUresult do_host_call(struct session *session, struct stream *stream, uint64_t t
 
 	if (unlikely(result_is_fault(result)))
 		return result;
-	/* Out of its order is better than never: it may be what frees something. */
+	/* Too early is better than never: the function may free something. */
 	if (unlikely(result != CUDA_SUCCESS))
 		shm_store64(&session->page->asked[stream->id], ticket);
 	stream->parked = ticket;
@@ -230,13 +230,13 @@ CUresult pending_waits_reserve(struct session *session, uint32_t n)
 	if (likely(pending_waits->n + n <= pending_waits->n_max))
 		return CUDA_SUCCESS;
 	pending_waits_forget_passed(session);
-	/* Half of it free, or the next look comes too soon. */
+	/* Half of the list must be free, or the next search comes too soon. */
 	if (2 * (pending_waits->n + n) <= pending_waits->n_max)
 		return CUDA_SUCCESS;
 	n_max = 2 * (pending_waits->n + n);
 	if (n_max > GATES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	/* Memory may be waited for: not under the lock, which is the loop's too. */
+	/* The allocation may wait, so it is not under the lock, which the loop takes, too. */
 	grown = account_alloc(session->account, n_max * sizeof(*grown), 0);
 	if (!grown)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -276,7 +276,7 @@ void pending_waits_release_one(struct session *session, const struct pending_wai
 			key, pending_wait->address, (uint32_t)pending_wait->value, 0);
 }
 
-/* The GPU waits again behind each call. */
+/* The GPU waits again after each call. */
 static void count_graph_calls(struct session *session)
 {
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
@@ -306,8 +306,7 @@ static void open_oldest(struct session *session,
 	}
 }
 
-/* In the host space a thread of ours comes to no harm, whatever the client does (sigbus_guard.h).
- */
+/* In the host space a write is safe, whatever the client does to its files (sigbus_guard.h). */
 static void open_here(struct session *session, const struct pending_wait *pending_wait)
 {
 	(void)session;
@@ -319,7 +318,10 @@ static void open_here(struct session *session, const struct pending_wait *pendin
 		shm_store32(shm_at(pending_wait->address), (uint32_t)pending_wait->value);
 }
 
-/* A client that still lives must not take it for what it waited for. */
+/*
+ * Sets a fault first, so that a client that lives does not take this value for the one it
+ * waits for.
+ */
 void pending_waits_release_here(struct session *session)
 {
 	session_set_fault(session, CUDA_ERROR_MPS_RPC_FAILURE);
@@ -355,7 +357,7 @@ static void pending_waits_fini(struct session *session, bool device_lost)
 
 		if (!pending_waits->release_streams[i] || device_lost)
 			continue;
-		/* A write that was one too many must not come after its memory has gone. */
+		/* A superfluous write must not come after its memory has gone. */
 		cuda.cuStreamSynchronize(pending_waits->release_streams[i]);
 		stream_pool_give(
 			device, pending_waits->release_streams[i], device->priority_greatest);

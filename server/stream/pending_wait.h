@@ -18,11 +18,11 @@ struct session;
 struct session_room;
 struct stream;
 
-/* Waits for device memory that a session may have ahead of it. */
+/* The most waits for device memory that a session may have queued. */
 #define GATES_MAX (1u << 16)
 
 struct pending_wait {
-	uint64_t serial; /* page->passed of its stream comes to this behind it */
+	uint64_t serial; /* page->passed of the stream reaches this value after the wait */
 	uint64_t address, value;
 	struct session_device *sdev; /* not owned */
 	uint32_t stream;
@@ -30,7 +30,7 @@ struct pending_wait {
 	bool is_host; /* the semaphore lies in the host space: at the same address in the server */
 };
 
-/* Zero-initialised is none. */
+/* Zero-initialised is empty. */
 struct pending_waits {
 	/* Changed by the worker, under session::pending_waits_lock. */
 	struct pending_wait *list; /* oldest first */
@@ -44,10 +44,13 @@ struct pending_waits {
 						  made */
 };
 
-/* Opens what is closed now, as the session ends. More may be behind: call it until all is still. */
+/*
+ * Releases the current waits, as the session ends. More may follow: call it until no work is
+ * left.
+ */
 void pending_waits_release(struct session *session);
 
-/* Writes what ends the wait, on the GPU. */
+/* Writes the value that ends the wait, on the GPU. */
 void pending_waits_release_one(struct session *session, const struct pending_wait *pending_wait);
 
 /*
@@ -57,30 +60,30 @@ void pending_waits_release_one(struct session *session, const struct pending_wai
  */
 void pending_waits_release_here(struct session *session);
 
-/* Before host memory goes that they may have been in. */
+/* Before host memory ends that may contain semaphores. */
 void pending_waits_forget_passed(struct session *session);
 
 /*
- * Around a graph with waits, or a wait for a stream that may be blocked: as of
- * any other wait, blocked_streams.c has to know when it was passed. False: the session ends.
+ * Around a graph with waits, or a wait for a stream that may be blocked: blocked_streams.c
+ * must know when this wait, like any other, was passed. False: the session ends.
  */
 bool pending_waits_begin(struct session *session, struct stream *stream);
 void pending_waits_end(struct session *session, struct stream *stream, CUstream real);
 
-/* Room for `n' more in the list. */
+/* Makes room for `n' more in the list. */
 CUresult pending_waits_reserve(struct session *session, uint32_t n);
 
-/* What the GPU does behind a wait: it notes that the pending waits up to `serial' are passed. */
+/* The operation behind a wait: notes that the pending waits up to `serial' are passed. */
 CUstreamBatchMemOpParams pending_waits_passed_op(
 	const struct session *session, const struct stream *stream, uint64_t serial);
 
-/* Puts the same on the stream, for the last serial. */
+/* Puts that operation on the stream, for the last serial. */
 void pending_waits_note_passed(struct session *session, const struct stream *stream, CUstream real);
 
 /* The GPU waits for the stream's host function of that ticket. */
 CUresult pending_waits_for_call(struct session *session, struct stream *stream, uint64_t ticket);
 
-/* A stream may be blocked from now on until the client does something. */
+/* From now on a stream may be blocked until the client acts. */
 void pending_waits_note_new(struct session *session);
 
 /* What a host node of a graph does on the GPU; `call' is the number of its semaphores. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Text of kernels: caught, told apart, kept until its client takes it.
- * printf_capture_init() by the loop, the rest by workers.
+ * The output of printf in kernels: captured, assigned to a client, kept until the client
+ * takes it. printf_capture_init() by the loop, the rest by workers.
  *
- * Invariant: text is given to a session only if it was caught while no other
- * session could have printed; else it goes to the log.
+ * Invariant: a session gets text only if it was captured while no other session could have
+ * printed. Otherwise the text goes to the log.
  */
 
 #include <fcntl.h>
@@ -24,23 +24,23 @@
 #include "printf_capture.h"
 #include "stream.h"
 
-/* The most that is kept for a client that does not take it. */
+/* The most text that is kept for a client that does not take it. */
 #define TEXT_MAX (16u << 20)
 
-/* How long a client's kernel waits for others that print, and how often it looks. */
+/* How long a client's kernel waits for other clients that print, and how often it looks. */
 #define TURN_NS 200000000ull
 #define TURN_PAUSE_NS 200000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct printf_capture *printers;
-static int caught = -EBADF; /* what stands in for standard output */
-static off_t n_read;        /* of it */
+static int caught = -EBADF; /* replaces standard output */
+static off_t n_read;        /* offset in it */
 
 int printf_capture_init(void)
 {
 	_cleanup_close_ int fd = memfd_create("mps-text", MFD_CLOEXEC);
 
-	/* Every write goes to the end, wherever we are reading. */
+	/* Every write appends, wherever the server reads. */
 	if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0 || dup2(fd, STDOUT_FILENO) < 0)
 		return -errno;
 	caught = TAKE_FD(fd);
@@ -61,7 +61,7 @@ static void unlink_printer(struct printf_capture *text)
 	text->is_printer = false;
 }
 
-/* How much was caught since the last time. */
+/* How much text is new since the last time. */
 static size_t n_caught(void)
 {
 	struct stat file;
@@ -70,7 +70,10 @@ static size_t n_caught(void)
 								  : 0;
 }
 
-/* Nobody's text, a line each; a client may print what it likes, so it is marked. */
+/*
+ * Logs text that may be of several clients, one line at a time, marked as such: clients
+ * print what they like.
+ */
 static void log_text(char *bytes, size_t n)
 {
 	char *rest = bytes, *line;
@@ -78,13 +81,10 @@ static void log_text(char *bytes, size_t n)
 	bytes[n] = '\0';
 	while ((line = strsep(&rest, "\n")))
 		if (*line)
-			log_line("Kernels of several clients print; one of them: %s", line);
+			log_line("Printed by a kernel of one of several clients: %s", line);
 }
 
-/*
- * What was caught since the last time goes to `text', as far as there is room, or, if that is
- * NULL, to the log.
- */
+/* Moves new text to `text', as far as it has room. NULL: to the log. */
 static void printf_capture_collect(struct printf_capture *text)
 {
 	char piece[4096 + 1];
@@ -100,7 +100,7 @@ static void printf_capture_collect(struct printf_capture *text)
 			text->n_bytes += (size_t)n;
 		}
 	}
-	/* Its memory is given back; the offsets go on. */
+	/* Frees the memory of what was read; the offsets continue. */
 	if (n_read > before)
 		fallocate(caught, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, n_read);
 }
@@ -112,7 +112,7 @@ static bool is_alone(const struct printf_capture *text)
 	return printers == text && !text->next;
 }
 
-/* Room for so much more; without it the client loses it. */
+/* Makes room for `more' bytes. If that fails, the client loses text. */
 static void printf_capture_make_room(struct session *session, size_t more)
 {
 	struct printf_capture *text = session->text;
@@ -128,7 +128,7 @@ static void printf_capture_make_room(struct session *session, size_t more)
 	text->size = size;
 }
 
-/* Memory may be waited for: not under the lock. */
+/* The allocation may wait, so it is not under the lock. */
 static void make_room_for_caught(struct session *session)
 {
 	size_t more;
@@ -147,7 +147,7 @@ static bool try_begin(struct printf_capture *text, bool is_late)
 	pthread_mutex_lock(&lock);
 	may = !printers || is_late;
 	if (may) {
-		/* Left over from somebody who has gone. */
+		/* Left over from a session that has ended. */
 		printf_capture_collect(NULL);
 		text->next = printers;
 		printers = text;
@@ -170,7 +170,7 @@ void printf_capture_begin(struct session *session)
 	}
 }
 
-/* The driver writes its buffer when a stream is waited for, be it one without work. */
+/* The driver writes its buffer when a stream is synchronised, even one without work. */
 static void make_driver_write(struct session *session)
 {
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
@@ -206,16 +206,16 @@ void printf_capture_flush(struct session *session)
 	shm_add32(&session->page->n_text, (uint32_t)(text->n_bytes - before));
 }
 
-/* Its work has ended; what nobody took goes with it. */
+/* Its work has ended. Text that was not taken is dropped. */
 static void printf_capture_fini(struct session *session, bool device_lost)
 {
 	struct printf_capture *text = session->text;
 
-	/* What the driver still keeps would be taken for the next printer's. */
+	/* Otherwise the next printer would get what the driver still keeps. */
 	if (text->is_printer && !device_lost)
 		make_driver_write(session);
 	pthread_mutex_lock(&lock);
-	/* Its own, if nobody else prints, and dropped with it. */
+	/* If no other session prints, the text is its own, and is dropped with it. */
 	if (text->is_printer)
 		printf_capture_collect(is_alone(text) ? text : NULL);
 	unlink_printer(text);

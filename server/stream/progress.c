@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Marks, which the GPU writes into a stream's timeline, and watches, by which
- * a sleeping client is woken. A worker.
+ * Seqnos, which the GPU writes into a stream's timeline, and watches, by which a sleeping
+ * client is woken. A worker.
  *
- * Invariant: every mark is written in the end, or the client told of a fault:
- * somebody may wait for it without a limit.
+ * Invariant: every seqno is written in the end, or the client is notified of a fault,
+ * because it may wait for the seqno without a limit.
  */
 
 #include "progress.h"
@@ -39,7 +39,7 @@ CUresult do_mark(struct session *session, struct stream *stream, uint64_t value)
 			real, word, value, CU_STREAM_WRITE_VALUE_DEFAULT);
 	if (likely(result == CUDA_SUCCESS) || result_is_fault(result))
 		return result;
-	/* Not waited for here: what holds the stream up may be this client's next message. */
+	/* The worker does not wait: the stream may depend on this client's next message. */
 	stream->pending_seqno = value;
 	session->has_pending_seqnos = true;
 	return result;

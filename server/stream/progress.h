@@ -3,17 +3,17 @@
 #define PROGRESS_H
 
 /*
- * Marks that the GPU could not be asked to write (the driver had no memory):
- * the worker writes them itself. Worker only.
+ * Seqnos that the GPU cannot write, because the driver had no memory: the worker writes
+ * them. Worker only.
  */
 
 struct session;
 struct stream;
 
-/* The stream has come to rest. */
+/* The stream is at rest. */
 void progress_settle(struct session *session, struct stream *stream);
 
-/* All streams of the session have. */
+/* All streams of the session are at rest. */
 void progress_settle_all(struct session *session);
 
 #endif

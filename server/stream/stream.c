@@ -3,16 +3,15 @@
 /*
  * Streams and the order between them. A worker.
  *
- * Legacy rules: work on the NULL stream waits for all earlier work on the
- * client's blocking streams of that GPU, and their later work waits for it.
- * The NULL stream counts its work (turns::serial), and each blocking stream
- * remembers the count it has waited for; blocking streams with work that the
- * NULL stream has not waited for are on a list. A client that uses one kind
- * alone never records an event. A context with SMs of its own has such a NULL
- * stream and such streams for itself.
+ * Legacy rules: work on the NULL stream waits for all earlier work on the client's blocking
+ * streams of that GPU, and their later work waits for it. The NULL stream counts its work
+ * (turns::serial), and each blocking stream remembers the count it has waited for; blocking
+ * streams with work that the NULL stream has not waited for are on a list. A client that
+ * uses only one kind never records an event. A context with its own SMs has its own NULL
+ * stream and blocking streams.
  *
- * Invariant: a stream that may have work on the GPU is on session::busy, also
- * after the client destroyed it; so that list is all there is to wait for.
+ * Invariant: a stream that may have work on the GPU is on session::busy, also after the
+ * client has destroyed it. So that list contains all streams to wait for.
  */
 
 #include <time.h>
@@ -28,11 +27,14 @@
 #include "server/driver/blocked_streams.h"
 #include "stream.h"
 
-/* Destroyed streams with work left: looked at every so many, waited for beyond the second. */
+/*
+ * Destroyed streams with work left: the worker looks at them after every STREAMS_DYING_POLL,
+ * and waits for them beyond STREAMS_DYING_MAX.
+ */
 #define STREAMS_DYING_POLL 64
 #define STREAMS_DYING_MAX 1024
 
-/* Between two looks at streams that wait for the client. */
+/* Pause between two looks at streams that wait for the client. */
 #define GATES_NAP_MIN_NS 100000
 #define GATES_NAP_MAX_NS 5000000
 
@@ -63,7 +65,7 @@ CUresult stream_wait_event(
 	return result;
 }
 
-/* Orders all later work on `stream' behind what `before' has now. `event' is made at need. */
+/* Orders all later work on `stream' after the present work of `before'. Makes `event' if needed. */
 static CUresult stream_join(
 	struct session *session, struct stream *stream, struct stream *before, CUevent *event)
 {
@@ -82,7 +84,7 @@ static CUresult stream_join(
 	return result;
 }
 
-/* In the driver: where the worker would have to release pending waits, it must not be. */
+/* Waits in the driver, but not if the worker might have to release pending waits. */
 static CUresult wait_for_old(struct session *session, struct stream *old)
 {
 	if (unlikely(old->parked))
@@ -91,8 +93,8 @@ static CUresult wait_for_old(struct session *session, struct stream *old)
 }
 
 /*
- * A destroyed stream of the same id may have marks on their way into the same
- * timeline: those come first, or the timeline would fall.
+ * A destroyed stream of the same ID may still write seqnos to the same timeline. Those come
+ * first, or the timeline would decrease.
  */
 static CUresult join_closed(struct session *session, struct stream *stream)
 {
@@ -146,13 +148,16 @@ static CUresult join_blocking(struct session *session, struct turns *turns)
 	return CUDA_SUCCESS;
 }
 
-/* A blocking stream waits for the NULL stream, whose event serves them all. */
+/*
+ * A blocking stream waits for the NULL stream. One event of the NULL stream serves all
+ * blocking streams.
+ */
 static CUresult join_null(struct session *session, struct turns *turns, struct stream *stream)
 {
 	struct stream *null = turns->null;
 	CUresult result = CUDA_SUCCESS;
 
-	/* What a NULL stream that has gone counted has ended. */
+	/* All work that an ended NULL stream has counted is done. */
 	if (!null || !null->real)
 		return CUDA_SUCCESS;
 	if (turns->event_serial == turns->serial)
@@ -245,7 +250,7 @@ bool stream_is_idle(const struct session *session, const struct stream *stream)
 	return true;
 }
 
-/* What has ended needs no joining any more. */
+/* A stream whose work has ended needs no join. */
 static void unlink_unjoined(struct stream *stream)
 {
 	struct stream **link = &stream->turns->unjoined;
@@ -277,13 +282,12 @@ static void free_real(struct stream *stream, bool device_lost)
 	context_share_unref(TAKE_PTR(stream->share), device_lost);
 }
 
-/* It has come to rest, or the context is lost; it is off the busy list. */
+/* The stream is at rest, or the context is lost. It is not on the busy list. */
 static void stream_rest(struct session *session, struct stream *stream, bool device_lost)
 {
 	stream->is_busy = false;
 	unlink_unjoined(stream);
-	/* A NULL stream's mark stands for the blocking streams as well, which end before it does.
-	 */
+	/* The seqno of a NULL stream includes the blocking streams, which end before it does. */
 	if ((!stream->is_null || stream->is_closed) && !device_lost)
 		progress_settle(session, stream);
 	if (stream->is_closed) {
@@ -326,7 +330,7 @@ bool streams_are_at_work(const struct session *session)
 	return false;
 }
 
-/* Not in the driver: it may be blocked until the client does something, or has gone. */
+/* Does not wait in the driver, because a stream may be blocked until the client acts or ends. */
 static CUresult wait_by_looking(struct session *session)
 {
 	long sleep_ns = GATES_NAP_MIN_NS;
@@ -356,7 +360,7 @@ CUresult streams_wait(struct session *session)
 
 		if (result_is_fault(result))
 			return result;
-		/* The driver may have no memory to wait with. */
+		/* The driver may have no memory for the wait. */
 		if (result != CUDA_SUCCESS)
 			return wait_by_looking(session);
 		session->busy = stream->next_busy;
@@ -365,7 +369,7 @@ CUresult streams_wait(struct session *session)
 	return CUDA_SUCCESS;
 }
 
-/* Destroys every stream; their work has ended, or the context has (`device_lost'). */
+/* Destroys every stream. Their work has ended, or the context is lost (`device_lost'). */
 static void streams_free(struct session *session, bool device_lost)
 {
 	while (session->busy) {
@@ -431,7 +435,7 @@ CUresult do_stream_priority(struct session *session, struct stream *stream, int3
 	return result;
 }
 
-/* Its work goes on, as natively; the real stream is kept until it has ended. */
+/* The stream's work continues, as natively. The real stream stays until the work has ended. */
 CUresult do_stream_destroy(struct session *session, struct stream *stream)
 {
 	if (stream->is_null && !stream->share)

@@ -24,7 +24,7 @@ static void waiters_init(struct session *session, void *part)
 	pthread_cond_init(&waiters->wanted, NULL);
 }
 
-/* The next watch to wait for; NULL at the end. */
+/* The next watch to wait for; NULL: the waiters end. */
 static struct watch *next_watch(struct waiters *waiters)
 {
 	struct watch *watch;
@@ -75,7 +75,10 @@ static void *waiter_run(void *arg)
 	return NULL;
 }
 
-/* One whose event is of that GPU, made at need. NULL: there are too many. Under the lock. */
+/*
+ * A watch whose event belongs to that GPU; makes one if needed. NULL: there are too many.
+ * Under the lock.
+ */
 static struct watch *take_watch(struct session *session, const struct device *device)
 {
 	struct waiters *waiters = session->waiters;
@@ -103,7 +106,10 @@ static struct watch *take_watch(struct session *session, const struct device *de
 	return watch;
 }
 
-/* Somebody will look at the queue: a free thread, a new one, or the next that comes free. */
+/*
+ * Makes sure that a thread looks at the queue: a free thread, a new one, or the next one
+ * that is free.
+ */
 static bool call_thread(struct session *session, struct waiters *waiters)
 {
 	if (waiters->n_queued >= waiters->n_free_threads && waiters->n_threads < WAITERS_MAX &&
@@ -169,7 +175,7 @@ CUresult waiters_watch_call(struct session *session, const struct device *device
 	return result;
 }
 
-/* Ends the threads; what they wait for is done, or the context is lost. */
+/* Ends the threads. What they wait for is done, or the context is lost. */
 static void waiters_fini(struct session *session, bool device_lost)
 {
 	struct waiters *waiters = session->waiters;

@@ -3,18 +3,18 @@
 #define WAITER_H
 
 /*
- * Threads that sit in the driver until the GPU has come so far and then wake a
- * sleeping client: the GPU itself wakes nobody, and workers never wait. A
- * session without sleepers has no such thread.
+ * Threads that wait in the driver until the GPU has reached a point, and then wake a
+ * sleeping client. The GPU cannot wake a thread, and workers never wait. A session without
+ * sleepers has no such thread.
  */
 
 #include <pthread.h>
 
 #include "server/driver/driver.h"
 
-#define WAITERS_MAX 16    /* streams of a client with a sleeper at a time; more queue up */
-#define WATCH_CALLS_MAX 8 /* of host functions, which come in crowds: beyond, clients look */
-#define WATCHES_MAX 256   /* beyond, sleepers look by themselves, ten times a second */
+#define WAITERS_MAX 16    /* streams with a sleeper of one client at a time; more queue up */
+#define WATCH_CALLS_MAX 8 /* of host functions, which come in bursts: beyond, clients poll */
+#define WATCHES_MAX 256   /* beyond, sleepers poll ten times a second */
 
 struct device;
 struct session;
@@ -22,16 +22,16 @@ struct session_room;
 
 struct watch {
 	struct watch *next;
-	CUevent event;               /* kept from use to use */
-	const struct device *device; /* not owned: of the event */
+	CUevent event;               /* kept between uses */
+	const struct device *device; /* not owned: the GPU of the event */
 	uint32_t __shm *word;        /* not owned: whose sleepers are woken */
-	bool is_call;                /* and whose count rises before */
+	bool is_call;                /* increments it first */
 };
 
 struct waiters {
 	pthread_mutex_t lock;
 	pthread_cond_t wanted;
-	struct watch *queue, **queue_end; /* under the lock, as all that follows */
+	struct watch *queue, **queue_end; /* under the lock, like all that follows */
 	struct watch *idle;
 	unsigned n_watches; /* made so far */
 	unsigned n_calls;   /* of host functions, queued or being waited for */
@@ -41,13 +41,13 @@ struct waiters {
 };
 
 /*
- * Wakes sleepers on the stream's timeline once all that is on `real' now is
- * done. The stream's GPU is current. Never blocks. Worker.
+ * Wakes sleepers on the stream's timeline when all present work on `real' is done. The
+ * stream's GPU is current. Never blocks. Worker.
  */
 CUresult waiters_watch(
 	struct session *session, uint32_t stream, const struct device *device, CUstream real);
 
-/* The same for page->n_asked, which rises before: a host function's time has come. */
+/* The same for page->n_asked, which is incremented first: a host function can run. */
 CUresult waiters_watch_call(struct session *session, const struct device *device, CUstream real);
 
 /* What is done for each session: see session_room.h. */
