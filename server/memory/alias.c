@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Aliases and the runs of units they lie in. A worker.
+ * Aliases, and the runs of VA windows that contain them. A worker.
  *
- * Invariant: all addresses of a run are taken; a slot that is not NULL is its
- * alias's, whose pages are pinned. No byte of it is ever looked at here: the
- * file may be cut short at any time, after which the GPU still has the pages,
- * but this process has not (sigbus_guard.c is for the driver's own threads).
+ * Invariant: all addresses of a run are taken. A slot that is not NULL belongs to its alias,
+ * whose pages are pinned. The server never reads a byte of it: the client may truncate the
+ * file at any time, after which the GPU still has the pages, but this process does not
+ * (sigbus_guard.c protects the driver's own threads).
  */
 
 #include <sys/mman.h>
@@ -23,10 +23,10 @@
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 
-/* An alias begins at such a multiple, and at one of its file's pages. */
+/* An alias begins at a multiple of this, and at a page of its file. */
 #define SLOT_SHIFT 21
 #define SLOT (1ull << SLOT_SHIFT)
-/* Each is a mapping of this process, which the kernel counts: 65 530 by default, for all. */
+/* Each is a mapping of this process. The kernel limits them to 65 530 per process by default. */
 #define ALIASES_MAX 1024
 #define PAGE_MAX (1ull << 30)
 
@@ -37,9 +37,9 @@
 struct alias {
 	struct alias *next_closing;
 	struct alias_run *run;
-	uint64_t address;     /* as the client knows it: in the first page */
+	uint64_t address;     /* in the client: in the first page */
 	uint64_t start, span; /* whole pages of the file */
-	struct fence fence;   /* of one that is going */
+	struct fence fence;   /* for one that is closing */
 	bool is_closing;
 };
 
@@ -76,7 +76,7 @@ uint64_t alias_units(const struct session *session)
 	return n_units;
 }
 
-/* Nothing lies there, and nothing comes there by itself. */
+/* Reserves addresses that are free, and keeps them free. */
 static bool alias_reserve(uint64_t address, uint64_t size, int how)
 {
 	void *wanted = (void *)(uintptr_t)address;
@@ -163,7 +163,7 @@ static void set_slots(const struct alias *alias, struct alias *value)
 	while (++at < end);
 }
 
-/* Where `size' bytes are free in the run; 0: nowhere. */
+/* The address of `size' free bytes in the run; 0: there are none. */
 static uint64_t run_room(const struct alias_run *run, uint64_t size, uint64_t align)
 {
 	uint64_t n = count_slots(size), step = MAX(align, SLOT) >> SLOT_SHIFT;
@@ -178,7 +178,7 @@ static uint64_t run_room(const struct alias_run *run, uint64_t size, uint64_t al
 	return 0;
 }
 
-/* Gives the alias addresses for its span. */
+/* Finds addresses for the alias. */
 static bool alias_place(struct session *session, struct alias *alias, uint64_t align)
 {
 	struct alias_run *run = session->aliases->runs;
@@ -225,7 +225,10 @@ static CUresult alias_pin(struct session *session, const struct alias *alias)
 
 	for (uint64_t at = alias->start; at < end; at += size) {
 		size = host_cut(at, end - at);
-		/* Everybody's calls are blocked meanwhile: not for one who has gone. */
+		/*
+		 * Pinning blocks the calls of all clients, so do not pin for a client that has
+		 * left.
+		 */
 		if (atomic_load(&session->is_ending) || !host_is_present(at, size))
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		else
@@ -256,7 +259,7 @@ static CUresult check_file(struct account *account, int fd, uint64_t filesystem,
 	return CUDA_SUCCESS;
 }
 
-/* Takes the alias, and gives it back on failure. */
+/* Takes the alias; frees it on failure. */
 static CUresult alias_map(struct session *session, struct alias *alias, int fd, uint64_t offset,
 	uint64_t page, uint64_t *ret_address)
 {
@@ -287,7 +290,7 @@ static CUresult alias_new(struct session *session, int fd, uint64_t offset, uint
 	if (session->aliases->n >= ALIASES_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	span = ALIGN_UP(offset % page + size, page);
-	/* It is pinned piece by piece, and one may begin within a piece. */
+	/* It is pinned piece by piece, and may begin within a piece. */
 	alias = account_alloc(
 		session->account, sizeof(*alias), (span / HOST_PIECE + 2) * KEPT_REGISTRATION);
 	if (!alias)
@@ -353,7 +356,7 @@ void aliases_poll(struct session *session)
 	}
 }
 
-/* The run and all that lies in it. */
+/* Ends the run and all its aliases. */
 static void run_end(struct session *session, struct alias_run *run, bool device_lost)
 {
 	uint64_t i = 0;
@@ -372,7 +375,7 @@ static void run_end(struct session *session, struct alias_run *run, bool device_
 	run_free(run);
 }
 
-/* Gives everything back. */
+/* Ends all aliases. */
 static void aliases_fini(struct session *session, bool device_lost)
 {
 	if (session->aliases->runs && !device_lost)

@@ -3,9 +3,9 @@
 #define ALIAS_H
 
 /*
- * Aliases: files of shared memory that the client has mapped and registered,
- * mapped and pinned here at addresses of the host space, which are the GPU's.
- * The session's worker only.
+ * Aliases: files of shared memory that the client has mapped and registered. The server maps
+ * and pins them at addresses of the host space, which the GPU uses. The session's worker
+ * only.
  */
 
 #include "server/driver/driver.h"
@@ -15,20 +15,20 @@ struct session_room;
 struct alias;
 struct alias_run;
 
-/* Of a session. Zero-initialised is none. */
+/* The aliases of a session. Zero-initialised is empty. */
 struct aliases {
 	struct alias_run *runs;
-	struct alias *going; /* ended by the client; they wait for work that was queued before */
+	struct alias *going; /* ended by the client; they wait for work queued earlier */
 	uint32_t n;
 };
 
 /* Whether all these bytes, in the host space, lie in one alias. */
 bool alias_has(const struct session *session, uint64_t address, uint64_t size);
 
-/* Units of the host space that aliases have. */
+/* How many VA windows (units) of the host space aliases have. */
 uint64_t alias_units(const struct session *session);
 
-/* Gives back those of which the work has ended. */
+/* Frees the closing aliases whose work has ended. */
 void aliases_poll(struct session *session);
 
 /* What is done for each session: see session_room.h. */

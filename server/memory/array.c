@@ -3,9 +3,9 @@
 /*
  * Arrays and mipmapped arrays: made, cleared, given back. A worker.
  *
- * Invariant: an array's bytes are the session's own before the client hears of
- * it: the driver makes arrays of memory that others have used. A level keeps
- * the array that it is of.
+ * Invariant: an array is overwritten with the session's own bytes before the client gets it,
+ * because the driver makes arrays of memory that others have used. A level keeps its
+ * mipmapped array.
  */
 
 #include <time.h>
@@ -18,7 +18,7 @@
 #include "server/session/session_room.h"
 #include "texel.h"
 
-/* Written over an array at a time: a row of the widest is no longer. */
+/* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)
 #define CLEAR_NAP_NS 50000
 
@@ -66,7 +66,7 @@ void array_unref(struct array *array)
 	}
 }
 
-/* All of them; the driver's are destroyed later. */
+/* Drops all arrays; the driver's are destroyed later. */
 static void arrays_free(struct session *session, bool device_lost)
 {
 	(void)device_lost;
@@ -102,7 +102,7 @@ static CUresult array_new(
 	return CUDA_SUCCESS;
 }
 
-/* Nobody but the server has seen it, and nothing runs on it. */
+/* Only the server has used the array, and no work uses it. */
 static void array_drop(struct session *session, struct array *array)
 {
 	handle_remove(&session->arrays, array->id);
@@ -116,7 +116,7 @@ static void set_shape(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 	array->depth = MAX(shape->Depth, 1u);
 }
 
-/* Boxes of what `scratch' holds, one after the other. */
+/* Fills boxes of the array with the bytes in `scratch'. */
 static CUresult clear_array(struct session *session, const struct array *array, uint64_t scratch,
 	uint64_t scratch_size, CUstream real)
 {
@@ -149,8 +149,8 @@ static CUresult clear_array(struct session *session, const struct array *array, 
 }
 
 /*
- * Not in the driver while that goes: neighbours may keep the GPU busy for long.
- * What is copied from has to stay until the end in any case.
+ * Does not wait in the driver, because other clients may keep the GPU busy for long.
+ * `scratch' must stay until the end in any case.
  */
 static CUresult wait_for(struct session *session, CUstream real)
 {
@@ -189,7 +189,7 @@ static CUresult clear_levels(struct session *session, const struct array *array,
 
 	for (uint32_t i = 0; i < n_levels && result == CUDA_SUCCESS; i++) {
 		result = array_size(&level, i, &bytes);
-		/* The driver may have made fewer levels than it was asked for. */
+		/* The driver may have made fewer levels than requested. */
 		if (result == CUDA_ERROR_INVALID_VALUE && i > 0)
 			return CUDA_SUCCESS;
 		if (result == CUDA_SUCCESS)
@@ -199,8 +199,8 @@ static CUresult clear_levels(struct session *session, const struct array *array,
 }
 
 /*
- * Writes the session's own bytes over all of it, whatever they are, on a stream
- * that waits for none of the client's work.
+ * Overwrites all of it with bytes of the session, of any value, on a stream that waits for
+ * none of the client's work.
  */
 static CUresult array_clear(struct session *session, const struct array *array, uint32_t n_levels)
 {
@@ -212,7 +212,7 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 
 	if (result == CUDA_SUCCESS) {
 		size = MAX(MIN(bytes, CLEAR_MAX), first.width);
-		/* The session's limit has to have room for it, while the array is made. */
+		/* The session's limit must have room for `scratch' while the array is made. */
 		result = memory_take(session, array->sdev, size, &scratch);
 	}
 	if (result != CUDA_SUCCESS)
@@ -233,8 +233,8 @@ static CUresult array_clear(struct session *session, const struct array *array, 
 }
 
 /*
- * About what the driver takes for it: blocks of 64 bytes by 8 rows, slice after slice. It
- * tells that for none but arrays without memory. 0: it has none so large.
+ * Estimates what the driver needs for it: blocks of 64 bytes by 8 rows, slice after slice.
+ * The driver reports that only for arrays without memory. 0: too large.
  */
 static uint64_t array_estimate(const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
 {
@@ -291,7 +291,7 @@ static CUresult try_real(
 	return result;
 }
 
-/* What the session and others keep and do not use goes first. */
+/* Reclaims unused memory of this session and of others if needed. */
 static CUresult array_make_real(struct session *session, struct array *array,
 	const CUDA_ARRAY3D_DESCRIPTOR *shape, uint32_t n_levels)
 {

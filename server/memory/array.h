@@ -3,8 +3,8 @@
 #define ARRAY_H
 
 /*
- * Arrays and mipmapped arrays of a session, and the textures and surfaces that
- * look at them. The session's worker only, until one goes to the deferred calls.
+ * Arrays and mipmapped arrays of a session, with their textures and surfaces. The session's
+ * worker only, until one becomes a deferred call.
  */
 
 #include "server/driver/deferred.h"
@@ -14,22 +14,22 @@ struct session_device;
 struct session;
 struct session_room;
 
-/* An array, a level of a mipmapped one, or a mipmapped one. */
+/* An array, a level of a mipmapped array, or a mipmapped array. */
 struct array {
 	struct deferred deferred;
 	uint32_t id;
 	struct session_device *sdev; /* not owned */
 	struct device_quota *memory; /* a reference */
-	uint64_t charged;            /* to it; 0: a level, its parent pays */
+	uint64_t charged;            /* to `memory'; 0: a level, whose parent pays */
 	CUarray real;                /* NULL: mipmapped */
 	CUmipmappedArray mipmap;
-	struct array *parent; /* of a level: holds a reference, and the driver's array */
-	uint32_t refs;        /* the id's, its levels', and graphs' */
+	struct array *parent; /* of a level: a reference; owns the driver's array */
+	uint32_t refs;        /* of the ID, its levels, and graphs */
 	uint64_t width;       /* bytes of a row */
 	uint64_t height, depth;
 };
 
-/* A texture or surface object; what it looks at is the client's care, as natively. */
+/* A texture or surface object. The client must keep its array or memory, as natively. */
 struct texture {
 	struct deferred deferred;
 	uint32_t id;
@@ -37,7 +37,7 @@ struct texture {
 	uint64_t real;
 };
 
-/* Kept though its id has gone, until it is no more. */
+/* Keeps it until the last reference is dropped, also after the ID has ended. */
 struct array *array_ref(struct array *array);
 void array_unref(struct array *array); /* NULL is fine */
 

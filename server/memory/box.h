@@ -3,7 +3,7 @@
 #define BOX_H
 
 /*
- * Boxes of bytes, and rows of elements: how much memory they span. A worker.
+ * Boxes of bytes, and rows of elements: how many bytes they span. A worker.
  */
 
 #include "base.h"
@@ -12,10 +12,10 @@ struct box_size {
 	uint64_t width, height, depth;
 };
 
-/* Bytes from the first to the last of a box; false if no such memory can be. */
+/* Bytes from the first to the last of a box. False: no memory can be so large. */
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent);
 
-/* The same of a fill (fill.c); 0 if no such memory can be. */
+/* The same for a fill (fill.c). 0: no memory can be so large. */
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pinned host memory: regions, and what is registered of them. A worker.
+ * Pinned host memory: regions, and their registered pieces. A worker.
  *
- * Invariant: a page whose bit is set in `pinned' belongs to a piece that is
- * registered; pieces of a chunk begin at its start and at every multiple of
- * HOST_PIECE within. No byte of it is ever looked at here.
+ * Invariant: a page whose bit is set in `pinned' belongs to a registered piece. Pieces of a
+ * chunk begin at its start and at every multiple of HOST_PIECE in it. The server never reads
+ * a byte of it.
  */
 
 #include <sys/mman.h>
@@ -22,9 +22,9 @@
 #include "server/stream/stream.h"
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
-/* Pinned and unused beyond this goes back before more is pinned. */
+/* Pinned and unused memory beyond this is given back before more is pinned. */
 #define UNUSED_MAX (64ull << 20)
-/* A client that takes no frames is none. */
+/* A client that does not take a frame in this time is dropped. */
 #define FRAME_SEND_MS 100
 
 _Static_assert(HOST_PIECE % HOST_PAGE == 0, "whole pages");
@@ -33,8 +33,8 @@ struct host_region {
 	struct host_region *next;
 	struct session *session; /* not owned */
 	struct arena arena;
-	uint64_t *pinned; /* a bit a page */
-	int fd;           /* until the client has it */
+	uint64_t *pinned; /* one bit per page */
+	int fd;           /* until it is sent to the client */
 };
 
 static struct host_region *region_of(struct arena *arena)
@@ -60,7 +60,7 @@ static void host_disclaim(struct arena *arena, bool device_lost)
 	munmap((void *)(uintptr_t)arena->base, arena->size);
 }
 
-/* Pages come from the client, and are pinned when they are there. */
+/* The client makes the pages present, and the server then pins them. */
 static CUresult host_back(struct arena *arena, uint64_t address, uint64_t size,
 	CUmemGenericAllocationHandle *ret_handle)
 {
@@ -97,7 +97,7 @@ static void host_unback(
 		account_unkeep(region, KEPT_REGISTRATION);
 		set_pinned(region, at, next, false);
 	}
-	/* A hole in the memory: its pages are free, whoever has it mapped. */
+	/* Punches a hole into the memory: its pages are freed in all mappings. */
 	madvise((void *)(uintptr_t)address, size, MADV_REMOVE);
 }
 
@@ -170,7 +170,7 @@ uint64_t host_units(const struct session *session)
 	return n_units;
 }
 
-/* That of the GPU whose limit counts the memory, NULL if none's does. */
+/* The session_device of the GPU whose limit counts the memory; NULL: no limit counts it. */
 static CUresult find_payer(
 	struct session *session, uint32_t payer, struct session_device **ret_sdev)
 {
@@ -193,7 +193,7 @@ CUresult do_host_region(struct session *session, uint64_t size, uint64_t after, 
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* The client asks for a region also where its limit was met. */
+	/* The client requests a region also when it has met its limit. */
 	if (is_at_limit(sdev, size) ||
 		n_units + host_units(session) + alias_units(session) > HOST_UNITS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -358,7 +358,10 @@ CUresult do_host_pin(struct session *session, uint32_t device, uint64_t address)
 	return result;
 }
 
-/* It stays pinned for the session's next allocation, until the session has long been idle. */
+/*
+ * The memory stays pinned for the session's next allocation, until the session has long been
+ * idle.
+ */
 CUresult do_host_free(struct session *session, uint64_t address)
 {
 	struct host_region *region = host_region_find(session, address);
@@ -372,7 +375,7 @@ CUresult do_host_free(struct session *session, uint64_t address)
 	session->has_unused_host = true;
 	session->n_freed++;
 	result = arena_free(&region->arena, address);
-	/* There was no memory for all of it: what there was is wanted elsewhere. */
+	/* Memory was too short for all of it, so other allocations need what there is. */
 	if (!is_used && streams_poll(session))
 		host_trim(session);
 	return result;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that clients share. Workers, side by side.
+ * Memory that clients share. Several workers at a time.
  *
- * Invariant: a share is on the list while its exporter lives and has not ended
- * it, or somebody has it open; nobody unmaps what is open. The lock is held for
- * moments, and never while the driver is called.
+ * Invariant: a share is on the list while its exporter lives and has not ended it, or a
+ * session has it open. Open memory is never unmapped. The lock is held briefly, and never
+ * during a driver call.
  */
 
 #include <pthread.h>
@@ -21,23 +21,23 @@
 #include "server/session/session_room.h"
 #include "server/util/token.h"
 
-/* Of one session: bounds the list. */
+/* For one session: bounds the list. */
 #define SHARES_MAX 16384u
 
-/* Memory that its owner has given a token. */
+/* Memory for which its owner has a token. */
 struct share {
 	struct share *next;
 	struct token token;
-	uint32_t owner;   /* a session's id */
-	uid_t uid;        /* its user's: no other may open it */
-	bool is_revoked;  /* nobody may open it any more */
-	uint32_t n_opens; /* sessions that have it */
+	uint32_t owner;   /* ID of a session */
+	uid_t uid;        /* of its user: other users may not open it */
+	bool is_revoked;  /* no session may open it any more */
+	uint32_t n_opens; /* sessions that have it open */
 	uint32_t device;
 	uint64_t address, size;
-	uint64_t chunk, chunk_size; /* that it lies in */
+	uint64_t chunk, chunk_size; /* the chunk that contains it */
 };
 
-/* A share that a session has open, or has closed before work that still runs. */
+/* A share that a session has open, or has closed while earlier work still runs. */
 struct opened {
 	struct opened *next;
 	struct share *share;
@@ -45,7 +45,7 @@ struct opened {
 	struct fence fence;
 };
 
-/* What is left of the memory of a session that has ended. */
+/* The remaining memory of a session that has ended. */
 struct remains {
 	struct remains *next;
 	struct arena arena;
@@ -54,7 +54,7 @@ struct remains {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct share *shares;
 static struct remains *all_remains;
-static atomic_uint n_open; /* opens of all shares: mostly none, which is all that most look at */
+static atomic_uint n_open; /* opens of all shares: usually 0, so most look-ups end here */
 
 static bool is_open_locked(uint64_t address, uint64_t size)
 {
@@ -77,7 +77,7 @@ static bool ipc_is_open(uint64_t address, uint64_t size)
 	return is_open;
 }
 
-/* Gives back what nobody has open any more; puts away the rest. Takes it. */
+/* Frees what no session has open any more, and keeps the rest. Takes `remains'. */
 static void ipc_settle(struct remains *remains)
 {
 	struct arena *arena = &remains->arena, gone = {0};
@@ -94,7 +94,7 @@ static void ipc_settle(struct remains *remains)
 	pthread_mutex_unlock(&lock);
 	if (is_open)
 		return;
-	/* It owns the memory that it lies in. */
+	/* The arena owns the memory of `remains'. */
 	gone = *arena;
 	arena_fini(&gone, device_lost);
 }
@@ -112,7 +112,7 @@ static void ipc_keep_arena(struct arena *arena)
 	ipc_settle(remains);
 }
 
-/* The remains that these bytes lie in, off the list; NULL: their session lives. */
+/* Takes the remains that contain this address off the list. NULL: their session lives. */
 static struct remains *take_remains(uint64_t address)
 {
 	struct remains **link = &all_remains;
@@ -126,7 +126,7 @@ static struct remains *take_remains(uint64_t address)
 	return found;
 }
 
-/* Under the lock: off the list. */
+/* Under the lock: takes the share off the list. */
 static void share_free(struct share *share)
 {
 	struct share **link = &shares;
@@ -137,7 +137,7 @@ static void share_free(struct share *share)
 	account_free(share);
 }
 
-/* A session has let go. */
+/* A session closes the share. */
 static void share_close(struct session *session, struct share *share)
 {
 	struct remains *remains = NULL;
@@ -152,7 +152,7 @@ static void share_close(struct session *session, struct share *share)
 	if (!remains)
 		return;
 	ipc_settle(remains);
-	session->current = NULL; /* the thread may have another GPU's context now */
+	session->current = NULL; /* another GPU's context may be current now */
 }
 
 /* Under the lock. */
@@ -217,7 +217,7 @@ CUresult do_ipc_memory_export(
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&lock);
-	/* One of ours that is not revoked only we can take away. */
+	/* Only this worker can remove an own share that is not revoked. */
 	share = share_of(session->id, address);
 	if (share->size == size)
 		memcpy(ret_token, share->token.words, sizeof(share->token.words));
@@ -244,7 +244,7 @@ CUresult do_ipc_memory_end(struct session *session, uint64_t address, uint32_t *
 	return CUDA_SUCCESS;
 }
 
-/* Opens a share, with a count of its own; what is wrong with it. */
+/* Opens a share and counts that, or returns the reason why not. */
 static CUresult share_open(
 	struct session *session, const uint64_t token[2], struct share **ret_share)
 {
@@ -277,7 +277,7 @@ static struct opened *find_opened(const struct session *session, uint64_t addres
 	return opened;
 }
 
-/* While the share is open, its chunk stays where it is. */
+/* While the share is open, its chunk stays mapped. */
 static CUresult share_grant_access(const struct share *share, const struct device *device)
 {
 	const struct device *own = device_get(share->device);
@@ -298,7 +298,7 @@ static CUresult ipc_grant_access(const struct session *session, const struct dev
 	return result;
 }
 
-/* For all GPUs that the session uses, among them that of the memory. */
+/* Grants access to all GPUs that the session uses, including the GPU of the memory. */
 static CUresult share_prepare(struct session *session, const struct share *share)
 {
 	struct session_device *sdev;
@@ -339,7 +339,7 @@ CUresult do_ipc_memory_open(struct session *session, const uint64_t token[2], ui
 	return CUDA_SUCCESS;
 }
 
-/* Its bytes may be named no more; they go when the work that is queued has ended. */
+/* The client may no longer use the bytes. They stay until the queued work has ended. */
 CUresult do_ipc_memory_close(struct session *session, uint64_t address)
 {
 	struct opened *opened = find_opened(session, address);
@@ -376,7 +376,7 @@ void ipc_poll(struct session *session)
 	}
 }
 
-/* What the session has given tokens: those that nobody has open go, the others later. */
+/* Frees the session's shares that no session has open; the others follow later. */
 static void revoke_all(const struct session *session)
 {
 	struct share *share, *next;
@@ -393,7 +393,7 @@ static void revoke_all(const struct session *session)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Its work is done, and nobody can open anything of it any more. */
+/* Its work is done, and no session can open its memory any more. */
 static void ipc_end(struct session *session, bool device_lost)
 {
 	while (session->opened) {

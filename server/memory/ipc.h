@@ -3,16 +3,16 @@
 #define IPC_H
 
 /*
- * Memory that clients of this server share. A handle is a token that nobody can
- * guess; whoever has it gets the same pointer. The memory stays until the last of
- * those who know it has let go. Workers.
+ * Memory that clients of this server share. A handle is an unguessable token, and every
+ * client that opens it gets the same pointer. The memory stays until the last client has
+ * closed it. Workers.
  */
 
 struct arena_sharing;
 struct session;
 struct session_room;
 
-/* Lets go of what was closed before work that is done now. */
+/* Drops what was closed while work ran that is done now. */
 void ipc_poll(struct session *session);
 
 /* What is done for each session: see session_room.h. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Device memory of a session, as its client asks for it. A worker.
+ * Device memory that a client allocates. A worker.
  *
- * Invariant: an address a client may name lies in its own units, in a chunk
- * that is mapped and not spare (and pinned, in host memory), or in a variable
- * of its own libraries.
+ * Invariant: an address that a client may use lies in its own VA windows, in a mapped and
+ * used chunk (in host memory also pinned), or in a variable of its own libraries.
  */
 
 #include <time.h>
@@ -20,13 +19,16 @@
 #include "server/stream/stream.h"
 #include "virtual.h"
 
-/* How long is waited for our own work, and for memory that others keep and do not use. */
+/* How long to wait for the session's own work, and for unused memory of other sessions. */
 #define IDLE_ROUNDS 100
-#define PRESS_ROUNDS 5
+#define RECLAIM_ROUNDS 5
 #define GOING_ROUNDS 500
 #define NAP_MS 10
 
-/* How long a look at what is free waits for what was destroyed before, and for our own work. */
+/*
+ * How long a query of free memory waits for earlier ends of arrays, and for the session's
+ * own work.
+ */
 #define ENDS_ROUNDS 2000
 #define ENDS_OWN_ROUNDS 20
 #define ENDS_NAP_NS 50000
@@ -53,7 +55,7 @@ static void memory_sleep(void)
 	nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
 }
 
-/* Not for ever: its kernels may wait for a copy that comes after this message. */
+/* Bounded: the session's kernels may wait for a copy that comes after this message. */
 static bool wait_until_idle(struct session *session)
 {
 	for (int i = 0; !streams_poll(session); i++) {
@@ -64,13 +66,13 @@ static bool wait_until_idle(struct session *session)
 	return true;
 }
 
-/* What a session had that has ended takes its time: 100 GB some tenths of a second. */
+/* Memory of a session that has ended takes time: 100 GB take some tenths of a second. */
 static unsigned memory_rounds(const struct session_device *sdev)
 {
-	return atomic_load(&sdev->device->going) > 0 ? GOING_ROUNDS : PRESS_ROUNDS;
+	return atomic_load(&sdev->device->going) > 0 ? GOING_ROUNDS : RECLAIM_ROUNDS;
 }
 
-/* Whether its own limit refuses the session so much: what others have is of no use then. */
+/* Whether the session's own limit refuses this size. Then memory of others is of no use. */
 static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 {
 	const struct quota *own = &sdev->memory->quota;
@@ -79,7 +81,7 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 	return used > own->limit || size > own->limit - used;
 }
 
-/* What the session itself keeps and does not use, or what it has freed and the driver has not. */
+/* Reclaims what the session keeps unused, or what it has freed but the driver has not. */
 static bool make_own_room(struct session *session, struct session_device *sdev, unsigned round)
 {
 	bool has_unused = session->has_unused || session->has_unused_host;
@@ -100,7 +102,7 @@ static bool make_own_room(struct session *session, struct session_device *sdev, 
 
 static bool make_any_room(struct session *session, struct session_device *sdev, unsigned round)
 {
-	/* Managed memory is none of the GPU's, but the group's. */
+	/* Managed memory is not memory of the GPU, but counts for the group. */
 	bool has_unused_host = session->has_unused_host && sdev->memory->group;
 	bool has_unused = session->has_unused || has_unused_host;
 
@@ -155,7 +157,7 @@ CUresult do_memory_alloc(
 	return result == CUDA_SUCCESS ? memory_take(session, sdev, size, ret_address) : result;
 }
 
-/* Bytes stay mapped for the session's next allocation, until it is idle. */
+/* The bytes stay mapped for the session's next allocation, until the session is idle. */
 CUresult do_memory_free(struct session *session, uint64_t address)
 {
 	struct owner owner = owner_of(address);
@@ -169,8 +171,9 @@ CUresult do_memory_free(struct session *session, uint64_t address)
 }
 
 /*
- * Natively an array's memory is free when its end returns; here when nobody's work is in the way.
- * While it is, what is told lacks that memory: to wait for neighbours would be worse.
+ * Natively an array's memory is free when the call returns; here when no client's work
+ * delays the end. Until then the free memory that the client sees lacks it: to wait for
+ * other clients would be worse.
  */
 static void memory_wait_for_ends(struct session *session)
 {
@@ -187,7 +190,7 @@ static void memory_wait_for_ends(struct session *session)
 	}
 }
 
-/* What is spare goes before a limit refuses. */
+/* A limit counts unused memory as free, because that is reclaimed before the limit refuses. */
 static void apply_limits(const struct session *session, const struct session_device *sdev,
 	uint64_t *free, uint64_t *total)
 {

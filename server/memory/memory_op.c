@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stream memory operations: checked, converted and put on their streams. The
- * session's worker only.
+ * Stream memory operations: checked, converted and put on their streams. The session's
+ * worker only.
  *
- * Invariant: what goes to the driver names memory of the session alone, and no
- * wait that nothing could end.
+ * Invariant: an operation passed to the driver names only memory of the session, and every
+ * wait has a value that ends it.
  */
 
 #include "alias.h"
@@ -120,7 +120,9 @@ static struct pending_wait pending_wait_of(
 	return pending_wait;
 }
 
-/* Behind each wait the GPU notes that it is passed. How many `ret_params' there are: 2 an op. */
+/*
+ * After each wait the GPU notes that it is passed. So an operation takes up to 2 `params'.
+ */
 static CUresult convert_all(struct session *session, struct stream *stream,
 	const struct memory_op *ops, uint32_t n_ops, CUstreamBatchMemOpParams *params,
 	uint32_t *ret_n_params)
@@ -172,7 +174,7 @@ static CUresult put_waits(struct session *session, struct stream *stream,
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	blocked_place(stream, is_new);
 	result = put_all(session, stream, ops, n_ops, real);
-	/* Some may have been put, and it may have stood before. */
+	/* Some operations may be queued, and the stream may have been blocked before. */
 	if (unlikely(result != CUDA_SUCCESS)) {
 		session->pending_waits->last_serial = serial;
 		pending_waits_note_passed(session, stream, real);

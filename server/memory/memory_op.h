@@ -16,10 +16,10 @@ bool memory_op_is_wait(const struct memory_op *op);
 bool memory_op_is_64(const struct memory_op *op);
 uint32_t memory_op_size(const struct memory_op *op); /* bytes of its semaphore; 0: it has none */
 
-/* What ends a wait. False: nothing does. */
+/* The value that ends a wait. False: no value does. */
 bool memory_op_key(const struct memory_op *op, uint64_t *ret_value);
 
-/* Checks it and puts it as the driver has it. */
+/* Checks the operation and converts it for the driver. */
 CUresult memory_op_convert(
 	struct session *session, const struct memory_op *op, CUstreamBatchMemOpParams *ret_param);
 

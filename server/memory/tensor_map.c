@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tensor maps, filled in by the driver for the client. A worker.
+ * Tensor maps, which the driver fills in for the client. A worker.
  *
- * Invariant: the address in a map was the session's when the driver was asked.
- * Sizes are not compared with what is allocated there: natively neither, and
- * programs use larger ones on purpose.
+ * Invariant: the address in a map belonged to the session when the driver filled it in.
+ * Sizes are not compared with the allocation: natively they are not either, and programs use
+ * larger ones on purpose.
  */
 
 #include <string.h>

@@ -3,8 +3,8 @@
 /*
  * Texture and surface objects, and tensor maps. A worker.
  *
- * Invariant: an object is made on an array or memory that was the session's
- * then. Its value is the driver's: kernels use it, which nobody can look at.
+ * Invariant: an object is made on an array or memory that belongs to the session at that
+ * time. Its value is the driver's. Kernels use the value, which the server cannot check.
  */
 
 #include "array.h"
@@ -33,7 +33,7 @@ static void texture_done(struct deferred *deferred)
 	account_free(texture);
 }
 
-/* All of them; the driver's are destroyed later. */
+/* Drops all objects; the driver's are destroyed later. */
 static void textures_free(struct session *session, bool device_lost)
 {
 	(void)device_lost;
@@ -45,7 +45,10 @@ static void textures_free(struct session *session, bool device_lost)
 	}
 }
 
-/* A kernel that still runs may use it, and its value is another's the moment it has gone. */
+/*
+ * A kernel that still runs may use the object, and the driver reuses its value as soon as it
+ * is destroyed.
+ */
 CUresult do_texture_destroy(struct session *session, struct texture *texture)
 {
 	handle_remove(&session->textures, texture->id);
@@ -73,7 +76,7 @@ static CUresult texture_new(struct session *session, uint32_t id, struct session
 	return CUDA_SUCCESS;
 }
 
-/* Makes what the descriptors say; `view' and `texture' are NULL for a surface. */
+/* Makes an object from the descriptors; `view' and `texture' are NULL for a surface. */
 static CUresult texture_make(struct session *session, uint32_t id, struct session_device *sdev,
 	const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *sampler,
 	const CUDA_RESOURCE_VIEW_DESC *view, uint64_t *ret_value)
@@ -166,7 +169,7 @@ CUresult do_surface_create(
 	return texture_make(session, id, array->sdev, &resource, NULL, NULL, ret_value);
 }
 
-/* Bytes from the first to the last that a texture on memory reads; 0 if there is no such memory. */
+/* Bytes from the first to the last that a texture on memory reads; 0: there is no such memory. */
 static uint64_t texture_extent(uint32_t element, uint64_t width, uint64_t height, uint64_t pitch)
 {
 	uint64_t row, rest;
@@ -179,10 +182,9 @@ static uint64_t texture_extent(uint32_t element, uint64_t width, uint64_t height
 }
 
 /*
- * Bytes that a texture without rows may have of `size'; 0: none. The driver does
- * not look where memory ends, and programs say more than there is: theirs ends
- * where what the session may name does, with the last whole element, and reads
- * as zeros from there.
+ * How many of `size' bytes a texture without rows may use; 0: none. The driver does not
+ * check where memory ends, and programs name more than there is. So the texture ends with
+ * the last whole element of the memory that the session may use, and reads as zeros beyond.
  */
 static uint64_t line_size(struct session *session, const struct device *device, uint64_t address,
 	uint32_t element, uint64_t size)
@@ -193,7 +195,7 @@ static uint64_t line_size(struct session *session, const struct device *device, 
 	if (size == 0 || memory_check(session, address, size))
 		return size;
 	high = element > 0 ? size / element : 0;
-	/* Of what was said, as it would have been for the driver. */
+	/* Checks the size that the program named, as the driver would. */
 	if (high > (uint64_t)attribute[CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH])
 		return 0;
 	while (low < high) {

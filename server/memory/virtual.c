@@ -3,9 +3,9 @@
 /*
  * Regions, allocations and mappings. A worker.
  *
- * Invariant: the mappings of a region are in rising order and don't overlap. A
- * mapping that the client has ended stays until the work that was queued before
- * is done; until then it is `going', and nobody may name it.
+ * Invariant: the mappings of a region are in ascending order and do not overlap. A mapping
+ * that the client has ended stays until the work queued earlier is done. Until then it is
+ * closing, and the client may not use it.
  */
 
 #include <string.h>
@@ -23,11 +23,11 @@
 #include "virtual.h"
 #include "wire.h"
 
-/* Of one session: a quarter of the space. */
+/* For one session: a quarter of the space. */
 #define REGION_UNITS_MAX 2048u
 /* A client takes such a frame at once. */
 #define FRAME_SEND_MS 100
-/* What is queued before an unmapping the client has waited for, but for other threads' work. */
+/* The client has waited for the work queued before an unmapping, except for other threads' work. */
 #define GOING_ROUNDS 1000
 #define GOING_NAP_NS 1000000L
 
@@ -38,15 +38,15 @@ struct allocation {
 	struct device_quota *memory; /* a reference; NULL: imported, its owner pays */
 	const struct device *device;
 	uint32_t n_mappings;
-	bool is_released; /* by the client: goes with its last mapping */
+	bool is_released; /* by the client: ends with its last mapping */
 };
 
 struct mapping {
 	uint64_t address, size;
 	struct allocation *allocation;
-	uint64_t readers; /* the GPUs with access, by their ordinals */
+	uint64_t readers; /* GPUs with access, one bit per ordinal */
 	bool is_closing;
-	struct fence fence; /* of one that is going */
+	struct fence fence; /* for one that is closing */
 };
 
 struct region {
@@ -132,7 +132,7 @@ static void allocation_unref(struct allocation *allocation, bool device_lost)
 		allocation_free(allocation, device_lost);
 }
 
-/* Takes the mapping out of the region; what it waited for is done. */
+/* Removes the mapping from the region. The work that it waited for is done. */
 static void mapping_end(
 	struct session *session, struct region *region, uint32_t i, bool device_lost)
 {
@@ -189,7 +189,7 @@ static void virtual_fini(struct session *session, bool device_lost)
 	}
 }
 
-/* Addresses that the driver gives us where we want them. */
+/* Reserves the addresses; the driver must return exactly these. */
 static CUresult region_reserve(struct session *session, struct region *region)
 {
 	const struct owner owner = {session->id, OWNER_RESERVED};
@@ -211,8 +211,8 @@ static CUresult region_reserve(struct session *session, struct region *region)
 			return result;
 		from = region->unit + region->n_units;
 	}
-	log_line("No addresses for %llu MiB in %d attempts", (unsigned long long)region->size >> 20,
-		OWNER_TRIES);
+	log_line("Found no addresses for %llu MiB in %d attempts",
+		(unsigned long long)region->size >> 20, OWNER_TRIES);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -253,7 +253,7 @@ static bool has_closing(const struct region *region, uint64_t address, uint64_t 
 	return false;
 }
 
-/* Until nothing that is going is in these addresses of the region; not for ever. */
+/* Waits until no mapping in these addresses is closing, for a bounded time. */
 static bool wait_for_closing(
 	struct session *session, struct region *region, uint64_t address, uint64_t size)
 {
@@ -306,7 +306,7 @@ static CUresult allocation_add(struct session *session, uint32_t id, uint64_t si
 	return CUDA_SUCCESS;
 }
 
-/* What the driver says of one that was just made; on failure the handle is given back. */
+/* The properties of a new allocation. Releases the handle on failure. */
 static CUresult virtual_ask(CUmemGenericAllocationHandle handle, CUmemAllocationProp *ret_prop)
 {
 	CUresult result = cuda.cuMemGetAllocationPropertiesFromHandle(ret_prop, handle);
@@ -372,7 +372,7 @@ CUresult do_allocation_release(struct session *session, struct allocation *alloc
 	return CUDA_SUCCESS;
 }
 
-/* Room for one more. */
+/* Makes room for one more mapping. */
 static bool virtual_grow(struct session *session, struct region *region)
 {
 	uint32_t n_max = region->n_max ? 2 * region->n_max : 16;
@@ -418,7 +418,7 @@ CUresult do_allocation_map(
 	return CUDA_SUCCESS;
 }
 
-/* The mappings that are [address, address + size), all of them whole; false: other things. */
+/* The mappings that form exactly [address, address + size). False: they do not. */
 static bool find_whole(const struct region *region, uint64_t address, uint64_t size,
 	uint32_t *ret_first, uint32_t *ret_end)
 {
@@ -481,7 +481,7 @@ CUresult do_allocation_access(
 	return result;
 }
 
-/* The descriptor is the driver's own: it may go to any process that its owner trusts. */
+/* The descriptor is the driver's own, so its owner may send it to any process that it trusts. */
 CUresult do_allocation_export(struct session *session, struct allocation *allocation)
 {
 	struct frame_memory frame = {.address = allocation->id, .size = allocation->size};

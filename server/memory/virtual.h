@@ -3,8 +3,8 @@
 #define VIRTUAL_H
 
 /*
- * Memory that a program maps by itself: regions of addresses, allocations
- * without an address, and what is mapped where. The session's worker only.
+ * Memory that a program maps itself: regions of addresses, allocations without an address,
+ * and mappings. The session's worker only.
  */
 
 #include "base.h"
@@ -16,10 +16,10 @@ struct session_room;
 /* Whether all these bytes, in a region of the session, are mapped with some access. */
 bool virtual_has(const struct session *session, uint64_t address, uint64_t size);
 
-/* The GPU whose memory is mapped there; NULL: none is. */
+/* The GPU whose memory is mapped there; NULL: no mapping. */
 const struct device *virtual_device(const struct session *session, uint64_t address);
 
-/* Ends the mappings that waited for work which is done now. */
+/* Ends the closing mappings whose work is done. */
 void virtual_poll(struct session *session);
 
 /* What is done for each session: see session_room.h. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Waiter threads of a session. waiters_watch() and _fini() by its worker, the
+ * Waiter threads of a session. waiters_watch() and waiters_fini() run on its worker, the
  * rest on the waiters' own threads.
  *
- * Invariant: a watch is on one list, idle or queue, or in one waiter's hands.
+ * Invariant: a watch is on one list, idle or queue, or one waiter has it.
  */
 
 #include "server/driver/device.h"
