@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies: by way of the staging memory, and within memory that the GPU reaches.
- * A worker.
+ * Copies: through the staging memory, and within memory that the GPU reaches. A worker.
  *
- * Invariant: the generated half has found both ends of a copy within memory of
- * the session.
+ * Invariant: the generated code has checked that both ends of a copy lie in memory of the
+ * session.
  */
 
 #include "copy.h"
@@ -27,7 +26,7 @@ struct end end_of_piece(const void *piece)
 	return (struct end){(uintptr_t)piece, true};
 }
 
-/* The GPU whose arenas hold the address; NULL: none, or what programs map by themselves. */
+/* The GPU whose arenas contain the address; NULL: none, or memory that a program maps itself. */
 static const struct device *device_of(uint64_t address)
 {
 	const struct owner owner = owner_of(address);
@@ -35,7 +34,7 @@ static const struct device *device_of(uint64_t address)
 	return owner.session ? device_get(owner.device) : NULL;
 }
 
-/* Between GPUs that don't reach each other's memory, which is mapped for each of them alone. */
+/* Whether the GPUs do not reach each other's memory, which is then mapped only for its own GPU. */
 static bool is_far(const struct device *dst, const struct device *src)
 {
 	return dst && src && !(device_reaches(dst, src) && device_reaches(src, dst));
@@ -113,7 +112,7 @@ static const struct device *owner_device(const struct session *session, uint64_t
 	return device ? device : virtual_device(session, address);
 }
 
-/* Two GPUs, and what a program maps by itself, which either may have no access to. */
+/* Between two GPUs, with memory that a program maps itself: either GPU may lack access to it. */
 static bool is_between_mapped(const struct session *session, uint64_t dst, uint64_t src)
 {
 	const struct device *to = owner_device(session, dst), *from = owner_device(session, src);

@@ -3,8 +3,8 @@
 #define COPY_H
 
 /*
- * Ends of copies, and copies of plain lines of bytes and of boxes. The
- * session's worker only, with the stream's context current.
+ * Ends of copies, and copies of contiguous lines of bytes and of boxes. The session's worker
+ * only, with the stream's context current.
  */
 
 #include "server/memory/box.h"
@@ -13,51 +13,51 @@
 struct array;
 struct session;
 
-/* An end of a copy: pinned memory and staging are the host's. */
+/* An end of a copy. Pinned memory and staging are host memory. */
 struct end {
 	uint64_t address;
 	bool is_host;
 };
 
-/* Of memory of the client's: in one of its units, or a variable at any address. */
+/* For memory of the client: in one of its VA windows, or a variable at any address. */
 struct end end_of(uint64_t address);
 
-/* Of a piece of the staging memory. */
+/* For a piece of the staging memory. */
 struct end end_of_piece(const void *piece);
 
-/* Cut where a registration ends: the driver copies within one only. */
+/* Splits the copy at the end of a registration, because the driver copies within one only. */
 CUresult copy_line(struct end dst, struct end src, uint64_t size, CUstream real);
 
 /* The same within host memory, without waiting in the driver (copy_host.c). */
 CUresult copy_host_line(uint64_t dst, uint64_t src, uint64_t size, CUstream real);
 
-/* One end of a box; rows of a slice that is the only one mean nothing. */
+/* One end of a box; rows per slice is unused if there is only one slice. */
 struct box_end {
 	struct end at;
 	uint64_t pitch, rows;
-	CUarray array;    /* NULL: at `at', in linear memory */
+	CUarray array;    /* NULL: linear memory at `at' */
 	uint64_t x, y, z; /* in the array: bytes, rows, slices */
 };
 
 /* Whether both ends are host memory, staging included. */
 bool box_is_within_host(const struct box_end *dst, const struct box_end *src);
 
-/* Whether all bytes of an end in linear memory are the session's. */
+/* Whether all bytes of an end in linear memory belong to the session. */
 bool box_end_ok(struct session *session, const struct box_end *end, const struct box_size *size);
 
-/* The end of a box in an array; false: it leaves the array, or it is a mipmapped one. */
+/* The end of a box in an array. False: it leaves the array, or the array is mipmapped. */
 bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
 	const struct box_size *size, struct box_end *ret_end);
 
-/* As the driver has it. */
+/* Describes the copy for the driver. */
 CUDA_MEMCPY3D box_describe(
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size);
 
-/* As few copies as the ends of registrations allow. Both ends have been checked. */
+/* Makes as few copies as the ends of registrations allow. Both ends are checked. */
 CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
 	const struct box_size *size, CUstream real);
 
-/* The same of a box within host memory; neither end is in an array. */
+/* The same for a box within host memory; neither end is in an array. */
 CUresult copy_host_box(struct session *session, const struct box_end *dst,
 	const struct box_end *src, const struct box_size *size, CUstream real);
 

@@ -3,8 +3,8 @@
 /*
  * Copies with an end in an array. A worker.
  *
- * Invariant: the box lies within the array, and its other end in memory or an
- * array of the session's.
+ * Invariant: the box lies within the array, and its other end within memory or an array of
+ * the session.
  */
 
 #include "server/memory/array.h"

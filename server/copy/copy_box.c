@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies of boxes: within the session's memory, and row by row by way of the
- * staging memory. A worker.
+ * Copies of boxes: within the session's memory, and row by row through the staging memory. A
+ * worker.
  *
- * Invariant: all bytes from a box's first to its last are the session's, those
- * between its rows too; a box in an array lies within it.
+ * Invariant: all bytes from a box's first to its last belong to the session, including those
+ * between its rows. A box in an array lies within it.
  */
 
 #include "server/memory/box.h"
@@ -40,7 +40,10 @@ bool box_end_ok(struct session *session, const struct box_end *end, const struct
 	       memory_check(session, end->at.address, bytes);
 }
 
-/* Host memory at both ends goes by its device pointers, which are the same. */
+/*
+ * If both ends are host memory, uses their device pointers, which are equal to the host
+ * pointers.
+ */
 static CUmemorytype type_of(const struct box_end *end, const struct box_end *other)
 {
 	if (end->array)
@@ -117,7 +120,7 @@ static CUresult copy_rows(const struct box_end *dst, const struct box_end *src,
 static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
 	const struct box_size *size, CUstream real)
 {
-	/* Beyond the first slice of an array no other form reaches. */
+	/* Only this form reaches beyond the first slice of an array. */
 	if (size->depth > 1 || dst->z > 0 || src->z > 0)
 		return copy_slices(dst, src, size, real);
 	if (size->height > 1 || dst->array || src->array)
@@ -125,7 +128,7 @@ static CUresult copy_whole(const struct box_end *dst, const struct box_end *src,
 	return copy_line(dst->at, src->at, size->width, real);
 }
 
-/* Of `n' parts of `size' bytes, `step' apart, those that lie before a registration's end. */
+/* How many of `n' parts of `size' bytes, `step' apart, lie before the end of a registration. */
 static uint64_t parts_before_cut(
 	const struct box_end *end, uint64_t n, uint64_t size, uint64_t step)
 {
@@ -154,7 +157,7 @@ static void advance_slices(struct box_end *end, uint64_t n)
 		end->at.address += n * end->pitch * end->rows;
 }
 
-/* A row of an array and one across the end of a registration. */
+/* Copies a row between an array and memory that crosses the end of a registration. */
 static CUresult copy_row_cut(struct box_end dst, struct box_end src, uint64_t width, CUstream real)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -174,7 +177,10 @@ static CUresult copy_row_cut(struct box_end dst, struct box_end src, uint64_t wi
 	return result;
 }
 
-/* Rows of one slice: runs of rows between the ends of registrations, and rows across one. */
+/*
+ * The rows of one slice: runs of rows between the ends of registrations, and rows that cross
+ * one.
+ */
 static CUresult copy_rows_cut(struct session *session, struct box_end dst, struct box_end src,
 	const struct box_size *size, CUstream real)
 {
@@ -198,7 +204,7 @@ static CUresult copy_rows_cut(struct session *session, struct box_end dst, struc
 	return result;
 }
 
-/* Slices in the same way; one that lies across an end goes by rows. Both ends are checked. */
+/* Slices in the same way. A slice that crosses an end is copied by rows. Both ends are checked. */
 CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
 	const struct box_size *size, CUstream real)
 {

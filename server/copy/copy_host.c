@@ -15,7 +15,7 @@
 #include "server/memory/host.h"
 #include "server/session/session.h"
 
-/* A call has at most so many lines: what it costs has a bound. */
+/* The most lines of one call, which bounds its cost. */
 #define LINES_MAX 64
 
 struct lines {
@@ -39,7 +39,7 @@ static CUresult copy_lines_singly(const struct lines *lines, CUstream real)
 	return result;
 }
 
-/* Queues the lines, and leaves none. */
+/* Queues the lines, and empties the list. */
 static CUresult lines_flush(struct lines *lines, CUstream real)
 {
 	CUmemcpyAttributes in_order = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
@@ -57,7 +57,7 @@ static CUresult lines_flush(struct lines *lines, CUstream real)
 	return result;
 }
 
-/* Cut where a registration ends. */
+/* Splits the line at the end of a registration. */
 static CUresult lines_add(
 	struct lines *lines, uint64_t dst, uint64_t src, uint64_t size, CUstream real)
 {

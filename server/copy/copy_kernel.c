@@ -7,11 +7,11 @@
 #include "server/driver/device.h"
 #include "server/util/log.h"
 
-/* So many blocks of so many threads keep the bus busy. */
+/* This many blocks and threads keep the bus busy. */
 #define BLOCKS_MAX 32
 #define THREADS 256
 
-/* Each thread copies one unit, then the one as many units further as there are threads. */
+/* Each thread copies one unit, then steps by the number of threads. */
 #define ENTRY(name, shift, load, store, registers)                                                 \
 	".visible .entry " name "(.param .u64 dst, .param .u64 src,\n"                             \
 	"	.param .u64 dst_pitch, .param .u64 src_pitch,\n"                                         \
@@ -74,12 +74,12 @@ const char copy_kernel_image[] =
 
 static const char *const names[] = {"copy_bytes", "copy_vectors"};
 
-/* Written under the lock as a GPU's context is made, before anybody on that GPU reads it. */
+/* Written under the lock while a GPU's context is made, before a worker on that GPU reads it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUlibrary library; /* NULL: not loaded yet */
 static CUkernel kernels[ARRAY_SIZE(names)];
 
-/* What an earlier call has found stays as it is: workers on other GPUs read it. */
+/* The result of an earlier call does not change, because workers on other GPUs read it. */
 static CUresult load_library(void)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -93,7 +93,7 @@ static CUresult load_library(void)
 	return result;
 }
 
-/* The driver would put that off until the first use, and then wait for what runs on the GPU. */
+/* Otherwise the driver would load the code at the first use, and wait for what runs on the GPU. */
 static CUresult load_code(CUkernel kernel)
 {
 	CUfunction function = NULL;
@@ -116,9 +116,10 @@ static CUresult copy_kernel_load(void)
 }
 
 /*
- * As the context is made, because later it would wait for what runs there. A driver that never
- * compiles the kernel serves the rest: graphs that copy within host memory are refused then. After
- * another failure the next client's context is tried anew.
+ * Runs while the context is made, because later it would wait for running work. A driver
+ * that cannot compile the kernel can serve everything else: graphs that copy within host
+ * memory are refused then. After any other failure, the next client tries to make the
+ * context again.
  */
 static CUresult copy_kernel_open(const struct device *device)
 {
@@ -130,7 +131,7 @@ static CUresult copy_kernel_open(const struct device *device)
 	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
 	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
 	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
-		log_line("Device %u (%s): the driver does not compile the kernel for copies within "
+		log_line("Device %u (%s): the driver cannot compile the kernel for copies within "
 			 "host memory: %s. Graphs with such copies are refused",
 			device->ordinal, device->facts.name, result_name(result));
 		return CUDA_SUCCESS;
@@ -156,7 +157,7 @@ static bool is_vectors(const struct copy_kernel_params *params)
 	return all % VECTOR == 0;
 }
 
-/* The width is in bytes yet. */
+/* The width is in bytes at first. */
 static struct copy_kernel_params copy_kernel_describe(
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size)
 {
@@ -172,7 +173,7 @@ static struct copy_kernel_params copy_kernel_describe(
 	};
 }
 
-/* A launch by that many units; the parameters are its own. */
+/* Sets up a launch for that many units. `launch' contains the parameters. */
 static void fill_in(struct copy_kernel_launch *launch, uint64_t n_units)
 {
 	const uint64_t blocks = (n_units + THREADS - 1) / THREADS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Filling memory with a value, one row or many. A worker.
+ * Fills memory with a value, one row or several. A worker.
  *
- * Invariant: all bytes from the first row's first to the last row's last are
- * the session's, those between rows too.
+ * Invariant: all bytes from the first to the last belong to the session, including those
+ * between rows.
  */
 
 #include "server/memory/box.h"
@@ -53,7 +53,7 @@ static CUresult fill_rows(CUdeviceptr dst, uint32_t value, uint32_t width, uint6
 	}
 }
 
-/* Row by row and piece by piece: in pinned memory a call may not cross the end of a piece. */
+/* Row by row and piece by piece: in pinned memory a call must not cross the end of a piece. */
 static CUresult fill_cut(struct session *session, CUdeviceptr dst, uint32_t value, uint32_t width,
 	uint64_t count, uint64_t pitch, uint64_t rows, CUstream real)
 {

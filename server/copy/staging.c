@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pinning the staging memory. A worker.
+ * Pins the staging memory. A worker.
  *
- * Invariant: no byte of the staging memory is ever looked at here: the driver
- * and the GPU copy it, and it is the client's own.
+ * Invariant: the server never reads a byte of the staging memory. The driver and the GPU
+ * copy it, and it belongs to the client.
  */
 
 #include "server/session/session.h"

@@ -14,7 +14,7 @@ struct session_room;
 
 /*
  * A piece of the staging memory for the driver, pinned at its first use.
- * CUDA_ERROR_INVALID_VALUE if it is not within.
+ * CUDA_ERROR_INVALID_VALUE: it does not lie within.
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
 
