@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Cubins: ELF files for NVIDIA's machine, of which symbols and relocations are
- * read. What is written is 8 bytes of a constant, or 4 of an instruction.
+ * Cubins: ELF files for NVIDIA's machine. This file reads symbols and relocations, and
+ * writes 8 bytes of a constant or 4 of an instruction.
  *
- * Invariant: no byte is used before it was found to lie within the file, and
- * no more entries of tables are walked than the file has room for. What is
- * written may be a head or a name: each is checked whenever it is read, and
- * names end with the file at the latest.
+ * Invariant: no byte is used before a check that it lies within the file, and no more table
+ * entries are read than the file has room for. A write may hit a head or a name: each is
+ * checked whenever it is read, and names end with the file at the latest.
  */
 
 #include "cubin.h"
@@ -17,29 +16,29 @@
 
 #include "bounds.h"
 
-#define CUBIN_MANAGED 0x04 /* of a symbol's st_other */
+#define CUBIN_MANAGED 0x04 /* in a symbol's st_other */
 
-/* As the driver lays out memory of its own. */
+/* As the driver places its own memory. */
 #define VARIABLE_ALIGN 256u
 #define VARIABLES_SIZE_MAX (1ull << 40)
 #define VARIABLES_MAX 65536u
 
-/* Where an address goes. */
+/* How an address is written. */
 enum cubin_relocation {
 	RELOCATE_64 = 0x02,      /* all of it */
-	RELOCATE_LOW_32 = 0x38,  /* a half, the second word of an instruction */
+	RELOCATE_LOW_32 = 0x38,  /* half of it, the second word of an instruction */
 	RELOCATE_HIGH_32 = 0x39, /* the other half */
 };
 
 #define INSTRUCTION_WORD 4u
 
-/* The file, as the functions below hand it on. */
+/* The file, as passed between the functions below. */
 struct cubin_file {
 	uint8_t *bytes;
 	size_t size;
 	Elf64_Ehdr head;
 	Elf64_Shdr symbols, names;
-	uint32_t symbols_at; /* its section */
+	uint32_t symbols_at; /* its section number */
 };
 
 /* ---- the file */
@@ -58,7 +57,7 @@ static int read_head(const uint8_t *bytes, size_t size, Elf64_Ehdr *ret_head)
 	return 0;
 }
 
-/* -EBADMSG: there is none, or its bytes lie outside the file. */
+/* -EBADMSG: there is no such section, or its bytes lie outside the file. */
 static int read_section(const struct cubin_file *file, uint32_t i, Elf64_Shdr *ret_section)
 {
 	if (i >= file->head.e_shnum)
@@ -71,7 +70,7 @@ static int read_section(const struct cubin_file *file, uint32_t i, Elf64_Shdr *r
 	return 0;
 }
 
-/* Its first table of symbols; later ones would be nobody's. */
+/* The first symbol table; later ones are not used. */
 static int find_symbols(struct cubin_file *file)
 {
 	for (uint32_t i = 0; i < file->head.e_shnum; i++) {
@@ -101,7 +100,7 @@ static int file_open(uint8_t *bytes, size_t size, struct cubin_file *ret_file)
 
 /* ---- variables */
 
-/* Of zeros and of values. */
+/* Sections of variables, zeroed or with values. */
 static bool is_for_variables(
 	const struct cubin_file *file, const Elf64_Shdr *section, const Elf64_Shdr *names)
 {
@@ -146,7 +145,7 @@ static bool cubin_is_managed(const Elf64_Sym *symbol)
 	return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && (symbol->st_other & CUBIN_MANAGED);
 }
 
-/* NULL: it lies outside the table. */
+/* NULL: the name lies outside the table. */
 static const char *name_of(const struct cubin_file *file, const Elf64_Sym *symbol)
 {
 	return symbol->st_name < file->names.sh_size
@@ -273,13 +272,13 @@ struct placing {
 	uint64_t n_left; /* entries that the file has room for */
 };
 
-/* A table of relocations, and what its entries change. */
+/* A table of relocations, and the section that its entries change. */
 struct relocations {
 	Elf64_Shdr section, target;
 	bool has_addends;
 };
 
-/* A symbol that is a variable: they are in the order of their symbols. */
+/* The variable of a symbol. Variables are in the order of their symbols. */
 static const struct cubin_variable *variable_of(const struct cubin *cubin, uint64_t symbol)
 {
 	uint32_t low = 0, high = cubin->n_variables;
@@ -303,7 +302,7 @@ static int write_word(
 	uint32_t word;
 
 	memcpy(&word, at + INSTRUCTION_WORD, sizeof(word));
-	/* Half of an addend tells nothing. */
+	/* Half of an addend does not give the addend. */
 	if (!has_addend && word != 0)
 		return -ENOTSUP;
 	address += (uint64_t)relocation->r_addend;
@@ -312,7 +311,7 @@ static int write_word(
 	return 0;
 }
 
-/* Writes what the loader would have written. */
+/* Writes what the loader would write. */
 static int cubin_resolve(const struct placing *placing, const struct relocations *table,
 	const Elf64_Rela *relocation, uint64_t address)
 {
@@ -339,7 +338,7 @@ static int cubin_resolve(const struct placing *placing, const struct relocations
 	}
 }
 
-/* Resolves the entries of variables and takes them out of the table. */
+/* Resolves the entries of variables and removes them from the table. */
 static int resolve_table(struct placing *placing, uint32_t section_at, struct relocations *table)
 {
 	size_t size = table->has_addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
@@ -390,7 +389,7 @@ static int resolve_all(struct placing *placing)
 	return r;
 }
 
-/* To the driver they are variables like others, which nobody uses. */
+/* For the driver they become ordinary variables that are not used. */
 static void make_plain(const struct placing *placing)
 {
 	for (uint32_t i = 0; i < placing->cubin->n_variables; i++) {

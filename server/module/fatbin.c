@@ -3,7 +3,7 @@
 /*
  * The fatbin reader. Runs on the thread that loads a module.
  *
- * Invariant: no byte of the image is used before it was found to lie within it.
+ * Invariant: no byte of the image is used before a check that it lies within the image.
  */
 
 #include "fatbin.h"
@@ -18,10 +18,10 @@
 #define FATBIN_HEADER_MIN 16u
 #define FATBIN_ENTRY_MIN 64u
 
-/* Of what an entry unpacks to: well above any PTX, well below the machine's memory. */
+/* The most that an entry may unpack to: well above any PTX, well below the machine's memory. */
 #define FATBIN_TEXT_MAX (1ull << 30)
 
-/* Of what is unpacked only to look for a word: its sender pays nothing for it. */
+/* The most that is unpacked only to search for a word: the sender does not pay for it. */
 #define FATBIN_LOOK_MAX (64ull << 20)
 
 enum fatbin_kind {
@@ -39,7 +39,7 @@ struct fatbin_entry {
 	uint32_t arch;
 	uint64_t flags;
 	const uint8_t *payload; /* in the image */
-	uint64_t payload_size;  /* without the padding, where the entry tells */
+	uint64_t payload_size;  /* without the padding, if the entry says that */
 	uint64_t unpacked_size;
 };
 
@@ -60,7 +60,7 @@ int fatbin_is(const void *image, size_t size)
 /* A walk over the entries of a fatbin. */
 struct walk {
 	const uint8_t *body;
-	uint64_t size, next; /* of the body; where the next entry starts */
+	uint64_t size, next; /* of the body; offset of the next entry */
 };
 
 static int walk_begin(struct walk *walk, const void *image, size_t size)
@@ -78,7 +78,7 @@ static int walk_begin(struct walk *walk, const void *image, size_t size)
 	return 0;
 }
 
-/* 1: there was another entry; 0: there is none; -EBADMSG. */
+/* 1: another entry; 0: no more; -EBADMSG. */
 static int walk_next(struct walk *walk, struct fatbin_entry *ret_entry)
 {
 	const uint8_t *p = walk->body + walk->next;
@@ -124,7 +124,7 @@ static int entry_inflate(const struct fatbin_entry *entry, char *text)
 	return 0;
 }
 
-/* As it says; its bytes may be more, and are not unpacked then. */
+/* The size that the entry gives. If there are more bytes, unpacking fails. */
 static uint64_t entry_size(const struct fatbin_entry *entry)
 {
 	return entry->flags & (FATBIN_LZ4 | FATBIN_ZSTD) ? entry->unpacked_size
@@ -156,11 +156,11 @@ static int entry_unpack(const struct fatbin_entry *entry, char **ret_text, size_
 	return 0;
 }
 
-/* What was found in a walk over the entries. */
+/* What a walk over the entries has found. */
 struct fatbin_choice {
-	struct fatbin_entry best;  /* the highest PTX that the GPU could compile */
-	struct fatbin_entry above; /* the lowest that it could not */
-	struct fatbin_entry cubin; /* the highest machine code that it runs */
+	struct fatbin_entry best;  /* the highest PTX that the GPU can compile */
+	struct fatbin_entry above; /* the lowest PTX that it cannot */
+	struct fatbin_entry cubin; /* the highest machine code that it can run */
 	bool has_machine_code;
 };
 
@@ -169,7 +169,7 @@ static void choice_add(
 {
 	if (entry->kind == FATBIN_ELF && entry->arch <= max_arch) {
 		choice->has_machine_code = true;
-		/* A minor number more is the same machine with more to it. */
+		/* A higher minor number is the same machine with more features. */
 		if (entry->arch / 10 == max_arch / 10 && entry->arch > choice->cubin.arch)
 			choice->cubin = *entry;
 	}
@@ -244,7 +244,7 @@ void fatbin_largest(const void *image, size_t size, uint64_t *ret_code, uint64_t
 	}
 }
 
-/* As it lies there, where it is not packed. */
+/* Searches the bytes in place if they are not packed. */
 static int entry_mentions(const struct fatbin_entry *entry, const char *word)
 {
 	char *unpacked;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Options of the compiler on their way to the driver, and its logs on theirs
- * back. A worker.
+ * Passes options of the compiler to the driver, and its logs to the client. A worker.
  *
- * Invariant: no option goes to the driver whose value it would take for an
- * address.
+ * Invariant: no option goes to the driver whose value the driver would take for an address.
  */
 
 #include <string.h>
@@ -17,7 +15,7 @@ _Static_assert(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES == CU_JIT_ERROR_LOG_BUFFER + 1
 		       CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES == CU_JIT_INFO_LOG_BUFFER + 1,
 	"cuda.h");
 
-/* The driver is told a size without the NUL that always stays. */
+/* The size passed to the driver does not include the final NUL, which always stays. */
 static char *add_log(struct jit *jit, struct log_buffer *log, char *bytes, uint32_t size,
 	CUjit_option buffer_option)
 {
@@ -28,7 +26,7 @@ static char *add_log(struct jit *jit, struct log_buffer *log, char *bytes, uint3
 	jit->options[jit->n] = buffer_option;
 	jit->values[jit->n++] = bytes;
 	log->at = jit->n;
-	/* Each size's option comes right after its buffer's. */
+	/* The option for the size directly follows that for the buffer. */
 	jit->options[jit->n] = (CUjit_option)(buffer_option + 1);
 	jit->values[jit->n++] = (void *)(uintptr_t)size;
 	return bytes + size + 1;
@@ -82,7 +80,7 @@ void jit_values(const struct jit *jit, uint32_t n, uint32_t *values)
 		values[i] = (uint32_t)(uintptr_t)jit->values[jit->first + i];
 }
 
-/* Copies a log; returns its length. What the driver counts may be something else. */
+/* Copies a log; returns its length. The driver may count another length. */
 static uint32_t log_take(
 	const struct jit *jit, const struct log_buffer *log, uint8_t *bytes, uint32_t *ret_filled)
 {

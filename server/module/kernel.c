@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels: found by name, asked for their attributes, resolved on a GPU. A
- * worker.
+ * Kernels: found by name, queried for attributes, resolved on a GPU. A worker.
  *
- * Invariant: what a device_kernel says is what the driver said after the last
- * change of an attribute.
+ * Invariant: a device_kernel contains the driver's answers after the last change of an
+ * attribute.
  */
 
 #include <stdio.h>
@@ -27,7 +26,7 @@ struct kernel *session_kernel(struct session *session, uint32_t id)
 	return handle_get(&session->kernels, id);
 }
 
-/* What launches are checked against. */
+/* Reads the limits against which launches are checked. */
 static CUresult kernel_read_limits(
 	const struct kernel *kernel, const struct session_device *sdev, struct device_kernel *found)
 {
@@ -56,7 +55,7 @@ static CUresult kernel_read_limits(
 	return result;
 }
 
-/* The first `n_max' parameters, and how many bytes all of those take. */
+/* Reads the first `n_max' parameters, and the bytes of all parameters. */
 static CUresult read_params(
 	struct kernel *kernel, struct param_layout *params, uint32_t n_max, uint32_t *ret_n)
 {
@@ -66,7 +65,7 @@ static CUresult read_params(
 		size_t offset = 0, size = 0;
 		CUresult result = cuda.cuKernelGetParamInfo(kernel->real, n, &offset, &size);
 
-		/* There are no more. After any other failure there may be. */
+		/* There are no more parameters. Any other failure leaves that open. */
 		if (result == CUDA_ERROR_INVALID_VALUE)
 			break;
 		if (result != CUDA_SUCCESS)
@@ -159,7 +158,7 @@ CUresult kernel_point(const struct kernel *kernel, const void *params, void **po
 	return CUDA_SUCCESS;
 }
 
-/* Any GPU the session has: a kernel's parameters and most attributes are the same on each. */
+/* Any GPU of the session: a kernel's parameters and most attributes are the same on each. */
 static struct session_device *any_session_device(struct session *session)
 {
 	if (session->current)
@@ -176,7 +175,7 @@ static CUresult kernel_new(struct session *session, struct library *library, uin
 	struct kernel *kernel;
 	int r;
 
-	/* The driver has it until the library is unloaded, which pays for it so long. */
+	/* The driver keeps it until the library is unloaded, so the library pays for it. */
 	if (!account_keep(library, KEPT_KERNEL))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	kernel = account_alloc(session->account,
@@ -239,15 +238,15 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 	if (!sdev)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	result = session_device_enter(session, sdev);
-	/* Whatever is wrong with its code comes to light here, as at a launch. */
+	/* An error in the code appears here, as at a launch. */
 	if (result == CUDA_SUCCESS)
 		result = kernel_find(session, kernel, sdev, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = read_params(kernel, params, n_params_max, ret_n_params);
 	/*
-	 * The end of the list is told by an error that might be another: a kernel with too few
-	 * parameters would write where they point to, at nothing, and end everybody.
+	 * The driver marks the end of the list with an error that can have another cause. A kernel
+	 * with too few parameters would write to invalid addresses and end every session.
 	 */
 	if (result == CUDA_SUCCESS && *ret_n_params != kernel->n_params) {
 		kernel->n_params = *ret_n_params;
@@ -260,7 +259,7 @@ CUresult do_kernel_params(struct session *session, struct kernel *kernel, uint32
 	return CUDA_SUCCESS;
 }
 
-/* It loads the code. */
+/* The call loads the code. */
 static CUresult set_before_loading(struct session *session, const struct kernel *kernel,
 	const struct session_device *sdev, CUfunction_attribute name, int32_t value)
 {
@@ -288,7 +287,7 @@ CUresult do_kernel_set_attribute(struct session *session, struct kernel *kernel,
 	if (!found->function)
 		return set_before_loading(session, kernel, sdev, name, value);
 	result = cuda.cuKernelSetAttribute(name, value, kernel->real, sdev->device->handle);
-	/* The function of this context, once made, goes by its own attributes. */
+	/* A function that this context already has keeps its own attributes. */
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuFuncSetAttribute(found->function, name, value);
 	return result == CUDA_SUCCESS ? kernel_read_limits(kernel, sdev, found) : result;
@@ -319,7 +318,7 @@ CUresult do_kernel_clusters(struct session *session, struct kernel *kernel, uint
 		.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
 		.value.clusterDim = {cluster[0], cluster[1], cluster[2]},
 	};
-	/* All 0: the kernel has a size of its own. */
+	/* All 0: the kernel's own size. */
 	CUlaunchConfig config = {grid[0], grid[1], grid[2], block[0], block[1], block[2],
 		shared_bytes, NULL, &attribute, cluster[0] && cluster[1] && cluster[2]};
 	const struct device_kernel *found;

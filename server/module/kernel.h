@@ -3,8 +3,8 @@
 #define KERNEL_H
 
 /*
- * Kernels of a session's libraries. Owned by their library, found by id. The
- * session's worker only.
+ * Kernels of a session's libraries. Owned by their library, found by ID. The session's
+ * worker only.
  */
 
 #include "server/driver/driver.h"
@@ -17,34 +17,34 @@ struct session;
 /* A kernel on one GPU, found at its first use there. */
 struct device_kernel {
 	CUfunction function;  /* NULL: not found yet */
-	bool is_clustered;    /* by itself, without an attribute of the launch */
-	uint32_t threads_max; /* a block */
+	bool is_clustered;    /* without an attribute of the launch */
+	uint32_t threads_max; /* per block */
 	uint32_t dynamic_shared_max;
-	uint32_t local_bytes; /* a thread */
+	uint32_t local_bytes; /* per thread */
 	bool is_ready;        /* kernel_make_room() was successful */
 };
 
 struct kernel {
-	struct kernel *next; /* of its library */
+	struct kernel *next; /* in the list of its library */
 	struct library *library;
 	uint32_t id;
-	bool prints;      /* it can print; as is_measured */
-	bool is_measured; /* param_bytes is known, as for every kernel that kernel_find() found */
+	bool prints;      /* it can print; set with is_measured */
+	bool is_measured; /* param_bytes is known, as after every successful kernel_find() */
 	uint32_t param_bytes, n_params;
 	CUkernel real;
-	CUkernel next_real; /* while its library is loaded anew (managed.c) */
+	CUkernel next_real; /* while its library is being reloaded (managed.c) */
 	char name[KERNEL_NAME_MAX];
 	struct device_kernel on_devices[]; /* by GPU */
 };
 
-/* The kernel on a GPU whose context is current; the driver may have to load it. */
+/* The kernel on a GPU whose context is current. The driver may have to load it. */
 CUresult kernel_find(struct session *session, struct kernel *kernel,
 	const struct session_device *sdev, const struct device_kernel **ret_found);
 
-/* Its library was loaded anew before the kernel was launched: it is `next_real' from now on. */
+/* Its library was reloaded before the kernel was launched: `next_real' becomes the kernel. */
 void kernel_replace(struct kernel *kernel);
 
-/* Has the GPU get local memory for a kernel that was found there, before its first launch. */
+/* Makes the GPU allocate local memory for the kernel, before its first launch there. */
 CUresult kernel_make_room(
 	struct session *session, struct kernel *kernel, const struct session_device *sdev);
 
@@ -55,8 +55,8 @@ static inline CUresult kernel_ready(struct session *session, struct kernel *kern
 }
 
 /*
- * Where each parameter lies in `params', for what takes them one by one. There
- * are kernel->n_params of either; the kernel was found before.
+ * The address in `params' of each parameter, for driver calls that take parameters one by
+ * one. Both have kernel->n_params entries. The kernel was found before.
  */
 CUresult kernel_point(const struct kernel *kernel, const void *params, void **pointers);
 

@@ -3,7 +3,7 @@
 /*
  * Libraries of a session: loaded, searched, unloaded. A worker.
  *
- * Invariant: a kernel's library is loaded; both leave the tables together.
+ * Invariant: a kernel's library is loaded; both are removed from the tables together.
  */
 
 #include <string.h>
@@ -19,10 +19,10 @@
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 
-/* Each may be a mapping of ours, and a process has 65 530 of those. */
+/* Each may be a mapping of this process, which has at most 65 530 of them. */
 #define LIBRARIES_MAX 16384
 
-/* Refusals of a session that the log tells: a client may try for ever. */
+/* How many refusals of a session are logged, because a client may try forever. */
 #define REFUSALS_TOLD 16
 
 struct library *session_library(struct session *session, uint32_t id)
@@ -45,7 +45,7 @@ static void charges_end(struct library *library)
 	}
 }
 
-/* Those of __managed__ that lie in the client's memory are charged there. */
+/* Variables of __managed__ in the client's memory are charged there. */
 static CUresult library_measure(
 	const struct library *library, const struct device *device, uint64_t *ret_size)
 {
@@ -108,7 +108,7 @@ static void library_done(struct deferred *deferred)
 	account_free(library);
 }
 
-/* Nobody uses it any more: the driver unloads it later. */
+/* The library has no users: the driver unloads it later. */
 static void library_discard(struct library *library)
 {
 	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
@@ -116,7 +116,7 @@ static void library_discard(struct library *library)
 	deferred_add(&library->deferred);
 }
 
-/* The compiler's words, a line each, for whoever looks for the reason. */
+/* Logs the compiler's messages, one per line, to help find the reason. */
 void library_log_refusal(struct session *session, struct library *library, CUresult result)
 {
 	char *rest = library->log_bytes, *line;
@@ -198,7 +198,7 @@ CUresult do_library_load(struct session *session, uint32_t id, uint64_t size)
 	return result;
 }
 
-/* Off the tables; the real library waits until the GPUs are idle. */
+/* Removes it from the tables. The real library stays until the GPUs are idle. */
 void library_end(struct session *session, struct library *library)
 {
 	session_rooms_code_end(session);
@@ -236,7 +236,7 @@ CUresult do_library_unload(struct session *session, struct library *library)
 	return CUDA_SUCCESS;
 }
 
-/* All of them; their unloading is deferred. */
+/* Drops all libraries; they are unloaded later. */
 static void libraries_free(struct session *session, bool device_lost)
 {
 	(void)device_lost;
@@ -248,7 +248,10 @@ static void libraries_free(struct session *session, bool device_lost)
 	}
 }
 
-/* One of __managed__ that is where the driver has it, which is nothing in its program's process. */
+/*
+ * A variable of __managed__ at the driver's address, which means nothing in the program's
+ * process.
+ */
 static bool library_is_managed(CUdeviceptr address)
 {
 	unsigned value = 0;
@@ -258,7 +261,7 @@ static bool library_is_managed(CUdeviceptr address)
 	       value;
 }
 
-/* The driver says of a variable where it is; from then on the client may touch it. */
+/* The driver returns the address of a variable. From then on the client may use it. */
 CUresult do_library_global(struct session *session, struct library *library, uint32_t device,
 	const char *name, uint64_t *ret_address, uint64_t *ret_size)
 {

@@ -3,7 +3,7 @@
 /*
  * Libraries loaded with options, and modules. A worker.
  *
- * Invariant: an image that the driver refuses leaves nothing but its logs.
+ * Invariant: an image that the driver refuses leaves nothing except its logs.
  */
 
 #include "library.h"
@@ -11,10 +11,10 @@
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 
-/* A name that no code has; the driver refuses broken code before it looks. */
+/* A name that no code contains. The driver refuses broken code before it looks for the name. */
 #define NO_KERNEL "\x01"
 
-/* A module's code is compiled when it is loaded, a library's perhaps later. */
+/* A module's code is compiled when it is loaded; a library's perhaps later. */
 static CUresult try_code(struct session *session, struct library *library)
 {
 	CUkernel kernel;

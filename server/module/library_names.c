@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What kernels there are in a library. A worker.
+ * Lists the kernels in a library. A worker.
  *
- * Invariant: an answer has whole names only, in the driver's order.
+ * Invariant: an answer contains only whole names, in the driver's order.
  */
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 
-/* Names from `first' on into `names', as many as there is room for. */
+/* Puts names from `first' on into `names', as many as fit. */
 static CUresult put_names(CUkernel *kernels, uint32_t n, uint32_t first, uint8_t *names,
 	uint32_t n_max, uint32_t *ret_size)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Linkers of a session: the driver's, fed by the client input by input. A
- * worker; the driver compiles in it, which holds up nobody else (measured).
+ * Linkers of a session: the driver's linker, which gets the client's inputs one by one. A
+ * worker. The driver compiles in it, which delays no other client (measured).
  *
- * Invariant: what the driver has made stays its own until the linker ends; the
- * client reads it piece by piece, within the size that the driver told.
+ * Invariant: the driver's result belongs to the driver until the linker ends. The client
+ * reads it piece by piece, within the size that the driver gave.
  */
 
 #include <string.h>
@@ -20,17 +20,17 @@
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
 
-/* What a session may have at once: each is a compiler's memory. */
+/* The most that a session may have: each needs a compiler's memory. */
 #define LINKERS_MAX 256
 
 struct linker {
 	uint32_t id;
 	uint32_t device;
-	uint32_t n_options; /* the client's */
+	uint32_t n_options; /* options of the client */
 	CUlinkState real;
-	const uint8_t *made; /* the driver's; NULL: not yet */
+	const uint8_t *made; /* owned by the driver; NULL: not made yet */
 	size_t made_size;
-	uint64_t kept;  /* charged for its inputs and what comes out */
+	uint64_t kept;  /* charged for its inputs and its result */
 	struct jit jit; /* the driver keeps its address */
 	char log_bytes[];
 };
@@ -46,7 +46,7 @@ static void linker_drop(struct session *session, struct linker *linker)
 	account_free(linker);
 }
 
-/* In the session's table; the driver does not know it yet. */
+/* Puts a linker into the session's table; the driver does not know it yet. */
 static CUresult linker_new(struct session *session, uint32_t id, uint32_t error_size,
 	uint32_t info_size, struct linker **ret_linker)
 {
@@ -115,7 +115,7 @@ static CUresult add_image(struct session *session, struct linker *linker, const 
 	return result;
 }
 
-/* Nothing of the image is read by the driver after that, but it has a copy. */
+/* The driver has its own copy afterwards and does not read the image again. */
 CUresult do_linker_add(struct session *session, struct linker *linker, uint32_t type, uint64_t size,
 	const struct jit_option *options, uint32_t n_options, const char *name,
 	uint32_t *ret_refusal, uint32_t *ret_error_filled, uint32_t *ret_info_filled,
@@ -157,7 +157,7 @@ CUresult do_linker_complete(struct session *session, struct linker *linker, uint
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cuda.cuLinkComplete(linker->real, &made, &size);
-	/* As large as what went in, it was charged with that. */
+	/* A result as large as the inputs is paid for already. */
 	if (result == CUDA_SUCCESS && size > linker->kept &&
 		!account_keep(linker, size - linker->kept))
 		result = CUDA_ERROR_OUT_OF_MEMORY;

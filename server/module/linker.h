@@ -3,8 +3,8 @@
 #define LINKER_H
 
 /*
- * The driver's linkers of a session: inputs go in, a cubin comes out. The
- * session's worker only.
+ * The driver's linkers of a session, which make a cubin from inputs. The session's worker
+ * only.
  */
 
 #include <stdbool.h>

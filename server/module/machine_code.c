@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Machine code out of images. A worker.
+ * Extracts machine code from images. A worker.
  *
- * Invariant: what is handed out is a copy, which its owner may change.
+ * Invariant: the result is a copy, which the caller may change.
  */
 
 #include "machine_code.h"
@@ -18,13 +18,13 @@
 #include "server/util/image.h"
 #include "ptx_variables.h"
 
-/* The client pays for the image alone. */
+/* The client pays only for the image. */
 #define CODE_MAX ((size_t)64 << 20)
 
-/* What an entry says is believed up to here: no code is larger. */
+/* The largest size of an entry that is believed: no code is larger. */
 #define UNPACKED_MAX ((uint64_t)1 << 40)
 
-/* Larger images are libraries, whose kernels print when they fail; a look takes 1 ms a MiB. */
+/* Larger images are libraries, whose kernels print when they fail. A search takes 1 ms per MiB. */
 #define IMAGE_LOOK_MAX (4u << 20)
 
 static uint32_t arch_of(const struct device *device)
@@ -67,7 +67,7 @@ int machine_code_find(const struct image *image, const struct device *device, ui
 	return copy_bytes(image->data, image->size, ret_bytes);
 }
 
-/* Of a linked image, or of the parts that it may be linked anew from. */
+/* The sizes for a linked image, or for the parts from which it may be linked again. */
 static void find_largest(const struct image *image, uint64_t *ret_code, uint64_t *ret_text)
 {
 	uint64_t all_code = 0, all_text = 0, code, text;
@@ -76,7 +76,7 @@ static void find_largest(const struct image *image, uint64_t *ret_code, uint64_t
 
 	for (unsigned i = 0; (part = image_part(image, i, &size)); i++) {
 		fatbin_largest(part, size, &code, &text);
-		/* They are as large as they say, and there are few enough not to wrap. */
+		/* Entries have the size that they give, and are too few for the sum to wrap. */
 		all_code += MIN(code, UNPACKED_MAX);
 		all_text += MIN(text, UNPACKED_MAX);
 	}
@@ -114,7 +114,7 @@ static CUresult machine_code_add(
 		linker, type, (void *)(uintptr_t)data, size, "image", 0, NULL, NULL);
 }
 
-/* What nvcc has linked for another GPU is linked anew, as the driver does. */
+/* Code that nvcc has linked for another GPU is linked again, as in the driver. */
 static CUresult add_parts(CUlinkState linker, const struct image *image)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -223,7 +223,7 @@ bool image_prints(struct image *image, void *payer)
 	if (image->size <= IMAGE_LOOK_MAX) {
 		uint64_t size = machine_code_unpacked(image);
 
-		/* It may have to be unpacked. */
+		/* The search may have to unpack the image. */
 		if (!account_keep(payer, size))
 			return false;
 		prints = fatbin_mentions(image->data, image->size, "vprintf") > 0;

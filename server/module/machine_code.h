@@ -3,8 +3,8 @@
 #define MACHINE_CODE_H
 
 /*
- * The machine code of an image, as bytes of our own: a cubin of the image, or
- * one that the driver makes of its PTX. A worker, in the context of the GPU.
+ * The machine code of an image, in memory of the server: a cubin in the image, or one that
+ * the driver makes from its PTX. A worker, in the context of the GPU.
  */
 
 #include <stdbool.h>
@@ -16,38 +16,38 @@ struct device;
 struct image;
 
 /*
- * The cubin in the image that the driver would take for this GPU. The caller
- * frees; a NUL lies behind. -ENOEXEC: there is none. -EFBIG: it has more than
- * 64 MiB. -EBADMSG, -ENOMEM.
+ * The cubin in the image that the driver would choose for this GPU. The caller frees it; a
+ * NUL follows it. -ENOEXEC: there is none. -EFBIG: it has more than 64 MiB. -EBADMSG,
+ * -ENOMEM.
  */
 int machine_code_find(const struct image *image, const struct device *device, uint8_t **ret_bytes,
 	size_t *ret_size);
 
 /*
- * The same of what the driver's linker makes of the PTX in it; what it says if that fails.
- * CUDA_ERROR_NO_BINARY_FOR_GPU: there is none.
+ * The same for the result of the driver's linker from the PTX; or the linker's error.
+ * CUDA_ERROR_NO_BINARY_FOR_GPU: there is no PTX.
  */
 CUresult machine_code_make(const struct image *image, const struct device *device,
 	uint8_t **ret_bytes, size_t *ret_size);
 
-/* What of a fatbin may be unpacked at a time, by the driver or by us; of other images nothing. */
+/* How much of a fatbin the driver or the server may unpack at a time; 0 for other images. */
 uint64_t machine_code_unpacked(const struct image *image);
 
 /* What a driver that has loaded the image keeps for its code (kept.h). */
 uint64_t machine_code_kept(const struct image *image);
 
 /*
- * Bytes of the GPU's memory that the variables of the image take there, as far as its code for
- * that GPU or its PTX tells. 0 where we have no memory to look. Unpacks as machine_code_find().
+ * Bytes of the GPU's memory for the variables of the image, according to its code for that
+ * GPU or its PTX. 0 if there is no memory to look. Unpacks like machine_code_find().
  */
 uint64_t machine_code_variables(const struct image *image, const struct device *device);
 
-/* Whether the PTX of an image, which is not compiled for this, has that word in it. */
+/* Whether the PTX of an image contains that word. Does not compile it. */
 bool machine_code_would_mention(const struct image *image, const char *word);
 
 /*
- * Whether code of the image can print: it calls vprintf. Looked for once, in small images, at the
- * cost of a block of the session's.
+ * Whether code of the image can print: it calls vprintf. Searches once, in small images. The
+ * memory is charged to the session's block `payer'.
  */
 bool image_prints(struct image *image, void *payer);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__: measured, put into the client's pinned memory,
- * found by name. A worker.
+ * Variables of __managed__: measured, placed in the client's pinned memory, found by name. A
+ * worker.
  *
- * Invariant: nothing of a library has run before it is loaded anew, and nobody
- * has an address in it; so nobody can tell.
+ * Invariant: no code of a library has run before it is reloaded, and the client has no
+ * address in it. So the reload cannot be noticed.
  */
 
 #include "managed.h"
@@ -23,16 +23,16 @@
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 
-/* Larger images are libraries, which have none. */
+/* Larger images are libraries, which have no such variables. */
 #define LOOK_MAX (4u << 20)
 
 struct managed {
-	/* Of the image as it came; or, if ours was not taken, of ours. */
+	/* Unloads the original library; or the reloaded one, if that was not used. */
 	struct deferred deferred;
-	struct cubin cubin; /* the driver reads its bytes, once it is placed */
-	uint64_t size;      /* what the client was told */
+	struct cubin cubin; /* the driver reads its bytes after it was placed */
+	uint64_t size;      /* the size that the client got */
 	uint64_t address;   /* 0: not placed yet */
-	bool is_made;       /* of PTX */
+	bool is_made;       /* made from PTX */
 };
 
 void managed_free(struct managed *managed)
@@ -53,7 +53,7 @@ static void on_discarded(struct deferred *deferred)
 	managed_free(container_of(deferred, struct managed, deferred));
 }
 
-/* The driver has `real' of its bytes until it unloads that. */
+/* The driver reads `real' from its bytes until it has unloaded it. */
 static void managed_discard(struct library *library, CUlibrary real)
 {
 	struct managed *managed = library->managed;
@@ -80,7 +80,7 @@ static CUresult result_of(int r)
 	}
 }
 
-/* The machine code that there is, or what its PTX becomes. */
+/* Gets the machine code of the image, or makes it from its PTX. */
 static CUresult read_code(const struct library *library, const struct device *device, bool is_made,
 	struct cubin *ret_cubin)
 {
@@ -99,8 +99,8 @@ static CUresult read_code(const struct library *library, const struct device *de
 }
 
 /*
- * What reading it takes at most: an image of a few KiB may unpack to 64 MiB. What is made of PTX
- * was a linker's besides.
+ * The most that reading it takes: an image of a few KiB may unpack to 64 MiB. If the code is
+ * made from PTX, a linker is needed, too.
  */
 static uint64_t most_bytes(const struct image *image, bool is_made)
 {
@@ -147,7 +147,7 @@ bool managed_come_first(struct library *library, const struct device *device)
 	if (known == UNKNOWN) {
 		uint64_t size = most_bytes(image, false);
 
-		/* Of an image that we cannot look at now nothing is known. */
+		/* The image cannot be searched now, so the answer stays unknown. */
 		if (!account_keep(library, size))
 			return false;
 		known = image->size <= LOOK_MAX && managed_look(image, device) ? YES : NO;
@@ -157,7 +157,7 @@ bool managed_come_first(struct library *library, const struct device *device)
 	return known == YES;
 }
 
-/* Instead of what reading it took. */
+/* Replaces the charge for reading it. */
 static bool pay_for_code(struct managed *managed, uint64_t paid)
 {
 	uint64_t size = managed->cubin.size +
@@ -228,7 +228,10 @@ CUresult do_managed_measure(
 
 /* ---- loading it anew */
 
-/* Whether the driver finds as much in the code as in the image: it may have taken other code. */
+/*
+ * Whether the driver finds as many kernels in the code as in the image. If not, it has
+ * chosen other code.
+ */
 static CUresult managed_compare(CUlibrary real, CUlibrary before)
 {
 	unsigned n = 0, n_before = 0;
@@ -239,7 +242,7 @@ static CUresult managed_compare(CUlibrary real, CUlibrary before)
 	return result == CUDA_SUCCESS && n != n_before ? CUDA_ERROR_NO_BINARY_FOR_GPU : result;
 }
 
-/* On failure the library has no variables placed, nor measured. */
+/* On failure the library has no placed or measured variables. */
 static CUresult load_placed(struct library *library, uint64_t address, CUlibrary *ret_real)
 {
 	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
@@ -255,7 +258,7 @@ static CUresult load_placed(struct library *library, uint64_t address, CUlibrary
 		library->managed = NULL;
 		return result;
 	}
-	/* What the driver has made itself, it runs. */
+	/* The driver can run code that it has made itself. */
 	result = managed->is_made ? CUDA_SUCCESS
 				  : managed_compare(*ret_real, library->deferred.library);
 	if (result != CUDA_SUCCESS)
@@ -263,7 +266,7 @@ static CUresult load_placed(struct library *library, uint64_t address, CUlibrary
 	return result;
 }
 
-/* The cubin in an image may be one that this driver cannot run. */
+/* This driver may be unable to run the cubin in the image. */
 static CUresult managed_load(struct session *session, struct library *library,
 	const struct device *device, uint64_t address, CUlibrary *ret_real)
 {
@@ -288,7 +291,9 @@ static CUresult find_kernel(struct kernel *kernel, CUlibrary real)
 				      : result;
 }
 
-/* The kernels that were found already, which nobody has launched, become those of `real'; or none.
+/*
+ * Looks up again, in `real', the kernels that were found before, which were not launched.
+ * All or none are replaced.
  */
 static CUresult find_again(struct library *library, CUlibrary real)
 {
@@ -309,7 +314,10 @@ static void on_replaced(struct deferred *deferred)
 	(void)deferred;
 }
 
-/* What came goes before the library does, which has ours: deferred calls keep their order. */
+/*
+ * The original is unloaded before the library, which owns the reloaded one, because deferred
+ * calls keep their order.
+ */
 static CUresult managed_replace(struct library *library, CUlibrary real)
 {
 	struct deferred *deferred = &library->managed->deferred;

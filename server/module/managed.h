@@ -3,9 +3,9 @@
 #define MANAGED_H
 
 /*
- * Libraries with variables of __managed__, which kernels and the program reach
- * by one address: they are loaded anew, from machine code that has them in
- * pinned memory of the client's (cubin.h). The session's worker only.
+ * Libraries with variables of __managed__, which kernels and the program reach at the same
+ * address. They are reloaded from machine code that has the variables in pinned memory of
+ * the client (cubin.h). The session's worker only.
  */
 
 #include <stdbool.h>
@@ -16,15 +16,15 @@ struct library;
 struct managed;
 
 /*
- * Whether there are some in the library, which its client had better place before it
- * asks for others. Of small images alone: a look takes 1 ms a MiB.
+ * Whether the library has such variables, so that its client should place them before it
+ * requests other variables. Only for small images: a search takes 1 ms per MiB.
  */
 bool managed_come_first(struct library *library, const struct device *device);
 
-/* Bytes of them that lie in the client's memory; NULL: none. */
+/* How many bytes of them lie in the client's memory. `managed' may be NULL. */
 uint64_t managed_size(const struct managed *managed);
 
-/* Its library is unloaded; NULL is fine. */
+/* The library is unloaded. NULL is fine. */
 void managed_free(struct managed *managed);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads declarations out of PTX. Any thread.
+ * Reads declarations from PTX. Any thread.
  *
- * Invariant: no byte beyond the text is read, and each step moves on in it; so a
- * text of whatever bytes takes no longer than its length.
+ * Invariant: no byte beyond the text is read, and each step advances in it. So any text
+ * takes time in proportion to its length at most.
  */
 
 #include "ptx_variables.h"
@@ -18,18 +18,18 @@
 
 struct token {
 	const char *at;
-	size_t size; /* 0: the text has ended */
+	size_t size; /* 0: end of the text */
 };
 
 struct scanner {
 	const char *at, *end;
 };
 
-/* Of one declaration, which can name several variables. */
+/* A declaration, which can declare several variables. */
 struct declaration {
 	uint64_t bits, vector;
-	uint64_t count, n_initial; /* elements: told, or of the values that stand behind `=' */
-	bool is_managed, is_open;  /* open: the first dimension is as long as these are many */
+	uint64_t count, n_initial; /* elements: as declared, or counted after `=' */
+	bool is_managed, is_open;  /* is_open: the first dimension has n_initial elements */
 };
 
 static bool is_word(char c)
@@ -45,7 +45,7 @@ static bool ptx_begins(const struct scanner *scanner, const char *what)
 	return (size_t)(scanner->end - scanner->at) >= size && memcmp(scanner->at, what, size) == 0;
 }
 
-/* To behind the next `what', or to the end. */
+/* Skips to after the next `what', or to the end. */
 static void skip_past(struct scanner *scanner, const char *what)
 {
 	while (scanner->at < scanner->end && !ptx_begins(scanner, what))
@@ -118,7 +118,7 @@ static uint64_t ptx_add(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* From behind a bracket to behind the one that closes it. Returns the commas between. */
+/* Skips from after a bracket to after its closing bracket. Returns the commas between. */
 static uint64_t skip_brackets(struct scanner *scanner, bool *ret_has_managed)
 {
 	uint64_t depth = 1, n_commas = 0;
@@ -139,7 +139,7 @@ static uint64_t skip_brackets(struct scanner *scanner, bool *ret_has_managed)
 	return n_commas;
 }
 
-/* The last number in a type gives its bits, but for pairs: ".u32", ".f16x2". */
+/* The last number in a type is its size in bits, except for pairs: ".u32", ".f16x2". */
 static uint64_t bits_of(struct token type)
 {
 	uint64_t bits = 0;
@@ -187,7 +187,7 @@ static uint64_t bytes_of(const struct declaration *declaration)
 	return ptx_multiply(ptx_multiply(n, declaration->vector), declaration->bits / 8);
 }
 
-/* From behind ".global" to behind the semicolon. */
+/* Reads from after ".global" to after the semicolon. */
 static uint64_t read_declaration(struct scanner *scanner)
 {
 	struct declaration declaration = {.vector = 1, .count = 1};

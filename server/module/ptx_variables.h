@@ -3,9 +3,8 @@
 #define PTX_VARIABLES_H
 
 /*
- * How many bytes the variables in global memory take that a PTX text defines, those of
- * __managed__ left out. Not what the compiler would refuse: of such a text, some number.
- * Any thread.
+ * How many bytes the variables in global memory take that a PTX text defines, without those
+ * of __managed__. Any number for a text that the compiler refuses. Any thread.
  */
 
 #include <stddef.h>
