@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches; the plain ones are the path that has to be short. One that has others
- * behind it in the ring waits for them, to leave with them (launch_batch.c). A worker.
+ * Launches. The path of plain launches has to be short. A launch with others behind it in
+ * the ring joins their launch batch (launch_batch.c). A worker.
  *
- * Invariant: from the ring to the driver no memory is allocated and no lock is
- * taken that another session holds.
+ * Invariant: from the ring to the driver no memory is allocated, and no lock is taken that
+ * another session holds.
  */
 
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
 
-/* Limits of the GPU, from facts read at the start; the driver would refuse, or worse, too. */
+/* Limits of the GPU, from facts read at the start. The driver might not refuse an invalid shape. */
 bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes)
 {
@@ -68,7 +68,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	session->last_kernel = kernel;
 	queued.function = found->function;
 	queued.params_size = kernel->param_bytes;
-	/* A batch's kernels would have all SMs of the session. */
+	/* A launch batch has all SMs of the session. */
 	if (found->is_clustered || unlikely(stream->green) ||
 		(session->batch->n == 0 && !ring_has_next(&session->receiver))) {
 		launch_batch_flush(session);
@@ -78,7 +78,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	return CUDA_SUCCESS;
 }
 
-/* Larger ones no GPU has; smaller ones the driver knows best about. */
+/* No GPU has larger ones; for smaller ones ask the driver. */
 #define CLUSTER_BLOCKS_MAX 16
 
 bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])
@@ -121,7 +121,7 @@ unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], 
 	return (unsigned)(next - attributes);
 }
 
-/* Everything that a plain launch has, and a stream that is ready for it. */
+/* Prepares everything for a plain launch, and makes the stream ready for it. */
 static CUresult launch_prepare(struct session *session, struct stream *stream,
 	struct kernel *kernel, CUlaunchConfig *config, const struct device_kernel **ret_found)
 {

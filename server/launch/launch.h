@@ -3,8 +3,7 @@
 #define LAUNCH_H
 
 /*
- * What a launch and a graph's kernel node have in common. The session's worker
- * only.
+ * What a launch and a kernel node of a graph have in common. The session's worker only.
  */
 
 #include "server/driver/driver.h"
@@ -18,7 +17,7 @@ bool launch_shape_ok(const struct device_facts *facts, const struct device_kerne
 
 bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3]);
 
-/* Fills in what is attr_mask; how many. */
+/* Fills in the attributes in attr_mask; returns their number. */
 unsigned launch_attributes(CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX], uint32_t attr_mask,
 	const uint32_t cluster[3], uint32_t cluster_policy, int32_t priority);
 

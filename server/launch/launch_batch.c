@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launch batches: cached chain graphs, one of each length a stream. A worker.
+ * Launch batches: cached chain graphs, one of each length for a stream. A worker.
  *
- * A stream has graphs of its own, as launches of one graph wait for each other
- * even in different streams. A graph is worth making once its length was wanted
- * a few times.
+ * A stream has its own graphs, because launches of one graph wait for each other even in
+ * different streams. A graph is made only after its length was needed a few times.
  *
- * Invariant: every node of a graph is set, or known to be as it has to be,
- * before the graph is launched; so nothing of an earlier run can run again.
+ * Invariant: before the graph is launched, every node has been set, or is known to be
+ * correct. So nothing of an earlier run can run again.
  */
 
 #include "server/driver/graph_end.h"
@@ -20,35 +19,35 @@
 #include "server/driver/blocked_streams.h"
 #include "launch_batch.h"
 
-/* Lengths are powers of two from 2 on: the rest of a run goes in shorter ones. */
+/* Lengths are powers of two from 2 on. Shorter chains take the rest. */
 #define LENGTHS 5
 #define LENGTH(i) (2u << (i))
 _Static_assert(LENGTH(LENGTHS - 1) == LAUNCH_BATCH_MAX, "the longest");
 
-/* Making a graph costs what it saves in about so many runs. */
+/* The cost of making a graph equals what this many runs save. */
 #define WANTED_MIN 4
 
-/* Streams of a session with graphs: each takes memory of the driver's. */
+/* Streams of a session with graphs: each takes memory of the driver. */
 #define CHAIN_CACHES_MAX 64
 
-/* A chain that can be launched; `graph' gives its nodes their names. */
+/* A chain that can be launched; `graph' names its nodes. */
 struct chain {
 	CUgraph graph;
 	CUgraphExec exec; /* NULL: not made yet */
 	struct graph_end *ending;
 	CUgraphNode nodes[LAUNCH_BATCH_MAX];
 	unsigned n_wanted;
-	size_t params_max; /* of a node, as it is charged */
+	size_t params_max; /* of a node, as charged */
 };
 
 struct chain_cache {
-	struct chain_cache *next; /* of the session */
+	struct chain_cache *next; /* in the list of the session */
 	struct stream *stream;
 	struct session *session;
 	struct chain chains[LENGTHS];
 };
 
-/* Room for what the driver takes parameters by. */
+/* Space for the parameter list that the driver takes. */
 struct buffer_params {
 	size_t size;
 	void *extra[5];
@@ -99,7 +98,7 @@ static void chain_fini(struct chain *chain, const struct session_device *sdev, b
 	*chain = (struct chain){0};
 }
 
-/* The chain has `n' nodes for parameters of that size. False: there is no memory for them. */
+/* Charges for `n' nodes with parameters of that size. False: there is no memory. */
 static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
 {
 	if (likely(params_size <= chain->params_max))
@@ -110,7 +109,7 @@ static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
 	return true;
 }
 
-/* It is not worth waiting for room. */
+/* Does not wait for channels. */
 static CUresult chain_make(struct session *session, struct chain *chain,
 	const struct session_device *sdev, const struct queued_launch *launches, unsigned n)
 {
@@ -157,7 +156,10 @@ static CUresult chain_set(struct chain *chain, const struct queued_launch *launc
 	return result;
 }
 
-/* CUDA_ERROR_NOT_READY: no graph of this length yet. After any error nothing was launched. */
+/*
+ * CUDA_ERROR_NOT_READY: there is no graph of this length yet. After any error nothing was
+ * launched.
+ */
 static CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
 	const struct queued_launch *launches, unsigned n)
 {
@@ -208,7 +210,7 @@ static void chain_cache_free(struct stream *stream, bool device_lost)
 	account_free(store);
 }
 
-/* Ends the graphs of all streams: kernels that they know are about to go. */
+/* Ends the graphs of all streams, before kernels in them are unloaded. */
 static void chain_caches_free(struct session *session)
 {
 	while (session->chain_caches)
@@ -235,13 +237,13 @@ static unsigned length_index(unsigned n)
 	return 30u - (unsigned)__builtin_clz(n);
 }
 
-/* More than one. */
+/* Launches more than one. */
 static void flush_together(struct session *session, struct launch_batch *batch, unsigned n)
 {
 	struct chain_cache *store = NULL;
 	unsigned done = 0;
 
-	/* To make one, and sometimes to set one, waits for a stream that is blocked. */
+	/* Making a graph, and sometimes changing one, waits for a blocked stream. */
 	if (likely(!blocked_any()))
 		store = chain_cache_get(session, batch->stream);
 	while (store && n - done > 1) {
@@ -250,7 +252,7 @@ static void flush_together(struct session *session, struct launch_batch *batch, 
 		CUresult result =
 			chain_run(session, &store->chains[index], batch->stream, launches, length);
 
-		/* Whatever is wrong with one of them, it says by itself; those before it run. */
+		/* The failing launch then reports its own error; the launches before it run. */
 		if (result != CUDA_SUCCESS)
 			flush_one_by_one(session, launches, length, batch->real);
 		done += length;

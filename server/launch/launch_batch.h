@@ -3,10 +3,10 @@
 #define LAUNCH_BATCH_H
 
 /*
- * Launch batches. Plain launches for one stream that wait in the ring together
- * go to the driver as one graph: a chain of kernel nodes, instantiated once and
- * set anew for each run. On an H200 that takes 1.3 us a kernel where a launch
- * takes 3, and workers that launch at once hardly meet at the context's lock.
+ * Launch batches. Plain launches for one stream that wait in the ring together go to the
+ * driver as one graph: a chain of kernel nodes, instantiated once and changed for each run.
+ * On an H200 that takes 1.3 us per kernel where a launch takes 3, and workers that launch at
+ * the same time rarely meet at the context's lock.
  *
  * The session's worker only.
  */
@@ -21,7 +21,7 @@ struct chain_cache;
 /* Beyond 32 a batch gains nothing (measured), and its first kernel has waited long enough. */
 #define LAUNCH_BATCH_MAX 32
 
-/* A launch that was checked. Its parameters lie in the ring's receiver, until its next fetch. */
+/* A checked launch. Its parameters lie in the ring's receiver, until its next fetch. */
 struct queued_launch {
 	CUfunction function;
 	uint32_t grid[3];
@@ -31,7 +31,7 @@ struct queued_launch {
 	size_t params_size;
 };
 
-/* What is ready to leave; empty between two runs of messages. */
+/* The launches to be sent; empty between two runs of messages. */
 struct launch_batch {
 	struct stream *stream;
 	CUstream real;
@@ -39,14 +39,14 @@ struct launch_batch {
 	struct queued_launch launches[LAUNCH_BATCH_MAX];
 };
 
-/* Launches one by itself. */
+/* Launches one kernel. */
 CUresult launch_alone(const struct queued_launch *queued, CUstream real);
 
-/* Adds a launch for a stream that stream_begin() has made ready; a full batch is launched. */
+/* Adds a launch for a stream that stream_begin() has prepared. A full batch is launched. */
 void launch_batch_add(struct session *session, struct stream *stream, CUstream real,
 	const struct queued_launch *queued);
 
-/* Launches the batch: before anything else is done for the session. */
+/* Launches the batch. Call this before any other work for the session. */
 void launch_batch_flush(struct session *session);
 
 /* What is done for each session: see session_room.h. */
