@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Executable graphs: begun, made of their nodes and edges, launched, ended. A
- * worker.
+ * Executable graphs: begun, made from nodes and edges, launched, ended. A worker.
  *
- * Invariant: what a node names (a kernel's library, an event) stays for as long
- * as the graph may run; a graph that was destroyed as it ran is freed after it.
+ * Invariant: what a node refers to (a kernel's library, an event) stays as long as the graph
+ * may run. A graph that is destroyed while it runs is freed afterwards.
  */
 
 #include "server/stream/event.h"
@@ -45,7 +44,7 @@ static void graph_free(struct session *session, struct graph *graph, bool device
 	account_free(graph);
 }
 
-/* The stream of its last launch, if that may not have come to rest; NULL: it does not run. */
+/* The stream of its last launch, unless that is known to be at rest; NULL: it does not run. */
 static CUstream running_on(const struct session *session, const struct graph *graph)
 {
 	const struct stream *stream = session->busy;
@@ -97,7 +96,7 @@ static void graphs_release(struct session *session)
 	}
 }
 
-/* Frees those that were destroyed and have ended. */
+/* Frees destroyed graphs that have ended. */
 static void graphs_sweep(struct session *session)
 {
 	struct graph *next;
@@ -155,7 +154,7 @@ CUresult do_graph_begin(struct session *session, uint32_t id, uint32_t device)
 	return CUDA_SUCCESS;
 }
 
-/* A node goes on with the branch of one before it, if no other does. */
+/* A node continues the branch of one before it, unless another node does. */
 static void graph_join(struct graph *graph, struct graph_node *from, struct graph_node *to)
 {
 	if (from->is_followed || to->is_joined)
@@ -164,7 +163,7 @@ static void graph_join(struct graph *graph, struct graph_node *from, struct grap
 	graph->n_joined++;
 }
 
-/* What the driver needs a new enough version for, only where it is wanted. */
+/* Calls that need a new driver are made only if the edge needs them. */
 static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 {
 	const CUgraphEdgeData data = {
@@ -200,7 +199,7 @@ CUresult do_graph_edges(struct session *session, struct graph *graph,
 	return CUDA_SUCCESS;
 }
 
-/* Kernels to which their program gave none have that of a stream without one. */
+/* Kernels without a priority of their own get the priority of a stream without one. */
 static CUresult set_priorities(const struct graph *graph)
 {
 	const CUlaunchAttributeValue value = {.priority = session_device_priority(graph->sdev, 0)};
@@ -251,7 +250,7 @@ CUresult do_graph_settle(struct session *session, struct graph *graph, uint32_t 
 	return result;
 }
 
-/* While it runs it is kept, for what its nodes name. */
+/* While it runs it is kept, with what its nodes refer to. */
 CUresult do_graph_destroy(struct session *session, struct graph *graph)
 {
 	CUstream stream = running_on(session, graph);
@@ -270,7 +269,7 @@ CUresult do_graph_destroy(struct session *session, struct graph *graph)
 	return CUDA_SUCCESS;
 }
 
-/* Memory that has gone meanwhile may be another client's. */
+/* Memory that was freed meanwhile may belong to another client. */
 static CUresult check_spans(struct session *session, struct graph *graph)
 {
 	if (likely(graph->n_freed == session->n_freed))
@@ -290,7 +289,7 @@ static CUresult graph_begin(
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (stream->sdev != graph->sdev)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* A change that went wrong, of which nobody has asked. */
+	/* A change failed, and the client has not asked for its result. */
 	result = graph->result;
 	graph->result = CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
@@ -311,7 +310,7 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	if (may_block && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;
-	/* Nobody knows which of its nodes runs. */
+	/* It is unknown which of its nodes is running. */
 	session->last_kernel = NULL;
 	result = cuda.cuGraphLaunch(graph->real, real);
 	if (may_block)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Nodes of executable graphs: checked like the work of streams, then added to
- * the graph, or set in the one that is made of it. A worker.
+ * Nodes of executable graphs: checked like the work of streams, then added to the graph, or
+ * changed in the executable graph. A worker.
  *
- * Invariant: every address of a node was the session's when the node came, and
- * is looked at again at a launch after something of the session's has gone.
+ * Invariant: every address of a node belonged to the session when the node was added, and is
+ * checked again at a launch after memory of the session was freed.
  */
 
 #include <string.h>
@@ -66,8 +66,9 @@ bool graph_spans_ok(struct session *session, const struct graph *graph)
 }
 
 /*
- * The driver is about to keep so much for the node; what it kept before it may go on to keep. What
- * goes wrong after that is charged until the graph's end: there is no more than one such node.
+ * The driver will keep `node->kept' bytes for the node. It may also keep what it kept
+ * before. After a later failure the charge stays until the graph's end: there is at most one
+ * such node.
  */
 static bool node_pay(struct graph *graph, const struct graph_node *node, uint64_t kept_before)
 {
@@ -75,8 +76,8 @@ static bool node_pay(struct graph *graph, const struct graph_node *node, uint64_
 }
 
 /*
- * Nodes are numbered as they come; of a graph that is made, each keeps its kind. `more' the driver
- * keeps beside the node itself.
+ * Nodes are numbered in the order of their messages. In an executable graph, each keeps its
+ * kind. The driver keeps `more' bytes besides the node itself.
  */
 static CUresult node_find(struct session *session, struct graph *graph, uint32_t number,
 	CUgraphNodeType type, uint64_t more, struct graph_node *ret_node)
@@ -130,7 +131,7 @@ static uint32_t count_waits(const struct graph_node *node)
 	return n;
 }
 
-/* Takes what the node keeps. Its result is noted, for who asks how it all went. */
+/* Takes what the node refers to. Notes an error for a later query. */
 static void node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
@@ -171,7 +172,10 @@ static CUresult set_attributes(
 {
 	CUresult result = CUDA_SUCCESS;
 
-	/* Streams alone have the last; the whole edge that stands for it does more. */
+	/*
+	 * Only streams have this attribute; the programmatic edge that replaces it in a graph does
+	 * more.
+	 */
 	for (unsigned i = 0; i < n_attributes && result == CUDA_SUCCESS; i++)
 		if (attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 			result = cuda.cuGraphKernelNodeSetAttribute(
@@ -195,7 +199,7 @@ static CUresult kernel_put(struct graph *graph, struct graph_node *node,
 				      : result;
 }
 
-/* The driver's node keeps to the context in which it was made, and is changed in no other. */
+/* The driver's node stays in the context in which it was made, and can be changed only there. */
 static CUresult kernel_context(struct session *session, const struct graph *graph, uint32_t number,
 	uint32_t share, struct graph_node *node)
 {
@@ -224,7 +228,7 @@ static CUresult kernel_check(struct session *session, const struct graph *graph,
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Of a node that is made, as the driver has them. */
+/* The parameters of a new node, as the driver takes them. */
 struct kernel_params {
 	CUDA_KERNEL_NODE_PARAMS_v2 node;
 	size_t size;
@@ -232,7 +236,10 @@ struct kernel_params {
 	void *pointers[WIRE_PARAMS_COUNT_MAX];
 };
 
-/* In one piece, but one by one for cooperative kernels, of which the driver makes no other node. */
+/*
+ * In one piece, but one by one for cooperative kernels, because the driver makes such nodes
+ * in no other way.
+ */
 static CUresult kernel_point_all(struct kernel_params *all, const struct kernel *kernel,
 	bool is_cooperative, const void *params, uint32_t params_size)
 {
@@ -293,7 +300,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 	return CUDA_SUCCESS;
 }
 
-/* Its context is the one that is current: the session's own. */
+/* The current context is the one of the node: the session's own. */
 static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUDA_MEMCPY3D *copy)
 {
 	CUcontext context = NULL;
@@ -306,7 +313,9 @@ static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUD
 	return cuda.cuGraphAddMemcpyNode(&node->real, graph->model, NULL, 0, copy, context);
 }
 
-/* Within host memory a kernel copies. Once the graph is made, a node does not change to or from it.
+/*
+ * Within host memory a kernel copies. In an executable graph, a node does not change between
+ * the two kinds.
  */
 static CUresult box_put(struct graph *graph, struct graph_node *node, const struct box_end *dst,
 	const struct box_end *src, const struct box_size *size)
@@ -325,7 +334,9 @@ static CUresult box_put(struct graph *graph, struct graph_node *node, const stru
 	return result == CUDA_SUCCESS ? kernel_put(graph, node, &launch.node, 0, NULL, 0) : result;
 }
 
-/* The whole end in one registration, of which the driver's copies may not leave. */
+/*
+ * The span of an end. It must lie in one registration, which the driver's copies must not leave.
+ */
 static bool span_of(struct session *session, const struct box_end *end, const struct box_size *size,
 	struct graph_span *ret_span)
 {
@@ -345,7 +356,7 @@ static struct box_end line_end(
 	};
 }
 
-/* Ends in arrays are checked. `arrays': of dst and src, NULL where there is none. */
+/* Ends in arrays are checked. `arrays': of dst and src; NULL: the end is not in an array. */
 static CUresult copy_node(struct session *session, struct graph *graph, uint32_t number,
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size,
 	struct array *const arrays[2])
@@ -379,7 +390,7 @@ CUresult do_graph_copy(struct session *session, struct graph *graph, uint32_t nu
 		session, graph, number, &to, &from, &size, (struct array *const[2]){NULL, NULL});
 }
 
-/* What cannot be at all is a node gone wrong. */
+/* An impossible node counts as a failed one. */
 static CUresult refuse_node(struct session *session, struct graph *graph, uint32_t number)
 {
 	struct graph_node node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
@@ -472,7 +483,7 @@ static CUresult batch_put(struct graph *graph, struct graph_node *node,
 	return cuda.cuGraphAddBatchMemOpNode(&node->real, graph->model, NULL, 0, &batch);
 }
 
-/* What a host node calls is the client's business, so it is never changed here. */
+/* The client keeps what a host node calls, so the node is never changed here. */
 CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t number, uint32_t call)
 {
 	CUstreamBatchMemOpParams params[GATES_CALL_OPS];
