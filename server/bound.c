@@ -3,8 +3,8 @@
 /*
  * Sessions at their bounds. A worker.
  *
- * Invariant: a client at its bound waits here for at most a second at a time, and
- * holds up other clients only by deferred calls that are made earlier.
+ * Invariant: a client at its bound waits here for at most a second at a time. It delays
+ * other clients only by deferred calls that are made earlier.
  */
 
 #include "bound.h"
@@ -16,11 +16,11 @@
 #include "server/util/log.h"
 #include "server/session/session.h"
 
-/* How long deferred calls are waited for. */
+/* How long to wait for deferred calls. */
 #define ENDS_ROUNDS 100
 #define ENDS_NAP_NS 10000000L
 
-/* False: there are none. */
+/* Waits for deferred calls. False: there are none. */
 static bool bound_wait_for_ends(const struct session *session)
 {
 	uint64_t n = deferred_n_added();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Clients: welcomed, watched, seen off. Loop thread.
+ * Clients: welcomed, watched, disconnected. Loop thread.
  *
- * Invariant: a peer on the server's list has a session whose worker was
- * started and, unless the peer is inactive, not yet joined.
+ * Invariant: a client_conn on the server's list has a session whose worker was started and,
+ * unless the client_conn is inactive, not yet joined.
  */
 
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static bool has_unknown_group(const struct frame_client *client)
 	return client->group != 0 && !group;
 }
 
-/* NULL, or why this client cannot be served. */
+/* NULL, or the reason why this client cannot be served. */
 static const char *find_objection(const struct server *server, const struct frame_client *client,
 	int connection, CUresult *ret_result)
 {
@@ -111,10 +111,10 @@ static const char *find_objection(const struct server *server, const struct fram
 	}
 	if (server->n_conns >= SESSIONS_MAX) {
 		*ret_result = CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
-		return "the server has as many clients as it can have";
+		return "the server has reached its limit of clients";
 	}
 	if (has_unknown_group(client))
-		return "the daemon has not told this server the limits of its group";
+		return "the daemon has not sent the limits of its group to this server";
 	return NULL;
 }
 
@@ -184,7 +184,7 @@ static void client_conn_watch(struct client_conn *conn)
 		uv_poll_start(&conn->hangup, UV_DISCONNECT, on_end);
 	if (conn->has_death)
 		uv_poll_start(&conn->death, UV_READABLE, on_end);
-	/* A client whose end nobody would see is none. */
+	/* Without a notice of the client's end, the server must not keep the client. */
 	if (!conn->has_hangup)
 		client_conn_end(conn);
 }
@@ -202,7 +202,10 @@ static int client_conn_start(struct client_conn *conn, const struct frame_client
 	return session_start(session);
 }
 
-/* The daemon's socket refuses what images and memory come with, where the kernel can. */
+/*
+ * If the kernel supports it, the daemon's socket refuses descriptors. Images and memory come
+ * with descriptors.
+ */
 static void allow_descriptors(int connection)
 {
 	const int on = 1;
@@ -287,7 +290,7 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 		client_conn_notify_of(server, client, FRAME_CLIENT_GONE);
 	} else if (r == -EUSERS) {
 		client_conn_refuse(server, client, fd, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-			"its user has as many clients as a user can have in this server");
+			"its user has reached the limit of clients in this server");
 	} else if (r < 0) {
 		char text[FRAME_TEXT_MAX];
 
@@ -297,7 +300,10 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 	}
 }
 
-/* Once no handle of it is open any more. Gone means that nothing of it is left here. */
+/*
+ * After its last handle was closed. FRAME_CLIENT_GONE means that nothing of the client is
+ * left in this server.
+ */
 static void free_closed(struct client_conn *conn)
 {
 	struct server *server = conn->server;
@@ -342,7 +348,7 @@ static void client_conn_forget(struct client_conn *conn)
 	free_closed(conn);
 }
 
-/* Its work ends: the worker drops what is queued and gives everything back. */
+/* Ends its work: the worker drops what is queued and gives everything back. */
 static void end_work(struct client_conn *conn)
 {
 	if (conn->is_ending)
@@ -386,11 +392,11 @@ static void note_terminated(struct client_conn *conn)
 {
 	log_line("Status of client " SESSION_NAME " is INACTIVE", SESSION_NAME_ARGS(conn->session));
 	terminate_answer(conn->server, conn->id, CUDA_SUCCESS);
-	/* A server that ends does not wait for a process that can do nothing. */
+	/* A server that ends does not wait for a process whose calls all fail. */
 	conn->is_inactive = !conn->has_left && !conn->server->is_stopping;
 }
 
-/* The worker has gone: nothing of the client is left in the driver. */
+/* The worker has ended: nothing of the client is left in the driver. */
 static void client_conn_reap(struct client_conn *conn)
 {
 	struct server *server = conn->server;
@@ -423,7 +429,7 @@ static void notify_context(const struct client_conn *conn, uint32_t ordinal)
 	control_send(conn->server, &frame);
 }
 
-/* Of those that the worker has opened since. */
+/* Of the GPUs that the worker has opened since. */
 static void notify_new_contexts(struct client_conn *conn)
 {
 	uint64_t granted = atomic_load(&conn->session->granted) & ~conn->notified;

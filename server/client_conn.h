@@ -3,8 +3,8 @@
 #define CLIENT_CONN_H
 
 /*
- * A client as the loop sees it: its connection and its process, which end a
- * session when they end. Loop thread.
+ * A client as seen by the loop: its connection and its process. When either ends, the
+ * session ends. Loop thread.
  */
 
 #include <sys/types.h>
@@ -18,65 +18,65 @@ struct session;
 struct client_conn {
 	struct server *server; /* not owned */
 	struct client_conn *next;
-	uint64_t id; /* the daemon's */
+	uint64_t id; /* given by the daemon */
 	pid_t pid;
-	uint32_t program; /* these two are the daemon's business: see FRAME_CLIENT_HERE */
+	uint32_t program; /* these two matter only to the daemon: see FRAME_CLIENT_HERE */
 	char command[FRAME_TEXT_MAX];
 	struct session *session;
-	struct user *user; /* NULL: the server has one only */
+	struct user *user; /* NULL: the server has one user only */
 	int connection, pidfd;
 	uv_poll_t hangup, death;
 	bool has_hangup, has_death; /* open in the loop */
 	bool has_left;      /* its connection or its process has ended, or the server ends it */
-	bool is_terminated; /* by the operator: its work ends, the process may stay */
-	bool is_ending;     /* its work is to end */
-	bool is_inactive;   /* ... and has ended, but its process stays: its worker is gone */
-	bool is_active;     /* counted as such */
-	uint64_t notified;  /* GPUs of its contexts that the daemon knows, a bit each */
+	bool is_terminated; /* by the operator: its work ends, the process may continue */
+	bool is_ending;     /* its work must end */
+	bool is_inactive;   /* ... and has ended, with its worker, but its process continues */
+	bool is_active;     /* counted as active */
+	uint64_t notified;  /* GPUs whose contexts the daemon knows, one bit each */
 	uint64_t ending_ms;
 };
 
 /*
- * Welcomes or refuses a client that the daemon sends; what went wrong the
- * client and the log are told. Takes `connection'.
+ * Welcomes or refuses a client that the daemon sends. Reports an error to the client and to
+ * the log. Takes `connection'.
  */
 void client_conn_new(struct server *server, const struct frame_client *client, int connection);
 
-/* Begins its end; it is freed when its worker has cleaned up. */
+/* Starts its end; it is freed after its worker has cleaned up. */
 void client_conn_end(struct client_conn *conn);
 
 /*
- * Ends its work alone. Every call of the client returns 810 from now on; the
- * connection stays until the client closes it. The daemon is answered when the
- * client's worker has cleaned up.
+ * Ends only its work. From now on every call of the client returns 810. The connection stays
+ * until the client closes it. The daemon gets an answer when the client's worker has cleaned
+ * up.
  */
 void client_conn_terminate(struct client_conn *conn);
 
 /*
- * Says no to a client that is not welcomed, and tells the daemon that it has
- * gone. The caller keeps `connection'.
+ * Refuses a client that was not welcomed, and notifies the daemon that the client has gone.
+ * The caller keeps `connection'.
  */
 void client_conn_refuse(struct server *server, const struct frame_client *client, int connection,
 	uint32_t result, const char *text);
 
-/* Looks what its worker has done meanwhile. `peer' may be gone after that. */
+/* Handles what its worker has done meanwhile. May free `conn'. */
 void client_conn_update(struct client_conn *conn);
 
-/* Tells the log of a call that takes long, once it does and from time to time. */
+/* Logs a call that takes long, then again at growing intervals. */
 void client_conn_check_watchdog(struct client_conn *conn);
 
 /* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE. */
 void client_conn_notify(
 	struct server *server, const struct client_conn *conn, enum frame_type type);
 
-/* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE of one that is not welcomed yet, or never was. */
+/* FRAME_CLIENT_HERE or FRAME_CLIENT_GONE for a client without a client_conn. */
 void client_conn_notify_of(
 	struct server *server, const struct frame_client *client, enum frame_type type);
 
-/* Tells a new daemon of each GPU that the client uses. */
+/* Notifies a new daemon of each GPU that the client uses. */
 void client_conn_notify_contexts(struct client_conn *conn);
 
-/* Groups' limits have changed: tells the client and the daemon what holds now. */
+/* The group's limits have changed: notifies the client and the daemon. */
 void client_conn_note_group(struct client_conn *conn);
 
 #endif

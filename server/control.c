@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The link to the daemon: connecting, greeting, reading its orders. Loop
- * thread; control_init() before there is one.
+ * The link to the daemon: connects, sends the hello, reads orders. Loop thread;
+ * control_init() runs before the loop exists.
  *
- * Invariant: `sock' is a connection on which we have said who we are.
+ * Invariant: the hello has been sent on `sock'.
  */
 
 #include <string.h>
@@ -32,7 +32,7 @@ static int make_path(struct control *control)
 	return n < 0 || (size_t)n >= sizeof(control->path) ? -ENAMETOOLONG : 0;
 }
 
-/* Whoever may listen there: orders are taken from root and from ourselves. */
+/* Any process may listen there. Orders are taken only from root and from this server's user. */
 static int check_peer(int sock)
 {
 	struct ucred cred;
@@ -43,7 +43,7 @@ static int check_peer(int sock)
 	return cred.uid == 0 || cred.uid == getuid() ? 0 : -EPERM;
 }
 
-/* Says who we are. */
+/* Sends the hello, which says who this server is. */
 static int control_send_hello(int sock)
 {
 	struct frame_server frame = {0};
@@ -114,7 +114,7 @@ static void on_lost_closed(uv_handle_t *handle)
 	frame_reader_reset(&control->reader);
 }
 
-/* Its sessions go on; somebody may take its place. */
+/* The sessions continue, and another daemon may replace this one. */
 static void control_disconnect(struct server *server)
 {
 	struct control *control = &server->control;
@@ -165,15 +165,15 @@ static void take_order(struct server *server)
 		fault_report_take_address(server, address);
 		break;
 	default:
-		log_line("The daemon sent a frame of type %u, which is none for a server",
+		log_line("The daemon sent a frame of type %u, which is not for servers",
 			control->reader.head.type);
 		control_disconnect(server);
 	}
 }
 
 /*
- * Type of the frame that comes next, which stays unread; 0: none is there yet.
- * -ECONNRESET: nor will there be. Between two frames.
+ * Type of the next frame, which stays unread. 0: there is none yet. -ECONNRESET: the
+ * connection has ended. Only between two frames.
  */
 static int control_next(const struct control *control)
 {
@@ -188,9 +188,9 @@ static int control_next(const struct control *control)
 }
 
 /*
- * Whoever comes to a server that ends shall find the next one: his frame stays
- * unread, and the daemon then knows that he never arrived (daemon/clients.c).
- * After a fault the daemon may tell where it was.
+ * A client that arrives at a server that ends must get the next server. So its frame stays
+ * unread, which tells the daemon that the client has not arrived (daemon/clients.c). After a
+ * fault the daemon may still send the address of the fault.
  */
 static bool control_may_read(struct server *server)
 {
@@ -231,7 +231,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	}
 }
 
-/* A new daemon learns who we are, who our clients are, and what our state is. */
+/* Introduces the server, its clients and its state to a new daemon. */
 static void control_introduce(struct server *server)
 {
 	struct control *control = &server->control;
@@ -253,7 +253,7 @@ static void control_introduce(struct server *server)
 	server_notify_state(server);
 }
 
-/* Every second: looks for a daemon while there is none. */
+/* Every second without a daemon: looks for one. */
 static void on_retry(uv_timer_t *timer)
 {
 	struct server *server = timer->data;

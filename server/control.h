@@ -3,9 +3,8 @@
 #define CONTROL_H
 
 /*
- * The link to the control daemon. Clients come over it, and it may be lost:
- * then nobody new comes, and a new daemon is looked for every second. Loop
- * thread.
+ * The link to the control daemon. Clients come over it. When it is lost, no new clients
+ * come, and the server looks for a new daemon every second. Loop thread.
  */
 
 #include <uv.h>
@@ -18,28 +17,31 @@ struct control {
 	int sock; /* -EBADF: there is no daemon */
 	uv_poll_t poll;
 	uv_timer_t retry;
-	bool is_reading;  /* clients are wanted */
-	bool is_closing;  /* the poll handle is on its way out */
-	bool is_finished; /* for good */
+	bool is_reading;  /* the server accepts clients */
+	bool is_closing;  /* the poll handle is closing */
+	bool is_finished; /* permanently */
 	uint64_t lost_ms; /* when the daemon was lost, by the loop's clock */
 	struct frame_reader reader;
 };
 
 struct server;
 
-/* Finds and greets the daemon that started us. 0 or -errno; the log has been told. */
+/*
+ * Connects to the daemon that started this server and sends the hello. 0 or -errno; the
+ * reason is in the log.
+ */
 int control_init(struct control *control);
 
-/* After the loop is there: notices when the daemon goes. */
+/* After the loop exists: watches for the end of the daemon. */
 void control_open(struct server *server);
 
-/* From now on clients and orders are read. */
+/* From now on reads clients and orders. */
 void control_read(struct server *server);
 
-/* Closes what the loop holds of it. */
+/* Closes the handles in the loop. */
 void control_close(struct server *server);
 
-/* Tells the daemon; nothing happens if there is none. Never blocks. */
+/* Sends a frame to the daemon, if there is one. Never blocks. */
 void control_send(struct server *server, const void *frame);
 
 static inline bool control_has_daemon(const struct control *control)

@@ -3,9 +3,9 @@
 /*
  * Reports of faults. Loop thread.
  *
- * Invariant: a client is named as the one who caused a fault only if it had
- * work on a GPU: an address in the memory of another says nothing, as any
- * kernel can go there.
+ * Invariant: a client is named as the cause of a fault only if it had work on a GPU. An
+ * address in the memory of a client without work proves nothing, because any kernel can
+ * access it.
  */
 
 #include "fault_report.h"
@@ -21,7 +21,7 @@
 #include "server.h"
 #include "server/session/session.h"
 
-/* From the fault on: the kernel's log is read by then. */
+/* After the fault: by then the kernel's log has been read. */
 #define ADDRESS_MS 600
 
 static bool is_known(const struct fault_report *report)
@@ -35,7 +35,7 @@ static bool may_have_caused_it(const struct client_conn *conn)
 	       (atomic_load(&conn->session->has_work) || conn->session->id == fault_session());
 }
 
-/* The GPU, if all of them use the same one alone. */
+/* The GPU, if all of them use only this one. */
 static uint32_t only_device(uint64_t devices)
 {
 	if (devices == 0 || (devices & (devices - 1)))
@@ -121,15 +121,15 @@ void fault_report_send(struct server *server)
 	control_send(server, &server->fault_report.frame);
 }
 
-/* The last words of a client. */
+/* Records the kernel that a client launched last. */
 static void take_kernel(struct fault_report *report, unsigned i, const struct client_conn *conn)
 {
-	if (atomic_load(&conn->session->has_last_words))
+	if (atomic_load(&conn->session->has_last_kernel))
 		memcpy(report->suspects[i].kernel, conn->session->last_kernel_name,
 			sizeof(report->suspects[i].kernel));
 }
 
-/* One of several suspects it was. */
+/* One suspect is known to be the cause. */
 static void fault_report_settle(struct fault_report *report, unsigned i, enum fault_how how)
 {
 	report->suspects[0] = report->suspects[i];
@@ -154,8 +154,8 @@ static void fault_report_look_up(struct server *server, uint64_t address)
 			log_culprit(report, 0, why);
 			return;
 		}
-	log_line("The address 0x%" PRIx64 " of the fault is near no memory of those with work on "
-		 "the GPU",
+	log_line("The fault address 0x%" PRIx64
+		 " is near no memory of a client with work on the GPU",
 		address);
 }
 

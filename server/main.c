@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * mps-server: one process a user, started by mps-control, that owns the GPUs'
- * contexts and works for that user's programs.
+ * mps-server: one process per user, started by mps-control. It owns the GPUs' contexts
+ * and works for that user's programs.
  *
  *   main thread    the loop: daemon, arrivals, deaths, signals (server.c)
- *   mps-starter    cuInit(), then gone
- *   mps-worker     one a client: its messages, its objects (worker.c)
- *   mps-waiter     where a client sleeps: waits in the driver (waiter.c)
- *   mps-deferred   one: driver calls that hold up everybody (deferred.c)
+ *   mps-starter    cuInit(), then ends
+ *   mps-worker     one per client: its messages, its objects (worker.c)
+ *   mps-waiter     for a sleeping client: waits in the driver (waiter.c)
+ *   mps-deferred   one: driver calls that delay all clients (deferred.c)
  *
- * Invariant: nothing is opened, no library, no socket, before this process is
- * the user it works for.
+ * Invariant: no library and no socket is opened before this process is the user for
+ * which it works.
  */
 
 #include <malloc.h>
@@ -30,15 +30,16 @@
 #include "start_settings.h"
 #include "server/stream/printf_capture.h"
 
-/* A pool for each worker would keep what its client left behind: sixteen and more of them. */
+/* One pool for each worker would keep the freed memory of its client: sixteen pools or more. */
 #define MALLOC_ARENAS 4
 /*
- * What is larger goes back to the system when it is freed. By itself the limit rises to 32 MiB
- * as the driver's copies of code come and go, and the pools keep gigabytes of holes.
+ * Larger blocks go back to the system when they are freed. Without this the limit rises to
+ * 32 MiB as the driver's copies of code are allocated and freed, and the pools keep
+ * gigabytes of holes.
  */
 #define MALLOC_MMAP_BYTES (256 << 10)
 
-/* The driver's own tidying up must end, too. */
+/* The driver's own cleanup must end, too. */
 #define EXIT_ALARM_S 10
 
 static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuser] [SETTINGS]\n"
@@ -52,7 +53,7 @@ static bool parse_id(const char *text, unsigned *ret_id)
 
 	errno = 0;
 	value = strtoul(text, &end, 10);
-	/* The highest is no id: system calls take it as "none". */
+	/* The highest value is not an ID: system calls take it as "none". */
 	if (errno || *end || end == text || *text == '-' || value >= UINT32_MAX)
 		return false;
 	*ret_id = (unsigned)value;
@@ -86,7 +87,7 @@ static bool parse_options(int argc, char **argv, struct options *options)
 	return is_good && options->has_uid;
 }
 
-/* Every client costs a few descriptors. */
+/* Every client needs a few descriptors. */
 static void raise_limits(void)
 {
 	struct rlimit limit;
@@ -108,14 +109,17 @@ int main(int argc, char **argv)
 	}
 	if (argc == 2 && strcmp(argv[1], "--devices") == 0) {
 		log_init();
-		/* Whatever the driver would still tidy up. */
+		/* Skips the driver's cleanup. */
 		_exit(device_frames_print());
 	}
 	if (!parse_options(argc, argv, &options)) {
 		fputs(usage, stderr);
 		return 2;
 	}
-	/* The daemon may have given us another name than the file has, for ps and pgrep. */
+	/*
+	 * The daemon may have started this process under another name than the file's, for ps and
+	 * pgrep.
+	 */
 	prctl(PR_SET_NAME, program_invocation_short_name);
 	mallopt(M_ARENA_MAX, MALLOC_ARENAS);
 	mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
@@ -129,7 +133,8 @@ int main(int argc, char **argv)
 	raise_limits();
 	log_line("Startup");
 	if (printf_capture_init() < 0)
-		log_line("What kernels print is lost: %s", strerror(errno));
+		log_line(
+			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));
 	if (server_init(&server, options.uid, options.is_multiuser) < 0)
 		return 1;
 	server_run(&server);

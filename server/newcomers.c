@@ -3,8 +3,8 @@
 /*
  * Clients that wait for their welcome. Loop thread.
  *
- * Invariant: while a client waits, another one that has left has work, so the
- * server's tick runs and looks here.
+ * Invariant: while a client waits, another client that has left has work, so the server's
+ * tick runs and calls newcomers_look().
  */
 
 #include "newcomers.h"
@@ -24,8 +24,8 @@ struct newcomer {
 };
 
 /*
- * A client that had left by that time, and whose own work is still on a GPU. A newcomer does not
- * wait for those that leave later: there may be no end of them.
+ * A client that had left by that time, and whose own work is still on a GPU. A newcomer does
+ * not wait for clients that leave later, because that might never end.
  */
 static const struct client_conn *find_leftover(const struct server *server, uint64_t since_ms)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The lists by which lower rooms call higher ones. They are constant.
+ * The lists through which lower rooms call higher ones. They are constant.
  *
- * Invariant: as a session ends, nothing goes that the GPU still uses, and waiters, which hold
- * events of streams, end before the streams.
+ * Invariant: when a session ends, nothing ends that the GPU still uses, and waiters, which
+ * keep events of streams, end before the streams.
  */
 
 #include "server/copy/copy_kernel.h"
@@ -29,7 +29,7 @@
 #include "server/session/session_room.h"
 
 const struct session_room *const session_rooms[] = {
-	&launch_batches_room, /* has no end of its own: its graphs end with their streams */
+	&launch_batches_room, /* has no end function: its graphs end with their streams */
 	&pending_waits_room,
 	&printf_capture_room,
 	&waiters_room,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The loop. One thread; others reach it by the `news' handle alone.
+ * The loop. One thread; other threads reach it only through the `news' handle.
  *
- * Invariant: whatever is being waited for has a deadline, and the tick looks
- * at it.
+ * Invariant: every wait has a deadline, which the tick checks.
  */
 
 #include <assert.h>
@@ -28,7 +27,7 @@
 #include "worker.h"
 
 #define TICK_MS 100
-/* After a fault: workers need a moment to let go, unless the driver keeps them. */
+/* After a fault workers need a moment to finish, unless the driver blocks them. */
 #define FAULT_LINGER_MS 1000
 
 static int read_grace(void)
@@ -42,14 +41,15 @@ static int read_grace(void)
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (errno || *end || value < 0 || value > 3600000) {
-		log_line("MPS_GRACE_MS=%s is no number of milliseconds up to 3600000: %d is taken",
+		log_line("MPS_GRACE_MS=%s is not a number of milliseconds up to 3600000: %d is "
+			 "used",
 			text, GRACE_MS_DEFAULT);
 		return GRACE_MS_DEFAULT;
 	}
 	return (int)value;
 }
 
-/* Ends without tidying up: the driver may never come back from anything now. */
+/* Ends without cleanup, because no driver call may ever return now. */
 _Noreturn static void leave(int status)
 {
 	log_line("Exiting");
@@ -104,13 +104,13 @@ static void log_driver_version(void)
 		driver_version() % 1000 / 10);
 }
 
-/* cuInit() has come back. */
+/* cuInit() has returned. */
 static void become_ready(struct server *server)
 {
 	pthread_join(server->starter, NULL);
 	server->is_ready = true;
 	if (server->init_result)
-		log_line("cuInit failed: %s (%u). Clients are told so",
+		log_line("cuInit failed: %s (%u). Clients get this error",
 			result_name((CUresult)server->init_result), server->init_result);
 	log_line(VERSION_LINE, CUDA_VERSION);
 	log_driver_version();
@@ -121,7 +121,7 @@ static void become_ready(struct server *server)
 	control_read(server);
 }
 
-/* A line for each GPU that it uses. */
+/* One line for each GPU that it uses. */
 static void log_end_by_fault(struct session *session)
 {
 	uint64_t devices = atomic_load(&session->granted);
@@ -144,7 +144,7 @@ static void log_devices(const struct server *server)
 			log_line("%u", i);
 }
 
-/* What the report says already. */
+/* Logs the clients and the devices that the fault ends. */
 static void log_fault(const struct server *server)
 {
 	const struct client_conn *conn;
@@ -161,7 +161,10 @@ static void log_fault(const struct server *server)
 		log_line("%d", (int)conn->pid);
 }
 
-/* Nobody's kernels will ever run here again: clients are told, the daemon replaces us. */
+/*
+ * No kernel will run in this process again: notifies the clients; the daemon replaces the
+ * server.
+ */
 static void handle_fault(struct server *server)
 {
 	server->is_faulted = true;
@@ -194,7 +197,7 @@ static void server_on_news(uv_async_t *async)
 		handle_fault(server);
 }
 
-/* A kernel of somebody who has left still runs: only the end of this process ends it. */
+/* A kernel of a client that has left still runs. Only the end of this process ends it. */
 static void check_overdue(struct server *server, const struct client_conn *conn)
 {
 	struct frame_server_state frame = {0};
@@ -209,7 +212,7 @@ static void check_overdue(struct server *server, const struct client_conn *conn)
 	frame_init(&frame, FRAME_SERVER_STATE, 0);
 	frame.state = SERVER_FAULT;
 	frame.result = CUDA_ERROR_LAUNCH_TIMEOUT;
-	/* An end that the operator has asked for is nothing to hold against the program. */
+	/* Do not count an end that the operator has requested against the program. */
 	frame.client = conn->is_terminated ? 0 : conn->id;
 	snprintf(frame.text, sizeof(frame.text), "work of the %s client %d does not end",
 		conn->is_terminated ? "terminated" : "dead", (int)conn->pid);
@@ -264,7 +267,7 @@ void server_start_looks(struct server *server)
 		uv_timer_start(&server->looks, on_look, WATCHDOG_LOOK_MS, WATCHDOG_LOOK_MS);
 }
 
-/* The last client has left a server that was told to go. */
+/* Ends a stopping server after its last client has left. */
 static void close_all(struct server *server)
 {
 	if (server->is_closing || !server->is_stopping || server->n_conns > 0)
@@ -281,7 +284,7 @@ static void close_all(struct server *server)
 void server_conn_gone(struct server *server)
 {
 	server->alone_ms = uv_now(&server->loop);
-	/* A driver that was not ready may be by now, but only for a new process. */
+	/* A driver that was not ready may be ready now, but only for a new process. */
 	if (server->init_result && server->n_conns == 0)
 		server_stop(server, false);
 	close_all(server);
@@ -289,7 +292,7 @@ void server_conn_gone(struct server *server)
 
 void server_stop(struct server *server, bool force)
 {
-	/* cuInit() can't be called off, and nobody is here yet who would miss us. */
+	/* cuInit() cannot be cancelled, and there are no clients yet. */
 	if (!server->is_ready)
 		leave(0);
 	if (!server->is_stopping) {
@@ -307,7 +310,7 @@ void server_stop(struct server *server, bool force)
 
 static void on_signal(uv_signal_t *signal, int number)
 {
-	log_line("Server was told to shut down by signal %d", number);
+	log_line("Server shuts down on signal %d", number);
 	server_stop(signal->data, true);
 }
 

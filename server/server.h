@@ -3,9 +3,8 @@
 #define SERVER_H
 
 /*
- * The loop of the process: starting, its clients, stopping, and what a GPU
- * fault means. Loop thread, but where it says otherwise. The loop never waits:
- * not for the driver, not for a client, not for the daemon.
+ * The loop of the process: start, clients, stop, and the effects of a GPU fault. Loop
+ * thread, except where noted. The loop never waits for the driver, a client or the daemon.
  */
 
 #include <pthread.h>
@@ -21,19 +20,19 @@
 
 struct server {
 	uv_loop_t loop;
-	uv_async_t news;  /* from any thread: look round */
-	uv_timer_t tick;  /* runs while somebody is ending */
-	uv_timer_t looks; /* ... while somebody is there */
+	uv_async_t news;  /* from any thread: look for changes */
+	uv_timer_t tick;  /* runs while a client is ending */
+	uv_timer_t looks; /* ... while there is a client */
 	uv_signal_t sigterm, sigint;
 	struct control control;
 	uid_t uid;
-	bool is_multiuser; /* its clients are any user's, and kept apart by their UIDs */
+	bool is_multiuser; /* its clients are of any user, kept apart by their UIDs */
 	struct user *users;
 	int grace_ms;
 
 	pthread_t starter; /* runs cuInit() */
 	atomic_bool is_started;
-	bool is_ready; /* ... and the loop knows */
+	bool is_ready; /* ... and the loop has noticed */
 	uint32_t init_result;
 
 	struct client_conn *conns;
@@ -41,36 +40,39 @@ struct server {
 	unsigned n_conns, n_active;
 	uint32_t last_session;
 
-	bool is_stopping; /* takes nobody new, ends when the last client has left */
-	bool is_forced;   /* ... nor waits for those who are there */
-	bool is_closing;  /* that was it */
+	bool is_stopping; /* accepts no new clients, ends when the last client has left */
+	bool is_forced;   /* ... and does not wait for present clients */
+	bool is_closing;  /* the loop is about to end */
 	bool is_faulted;
 	struct fault_report fault_report;
-	uint64_t fault_ms; /* when, by the loop's clock */
-	uint64_t alone_ms; /* since when there is no client */
+	uint64_t fault_ms; /* time of the fault, by the loop's clock */
+	uint64_t alone_ms; /* no client since this time */
 };
 
-/* Connects to the daemon and opens the driver. 0 or -errno; the log has been told. */
+/* Connects to the daemon and opens the driver. 0 or -errno; the reason is in the log. */
 int server_init(struct server *server, uid_t uid, bool is_multiuser);
 
-/* Runs until it is told to stop. */
+/* Runs until the server is stopped. */
 void server_run(struct server *server);
 
 void server_fini(struct server *server);
 
-/* Takes nobody new; `force': nor waits for those who are there. */
+/* Accepts no new clients. `force': does not wait for present clients either. */
 void server_stop(struct server *server, bool force);
 
-/* Somebody is there: have a look now and then whether his calls come back. */
+/* There is a client: checks regularly whether its calls return. */
 void server_start_looks(struct server *server);
 
-/* A client has gone, for good. */
+/* A client has gone permanently. */
 void server_conn_gone(struct server *server);
 
-/* Somebody is ending: have a look ten times a second. */
+/* A client is ending: checks ten times a second. */
 void server_start_tick(struct server *server);
 
-/* What the daemon is told about us, now and after it was replaced: its GPUs come first. */
+/*
+ * Notifies the daemon of this server, at the start and after a daemon was replaced. The GPUs
+ * come first.
+ */
 void server_notify_devices(struct server *server);
 void server_notify_state(struct server *server);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The lines of the log about what the operator has set. main() and the loop.
+ * Logs the operator's settings. main() and the loop.
  */
 
 #include <inttypes.h>

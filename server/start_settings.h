@@ -3,14 +3,13 @@
 #define START_SETTINGS_H
 
 /*
- * What the operator had set for this server at its start, for its log. What
- * holds for a client comes with the client. Written in main(), read by the
- * loop.
+ * The operator's settings for this server at its start, for its log. Limits of a client come
+ * with the client. Written in main(), read by the loop.
  */
 
 #include "base.h"
 
-/* An option of the command line and its value. False: it is none of ours. */
+/* Reads an option of the command line with its value. False: it is not one of these. */
 bool start_settings_read(const char *option, const char *value);
 
 /* After devices_init(). */

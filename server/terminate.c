@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Terminating clients. Loop thread.
+ * Terminates clients. Loop thread.
  *
- * Invariant: the daemon gets one answer to each FRAME_TERMINATE at least, as
- * long as it is connected.
+ * Invariant: the daemon gets at least one answer to each FRAME_TERMINATE, as long as it is
+ * connected.
  */
 
 #include "terminate.h"

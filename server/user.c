@@ -3,8 +3,8 @@
 /*
  * Users of a server that works for all. Loop thread; quotas: any thread.
  *
- * Invariant: a user is another's only when no client is left and its quota is
- * not used, as blocks of a session may be freed long after its end.
+ * Invariant: an entry goes to another user only if it has no client and its quota is unused,
+ * because blocks of a session may be freed long after its end.
  */
 
 #include "user.h"
@@ -14,7 +14,7 @@
 #include "server/util/account.h"
 #include "server.h"
 
-/* What a user may have whatever the others hold. */
+/* What a user may always have. */
 #define USER_OWN ((uint64_t)64 << 20)
 
 struct user {
@@ -29,7 +29,7 @@ static bool is_unused(const struct user *user)
 	return user->n_clients == 0 && quota_used(&user->quota) == 0;
 }
 
-/* The user's entry, or one that nobody uses; NULL: neither is there. */
+/* The user's entry, or an unused one. NULL: there is neither. */
 static struct user *find_entry(const struct server *server, uid_t uid)
 {
 	struct user *unused = NULL;

@@ -3,9 +3,9 @@
 #define USER_H
 
 /*
- * The users of a server that works for all (-M): how many clients each has, and
- * how much host memory these make the server hold. Other servers have one user
- * and need none of this. Loop thread.
+ * The users of a server that works for all (-M): how many clients each has, and how much
+ * host memory the server holds for them. Other servers have one user and need none of this.
+ * Loop thread.
  */
 
 #include <sys/types.h>
@@ -15,16 +15,16 @@
 struct server;
 struct user;
 
-/* Sessions of one user, of SESSIONS_MAX for all. */
+/* Sessions of one user, out of SESSIONS_MAX for all. */
 #define USER_SESSIONS_MAX 256u
 
-/* One client more: *ret_user is NULL where the server has one user. 0, -EUSERS or -ENOMEM. */
+/* Adds a client. *ret_user is NULL if the server has one user. 0, -EUSERS or -ENOMEM. */
 int user_add_client(struct server *server, uid_t uid, struct user **ret_user);
 
-/* It has gone. NULL is fine. */
+/* A client has gone. NULL is fine. */
 void user_remove_client(struct user *user);
 
-/* The parent of the quotas of its sessions; NULL for NULL. */
+/* The parent of the quotas of the user's sessions; NULL for NULL. */
 struct quota *user_quota(struct user *user);
 
 /* No session is left. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The worker of a session: takes runs of messages out of the ring, serves each
- * and completes it. One thread a session.
+ * The worker of a session: takes runs of messages out of the ring, serves each and completes
+ * it. One thread per session.
  *
- * Invariant: between a fetch and the next, every message handed on lies in the
- * receiver's private memory and stays as it was when it was checked.
+ * Invariant: between two fetches, every message handed on lies in the receiver's private
+ * memory and does not change after it was checked.
  */
 
 #include <stdatomic.h>
@@ -32,18 +32,18 @@
 #include "server/memory/virtual.h"
 #include "worker.h"
 
-/* After the last message: the next of a busy client is there sooner than a wake-up. */
+/* Spins after the last message: the next message of a busy client comes sooner than a wake-up. */
 #define SPIN_NS 50000
 
 /*
- * ... of one whose work is on a GPU: it waits, and what it sends then should not wait for a
- * wake-up, which takes 17 us after 300 (measured by copies of 16 MiB). Only where so many
- * processors are there for each.
+ * ... while work of the client is on a GPU: the client waits, and its next message should
+ * not need a wake-up, which takes 17 us after a pause of 300 (measured by copies of 16 MiB). Only
+ * if there are so many processors for each client.
  */
 #define SPIN_AT_WORK_NS 400000
 #define PROCESSORS_A_SPINNER 4
 
-/* How long a worker sleeps: with work on the GPU to look after (rising), and without. */
+/* How long a worker sleeps: with work on the GPU to look after (increasing), and without. */
 #define SLEEP_MIN_MS 5
 #define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
@@ -61,7 +61,7 @@ static bool is_launch(uint32_t op)
 	       op == OP_GRAPH_LAUNCH_CALLS;
 }
 
-/* Execute: `reply' is the result. */
+/* Serves a message; `reply' is the result. */
 static int worker_execute(struct session *session, const struct message_head *msg)
 {
 	const char *why = "";
@@ -74,7 +74,7 @@ static int worker_execute(struct session *session, const struct message_head *ms
 		session->reply.size = 0;
 		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
 	}
-	/* Everything else comes behind the launches that wait for their next. */
+	/* Everything else comes after the launches that wait for the next one. */
 	if (session->batch->n > 0 && msg->op != OP_LAUNCH)
 		launch_batch_flush(session);
 	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
@@ -84,7 +84,7 @@ static int worker_execute(struct session *session, const struct message_head *ms
 	return 0;
 }
 
-/* What was fetched. 0, or -EBADMSG. */
+/* Serves what was fetched. 0, or -EBADMSG. */
 static int serve_run(struct session *session)
 {
 	const struct message_head *msg;
@@ -117,7 +117,7 @@ int worker_serve(struct session *session)
 	if (r <= 0)
 		return r;
 	r = serve_run(session);
-	/* What waits lies in memory that the next fetch overwrites. */
+	/* The waiting launches lie in memory that the next fetch overwrites. */
 	if (r < 0 || atomic_load(&session->is_ending))
 		session->batch->n = 0;
 	else
@@ -139,7 +139,7 @@ static uint64_t spin_ns(const struct session *session)
 	return PROCESSORS_A_SPINNER * (long)deferred_n_busy() <= n ? SPIN_AT_WORK_NS : SPIN_NS;
 }
 
-/* Something came while we spun. */
+/* Whether a message came while spinning. */
 static bool worker_spin(struct session *session)
 {
 	struct spin spin = {.length_ns = spin_ns(session)};
@@ -151,8 +151,8 @@ static bool worker_spin(struct session *session)
 }
 
 /*
- * Nothing to do: looks after what the session left behind, and sleeps. Until
- * its last work has ended that takes a look now and then.
+ * The ring is empty: looks after the session's remaining work, and sleeps. Until the last
+ * work has ended, it wakes up regularly.
  */
 static void worker_rest(struct session *session, int *sleep_ms)
 {
@@ -177,7 +177,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	if (streams_poll(session)) {
 		printf_capture_flush(session);
 		session_devices_trim(session);
-		/* Pinning costs everybody: only who has long been idle gives it back. */
+		/* Pinning delays all clients, so memory is unpinned only after a long idle time. */
 		if (*sleep_ms == SLEEP_MAX_MS)
 			host_trim(session);
 	}
@@ -207,13 +207,13 @@ static void serve_until_end(struct session *session)
 	}
 }
 
-/* For who asks later whose fault it was: the kernel goes with its library. */
-static void keep_last_words(struct session *session)
+/* For a later fault report: the name goes with the library. */
+static void keep_last_kernel_name(struct session *session)
 {
 	if (session->last_kernel)
 		memcpy(session->last_kernel_name, session->last_kernel->name,
 			sizeof(session->last_kernel_name));
-	atomic_store(&session->has_last_words, true);
+	atomic_store(&session->has_last_kernel, true);
 }
 
 void session_clean_up(struct session *session)
@@ -221,7 +221,7 @@ void session_clean_up(struct session *session)
 	bool device_lost;
 
 	atomic_store(&session->is_ending, true);
-	keep_last_words(session);
+	keep_last_kernel_name(session);
 	device_lost = fault_get() != CUDA_SUCCESS || streams_wait(session) != CUDA_SUCCESS;
 	session_rooms_end(session, device_lost);
 	session_forget_objects(session);
@@ -233,7 +233,7 @@ static void *worker_run(void *arg)
 	struct session *session = arg;
 
 	serve_until_end(session);
-	/* Of a client that was dropped the loop hears by its hang-up. */
+	/* A dropped client's hang-up tells the loop. */
 	while (!atomic_load(&session->is_ending))
 		ring_sleep(&session->receiver, SLEEP_MAX_MS);
 	watchdog_begin(&session->watchdog, WATCHDOG_CLEAN_UP);

@@ -7,18 +7,18 @@ struct session;
 /* Starts the worker thread. 0 or -errno. */
 int session_start(struct session *session);
 
-/* Loop: the client has gone, or has to. Until is_done, call it again now and then. */
+/* Loop: the client has gone, or must go. Until is_done, call it again regularly. */
 void session_end(struct session *session);
 
 /*
- * Worker: gives back everything the session has in the driver; waits for its
- * work first. Whoever waits too long for that ends the server (client_conn.c).
+ * Worker: waits for the session's work, then gives back everything that the session has in
+ * the driver. If that takes too long, the server ends (client_conn.c).
  */
 void session_clean_up(struct session *session);
 
 /*
- * Serves what lies in the ring now. 1: something did, 0: nothing did.
- * -EBADMSG: malformed; the log has been told.
+ * Serves what is in the ring now. 1: served something, 0: the ring was empty. -EBADMSG:
+ * malformed; the reason is in the log.
  */
 int worker_serve(struct session *session);
 

@@ -226,7 +226,7 @@ CUresult do_managed_measure(
 	return result;
 }
 
-/* ---- loading it anew */
+/* ---- reloading */
 
 /*
  * Whether the driver finds as many kernels in the code as in the image. If not, it has

@@ -74,7 +74,7 @@ struct session {
 	_Atomic uint64_t granted;     /* set by the worker: GPUs with a valid grant, one bit each */
 	atomic_bool is_ending;        /* set by the loop: drop what is queued, clean up, end */
 	atomic_bool is_active;        /* set by the worker: it has opened a GPU */
-	atomic_bool has_last_words;   /* set by the worker: last_kernel_name is valid */
+	atomic_bool has_last_kernel;  /* set by the worker: last_kernel_name is valid */
 	atomic_bool has_work;         /* set by the worker: it may have something on a GPU */
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
