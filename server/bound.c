@@ -18,7 +18,7 @@
 
 /* How long to wait for deferred calls. */
 #define ENDS_ROUNDS 100
-#define ENDS_NAP_NS 10000000L
+#define ENDS_SLEEP_NS 10000000L
 
 /* Waits for deferred calls. False: there are none. */
 static bool bound_wait_for_ends(const struct session *session)
@@ -31,7 +31,7 @@ static bool bound_wait_for_ends(const struct session *session)
 	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n) && fault_get() == CUDA_SUCCESS &&
 			!atomic_load(&session->is_ending);
 		i++)
-		nanosleep(&(struct timespec){.tv_nsec = ENDS_NAP_NS}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = ENDS_SLEEP_NS}, NULL);
 	return true;
 }
 

@@ -158,7 +158,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 {
 	if (!session->busy && !session->has_unused && !session->has_unused_host &&
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
-		session->n_closing == 0 && !session->aliases->going) {
+		session->n_closing == 0 && !session->aliases->closing) {
 		session_set_busy(session, false);
 		ring_sleep(&session->receiver, SLEEP_MS);
 		return;

@@ -124,7 +124,7 @@ static void set_unused(struct arena *arena, struct chunk *chunk, bool is_free)
 	if (arena->device)
 		atomic_fetch_add(&arena->device->unused, more);
 	if (arena->device && arena->is_ending)
-		atomic_fetch_add(&arena->device->going, more);
+		atomic_fetch_add(&arena->device->closing, more);
 }
 
 /*
@@ -432,7 +432,7 @@ void arena_trim(struct arena *arena)
 static void unuse_all_chunks(struct arena *arena)
 {
 	if (arena->device && !arena->is_ending)
-		atomic_fetch_add(&arena->device->going, arena->unused_bytes);
+		atomic_fetch_add(&arena->device->closing, arena->unused_bytes);
 	arena->is_ending = true;
 	arena->shared = arena->spare = NULL;
 	for (uint32_t i = 0; i < arena->n_pages; i++) {

@@ -50,7 +50,7 @@ struct arena {
 	struct chunk *shared;        /* chunks divided into small pieces */
 	struct chunk *spare;         /* mapped, and unused */
 	uint64_t unused_bytes;       /* on a GPU also part of device::unused */
-	bool is_ending;              /* ... and of device::going: the session has ended */
+	bool is_ending;              /* ... and of device::closing: the session has ended */
 	uint64_t mapped;             /* bytes of all chunks */
 	struct device_quota *memory; /* a reference: charged for all chunks; NULL: no quota */
 };

@@ -33,7 +33,7 @@ struct device {
 	struct stream_pool stream_pool;
 	struct channel_budget channels;
 	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */
-	_Atomic uint64_t going;      /* of these, of sessions that have ended */
+	_Atomic uint64_t closing;    /* of these, of sessions that have ended */
 	pthread_mutex_t giving_back; /* held while memory goes back to the driver */
 	CUdeviceptr scratch; /* two values that are never read (blocked_streams.c); 0: none */
 	uint64_t limits[DEVICE_LIMITS]; /* at first; ~0 if the driver refuses */

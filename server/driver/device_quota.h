@@ -20,7 +20,7 @@ struct device_quota {
 	struct quota quota;
 	struct group *group; /* a reference; NULL: none */
 	atomic_uint refs;
-	_Atomic uint64_t going; /* charged for arrays that wait for their deferred end */
+	_Atomic uint64_t closing; /* charged for arrays that wait for their deferred end */
 };
 
 /* `group' may be NULL. Returns NULL without memory. */

@@ -22,7 +22,7 @@
 #define DRIVER_VERSION_GREEN 12050
 
 /* After this many contexts with their own share, a client's further ones are not logged. */
-#define PARTS_TOLD 32
+#define PARTS_LOGGED 32
 
 struct division {
 	unsigned count; /* of SMs that the driver was asked for in each group */
@@ -280,12 +280,12 @@ CUresult sm_share_take(struct session *session, struct device *device, struct sm
 static void log_part(
 	struct session *session, const struct device *device, const struct sm_share *share)
 {
-	if (session->n_parts++ >= PARTS_TOLD)
+	if (session->n_parts++ >= PARTS_LOGGED)
 		return;
 	log_line("Client " SESSION_NAME ": a context has %u of %d SMs on device %u%s",
 		SESSION_NAME_ARGS(session), share->n_sms,
 		device->facts.attribute[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT], device->ordinal,
-		session->n_parts == PARTS_TOLD ? "; its further contexts are not logged" : "");
+		session->n_parts == PARTS_LOGGED ? "; its further contexts are not logged" : "");
 }
 
 CUresult sm_share_take_part(struct session *session, struct device *device,

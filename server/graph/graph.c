@@ -91,7 +91,7 @@ static void graphs_release(struct session *session)
 		session->pending_waits->n_released++;
 		pending_wait = (struct pending_wait){
 			.address = op.address, .sdev = graph->sdev, .is_64 = memory_op_is_64(&op)};
-		memory_op_key(&op, &pending_wait.value);
+		memory_op_release_value(&op, &pending_wait.value);
 		pending_waits_release_one(session, &pending_wait);
 	}
 }

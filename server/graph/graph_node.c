@@ -486,17 +486,17 @@ static CUresult batch_put(struct graph *graph, struct graph_node *node,
 /* The client keeps what a host node calls, so the node is never changed here. */
 CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t number, uint32_t call)
 {
-	CUstreamBatchMemOpParams params[GATES_CALL_OPS];
+	CUstreamBatchMemOpParams params[PENDING_WAIT_CALL_OPS];
 	struct graph_node node;
 	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST,
-		GATES_CALL_OPS * (uint64_t)KEPT_MEMORY_OP, &node);
+		PENDING_WAIT_CALL_OPS * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	if (result == CUDA_SUCCESS && graph->real)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = pending_waits_graph_call(session, call, params);
 	if (result == CUDA_SUCCESS)
-		result = batch_put(graph, &node, params, GATES_CALL_OPS);
+		result = batch_put(graph, &node, params, PENDING_WAIT_CALL_OPS);
 	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;
 	node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;

@@ -331,8 +331,8 @@ CUresult do_host_alias_end(struct session *session, uint64_t address)
 	if (result != CUDA_SUCCESS)
 		return result;
 	alias->is_closing = true;
-	alias->next_closing = session->aliases->going;
-	session->aliases->going = alias;
+	alias->next_closing = session->aliases->closing;
+	session->aliases->closing = alias;
 	session->n_freed++;
 	aliases_poll(session);
 	return CUDA_SUCCESS;
@@ -340,7 +340,7 @@ CUresult do_host_alias_end(struct session *session, uint64_t address)
 
 void aliases_poll(struct session *session)
 {
-	struct alias **link = &session->aliases->going, *alias;
+	struct alias **link = &session->aliases->closing, *alias;
 
 	if (likely(!*link))
 		return;

@@ -18,7 +18,7 @@ struct alias_run;
 /* The aliases of a session. Zero-initialised is empty. */
 struct aliases {
 	struct alias_run *runs;
-	struct alias *going; /* ended by the client; they wait for work queued earlier */
+	struct alias *closing; /* ended by the client; they wait for work queued earlier */
 	uint32_t n;
 };
 

@@ -20,7 +20,7 @@
 
 /* Bytes written over an array at a time; a row of the widest array is not longer. */
 #define CLEAR_MAX (2ull << 20)
-#define CLEAR_NAP_NS 50000
+#define CLEAR_SLEEP_NS 50000
 
 struct array *session_array(struct session *session, uint32_t id)
 {
@@ -38,7 +38,7 @@ static void array_done(struct deferred *deferred)
 		else if (array->real)
 			cuda.cuArrayDestroy(array->real);
 	}
-	atomic_fetch_sub(&array->memory->going, array->charged);
+	atomic_fetch_sub(&array->memory->closing, array->charged);
 	device_quota_refund(array->memory, array->charged);
 	device_quota_unref(array->memory);
 	account_free(array);
@@ -59,7 +59,7 @@ void array_unref(struct array *array)
 			device_quota_unref(array->memory);
 			account_free(array);
 		} else {
-			atomic_fetch_add(&array->memory->going, array->charged);
+			atomic_fetch_add(&array->memory->closing, array->charged);
 			deferred_add(&array->deferred);
 		}
 		array = parent;
@@ -158,7 +158,7 @@ static CUresult wait_for(struct session *session, CUstream real)
 
 	while ((result = cuda.cuStreamQuery(real)) == CUDA_ERROR_NOT_READY &&
 		!atomic_load(&session->is_ending))
-		nanosleep(&(struct timespec){.tv_nsec = CLEAR_NAP_NS}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = CLEAR_SLEEP_NS}, NULL);
 	if (result != CUDA_SUCCESS)
 		result = cuda.cuStreamSynchronize(real);
 	return fault_note(session, result);

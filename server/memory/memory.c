@@ -22,8 +22,8 @@
 /* How long to wait for the session's own work, and for unused memory of other sessions. */
 #define IDLE_ROUNDS 100
 #define RECLAIM_ROUNDS 5
-#define GOING_ROUNDS 500
-#define NAP_MS 10
+#define CLOSING_ROUNDS 500
+#define SLEEP_MS 10
 
 /*
  * How long a query of free memory waits for earlier ends of arrays, and for the session's
@@ -31,7 +31,7 @@
  */
 #define ENDS_ROUNDS 2000
 #define ENDS_OWN_ROUNDS 20
-#define ENDS_NAP_NS 50000
+#define ENDS_SLEEP_NS 50000
 
 bool memory_check(struct session *session, uint64_t address, uint64_t size)
 {
@@ -52,7 +52,7 @@ bool memory_check(struct session *session, uint64_t address, uint64_t size)
 
 static void memory_sleep(void)
 {
-	nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000L}, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = SLEEP_MS * 1000000L}, NULL);
 }
 
 /* Bounded: the session's kernels may wait for a copy that comes after this message. */
@@ -69,7 +69,7 @@ static bool wait_until_idle(struct session *session)
 /* Memory of a session that has ended takes time: 100 GB take some tenths of a second. */
 static unsigned memory_rounds(const struct session_device *sdev)
 {
-	return atomic_load(&sdev->device->going) > 0 ? GOING_ROUNDS : RECLAIM_ROUNDS;
+	return atomic_load(&sdev->device->closing) > 0 ? CLOSING_ROUNDS : RECLAIM_ROUNDS;
 }
 
 /* Whether the session's own limit refuses this size. Then memory of others is of no use. */
@@ -85,7 +85,8 @@ static bool is_at_own_limit(const struct session_device *sdev, uint64_t size)
 static bool make_own_room(struct session *session, struct session_device *sdev, unsigned round)
 {
 	bool has_unused = session->has_unused || session->has_unused_host;
-	bool has_closing = session->n_closing_mappings > 0 || atomic_load(&sdev->memory->going) > 0;
+	bool has_closing =
+		session->n_closing_mappings > 0 || atomic_load(&sdev->memory->closing) > 0;
 
 	if (round == 0 && has_unused && wait_until_idle(session)) {
 		session_devices_trim(session);
@@ -186,7 +187,7 @@ static void memory_wait_for_ends(struct session *session)
 			return;
 		if (deferred_n_busy() > session->is_busy || atomic_load(&session->is_ending))
 			return;
-		nanosleep(&(struct timespec){.tv_nsec = ENDS_NAP_NS}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = ENDS_SLEEP_NS}, NULL);
 	}
 }
 

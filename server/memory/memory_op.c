@@ -17,7 +17,7 @@
 #include "server/stream/stream.h"
 #include "wire.h"
 
-bool memory_op_key(const struct memory_op *op, uint64_t *ret_value)
+bool memory_op_release_value(const struct memory_op *op, uint64_t *ret_value)
 {
 	uint64_t all = memory_op_is_64(op) ? UINT64_MAX : UINT32_MAX;
 
@@ -48,9 +48,9 @@ static CUresult convert_barrier(const struct memory_op *op, CUstreamBatchMemOpPa
 
 static CUresult convert_wait(const struct memory_op *op, CUstreamBatchMemOpParams *ret_param)
 {
-	uint64_t key;
+	uint64_t value;
 
-	if (!memory_op_key(op, &key))
+	if (!memory_op_release_value(op, &value))
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_param = (CUstreamBatchMemOpParams){
 		.waitValue = {.address = op->address, .flags = op->flags, .value64 = op->value}};
@@ -116,7 +116,7 @@ static struct pending_wait pending_wait_of(
 			   alias_has(session, op->address, size),
 	};
 
-	memory_op_key(op, &pending_wait.value);
+	memory_op_release_value(op, &pending_wait.value);
 	return pending_wait;
 }
 

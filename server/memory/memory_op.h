@@ -17,7 +17,7 @@ bool memory_op_is_64(const struct memory_op *op);
 uint32_t memory_op_size(const struct memory_op *op); /* bytes of its semaphore; 0: it has none */
 
 /* The value that ends a wait. False: no value does. */
-bool memory_op_key(const struct memory_op *op, uint64_t *ret_value);
+bool memory_op_release_value(const struct memory_op *op, uint64_t *ret_value);
 
 /* Checks the operation and converts it for the driver. */
 CUresult memory_op_convert(

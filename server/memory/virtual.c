@@ -28,8 +28,8 @@
 /* A client takes such a frame at once. */
 #define FRAME_SEND_MS 100
 /* The client has waited for the work queued before an unmapping, except for other threads' work. */
-#define GOING_ROUNDS 1000
-#define GOING_NAP_NS 1000000L
+#define CLOSING_ROUNDS 1000
+#define CLOSING_SLEEP_NS 1000000L
 
 struct allocation {
 	uint32_t id;
@@ -258,10 +258,10 @@ static bool wait_for_closing(
 	struct session *session, struct region *region, uint64_t address, uint64_t size)
 {
 	for (int round = 0; has_closing(region, address, size); round++) {
-		if (round == GOING_ROUNDS || atomic_load(&session->is_ending))
+		if (round == CLOSING_ROUNDS || atomic_load(&session->is_ending))
 			return false;
 		if (round > 0)
-			nanosleep(&(struct timespec){.tv_nsec = GOING_NAP_NS}, NULL);
+			nanosleep(&(struct timespec){.tv_nsec = CLOSING_SLEEP_NS}, NULL);
 		region_poll(session, region);
 	}
 	return true;

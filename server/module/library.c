@@ -23,7 +23,7 @@
 #define LIBRARIES_MAX 16384
 
 /* How many refusals of a session are logged, because a client may try forever. */
-#define REFUSALS_TOLD 16
+#define REFUSALS_LOGGED 16
 
 struct library *session_library(struct session *session, uint32_t id)
 {
@@ -38,7 +38,7 @@ static void charges_end(struct library *library)
 		struct library_charge *charge = library->charges;
 
 		library->charges = charge->next;
-		atomic_fetch_sub(&charge->memory->going, charge->size);
+		atomic_fetch_sub(&charge->memory->closing, charge->size);
 		device_quota_refund(charge->memory, charge->size);
 		device_quota_unref(charge->memory);
 		account_free(charge);
@@ -112,7 +112,7 @@ static void library_done(struct deferred *deferred)
 static void library_discard(struct library *library)
 {
 	for (struct library_charge *charge = library->charges; charge; charge = charge->next)
-		atomic_fetch_add(&charge->memory->going, charge->size);
+		atomic_fetch_add(&charge->memory->closing, charge->size);
 	deferred_add(&library->deferred);
 }
 
@@ -121,7 +121,7 @@ void library_log_refusal(struct session *session, struct library *library, CUres
 {
 	char *rest = library->log_bytes, *line;
 
-	if (session->n_refusals++ >= REFUSALS_TOLD)
+	if (session->n_refusals++ >= REFUSALS_LOGGED)
 		return;
 	log_line("Client " SESSION_NAME ": the driver refused an image or a kernel of it: %s (%d)",
 		SESSION_NAME_ARGS(session), result_name(result), (int)result);

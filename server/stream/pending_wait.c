@@ -25,7 +25,7 @@
 #include "wire.h"
 
 #define PASSED_TRIES 10
-#define PASSED_NAP_NS 1000000
+#define PASSED_SLEEP_NS 1000000
 
 static CUdeviceptr page_word(const struct session *session, size_t offset, uint32_t stream)
 {
@@ -113,8 +113,8 @@ static CUresult pending_wait_ask(struct session *session, struct stream *stream,
  * Clears the request before the answer, so the semaphores never look like those of a new
  * request.
  */
-CUresult pending_waits_graph_call(
-	struct session *session, uint32_t call, CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS])
+CUresult pending_waits_graph_call(struct session *session, uint32_t call,
+	CUstreamBatchMemOpParams ret_params[PENDING_WAIT_CALL_OPS])
 {
 	CUdeviceptr asked = session->timeline + offsetof(struct page, graph_asked) -
 			    offsetof(struct page, timeline) + call * sizeof(uint64_t);
@@ -152,7 +152,7 @@ void pending_waits_note_passed(struct session *session, const struct stream *str
 		if (cuda.cuStreamWriteValue64_v2(real, passed, session->pending_waits->last_serial,
 			    CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS)
 			return;
-		nanosleep(&(struct timespec){.tv_nsec = PASSED_NAP_NS}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = PASSED_SLEEP_NS}, NULL);
 	}
 	blocked_forget(session, stream);
 }
@@ -234,7 +234,7 @@ CUresult pending_waits_reserve(struct session *session, uint32_t n)
 	if (2 * (pending_waits->n + n) <= pending_waits->n_max)
 		return CUDA_SUCCESS;
 	n_max = 2 * (pending_waits->n + n);
-	if (n_max > GATES_MAX)
+	if (n_max > PENDING_WAITS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* The allocation may wait, so it is not under the lock, which the loop takes, too. */
 	grown = account_alloc(session->account, n_max * sizeof(*grown), 0);
@@ -251,29 +251,31 @@ CUresult pending_waits_reserve(struct session *session, uint32_t n)
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_key(struct session *session, struct session_device *sdev, CUstream *ret_key)
+static CUresult get_release_stream(
+	struct session *session, struct session_device *sdev, CUstream *ret_real)
 {
-	CUstream *key = &session->pending_waits->release_streams[sdev->device->ordinal];
+	CUstream *release = &session->pending_waits->release_streams[sdev->device->ordinal];
 	CUresult result = session_device_enter(session, sdev);
 
-	if (result == CUDA_SUCCESS && !*key)
-		result = stream_pool_take_key(sdev->device, key);
-	*ret_key = *key;
+	if (result == CUDA_SUCCESS && !*release)
+		result = stream_pool_take_key(sdev->device, release);
+	*ret_real = *release;
 	return result;
 }
 
 void pending_waits_release_one(struct session *session, const struct pending_wait *pending_wait)
 {
-	CUstream key;
+	CUstream release;
 
-	if (get_key(session, pending_wait->sdev, &key) != CUDA_SUCCESS)
+	if (get_release_stream(session, pending_wait->sdev, &release) != CUDA_SUCCESS)
 		return;
-	blocked_evade_real(session, pending_wait->sdev->device, key);
+	blocked_evade_real(session, pending_wait->sdev->device, release);
 	if (pending_wait->is_64)
-		cuda.cuStreamWriteValue64_v2(key, pending_wait->address, pending_wait->value, 0);
+		cuda.cuStreamWriteValue64_v2(
+			release, pending_wait->address, pending_wait->value, 0);
 	else
 		cuda.cuStreamWriteValue32_v2(
-			key, pending_wait->address, (uint32_t)pending_wait->value, 0);
+			release, pending_wait->address, (uint32_t)pending_wait->value, 0);
 }
 
 /* The GPU waits again after each call. */
@@ -288,8 +290,8 @@ static void count_graph_calls(struct session *session)
  * Each of several waits in a row on one semaphore is released separately: the oldest of each
  * stream.
  */
-static void open_oldest(struct session *session,
-	void (*open)(struct session *session, const struct pending_wait *pending_wait))
+static void release_oldest(struct session *session,
+	void (*release)(struct session *session, const struct pending_wait *pending_wait))
 {
 	struct pending_waits *pending_waits = session->pending_waits;
 	uint8_t seen[STREAMS_MAX / 8] = {0};
@@ -301,13 +303,13 @@ static void open_oldest(struct session *session,
 		if (pending_wait_is_passed(session, pending_wait))
 			continue;
 		if (!(seen[pending_wait->stream / 8] & bit))
-			open(session, pending_wait);
+			release(session, pending_wait);
 		seen[pending_wait->stream / 8] |= bit;
 	}
 }
 
 /* In the host space a write is safe, whatever the client does to its files (sigbus_guard.h). */
-static void open_here(struct session *session, const struct pending_wait *pending_wait)
+static void release_here(struct session *session, const struct pending_wait *pending_wait)
 {
 	(void)session;
 	if (!pending_wait->is_host)
@@ -330,7 +332,7 @@ void pending_waits_release_here(struct session *session)
 	for (uint32_t i = 0; i < GRAPH_CALLS; i++)
 		shm_store64(&session->ring->graph_done[i], WIRE_TICKET_MAX);
 	pthread_mutex_lock(&session->pending_waits_lock);
-	open_oldest(session, open_here);
+	release_oldest(session, release_here);
 	pthread_mutex_unlock(&session->pending_waits_lock);
 }
 
@@ -343,7 +345,7 @@ void pending_waits_release(struct session *session)
 	session_rooms_release(session);
 	pending_waits_forget_passed(session);
 	session->pending_waits->n_released += n_before - session->pending_waits->n;
-	open_oldest(session, pending_waits_release_one);
+	release_oldest(session, pending_waits_release_one);
 }
 
 static void pending_waits_fini(struct session *session, bool device_lost)

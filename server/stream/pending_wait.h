@@ -19,7 +19,7 @@ struct session_room;
 struct stream;
 
 /* The most waits for device memory that a session may have queued. */
-#define GATES_MAX (1u << 16)
+#define PENDING_WAITS_MAX (1u << 16)
 
 struct pending_wait {
 	uint64_t serial; /* page->passed of the stream reaches this value after the wait */
@@ -87,9 +87,9 @@ CUresult pending_waits_for_call(struct session *session, struct stream *stream, 
 void pending_waits_note_new(struct session *session);
 
 /* What a host node of a graph does on the GPU; `call' is the number of its semaphores. */
-#define GATES_CALL_OPS 4
+#define PENDING_WAIT_CALL_OPS 4
 CUresult pending_waits_graph_call(struct session *session, uint32_t call,
-	CUstreamBatchMemOpParams ret_params[GATES_CALL_OPS]);
+	CUstreamBatchMemOpParams ret_params[PENDING_WAIT_CALL_OPS]);
 
 /* No work of the session is left on any GPU, for now. */
 void pending_waits_are_passed(struct session *session);

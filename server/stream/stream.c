@@ -28,15 +28,15 @@
 #include "stream.h"
 
 /*
- * Destroyed streams with work left: the worker looks at them after every STREAMS_DYING_POLL,
- * and waits for them beyond STREAMS_DYING_MAX.
+ * Destroyed streams with work left: the worker looks at them after every STREAMS_CLOSED_POLL,
+ * and waits for them beyond STREAMS_CLOSED_MAX.
  */
-#define STREAMS_DYING_POLL 64
-#define STREAMS_DYING_MAX 1024
+#define STREAMS_CLOSED_POLL 64
+#define STREAMS_CLOSED_MAX 1024
 
 /* Pause between two looks at streams that wait for the client. */
-#define GATES_NAP_MIN_NS 100000
-#define GATES_NAP_MAX_NS 5000000
+#define LOOK_SLEEP_MIN_NS 100000
+#define LOOK_SLEEP_MAX_NS 5000000
 
 struct stream *session_stream(struct session *session, uint32_t id)
 {
@@ -333,7 +333,7 @@ bool streams_are_at_work(const struct session *session)
 /* Does not wait in the driver, because a stream may be blocked until the client acts or ends. */
 static CUresult wait_by_looking(struct session *session)
 {
-	long sleep_ns = GATES_NAP_MIN_NS;
+	long sleep_ns = LOOK_SLEEP_MIN_NS;
 
 	while (!streams_poll(session)) {
 		uint64_t passed = session->pending_waits->n_released;
@@ -343,8 +343,8 @@ static CUresult wait_by_looking(struct session *session)
 		if (atomic_load(&session->is_ending))
 			pending_waits_release(session);
 		sleep_ns = passed != session->pending_waits->n_released
-				   ? GATES_NAP_MIN_NS
-				   : MIN(2 * sleep_ns, GATES_NAP_MAX_NS);
+				   ? LOOK_SLEEP_MIN_NS
+				   : MIN(2 * sleep_ns, LOOK_SLEEP_MAX_NS);
 		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
 	}
 	return CUDA_SUCCESS;
@@ -448,9 +448,9 @@ CUresult do_stream_destroy(struct session *session, struct stream *stream)
 		return CUDA_SUCCESS;
 	}
 	stream->is_closed = true;
-	if (++session->n_closed % STREAMS_DYING_POLL == 0)
+	if (++session->n_closed % STREAMS_CLOSED_POLL == 0)
 		streams_poll(session);
-	return session->n_closed > STREAMS_DYING_MAX ? streams_wait(session) : CUDA_SUCCESS;
+	return session->n_closed > STREAMS_CLOSED_MAX ? streams_wait(session) : CUDA_SUCCESS;
 }
 
 const struct session_room streams_room = {.end = streams_free};

@@ -170,7 +170,7 @@ static void test_busy(void **state)
 	fake_switches.is_busy = false;
 	aliases_poll(harness.session);
 	assert_int_equal(fake_counts.registrations, n);
-	assert_null(harness.session->aliases->going);
+	assert_null(harness.session->aliases->closing);
 	assert_true(has(b, MIB));
 }
 

@@ -235,7 +235,7 @@ static unsigned n_unmapped;
 static CUresult unmap(CUdeviceptr address, size_t size)
 {
 	unused_before[n_unmapped++ % 4] = device_get(0)->unused;
-	assert_int_equal(device_get(0)->going, device_get(0)->unused);
+	assert_int_equal(device_get(0)->closing, device_get(0)->unused);
 	return real_unmap(address, size);
 }
 
@@ -266,7 +266,7 @@ static void test_memory_of_the_ended_is_free(void **state)
 		assert_int_equal(unused_before[1], 8 * MIB);
 		assert_int_equal(unused_before[2], 6 * MIB);
 		assert_int_equal(device_get(0)->unused, 0);
-		assert_int_equal(device_get(0)->going, 0);
+		assert_int_equal(device_get(0)->closing, 0);
 		assert_int_equal(count_free(), FAKE_MEMORY);
 		arena_fini(&other, false);
 	}

@@ -26,21 +26,21 @@ static CUresult create_late(CUmemGenericAllocationHandle *handle, size_t size,
 {
 	if (++n_creates <= n_refused)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	device_get(0)->going = 0;
+	device_get(0)->closing = 0;
 	return real_create(handle, size, prop, flags);
 }
 
-static CUresult alloc_late(uint64_t going)
+static CUresult alloc_late(uint64_t closing)
 {
 	uint64_t address;
 	CUresult result;
 
 	n_creates = 0;
-	device_get(0)->going = going;
+	device_get(0)->closing = closing;
 	cuda.cuMemCreate = create_late;
 	result = send_memory_alloc(0, 4 * MIB, &address);
 	cuda.cuMemCreate = real_create;
-	device_get(0)->going = 0;
+	device_get(0)->closing = 0;
 	return result;
 }
 
