@@ -37,8 +37,8 @@
 
 /*
  * ... while work of the client is on a GPU: the client waits, and its next message should
- * not need a wake-up, which takes 17 us after a pause of 300 (measured by copies of 16 MiB). Only
- * if there are so many processors for each client.
+ * not need a wake-up, which takes 17 us after a pause of 300 us (measured by copies of 16 MiB).
+ * Only if there are so many processors for each client.
  */
 #define SPIN_AT_WORK_NS 400000
 #define PROCESSORS_A_SPINNER 4
