@@ -15,6 +15,7 @@
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
 #include "server/driver/device_frame.h"
+#include "server/driver/driver_facts.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "newcomers.h"
@@ -102,6 +103,12 @@ static void log_driver_version(void)
 		log_line("Display Driver version: %s", text);
 	log_line("CUDA driver: %s, CUDA %d.%d", driver_path(), driver_version() / 1000,
 		driver_version() % 1000 / 10);
+	if (driver_version() != DRIVER_FACTS_VERSION)
+		log_line("This server was measured with driver %d (CUDA %d.%d). With another "
+			 "driver, "
+			 "calls may wait longer while a client blocks a stream",
+			DRIVER_FACTS_BRANCH, DRIVER_FACTS_VERSION / 1000,
+			DRIVER_FACTS_VERSION % 1000 / 10);
 }
 
 /* cuInit() has returned. */

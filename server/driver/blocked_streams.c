@@ -15,10 +15,12 @@
 #include "server/util/log.h"
 #include "server/session/session.h"
 #include "blocked_streams.h"
+#include "driver_facts.h"
 #include "session_device.h"
 
-#define ROOM 8u       /* in all: at 12 some work meets them at times, at 20 kernels do */
-#define ROOM_LARGE 6u /* for a session beyond its share, counting all others */
+#define BLOCKED_MAX DRIVER_QUEUES_BLOCKED
+#define BLOCKED_MAX_LARGE                                                                          \
+	(BLOCKED_MAX - 2) /* for a session beyond its share, counting all others */
 #define SESSION_MAX 6u
 #define SESSION_SHARE 2u /* reserved per session with a semaphore: two streams that take turns */
 #define SLEEP_MIN_NS 20000
@@ -38,7 +40,7 @@ atomic_uint blocked_n;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER; /* before `lock' */
 static unsigned n_calls, n_wanted; /* exclusive calls: those made, those wanted; under the lock */
-static struct entry entries[ROOM]; /* blocked_n of them; under the lock */
+static struct entry entries[BLOCKED_MAX]; /* blocked_n of them; under the lock */
 
 static bool is_passed(const struct entry *entry)
 {
@@ -100,7 +102,7 @@ static bool has_room(const struct session *session)
 	if (n_calls > 0 || (n_wanted > 0 && n == 1) || n > SESSION_MAX)
 		return false;
 	return count_others(session) + MAX(n, SESSION_SHARE) <=
-	       (n <= SESSION_SHARE ? ROOM : ROOM_LARGE);
+	       (n <= SESSION_SHARE ? BLOCKED_MAX : BLOCKED_MAX_LARGE);
 }
 
 struct backoff {

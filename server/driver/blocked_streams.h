@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "driver.h"
+#include "driver_facts.h"
 
 struct device;
 struct session;
@@ -86,6 +87,8 @@ void exclusive_unpin(struct session *session, void *memory);
  */
 #define BLOCKED_BESIDE_MAX 64u
 #define BLOCKED_BEHIND_MAX 700u
+
+_Static_assert(BLOCKED_BEHIND_MAX < DRIVER_QUEUE_CALLS, "the queue of a stream is never full");
 
 /*
  * A stream that has more calls waits until it is at rest, no stream is blocked any more, or the

@@ -38,7 +38,7 @@ static CUresult model_make(CUgraph *ret_model, CUevent *ret_event)
 
 void channel_budget_grow(struct device *device)
 {
-	struct channel_budget *room = &device->channels;
+	struct channel_budget *budget = &device->channels;
 	CUgraphExec made[CHANNEL_BUDGET_AHEAD];
 	CUevent event = NULL;
 	CUgraph model = NULL;
@@ -52,7 +52,7 @@ void channel_budget_grow(struct device *device)
 	if (n < CHANNEL_BUDGET_AHEAD)
 		log_line("Device %u: made %u channels in advance instead of %u", device->ordinal, n,
 			CHANNEL_BUDGET_AHEAD);
-	set_at_least(&room->n_made, atomic_load(&room->n_parts) + n);
+	set_at_least(&budget->n_made, atomic_load(&budget->n_parts) + n);
 	/* The driver keeps the channels. */
 	while (n > 0)
 		cuda.cuGraphExecDestroy(made[--n]);
@@ -62,52 +62,52 @@ void channel_budget_grow(struct device *device)
 		cuda.cuEventDestroy_v2(event);
 }
 
-static void channel_budget_add(struct channel_budget *room, const struct channel_part *part)
+static void channel_budget_add(struct channel_budget *budget, const struct channel_part *part)
 {
-	atomic_fetch_add(&room->n_channels, part->n_channels);
-	atomic_fetch_add(&room->n_nodes, part->n_nodes);
-	atomic_fetch_add(&room->n_parts, 1);
+	atomic_fetch_add(&budget->n_channels, part->n_channels);
+	atomic_fetch_add(&budget->n_nodes, part->n_nodes);
+	atomic_fetch_add(&budget->n_parts, 1);
 }
 
-static bool has_channels(struct channel_budget *room, unsigned n_made, unsigned n_kept)
+static bool has_channels(struct channel_budget *budget, unsigned n_made, unsigned n_kept)
 {
-	return atomic_load(&room->n_channels) + n_kept <= n_made;
+	return atomic_load(&budget->n_channels) + n_kept <= n_made;
 }
 
 /* Whether there is room beside what the session has to leave to others. */
-static bool is_there(struct channel_budget *room, const struct session *session)
+static bool is_there(struct channel_budget *budget, const struct session *session)
 {
 	unsigned n_kept = session && blocked_has(session)
-				  ? CHANNEL_BUDGET_KEYS
-				  : CHANNEL_BUDGET_KEYS + CHANNEL_BUDGET_BLOCKED;
+				  ? CHANNEL_BUDGET_RESERVED
+				  : CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
 
-	return has_channels(room, atomic_load(&room->n_made), n_kept) &&
-	       atomic_load(&room->n_nodes) <= CHANNEL_BUDGET_NODES;
+	return has_channels(budget, atomic_load(&budget->n_made), n_kept) &&
+	       atomic_load(&budget->n_nodes) <= CHANNEL_BUDGET_NODES;
 }
 
 /* The count of taken channels may be too high; making more for that is no use. */
-static bool wants_channels(struct channel_budget *room)
+static bool wants_channels(struct channel_budget *budget)
 {
-	const unsigned n_kept = CHANNEL_BUDGET_KEYS + CHANNEL_BUDGET_BLOCKED;
+	const unsigned n_kept = CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
 
-	return !has_channels(room, atomic_load(&room->n_made), n_kept) &&
-	       has_channels(room, atomic_load(&room->n_parts) + CHANNEL_BUDGET_AHEAD, n_kept);
+	return !has_channels(budget, atomic_load(&budget->n_made), n_kept) &&
+	       has_channels(budget, atomic_load(&budget->n_parts) + CHANNEL_BUDGET_AHEAD, n_kept);
 }
 
 enum channel_way channel_budget_take(struct session *session, struct device *device,
 	const struct channel_part *part, unsigned most_ms)
 {
-	struct channel_budget *room = &device->channels;
+	struct channel_budget *budget = &device->channels;
 
-	channel_budget_add(room, part);
-	if (likely(is_there(room, session)))
+	channel_budget_add(budget, part);
+	if (likely(is_there(budget, session)))
 		return CHANNELS_THERE;
 	/* While the session sleeps, others may have its channels. */
 	channel_budget_release(device, part);
 	if (!exclusive_call_begin(session, most_ms))
 		return CHANNELS_NONE;
-	channel_budget_add(room, part);
-	if (wants_channels(room))
+	channel_budget_add(budget, part);
+	if (wants_channels(budget))
 		channel_budget_grow(device);
 	return CHANNELS_NEW;
 }
@@ -118,7 +118,7 @@ void channel_budget_taken(enum channel_way way)
 		exclusive_call_end();
 }
 
-void channel_budget_take_key(struct device *device)
+void channel_budget_take_reserved(struct device *device)
 {
 	channel_budget_add(&device->channels, &(struct channel_part){.n_channels = 1});
 }

@@ -6,10 +6,8 @@
  * How many streams and executable graphs the driver can hold.
  *
  * Each stream takes a channel of the driver, and so does each branch of a graph; nodes of
- * graphs take memory. At first the driver has 36 channels and memory for some 4 160 kernels
- * at a time. When they are taken, it makes 45 more channels, which waits for all that is on
- * the GPU, with the driver's lock held. Freed channels are used again. (Measured on an H200,
- * driver 580: tests/programs/driver_api/driver_waits.c.)
+ * graphs take memory. When the channels are taken, the driver makes more, which waits for
+ * all that is on the GPU, with the driver's lock held (driver_facts.h).
  *
  * So the server counts what is taken. It makes channels in advance, and more of them while
  * no stream is blocked (blocked_streams.h). A request within the existing channels never
@@ -23,14 +21,15 @@
 #include <stdint.h>
 
 #include "driver.h"
+#include "driver_facts.h"
 
 /* How many channels are free after some were made: 110 KiB of the GPU's memory each. */
 #define CHANNEL_BUDGET_AHEAD 400u
-/* Reserved for channel_budget_take_key(), and for sessions that are blocked themselves. */
-#define CHANNEL_BUDGET_KEYS 80u
+/* Reserved for channel_budget_take_reserved(), and for sessions that are blocked themselves. */
+#define CHANNEL_BUDGET_RESERVED 80u
 #define CHANNEL_BUDGET_BLOCKED 80u
-/* How many nodes the driver can hold from the start. */
-#define CHANNEL_BUDGET_NODES 4096u
+/* How many nodes the driver can hold from the start, with a reserve. */
+#define CHANNEL_BUDGET_NODES (DRIVER_GRAPH_KERNELS - 64)
 
 struct device;
 struct session;
@@ -63,7 +62,7 @@ enum channel_way channel_budget_take(struct session *session, struct device *dev
 void channel_budget_taken(enum channel_way way);
 
 /* For a stream that releases pending waits, and must not wait: one channel, at once. */
-void channel_budget_take_key(struct device *device);
+void channel_budget_take_reserved(struct device *device);
 
 /* After the object has ended, or could not be made. */
 void channel_budget_release(struct device *device, const struct channel_part *part);

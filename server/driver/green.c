@@ -16,15 +16,11 @@
 #include "session_device.h"
 #include "server/session/session_room.h"
 #include "blocked_streams.h"
+#include "driver_facts.h"
 #include "wire.h"
 
-/*
- * Each green context has its own channels for its streams. It has 40 at first, and makes 45
- * more when they are taken, which waits for all that is on the GPU. Freed channels are used
- * again. (Measured on an H100, driver 580. Graphs take channels of the GPU's context:
- * channel_budget.h.)
- */
-#define CHANNELS 36u
+/* Each green context has its own channels for its streams. Graphs take the GPU's. */
+#define CHANNELS (DRIVER_CHANNELS_GREEN - 4)
 
 /*
  * The green context of a share gets this many channels in advance, in 27 MiB of the GPU's

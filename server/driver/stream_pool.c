@@ -122,14 +122,14 @@ void stream_pool_discard(struct device *device, CUstream real)
 CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real)
 {
-	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, STREAM_POOL_KEYS);
+	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, STREAM_POOL_RESERVED);
 
 	*ret_real = spare.real;
 	return spare.real ? with_priority(device, spare, priority)
 			  : stream_pool_make(session, device, priority, 0, ret_real);
 }
 
-CUresult stream_pool_take_key(struct device *device, CUstream *ret_real)
+CUresult stream_pool_take_reserved(struct device *device, CUstream *ret_real)
 {
 	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, 0);
 	CUresult result;
@@ -137,7 +137,7 @@ CUresult stream_pool_take_key(struct device *device, CUstream *ret_real)
 	*ret_real = spare.real;
 	if (spare.real)
 		return with_priority(device, spare, device->priority_greatest);
-	channel_budget_take_key(device);
+	channel_budget_take_reserved(device);
 	result = stream_pool_create(device, device->priority_greatest, ret_real);
 	if (result != CUDA_SUCCESS)
 		channel_budget_release(device, &one);

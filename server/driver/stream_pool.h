@@ -15,8 +15,8 @@
 #include "driver.h"
 
 #define STREAM_POOL_MAX 40u
-/* Reserved for stream_pool_take_key(). */
-#define STREAM_POOL_KEYS 8u
+/* Reserved for stream_pool_take_reserved(). */
+#define STREAM_POOL_RESERVED 8u
 
 struct device;
 struct session;
@@ -43,7 +43,7 @@ CUresult stream_pool_take(
 	struct session *session, struct device *device, int32_t priority, CUstream *ret_real);
 
 /* The same at once, with the highest priority, to release pending waits. */
-CUresult stream_pool_take_key(struct device *device, CUstream *ret_real);
+CUresult stream_pool_take_reserved(struct device *device, CUstream *ret_real);
 
 /* The stream is at rest, and has no attribute except this priority. */
 void stream_pool_give(struct device *device, CUstream real, int32_t priority);

@@ -258,7 +258,7 @@ static CUresult get_release_stream(
 	CUresult result = session_device_enter(session, sdev);
 
 	if (result == CUDA_SUCCESS && !*release)
-		result = stream_pool_take_key(sdev->device, release);
+		result = stream_pool_take_reserved(sdev->device, release);
 	*ret_real = *release;
 	return result;
 }

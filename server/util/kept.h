@@ -57,7 +57,7 @@
 /* 3 200, for a range of host memory that the GPU reaches. */
 #define KEPT_REGISTRATION 4096u
 
-/* 1.6 MiB; the driver leaks it (tests/programs/driver_api/driver_growth.c). */
+/* 1.6 MiB, which the driver leaks (server/driver/driver_facts.h). */
 #define KEPT_GREEN (2u << 20)
 
 /* The stack of a server thread that waits in the driver. */

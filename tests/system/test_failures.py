@@ -251,6 +251,15 @@ def test_old_driver():
         contains(err + service.server_log(), "11.4")
 
 
+def test_other_driver():
+    """What was measured with one driver is said not to be known of another."""
+    line = "This server was measured with driver"
+    for version, is_said in (("12080", True), ("13000", False)):
+        with mps.Service({"SOFTGPU_DRIVER_VERSION": version}) as service:
+            service.run_ok("driver")
+            equal(line in service.server_log(), is_said, version)
+
+
 def test_prohibited():
     with mps.Service({"SOFTGPU_COMPUTE_MODE": "prohibited"}) as service:
         fails(service, 46)

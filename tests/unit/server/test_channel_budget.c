@@ -64,12 +64,12 @@ static void test_what_is_there(void **state)
 	while (channel_budget_take(NULL, device(), &one, MOST_MS) == CHANNELS_THERE)
 		n++;
 	assert_int_equal(before + n,
-		device()->channels.n_made - CHANNEL_BUDGET_KEYS - CHANNEL_BUDGET_BLOCKED);
+		device()->channels.n_made - CHANNEL_BUDGET_RESERVED - CHANNEL_BUDGET_BLOCKED);
 	assert_int_equal(taken(), before + n); /* who got none took none */
 	for (n_blocked = 0; take(&one) == CHANNELS_THERE;)
 		n_blocked++;
 	assert_int_equal(n_blocked, CHANNEL_BUDGET_BLOCKED);
-	channel_budget_take_key(device());
+	channel_budget_take_reserved(device());
 	assert_int_equal(taken(), before + n + n_blocked + 1);
 	leave(2);
 	assert_int_equal(take(&one), CHANNELS_THERE);
@@ -127,9 +127,9 @@ static void test_context_stays(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < n; i++)
-		assert_int_equal(stream_pool_take_key(device(), &reals[i]), CUDA_SUCCESS);
+		assert_int_equal(stream_pool_take_reserved(device(), &reals[i]), CUDA_SUCCESS);
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
-	assert_int_equal(stream_pool_take_key(device(), &real), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(stream_pool_take_reserved(device(), &real), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(cuda.cuCtxGetCurrent(&context), CUDA_SUCCESS);
 	assert_ptr_equal(context, device()->context);
 	for (unsigned i = 0; i < n; i++)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DRIVER_FACTS_H
+#define DRIVER_FACTS_H
+
+/*
+ * What this server relies on that no document of the driver says. All figures were
+ * measured with driver 580 (CUDA 13.0), on an H200 where no other GPU is named. The
+ * program named beside a figure, in tests/programs/driver_api, measures it again.
+ *
+ * With another driver the server works in the same way, but a figure may be wrong:
+ * calls may then wait beside blocked streams. server.log has a line that says so.
+ */
+
+/* What cuDriverGetVersion() says of the measured driver, and the driver's own number. */
+#define DRIVER_FACTS_VERSION 13000
+#define DRIVER_FACTS_BRANCH 580
+
+/*
+ * Hardware queues of a context, with the CUDA_DEVICE_MAX_CONNECTIONS that the daemon sets.
+ * At 12 blocked streams some work of other streams is put behind them at times, at 20
+ * kernels are, and at 32 nothing runs. (driver_queues.c)
+ */
+#define DRIVER_QUEUES 32u
+#define DRIVER_QUEUES_BLOCKED 8u
+
+/* Calls that a queue takes. The next call waits, with the driver's lock held. (driver_waits.c) */
+#define DRIVER_QUEUE_CALLS 1020u
+
+/*
+ * Channels: one for each stream and each branch of an executable graph. A context has this
+ * many at first. When they are taken, the driver makes more at once, which waits for all that
+ * is on the GPU, with its lock held. Freed channels are used again. (driver_waits.c)
+ */
+#define DRIVER_CHANNELS 36u
+#define DRIVER_CHANNELS_MORE 45u
+
+/* The same of a green context, measured on an H100; graphs use the primary context's channels. */
+#define DRIVER_CHANNELS_GREEN 40u
+
+/* Kernels of executable graphs for which a context has memory at first. (driver_waits.c) */
+#define DRIVER_GRAPH_KERNELS 4160u
+
+/* Host memory that the driver leaks with each green context that is made and ended.
+ * (driver_growth.c) */
+#define DRIVER_GREEN_LEAK ((16u << 20) / 10)
+
+/*
+ * Calls that wait for all that is on the GPU, with the driver's lock held (driver_waits.c):
+ * loading and unloading code, unpinning memory, raising the stack, the first launch of a
+ * kernel with more local memory than any before, the first change of an attribute of a
+ * kernel, making a green context, ending an array and, at times, a graph. The server makes
+ * them as exclusive calls (blocked_streams.h).
+ *
+ * What the driver keeps in host memory for each object: server/util/kept.h (driver_keeps.c).
+ */
+
+#endif
