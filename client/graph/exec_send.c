@@ -283,7 +283,7 @@ CUresult exec_send(struct exec *exec, const struct graph_node **ret_error)
 		result = edges_flush(&edges);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = send_graph_make(exec_id(exec), exec->n_numbers,
+	result = send_graph_instantiate(exec_id(exec), exec->n_numbers,
 		(exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0, &error_node);
 	if (result != CUDA_SUCCESS)
 		*ret_error = node_by_number(exec, error_node);
@@ -341,7 +341,7 @@ CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct nod
 CUresult exec_confirm(struct exec *exec, const struct graph_node **ret_error)
 {
 	uint32_t error_node = UINT32_MAX;
-	CUresult result = send_graph_settle(exec_id(exec), &error_node);
+	CUresult result = send_graph_update_result(exec_id(exec), &error_node);
 
 	*ret_error = result == CUDA_SUCCESS ? NULL : node_by_number(exec, error_node);
 	return result;

@@ -186,7 +186,7 @@ CUresult local_cuOccupancyAvailableDynamicSMemPerBlock(
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!dynamicSmemSize || numBlocks <= 0 || blockSize <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = send_kernel_shared_room(kernel_id(kernel), context->device->index,
+	result = send_kernel_available_shared(kernel_id(kernel), context->device->index,
 		(uint32_t)numBlocks, (uint32_t)blockSize, &bytes);
 	if (result == CUDA_SUCCESS)
 		*dynamicSmemSize = bytes;

@@ -36,7 +36,7 @@ static CUresult managed_place_in(struct library *library, struct memory_range *r
 		return result;
 	}
 	memset((void *)(uintptr_t)range->address, 0, range->size);
-	result = send_managed_place(library_id(library), device, range->address);
+	result = send_managed_bind(library_id(library), device, range->address);
 	if (result != CUDA_SUCCESS) {
 		memory_end_owner(library);
 		return result;

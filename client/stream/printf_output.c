@@ -37,7 +37,7 @@ static void printf_output_take(void)
 		uint8_t bytes[TEXT_PIECE];
 		uint32_t n = 0;
 
-		if (send_text_take(flush, &is_more, &is_pending, bytes, sizeof(bytes), &n) !=
+		if (send_printf_take(flush, &is_more, &is_pending, bytes, sizeof(bytes), &n) !=
 			CUDA_SUCCESS)
 			return;
 		flush = 0;

@@ -45,7 +45,7 @@ CUresult timeline_post(struct stream *stream, uint64_t *ret_seqno)
 
 	pthread_mutex_lock(&stream->lock);
 	if (atomic_exchange_explicit(&stream->is_issued, 0, memory_order_acq_rel)) {
-		result = send_mark(stream_id(stream), stream->posted_seqno + 1);
+		result = send_seqno_write(stream_id(stream), stream->posted_seqno + 1);
 		if (result == CUDA_SUCCESS)
 			atomic_store_explicit(&stream->posted_seqno, stream->posted_seqno + 1,
 				memory_order_release);
@@ -157,7 +157,7 @@ CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 
 	if (likely(timeline_reached_soon(stream, seqno)) || poll_until_reached(stream, seqno))
 		return server_link_check(&server);
-	result = send_watch(stream_id(stream), seqno);
+	result = send_seqno_watch(stream_id(stream), seqno);
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (;;) {

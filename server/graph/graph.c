@@ -217,7 +217,7 @@ static CUresult set_priorities(const struct graph *graph)
 	return result;
 }
 
-CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_nodes,
+CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint32_t n_nodes,
 	uint32_t by_node_priority, uint32_t *ret_error_node)
 {
 	CUresult result = graph->result;
@@ -239,7 +239,8 @@ CUresult do_graph_make(struct session *session, struct graph *graph, uint32_t n_
 	return result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_MPS_RPC_FAILURE : result;
 }
 
-CUresult do_graph_settle(struct session *session, struct graph *graph, uint32_t *ret_error_node)
+CUresult do_graph_update_result(
+	struct session *session, struct graph *graph, uint32_t *ret_error_node)
 {
 	CUresult result = graph->result;
 

@@ -336,7 +336,7 @@ CUresult do_kernel_clusters(struct session *session, struct kernel *kernel, uint
 	return result;
 }
 
-CUresult do_kernel_shared_room(struct session *session, struct kernel *kernel, uint32_t device,
+CUresult do_kernel_available_shared(struct session *session, struct kernel *kernel, uint32_t device,
 	uint32_t blocks, uint32_t block_size, uint64_t *ret_bytes)
 {
 	const struct device_kernel *found;

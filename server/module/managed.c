@@ -334,7 +334,7 @@ static CUresult managed_replace(struct library *library, CUlibrary real)
 	return CUDA_SUCCESS;
 }
 
-CUresult do_managed_place(
+CUresult do_managed_bind(
 	struct session *session, struct library *library, uint32_t device, uint64_t address)
 {
 	const struct managed *managed = library->managed;

@@ -129,7 +129,7 @@ static CUresult event_post(
 
 /* Writes the seqno in any case, because the client may wait for it. */
 CUresult do_event_record(
-	struct session *session, struct event *event, struct stream *stream, uint64_t mark)
+	struct session *session, struct event *event, struct stream *stream, uint64_t seqno)
 {
 	CUresult result, marked;
 	CUstream real;
@@ -137,7 +137,7 @@ CUresult do_event_record(
 	result = stream_begin_seqno(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = event_post(session, event, stream, real);
-	marked = do_mark(session, stream, mark);
+	marked = do_seqno_write(session, stream, seqno);
 	return result != CUDA_SUCCESS ? result : marked;
 }
 

@@ -225,7 +225,7 @@ static void printf_capture_fini(struct session *session, bool device_lost)
 	text->n_bytes = text->size = 0;
 }
 
-CUresult do_text_take(struct session *session, uint32_t flush, uint32_t *ret_is_more,
+CUresult do_printf_take(struct session *session, uint32_t flush, uint32_t *ret_is_more,
 	uint32_t *ret_is_pending, uint8_t *bytes, uint32_t n_max, uint32_t *ret_n)
 {
 	struct printf_capture *text = session->text;

@@ -23,7 +23,7 @@ static void write_now(struct session *session, const struct stream *stream, uint
 	shm_wake(shm_low_half(seqno));
 }
 
-CUresult do_mark(struct session *session, struct stream *stream, uint64_t value)
+CUresult do_seqno_write(struct session *session, struct stream *stream, uint64_t value)
 {
 	CUdeviceptr word = session->timeline + stream->id * sizeof(uint64_t);
 	CUstream real;
@@ -63,7 +63,7 @@ void progress_settle_all(struct session *session)
 			progress_settle(session, &session->devices[i]->null);
 }
 
-CUresult do_watch(struct session *session, uint32_t id, uint64_t value)
+CUresult do_seqno_watch(struct session *session, uint32_t id, uint64_t value)
 {
 	struct stream *stream = session_stream(session, id);
 	uint64_t __shm *seqno = &session->page->timeline[id];

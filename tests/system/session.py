@@ -2,7 +2,7 @@
 """A client without the library: it introduces itself, and then writes what it likes.
 
     with session.Client(service) as client:
-        client.place(wire.message("mark", stream=0, value=7))
+        client.place(wire.message("seqno_write", stream=0, value=7))
 """
 
 import array
@@ -205,8 +205,8 @@ def valid_messages():
         wire.message("copy_in", dst=heap, size=4096),
         wire.message("fill", dst=heap, value=1, width=4, count=10, rows=1),
         wire.message("launch", kernel=1, grid=one, block=one, params=bytes(8)),
-        wire.message("mark", value=7),
-        wire.message("watch", value=9),
+        wire.message("seqno_write", value=7),
+        wire.message("seqno_watch", value=9),
         wire.message("host_call", ticket=3),
         # A wait for a word of 32 bits that is 5.
         wire.message("memory_ops", ops=[(heap, 5, 1, 1)]),

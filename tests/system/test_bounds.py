@@ -144,7 +144,7 @@ def test_graph_operations():
         with Hog(watched.service) as hog:
             hog.place(wire.message("graph_begin", graph=1))
             hog.place_nodes(NODES_MAX)
-            equal(hog.ask("graph_make", graph=1, n_nodes=NODES_MAX)[0], OUT_OF_MEMORY)
+            equal(hog.ask("graph_instantiate", graph=1, n_nodes=NODES_MAX)[0], OUT_OF_MEMORY)
             watched.neighbour()
             assert not hog.is_dropped()
             contains(watched.service.server_log(), "1 graphs with")
@@ -159,7 +159,7 @@ def test_neighbours_at_their_bounds():
         for hog in hogs:
             hog.place(wire.message("graph_begin", graph=1))
             hog.place_nodes(4000)
-            equal(hog.ask("graph_make", graph=1, n_nodes=4000)[0], OUT_OF_MEMORY)
+            equal(hog.ask("graph_instantiate", graph=1, n_nodes=4000)[0], OUT_OF_MEMORY)
         watched.neighbour()
         # Who is at its bound may still do what takes no memory.
         equal(hogs[0].ask("memory_alloc", size=512)[0], 0)

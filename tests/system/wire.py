@@ -2,7 +2,7 @@
 """The layout of shared memory, frames and messages, taken from the headers and the spec.
 
     wire.frame("image", 1, size=4096)
-    wire.message("mark", stream=0, value=7)
+    wire.message("seqno_write", stream=0, value=7)
     wire.answer("memory_alloc", body)["address"]
 
 No size, offset or field is written here a second time: the compiler computes sizes

@@ -339,7 +339,7 @@ def scene_share(c):
     event = new(c, "event")
     c.say("event_create", event=event, flags=2)
     c.say("ipc_event_export", event=event, device=0)
-    c.say("event_record", event=event, stream=stream(c), mark=1)
+    c.say("event_record", event=event, stream=stream(c), seqno=1)
 
 
 def scene_open(c):
@@ -352,7 +352,7 @@ def scene_open(c):
     event = new(c, "event")
     if c.say("ipc_event_open", event=event):
         c.say("event_wait", stream=stream(c), event=event)
-        c.say("event_record", event=event, stream=stream(c), mark=2)
+        c.say("event_record", event=event, stream=stream(c), seqno=2)
         c.say("ipc_event_query", event=event)
         if chance(c, 0.5):
             c.say("event_destroy", event=event)

@@ -87,7 +87,7 @@ class Graph:
             edges.append((len(self.nodes), 0, 1, 0, 1, 0))
         if edges:
             c.say("graph_edges", graph=self.id, edges=edges)
-        return c.say("graph_make", graph=self.id, n_nodes=len(self.nodes),
+        return c.say("graph_instantiate", graph=self.id, n_nodes=len(self.nodes),
                      by_node_priority=c.dice.randrange(2))
 
 
@@ -103,7 +103,7 @@ def scene_graph(c):
         if chance(c, 0.4):
             c.say("graph_enable", graph=graph.id, node=node, is_enabled=c.dice.randrange(2))
         if chance(c, 0.5):
-            c.say("graph_settle", graph=graph.id)
+            c.say("graph_update_result", graph=graph.id)
     if chance(c, 0.3):
         c.say("memory_free", address=graph.memory)
         run(c, graph)
@@ -125,5 +125,5 @@ def scene_unmade(c):
         kind = c.dice.choice(graph.kinds())
         graph.put(kind, c.dice.choice((0, 1, 2, 3, 1000)))
     c.say("graph_edges", graph=graph.id)
-    c.say("graph_make", graph=graph.id)
+    c.say("graph_instantiate", graph=graph.id)
     c.say("graph_launch", graph=graph.id)

@@ -49,7 +49,7 @@ def scene_burst(c):
                 block=ONE if c.dice.random() < 0.99 else (2048, 1, 1), params=bytes(size)))
         c.push(b"".join(words))
         if chance(c, 0.5):
-            c.say("mark", stream=where, value=c.seq)
+            c.say("seqno_write", stream=where, value=c.seq)
 
 
 def scene_launches(c):
@@ -76,7 +76,7 @@ def scene_kernels(c):
           shared_bytes=0)
     c.say("kernel_clusters", kernel=kernel, device=0, grid=(4, 1, 1), block=ONE, shared_bytes=0,
           cluster=c.dice.choice(((2, 1, 1), (0, 0, 0))))
-    c.say("kernel_shared_room", kernel=kernel, device=0, blocks=1, block_size=32)
+    c.say("kernel_available_shared", kernel=kernel, device=0, blocks=1, block_size=32)
 
 
 def scene_limits(c):
@@ -89,7 +89,7 @@ def scene_text(c):
     for _ in range(c.dice.randint(1, 4)):
         launch(c, b"h_print", grid=(c.dice.choice((1, 4)), 1, 1))
     for flush in (1, 0, 1):
-        c.say("text_take", flush=flush)
+        c.say("printf_take", flush=flush)
 
 
 # ---- streams, events, host functions, words
@@ -102,8 +102,8 @@ def scene_streams(c):
         c.say("stream_create", stream=number, device=c.values.device() % 2,
               flags=c.dice.randrange(2))
         launch(c, b"h_spin", number)
-        c.say("mark", stream=number, value=c.seq)
-        c.say("watch", stream=number, value=c.seq)
+        c.say("seqno_write", stream=number, value=c.seq)
+        c.say("seqno_watch", stream=number, value=c.seq)
     launch(c, b"h_empty", 0)
     for number in made:
         launch(c, b"h_count", number)
@@ -121,9 +121,9 @@ def scene_events(c):
     one, other = stream(c), stream(c)
     c.say("event_create", event=start, flags=0)
     c.say("event_create", event=end, flags=c.dice.choice((0, 0, 2, 1)))
-    c.say("event_record", event=start, stream=one, mark=c.seq)
+    c.say("event_record", event=start, stream=one, seqno=c.seq)
     launch(c, b"h_spin", one)
-    c.say("event_record", event=end, stream=one, mark=c.seq)
+    c.say("event_record", event=end, stream=one, seqno=c.seq)
     c.say("event_wait", stream=other, event=end)
     launch(c, b"h_empty", other)
     time.sleep(0.002)
@@ -142,7 +142,7 @@ def scene_host_calls(c):
         if chance(c, 0.8):
             c.tend()
     event = c.known.id("event")
-    c.say("event_record", event=event, stream=where, mark=c.seq)
+    c.say("event_record", event=event, stream=where, seqno=c.seq)
     c.say("event_wait", stream=stream(c), event=event)
     if chance(c, 0.05):
         # Longer than the server's patience (server/stream/park.c) with a client that waits for an answer.
@@ -168,7 +168,7 @@ def scene_words(c):
         c.push(wait + write)
     if c.manners.stands and chance(c, 0.5):
         c.say("memory_ops", stream=one, ops=[(at + 8, value, WAIT, 1)])
-    c.say("mark", stream=one, value=c.seq)
+    c.say("seqno_write", stream=one, value=c.seq)
     launch(c, b"h_empty", one)
     # Load code meanwhile.
     if chance(c, 0.3):
@@ -250,7 +250,7 @@ def scene_managed(c):
         c.say("library_kernel", library=library, kernel=new(c, "kernel"), name=b"h_touch")
     size = c.say("managed_measure", library=library, device=0).get("size", 0)
     address = pinned(c, size or 4096)
-    c.say("managed_place", library=library, device=0, address=address)
+    c.say("managed_bind", library=library, device=0, address=address)
     for name in images.MANAGED_GLOBALS:
         c.say("managed_find", library=library, name=name)
     c.say("library_global", library=library, device=0, name=images.MANAGED_GLOBALS[0])

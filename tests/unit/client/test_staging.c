@@ -51,7 +51,7 @@ CUresult server_link_late_error(struct server_link *link)
 	return CUDA_SUCCESS;
 }
 
-CUresult send_mark(uint32_t stream, uint64_t value)
+CUresult send_seqno_write(uint32_t stream, uint64_t value)
 {
 	assert_int_equal(stream, STREAM);
 	assert_int_equal(value, __atomic_load_n(&posted, __ATOMIC_ACQUIRE) + 1);
@@ -62,10 +62,10 @@ CUresult send_mark(uint32_t stream, uint64_t value)
 CUresult send_event_record(uint32_t event, uint32_t stream, uint64_t value)
 {
 	assert_int_equal(event, 9);
-	return send_mark(stream, value);
+	return send_seqno_write(stream, value);
 }
 
-CUresult send_watch(uint32_t stream, uint64_t value)
+CUresult send_seqno_watch(uint32_t stream, uint64_t value)
 {
 	assert_int_equal(stream, STREAM);
 	assert_true(value <= __atomic_load_n(&posted, __ATOMIC_ACQUIRE));

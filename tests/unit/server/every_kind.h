@@ -239,14 +239,14 @@ static CUresult make_graph(uint32_t i)
 	if (result != CUDA_SUCCESS)
 		return result;
 	send_graph_empty(KIND_FIRST + i, 0);
-	return send_graph_make(KIND_FIRST + i, 1, 0, &error_node);
+	return send_graph_instantiate(KIND_FIRST + i, 1, 0, &error_node);
 }
 
 /* What went wrong with a node is told when it is asked for. */
 static CUresult ask_graph(void)
 {
 	uint32_t error_node;
-	CUresult result = send_graph_settle(KIND_BASE, &error_node);
+	CUresult result = send_graph_update_result(KIND_BASE, &error_node);
 
 	kind.n_nodes += result == CUDA_SUCCESS;
 	return result;
@@ -321,7 +321,7 @@ static CUresult make_edges(uint32_t i)
 	for (unsigned k = 0; k < ARRAY_SIZE(edges); k++)
 		edges[k] = (struct graph_edge){.from = 0, .to = 1};
 	send_graph_edges(KIND_BASE, edges, ARRAY_SIZE(edges));
-	return send_graph_settle(KIND_BASE, &error_node);
+	return send_graph_update_result(KIND_BASE, &error_node);
 }
 
 /* Launches that wait together, so often that graphs are made of them. */
@@ -477,7 +477,7 @@ static CUresult make_watch(uint32_t i)
 {
 	send_fill(KIND_STREAM, kind.memory, 0, 1, 1, 0, 1);
 	fake_switches.is_busy = true;
-	return settle_kind(send_watch(KIND_STREAM, i + 1));
+	return settle_kind(send_seqno_watch(KIND_STREAM, i + 1));
 }
 
 static CUresult make_waits(uint32_t i)

@@ -125,8 +125,8 @@ static void work(void)
 	send_event_create(1, 0);
 	send_event_record(1, STREAM, 1);
 	fake_switches.is_busy = true;
-	send_mark(STREAM, 2);
-	send_watch(STREAM, 3);
+	send_seqno_write(STREAM, 2);
+	send_seqno_watch(STREAM, 3);
 	harness_serve();
 }
 

@@ -125,7 +125,7 @@ static void test_ends_make_room(void **state)
 		for (uint32_t k = 0; k < 500; k++)
 			send_graph_empty(KIND_FIRST + i, k);
 		assert_int_equal(
-			send_graph_make(KIND_FIRST + i, 500, 0, &error_node), CUDA_SUCCESS);
+			send_graph_instantiate(KIND_FIRST + i, 500, 0, &error_node), CUDA_SUCCESS);
 		send_graph_destroy(KIND_FIRST + i);
 	}
 	deferred_busy(false);

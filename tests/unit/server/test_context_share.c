@@ -226,18 +226,19 @@ static void test_nodes(void **state)
 	send_graph_begin(GRAPH, 0);
 	send_graph_kernel(
 		GRAPH, 0, SHARE, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
-	assert_int_equal(send_graph_make(GRAPH, 1, 0, &error_node), CUDA_SUCCESS);
+	assert_int_equal(send_graph_instantiate(GRAPH, 1, 0, &error_node), CUDA_SUCCESS);
 	assert_int_equal(share->refs, 2);
 	/* A node that is changed keeps it, whatever the message names. */
 	send_graph_kernel(
 		GRAPH, 0, SHARE + 1, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
-	assert_int_equal(send_graph_settle(GRAPH, &error_node), CUDA_SUCCESS);
+	assert_int_equal(send_graph_update_result(GRAPH, &error_node), CUDA_SUCCESS);
 	assert_int_equal(share->refs, 2);
 	send_context_share_destroy(SHARE);
 	send_graph_begin(GRAPH + 1, 0);
 	send_graph_kernel(
 		GRAPH + 1, 0, SHARE, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
-	assert_int_equal(send_graph_make(GRAPH + 1, 1, 0, &error_node), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(
+		send_graph_instantiate(GRAPH + 1, 1, 0, &error_node), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(share->refs, 1);
 	send_graph_destroy(GRAPH);
 	assert_int_equal(settle(), CUDA_SUCCESS);

@@ -64,7 +64,7 @@ static void test_placed(void **state)
 	assert_int_equal(size, VARIABLES_SIZE);
 	assert_int_equal(fake_counts_now().libraries, 1);
 	memory = alloc(size);
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_SUCCESS);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_SUCCESS);
 	assert_memory_equal((void *)(uintptr_t)(memory + SECOND_AT), whole.initial + 4, 12);
 	assert_int_equal(send_managed_find(LIBRARY, "second", &address, &size), CUDA_SUCCESS);
 	assert_int_equal(address, memory + SECOND_AT);
@@ -72,7 +72,7 @@ static void test_placed(void **state)
 	assert_int_equal(
 		send_managed_find(LIBRARY, "other", &address, &size), CUDA_ERROR_NOT_FOUND);
 	/* Once. */
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_ERROR_INVALID_VALUE);
 	send_library_unload(LIBRARY);
 	harness_serve();
 	assert_int_equal(
@@ -85,19 +85,18 @@ static void test_places_that_are_none(void **state)
 
 	(void)state;
 	load(&whole, sizeof(whole));
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_managed_measure(LIBRARY, 5, &size), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_SUCCESS);
 	assert_int_equal(
 		send_managed_find(LIBRARY, "second", &address, &size), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(send_managed_place(LIBRARY, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, (uintptr_t)&size), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(
-		send_managed_place(LIBRARY, 0, (uintptr_t)&size), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(
-		send_managed_place(LIBRARY, 0, memory + (1ull << 33)), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(send_managed_place(LIBRARY, 0, ~0ull), CUDA_ERROR_INVALID_VALUE);
+		send_managed_bind(LIBRARY, 0, memory + (1ull << 33)), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, ~0ull), CUDA_ERROR_INVALID_VALUE);
 	/* None of it is in the way of the right one. */
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_SUCCESS);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_SUCCESS);
 }
 
 /* Who has used a library would have variables that are others afterwards. */
@@ -110,7 +109,7 @@ static void test_used(void **state)
 	assert_int_equal(find_kernel(), CUDA_SUCCESS);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_SUCCESS);
 	assert_int_equal(send_kernel_set_attribute(KERNEL, 0, 8, 0), CUDA_SUCCESS);
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(find_plain(), CUDA_SUCCESS);
 }
@@ -125,7 +124,7 @@ static void test_come_first(void **state)
 	load(&whole, sizeof(whole));
 	assert_int_equal(find_plain(), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_SUCCESS);
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_SUCCESS);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_SUCCESS);
 	assert_int_equal(find_plain(), CUDA_SUCCESS);
 	send_library_unload(LIBRARY);
 	harness_serve();
@@ -164,7 +163,7 @@ static void test_refused(void **state)
 	file.of_code[0].r_info = ELF64_R_INFO(FIRST, 0x77);
 	load(&file, sizeof(file));
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_SUCCESS);
-	assert_int_equal(send_managed_place(LIBRARY, 0, memory), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(find_kernel(), CUDA_SUCCESS);
 	assert_int_equal(fake_counts_now().libraries, 1);
 }

@@ -231,7 +231,7 @@ static void test_launches_with(void **state)
 	send_launch_with(0, 1, one, one, 0, 1, none, 0, 0, params, FAKE_PARAM_BYTES - 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_kernel_clusters(1, 0, 0, two, one, 0, two, &value), CUDA_SUCCESS);
-	assert_int_equal(send_kernel_shared_room(1, 0, 2, 64, &bytes), CUDA_SUCCESS);
+	assert_int_equal(send_kernel_available_shared(1, 0, 2, 64, &bytes), CUDA_SUCCESS);
 }
 
 static CUresult compile(uint32_t library, uint32_t option, uint32_t error_size)
@@ -318,7 +318,7 @@ static void test_null_stream_order(void **state)
 	settle();
 	assert_int_equal(fake_calls.waits, 2);
 	send_fill(STREAM_A, a, 1, 1, 1, 0, 1);
-	send_mark(0, 1); /* waits for A, but nobody for it */
+	send_seqno_write(0, 1); /* waits for A, but nobody for it */
 	send_fill(STREAM_A, a, 1, 1, 1, 0, 1);
 	settle();
 	assert_int_equal(fake_calls.waits, 4);
@@ -338,11 +338,11 @@ static void test_streams(void **state)
 	send_stream_create(STREAM_A, 0, 0, 0);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(streams_used(), 0);
-	send_mark(STREAM_A, 3);
+	send_seqno_write(STREAM_A, 3);
 	assert_true(harness_wait(STREAM_A, 3));
 	assert_int_equal(fake_calls.write_values, 0);
 	send_fill(STREAM_A, a, 1, 1, 1, 0, 1);
-	send_mark(STREAM_A, 4);
+	send_seqno_write(STREAM_A, 4);
 	assert_true(harness_wait(STREAM_A, 4));
 	assert_int_equal(fake_calls.write_values, 1);
 	fake_switches.is_busy = true;
@@ -351,7 +351,7 @@ static void test_streams(void **state)
 	assert_int_equal(streams_used(), 1);
 	/* A new one of the same id comes after the old one's marks. */
 	send_stream_create(STREAM_A, 0, CU_STREAM_NON_BLOCKING, 0);
-	send_mark(STREAM_A, 5);
+	send_seqno_write(STREAM_A, 5);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.waits, 1);
 	send_stream_create(STREAM_A, 0, 0, 0);
@@ -400,7 +400,7 @@ static void test_mark_that_fails(void **state)
 	send_fill(0, a, 1, 1, 1, 0, 1);
 	settle();
 	fake_switches.fail_next = CUDA_ERROR_UNKNOWN;
-	send_mark(0, 1);
+	send_seqno_write(0, 1);
 	assert_true(harness_wait(0, 1));
 	assert_int_equal(settle(), CUDA_ERROR_UNKNOWN);
 }
@@ -496,14 +496,14 @@ static void test_running(void **state)
 		send_copy_in(STREAM_A, a, 0, 4096);
 		send_launch(STREAM_A, 1, (uint32_t[]){1, 1, 1}, (uint32_t[]){1, 1, 1}, 0,
 			(uint8_t[FAKE_PARAM_BYTES]){0}, FAKE_PARAM_BYTES);
-		send_mark(STREAM_A, i);
-		send_watch(STREAM_A, i);
+		send_seqno_write(STREAM_A, i);
+		send_seqno_watch(STREAM_A, i);
 		if (i % 10 == 0)
 			assert_true(harness_wait(STREAM_A, i));
 	}
 	/* Who sleeps may be late: another thread has seen the last mark, and ended the stream. */
 	send_stream_destroy(STREAM_A);
-	send_watch(STREAM_A, 300);
+	send_seqno_watch(STREAM_A, 300);
 	alloc(MIB);
 	assert_int_equal(harness_late_error(), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.launches, 300);
