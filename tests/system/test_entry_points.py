@@ -143,7 +143,8 @@ def test_logs():
         path = os.path.join(service.folder, "words")
         said = ask(service, LOGS, path, env={"MPS_CLIENT_LOG": "error"})
         first = [word for name in ("cuGLInit", "cuVDPAUGetDevice") for word in
-                 ([1, "%s: pictures cannot leave their process" % name], refused(name, 801))]
+                 ([1, "%s: graphics resources need a context in the program's own process" % name],
+                  refused(name, 801))]
         second = [refused("cuLogsDumpToMemory", 1)]
         equal(said["heard"], first)
         equal(said["heard after"], 5)
