@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes build/gen from proto/cuda.spec and NVIDIA's headers. The grammar is in docs/protocol.md.
+"""Generates build/gen from proto/cuda.spec and NVIDIA's headers. docs/protocol.md has the grammar.
 
     python3 proto/gen.py --spec proto/cuda.spec --headers /usr/local/cuda/include --out build/gen
 """
@@ -18,7 +18,7 @@ from gen.text import write                                  # noqa: E402
 
 
 def outputs(spec, headers):
-    """File name -> text."""
+    """Text of each generated file by its name."""
     return {
         "spec_hash.h": wire.gen_spec_hash(spec),
         "wire.h": wire.gen_wire_h(spec),
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--headers", required=True, help="the include folder of CUDA 13.0")
     parser.add_argument("--out", required=True)
     parser.add_argument("--wire", action="append", default=[],
-                        help="a header that both sides must have the same: part of the hash")
+                        help="a header that must be the same in both builds: part of the hash")
     arguments = parser.parse_args()
     try:
         spec = read_spec(arguments.spec, os.path.basename(arguments.spec))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator's parts: what it reads (spec, headers), then one file an output."""
+"""The generator: the readers of spec and headers, and one module per output."""

@@ -5,7 +5,7 @@ from .text import banner, wrapped
 
 
 def gen_cuda_api_h(headers):
-    out = [banner("The real libcuda as a struct of its functions, by the names its symbols have.",
+    out = [banner("The real libcuda as a struct of functions, named like its symbols.",
                   "CUDA_API_H")]
     out.append(API_TOP)
     out.append("#include <cudaProfiler.h>")
@@ -28,7 +28,7 @@ API_TOP = """\
 #include <cuda.h>"""
 
 API_END = """\
-/* What stands for a function that the library has not: CUDA_ERROR_NOT_SUPPORTED. */
+/* Takes the place of a function that the library does not have: CUDA_ERROR_NOT_SUPPORTED. */
 CUresult cuda_api_absent(void);
 
 /* Fills in every function; `sym' is dlsym(). */
@@ -39,7 +39,7 @@ void cuda_api_load(struct cuda_api *api, void *dl_handle, void *(*sym)(void *, c
 
 
 def gen_cuda_api_c(headers):
-    out = [banner("Looks every function of the real libcuda up. Whoever opens it.\n\n"
+    out = [banner("Looks up every function of the real libcuda. The thread that opens the library.\n\n"
                   "Invariant: no member is NULL after cuda_api_load().")]
     out.append('#include "cuda_api.h"\n\n#include <string.h>\n\n#include "base.h"\n')
     out.append("/* In the order of the struct. */\nstatic const char *const names[] = {")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""calls.md and coverage.md: what travels, and what is served."""
+"""calls.md and coverage.md: the messages, and which functions are supported."""
 
 from .headers import DECLARED
 from .spec import HEAD_SIZE, layout

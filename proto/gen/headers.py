@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVIDIA's headers say: prototypes by symbol, versions of cuGetProcAddress, types.
+"""Reads NVIDIA's headers: prototypes by symbol, versions of cuGetProcAddress, types.
 
-A preprocessor of the size that cuda.h needs: conditions, and those macros that
-give a function its versioned or per-thread name. Everything is read with
-__CUDA_API_VERSION_INTERNAL, which declares the old symbols too.
+It preprocesses as much as cuda.h needs: conditions, and the macros that give a function
+its versioned or per-thread name. __CUDA_API_VERSION_INTERNAL is defined, so that the
+headers declare the old symbols too.
 """
 
 import os
@@ -17,14 +17,14 @@ PREDEFINED = {
     "__STDC_VERSION__": "201710",
 }
 
-# The headers of GL, EGL and VDPAU include those of others, which need not be there.
+# cudaGL.h, cudaEGL.h and cudaVDPAU.h include headers that need not be installed.
 HEADERS = ["cuda.h", "cudaProfiler.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"]
-# Those that cuda_api.h can include: the others want types of GL, EGL and VDPAU.
+# The headers that cuda_api.h can include: the others need types of GL, EGL and VDPAU.
 DECLARED = {"cuda.h", "cudaProfiler.h"}
 TYPEDEFS = ["cudaTypedefs.h", "cudaProfilerTypedefs.h", "cudaGLTypedefs.h", "cudaEGLTypedefs.h",
             "cudaVDPAUTypedefs.h"]
 
-# Declared, but no symbol of the driver on machines with a card.
+# The driver of a machine with a GPU card does not export these.
 TEGRA_ONLY = {"cuEventCreateFromEGLSync"}
 
 
@@ -64,7 +64,7 @@ class Headers:
 
 
 def without_comments(text):
-    """Comments go, but for the chapters that they open."""
+    """Removes comments, except the beginnings of chapters."""
     def keep(match):
         chapter = re.search(r"\\defgroup\s+\w+\s+([^\n]*)", match.group(0))
         if chapter:
@@ -88,7 +88,7 @@ def condition(expression, macros):
 
 
 def name_of(word, macros):
-    """The symbol that cuda.h's macros make of a function's name."""
+    """The symbol to which cuda.h's macros expand a function's name."""
     for _ in range(8):
         body = macros.get(word)
         if not body:
@@ -105,7 +105,7 @@ def name_of_inner(inner, word, macros):
 
 
 def lines_of(text, macros):
-    """Lines that the preprocessor leaves, function names expanded."""
+    """The lines that remain after preprocessing, with function names expanded."""
     stack = []
     for line in text.split("\n"):
         directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
@@ -140,7 +140,7 @@ def lines_of(text, macros):
 
 
 def statements_of(text):
-    """Splits at `;' outside braces; yields the chapter changes too."""
+    """Splits at `;' outside braces; also yields the beginnings of chapters."""
     depth, start = 0, 0
     for match in re.finditer(r"[{};]|\n@chapter [^\n]*", text):
         token = match.group(0)
@@ -159,7 +159,7 @@ def statements_of(text):
 
 
 def split_params(text):
-    """Parameters of a prototype: none of NVIDIA's declares a function within."""
+    """Parameters of a prototype; NVIDIA's contain no function types."""
     params = []
     text = " ".join(text.split())
     if text in ("", "void"):
@@ -278,5 +278,5 @@ def read_headers(directory):
     read_versions(directory, headers)
     complete_chapters(headers)
     if not headers.results or not headers.version:
-        raise HeaderError(f"{directory}/cuda.h is not the cuda.h that this generator can read")
+        raise HeaderError(f"{directory}/cuda.h is not a cuda.h that this generator can read")
     return headers

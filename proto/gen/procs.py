@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""procs.h and procs.c: what cuGetProcAddress answers."""
+"""procs.h and procs.c: the table of cuGetProcAddress."""
 
 from .headers import DECLARED
 from .text import banner, wrapped
@@ -12,7 +12,7 @@ def gen_procs_h():
 PROCS_H = """\
 #include "cuda_api.h"
 
-/* From `version' on, a name is this symbol. */
+/* From this version on, the name stands for this symbol. */
 struct proc_row {
 	int version; /* 3020 is CUDA 3.2 */
 	void *symbol;
@@ -20,17 +20,17 @@ struct proc_row {
 
 struct proc {
 	const char *name;
-	const struct proc_row *rows; /* plain ones by version, then per-thread ones */
+	const struct proc_row *rows; /* plain symbols by version, then per-thread symbols */
 	unsigned n_plain;
-	unsigned n_per_thread; /* 0: the plain ones serve both */
+	unsigned n_per_thread; /* 0: the plain symbols serve both */
 };
 
 /* NULL if the driver has no such function. */
 const struct proc *proc_find(const char *name);
 
 /*
- * cuGetProcAddress_v2 with our own symbols. CUDA_SUCCESS with `*pfn' NULL and
- * `*status' (may be NULL) telling why, where the name or version is unknown.
+ * cuGetProcAddress_v2 with the symbols of this library. For an unknown name or version, the
+ * result is CUDA_SUCCESS, `*pfn' is NULL, and `*status' has the reason (`status' may be NULL).
  */
 CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
 	CUdriverProcAddressQueryResult *status);
@@ -40,7 +40,7 @@ CUresult proc_address(const char *name, void **pfn, int version, uint64_t flags,
 
 
 def gen_procs_c(headers):
-    out = [banner("What cuGetProcAddress answers. Any thread.\n\n"
+    out = [banner("The table of cuGetProcAddress. Any thread.\n\n"
                   "Invariant: names are sorted as strcmp() sorts them, rows by version.")]
     out.append('#include "procs.h"\n')
     out.append('#include <stdlib.h>\n#include <string.h>\n\n#include "base.h"\n')
@@ -79,7 +79,7 @@ const struct proc *proc_find(const char *name)
 	return bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
 }
 
-/* The newest row that a program built for `version' may get; NULL if all are newer. */
+/* The newest row for a program that was built for `version'; NULL if all rows are newer. */
 static void *newest(const struct proc_row *row, unsigned n, int version)
 {
 	void *symbol = NULL;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_rules.c: for each message a valid one, one refused for each rule, and a round trip.
+"""test_rules.c: for each message, a valid one, one that breaks each rule, and a round trip.
 
 Run by tests/unit/proto/test_wire.c, whose half of this is in tests/proto/rules.h.
 """
@@ -11,16 +11,16 @@ from .spec import HEAD_SIZE, SCALARS, element_size, layout
 from .text import banner, wrapped
 from .wire import lowest, number, op_macro, prototype
 
-TAIL_BYTES = 13        # leaves padding to look at
+TAIL_BYTES = 13        # leaves padding, which tests check
 LIST_ELEMENTS = 3
-BAD_ID = 0xdead        # an object that no session has
-BAD_ADDRESS = 0xbad000  # memory that no session has
+BAD_ID = 0xdead        # no session has such an object
+BAD_ADDRESS = 0xbad000  # no session has such memory
 GOOD_ADDRESS = 0x200000000000
 
 
 @dataclass
 class Refusal:
-    why: str           # what serve_message() says; "" where it is the result that tells
+    why: str           # the reason from serve_message(); "": only the result shows the refusal
     result: str
     offset: int
     width: int
@@ -37,7 +37,7 @@ class Attempt:
 
 
 class Case:
-    """One message with a value for each field, unlike those of all other fields."""
+    """One message; the value of each field differs from those of all other fields."""
 
     def __init__(self, spec, message, index):
         self.spec, self.message = spec, message
@@ -202,7 +202,7 @@ def make_lines(case):
 
 
 def expect_lines(case):
-    """What do_X() finds in its arguments where the message is the valid one."""
+    """What do_X() finds in its arguments if the message is valid."""
     out = []
     for one in case.fields:
         name = one.name
@@ -224,7 +224,7 @@ def expect_lines(case):
 
 
 def touch_lines(case):
-    """Reads every byte that a hand-written half may read: the sanitizer looks on."""
+    """Reads every byte that a handler may read, so that the sanitizer checks them."""
     out = []
     for one in case.fields:
         if one.kind == "string":
@@ -361,7 +361,7 @@ def case_lines(case):
 
 
 def memory_lines(cases):
-    """memory_check() that knows each range of the valid messages."""
+    """A memory_check() with each range of the valid messages."""
     out = ["bool memory_check(struct session *session, uint64_t address, uint64_t size)", "{",
            "\t(void)session;", "\tif (!rules_strict)\n\t\treturn true;", "\tswitch (address) {"]
     for case in cases:
@@ -375,8 +375,8 @@ def memory_lines(cases):
 
 def gen_test_rules(spec):
     cases = [Case(spec, message, i) for i, message in enumerate(spec.messages)]
-    out = [banner("For each message: a valid one, one that breaks each rule, a call from end\n"
-                  "to end. For test_wire.c.")]
+    out = [banner("For each message: a valid one, one that breaks each rule, a round trip.\n"
+                  "For test_wire.c.")]
     out.append('#include <string.h>\n')
     out.append('#include "tests/proto/rules.h"\n#include "send.h"\n#include "serve.h"\n')
     for name in spec.handles:

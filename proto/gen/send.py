@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""send.h and send.c: the client's half of each message."""
+"""send.h and send.c: the client's senders of messages."""
 
 from .text import banner, wrapped
 from .wire import in_params, lowest, op_macro, out_params, prototype, rule_checks
@@ -10,10 +10,10 @@ def params_of(spec, message):
 
 
 def gen_send_h(spec):
-    out = [banner("One function a message: fills it in and places it. Any thread. What has no\n"
-                  "answer returns as soon as it is placed; results are set on success only.\n"
-                  "Arguments that break a rule of the spec are refused here: the server would end\n"
-                  "the session.",
+    out = [banner("One function per message, which fills it in and puts it into the ring. Any\n"
+                  "thread. For a message without a reply, the function returns then. Results are set\n"
+                  "on success only. Arguments that break a rule of the spec are refused here: the\n"
+                  "server would end the session.",
                   "SEND_H")]
     out.append('#include <cuda.h>\n\n#include "wire.h"\n')
     for message in spec.messages:
@@ -129,8 +129,8 @@ def gen_one(spec, message):
 
 
 def gen_send_c(spec):
-    out = [banner("The client's half of each message. Any thread.\n\n"
-                  "Invariant: what is placed keeps every rule of the spec.")]
+    out = [banner("The client's senders of messages. Any thread.\n\n"
+                  "Invariant: each message in the ring satisfies every rule of the spec.")]
     out.append('#include "send.h"\n\n#include <string.h>\n\n#include "client/transport/call.h"\n')
     if any(f.kind == "string" for m in spec.messages for f in m.fields):
         out.append(STRING_SIZE)
@@ -140,7 +140,7 @@ def gen_send_c(spec):
 
 
 STRING_SIZE = """\
-/* With its NUL; one that is too long for any message stays so. */
+/* Size with the NUL; a string that is too long for any message stays too long. */
 static uint32_t string_size(const char *string)
 {
 	return (uint32_t)strnlen(string, MESSAGE_MAX) + 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""serve.h and serve.c: the server's half of each message: checks, objects, the call."""
+"""serve.h and serve.c: the server's decoders: checks, object look-ups, the call of the handler."""
 
 from .spec import HEAD_SIZE, layout
 from .text import banner, wrapped
@@ -13,19 +13,19 @@ def do_params(spec, message):
 
 
 def gen_serve_h(spec):
-    out = [banner("A message of a client, from bytes to a call of the hand-written half. Worker\n"
-                  "thread of the session.", "SERVE_H")]
+    out = [banner("A client's message, from bytes to the call of its handler. Worker thread of the\n"
+                  "session.", "SERVE_H")]
     out.append('#include <cuda.h>\n\n#include "wire.h"\n')
     out.append("struct session;")
     out += [f"struct {name};" for name in spec.handles]
     out.append(REPLY)
-    out.append("/* Objects of a session by the ids their client gave them; NULL for none. */")
+    out.append("/* The object of a session with an ID of its client; NULL if there is none. */")
     out += [f"struct {name} *session_{name}(struct session *session, uint32_t id);"
             for name in spec.handles]
     out.append("\n/* Whether all `size' bytes from `address' are memory of this session. */")
     out.append("bool memory_check(struct session *session, uint64_t address, uint64_t size);\n")
-    out.append("/*\n * The hand-written halves. Tails lie in the private copy of the message and\n"
-               " * are gone when it is; results go to the reply and count only with CUDA_SUCCESS.\n"
+    out.append("/*\n * The handlers, written by hand. Tails lie in the private copy of the message and\n"
+               " * are valid as long as it is. Results reach the client only with CUDA_SUCCESS.\n"
                " */")
     for message in spec.messages:
         out.append(prototype("CUresult", f"do_{message.name}", do_params(spec, message), ");"))
@@ -34,7 +34,7 @@ def gen_serve_h(spec):
 
 
 REPLY = """
-/* An answer on its way; the worker puts it into the page. */
+/* A reply, before the worker puts it into the page. */
 struct reply {
 	uint32_t result; /* CUresult */
 	uint32_t size;   /* bytes used of `body'; 0 unless CUDA_SUCCESS */
@@ -43,7 +43,7 @@ struct reply {
 
 /*
  * Serves one message that lies in private memory, 8-aligned, with `msg->size'
- * bytes readable. 0: `reply' is filled in, also for a message without answer.
+ * bytes readable. 0: `reply' is filled in, also for a message without a reply.
  * -EBADMSG: malformed; `*ret_why' names message, field and rule.
  */
 int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
@@ -81,7 +81,7 @@ def tail_size(spec, one):
 
 
 def tail_checks(spec, message):
-    """Lengths by their rules, then the sum, then what lies in the tails."""
+    """Checks the lengths by their rules, then the sum, then the content of the tails."""
     lines, tails = [], message.of(True, True)
     for one in tails:
         for condition, rule in rule_checks(one, "", f"msg->{one.size_name}"):
@@ -196,9 +196,9 @@ def slot_lines(message):
 
 
 def gen_serve_c(spec):
-    out = [banner("The server's half of each message. Worker thread of the session.\n\n"
-                  "Invariant: the hand-written half sees only arguments that keep every rule of\n"
-                  "the spec, objects that there are, and memory of its own session.")]
+    out = [banner("The decoders of a client's messages. Worker thread of the session.\n\n"
+                  "Invariant: a handler gets only arguments that satisfy every rule of the spec,\n"
+                  "objects that exist, and memory of its own session.")]
     out.append('#include "serve.h"\n\n#include <assert.h>\n#include <string.h>\n')
     out.append(HELPERS)
     kinds = {f.kind for m in spec.messages for f in m.fields if f.is_in}
@@ -235,7 +235,7 @@ static int refused(struct reply *reply, CUresult result)
 """
 
 PADDING = """\
-/* What fills a tail up to MESSAGE_ALIGN is zero. */
+/* Whether the padding of a tail up to MESSAGE_ALIGN is zero. */
 static bool padding_ok(const uint8_t *tail, uint64_t size)
 {
 	for (uint64_t i = size; i % MESSAGE_ALIGN != 0; i++)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads proto/cuda.spec into messages, calls and aliases, and checks all that can be checked."""
+"""Reads proto/cuda.spec into messages, calls and aliases, and checks it."""
 
 import ast
 import hashlib
@@ -44,7 +44,7 @@ class Field:
     type: str              # spec type; a handle's name
     name: str
     count: int = 1         # elements of an array
-    length: str = ""       # devptr: the field that tells how many bytes
+    length: str = ""       # devptr: the field with its size in bytes
     rules: dict = field(default_factory=dict)
 
     @property
@@ -53,7 +53,7 @@ class Field:
 
     @property
     def size_name(self):
-        """The field of a message or reply that tells a tail's length."""
+        """The field of a message or reply with a tail's length."""
         return f"n_{self.name}" if self.kind == "list" else f"{self.name}_size"
 
 
@@ -139,7 +139,7 @@ class Parser:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except SyntaxError:
-            self.fail(f"'{text.strip()}' is no number")
+            self.fail(f"'{text.strip()}' is not a number")
         return self.node_value(tree, text.strip())
 
     def node_value(self, node, text):
@@ -152,11 +152,11 @@ class Parser:
         if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
             left, right = self.node_value(node.left, text), self.node_value(node.right, text)
             if isinstance(node.op, (ast.LShift, ast.RShift)) and not 0 <= right < 64:
-                self.fail(f"'{text}' shifts by {right}")
+                self.fail(f"'{text}' shifts by {right} bits")
             return OPERATORS[type(node.op)](left, right)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self.node_value(node.operand, text)
-        self.fail(f"'{text}' is no number")
+        self.fail(f"'{text}' is not a number")
         return 0
 
     # ---- lines
@@ -200,28 +200,28 @@ class Parser:
             self.spec.wire_text.append(" ".join(text.split()))
             self.read_member(text)
         else:
-            self.fail("an indented line that belongs to no message or struct")
+            self.fail("an indented line outside a message or struct")
 
     def claim(self, name, what):
         if name in self.names:
-            self.fail(f"'{name}' is the name of a {self.names[name]} already")
+            self.fail(f"'{name}' is already the name of a {self.names[name]}")
         self.names[name] = what
 
     def read_limit(self, text):
         match = re.fullmatch(r"limit\s+([A-Z][A-Z0-9_]*)\s*=\s*(.+)", text)
         if not match:
-            self.fail("want: limit NAME = NUMBER")
+            self.fail("expected: limit NAME = NUMBER")
         self.claim(match.group(1), "limit")
         value = self.value(match.group(2))
         if not 0 <= value < 1 << 64:
-            self.fail(f"the limit {match.group(1)} is {value}")
+            self.fail(f"the limit {match.group(1)} is {value}, outside 64 bits")
         self.spec.limits[match.group(1)] = value
 
     def read_flags(self, text):
         """`flags X = A B' is `limit X_A = 1', `limit X_B = 2' and `limit X_ALL = 3'."""
         match = re.fullmatch(r"flags\s+([A-Z][A-Z0-9_]*)\s*=\s*([A-Z][A-Z0-9_ ]*)", text)
         if not match:
-            self.fail("want: flags NAME = NAME NAME...")
+            self.fail("expected: flags NAME = NAME NAME...")
         bits = match.group(2).split()
         if len(bits) > 32:
             self.fail(f"{len(bits)} flags, more than 32")
@@ -233,14 +233,14 @@ class Parser:
     def read_handle(self, text):
         match = re.fullmatch(r"handle\s+([a-z]\w*)", text)
         if not match:
-            self.fail("want: handle NAME")
+            self.fail("expected: handle NAME")
         self.claim(match.group(1), "handle")
         self.spec.handles[match.group(1)] = self.line
 
     def read_struct(self, text):
         match = re.fullmatch(r"struct\s+([a-z]\w*)", text)
         if not match:
-            self.fail("want: struct NAME")
+            self.fail("expected: struct NAME")
         self.claim(match.group(1), "struct")
         self.block = Struct(self.line, match.group(1), [], 0, 1)
         self.spec.structs[match.group(1)] = self.block
@@ -248,7 +248,7 @@ class Parser:
     def read_member(self, text):
         match = re.fullmatch(r"(\w+)\s+([a-z]\w*)", text)
         if not match or match.group(1) not in SCALARS:
-            self.fail("want: TYPE NAME, with a type of fixed size")
+            self.fail("expected: TYPE NAME, with a type of fixed size")
         size = SCALARS[match.group(1)][1]
         if self.block.size % size:
             self.fail(f"'{match.group(2)}' would need padding before it")
@@ -259,13 +259,13 @@ class Parser:
     def read_message(self, text):
         match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync)", text)
         if not match:
-            self.fail("want: message NAME = OPCODE async|sync")
+            self.fail("expected: message NAME = OPCODE async|sync")
         name, op = match.group(1), int(match.group(2), 16)
         self.claim(name, "message")
         if not 0 < op <= 0xffff:
-            self.fail(f"the opcode {match.group(2)} does not fit 16 bits")
+            self.fail(f"the opcode {match.group(2)} does not fit into 16 bits")
         if op in self.ops:
-            self.fail(f"the opcode {match.group(2)} is that of {self.ops[op]}")
+            self.fail(f"{self.ops[op]} already has the opcode {match.group(2)}")
         self.ops[op] = name
         self.block = Message(self.line, name, op, match.group(3) == "sync")
         self.spec.messages.append(self.block)
@@ -275,20 +275,20 @@ class Parser:
     def read_field(self, text):
         match = re.fullmatch(r"(in|out)\s+(\w+)\s+([a-z]\w*)(?:\[([^\]]*)\])?((?:\s.*)?)", text)
         if not match:
-            self.fail("want: in|out TYPE NAME[…] RULES")
+            self.fail("expected: in|out TYPE NAME[…] RULES")
         direction, kind, name, index, rules = match.groups()
         made = Field(self.line, direction == "in", "scalar", kind, name)
         if name in RESERVED or name.startswith("pad"):
             self.fail(f"'{name}' is a name that the generated code uses")
         if any(name == other.name for other in self.block.fields):
-            self.fail(f"'{name}' is there twice")
+            self.fail(f"the message already has a field '{name}'")
         self.set_kind(made, index)
         self.read_rules(made, rules.split())
         self.check_rules(made)
         if not made.is_in and not self.block.is_sync:
-            self.fail("an async message has no answer")
+            self.fail("an async message has no reply")
         if not made.is_in and made.is_tail and self.block.of(False, True):
-            self.fail("an answer has one tail at most")
+            self.fail("a reply has at most one tail")
         self.block.fields.append(made)
 
     def set_kind(self, made, index):
@@ -304,21 +304,21 @@ class Parser:
         elif index is not None:
             made.kind = "array" if index.strip() else "list"
         elif made.type in spec.structs:
-            self.fail(f"a {made.type} goes into a list only: {made.name}[] max N")
+            self.fail(f"a {made.type} is for lists only: {made.name}[] max N")
         if not made.is_in and made.kind in ("handle", "devptr", "string", "bytes"):
-            self.fail(f"'{made.type}' goes to the server only")
+            self.fail(f"'{made.type}' is for messages, not for replies")
         if made.kind == "devptr":
             if not index or not re.fullmatch(r"[a-z]\w*", index):
-                self.fail(f"want the field that tells its bytes: devptr {made.name}[size]")
+                self.fail(f"expected the field with its size: devptr {made.name}[size]")
             made.length = index
         elif made.kind == "array":
             if made.type not in SCALARS:
-                self.fail(f"a {made.type} goes into a list only: {made.name}[] max N")
+                self.fail(f"a {made.type} is for lists only: {made.name}[] max N")
             made.count = self.value(index)
             if not 1 <= made.count <= 256:
-                self.fail(f"an array of {made.count}")
+                self.fail(f"an array cannot have {made.count} elements")
         elif made.kind != "list" and index is not None:
-            self.fail(f"'{made.type}' takes no [{index}]")
+            self.fail(f"'{made.type}' cannot have [{index}]")
 
     def read_rules(self, made, words):
         while words:
@@ -326,7 +326,7 @@ class Parser:
             if rule not in RULES:
                 self.fail(f"unknown rule '{rule}'")
             if rule in made.rules:
-                self.fail(f"the rule '{rule}' is there twice")
+                self.fail(f"the rule '{rule}' appears twice")
             value = []
             while words and words[0] not in RULES:
                 value.append(words.pop(0))
@@ -338,24 +338,24 @@ class Parser:
     def check_rules(self, made):
         rules = made.rules
         if made.kind in ("handle", "devptr") and rules:
-            self.fail(f"a {made.kind} has no rules: it is looked up")
+            self.fail(f"a {made.kind} has no rules: the server looks it up")
         if made.is_tail:
             if set(rules) - {"min", "max"} or "max" not in rules:
-                self.fail(f"'{made.name}' wants a max, and has no rule but min and max")
+                self.fail(f"'{made.name}' needs a max, and may have a min, but no other rule")
             if not 0 <= rules.get("min", 0) <= rules["max"] <= MESSAGE_MAX:
-                self.fail(f"'{made.name}' does not fit a message")
+                self.fail(f"'{made.name}' does not fit into a message")
         elif not made.is_in and rules:
-            self.fail("an answer has no rules: the server is believed")
+            self.fail("a reply has no rules: the client trusts the server")
         if made.type.startswith("f") and rules and not made.is_tail:
             self.fail("a float has no rules")
         if ("in" in rules or "mask" in rules) and len(rules) > 1:
-            self.fail("'in' and 'mask' stand alone")
+            self.fail("'in' and 'mask' allow no other rule")
         if "mask" in rules and made.type not in UNSIGNED:
             self.fail("'mask' is for unsigned numbers")
         self.check_values(made)
 
     def check_values(self, made):
-        """A value that the type can't have would be a rule that never bites."""
+        """Refuses values that the type cannot have, and rules that exclude no value."""
         if made.is_tail or made.type not in SCALARS or made.type.startswith("f"):
             return
         bits = 8 * SCALARS[made.type][1]
@@ -365,25 +365,25 @@ class Parser:
         for rule, value in rules.items():
             for one in value if rule == "in" else [value]:
                 if not low <= one <= high:
-                    self.fail(f"{one} is no {made.type}")
+                    self.fail(f"{one} is not a {made.type}")
         if rules.get("min") == low or rules.get("max") == high or rules.get("mask") == high:
             self.fail(f"the rule of '{made.name}' allows every {made.type}")
         if "min" in rules and "max" in rules and rules["min"] > rules["max"]:
-            self.fail(f"nothing is between {rules['min']} and {rules['max']}")
+            self.fail(f"no value is between {rules['min']} and {rules['max']}")
 
     # ---- driver functions
 
     def add_call(self, call):
         if call.symbol in self.spec.calls:
-            self.fail(f"{call.symbol} is there already, "
-                      f"in line {self.spec.calls[call.symbol].line}")
+            self.fail(f"{call.symbol} already appears in line "
+                      f"{self.spec.calls[call.symbol].line}")
         self.spec.calls[call.symbol] = call
 
     def read_call(self, text):
         refused = re.fullmatch(r'call\s+(cu\w+)\s+refused\s+"([^"\\]+)"((?:\s+\w+)*)', text)
         local = re.fullmatch(r"call\s+(cu\w+)\s+local((?:\s+\w+)*)", text)
         if not refused and not local:
-            self.fail('want: call SYMBOL local FLAGS, or: call SYMBOL refused "why"')
+            self.fail('expected: call SYMBOL local FLAGS, or: call SYMBOL refused "why"')
         flags = set((refused.group(3) if refused else local.group(2)).split())
         for flag in sorted(flags - {"early", "implicit"}):
             self.fail(f"unknown flag '{flag}'")
@@ -395,7 +395,7 @@ class Parser:
     def read_alias(self, text):
         match = re.fullmatch(r"alias\s+(cu\w+)\s*=\s*(cu\w+)", text)
         if not match:
-            self.fail("want: alias SYMBOL = SYMBOL")
+            self.fail("expected: alias SYMBOL = SYMBOL")
         self.add_call(Call(self.line, match.group(1), "alias", target=match.group(2)))
 
     # ---- the whole
@@ -415,22 +415,22 @@ class Parser:
         names = {f.name for f in message.fields}
         for one in message.fields:
             if one.kind == "devptr" and one.length not in numbers:
-                self.fail(f"'{one.length}' is no number that goes to the server", one.line)
+                self.fail(f"'{one.length}' is not an integer field of the message", one.line)
             if one.is_tail and one.size_name in names:
-                self.fail(f"'{one.size_name}' is made from the tail '{one.name}'", one.line)
+                self.fail(f"'{one.size_name}' is the generated length of the tail '{one.name}'", one.line)
         if len(message.of(True, True)) > TAILS_MAX:
             self.fail(f"{message.name} has more than {TAILS_MAX} tails", message.line)
         if largest(self.spec, message, True) > MESSAGE_MAX:
-            self.fail(f"{message.name} may be larger than a message can be", message.line)
+            self.fail(f"{message.name} may be too large for a message", message.line)
         if largest(self.spec, message, False) > REPLY_MAX - HEAD_SIZE:
-            self.fail(f"the answer to {message.name} may be larger than a reply can be",
+            self.fail(f"the reply to {message.name} may be too large",
                       message.line)
 
     def check(self):
         for call in self.spec.calls.values():
             target = self.spec.calls.get(call.target)
             if call.how == "alias" and (not target or target.how != "local"):
-                self.fail(f"{call.target} is not answered in the client", call.line)
+                self.fail(f"{call.target} is not a local call", call.line)
 
 
 def padded(size, align=8):

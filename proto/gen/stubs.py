@@ -13,10 +13,10 @@ PER_THREAD = re.compile(r"_pt(ds|sz)$")
 
 @dataclass
 class Stub:
-    """How one symbol is answered."""
+    """How the client answers one symbol."""
     prototype: object
     how: str               # local, alias, refused, unserved
-    target: str = ""       # whose local_ function
+    target: str = ""       # the symbol whose local_ function answers
     why: str = ""
     early: bool = False
     implicit: bool = False
@@ -35,7 +35,7 @@ def stub_of(spec, prototype):
     call = spec.calls.get(symbol)
     plain = PER_THREAD.sub("", symbol)
     if not call and plain != symbol:
-        call = spec.calls.get(plain)  # a per-thread symbol follows its plain one
+        call = spec.calls.get(plain)  # a per-thread symbol follows the plain symbol
     if not call:
         return Stub(prototype, "unserved", why="it is not served yet")
     if call.how == "refused":
@@ -62,8 +62,8 @@ def stubs_of(spec, headers):
 
 
 def gen_client_h(spec, headers):
-    out = [banner("The hand-written half of each driver function that the client answers, called\n"
-                  "by the stubs. A function that works on a stream it does not name gets it as\n"
+    out = [banner("The functions, written by hand, that answer driver functions. The stubs call\n"
+                  "them. A function on a default stream that is not an argument gets the stream as\n"
                   "`implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.", "CLIENT_H")]
     out.append('#include "cuda_api.h"\n')
     for stub in stubs_of(spec, headers):
@@ -84,7 +84,7 @@ POINTERS = {"EGLImageKHR", "EGLStreamKHR"}
 
 
 def trace_kind(headers, param):
-    """(trace_ function, what is given to it)."""
+    """The trace_ function of a parameter and its arguments."""
     kind, name = param.type, param.name
     resolved = kind
     for _ in range(8):
@@ -128,8 +128,8 @@ def gen_stub(headers, stub):
     out.append("\tenum route route = route_get();\n")
     out.append("\tif (unlikely(route == ROUTE_NATIVE))")
     out.append(wrapped(f"return real.{symbol}(", names, ");", 2))
-    # What may be called before cuInit() answers without a server too: a program
-    # that can't have one still learns why from cuInit().
+    # An `early' call answers without a server too: if there is none, the program
+    # learns the reason from cuInit().
     if not stub.early:
         out.append("\tif (unlikely(route != ROUTE_MPS))\n\t\treturn route_error();")
         out.append("\tif (unlikely(!route_initialised()))\n\t\treturn CUDA_ERROR_NOT_INITIALIZED;")
@@ -158,9 +158,10 @@ def gen_stub(headers, stub):
 
 def gen_stubs_c(spec, headers):
     stubs = stubs_of(spec, headers)
-    out = [banner("Every symbol of the driver. Any thread of the application, before all else.\n\n"
-                  "Invariant: each returns a CUresult whatever state the process is in, and under\n"
-                  "ROUTE_NATIVE it is the real driver that returned it.")]
+    out = [banner("Every symbol of the driver: where each call of the program enters. Any thread\n"
+                  "of the application.\n\n"
+                  "Invariant: each function returns a CUresult in every state of the process. Under\n"
+                  "ROUTE_NATIVE, the CUresult is that of the real driver.")]
     out.append(STUBS_TOP)
     if any(stub.target and stub.per_thread and p.type == "CUstream"
            for stub in stubs for p in stub.prototype.params):
@@ -181,12 +182,12 @@ STUBS_TOP = """\
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Its kilobyte of stack stays out of the way of a call that is not traced. */
+/* A separate function, so that calls without a trace do not need its kilobyte of stack. */
 #define COLD __attribute__((cold, noinline))
 """
 
 STUBS_PER_THREAD = """\
-/* In a per-thread symbol the default stream is the thread's own. */
+/* In a per-thread symbol, the default stream is that of the thread. */
 static CUstream per_thread(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;
@@ -195,14 +196,15 @@ static CUstream per_thread(CUstream stream)
 
 
 def gen_client_syms(headers):
-    lines = ["# The symbols of the driver, and what client/transport/dlopen.c stands before. Made by proto/gen.py.",
+    lines = ["# The symbols of the driver, and the function that client/transport/dlopen.c redirects.",
+             "# Made by proto/gen.py.",
              "{", "global:", "\tdlopen;"]
     lines += [f"\t{symbol};" for symbol in headers.prototypes]
     return "\n".join(lines + ["local:", "\t*;", "};"]) + "\n"
 
 
 def gen_symbols_h(headers):
-    """For tests: no guard, as the one who includes it says what SYMBOL is."""
+    """For tests: without a guard, as each includer defines SYMBOL."""
     lines = ["/* SPDX-License-Identifier: Apache-2.0 */", "",
              "/*", " * SYMBOL(NAME) for each symbol that the library exports.", " *",
              " * Made by proto/gen.py.", " */", ""]

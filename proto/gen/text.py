@@ -51,7 +51,7 @@ def filled(tab, opening, items, closing):
 
 
 def write(path, text):
-    """Writes a file unless it holds just that already: its time is what make looks at."""
+    """Writes a file unless it has this content already, so that make sees no new time."""
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == text:

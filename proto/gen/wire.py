@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wire.h, wire.c, spec_hash.h: what lies where in messages and replies."""
+"""wire.h, wire.c, spec_hash.h: the layout of messages and replies."""
 
 from .spec import HEAD_SIZE, MESSAGE_MAX, REPLY_MAX, SCALARS, layout
 from .text import banner, wrapped
 
 
 def number(value, kind=""):
-    """A C constant, unsigned where its type is; of few enough bits where that is a float."""
+    """A C constant, with a suffix if its type is unsigned; short enough for a float's precision."""
     if kind.startswith("f"):
         return f"{value & 0xfff}.5f"
     if kind.startswith("i"):
@@ -20,12 +20,12 @@ def op_macro(message):
 
 
 def gen_spec_hash(spec):
-    return banner("What client, daemon and server compare when they meet.", "SPEC_HASH_H") + \
+    return banner("The hash that client, daemon and server compare in the handshake.", "SPEC_HASH_H") + \
         f"\n#define SPEC_HASH 0x{spec.hash():016x}ull\n\n#endif\n"
 
 
 def comment_of(message):
-    return "waits for its answer" if message.is_sync else "no answer"
+    return "has a reply" if message.is_sync else "no reply"
 
 
 def struct_lines(spec, name, fields, start, head):
@@ -41,8 +41,8 @@ def struct_lines(spec, name, fields, start, head):
 
 
 def gen_wire_h(spec):
-    out = [banner("Messages and replies as they lie in shared memory. Tails follow the struct,\n"
-                  "each padded with zeros to MESSAGE_ALIGN; their lengths are in the struct alone.",
+    out = [banner("The layout of messages and replies in shared memory. Tails follow the struct,\n"
+                  "each padded with zeros to MESSAGE_ALIGN; only the struct has their lengths.",
                   "WIRE_H")]
     out.append('#include "layout.h"\n')
     for name, value in spec.limits.items():
@@ -67,7 +67,7 @@ def gen_wire_h(spec):
         out.append("")
     out.append("/* The name of a message, for log lines; never NULL. */")
     out.append("const char *op_name(uint16_t op);\n")
-    out.append("/* The name of a CUresult as cuda.h has it; NULL for one that it has not. */")
+    out.append("/* The name of a CUresult in cuda.h; NULL if cuda.h does not have it. */")
     out.append("const char *cuda_result_name(uint32_t result);\n")
     out.append("#endif")
     return "\n".join(out) + "\n"
@@ -110,7 +110,7 @@ const char *cuda_result_name(uint32_t result)
 # ---- parameters, which client and server share
 
 def in_params(spec, message, handle):
-    """C parameters of what goes to the server; `handle' says how an object is passed."""
+    """C parameters of a message; `handle' is how objects are passed."""
     params = []
     for one in message.fields:
         if not one.is_in:
@@ -148,7 +148,7 @@ def out_params(spec, message):
 
 
 def lowest(one):
-    """The least length of a tail: a string has its NUL."""
+    """The least length of a tail: a string has at least its NUL."""
     return max(one.rules.get("min", 0), 1 if one.kind == "string" else 0)
 
 

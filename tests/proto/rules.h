@@ -3,16 +3,15 @@
 #define RULES_H
 
 /*
- * Between the generated test_rules.c (valid messages, refusals, round trips)
- * and test_wire.c, which runs them. One thread.
+ * What the generated test_rules.c (valid messages, refusals, round trips) shares
+ * with test_wire.c, which runs it. One thread.
  */
 
 #include <cuda.h>
 
 #include "wire.h"
 
-/* Overwrites `width' bytes of a valid message: then serve_message() says `why', or sets `result'.
- */
+/* Overwrites `width' bytes of a valid message. serve_message() then returns `why' or `result'. */
 struct rule {
 	const char *why;
 	CUresult result;
@@ -21,7 +20,7 @@ struct rule {
 	uint64_t value;
 };
 
-/* Calls send_X() with an argument at the edge of a rule, or beyond it. */
+/* Calls send_X() with an argument at the limit of a rule, or beyond it. */
 struct attempt {
 	const char *what;
 	void (*call)(void);
@@ -41,19 +40,19 @@ struct rule_case {
 extern const struct rule_case rule_cases[];
 extern const unsigned n_rule_cases;
 
-/* Whether the message served is the valid one, so that do_X() knows its arguments. */
+/* Whether the server handles the valid message, so that do_X() knows its arguments. */
 extern bool rules_strict;
 
-/* do_X() was reached. */
+/* Each do_X() calls this. */
 void rules_done(uint16_t op, const void *session);
 
 void rules_expect(bool is_so, const char *what, int line);
 #define EXPECT(condition) rules_expect(condition, #condition, __LINE__)
 
-/* The object that stands for an id. */
+/* The object with an ID. */
 void *object(uint32_t id);
 
-/* Bytes seed, seed + 1 and so on; touch() reads each and does nothing with it. */
+/* Bytes seed, seed + 1 and so on; touch() only reads each byte. */
 void fill(void *buffer, size_t size, unsigned seed);
 bool is_filled(const void *buffer, size_t size, unsigned seed);
 void touch(const void *buffer, size_t size);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The generator: what it makes of small.spec is golden/, broken specs are refused by line.
+"""The generator: it writes golden/ for small.spec, and refuses broken specs with their line.
 
     tests/proto/test_gen.py            runs the tests
-    tests/proto/test_gen.py --accept   writes golden/ anew: look at the difference
+    tests/proto/test_gen.py --accept   updates golden/: review the difference
 """
 
 import filecmp
@@ -35,7 +35,7 @@ def read(*path):
 
 
 class Generated(unittest.TestCase):
-    """Each test has a folder of its own."""
+    """Each test has a separate folder."""
 
     def setUp(self):
         self.out = tempfile.mkdtemp(prefix="gen-")
@@ -78,7 +78,7 @@ class Golden(Generated):
                 self.assertEqual(shown, text)
 
     def test_rules(self):
-        """The rule tests of small.spec, which has types and rules that the real one lacks."""
+        """The rule tests of small.spec, which has types and rules that the real spec does not use."""
         program = os.path.join(self.out, "test_rules")
         sources = [os.path.join(ROOT, "tests", "unit", "proto", "test_wire.c")]
         made = ("test_rules.c", "send.c", "serve.c", "wire.c")
@@ -107,7 +107,7 @@ class Golden(Generated):
 
 
 class Hash(Generated):
-    """What makes two builds strangers to each other, and what does not."""
+    """Which changes of a spec change its hash, so that two builds refuse each other."""
 
     def setUp(self):
         super().setUp()
@@ -134,7 +134,7 @@ class Hash(Generated):
 
 
 class Broken(Generated):
-    """broken/*.spec: the first line tells the error that the generator must say."""
+    """The first line of broken/*.spec has the error that the generator must print."""
 
     def test_broken(self):
         names = sorted(os.listdir(os.path.join(HERE, "broken")))
@@ -177,7 +177,7 @@ class Real(Generated):
 
 
 def cuda_headers():
-    """Where the Makefile finds them."""
+    """The folder in which the Makefile finds them."""
     told = subprocess.run([os.path.join(ROOT, "tests", "setup"), "--cuda"], capture_output=True,
                           text=True, check=False).stdout.strip()
     for folder in (told, os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):

@@ -3,8 +3,8 @@
 #define CLIENT_H
 
 /*
- * The hand-written half of each driver function that the client answers, called
- * by the stubs. A function that works on a stream it does not name gets it as
+ * The functions, written by hand, that answer driver functions. The stubs call
+ * them. A function on a default stream that is not an argument gets the stream as
  * `implicit': CU_STREAM_LEGACY or CU_STREAM_PER_THREAD.
  *
  * Made from proto/cuda.spec by proto/gen.py.

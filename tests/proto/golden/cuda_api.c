@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Looks every function of the real libcuda up. Whoever opens it.
+ * Looks up every function of the real libcuda. The thread that opens the library.
  *
  * Invariant: no member is NULL after cuda_api_load().
  *

@@ -3,7 +3,7 @@
 #define CUDA_API_H
 
 /*
- * The real libcuda as a struct of its functions, by the names its symbols have.
+ * The real libcuda as a struct of functions, named like its symbols.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
@@ -36,7 +36,7 @@ struct cuda_api {
 	CUresult (*cuGLInit)(GLuint buffer);
 };
 
-/* What stands for a function that the library has not: CUDA_ERROR_NOT_SUPPORTED. */
+/* Takes the place of a function that the library does not have: CUDA_ERROR_NOT_SUPPORTED. */
 CUresult cuda_api_absent(void);
 
 /* Fills in every function; `sym' is dlsym(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What cuGetProcAddress answers. Any thread.
+ * The table of cuGetProcAddress. Any thread.
  *
  * Invariant: names are sorted as strcmp() sorts them, rows by version.
  *
@@ -47,7 +47,7 @@ const struct proc *proc_find(const char *name)
 	return bsearch(name, procs, ARRAY_SIZE(procs), sizeof(procs[0]), compare);
 }
 
-/* The newest row that a program built for `version' may get; NULL if all are newer. */
+/* The newest row for a program that was built for `version'; NULL if all rows are newer. */
 static void *newest(const struct proc_row *row, unsigned n, int version)
 {
 	void *symbol = NULL;

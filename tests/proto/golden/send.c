@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The client's half of each message. Any thread.
+ * The client's senders of messages. Any thread.
  *
- * Invariant: what is placed keeps every rule of the spec.
+ * Invariant: each message in the ring satisfies every rule of the spec.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
@@ -14,7 +14,7 @@
 
 #include "client/transport/call.h"
 
-/* With its NUL; one that is too long for any message stays so. */
+/* Size with the NUL; a string that is too long for any message stays too long. */
 static uint32_t string_size(const char *string)
 {
 	return (uint32_t)strnlen(string, MESSAGE_MAX) + 1;

@@ -3,10 +3,10 @@
 #define SEND_H
 
 /*
- * One function a message: fills it in and places it. Any thread. What has no
- * answer returns as soon as it is placed; results are set on success only.
- * Arguments that break a rule of the spec are refused here: the server would end
- * the session.
+ * One function per message, which fills it in and puts it into the ring. Any
+ * thread. For a message without a reply, the function returns then. Results are set
+ * on success only. Arguments that break a rule of the spec are refused here: the
+ * server would end the session.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */

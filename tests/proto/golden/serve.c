@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The server's half of each message. Worker thread of the session.
+ * The decoders of a client's messages. Worker thread of the session.
  *
- * Invariant: the hand-written half sees only arguments that keep every rule of
- * the spec, objects that there are, and memory of its own session.
+ * Invariant: a handler gets only arguments that satisfy every rule of the spec,
+ * objects that exist, and memory of its own session.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
@@ -20,7 +20,7 @@ static int malformed(const char **ret_why, const char *why)
 	return -EBADMSG;
 }
 
-/* What fills a tail up to MESSAGE_ALIGN is zero. */
+/* Whether the padding of a tail up to MESSAGE_ALIGN is zero. */
 static bool padding_ok(const uint8_t *tail, uint64_t size)
 {
 	for (uint64_t i = size; i % MESSAGE_ALIGN != 0; i++)

@@ -3,8 +3,8 @@
 #define SERVE_H
 
 /*
- * A message of a client, from bytes to a call of the hand-written half. Worker
- * thread of the session.
+ * A client's message, from bytes to the call of its handler. Worker thread of the
+ * session.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
@@ -16,7 +16,7 @@
 struct session;
 struct thing;
 
-/* An answer on its way; the worker puts it into the page. */
+/* A reply, before the worker puts it into the page. */
 struct reply {
 	uint32_t result; /* CUresult */
 	uint32_t size;   /* bytes used of `body'; 0 unless CUDA_SUCCESS */
@@ -25,21 +25,21 @@ struct reply {
 
 /*
  * Serves one message that lies in private memory, 8-aligned, with `msg->size'
- * bytes readable. 0: `reply' is filled in, also for a message without answer.
+ * bytes readable. 0: `reply' is filled in, also for a message without a reply.
  * -EBADMSG: malformed; `*ret_why' names message, field and rule.
  */
 int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why);
 
-/* Objects of a session by the ids their client gave them; NULL for none. */
+/* The object of a session with an ID of its client; NULL if there is none. */
 struct thing *session_thing(struct session *session, uint32_t id);
 
 /* Whether all `size' bytes from `address' are memory of this session. */
 bool memory_check(struct session *session, uint64_t address, uint64_t size);
 
 /*
- * The hand-written halves. Tails lie in the private copy of the message and
- * are gone when it is; results go to the reply and count only with CUDA_SUCCESS.
+ * The handlers, written by hand. Tails lie in the private copy of the message and
+ * are valid as long as it is. Results reach the client only with CUDA_SUCCESS.
  */
 CUresult do_scalars(struct session *session, uint8_t small, uint16_t medium, uint8_t flag,
 	uint64_t large, uint32_t bits, int32_t number, int64_t wide, float single,

@@ -3,7 +3,7 @@
 #define SPEC_HASH_H
 
 /*
- * What client, daemon and server compare when they meet.
+ * The hash that client, daemon and server compare in the handshake.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every symbol of the driver. Any thread of the application, before all else.
+ * Every symbol of the driver: where each call of the program enters. Any thread
+ * of the application.
  *
- * Invariant: each returns a CUresult whatever state the process is in, and under
- * ROUTE_NATIVE it is the real driver that returned it.
+ * Invariant: each function returns a CUresult in every state of the process. Under
+ * ROUTE_NATIVE, the CUresult is that of the real driver.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
@@ -19,10 +20,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Its kilobyte of stack stays out of the way of a call that is not traced. */
+/* A separate function, so that calls without a trace do not need its kilobyte of stack. */
 #define COLD __attribute__((cold, noinline))
 
-/* In a per-thread symbol the default stream is the thread's own. */
+/* In a per-thread symbol, the default stream is that of the thread. */
 static CUstream per_thread(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * For each message: a valid one, one that breaks each rule, a call from end
- * to end. For test_wire.c.
+ * For each message: a valid one, one that breaks each rule, a round trip.
+ * For test_wire.c.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */

@@ -3,8 +3,8 @@
 #define WIRE_H
 
 /*
- * Messages and replies as they lie in shared memory. Tails follow the struct,
- * each padded with zeros to MESSAGE_ALIGN; their lengths are in the struct alone.
+ * The layout of messages and replies in shared memory. Tails follow the struct,
+ * each padded with zeros to MESSAGE_ALIGN; only the struct has their lengths.
  *
  * Made from proto/cuda.spec by proto/gen.py.
  */
@@ -31,7 +31,7 @@ enum op {
 	OP_WAIT = 0xfffe,
 };
 
-/* scalars: no answer */
+/* scalars: no reply */
 struct msg_scalars {
 	struct message_head head;
 	uint8_t small;
@@ -52,7 +52,7 @@ struct msg_scalars {
 };
 _Static_assert(sizeof(struct msg_scalars) == 80, "wire");
 
-/* ask: waits for its answer */
+/* ask: has a reply */
 struct msg_ask {
 	struct message_head head;
 	uint32_t thing;
@@ -75,13 +75,13 @@ struct reply_ask {
 };
 _Static_assert(sizeof(struct reply_ask) == 40, "wire");
 
-/* poke: no answer */
+/* poke: no reply */
 struct msg_poke {
 	struct message_head head;
 };
 _Static_assert(sizeof(struct msg_poke) == 16, "wire");
 
-/* wait: waits for its answer */
+/* wait: has a reply */
 struct msg_wait {
 	struct message_head head;
 };
@@ -90,7 +90,7 @@ _Static_assert(sizeof(struct msg_wait) == 16, "wire");
 /* The name of a message, for log lines; never NULL. */
 const char *op_name(uint16_t op);
 
-/* The name of a CUresult as cuda.h has it; NULL for one that it has not. */
+/* The name of a CUresult in cuda.h; NULL if cuda.h does not have it. */
 const char *cuda_result_name(uint32_t result);
 
 #endif
