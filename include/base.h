@@ -3,8 +3,8 @@
 #define BASE_H
 
 /*
- * What every file may use: cleanup attributes, ownership moves and the few
- * macros that C lacks. No types of the project, nothing that allocates.
+ * For every file: cleanup attributes, ownership moves and the few macros that C
+ * does not have. Nothing here has a type of the project or allocates.
  */
 
 #include <errno.h>
@@ -24,13 +24,13 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-/* <sys/param.h> has them as well. */
+/* <sys/param.h> also has them. */
 #ifndef MIN
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #endif
 
-/* `align' is a power of two; the result wraps for values near the top. */
+/* `align' is a power of two; the result wraps for values near the maximum. */
 #define ALIGN_UP(x, align) (((x) + (align)-1) & ~((__typeof__(x))(align)-1))
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -54,7 +54,7 @@ static inline void freep(void *p)
 	free(*(void **)p);
 }
 
-/* Keeps errno: it runs between a failing call and the reader of its errno. */
+/* Keeps errno: it may run between a failed call and the code that reads errno. */
 static inline void closep(int *fd)
 {
 	int saved = errno;

@@ -3,9 +3,9 @@
 #define CUDA_INTEROP_H
 
 /*
- * Types of GL, EGL and VDPAU as they are passed in calls of the driver. The
- * headers of those need not be installed: nobody here looks into these, so
- * size and class of each are enough.
+ * Types of GL, EGL and VDPAU in the driver's calls. Their headers need not be
+ * installed: this project never reads such values, so their size and class are
+ * enough.
  */
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ typedef void *EGLImageKHR;
 typedef void *EGLStreamKHR;
 typedef struct CUeglStreamConnection_st *CUeglStreamConnection;
 
-/* Three planes and nine numbers; passed by value, so in memory. */
+/* Three planes and nine numbers; passed by value, therefore in memory. */
 typedef struct {
 	void *planes[3];
 	unsigned int numbers[9];

@@ -3,16 +3,16 @@
 #define FD_KIND_H
 
 /*
- * What lies behind a descriptor, found out without a request that a file
- * system could keep waiting: a FUSE file answers fstat() when the process that
- * serves it likes. Any thread.
+ * Finds out what a descriptor is, without a request that a file system could
+ * delay: a FUSE file answers fstat() only when its serving process does. Any
+ * thread.
  */
 
 enum fd_kind {
-	FD_OTHER,  /* to stat, map, read or close it may block */
-	FD_MEMORY, /* memfd, tmpfs or hugetlbfs: none of that blocks */
-	FD_DEVICE, /* as the driver exports memory: a character device, or a file of the
-		      kernel's own without a type, like a dma-buf; to close it may block */
+	FD_OTHER,  /* stat, map, read or close may block */
+	FD_MEMORY, /* memfd, tmpfs or hugetlbfs: these calls do not block */
+	FD_DEVICE, /* memory as the driver exports it: a character device, or a file of the
+		      kernel without a type, like a dma-buf; close may block */
 };
 
 enum fd_kind fd_kind(int fd);

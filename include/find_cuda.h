@@ -3,22 +3,22 @@
 #define FIND_CUDA_H
 
 /*
- * Which libcuda is the machine's own: one rule for the server and for a
- * program that runs without it. A file that carries our note is never it.
+ * Finds the machine's real libcuda: one rule for the server and for a program
+ * without it. A file with the note of the client library is never chosen.
  */
 
 #include <stddef.h>
 
-/* The owner name and type of the ELF note in the client library, by which it knows itself. */
+/* Owner name and type of the ELF note by which the client library recognises itself. */
 #define FIND_CUDA_NOTE_NAME "mps-client"
 #define FIND_CUDA_NOTE_TYPE 1
 
-/* Room for a text that names every path tried. */
+/* Room for a text with every path that was tried. */
 #define FIND_CUDA_WHY_MAX 2048
 
 /*
- * Writes the real path of libcuda.so.1 and returns 0. -ENOENT: there is none,
- * and `why' says what was tried where and what to do. Opens nothing for good.
+ * Writes the real path of libcuda.so.1 and returns 0. -ENOENT: there is none, and
+ * `why' says which paths were tried and what to do. Keeps no file open.
  */
 int find_cuda(char *ret_path, size_t path_size, char *why, size_t why_size);
 

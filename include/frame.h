@@ -3,13 +3,13 @@
 #define FRAME_H
 
 /*
- * Frames are what the three programs say to each other over sockets: the
- * introduction, the hand-over of a connection, the life of a server. Small,
- * rare, of fixed size for each type; a first byte of 0 tells one from a text
- * command. Work never goes this way (see ring.h).
+ * Frames are the messages of the three programs over sockets: the handshake, the
+ * hand-over of a connection, the life of a server. They are small and rare, and each
+ * type has a fixed size. A first byte of 0 distinguishes a frame from a text command.
+ * Work uses the ring (ring.h).
  *
- * A frame is a struct that begins with its head. Padding and the rest of a
- * string after its NUL are zero. Descriptors travel with a frame's first byte.
+ * A frame is a struct that begins with its head. Padding, and a string after its NUL,
+ * are zero. Descriptors arrive with a frame's first byte.
  */
 
 #include "base.h"
@@ -17,7 +17,7 @@
 
 #define FRAME_VERSION 1
 
-/* Linux 6.16: whether others may send descriptors to a socket; connections have it from theirs. */
+/* Linux 6.16: whether others may send descriptors to a socket; connections inherit it. */
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
@@ -27,22 +27,22 @@ enum frame_type {
 	FRAME_REFUSED,       /* daemon or server to client: the end of this connection */
 	FRAME_WELCOME,       /* server to client, with the session's memory */
 	FRAME_IMAGE,         /* client to server, with the descriptor of a sealed image */
-	FRAME_SERVER,        /* server to daemon: who I am */
+	FRAME_SERVER,        /* server to daemon: its version, UID and PID */
 	FRAME_SERVER_STATE,  /* server to daemon */
 	FRAME_CLIENT,        /* daemon to server, with a client's connection */
-	FRAME_CLIENT_HERE,   /* server to daemon: one it has, told to a new daemon */
+	FRAME_CLIENT_HERE,   /* server to daemon: one of its clients, for a new daemon */
 	FRAME_CLIENT_GONE,   /* server to daemon */
 	FRAME_SHUTDOWN,      /* daemon to server */
 	FRAME_MEMORY,        /* with the descriptor of memory */
 	FRAME_OUTPUT,        /* daemon to server: a pipe for its log */
-	FRAME_DEVICE,        /* server to daemon: one GPU that it has, before it is ACTIVE */
-	FRAME_CONTEXT,       /* server to daemon: a client has begun to use a GPU */
-	FRAME_TERMINATE,     /* daemon to server: end the work of a client that stays */
-	FRAME_TERMINATED,    /* server to daemon: the answer */
+	FRAME_DEVICE,        /* server to daemon: one of its GPUs, before it is ACTIVE */
+	FRAME_CONTEXT,       /* server to daemon: a client uses a GPU */
+	FRAME_TERMINATE,     /* daemon to server: end the work of a client that stays connected */
+	FRAME_TERMINATED,    /* server to daemon: the reply */
 	FRAME_GROUP,         /* daemon to server: a group's limits, before its first client */
-	FRAME_PENDING,       /* daemon to client: go on waiting, it is another user's turn */
-	FRAME_FAULT,         /* server to daemon: a GPU fault, and whose it is */
-	FRAME_FAULT_ADDRESS, /* daemon to server: where that was, from the kernel's log */
+	FRAME_PENDING,       /* daemon to client: wait for another user's turn to end */
+	FRAME_FAULT,         /* server to daemon: a GPU fault, and the client that caused it */
+	FRAME_FAULT_ADDRESS, /* daemon to server: its address, from the kernel's log */
 	FRAME_TYPE_MAX = FRAME_FAULT_ADDRESS,
 };
 
@@ -53,7 +53,7 @@ struct frame_head {
 	uint32_t size; /* bytes of the whole frame */
 };
 
-/* An environment variable of a client, as it was set. Longer ones are refused by the client. */
+/* An environment variable of a client, unchanged. The client refuses longer ones. */
 #define FRAME_TEXT_MAX 256
 
 struct frame_variable {
@@ -66,7 +66,7 @@ struct frame_hello {
 	uint32_t version;
 	uint32_t program; /* a hash of its executable and arguments */
 	uint64_t spec_hash;
-	uint32_t is_isolated; /* 1: MPS_ISOLATE asks for a server of its own */
+	uint32_t is_isolated; /* 1: MPS_ISOLATE requests a separate server */
 	uint32_t reserved;
 	struct frame_variable group;           /* MPS_GROUP */
 	struct frame_variable sm_partition;    /* CUDA_MPS_SM_PARTITION */
@@ -78,12 +78,12 @@ struct frame_refused {
 	struct frame_head head;
 	uint32_t result; /* a CUresult for every later call, never 0 */
 	uint32_t reserved;
-	char text[FRAME_TEXT_MAX]; /* what, where and what to do */
+	char text[FRAME_TEXT_MAX]; /* what failed, where, and what to do */
 };
 
 struct frame_pending {
 	struct frame_head head;
-	char text[FRAME_TEXT_MAX]; /* for whom it waits */
+	char text[FRAME_TEXT_MAX]; /* the user for whom it waits */
 };
 
 /* Descriptors: request ring, staging, page (see layout.h). */
@@ -92,16 +92,16 @@ struct frame_pending {
 struct frame_welcome {
 	struct frame_head head;
 	uint32_t version;
-	uint32_t session; /* the id that log lines give it */
+	uint32_t session; /* the ID of the session in log lines */
 	uint64_t spec_hash;
 	uint64_t server_pid;
-	char cuda_library[FRAME_TEXT_MAX]; /* the real libcuda, as the server opened it */
+	char cuda_library[FRAME_TEXT_MAX]; /* the path of the real libcuda that the server opened */
 };
 
 /* One descriptor: a memfd sealed against writing and resizing. */
 struct frame_image {
 	struct frame_head head;
-	uint64_t size; /* bytes of the image; what the descriptor holds */
+	uint64_t size; /* bytes of the image and of the descriptor's file */
 };
 
 struct frame_server {
@@ -116,47 +116,47 @@ enum server_state {
 	SERVER_INITIALIZING = 1,
 	SERVER_ACTIVE,
 	SERVER_FAULT,
-	SERVER_STOPPING, /* takes nobody new */
+	SERVER_STOPPING, /* accepts no new clients */
 	SERVER_STATE_MAX = SERVER_STOPPING,
 };
 
 struct frame_server_state {
 	struct frame_head head;
 	uint32_t state;
-	uint32_t result; /* CUresult of what went wrong, else 0 */
-	uint64_t client; /* FAULT: the id of the client that certainly caused it, else 0 */
+	uint32_t result; /* CUresult of the error, else 0 */
+	uint64_t client; /* FAULT: the ID of the client that is known to have caused it, else 0 */
 	char text[FRAME_TEXT_MAX];
 };
 
-/* A share of SMs is counted in thousandths of a percent. */
+/* Shares of SMs are in thousandths of a percent. */
 #define ACTIVE_THREADS_ALL 100000u
 
-/* What the operator allows a client, or the clients of a group together. */
+/* The operator's limits for a client, or for all clients of a group together. */
 struct frame_limits {
 	uint32_t active_threads;      /* 1 to ACTIVE_THREADS_ALL */
 	int32_t priority;             /* 0 normal, 1 below normal, 2 background */
-	uint64_t memory[DEVICES_MAX]; /* bytes, by the server's ordinal; UINT64_MAX: no limit */
-	uint32_t is_partitioned;      /* 1: its SMs are those of `partition', and no others */
+	uint64_t memory[DEVICES_MAX]; /* bytes, by the server's ordinals; UINT64_MAX: no limit */
+	uint32_t is_partitioned;      /* 1: its SMs are exactly those of `partition' */
 	uint32_t reserved;
-	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, a bit each; 0: it has none */
+	uint64_t partition[DEVICES_MAX]; /* chunks of each GPU, one bit each; 0: none */
 };
 
-/* One descriptor: the client's connection, as the daemon accepted it. */
+/* One descriptor: the client's connection, which the daemon accepted. */
 struct frame_client {
 	struct frame_head head;
-	uint64_t id; /* unique in that server's life, never 0 */
+	uint64_t id; /* unique in the life of the server, never 0 */
 	uint64_t pid;
 	uint32_t uid;
 	uint32_t gid;
-	uint32_t group; /* the id that FRAME_GROUP gave it; 0: none */
+	uint32_t group; /* the ID from FRAME_GROUP; 0: no group */
 	uint32_t reserved;
-	struct frame_limits limits; /* without those of its group */
+	struct frame_limits limits; /* without the limits of its group */
 	struct frame_hello hello;
 };
 
 #define GROUP_NAME_MAX 256
 
-/* The limits hold for the clients of the group that come later; memory for all of them. */
+/* The limits are for later clients of the group; the memory limit is for all its clients. */
 struct frame_group {
 	struct frame_head head;
 	uint32_t id; /* never 0 */
@@ -171,8 +171,8 @@ struct frame_device {
 	uint32_t n_devices;
 	int32_t compute_mode; /* CUcomputemode */
 	uint32_t n_sms;
-	uint32_t sm_chunk; /* SMs of the smallest part that the driver divides into; 0: not known */
-	uint32_t n_chunks; /* of as many SMs, at most 64; others are in none */
+	uint32_t sm_chunk; /* SMs of the smallest part that the driver divides into; 0: unknown */
+	uint32_t n_chunks; /* parts of that size, at most 64; the remaining SMs are in none */
 	uint32_t reserved;
 	uint32_t compute_capability; /* 10 * major + minor */
 	uint64_t total_memory;
@@ -181,70 +181,70 @@ struct frame_device {
 	char name[FRAME_TEXT_MAX];
 };
 
-/* What holds for a client on a GPU, since it has a context there. */
+/* The limits and the share of a client on a GPU, once it has a context there. */
 struct frame_context {
 	struct frame_head head;
 	uint64_t client;
 	uint32_t ordinal;
 	uint32_t session; /* "Context ID" of log lines */
-	uint32_t n_sms;   /* that its kernels run on */
+	uint32_t n_sms;   /* SMs that its kernels run on */
 	int32_t priority;
-	uint64_t memory; /* bytes it may have; UINT64_MAX: no limit */
+	uint64_t memory; /* limit in bytes; UINT64_MAX: no limit */
 };
 
-/* FRAME_TERMINATE, and with a result FRAME_TERMINATED. */
+/* FRAME_TERMINATE; with a result, FRAME_TERMINATED. */
 struct frame_terminate {
 	struct frame_head head;
 	uint64_t client;
-	uint32_t result; /* CUresult; 0: every call of the client fails from now on */
+	uint32_t result; /* CUresult; 0: every later call of the client fails */
 	uint32_t reserved;
 };
 
-/* FRAME_CLIENT_HERE, and with the id alone FRAME_CLIENT_GONE. */
+/* FRAME_CLIENT_HERE; with only the ID, FRAME_CLIENT_GONE. */
 struct frame_client_note {
 	struct frame_head head;
 	uint64_t id;
 	uint64_t pid;
 	uint32_t uid;
-	uint32_t program; /* these as its HELLO had them */
+	uint32_t program; /* from its HELLO, as is `command' */
 	char command[FRAME_TEXT_MAX];
 };
 
-/* How it is known whose fault it was. */
+/* How the client that caused a fault was identified. */
 enum fault_how {
-	FAULT_SUSPECTS = 1, /* it is not: clients that had work on a GPU */
-	FAULT_ALONE,        /* no other client had work on a GPU */
-	FAULT_ADDRESS,      /* its address lies in the client's address window */
-	FAULT_OVERDUE,      /* the client's work went on after its end */
+	FAULT_SUSPECTS = 1, /* it was not: the clients that had work on a GPU */
+	FAULT_ALONE,        /* only this client had work on a GPU */
+	FAULT_ADDRESS,      /* the address lies in the client's VA windows */
+	FAULT_OVERDUE,      /* the client's work continued after its end */
 	FAULT_HOW_MAX = FAULT_OVERDUE,
 };
 
 #define FAULT_SUSPECTS_MAX 16
 #define FAULT_DEVICE_UNKNOWN UINT32_MAX
 
-/* A later one of the same server replaces it. */
+/* A later fault of the same server replaces it. */
 struct frame_fault {
 	struct frame_head head;
 	uint32_t result; /* CUresult, never 0 */
 	uint32_t how;
-	uint64_t address;                     /* 0: not known */
+	uint64_t address;                     /* 0: unknown */
 	uint32_t ordinal;                     /* of the GPU, or FAULT_DEVICE_UNKNOWN */
-	uint32_t n_suspects;                  /* with those that `clients' has no room for */
-	uint64_t clients[FAULT_SUSPECTS_MAX]; /* ids, then zeros; of one alone where it is known */
+	uint32_t n_suspects;                  /* including those for which `clients' has no room */
+	uint64_t clients[FAULT_SUSPECTS_MAX]; /* IDs, then zeros; one ID if the client is known */
 	char result_name[64];
-	char kernel[FRAME_TEXT_MAX]; /* that this one client has launched last; may be empty */
+	char kernel[FRAME_TEXT_MAX]; /* the known client's last launch; may be empty */
 };
 
 struct frame_fault_address {
 	struct frame_head head;
-	uint64_t address; /* 0: the kernel's log cannot be read, none will come */
+	uint64_t address; /* 0: the kernel's log cannot be read, no address will come */
 	uint32_t ordinal; /* or FAULT_DEVICE_UNKNOWN */
 	uint32_t reserved;
 };
 
 struct frame_shutdown {
 	struct frame_head head;
-	uint32_t force; /* 1: end clients' sessions now; 0: when the last client has left */
+	uint32_t force; /* 1: end the clients' sessions now; 0: when the last client has left */
 	uint32_t reserved;
 };
 
@@ -255,7 +255,7 @@ struct frame_memory {
 	uint64_t size;
 };
 
-/* One descriptor: the writing end of the pipe that an adopted server's lines go to from now on. */
+/* One descriptor: the writing end of a pipe for the log of an adopted server. */
 struct frame_output {
 	struct frame_head head;
 };
@@ -263,23 +263,23 @@ struct frame_output {
 #define FRAME_MAX 4096 /* bytes of the largest frame; asserted in frame.c */
 #define FRAME_FDS_MAX 4
 
-/* Bytes that a frame of `type' has; 0 for no such type. */
+/* Bytes of a frame of `type'; 0: no such type. */
 size_t frame_size(unsigned type);
 
-/* Sets up the head of a zeroed frame. */
+/* Sets the head of a zeroed frame. */
 void frame_init(void *frame, enum frame_type type, unsigned n_fds);
 
 /*
- * Sends a whole frame with its descriptors, waiting for room up to
- * `timeout_ms'. -ETIMEDOUT, -EPIPE, -errno. After an error the connection is
- * of no more use: half a frame may be on it.
+ * Sends a whole frame with its descriptors; waits for room up to `timeout_ms'.
+ * -ETIMEDOUT, -EPIPE, -errno. After an error the connection is unusable, because it
+ * may have part of a frame on it.
  */
 int frame_send(int sock, const void *frame, const int *fds, int timeout_ms);
 
 /*
- * Collects one frame from a stream socket. Owns the descriptors it has read
- * until frame_take_fd(). `drop' gets those that nobody takes: frame_close_fd()
- * where the other side is trusted, else async_close().
+ * Collects one frame from a stream socket. Owns the descriptors that it has read
+ * until frame_take_fd(). `drop' closes the descriptors that are not taken:
+ * frame_close_fd() if the other side is trusted, else async_close().
  */
 struct frame_reader {
 	void (*drop)(int fd);
@@ -297,22 +297,22 @@ void frame_close_fd(int fd);
 void frame_reader_fini(struct frame_reader *reader);
 
 /*
- * Reads what is there without blocking, never past the frame's end. 1: a
- * whole, well-formed frame lies in `bytes'. 0: more is needed. -EBADMSG:
- * malformed (type, size, number of descriptors). -ECONNRESET: the peer is gone.
+ * Reads without blocking, never past the frame's end. 1: `bytes' has a whole,
+ * well-formed frame. 0: more is needed. -EBADMSG: malformed (type, size, number of
+ * descriptors). -ECONNRESET: the peer has closed.
  */
 int frame_read(struct frame_reader *reader, int sock);
 
-/* The same, waiting for the frame up to `timeout_ms'. 0, -ETIMEDOUT or as above. */
+/* The same, but waits for the frame up to `timeout_ms'. 0, -ETIMEDOUT or as above. */
 int frame_read_wait(struct frame_reader *reader, int sock, int timeout_ms);
 
-/* Moves a descriptor out: the caller owns it. -EBADF if there is none. */
+/* Transfers a descriptor to the caller. -EBADF if there is none. */
 int frame_take_fd(struct frame_reader *reader, unsigned i);
 
-/* Forgets the frame (closing descriptors not taken), ready for the next. */
+/* Discards the frame, closes the descriptors that were not taken, and is ready for the next. */
 void frame_reader_reset(struct frame_reader *reader);
 
-/* Whether a string field holds its NUL and nothing but zeros after it. */
+/* Whether a string field has its NUL, and only zeros after it. */
 bool frame_text_ok(const char *text, size_t size);
 
 #endif

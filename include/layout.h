@@ -3,12 +3,13 @@
 #define LAYOUT_H
 
 /*
- * What lies where in the three memories of a session, and where in the address
- * space a client's memory is. The server makes and seals them all.
+ * The layout of the three shared memories of a session, and of the address space
+ * of a client's memory. The server creates and seals them all. "theirs": the
+ * client can write it.
  *
  *   ring     theirs  control words, then RING_SIZE bytes of messages
- *   staging  theirs  bulk bytes on their way; never looked at, only copied
- *   page     ours    what the server and the GPU tell: heads, replies,
+ *   staging  theirs  bytes of copies; the server copies but never interprets them
+ *   page     ours    what the server and the GPU write: head, replies,
  *                    timelines, errors, device facts; the client reads
  */
 
@@ -17,27 +18,27 @@
 #include "base.h"
 #include "bounds.h"
 
-/* Messages. A power of two; a run of launches of an impatient client fits. */
+/* Messages. A power of two; holds a burst of launches. */
 #define RING_SIZE (1u << 20)
 /* One message: kernel parameters of 32 KiB, names, options. */
 #define MESSAGE_MAX (64u << 10)
 #define MESSAGE_ALIGN 8u
 
-/* Threads of a client that may wait for a reply at once; more take turns. */
+/* Threads of a client that may wait for a reply at the same time; further threads take turns. */
 #define REPLY_SLOTS 64u
 /* A reply with its head. */
 #define REPLY_MAX (16u << 10)
 
-/* Streams of a session, NULL streams of the devices first. Frameworks make hundreds. */
+/* Streams of a session, the NULL streams of the devices first. Frameworks create hundreds. */
 #define STREAMS_MAX 4096u
 
-/* Host nodes in executable graphs of a session: each has a word of its own in either memory. */
+/* Host nodes in executable graphs of a session: each has a word in the ring and in the page. */
 #define GRAPH_CALLS 4096u
 
-/* Big enough that several threads fill while the GPU drains; pinned at its first use. */
+/* So large that several threads fill while the GPU drains; pinned at its first use. */
 #define STAGING_SIZE (16u << 20)
 
-/* CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0 and room for what later drivers answer. */
+/* CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0, and room for attributes of later drivers. */
 #define DEVICE_ATTRIBUTES 192u
 
 /*
@@ -47,29 +48,30 @@
 struct message_head {
 	uint32_t size; /* bytes of the whole message */
 	uint16_t op;
-	uint16_t reply; /* slot + 1 that waits for the result; 0: nobody waits */
-	uint32_t seq;   /* counts a client's messages; comes back in the reply */
+	uint16_t reply; /* slot + 1 that waits for the result; 0: no reply */
+	uint32_t seq;   /* counts a client's messages; the reply repeats it */
 	uint32_t reserved;
 };
 
 /* The head of a reply slot; the reply's fields follow. */
 struct reply_head {
-	uint32_t seq;    /* of the message answered; written last; futex word */
+	uint32_t seq;    /* of the message replied to; written last; futex word */
 	uint32_t result; /* CUresult */
 	uint32_t size;   /* bytes after this head */
 	uint32_t reserved;
 };
 
-/* Client writes, server reads. */
+/* The client writes, the server reads. */
 struct ring_control {
-	uint32_t tail;         /* free-running count of bytes placed; futex word of the worker */
-	uint32_t errors_taken; /* the count of page.error that the program has been told */
+	uint32_t tail;         /* free-running count of bytes put in; futex word of the worker */
+	uint32_t errors_taken; /* the count of page.error that the program has got */
 	uint8_t pad0[56];
-	uint32_t waiting[REPLY_SLOTS]; /* 1: somebody sleeps on that slot */
+	uint32_t waiting[REPLY_SLOTS]; /* 1: a thread sleeps on that slot */
 	uint8_t pad1[4096 - 64 - 4 * REPLY_SLOTS];
 	/* Whole pages, pinned when the GPU first has to wait for one of these words. */
 	uint64_t done[STREAMS_MAX]; /* the last host function of each stream that has returned */
-	uint64_t graph_done[GRAPH_CALLS]; /* not 0: that of a host node has; the GPU writes 0 */
+	uint64_t graph_done[GRAPH_CALLS]; /* not 0: the function of the host node has returned; the
+					     GPU writes 0 */
 };
 
 #define RING_DATA_OFFSET 69632u
@@ -82,15 +84,16 @@ struct device_facts {
 	uint64_t total_memory;
 	char pci_bus_id[32];
 	int32_t attribute[DEVICE_ATTRIBUTES];
-	uint16_t attribute_result[DEVICE_ATTRIBUTES]; /* CUresult of asking for it */
-	uint32_t sm_group;    /* SMs of the smallest group that it is divided into; 0: it is not */
-	uint32_t n_sm_groups; /* of as many SMs; others are in none */
+	uint16_t attribute_result[DEVICE_ATTRIBUTES]; /* CUresult of the query */
+	uint32_t sm_group; /* SMs of the smallest group that the driver divides into; 0: it divides
+			      into none */
+	uint32_t n_sm_groups; /* groups of that size; the remaining SMs are in none */
 };
 
-/* Of struct page, from the timeline on: what the GPU writes. */
+/* The part of struct page that the GPU writes: from the timeline on. */
 #define PAGE_WORDS_BYTES (sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS + 8]))
 
-/* What one GPU can do with the memory of another. */
+/* How one GPU can access the memory of another. */
 struct peer_facts {
 	int32_t can_access;   /* cuDeviceCanAccessPeer */
 	int32_t attribute[7]; /* cuDeviceGetP2PAttribute, by CUdevice_P2PAttribute */
@@ -98,43 +101,45 @@ struct peer_facts {
 
 #define PEER_ATTRIBUTES ARRAY_SIZE(((struct peer_facts *)0)->attribute)
 
-/* Of struct page. */
+/* A value of fault_pid in struct page. */
 #define FAULT_PID_UNKNOWN UINT32_MAX
 
-/* Server writes, client reads. Words that change have a cache line each. */
+/* The server writes, the client reads. Words that change have a cache line each. */
 struct page {
 	uint32_t head; /* free-running count of bytes taken out of the ring */
 	uint8_t pad0[60];
-	uint32_t worker_asleep; /* 1: wake ring_control.tail after placing something */
+	uint32_t worker_asleep; /* 1: wake ring_control.tail after putting a message in */
 	uint8_t pad1[60];
 	uint64_t error; /* count << 32 | CUresult of the last late error of this client */
 	uint8_t pad2[56];
-	uint32_t fault;     /* CUresult that every call returns from now on; 0: none */
-	uint32_t fault_pid; /* whose kernel it was, or FAULT_PID_UNKNOWN; 0: not looked up yet */
+	uint32_t fault;     /* CUresult of every call from now on; 0: none */
+	uint32_t fault_pid; /* PID of the client whose kernel it was, or FAULT_PID_UNKNOWN; 0: not
+			       known yet */
 	uint8_t pad3[56];
 	/* Fixed before the client sees the page. */
 	uint32_t init_result;    /* CUresult of the server's cuInit */
 	uint32_t driver_version; /* cuDriverGetVersion */
 	uint32_t n_devices;
-	uint32_t page_bytes;     /* sizeof this layout, a check of builds */
-	uint32_t active_threads; /* that the operator allows this client (frame.h) */
+	uint32_t page_bytes;     /* sizeof this struct, a check that the builds match */
+	uint32_t active_threads; /* the operator's limit for this client (frame.h) */
 	uint8_t pad4[64 - 20];
-	uint32_t n_asked; /* counts host functions whose time has come, roughly; futex word */
-	uint32_t n_text;  /* counts bytes that kernels printed, taken or not */
+	uint32_t n_asked; /* counts host functions that are due, approximately; futex word */
+	uint32_t n_text;  /* counts bytes that kernels printed, read or not */
 	uint8_t pad5[4096 - 6 * 64 + 56];
-	/* Written by the GPU: how far each stream has come. Low half is a futex word. */
+	/* Written by the GPU: the progress of each stream. The low half is a futex word. */
 	uint64_t timeline[STREAMS_MAX];
-	uint64_t asked[STREAMS_MAX];       /* also by the GPU: the host function to be run */
-	uint64_t passed[STREAMS_MAX];      /* and what it waited for last; the server's business */
-	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function is to be run */
-	uint64_t evade[8]; /* target of copies that nobody reads: server/driver/blocked_streams.h */
+	uint64_t asked[STREAMS_MAX];  /* written by the GPU: the host function to run */
+	uint64_t passed[STREAMS_MAX]; /* the ticket that the stream waited for last; only the server
+					 uses it */
+	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function has to run */
+	uint64_t evade[8]; /* target of copies, never read: server/driver/blocked_streams.h */
 	union {
 		struct reply_head head;
 		uint8_t bytes[REPLY_MAX];
 	} reply[REPLY_SLOTS];
 	struct device_facts device[DEVICES_MAX];
 	struct peer_facts peer[DEVICES_MAX]
-			      [DEVICES_MAX]; /* of the first with the second's memory */
+			      [DEVICES_MAX]; /* the first GPU with the second's memory */
 };
 
 _Static_assert(offsetof(struct ring_control, done) == 4096, "pinned by itself");
@@ -145,9 +150,9 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
 #define PAGE_BYTES ALIGN_UP((uint32_t)sizeof(struct page), 65536u)
 
 /*
- * The address space. Device space is given out in units; unit n starts at
- * DEVICE_SPACE + n * SPACE_UNIT, so the owner of a pointer is one look-up.
- * ThreadSanitizer keeps its shadow where these lie: its builds use others.
+ * The address space. Device space is divided into VA windows; window n starts at
+ * DEVICE_SPACE + n * SPACE_UNIT, so one look-up finds the owner of a pointer.
+ * ThreadSanitizer keeps its shadow at these addresses: its builds use others.
  */
 #if defined(__SANITIZE_THREAD__)
 #define MPS_TSAN 1
@@ -170,8 +175,8 @@ _Static_assert(sizeof(struct ring_control) == RING_DATA_OFFSET, "the ring comes 
 #endif
 
 /*
- * Host memory is pinned in pieces that end at multiples of this, as everybody's
- * calls are blocked meanwhile: 1.3 ms. No copy may go across such an end.
+ * Host memory is pinned in pieces that end at multiples of this, because pinning
+ * blocks the calls of all clients: 1.3 ms. No copy may cross such an end.
  */
 #define HOST_PIECE (32ull << 20)
 

@@ -3,13 +3,13 @@
 #define LIMIT_BOUND_H
 
 /*
- * To what a client may raise the limits that all clients of a GPU share.
+ * The values to which a client may raise the limits that all clients of a GPU share.
  */
 
 #include "bounds.h"
 #include "cuda_api.h"
 
-/* In bytes; UINT64_MAX: the driver bounds it, as the stack of a thread. */
+/* In bytes; UINT64_MAX: the driver bounds it, as for the stack of a thread. */
 static inline uint64_t limit_bound(CUlimit limit)
 {
 	return limit == CU_LIMIT_MALLOC_HEAP_SIZE   ? DEVICE_HEAP_MAX

@@ -3,31 +3,31 @@
 #define LIMIT_TEXT_H
 
 /*
- * Limits as people write them, on command lines and in environment variables.
- * The locale changes nothing. Blanks before and after are refused.
+ * Limits in the syntax of users, on command lines and in environment variables.
+ * The locale has no effect. Blanks before and after are refused.
  */
 
 #include "base.h"
 
 #define PERCENTAGE_ACCEPTED "a number of percent above 0, at most 100, such as 25 or 12.5"
 
-/* Thousandths of a percent, 1 to ACTIVE_THREADS_ALL: "12.5" is 12500. Further decimals are cut.
- * -EINVAL. */
+/* Thousandths of a percent, 1 to ACTIVE_THREADS_ALL: "12.5" is 12500. Further decimals are cut
+ * off. -EINVAL. */
 int parse_percentage(const char *text, uint32_t *ret_thousandths);
 
 /*
- * How many of a GPU's `n_groups' groups of `group' SMs each a share of its `n_sms' SMs fills: no
- * more than the percentage, but at least one. 0: it is the whole GPU, or that has no groups.
+ * The number of groups that a share of a GPU's `n_sms' SMs fills, of `n_groups' groups with `group'
+ * SMs each: at most the percentage, but at least one. 0: the whole GPU, or a GPU without groups.
  */
 uint32_t share_groups(uint32_t thousandths, uint32_t n_sms, uint32_t group, uint32_t n_groups);
 
 #define SIZE_ACCEPTED "a whole number with K, KB, M, MB, G or GB, such as 512M or 2G"
 #define SIZE_LIMIT_MAX ((uint64_t)1 << 56)
 
-/* 1 byte to SIZE_LIMIT_MAX; the unit may follow blanks, and its case does not count. -EINVAL. */
+/* 1 byte to SIZE_LIMIT_MAX; blanks may precede the unit, whose case does not matter. -EINVAL. */
 int parse_size(const char *text, uint64_t *ret_bytes);
 
-/* Holds whatever format_size() writes, with its NUL. */
+/* Holds every result of format_size(), with its NUL. */
 #define SIZE_TEXT_MAX 24
 
 /* In the largest of G, M and K that divides `bytes', else in bytes: "1044M", "3B". */

@@ -3,13 +3,13 @@
 #define QUOTE_H
 
 /*
- * Foreign text in lines for people: names of programs, of groups, of files.
- * Any thread.
+ * Foreign text in lines for users: names of programs, groups and files. Any
+ * thread.
  */
 
 #include "base.h"
 
-/* Bytes of the UTF-8 sequence that begins here; 0: it is none, a C1 control or the text's end. */
+/* Bytes of the UTF-8 sequence that begins here; 0: no sequence, a C1 control or the text's end. */
 size_t utf8_length(const char *text);
 
 /* Room for quoted text, its quotes and NUL included. */
@@ -20,9 +20,9 @@ struct quoted {
 };
 
 /*
- * Puts `text' in double quotes: quotes and backslashes get a backslash, bytes
- * that are no printable UTF-8 become \n, \t or \xHH. What is too long ends with
- * "..." behind its closing quote. Returns quoted->text, whatever the text is.
+ * Puts `text' in double quotes. Quotes and backslashes get a backslash; bytes
+ * that are not printable UTF-8 become \n, \t or \xHH. A text that is too long ends
+ * with "..." after its closing quote. Always returns quoted->text.
  */
 const char *quote(struct quoted *quoted, const char *text);
 

@@ -26,7 +26,7 @@
 #define __shm
 #endif
 
-/* The words live behind volatile only here, so that each access is made once. */
+/* Only here are the words volatile, so that each access happens once. */
 static inline uint32_t shm_load32(const __shm uint32_t *word)
 {
 	return __atomic_load_n((const volatile uint32_t *)(uintptr_t)word, __ATOMIC_ACQUIRE);
@@ -54,20 +54,20 @@ static inline void shm_replace32(__shm uint32_t *word, uint32_t expected, uint32
 		__ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* Counts. The other side only looks whether the count has changed. */
+/* Adds. The other side only checks that the value has changed. */
 static inline void shm_add32(__shm uint32_t *word, uint32_t by)
 {
 	__atomic_fetch_add((volatile uint32_t *)(uintptr_t)word, by, __ATOMIC_RELEASE);
 }
 
 /*
- * The two halves of "I sleep" and "there is something": a store, then this,
- * then the load of the other side's word. One of the two sees the other.
+ * Between a side that goes to sleep and a side that publishes work: each stores its
+ * word, calls this, then loads the other's word. At least one of them sees the other.
  */
 static inline void shm_fence(void)
 {
 #ifdef __SANITIZE_THREAD__
-	__builtin_ia32_mfence(); /* ThreadSanitizer knows no fences; none of our orders needs it to
+	__builtin_ia32_mfence(); /* ThreadSanitizer does not know fences; no order here needs it to
 				  */
 #else
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -80,8 +80,8 @@ static inline void shm_relax(void)
 }
 
 /*
- * Copies out of, or into, shared memory: once. In test builds the source of a
- * copy out is overwritten (MPS_SCRIBBLE), so that a second look at it shows.
+ * Copies out of or into shared memory, once. In test builds, the source of a copy
+ * out is overwritten (MPS_SCRIBBLE), so that a second read of it fails a test.
  */
 static inline void shm_copy_out(void *dst, __shm void *src, size_t size)
 {
@@ -97,15 +97,15 @@ static inline void shm_copy_in(__shm void *dst, const void *src, size_t size)
 }
 
 /*
- * Bytes that their writer has finished: plain loads are safe, as far as the
- * reader trusts the writer. A client trusts its server's page so.
+ * Bytes that their writer has finished: plain loads are safe if the reader trusts
+ * the writer, as a client trusts its server's page.
  */
 static inline const void *shm_settled(const __shm void *bytes)
 {
 	return (const void *)(uintptr_t)bytes;
 }
 
-/* For calls of the driver and the kernel that take an address. Never dereferenced. */
+/* An address for calls of the driver and the kernel. Never dereferenced. */
 static inline void *shm_raw(const __shm void *memory)
 {
 	return (void *)(uintptr_t)memory;
@@ -117,13 +117,13 @@ static inline __shm void *shm_at(uint64_t address)
 	return (__shm void *)(uintptr_t)address;
 }
 
-/* The half that a futex waits for: it changes whenever the word does. */
+/* The half on which a futex waits: it changes whenever the word does. */
 static inline __shm uint32_t *shm_low_half(const __shm uint64_t *word)
 {
 	return (__shm uint32_t *)(uintptr_t)word;
 }
 
-/* Sleeps while *word is `value', at most `timeout_ms'. Spurious returns are usual. */
+/* Sleeps while *word is `value', at most `timeout_ms'. Spurious returns are common. */
 static inline void shm_wait(const __shm uint32_t *word, uint32_t value, int timeout_ms)
 {
 	struct timespec timeout = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
@@ -136,23 +136,23 @@ static inline void shm_wake(__shm uint32_t *word)
 	syscall(SYS_futex, (uintptr_t)word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Who may write a shared memory once it is sealed. */
+/* Which side may write a shared memory after sealing. */
 enum shm_kind {
-	SHM_THEIRS, /* both sides: its size is fixed, its bytes are hostile */
-	SHM_OURS,   /* its maker alone: others can map it only for reading */
+	SHM_THEIRS, /* both sides: the size is fixed, the bytes are hostile */
+	SHM_OURS,   /* only its creator; others can map it for reading only */
 };
 
 /*
- * Makes a memfd of `size' bytes (a multiple of the page size), maps it for
- * reading and writing, and seals it for good. The caller owns the descriptor
+ * Creates a memfd of `size' bytes (a multiple of the page size), maps it for
+ * reading and writing, and seals it permanently. The caller owns the descriptor
  * and the mapping (shm_unmap).
  */
 int shm_create(
 	const char *name, size_t size, enum shm_kind kind, int *ret_fd, __shm void **ret_map);
 
 /*
- * Maps what a peer made, after checking that its size is exactly `size' and
- * that it can't shrink (SIGBUS). MADV_DONTFORK. -EBADMSG if it is not so.
+ * Maps a peer's memory after checking that its size is exactly `size' and that it
+ * cannot shrink (SIGBUS); -EBADMSG if the check fails. MADV_DONTFORK.
  */
 int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map);
 
@@ -164,21 +164,21 @@ static inline void shm_unmap(__shm void *map, size_t size)
 }
 
 /*
- * A memory of THEIRS at one address in both processes, if nothing lies there:
- * -EEXIST. shm_create_at() makes it; shm_map_at() maps what a peer made, after
- * the checks of shm_map(), but leaves it to a forked child. The caller keeps
- * `fd' and owns the mapping. `address' is a multiple of the page size.
+ * SHM_THEIRS at one address in both processes; -EEXIST if the address is in use.
+ * shm_create_at() creates the memory. shm_map_at() maps a peer's memory after the
+ * checks of shm_map(); a forked child keeps the mapping. The caller keeps `fd' and
+ * owns the mapping. `address' is a multiple of the page size.
  */
 int shm_create_at(const char *name, uint64_t address, size_t size, int *ret_fd);
 int shm_map_at(int fd, uint64_t address, size_t size);
 
 /*
- * Maps a peer's image for reading: it must be sealed against writing, growing
- * and shrinking, and hold exactly `size' bytes. -EBADMSG if not.
+ * Maps a peer's image for reading: it must be sealed against writing, growing and
+ * shrinking, and have exactly `size' bytes; otherwise -EBADMSG.
  */
 int shm_map_image(int fd, size_t size, void **ret_map);
 
-/* Makes a memfd that holds a copy of `data', sealed for shm_map_image(). */
+/* Creates a memfd with a copy of `data', sealed for shm_map_image(). */
 int shm_create_image(const char *name, const void *data, size_t size, int *ret_fd);
 
 #endif

@@ -3,7 +3,7 @@
 #define TEXEL_H
 
 /*
- * The formats of arrays and textures that are served.
+ * The supported formats of arrays and textures.
  */
 
 #ifndef __CUDA_API_VERSION_INTERNAL
@@ -12,7 +12,7 @@
 #include <cuda.h>
 #include <stdint.h>
 
-/* Bytes of an element; 0: a format that is not served, of blocks or of several planes. */
+/* Bytes of an element; 0: an unsupported format, of blocks or of several planes. */
 static inline uint32_t texel_size(uint32_t format, uint32_t n_channels)
 {
 	switch (format) {

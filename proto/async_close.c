@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The threads that close. Any thread adds to their queue.
+ * The threads that close descriptors. Any thread adds to their queue.
  *
- * Invariant: a thread that a close keeps for ever costs its own stack and
- * nothing else: the next descriptor starts another thread.
+ * Invariant: a close that never returns costs only the stack of its thread: the
+ * next descriptor starts another thread.
  */
 
 #include <pthread.h>
@@ -15,16 +15,16 @@
 #include "async_close.h"
 #include "base.h"
 
-/* More than these stay open: a process then has lost as many threads as it may. */
+/* Further descriptors stay open: the process has then lost as many threads as it may. */
 #define QUEUE_MAX 65536u
 #define THREADS_MAX 64u
 #define STACK_SIZE (64u << 10)
 #define IDLE_NS 100000000L
 
 /*
- * A socket that lingers stops to do so when a signal is pending. The signal is
- * one whose default is to be ignored, so nothing else in the process has a use
- * for it, and only these threads do not block it.
+ * A pending signal ends a socket's lingering. The default action of this signal is
+ * to be ignored, so the process does not use it for anything else. All threads
+ * but these block it.
  */
 #define KICK SIGURG
 #define KICK_NS 10000000L
@@ -59,8 +59,8 @@ static void close_kicked(int fd, const timer_t *timer)
 }
 
 /*
- * The next descriptor. -1 after a while without one, but for the last thread that
- * waits: the next close must not depend on a new one. Under the lock.
+ * The next descriptor, or -1 after a time without one. The last idle thread waits
+ * for ever: the next close must not depend on a new thread. Under the lock.
  */
 static int take(void)
 {
@@ -150,7 +150,7 @@ void async_close(int fd)
 	pthread_mutex_lock(&queue.lock);
 	if (queue.tail - queue.head < QUEUE_MAX)
 		queue.fds[queue.tail++ % QUEUE_MAX] = fd;
-	/* Where none can be started, one that waits takes it, or the next attempt does. */
+	/* If no thread can be started, an idle thread takes it, or the next attempt does. */
 	if (queue.n_idle < queue.tail - queue.head && queue.n_threads < THREADS_MAX)
 		(void)start_thread();
 	pthread_cond_signal(&queue.more);

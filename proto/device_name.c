@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Names of GPUs. Any thread; touches nothing but its arguments.
+ * Names of GPUs. Any thread; uses only its arguments.
  *
- * Invariant: a name has one form: with a colon it is a PCI id, of up to three
- * digits an ordinal, else a UUID.
+ * Invariant: a name has one meaning: with a colon it is a PCI ID, with up to
+ * three digits an ordinal, otherwise a UUID.
  */
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "device_name.h"
 
-/* More digits than an ordinal has are the beginning of a UUID. */
+/* A name with more digits than an ordinal is the beginning of a UUID. */
 #define ORDINAL_DIGITS 3
 
 static bool is_hex(char c)
@@ -30,7 +30,7 @@ static bool parse_ordinal(const char *name, unsigned *ret_ordinal)
 	return true;
 }
 
-/* Domain, bus, device and function: the first and the last may be missing, and are 0 then. */
+/* Domain, bus, device and function. The first and the last may be missing, and are then 0. */
 static bool parse_pci(const char *name, unsigned long field[4])
 {
 	unsigned long number[4] = {0};
@@ -85,7 +85,7 @@ static bool begins_uuid(const char *name, const uint8_t uuid[16])
 
 		if (has_dashes && (i == 8 || i == 12 || i == 16 || i == 20) && *c++ != '-')
 			return false;
-		/* A beginning may end with a dash. */
+		/* The beginning of a UUID may end with a dash. */
 		if (!*c)
 			return true;
 		if (strncasecmp(c, &digit, 1) != 0)

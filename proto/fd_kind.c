@@ -3,8 +3,8 @@
 /*
  * Kinds of descriptors. Any thread.
  *
- * Invariant: no call here asks a file system for anything but what the kernel
- * has in memory.
+ * Invariant: every call here asks a file system only for what the kernel has in
+ * memory.
  */
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define F_GET_SEALS 1034
 #endif
 
-/* struct statx by its own name: a C library before 2.28 has neither it nor the call. */
+/* struct statx under another name: a C library before 2.28 has neither it nor the call. */
 struct stat_reply {
 	uint32_t mask, block_size;
 	uint64_t attributes;
@@ -39,11 +39,11 @@ enum fd_kind fd_kind(int fd)
 {
 	struct stat_reply reply = {0};
 
-	/* Only files in memory have seals, also those that cannot be sealed. */
+	/* Only files in memory have seals, even those that cannot be sealed. */
 	if (fcntl(fd, F_GET_SEALS) >= 0)
 		return FD_MEMORY;
 	if (syscall(SYS_statx, fd, "", EMPTY_PATH | DONT_SYNC, TYPE_ONLY, &reply) < 0)
 		return FD_OTHER;
-	/* Files without a type are the kernel's own, like a dma-buf. */
+	/* Files without a type belong to the kernel itself, like a dma-buf. */
 	return S_ISCHR(reply.mode) || (reply.mode & S_IFMT) == 0 ? FD_DEVICE : FD_OTHER;
 }

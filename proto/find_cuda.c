@@ -3,8 +3,8 @@
 /*
  * Looks for the real libcuda.so.1. Any thread; reads the environment.
  *
- * Invariant: what it names is a shared object of this machine's kind without
- * our note, so opening it by that path never gives us ourselves.
+ * Invariant: a path that it returns is a shared object for this machine without
+ * the note of the client library, so opening it never opens this library.
  */
 
 #include <elf.h>
@@ -29,7 +29,7 @@
 #error "an architecture with a CUDA driver is needed"
 #endif
 
-/* Nothing here is that large: a bigger file is none of the loader's. */
+/* The files of the loader are smaller; a larger file is something else. */
 #define CACHE_MAX (64u << 20)
 #define NOTE_MAX 4096u
 
@@ -62,7 +62,7 @@ static bool read_at(int fd, void *buffer, size_t size, off_t offset)
 	return pread(fd, buffer, size, offset) == (ssize_t)size;
 }
 
-/* Whether one segment of notes holds ours. */
+/* Whether a segment of notes has the note of the client library. */
 static bool notes_are_ours(int fd, const Elf64_Phdr *segment)
 {
 	char notes[NOTE_MAX];
@@ -88,7 +88,7 @@ static bool notes_are_ours(int fd, const Elf64_Phdr *segment)
 	return false;
 }
 
-/* NULL if the file is a driver for us, else what is wrong with it. */
+/* NULL if the file is a usable driver, else what is wrong with it. */
 static const char *file_objection(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Frames over stream sockets. Any thread; one reader a socket.
+ * Frames over stream sockets. Any thread; one reader per socket.
  *
- * Invariant: no byte past the end of a frame is read, so whoever is handed the
- * socket next finds the next frame whole, with its descriptors.
+ * Invariant: the reader reads no byte past the end of a frame, so the next owner
+ * of the socket finds the next frame complete, with its descriptors.
  */
 
 #include <poll.h>
@@ -14,14 +14,14 @@
 #include "clock.h"
 #include "frame.h"
 
-/* What one message of a socket can carry: the kernel's SCM_MAX_FD. */
+/* The most descriptors of one message on a socket: the kernel's SCM_MAX_FD. */
 #define KERNEL_FDS_MAX 253
 
 _Static_assert(sizeof(struct frame_head) == 8, "wire");
 _Static_assert(sizeof(struct frame_client) <= FRAME_MAX, "FRAME_MAX");
 _Static_assert(sizeof(struct frame_hello) % 8 == 0, "no padding in a frame");
 
-/* Size and descriptors of each type: the only table of them. */
+/* Size and descriptors of each type: the only such table. */
 static const struct {
 	uint32_t size;
 	uint8_t fds_min, fds_max;
@@ -125,7 +125,7 @@ int frame_send(int sock, const void *frame, const int *fds, int timeout_ms)
 	int r;
 
 	while (sent < head->size) {
-		/* Descriptors go with the first byte, once. */
+		/* The descriptors go with the first byte, once. */
 		ssize_t n = send_part(sock, (const uint8_t *)frame + sent, head->size - sent, fds,
 			sent == 0 ? head->n_fds : 0);
 
@@ -180,7 +180,7 @@ int frame_take_fd(struct frame_reader *reader, unsigned i)
 	return TAKE_FD(reader->fds[i]);
 }
 
-/* Keeps what fits and drops the rest, so that a peer cannot fill our table. */
+/* Keeps as many as fit and drops the rest, so that a peer cannot fill this process's table. */
 static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 {
 	bool too_many = msg->msg_flags & MSG_CTRUNC;
@@ -206,8 +206,8 @@ static int reader_keep_fds(struct frame_reader *reader, struct msghdr *msg)
 }
 
 /*
- * Up to `size' bytes, and what descriptors came with them: all, since the
- * kernel closes those that it finds no room for on this thread.
+ * Up to `size' bytes and all descriptors that came with them: the kernel would
+ * close those without room on this thread.
  */
 static int reader_fill(struct frame_reader *reader, int sock, size_t size)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits as people write them. Any thread; touches nothing but its arguments.
- * The same text means the same for the daemon's commands and for clients.
+ * Limits in the syntax of users. Any thread; uses only its arguments. The same
+ * text means the same for the daemon's commands and for clients.
  */
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The digits at *text, which move it on. Counts no further than `max' + 1. */
+/* Reads the digits at *text and advances it. Counts no further than `max' + 1. */
 static uint64_t take_number(const char **text, uint64_t max)
 {
 	uint64_t n = 0;
@@ -33,7 +33,7 @@ static uint64_t take_number(const char **text, uint64_t max)
 	return n;
 }
 
-/* The decimals at *text, in thousandths. */
+/* Reads the decimals at *text, in thousandths. */
 static uint32_t take_decimals(const char **text)
 {
 	uint32_t n = 0;
@@ -79,13 +79,13 @@ static const struct unit {
 	{'K', (uint64_t)1 << 10},
 };
 
-/* In either case, whatever the locale is. */
+/* Ignores case in every locale. */
 static bool is_letter(char c, char letter)
 {
 	return c == letter || c == (char)(letter | 0x20);
 }
 
-/* "M" and "MB" alike. */
+/* "M" and "MB" are the same. */
 static const struct unit *find_unit(const char *text)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {

@@ -3,8 +3,8 @@
 /*
  * Quoted text. Any thread.
  *
- * Invariant: what comes out is valid UTF-8 without controls, and the only quotes
- * without a backslash are the first and the last.
+ * Invariant: the result is valid UTF-8 without control characters, and every
+ * quote except the first and the last has a backslash.
  */
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "quote.h"
 
-/* What ends a text that is too long, and the NUL. */
+/* The end of a text that is too long, and the NUL. */
 #define TAIL sizeof("\"...")
 
 size_t utf8_length(const char *text)
@@ -26,7 +26,7 @@ size_t utf8_length(const char *text)
 		return *c ? 1 : 0;
 	if (*c < 0xc0 || *c > 0xf4)
 		return 0;
-	/* The NUL at the text's end is no further byte. */
+	/* The NUL at the end of the text is not a continuation byte. */
 	for (size_t i = 1; i < length; i++) {
 		if ((c[i] & 0xc0) != 0x80)
 			return 0;
@@ -34,11 +34,11 @@ size_t utf8_length(const char *text)
 	}
 	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
 		return 0;
-	/* C1 controls reach terminals as escapes do. */
+	/* Terminals interpret C1 controls like escape sequences. */
 	return point < 0xa0 ? 0 : length;
 }
 
-/* One character as it is written; how many bytes of the text it was. */
+/* Writes one character in quoted form; returns its bytes in the text. */
 static size_t escape(const char *text, char piece[8])
 {
 	size_t length = utf8_length(text);

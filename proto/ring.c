@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ring. ring_push() from any thread of the client, the rest from the one
- * worker of the session.
+ * The ring. Any thread of the client calls ring_push(); only the worker of the
+ * session calls the rest.
  *
  * Invariant: `tail' and `head' are free-running byte counts, and 0 <= tail -
- * head <= RING_SIZE. The sender believes the server's head, the receiver
- * believes nothing: a tail that breaks the rule ends the session.
+ * head <= RING_SIZE. The sender trusts the server's head. The receiver does not
+ * trust the tail: a tail that breaks the rule ends the session.
  */
 
 #include <string.h>
@@ -32,8 +32,8 @@ void ring_sender_init(
 }
 
 /*
- * The worker writes its head whenever it takes something out: to look at that each time
- * would cost a trip between processors, before the message can go.
+ * The worker writes its head each time it takes messages out. Reading it for each message would
+ * cost a transfer between processors before the message can go.
  */
 static bool sender_has_room(struct ring_sender *sender, uint32_t size)
 {
@@ -43,7 +43,7 @@ static bool sender_has_room(struct ring_sender *sender, uint32_t size)
 	return sender->tail - sender->head <= RING_SIZE - size;
 }
 
-/* Full means that the worker is busy: it frees room by the hundred KiB. */
+/* A full ring means that the worker is busy: it frees hundreds of KiB at a time. */
 static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeout_ms,
 	bool (*is_alive)(void *), void *user)
 {
@@ -62,7 +62,7 @@ static int sender_wait_room(struct ring_sender *sender, uint32_t size, int timeo
 	return 0;
 }
 
-/* Copies to a free-running position, in two halves at the end of the buffer. */
+/* Copies to a free-running position; in two parts at the end of the buffer. */
 static void sender_write(struct ring_sender *sender, uint32_t at, const void *data, uint32_t size)
 {
 	uint32_t off = at & (RING_SIZE - 1);
@@ -81,7 +81,7 @@ static void sender_place(
 	for (unsigned i = 0; i < n_parts; i++) {
 		uint32_t padded = ALIGN_UP(parts[i].size, MESSAGE_ALIGN);
 
-		/* An empty tail may have no address. */
+		/* An empty tail may have a NULL address. */
 		if (padded == 0)
 			continue;
 		sender_write(sender, at, parts[i].data, parts[i].size);
@@ -146,7 +146,7 @@ void ring_receiver_fini(struct ring_receiver *receiver)
 	receiver->held = NULL;
 }
 
-/* A message cut off by the last fetch moves to the front. */
+/* A message that the last fetch cut off moves to the front. */
 static void receiver_compact(struct ring_receiver *receiver)
 {
 	uint32_t left = receiver->n_held - receiver->n_given;

@@ -3,8 +3,8 @@
 /*
  * Sealed memfds. Any thread.
  *
- * Invariant: whatever this file maps can't shrink any more, so no access to it
- * can raise SIGBUS.
+ * Invariant: memory that this file maps cannot shrink any more, so an access to
+ * it never raises SIGBUS.
  */
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 
 #define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* By number: glibc has the wrapper since 2.27 and the client library may not ask for it. */
+/* By number: glibc has the function since 2.27, which the client library must not need. */
 static int memfd(const char *name)
 {
 	const unsigned cloexec = 1, allow_sealing = 2;
@@ -59,7 +59,7 @@ int shm_create(const char *name, size_t size, enum shm_kind kind, int *ret_fd, _
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
-	/* Only now: FUTURE_WRITE leaves mappings alone that are there already. */
+	/* After mapping: FUTURE_WRITE does not affect existing mappings. */
 	if (fcntl(fd, F_ADD_SEALS, seals) < 0) {
 		int r = -errno;
 
@@ -110,7 +110,7 @@ int shm_map(int fd, size_t size, enum shm_kind kind, __shm void **ret_map)
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* A kernel before 4.17 takes the address as a hint only. */
+/* A kernel before 4.17 takes the address only as a hint. */
 static int map_at(int fd, uint64_t address, size_t size)
 {
 	void *wanted = (void *)(uintptr_t)address;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Who is trusted. Any thread.
+ * Which process a program may trust. Any thread.
  *
- * Invariant: the answer for a connection rests on the kernel's word for who
- * listens; names and mounts only make it stricter, or earlier.
+ * Invariant: the decision about a connection depends on the listener's UID, from
+ * the kernel. Names and mounts can only make it stricter, or earlier.
  */
 
 #include <fcntl.h>
@@ -42,8 +42,8 @@ static uid_t overflow_uid(void)
 }
 
 /*
- * Whether this user namespace has that UID: by its number here, or (`outer') by
- * that of the namespace around it. Lines of the map are "here there count".
+ * Whether this user namespace has that UID: by the number in this namespace, or
+ * (`outer') in the parent namespace. A line of the map is "here there count".
  */
 static bool is_mapped(uid_t uid, bool outer)
 {
@@ -64,13 +64,13 @@ static bool is_mapped(uid_t uid, bool outer)
 	return false;
 }
 
-/* A UID that stands for all that have none here. */
+/* The UID that stands for all UIDs without a number in this namespace. */
 static bool is_unknown(uid_t uid)
 {
 	return uid == overflow_uid() && !is_mapped(uid, false);
 }
 
-/* "\040" and the like stand for bytes that would end a field. */
+/* Decodes "\040" and the like, which stand for bytes that would end a field. */
 static void unescape(char *field)
 {
 	char *to = field;
@@ -86,8 +86,7 @@ static void unescape(char *field)
 	*to = '\0';
 }
 
-/* Whether a line of mountinfo is of this mount point, and its files are no other process's words.
- */
+/* Whether a line of mountinfo is this mount point, and not a FUSE mount, which a process serves. */
 static bool is_mount_of(char *line, const char *path)
 {
 	char *rest = NULL, *point = NULL;
@@ -142,7 +141,7 @@ static bool is_trusted(uid_t uid, const char *socket_path)
 		return true;
 	if (!is_unknown(uid))
 		return uid == 0 || uid == geteuid();
-	/* Root would have a UID of its own here. */
+	/* Root would have its own UID in this namespace. */
 	if (is_mapped(0, true))
 		return false;
 	directory_of(socket_path, directory);
@@ -166,7 +165,7 @@ static int refuse(const char *what, uid_t uid, char *why, size_t why_size)
 	return -EPERM;
 }
 
-/* By number: stat() is a symbol only in newer libraries. */
+/* By number: only newer libraries have stat() as a symbol. */
 static int look(const char *path, struct stat *ret)
 {
 	return syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0) < 0 ? -errno : 0;
