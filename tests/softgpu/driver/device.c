@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices: how many, which of them are visible, what they say of
- * themselves. They describe themselves as an H200, so that programs take the
- * paths they take there.
+ * The devices: their number, which of them are visible, their attributes. They
+ * describe themselves as an H200, so that programs take the same paths as on
+ * an H200.
  *
  * Runs in any thread, under the driver's lock. After cuInit() nothing here
- * changes but the memory charged and the claims.
+ * changes except the memory charged and the claims.
  */
 
 #include "driver.h"
@@ -23,7 +23,7 @@ struct attribute {
 	int value;
 };
 
-/* Measured on an H200, driver 580; what differs between devices is in device_attribute(). */
+/* Measured on an H200, driver 580; device_attribute() has what differs between devices. */
 static const struct attribute attributes[] = {
 	{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
 	{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
@@ -196,7 +196,7 @@ static void device_uuid_text(const struct device *device, char text[UUID_TEXT_SI
 	}
 }
 
-/* Which device of `n' a word of CUDA_VISIBLE_DEVICES names, or -1. */
+/* The device of `n' that a word of CUDA_VISIBLE_DEVICES names, or -1. */
 static int device_named(const char *word, size_t len, int n)
 {
 	char text[UUID_TEXT_SIZE];
@@ -218,7 +218,7 @@ static int device_named(const char *word, size_t len, int n)
 	return len > 0 && value < n ? value : -1;
 }
 
-/* Fills driver.devices with ordinals; a device named twice leaves none, as in the driver. */
+/* Fills driver.devices with ordinals; none if a device is named twice, as in the driver. */
 static void devices_select(const char *visible, int n)
 {
 	size_t len;

@@ -4,19 +4,19 @@
 
 /*
  * The driver half of the software GPU: the process's one `struct driver', and
- * what every entry point begins with.
+ * the beginning of every entry point.
  *
  * One lock guards everything in here and in stream.h, module.h, memory.h and
- * graph.h. ENTER() takes it, and the end of the entry point releases it; what
- * has to wait for the GPU waits on `driver.progress', which gives the lock
- * away meanwhile. Streams' threads run work without it. The only other lock is
- * the one inside range.c, which is taken last.
+ * graph.h. ENTER() takes it, and the end of the entry point releases it. A call
+ * that waits for the GPU waits on `driver.progress', which releases the lock
+ * meanwhile. Streams' threads run work without it. The only other lock is the
+ * one inside range.c, which is taken last.
  */
 
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
 #endif
-/* What cuda.h declares is what the library exports. */
+/* The library exports what cuda.h declares. */
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #pragma GCC visibility pop
@@ -35,7 +35,7 @@
 struct context;
 struct stream;
 
-/* Every object that a handle names begins with this; a handle is its address. */
+/* Every object with a handle begins with this; a handle is its address. */
 enum object_kind {
 	OBJECT_NONE,
 	OBJECT_CONTEXT,
@@ -69,7 +69,7 @@ enum stat_kind {
 	SOFTGPU_STATS_LIST(STAT_ENUM) STATS_N
 };
 
-/* Of a GPU's: room.h. */
+/* Resources of a GPU: room.h. */
 struct room {
 	size_t n_channels, n_nodes; /* taken */
 	size_t n_channels_made, n_nodes_made;
@@ -80,45 +80,45 @@ struct device {
 	size_t total; /* bytes */
 	size_t used;
 	struct context *primary; /* made at cuInit, active only while retained */
-	int lock_fd;             /* held while a context lives here: mode.c */
+	int lock_fd;             /* held while a context exists here: mode.c */
 	uint32_t n_contexts;
 	struct room room;
 };
 
 struct driver {
 	pthread_mutex_t lock;
-	pthread_cond_t progress; /* some stream got further, or faulted */
+	pthread_cond_t progress; /* signalled when a stream advances or faults */
 	bool is_initialized;
-	bool is_held;   /* one call waits for everything, the others for it */
-	CUresult fault; /* sticky: what every later call says */
+	bool is_held;   /* one call waits for everything; other calls wait for that call */
+	CUresult fault; /* sticky: the result of every later call */
 	uint32_t launch_us, copy_us;
 	uint32_t n_sms; /* of each device */
 	int n_devices;
 	struct device devices[DEVICES_MAX];
 	struct context *contexts;
-	uint64_t last_id; /* of contexts, streams, buffers */
+	uint64_t last_id; /* of contexts, streams and buffers */
 };
 
 extern struct driver driver;
 
-/* What a call needs besides its arguments; each level includes those before it. */
+/* What a call needs besides its arguments; each level includes the previous ones. */
 enum call_needs {
-	CALL_ANYTIME, /* nothing, cuInit() neither */
+	CALL_ANYTIME, /* nothing, not even cuInit() */
 	CALL_INIT,    /* cuInit(), not in a forked child, not from a host function */
-	CALL_ALIVE,   /* no fault so far */
-	CALL_CONTEXT, /* a live context current on this thread */
+	CALL_ALIVE,   /* that there was no fault */
+	CALL_CONTEXT, /* an existing context, current on this thread */
 };
 
 /*
- * Counts the call for the fail switch and checks what it needs. Takes the
- * lock, on failure too.
+ * Counts the call for the fail switch and checks that the call is allowed. Takes
+ * the lock, on failure too.
  */
 CUresult call_enter(const char *name, enum call_needs needs);
 void call_leave(const CUresult *entered);
 
 /*
- * The first line of every entry point. It hides a return, which nothing else
- * here does: two hundred copies of the three lines would hide the rest.
+ * The first line of every entry point. As an exception, this macro contains a
+ * return: two hundred copies of these three lines would hide the rest.
  */
 #define ENTER(needs)                                                                               \
 	_cleanup_(call_leave) CUresult entered_ = call_enter(__func__, needs);                     \
@@ -126,9 +126,9 @@ void call_leave(const CUresult *entered);
 	return entered_
 
 /*
- * Two entry points of one body: the plain one, and the one that programs built
- * for per-thread default streams call. `params' has a CUstream named stream;
- * only if that is a default stream is a current context needed.
+ * Two entry points with one body: the plain one, and the one that programs with
+ * per-thread default streams call. `params' has a CUstream named stream. Only a
+ * default stream needs a current context.
  */
 #define ENTER_STREAM(name, params, body)                                                           \
 	CUresult name params                                                                       \
@@ -168,13 +168,13 @@ void call_forbid(bool is_forbidden);
 CUresult devices_init(void);
 struct device *device_get(CUdevice dev); /* NULL for a bad ordinal */
 void device_uuid(const struct device *device, CUuuid *ret_uuid);
-/* Charges device memory; CUDA_ERROR_OUT_OF_MEMORY where there is not enough. */
+/* Charges device memory; CUDA_ERROR_OUT_OF_MEMORY if there is too little. */
 CUresult device_charge(struct device *device, size_t size);
 void device_refund(struct device *device, size_t size);
 
 /* mode.c */
 CUcomputemode device_compute_mode(const struct device *device);
-/* Takes and gives back this process's claim on a device, one for each context. */
+/* Takes and releases this process's claim on a device, one for each context. */
 CUresult device_claim(struct device *device);
 void device_unclaim(struct device *device);
 
@@ -185,12 +185,12 @@ void *object_find(enum object_kind kind, const void *handle); /* NULL: no such o
 
 /* fault.c */
 void fault_init(void);
-CUresult fault_next(const char *name);  /* what the fail switch says to this call */
-bool result_is_sticky(CUresult result); /* a fault of the GPU, not of a call */
+CUresult fault_next(const char *name);  /* the result of the fail switch for this call */
+bool result_is_sticky(CUresult result); /* a fault of the GPU, not an error of a call */
 void stat_add(enum stat_kind stat, int64_t delta);
 void stats_open(void);
 
-/* The value of a numeric environment variable, or `fallback' if unset or no number. */
+/* The value of a numeric environment variable, or `fallback' if unset or not a number. */
 uint64_t env_number(const char *name, uint64_t fallback);
 
 #endif

@@ -4,14 +4,14 @@
  * Names and descriptions of results, for programs that run on the software GPU
  * alone. Runs anywhere.
  *
- * The list is the client library's (error.c); a second list could only be a
- * copy. Sharing it hides no fault: the client library answers these calls
- * itself, and no test compares its answer with one from here. The judge is
- * tests/programs/driver_api/result_texts.c, which has a digest of what a real
- * driver says.
+ * The list is the client library's (error.c); a second list would only be a copy.
+ * Sharing it hides no fault: the client library answers these calls itself, and
+ * no test compares its answer with one from here. The test that decides is
+ * tests/programs/driver_api/result_texts.c, which has a digest of a real
+ * driver's texts.
  */
 
-/* driver.h comes first: it makes what cuda.h declares visible. */
+/* driver.h comes first, because it exports what cuda.h declares. */
 #include "driver.h"
 
 #include "client.h"

@@ -6,11 +6,11 @@
  * storage of contexts are the client library's code (tables.c, integrity.c,
  * md2.c, storage.c). Sharing them hides no fault: the client library answers
  * cuGetExportTable() itself, and no test compares its answer with one from here.
- * NVIDIA's code is the judge instead. The runtime in each example program
- * refuses every call if the integrity check is answered wrongly;
- * test_runtimes.py runs other versions of the runtime, and tests/gpu the
- * libraries that use the other tables. Besides, tests/unit/client/test_md2.c
- * has the vectors of RFC 1319, and test_storage.c results of a real driver.
+ * NVIDIA's code decides instead. The runtime in each example program refuses
+ * every call after a wrong answer to the integrity check; test_runtimes.py runs
+ * other versions of the runtime, and tests/gpu the libraries that use the other
+ * tables. Besides, tests/unit/client/test_md2.c has the vectors of RFC 1319, and
+ * test_storage.c results of a real driver.
  *
  * Runs in any thread. The tables call public entry points, so the driver's
  * lock is not held around them.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests use to break the software GPU and to look into it: the switches
- * that fail the nth call, and the file with the count of live objects.
+ * The interface of tests to the software GPU: the switches that make the nth call
+ * fail, and the file with the number of live objects.
  *
- * Runs in any thread, under the driver's lock. The file always holds the
- * current numbers: it is changed where the number changes.
+ * Runs in any thread, under the driver's lock. The file always has the current
+ * numbers: code that changes a number updates the file.
  */
 
 #include "tests/softgpu/driver/stream/context.h"
@@ -30,9 +30,9 @@ struct rule {
 
 static struct rule rules[RULES_MAX];
 static size_t n_rules;
-static struct softgpu_switch *live; /* SOFTGPU_SWITCH, NULL without */
+static struct softgpu_switch *live; /* SOFTGPU_SWITCH; NULL if it is not set */
 static int64_t stats[STATS_N];
-static char *stats_text[STATS_N]; /* where the digits of each are, NULL without a file */
+static char *stats_text[STATS_N]; /* the digits of each number in the file; NULL without a file */
 
 #define STAT_NAME(upper, lower) #lower,
 static const char *const stat_names[STATS_N] = {SOFTGPU_STATS_LIST(STAT_NAME)};
@@ -96,7 +96,7 @@ static bool name_matches(const char *rule, const char *name)
 	return strcmp(rule, "*") == 0 || (strlen(rule) == len && strncmp(rule, name, len) == 0);
 }
 
-/* What such a call leaves when it fails is nobody's leak, and would look like one. */
+/* Calls that free never fail: what they would leave behind would look like a leak. */
 static bool gives_back(const char *name)
 {
 	static const char *const verbs[] = {
@@ -108,7 +108,7 @@ static bool gives_back(const char *name)
 	return false;
 }
 
-/* Gives others their turn meanwhile, as the real driver does. */
+/* Lets other threads run meanwhile, as the real driver does. */
 static void stall(uint32_t ms)
 {
 	const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -183,7 +183,7 @@ void stat_add(enum stat_kind stat, int64_t delta)
 	stat_write(stat);
 }
 
-/* SOFTGPU_STATS with the first %p replaced by the process id. */
+/* SOFTGPU_STATS, with the process ID for the first %p. */
 static int stats_path(char *path, size_t size)
 {
 	const char *text = getenv("SOFTGPU_STATS");
@@ -212,7 +212,7 @@ void stats_open(void)
 		return;
 	for (size_t i = 0; i < STATS_N; i++)
 		size += strlen(stat_names[i]) + 1 + DIGITS + 1;
-	/* Not emptied first: a predecessor that is about to end may still have it mapped. */
+	/* The file is not truncated first: a process that is ending may still map it. */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0) {
 		fprintf(stderr, "softgpu: SOFTGPU_STATS: cannot write %s: %s\n", path,

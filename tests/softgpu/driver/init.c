@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuInit(), and the door that every entry point comes through.
+ * cuInit(), and the beginning of every entry point.
  *
- * Runs in any thread. Whoever is past call_enter() holds the driver's lock
- * until call_leave(), whatever call_enter() said.
+ * Runs in any thread. After call_enter(), the caller holds the driver's lock until
+ * call_leave(), even if call_enter() failed.
  */
 
 #include "driver.h"
@@ -72,7 +72,7 @@ static void fork_parent(void)
 	pthread_mutex_unlock(&driver.lock);
 }
 
-/* The streams' threads are not in the child, so it has no GPU any more. */
+/* A forked child has no streams' threads, and therefore no GPU. */
 static void fork_child(void)
 {
 	is_forked = true;

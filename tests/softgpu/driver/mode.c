@@ -2,10 +2,10 @@
 /*
  * Compute modes, and the claims that processes have on a device.
  *
- * Runs in any thread, under the driver's lock. The mode is read anew each time,
- * since a test may change it while programs run. A process with a context holds
- * a shared lock on a file of the device; in exclusive mode only a process that
- * can have the whole lock gets the first one. The kernel releases it when the
+ * Runs in any thread, under the driver's lock. The mode is read again each time,
+ * because a test may change it while programs run. A process with a context holds
+ * a shared lock on a file of the device. In exclusive mode, a process gets its first
+ * lock only if it can have an exclusive lock. The kernel releases the lock when the
  * process dies.
  */
 
@@ -34,7 +34,7 @@ static CUcomputemode mode_named(const char *word, size_t len)
 	return CU_COMPUTEMODE_DEFAULT;
 }
 
-/* The last mode of a list is that of all further devices. */
+/* The last mode of a list holds for all further devices. */
 static CUcomputemode mode_of_list(const char *list, int ordinal)
 {
 	size_t len = strcspn(list, ",\n");
@@ -46,7 +46,7 @@ static CUcomputemode mode_of_list(const char *list, int ordinal)
 	return mode_named(list, len);
 }
 
-/* False: there is no file, or nothing in it. */
+/* False: the file is missing or empty. */
 static bool list_from_file(char *list, size_t size)
 {
 	const char *path = getenv("SOFTGPU_COMPUTE_MODE_FILE");
@@ -70,7 +70,7 @@ CUcomputemode device_compute_mode(const struct device *device)
 				   : CU_COMPUTEMODE_DEFAULT;
 }
 
-/* The file may be another user's, who has made it first: it is only locked. */
+/* The file may belong to another user, who created it first: it is only locked. */
 static int lock_open(const struct device *device)
 {
 	const char *dir = getenv("SOFTGPU_DIR");
@@ -87,7 +87,7 @@ static int lock_open(const struct device *device)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The whole lock shows that there is no other process; a part of it keeps out the next one. */
+/* An exclusive lock shows that there is no other process; the shared lock keeps the next out. */
 static CUresult claim_exclusive(struct device *device)
 {
 	_cleanup_close_ int fd = lock_open(device);
@@ -104,8 +104,8 @@ static CUresult claim_exclusive(struct device *device)
 }
 
 /*
- * For the processes that come when the mode has become exclusive. Without a folder of its own
- * a test has none of these, and would leave files in /tmp.
+ * The claim matters to processes that start after a change to exclusive mode. Without SOFTGPU_DIR,
+ * a test has no such processes, and files would remain in /tmp.
  */
 static void claim_shared(struct device *device)
 {

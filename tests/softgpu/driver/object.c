@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which handles are alive: a hash table of every object by its address, so
- * that a wrong handle is an error and never a crash.
+ * The live handles: a hash table of every object by its address, so that a wrong
+ * handle is an error and never a crash.
  *
  * Runs in any thread, under the driver's lock. An object is in the table from
  * object_add() to object_remove(), and its memory is not freed in between.

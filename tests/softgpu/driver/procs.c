@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress: the newest form of a function that is not newer than what
- * the caller knows. A fixed table; runs anywhere.
+ * cuGetProcAddress: the newest form of a function that the caller's version knows.
+ * A fixed table; runs in any thread.
  */
 
 #include "procs.h"
@@ -12,7 +12,7 @@
 
 #define FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 
-/* A name with per-thread forms has only those for a caller that wants them. */
+/* A caller that requests per-thread forms gets no plain form of a name that has them. */
 static bool wants_per_thread(const char *name, cuuint64_t flags)
 {
 	if (!(flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))

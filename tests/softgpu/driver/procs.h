@@ -2,7 +2,7 @@
 #ifndef PROCS_H
 #define PROCS_H
 
-/* The table behind cuGetProcAddress: what this driver has, by name and version. */
+/* The table for cuGetProcAddress: the functions of this driver, by name and version. */
 
 #include <stddef.h>
 #include <stdbool.h>

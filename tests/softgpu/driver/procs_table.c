@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which entry points this driver has, under which name and from which CUDA
- * version on. A fixed table; runs anywhere. Versions are those of driver 580.
+ * The entry points of this driver, with their names and first CUDA versions. A fixed
+ * table; runs in any thread. Versions are those of driver 580.
  */
 
 #include "procs.h"

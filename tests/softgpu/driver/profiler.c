@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profiler's switches, which profile nothing.
+ * The profiler's switches, which have no effect.
  */
 
 #include "driver.h"

@@ -31,7 +31,7 @@ unsigned sm_set_count(const struct sm_set *set)
 	return n;
 }
 
-/* Takes the lowest bit out of a word that is not 0. */
+/* Takes the lowest set bit out of a word that is not 0. */
 static unsigned take_lowest(uint64_t *word)
 {
 	unsigned bit = (unsigned)__builtin_ctzll(*word);

@@ -3,8 +3,8 @@
 #define SMS_H
 
 /*
- * Sets of SMs of a device, by number: all that a device has (driver.n_sms), or
- * those of a green context. Plain values.
+ * Sets of SMs of a device, by number: all SMs of a device (driver.n_sms), or those
+ * of a green context. Plain values.
  */
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@ struct sm_set {
 struct sm_set sm_set_all(void);
 unsigned sm_set_count(const struct sm_set *set);
 
-/* Moves the first `n' SMs of a set to another one, or as many as there are. */
+/* Moves the first `n' SMs of a set to another set, or as many as there are. */
 struct sm_set sm_set_take(struct sm_set *from, unsigned n);
 
-/* Writes the numbers in rising order; returns how many. */
+/* Writes the numbers in rising order; returns their count. */
 uint32_t sm_set_list(const struct sm_set *set, uint16_t list[SMS_MAX]);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays and mipmapped arrays: made, described, freed.
+ * Arrays and mipmapped arrays: creation, description, destruction.
  *
- * Runs in any thread, under the driver's lock. A new array holds what another
- * left, as a GPU's may.
+ * Runs in any thread, under the driver's lock. A new array has contents of an
+ * earlier array, as a GPU's may.
  */
 
 #include "array.h"
@@ -20,7 +20,7 @@
 		CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |                         \
 		CUDA_ARRAY3D_COLOR_ATTACHMENT)
 
-/* The first word of the array that was freed last fills the next one. */
+/* The first word of the array that was freed last, with which the next array is filled. */
 static uint32_t leftover = 0xcdcdcdcd;
 static struct array *arrays;
 static struct mipmap *mipmaps;
@@ -156,7 +156,7 @@ static void array_unlink(struct array *array)
 	array_free(array);
 }
 
-/* Waits for everybody's work, as the driver does. */
+/* Waits for the work of all streams, as the driver does. */
 CUresult cuArrayDestroy(CUarray hArray)
 {
 	struct array *array;

@@ -3,8 +3,8 @@
 #define ARRAY_H
 
 /*
- * Arrays: elements row after row and slice after slice, in memory that no
- * kernel reaches by an address. All under the driver's lock.
+ * Arrays: elements row after row and slice after slice, in memory without an
+ * address for kernels. All under the driver's lock.
  */
 
 #include "tests/softgpu/driver/driver.h"
@@ -13,9 +13,9 @@
 
 struct array {
 	struct object object;
-	struct array *next; /* of all; a level is on no list */
+	struct array *next; /* of all arrays; a level is on no list */
 	struct context *context;
-	struct mipmap *mipmap; /* of a level: whose; not owned */
+	struct mipmap *mipmap; /* the mipmapped array of a level; not owned */
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 	uint32_t element; /* bytes */
 	uint8_t *bytes;
@@ -33,7 +33,7 @@ struct mipmap {
 struct array *array_find(CUarray handle);
 struct mipmap *mipmap_find(CUmipmappedArray handle);
 
-/* Everything that was made in this context, without waiting. */
+/* Frees every array of this context, without waiting. */
 void arrays_free_context(struct context *context);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Batches of copies of lines: checked at the call, done by the stream.
+ * Batches of linear copies: checked at the call, done by the stream.
  *
- * As driver 580 was seen to do, a batch does not wait for its copies, also
- * within host memory; but with the order DURING_API_CALL the source, if the host
- * can write it, is read before the call returns.
+ * As measured with driver 580, a batch does not wait for its copies, even within
+ * host memory. With the order DURING_API_CALL, the call reads a source that the
+ * host can write before it returns.
  */
 
 #include "tests/softgpu/driver/stream/context.h"
@@ -18,7 +18,7 @@ struct batch {
 	const size_t *size;
 	size_t n;
 	const CUmemcpyAttributes *attributes;
-	const size_t *first; /* of `attributes': the copy from which on they hold */
+	const size_t *first; /* the first copy of each of `attributes' */
 	size_t n_attributes;
 };
 
@@ -96,7 +96,7 @@ static CUresult batch_copy(const struct batch *batch, size_t *ret_failed, CUstre
 	return result;
 }
 
-/* Until CUDA 13 the call told which copy was wrong; SIZE_MAX: none in particular. */
+/* Until CUDA 13, the call returned the index of the bad copy; SIZE_MAX: no specific copy. */
 static CUresult batch_copy_telling(const struct batch *batch, size_t *ret_failed, CUstream handle)
 {
 	size_t failed = SIZE_MAX;

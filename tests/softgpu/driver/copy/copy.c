@@ -3,8 +3,8 @@
  * Copies: checked at the call, done by the stream.
  *
  * copy_run() runs in streams' threads without the driver's lock, the rest in
- * any thread under it. An end that the GPU reaches is checked
- * again when the copy is done; an end in pageable memory is the caller's word.
+ * any thread under it. Memory of the GPU is checked again when the copy is
+ * done; pageable memory is not checked.
  */
 
 #include "copy.h"
@@ -15,10 +15,10 @@
 
 #include <string.h>
 
-/* A pageable source up to this size is staged, so that the call need not wait. */
+/* A pageable source up to this size is staged, so that the call does not wait. */
 #define STAGED_MAX ((size_t)1 << 20)
 
-/* The bytes from the first to behind the last of a box; false if that overflows. */
+/* The range of bytes of a box; false on overflow. */
 static bool box_extent(const struct copy_work *copy, size_t pitch, size_t slice, size_t *ret_size)
 {
 	size_t rows, layers;
@@ -61,7 +61,7 @@ CUresult copy_run(const struct copy_work *copy)
 }
 
 /*
- * What kind of memory one end of a copy is. Host memory that begins in a
+ * Finds the kind of memory at one end of a copy. Host memory that begins in a
  * registration must end in it.
  */
 static CUresult end_classify(
@@ -103,7 +103,7 @@ static bool copy_is_staged(const struct copy_work *copy)
 	       copy->depth == 1 && copy->width <= STAGED_MAX;
 }
 
-/* A synchronous copy is waited for unless the host sees neither end, and wants it so. */
+/* A synchronous copy waits if the host can see either end, or has asked for that. */
 static bool copy_is_awaited(const struct copy_work *copy)
 {
 	return context_is_sync() || !(copy->is_dst_array || range_is_hidden(copy->dst)) ||
@@ -128,9 +128,9 @@ static bool is_managed_end(uint64_t address, bool is_array, enum copy_end end)
 
 /*
  * Submits a classified copy. An asynchronous call waits for a copy on the host, for
- * one that names managed memory as the host's (`is_named'), and until it needs
- * pageable memory no more. Only asynchronous calls stage: the others read the
- * source in the stream's order.
+ * a copy that names managed memory as the host's (`is_named'), and until it no longer
+ * needs pageable memory. Only asynchronous calls stage: the others read the source in
+ * the stream's order.
  */
 static CUresult copy_push(
 	struct copy_work *copy, struct stream *stream, bool is_async, bool is_named)
@@ -174,7 +174,7 @@ CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enu
 			is_managed_end(copy->src, copy->is_src_array, src));
 }
 
-/* What a call names the ends of a copy as. */
+/* How a call names the ends of a copy. */
 struct ends {
 	enum copy_end dst, src;
 };
@@ -192,7 +192,7 @@ static CUresult copy_between(CUdeviceptr dst, CUdeviceptr src, size_t size, stru
 	return copy_submit(&copy, handle, is_async, ends.dst, ends.src);
 }
 
-/* Mapped memory that the device was given no access to. */
+/* Mapped memory to which the device has no access. */
 static bool is_barred(CUdeviceptr address, size_t size, const struct device *device)
 {
 	const struct range *range = range_find(address);

@@ -2,11 +2,11 @@
 #ifndef COPY_H
 #define COPY_H
 
-/* What linear copies, boxes and graph nodes have in common. All under the driver's lock. */
+/* What linear copies, boxes and graph nodes share. All under the driver's lock. */
 
 #include "tests/softgpu/driver/stream/work.h"
 
-/* As what a call names an end of a copy; END_ANY: by a pointer of either kind. */
+/* How a call names an end of a copy; END_ANY: by a pointer of either kind. */
 enum copy_end {
 	END_DEVICE,
 	END_HOST,
@@ -14,15 +14,15 @@ enum copy_end {
 };
 
 /*
- * Finds out what kind of memory the ends of a copy are, and that all of it is
- * there; an end may be pageable memory only where it is said to be the host's.
+ * Finds the kind of memory at both ends of a copy, and that all of it exists. An
+ * end may be pageable memory only if the call names it as the host's.
  */
 CUresult copy_classify(struct copy_work *copy, bool is_dst_host, bool is_src_host);
 
-/* Whether both ends are host memory, by whatever pointers. */
+/* Whether both ends are host memory, by pointers of either kind. */
 bool copy_is_on_host(const struct copy_work *copy);
 
-/* Classifies and submits. An asynchronous one still waits for its pageable memory. */
+/* Classifies and submits. An asynchronous copy still waits for its pageable memory. */
 CUresult copy_submit(struct copy_work *copy, CUstream handle, bool is_async, enum copy_end dst,
 	enum copy_end src);
 
@@ -31,7 +31,7 @@ CUresult copy_submit_3d(const CUDA_MEMCPY3D *params, CUstream handle, bool is_as
 
 /* For graph nodes. */
 CUresult copy_work_3d(const CUDA_MEMCPY3D *params, struct work *ret_work);
-/* Whether all that a fill is to write is there. */
+/* Whether all memory that a fill will write exists. */
 bool fill_is_in_range(const struct fill_work *fill);
 
 CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_work);

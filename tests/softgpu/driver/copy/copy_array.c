@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of parts of a row of an array, each a box. Any thread, under the
+ * Copies of parts of an array's row, each as a box. Any thread, under the
  * driver's lock.
  */
 

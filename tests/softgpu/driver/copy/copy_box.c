@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of boxes, in two and three dimensions, between linear memory and arrays.
+ * Copies of boxes in two and three dimensions, between linear memory and arrays.
  *
- * Runs in any thread, under the driver's lock. Every form becomes a
- * CUDA_MEMCPY3D first.
+ * Runs in any thread, under the driver's lock. Every form first becomes a
+ * CUDA_MEMCPY3D.
  */
 
 #include "copy.h"
@@ -16,7 +16,7 @@ struct end {
 	uint64_t base;
 	CUarray array;
 	size_t x, y, z;
-	size_t pitch, rows; /* 0: as tight as the box */
+	size_t pitch, rows; /* 0: without gaps */
 	uint64_t address;   /* of the box's first byte */
 	size_t slice;
 };

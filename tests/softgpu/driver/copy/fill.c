@@ -56,7 +56,7 @@ bool fill_is_in_range(const struct fill_work *fill)
 	       range_reaches(fill->dst, extent, NULL);
 }
 
-/* A fill of `height' rows of `n' units, wherever they are. Nothing to do is WORK_NONE. */
+/* A fill of `height' rows of `n' units in any memory. WORK_NONE if there is nothing to do. */
 static CUresult fill_shape(const struct fill_work *fill, size_t n, struct work *ret_work)
 {
 	struct work work = {.kind = WORK_FILL, .fill = *fill};
@@ -97,7 +97,7 @@ CUresult fill_work_2d(const CUDA_MEMSET_NODE_PARAMS *params, struct work *ret_wo
 	return fill_check(&fill, params->width, ret_work);
 }
 
-/* A synchronous one waits only if the host can look at what it fills. */
+/* A synchronous fill waits only if the host can read that memory. */
 static CUresult fill_submit(CUdeviceptr dst, size_t pitch, uint32_t value, uint32_t unit, size_t n,
 	size_t height, CUstream handle, bool is_async)
 {
@@ -106,7 +106,7 @@ static CUresult fill_submit(CUdeviceptr dst, size_t pitch, uint32_t value, uint3
 	struct work work;
 	CUresult result = stream_get(handle, &stream);
 
-	/* What is captured is looked at when it is made executable. */
+	/* Captured work is checked at instantiation. */
 	if (result == CUDA_SUCCESS)
 		result =
 			stream->capture ? fill_shape(&fill, n, &work) : fill_check(&fill, n, &work);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texture and surface objects: what they look at, and how.
+ * Texture and surface objects: their memory, and how kernels read it.
  *
  * Entry points run in any thread, under the driver's lock; texture_lookup() in
- * streams' threads without it. An object, once made, stays memory: its number
- * is given out again, its place never freed.
+ * streams' threads without it. The memory of an object is never freed: its
+ * number is given out again.
  */
 
 #include "texture.h"
@@ -19,14 +19,14 @@
 #include <string.h>
 
 #define OBJECTS_MAX 65536u
-/* Numbers that are nobody's pointer and nobody's mistake. */
+/* Numbers that differ from every pointer and from likely wrong values. */
 #define TEXTURE_FIRST 0x7e0000000000ull
 #define SURFACE_FIRST 0x5f0000000000ull
 #define LINEAR_ALIGN 512u
 #define PITCH_ALIGN 32u
 #define LINE_MAX_TEXELS (1u << 28)
 
-/* What it was made of, for those who ask. */
+/* The description from which it was created, for queries. */
 struct origin {
 	CUDA_RESOURCE_DESC resource;
 	CUDA_TEXTURE_DESC sampler;
@@ -125,7 +125,7 @@ static void format_set(
 	static const struct {
 		CUarray_format format;
 		enum ptx_texel_kind kind;
-		uint32_t bits, n_channels; /* 0: as said */
+		uint32_t bits, n_channels; /* 0: from the format */
 	} formats[] = {
 		{CU_AD_FORMAT_UNSIGNED_INT8, PTX_TEXEL_UINT, 8, 0},
 		{CU_AD_FORMAT_UNSIGNED_INT16, PTX_TEXEL_UINT, 16, 0},
@@ -211,7 +211,7 @@ static CUresult look_at_memory(struct ptx_texture *texture, CUdeviceptr address,
 
 	if (size == 0 || width == 0 || address % LINEAR_ALIGN != 0 || pitch % PITCH_ALIGN != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* How far a line reaches, nobody looks before a kernel does. */
+	/* The driver does not check the end of a line; a kernel that reads beyond it faults. */
 	reach = texture->is_memory ? 1 : (height - 1) * pitch + width * size;
 	if ((height > 1 && pitch < width * size) || !range_reaches(address, reach, NULL))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -270,7 +270,7 @@ static void sampler_set(struct ptx_texture *texture, const CUDA_TEXTURE_DESC *de
 	memcpy(texture->border, desc->borderColor, sizeof(texture->border));
 }
 
-/* What is not done here: sRGB, filters of several samples, comparing with a depth. */
+/* Not supported here: sRGB, filters of several samples, comparing with a depth. */
 static bool is_sampler_known(const CUDA_TEXTURE_DESC *desc)
 {
 	for (unsigned i = 0; i < 3; i++)
@@ -280,7 +280,7 @@ static bool is_sampler_known(const CUDA_TEXTURE_DESC *desc)
 	       desc->maxAnisotropy <= 1;
 }
 
-/* A view of another format, size or layers than the array has is not done. */
+/* Not supported: a view with another format, size or layers than those of the array. */
 static bool is_view_known(const CUDA_RESOURCE_VIEW_DESC *view)
 {
 	return view->format == CU_RES_VIEW_FORMAT_NONE && view->firstLayer == 0;
@@ -345,7 +345,7 @@ CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 	return table_remove(&surfaces, surfObject);
 }
 
-/* The origin of an object in a call that wants an answer at `ret'; NULL: neither is. */
+/* The origin of an object for a query into `ret'; NULL if either is missing. */
 static const struct origin *origin_of(struct table *table, uint64_t value, const void *ret)
 {
 	const struct object_place *place = place_of(table, value);

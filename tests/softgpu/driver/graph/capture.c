@@ -2,8 +2,8 @@
 /*
  * Stream capture.
  *
- * Runs in any thread, under the driver's lock. What a stream has in a
- * recording are its tips: the nodes that its next one depends on.
+ * Runs in any thread, under the driver's lock. The tips of a stream in a capture
+ * are the nodes on which its next node depends.
  */
 
 #include "capture.h"
@@ -15,16 +15,16 @@
 
 #include <string.h>
 
-/* What all streams of one capture have in common. */
+/* State that all streams of a capture share. */
 struct recording {
 	uint32_t refs;
 	uint64_t id;
 	struct graph *graph; /* owned until the capture ends; NULL afterwards */
-	bool is_borrowed;    /* the graph was there before and is not ours to free */
+	bool is_borrowed;    /* the graph existed before; the capture does not free it */
 	bool is_invalidated;
-	struct stream *origin; /* not owned: its end is the recording's */
+	struct stream *origin; /* not owned: the capture ends with it */
 	CUstreamCaptureMode mode;
-	pthread_t thread;   /* that began it */
+	pthread_t thread;   /* the thread that began it */
 	struct node **left; /* owned: tips of streams that were destroyed */
 	size_t n_left;
 };
@@ -99,7 +99,7 @@ static void capture_stop(struct stream *stream)
 	stream->capture = NULL;
 }
 
-/* Every stream leaves the recording; the graph is the caller's, or nobody's. */
+/* Removes every stream from the capture; the graph goes to the caller or is freed. */
 static struct graph *recording_end(struct recording *recording)
 {
 	struct graph *graph = recording->graph;
@@ -112,7 +112,7 @@ static struct graph *recording_end(struct recording *recording)
 	return graph;
 }
 
-/* Ends a recording of which nothing comes. */
+/* Ends a capture without a graph. */
 static void recording_discard(struct recording *recording)
 {
 	struct graph *graph = recording_end(recording);
@@ -121,7 +121,7 @@ static void recording_discard(struct recording *recording)
 		graph_unref(graph);
 }
 
-/* The capture goes on; what the stream has may have been recorded in an event. */
+/* The capture continues; an event may have recorded the stream's tips. */
 static void leave(struct stream *stream)
 {
 	const struct graph_point *point = stream->capture->point;
@@ -172,7 +172,7 @@ CUresult capture_forbid_event(struct event *event)
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* Whether this thread may not do something unsafe because of the recording. */
+/* Whether the capture forbids this thread an unsafe call. */
 static bool recording_is_in_the_way(const struct recording *recording)
 {
 	bool is_own = pthread_equal(recording->thread, pthread_self());
@@ -397,7 +397,7 @@ static bool all_are_joined(struct node *const *tips, size_t n_tips, const struct
 	return true;
 }
 
-/* Whether some other stream has, or had, work that the origin does not wait for. */
+/* Whether another stream has, or had, work that the origin does not wait for. */
 static bool recording_is_unjoined(const struct recording *recording, const struct graph_point *end)
 {
 	for (const struct context *context = driver.contexts; context; context = context->next)
@@ -463,7 +463,7 @@ static CUstreamCaptureStatus status_of(const struct stream *stream)
 		       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* What can be asked of a capture; all but `status' may be NULL. */
+/* The results of a query about a capture; all but `status' may be NULL. */
 struct question {
 	CUstreamCaptureStatus *status;
 	cuuint64_t *id;
@@ -483,7 +483,7 @@ static CUresult answer(CUstream handle, const struct question *question)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* To be asked about leaves the other's capture as it is. */
+	/* A query does not change another thread's capture. */
 	if (stream_is_null(stream) && !stream->is_green && blocking_capture(stream->context))
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*question->status = status_of(stream);

@@ -2,8 +2,8 @@
 /*
  * Graphs and their edges.
  *
- * Runs in any thread, under the driver's lock. A node depends on nodes of its
- * own graph alone.
+ * Runs in any thread, under the driver's lock. A node depends only on nodes of
+ * its own graph.
  */
 
 #include "graph.h"
@@ -34,7 +34,7 @@ static void node_free(struct node *node)
 	free(node);
 }
 
-/* Child graphs that are let go are freed in turn, by a list and not by recursion. */
+/* Child graphs without references are freed by a list, not by recursion. */
 void graph_unref(struct graph *graph)
 {
 	struct graph *pending = NULL;
@@ -137,7 +137,7 @@ static bool node_is_free(const struct node *node, uint64_t mark)
 	return node->mark != mark;
 }
 
-/* Puts a graph's nodes in order at `out'; false if they go in a circle. */
+/* Sorts a graph's nodes by dependency into `out'; false if there is a circle. */
 static bool graph_order(struct graph *graph, struct node **out)
 {
 	uint64_t mark = ++last_mark;
@@ -170,7 +170,7 @@ CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n
 
 		if (!child)
 			continue;
-		/* The child's nodes take the place of its node, and are looked at next. */
+		/* The child's nodes replace its node, and are visited next. */
 		grown = realloc(nodes, (n + child->n_nodes + 1) * sizeof(struct node *));
 		if (!grown)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -419,7 +419,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, cons
 	const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
 	ENTER(CALL_INIT);
-	(void)edgeData; /* a weaker edge is kept by a stronger one */
+	(void)edgeData; /* of two edges, the stronger counts */
 	return edges_change(hGraph, from, to, numDependencies, true);
 }
 
@@ -438,7 +438,7 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 	return edges_change(hGraph, from, to, numDependencies, false);
 }
 
-/* A list that is counted first and filled, up to *n places, if there is room for it. */
+/* A list that is counted, and filled if there is room for *n entries. */
 struct listing {
 	CUgraphNode *nodes;
 	CUgraphNode *others; /* the far ends of edges, or NULL */
@@ -521,7 +521,7 @@ CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 	return graph_edges(hGraph, from, to, edgeData, numEdges);
 }
 
-/* What a node depends on, or what depends on it. */
+/* The dependencies of a node, or the nodes that depend on it. */
 static CUresult node_list(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *edge_data,
 	size_t *n, bool is_dependents)
 {

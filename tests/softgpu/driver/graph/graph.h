@@ -3,8 +3,8 @@
 #define GRAPH_H
 
 /*
- * Graphs: nodes, each a piece of work that is copied into a stream at a
- * launch, and what must be done before it.
+ * Graphs: nodes, each with a piece of work that a launch copies into a stream, and
+ * with the nodes that must come before it.
  *
  * All under the driver's lock. A launch does the nodes one after the other, in
  * an order that the dependencies allow.
@@ -16,7 +16,7 @@
 struct graph;
 struct user_object;
 
-/* What a graph holds of an object of the program's (graph_extra.c). */
+/* A graph's references to an object of the program (graph_extra.c). */
 struct user_ref {
 	struct user_ref *next;
 	struct user_object *object;
@@ -32,12 +32,12 @@ struct node {
 	struct graph *child; /* of a child graph node; owns a reference */
 	struct node **dependencies;
 	size_t n_dependencies;
-	const struct node *original; /* what it is a clone of; only compared */
+	const struct node *original; /* the node that it is a clone of; only compared */
 	void **param_pointers;       /* of a kernel node: for cuGraphKernelNodeGetParams() */
-	uint64_t mark;               /* the last sort that has placed it */
-	bool is_followed;            /* in a branch by another, as of the last instantiation */
-	int priority;                /* of a kernel node; told to who asks */
-	bool is_captured;            /* by a stream */
+	uint64_t mark;               /* the last sort that visited it */
+	bool is_followed; /* its branch continues in another node, as of the last instantiation */
+	int priority;     /* of a kernel node; only for queries */
+	bool is_captured; /* by a stream */
 };
 
 struct graph {
@@ -61,14 +61,15 @@ CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t 
 CUresult node_depend(struct node *node, struct node *const *on, size_t n);
 CUgraphNodeType node_type_of(const struct work *work);
 
-/* All nodes, child graphs expanded, each behind what it depends on. The caller frees the array. */
+/* All nodes, child graphs expanded, in the order of dependency. The caller frees the array. */
 CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);
 
 /* graph_extra.c */
 void user_refs_drop(struct user_ref **refs);
 CUresult user_refs_copy(const struct user_ref *from, struct user_ref **to);
 
-/* graph_exec.c: gives the node of an executable graph other work of the same type. Takes `work'. */
+/* graph_exec.c: replaces a node's work in an executable graph by work of the same type. Takes
+ * `work'. */
 CUresult exec_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, struct work *work);
 
 #endif

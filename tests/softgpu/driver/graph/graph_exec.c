@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs: the nodes of a graph in an order that can be done, ready
- * to be copied into a stream.
+ * Executable graphs: the nodes of a graph, in an order that satisfies the
+ * dependencies, ready to be copied into a stream.
  *
  * Runs in any thread, under the driver's lock. Launches of one executable
- * graph follow one another, whatever their streams.
+ * graph run one after the other, even in different streams.
  */
 
 #include "capture.h"
@@ -47,7 +47,7 @@ static void steps_free(struct step *steps, size_t n)
 	free(steps);
 }
 
-/* A node goes on with the branch of one that it depends on, if no other does. */
+/* A node continues the branch of a dependency if no other node does. */
 static bool begins_branch(const struct node *node)
 {
 	for (size_t i = 0; i < node->n_dependencies; i++) {
@@ -194,7 +194,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
 	object_remove(&exec->object);
-	/* The real driver does not always, but may. */
+	/* The real driver sometimes does this. */
 	if (exec->last_stream)
 		device_wait(exec->last_stream->context->device);
 	room_leave(exec->device, exec->n_branches, exec->n_steps);
@@ -236,7 +236,7 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 		work_fini(work);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	/* Attributes are no part of what is set. */
+	/* Setting parameters does not change attributes. */
 	if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
 		work->kernel.is_cooperative = step->work.kernel.is_cooperative;
 		memcpy(work->kernel.cluster, step->work.kernel.cluster,
@@ -274,7 +274,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 	return CUDA_SUCCESS;
 }
 
-/* An update keeps the shape: the same kinds of nodes in the same order. */
+/* An update keeps the shape: nodes of the same kinds in the same order. */
 static CUresult update(
 	CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdateResult *ret_result)
 {
@@ -300,7 +300,7 @@ static CUresult update(
 		steps_free(steps, n);
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	}
-	/* Its nodes go on being named by those of the graph that it was made from. */
+	/* The nodes of the original graph continue to name its nodes. */
 	for (size_t i = 0; i < n; i++) {
 		work_fini(&exec->steps[i].work);
 		exec->steps[i].work = steps[i].work;
@@ -354,7 +354,7 @@ static CUresult step_submit(const struct step *step, struct stream *stream)
 	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
 }
 
-/* Driver 580 waits for the whole graph then. */
+/* In this case, driver 580 waits for the whole graph. */
 static bool copies_on_host(const struct exec *exec)
 {
 	for (size_t i = 0; i < exec->n_steps; i++)
@@ -372,7 +372,7 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 
 	if (!exec)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* As driver 580: a graph is not launched into a capture. */
+	/* As driver 580: a graph cannot be launched into a capture. */
 	if (result == CUDA_SUCCESS && stream->capture)
 		return capture_forbid(stream);
 	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes of kernel nodes, objects that graphs refer to, children of
- * executable graphs, and a graph as a picture.
+ * Attributes of kernel nodes, objects to which graphs refer, children of
+ * executable graphs, and the printing of a graph.
  *
- * Runs in any thread, under the driver's lock. A user object's end function is
- * called with the lock held: it may call nothing of the driver.
+ * Runs in any thread, under the driver's lock. The destructor of a user object
+ * runs with the lock held: it may not call the driver.
  */
 
 #include "tests/softgpu/driver/stream/context.h"
@@ -15,7 +15,7 @@
 
 struct user_object {
 	struct object object;
-	uint64_t refs; /* the program's and all graphs' */
+	uint64_t refs; /* of the program and all graphs */
 	void *pointer;
 	CUhostFn destroy;
 };
@@ -101,7 +101,7 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	return CUDA_SUCCESS;
 }
 
-/* ---- objects of the program's */
+/* ---- user objects */
 
 static void user_object_unref(struct user_object *object, uint64_t count)
 {
@@ -239,7 +239,7 @@ CUresult cuGraphReleaseUserObject(CUgraph hGraph, CUuserObject handle, unsigned 
 
 /* ---- the rest */
 
-/* Its nodes are named by those of the child that is there; the others are paired in order. */
+/* The nodes of the existing child name its nodes; the new nodes pair with them in order. */
 CUresult cuGraphExecChildGraphNodeSetParams(
 	CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kinds of graph nodes: parameters become work, for a node of a graph and
- * for one of an executable graph alike, and work becomes parameters again.
+ * The kinds of graph nodes: conversion of parameters to work, for a node of a graph
+ * and of an executable graph, and of work to parameters.
  *
  * Runs in any thread, under the driver's lock.
  */
@@ -26,7 +26,7 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS_v2 *params, struct wor
 
 	if (!params || (!params->func && !params->kern))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* With a function the driver leaves the context that is named unread (measured). */
+	/* If there is a function, the driver ignores the context (measured). */
 	handle = params->func ? NULL : params->ctx;
 	if (handle && context_get(handle, &context) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -184,7 +184,7 @@ static CUresult exec_set_checked(CUgraphExec exec, CUgraphNode handle, CUgraphNo
 	return result == CUDA_SUCCESS ? exec_set(exec, handle, type, work) : result;
 }
 
-/* The four calls that every kind with one parameter structure has in this form. */
+/* The four calls that have this form for every kind with one parameter structure. */
 #define NODE_CALLS(kind, type_name, params_type, to_work)                                          \
 	CUresult cuGraphAdd##kind##Node(CUgraphNode *node, CUgraph graph,                          \
 		const CUgraphNode *dependencies, size_t n, const params_type *params)              \
@@ -478,7 +478,7 @@ CUresult cuGraphExecNodeSetParams(
 
 /* ---- work to parameters */
 
-/* Pointers into the packed arguments; the node owns them. */
+/* Pointers into the packed arguments; owned by the node. */
 static CUresult node_param_pointers(struct node *node)
 {
 	const struct ptx_kernel_info *info = ptx_kernel_info(node->work.kernel.kernel);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel log. Each record is written at once to a file that is opened for
- * appending, so that those of several processes stay apart.
+ * The kernel log. Each record is one write to a file opened for appending, so that
+ * records of several processes do not mix.
  */
 
 #include "kernel_log.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define PAGE 4096u /* the GPU tells the page, not the byte */
+#define PAGE 4096u /* the GPU reports the page, not the byte */
 #define LEVEL 6u
 
 static void process_name(char *name, size_t size)
@@ -27,7 +27,7 @@ static void process_name(char *name, size_t size)
 	name[strcspn(name, "\n")] = '\0';
 }
 
-/* The head of a record: a number that rises with each, and the time since the start. */
+/* The head of a record: a rising number, and the time since the start. */
 static int record_begin(int fd, char *record, size_t size)
 {
 	struct timespec now;

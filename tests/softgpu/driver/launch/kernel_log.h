@@ -3,11 +3,11 @@
 #define KERNEL_LOG_H
 
 /*
- * What the NVIDIA kernel driver says of a fault in the machine's kernel log, in
- * the file that SOFTGPU_KERNEL_LOG names: one record of /dev/kmsg, and one
- * write() of the file, for each. Without the variable nothing is written.
+ * The fault reports that the NVIDIA kernel driver writes to the machine's kernel
+ * log. Here they go to the file in SOFTGPU_KERNEL_LOG: one record of /dev/kmsg, in
+ * one write(), for each fault. Without the variable, nothing is written.
  *
- * Called by streams' threads without the driver's lock.
+ * Streams' threads call this without the driver's lock.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 struct stream;
 
-/* Xid 31: a kernel has used an address that no memory is behind. */
+/* Xid 31: a kernel has used an address without memory. */
 void kernel_log_fault(const struct stream *stream, uint64_t address, bool is_write);
 
 #endif

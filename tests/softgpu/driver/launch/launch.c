@@ -21,7 +21,7 @@
 
 #define BLOCK_THREADS_MAX 1024
 
-/* As the driver does, which keeps what kernels print until somebody synchronises. */
+/* As in the driver, which keeps the output of kernels until a thread synchronises. */
 static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
 static char printed[1 << 20];
 static size_t n_printed;
@@ -94,7 +94,7 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 	return r == -EFAULT ? fault_result(&fault) : CUDA_ERROR_LAUNCH_FAILED;
 }
 
-/* The other way of passing arguments: one buffer, laid out by the caller. */
+/* The other way of passing arguments: a buffer with the caller's layout. */
 static CUresult params_from_extra(void **extra, void *params, size_t size)
 {
 	const void *buffer = NULL;
@@ -172,7 +172,7 @@ static CUresult shape_check(const struct launch *launch, const struct ptx_kernel
 							     : CUDA_SUCCESS;
 }
 
-/* What the kernel itself says of its clusters; what the launch says was looked at with it. */
+/* The cluster size of the kernel itself; that of the launch is checked with it. */
 static CUresult cluster_check(const struct launch *launch, const struct ptx_kernel_info *info)
 {
 	if (info->cluster[0] == 0)
@@ -184,7 +184,7 @@ static CUresult cluster_check(const struct launch *launch, const struct ptx_kern
 	return CUDA_SUCCESS;
 }
 
-/* All blocks of a cooperative launch are there at once, or it is refused. */
+/* All blocks of a cooperative launch must fit on the GPU at once, or it is refused. */
 static CUresult cooperative_check(const struct launch *launch, unsigned n_sms)
 {
 	uint64_t grid = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
@@ -234,7 +234,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	return CUDA_SUCCESS;
 }
 
-/* As the real driver, which makes room in the memory of all kernels when none runs. */
+/* Like the real driver, which grows the memory of all kernels when no kernel runs. */
 static CUresult local_make_room(const struct launch *launch, struct context *context)
 {
 	struct function *function;
@@ -292,7 +292,7 @@ ENTER_STREAM(cuLaunchCooperativeKernel,
 			    .params = params},
 		stream))
 
-/* Attributes of a launch: what changes no result is accepted and forgotten. */
+/* Attributes of a launch that change no result are accepted and ignored. */
 static CUresult launch_attribute(struct launch *launch, const CUlaunchAttribute *attribute)
 {
 	switch (attribute->id) {

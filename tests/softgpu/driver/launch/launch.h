@@ -3,8 +3,8 @@
 #define LAUNCH_H
 
 /*
- * Launches: what makes a kernel, its shape and its arguments a piece of work.
- * All under the driver's lock.
+ * Launches: a kernel, its shape and its arguments as a piece of work. All under
+ * the driver's lock.
  */
 
 #include "tests/softgpu/driver/stream/work.h"
@@ -20,7 +20,7 @@ struct green;
 struct launch {
 	CUfunction function;
 	uint32_t grid[3];
-	uint32_t cluster[3]; /* blocks of one; 0: not said */
+	uint32_t cluster[3]; /* blocks of a cluster; 0: not set */
 	uint32_t block[3];
 	uint32_t shared_dynamic;
 	bool is_cooperative;
@@ -28,15 +28,15 @@ struct launch {
 	void **extra;
 };
 
-/* Checks a launch and copies its arguments. It runs on the SMs of `green'; NULL: on all. */
+/* Checks a launch and copies its arguments. It runs on the SMs of `green'; NULL: on all SMs. */
 CUresult launch_work(const struct launch *launch, struct context *context, struct green *green,
 	struct work *ret_work);
 
-/* How many blocks of this shape an SM takes at once; 0 if not even one. */
+/* How many blocks of this shape fit on an SM at once; 0 if none fits. */
 CUresult launch_occupancy(
 	CUfunction function, uint32_t block_size, size_t dynamic, int *ret_blocks);
 
-/* Writes what kernels have printed to standard output: where a program synchronises. */
+/* Writes the output of kernels to standard output, when a program synchronises. */
 void print_flush(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many blocks fit on an SM: arithmetic over the limits of an H200.
+ * How many blocks fit on an SM: computed from the limits of an H200.
  *
  * Runs in any thread, under the driver's lock.
  */
@@ -32,7 +32,7 @@ static int occupancy(const struct ptx_kernel_info *info, uint32_t block_size, si
 	return (int)MIN(blocks, SM_SHARED / (shared + BLOCK_SHARED_RESERVED));
 }
 
-/* As the driver, which counts the SMs of a green context that is current. */
+/* As the driver, which counts the SMs of the current green context. */
 static int current_sms(void)
 {
 	const struct sm_set sms = green_sms(context_green(NULL));
@@ -86,7 +86,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	return max_blocks(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
-/* The program's own function may call the driver. */
+/* The program's callback may call the driver. */
 static size_t shared_of_block(CUoccupancyB2DSize shared_of, int threads)
 {
 	size_t dynamic;
@@ -97,7 +97,7 @@ static size_t shared_of_block(CUoccupancyB2DSize shared_of, int threads)
 	return dynamic;
 }
 
-/* The block size with the most threads on an SM; the largest of equals. */
+/* The block size with the most threads on an SM; of equal ones, the largest. */
 static CUresult potential(int *min_grid, int *block_size, CUfunction function,
 	CUoccupancyB2DSize shared_of, size_t dynamic, int limit)
 {

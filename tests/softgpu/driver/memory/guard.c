@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a GPU answers with a fault is here a page fault of this process: memory
- * that went away, or became read-only, after it was looked up. But a page of
- * registered memory that its file has lost is pinned, and stays for the GPU;
- * here as one without its bytes.
+ * Turns a page fault of this process into a fault of the GPU: memory that was
+ * unmapped or became read-only after it was looked up. A page of registered memory
+ * that its file no longer has is an exception: it is pinned, so the GPU keeps it;
+ * here a page without its bytes replaces it.
  *
- * The handler acts only on a thread that is inside guard_run(); every other
- * signal goes where it went before.
+ * The handler acts only on a thread inside guard_run(); every other signal goes to
+ * the previous handler.
  */
 
 #include "memory.h"
@@ -19,7 +19,7 @@
 static _Thread_local sigjmp_buf *guard;
 static struct sigaction before[2];
 
-/* Nobody has the lock of the ranges while he is at the memory itself. */
+/* The faulting thread accesses memory, so it does not hold the lock of the ranges. */
 static bool page_keep(uintptr_t address)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -43,7 +43,7 @@ static void on_fault(int signo, siginfo_t *info, void *ucontext)
 	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
 		old->sa_handler(signo);
 	} else {
-		/* The access is made again on return, and then ends the process. */
+		/* On return, the access is repeated and ends the process. */
 		sigaction(signo, old, NULL);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory that the GPU reaches: allocated here, or the program's own and
- * registered. Its device pointer is always its host pointer.
+ * Host memory that the GPU can reach: allocated here, or registered by the program.
+ * Its device pointer is always its host pointer.
  *
  * Runs in any thread, under the driver's lock.
  */
@@ -27,7 +27,7 @@ static CUresult host_alloc(void **pp, size_t size, unsigned flags)
 	*pp = NULL;
 	if (size == 0)
 		return CUDA_SUCCESS;
-	flags |= CU_MEMHOSTALLOC_DEVICEMAP; /* as all of it is with unified addressing */
+	flags |= CU_MEMHOSTALLOC_DEVICEMAP; /* with unified addressing, all of it is mapped */
 	result = memory_alloc(context_current(), RANGE_HOST, size, flags, &range);
 	if (result == CUDA_SUCCESS)
 		*pp = (void *)(uintptr_t)range->start;
@@ -73,7 +73,7 @@ CUresult cuMemFreeHost(void *p)
 	return CUDA_SUCCESS;
 }
 
-/* Brings every page in, as pinning does; false where there is none to bring. */
+/* Makes every page present, as pinning does; false if a page cannot be. */
 static bool pages_populate(void *p, size_t size, bool is_read_only)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -82,7 +82,7 @@ static bool pages_populate(void *p, size_t size, bool is_read_only)
 	int advice = is_read_only ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
 	void *first = (void *)start;
 
-	/* EINVAL: a kernel before 5.14, or memory that has no pages of its own. */
+	/* EINVAL: a kernel before 5.14, or memory without pages of its own. */
 	return madvise(first, len, advice) == 0 || errno == EINVAL;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Advice about managed memory, prefetching and discarding it, and what is told
- * of its ranges afterwards, which is all that changes.
+ * Advice about managed memory, prefetch and discard, and the attributes of ranges
+ * that result, which are the only effect.
  *
  * The client library's code (advice.c) keeps what was advised. Sharing it hides
  * no fault: the client library answers these calls itself, and no test compares
  * its answer with one from here. tests/programs/driver_api/managed_ranges.c expects what a
  * real driver answers, and tests/unit/client/test_advice.c compares the code
- * with an array that has a place for each page.
+ * with an array that has an entry for each page.
  *
  * Runs in any thread, under the driver's lock. Answers as driver 580 does.
  */
@@ -25,7 +25,7 @@ struct batch {
 	CUstream stream;
 };
 
-/* Each place is that of the ranges from one of `first' on. */
+/* The location of entry i holds from first[i] on. */
 struct places {
 	const CUmemLocation *places;
 	const size_t *first;
@@ -78,7 +78,7 @@ static CUresult advise(CUdeviceptr dptr, size_t count, CUmem_advise what, CUmemL
 		result = place_check(&place);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (is_preferred && is_part) /* none is told from then on */
+	if (is_preferred && is_part) /* from then on, no location is reported */
 		what = CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
 	return note(dptr, count, what, place);
 }
@@ -114,7 +114,7 @@ ENTER_STREAM(cuMemPrefetchAsync_v2,
 	(CUdeviceptr ptr, size_t count, CUmemLocation location, unsigned flags, CUstream stream),
 	prefetch(ptr, count, location, flags, stream))
 
-/* A batch has no default stream but a thread's own. */
+/* The default stream of a batch is that of the thread. */
 static CUresult batch_check(const struct batch *batch)
 {
 	struct stream *stream;
@@ -168,7 +168,7 @@ ENTER_STREAM(cuMemPrefetchBatchAsync,
 		size_t n_places, unsigned long long flags, CUstream stream),
 	prefetch_batch(&(struct batch){ptrs, sizes, count, flags, stream},
 		&(struct places){places, first, n_places}))
-/* What is discarded stays, as it may. */
+/* Discarded memory keeps its contents, as is allowed. */
 ENTER_STREAM(cuMemDiscardAndPrefetchBatchAsync,
 	(CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *places, size_t *first,
 		size_t n_places, unsigned long long flags, CUstream stream),
@@ -188,7 +188,7 @@ static void tell_accessing(const struct advice *advice, int *ids, size_t n)
 		ids[k++] = CU_DEVICE_INVALID;
 }
 
-/* Before there were kinds of places, a part of the host was the host. */
+/* Before there were kinds of locations, a part of the host was the host. */
 static int number_of(CUmemLocation place)
 {
 	return place.type == CU_MEM_LOCATION_TYPE_DEVICE ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management: reservations are address space without access,
- * allocations are memfds, mappings put one into the other.
+ * Virtual memory management: a reservation is address space without access, an
+ * allocation is a memfd, a mapping puts an allocation into a reservation.
  *
  * Runs in any thread, under the driver's lock. An allocation, and its charge
  * on the device, lives while a handle or a mapping refers to it; its bytes
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* What giving access takes, where there are several GPUs. */
+/* How long cuMemSetAccess takes with several GPUs. */
 #define ACCESS_NS 200000
 
 struct reservation {
@@ -33,14 +33,14 @@ struct allocation {
 	uint32_t n_handles;
 	int fd;
 	size_t size;
-	struct device *device; /* NULL: the host's */
+	struct device *device; /* NULL: memory of the host */
 	bool is_imported;      /* then it is not charged */
 	CUmemAllocationProp prop;
 };
 
 static struct reservation *reservations;
 
-/* Addresses that the driver itself has had and needs no more, which it gives away first. */
+/* Addresses that the driver itself has used and freed, which it gives out first. */
 #define HOLE_BYTES (8ull << 30)
 static uint64_t hole;
 
@@ -66,7 +66,7 @@ static void *reserve_at(uint64_t address, size_t size)
 	return p;
 }
 
-/* What was mapped is address space without access again; without memory, a hole. */
+/* Turns mapped memory into address space without access; if that fails, into a hole. */
 static void reserve_again(void *p, size_t size)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -134,7 +134,7 @@ CUresult cuMemAddressReserve(
 	if ((alignment & (alignment - 1)) || !is_aligned(addr, GRANULARITY))
 		return CUDA_ERROR_INVALID_VALUE;
 	alignment = MAX(alignment, GRANULARITY);
-	/* Whatever address was asked for, as the real one. */
+	/* Ignores the requested address, as the real driver does. */
 	is_of_hole = size <= hole;
 	if (addr != 0 && is_aligned(addr, alignment) && !is_of_hole)
 		p = reserve_at(addr, size);
@@ -195,7 +195,7 @@ unsigned allocation_handle_types(const struct allocation *allocation)
 	return allocation->prop.requestedHandleTypes;
 }
 
-/* One more handle for it, which is one more reference. */
+/* Adds a handle, which is also a reference. */
 static CUmemGenericAllocationHandle allocation_handle(struct allocation *allocation)
 {
 	if (allocation->n_handles++ == 0)
@@ -208,7 +208,7 @@ static struct allocation *allocation_find(CUmemGenericAllocationHandle handle)
 	return object_find(OBJECT_ALLOCATION, pointer(handle));
 }
 
-/* Where `prop' wants it: a device, or NULL for the host. */
+/* The location in `prop': a device, or NULL for the host. */
 static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_device)
 {
 	const bool is_fd = prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -234,7 +234,7 @@ static CUresult prop_check(const CUmemAllocationProp *prop, struct device **ret_
 	}
 }
 
-/* The name tells a process that imports the descriptor where the memory is, and how it is kept. */
+/* The name tells an importing process where the memory is, and its compression. */
 static int allocation_open(
 	const struct device *device, size_t size, const CUmemAllocationProp *prop)
 {
@@ -369,7 +369,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 	return CUDA_SUCCESS;
 }
 
-/* Reads what allocation_open() wrote into the descriptor's name. */
+/* Reads the name that allocation_open() gave to the descriptor. */
 static bool import_name(int fd, int *ret_ordinal, unsigned char *ret_compression)
 {
 	char path[64], name[PATH_MAX];
@@ -461,7 +461,7 @@ void mapping_unmap(struct range *range)
 	stat_add(STAT_MAPPED_BYTES, -(int64_t)size);
 }
 
-/* Whether [ptr, ptr + size) is whole mappings without a gap. */
+/* Whether [ptr, ptr + size) consists of whole mappings without a gap. */
 static bool is_mapped(uint64_t ptr, size_t size)
 {
 	uint64_t end;
@@ -479,7 +479,7 @@ static bool is_mapped(uint64_t ptr, size_t size)
 	return true;
 }
 
-/* Mappings go whole; where nothing is mapped there is nothing to do. */
+/* Unmaps whole mappings; does nothing where nothing is mapped. */
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct range *range;
@@ -510,7 +510,7 @@ static CUresult access_check(const CUmemAccessDesc *desc)
 	return device_get(desc->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* The host's access to memory of the host is not the GPU's, but needs the pages. */
+/* Access of the host to host memory is separate from the GPU's, but needs the pages. */
 static CUresult access_set(struct range *range, const CUmemAccessDesc *desc)
 {
 	unsigned all = range->flags;
@@ -534,8 +534,9 @@ static CUresult access_set(struct range *range, const CUmemAccessDesc *desc)
 }
 
 /*
- * As on the real one, two at a time contradict each other: the second answers, for a moment, that
- * it is so already. (There it takes the same memory, and then the first has done nothing either.)
+ * As in the real driver, two simultaneous calls conflict: for a moment, the second returns that the
+ * access is already set. (In the real driver both need the same memory; then the first has no
+ * effect.)
  */
 static bool is_setting_access;
 

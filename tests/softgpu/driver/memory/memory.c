@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that the driver places: cuMemAlloc and managed memory, each an
- * anonymous mapping of its own, so that nothing lies right behind it.
+ * Memory that the driver allocates: cuMemAlloc and managed memory. Each is a
+ * separate anonymous mapping, so that no memory follows it directly.
  *
  * Runs in any thread, under the driver's lock; memory_free_async() in streams'
- * threads. Whoever frees has waited for the work that uses it.
+ * threads. The caller that frees memory has waited for the work that uses it.
  */
 
 #include "memory.h"

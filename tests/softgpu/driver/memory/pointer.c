@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a pointer points at: cuPointerGetAttribute and its kin.
+ * Queries about pointers: cuPointerGetAttribute and similar calls.
  *
  * Runs in any thread, under the driver's lock.
  */
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* One attribute's value; `size' bytes of it are meant. Booleans are as wide as an int. */
+/* The value of an attribute; `size' bytes are valid. A boolean is as wide as an int. */
 struct answer {
 	uint64_t value;
 	size_t size;
@@ -147,7 +147,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return result;
 }
 
-/* How long the answer is where there is none; 0: what is there stays. */
+/* The size of the answer if there is no value; 0: the caller's bytes stay. */
 static size_t default_size(CUpointer_attribute attribute)
 {
 	switch (attribute) {
@@ -169,7 +169,7 @@ static size_t default_size(CUpointer_attribute attribute)
 	}
 }
 
-/* A pointer that is none of ours is the host's: at itself, on no device. */
+/* An unknown pointer is host memory, at the same address, on no device. */
 static struct answer answer_default(CUdeviceptr ptr, CUpointer_attribute attribute)
 {
 	struct answer answer = {0, default_size(attribute)};
@@ -200,7 +200,7 @@ CUresult cuPointerGetAttributes(
 	return CUDA_SUCCESS;
 }
 
-/* Waits for what synchronous calls have left undone so far. */
+/* Waits for the work that synchronous calls have not waited for so far. */
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	struct range *range;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. Memory is there at once and goes when the stream
- * gets to its free; pools keep nothing back and are names alone.
+ * Stream-ordered allocation. An allocation exists at once and is freed when the
+ * stream reaches its free. Pools keep no memory back and are only names.
  *
  * Runs in any thread, under the driver's lock.
  */

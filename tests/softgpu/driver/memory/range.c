@@ -2,8 +2,8 @@
 /*
  * The ranges of memory that the GPU can reach, sorted by address.
  *
- * Written in any thread under the driver's lock and this file's own; read
- * under either, by running kernels under this file's. The ranges never touch.
+ * Written in any thread under the driver's lock and this file's lock. Read under
+ * either; running kernels use this file's. Ranges never touch each other.
  */
 
 #include "memory.h"
@@ -14,7 +14,7 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct range **ranges;
 static size_t n_ranges, n_space;
 
-/* The place of the first range that ends after `address'. */
+/* The index of the first range that ends after `address'. */
 static size_t place_of(uint64_t address)
 {
 	size_t low = 0, high = n_ranges;
@@ -150,7 +150,7 @@ bool range_is_registered(uint64_t address)
 	return is_registered;
 }
 
-/* What is mapped is for the devices that cuMemSetAccess() has named, if it is a device's. */
+/* Mapped memory of a device is reachable for the devices that cuMemSetAccess() named. */
 static bool range_admits(const struct range *range, const struct device *device)
 {
 	unsigned shift = (unsigned)(device - driver.devices) * ACCESS_BITS;
@@ -158,7 +158,7 @@ static bool range_admits(const struct range *range, const struct device *device)
 	return range->kind != RANGE_MAPPED || !range->device || range->flags >> shift & ACCESS_MASK;
 }
 
-/* `device' NULL: any. */
+/* `device' NULL: any device. */
 static bool reaches(uint64_t address, uint64_t end, const struct device *device)
 {
 	for (size_t place = place_of(address); place < n_ranges; place++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels and functions say of themselves, and what can be set on them.
+ * Attributes of kernels and functions: queries and changes.
  *
  * Runs in any thread, under the driver's lock.
  */
@@ -15,7 +15,7 @@ static int max_dynamic(const struct ptx_kernel_info *info, const struct settings
 						 : SHARED_DEFAULT - (int)info->shared_static;
 }
 
-/* The two kinds of handles are not the same to these calls, as they are to launches. */
+/* These calls distinguish the two kinds of handles; launches do not. */
 static bool is_function(CUfunction handle)
 {
 	return object_find(OBJECT_FUNCTION, handle);
@@ -248,7 +248,7 @@ CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel ker
 	return is_kernel(kernel) ? attribute_get(pi, attrib, kernel) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The driver loads code for some of the questions about it; what is wrong with it shows later. */
+/* The driver loads code for some queries; errors of the code appear later. */
 static void load(CUkernel kernel)
 {
 	struct context *context = context_current();

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of code: where they begin, how long they are, what they become.
+ * Images of code: where they begin, their sizes, and their conversion.
  *
- * Runs in any thread; nothing here needs the driver's lock but code_unref(). An
- * image comes without a size, so its own header is believed, as the driver
- * does.
+ * Runs in any thread; only code_unref() needs the driver's lock. An image comes
+ * without a size, so its own header is trusted, as in the driver.
  */
 
 #include "module.h"
@@ -29,7 +28,7 @@ struct fatbin_wrapper {
 	uint32_t magic;
 	uint32_t version;
 	const void *data;
-	void *const *parts; /* of a linked one: a list up to NULL */
+	void *const *parts; /* of a linked image: a list that ends with NULL */
 };
 
 struct fatbin_header {
@@ -60,7 +59,7 @@ static CUresult elf_size(const uint8_t *image, size_t *ret_size)
 	return CUDA_SUCCESS;
 }
 
-/* Of one image, without a wrapper. */
+/* Of an image without a wrapper. */
 static CUresult image_size(const void *image, size_t *ret_size)
 {
 	struct fatbin_header header;
@@ -95,7 +94,7 @@ static CUresult copy_one(const void *image, void **ret_copy, size_t *ret_size)
 	return CUDA_SUCCESS;
 }
 
-/* What nvcc has linked is machine code; the parts it was linked from are there too. */
+/* An image that nvcc has linked is machine code; it also has the parts it was linked from. */
 static CUresult copy_linked(void *const *parts, void **ret_copy, size_t *ret_size)
 {
 	_cleanup_(ptx_texts_fini) struct ptx_texts texts = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries: images loaded once for the process, and their kernels; a module
- * of each appears in a context when it is first used there.
+ * Libraries: images loaded once for the process, and their kernels. A library's
+ * module in a context is created at its first use there.
  *
  * Runs in any thread, under the driver's lock.
  */
@@ -13,10 +13,10 @@
 
 struct library {
 	struct object object;
-	void *image; /* for the second context and further ones */
+	void *image; /* for the second context and later ones */
 	size_t size;
-	struct code *code;        /* owns a reference; names and layouts come from here */
-	CUresult result;          /* of the translation: as in the driver, told at the first use */
+	struct code *code; /* owns a reference; names and layouts come from here */
+	CUresult result;   /* of the translation: as in the driver, returned at the first use */
 	struct variables managed; /* shared by its modules */
 	struct module *modules;
 	struct kernel *kernels;
@@ -116,7 +116,7 @@ CUresult function_describe(
 	return CUDA_SUCCESS;
 }
 
-/* With eager loading a bad image is refused at once. */
+/* With eager loading, a bad image is refused at once. */
 static bool is_lazy(void)
 {
 	const char *wanted = getenv("CUDA_MODULE_LOADING");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linking at run time: texts of PTX, in whatever form they come, become one
- * file that is loaded like a cubin.
+ * Linking at run time: PTX in any form becomes one file, which is loaded like a
+ * cubin.
  *
- * Runs in any thread, under the driver's lock. What is linked is tried at
- * once, so that its errors come from here and not from its load.
+ * Runs in any thread, under the driver's lock. The result is translated at once, so
+ * that errors come from linking and not from loading.
  */
 
 #include "tests/softgpu/driver/stream/context.h"
@@ -21,8 +21,8 @@
 struct linker {
 	struct object object;
 	struct ptx_texts texts;
-	struct jit jit; /* the arrays are the program's, to the end */
-	void **rooms;   /* the values as they came: sizes of logs among them */
+	struct jit jit; /* the arrays belong to the program until the end */
+	void **rooms;   /* the option values at the beginning, with the sizes of logs */
 	void *image;
 };
 
@@ -34,7 +34,7 @@ static void linker_free(struct linker *linker)
 	free(linker);
 }
 
-/* A log may be filled more than once, and its size is told in the place of its room. */
+/* A log may be filled more than once; its length replaces the option value with its size. */
 static void say(struct linker *linker, const char *error)
 {
 	const struct jit *jit = &linker->jit;
@@ -70,7 +70,7 @@ static CUresult create(unsigned n, CUjit_option *options, void **values, CUlinkS
 	return CUDA_SUCCESS;
 }
 
-/* What is PTX is looked at when it comes, as the driver compiles it then. */
+/* PTX is checked when it is added, because the driver compiles it then. */
 static int check_text(const char *text, struct ptx_log *log)
 {
 	_cleanup_(ptx_unit_fini) struct ptx_unit unit = {0};
@@ -108,7 +108,7 @@ static CUresult add(
 
 	if (linker->image || !data || size == 0 || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Objects of the host, and archives of such, are more than this linker reads. */
+	/* This linker cannot read objects of the host, and archives of them. */
 	if (!is_input(type))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	r = ptx_texts_add(&linker->texts, data, size, &log);
@@ -123,7 +123,7 @@ static CUresult add(
 	return result_of(r);
 }
 
-/* As `module' has them, to which they point. The caller frees. */
+/* The variables of `module', to which the result points. The caller frees. */
 static int list_managed(
 	const struct ptx_module *module, struct ptx_file_variable **ret_variables, size_t *ret_n)
 {
@@ -145,7 +145,7 @@ static int list_managed(
 	return 0;
 }
 
-/* The file once more, with what the linked module has of __managed__. */
+/* The file again, with the __managed__ variables of the linked module. */
 static int make_file(const struct ptx_texts *texts, const struct ptx_module *module,
 	void **ret_image, size_t *ret_size)
 {

@@ -19,7 +19,7 @@ void settings_init(struct settings *settings)
 	*settings = (struct settings){.max_dynamic_shared = -1, .carveout = -1};
 }
 
-/* Managed memory may have gone with its context already. */
+/* Managed memory may already be freed with its context. */
 void variables_free(const struct variables *variables)
 {
 	struct range *range = variables->address ? range_find(variables->address) : NULL;
@@ -49,7 +49,7 @@ void module_unref(struct module *module)
 		module_free(module);
 }
 
-/* Where each variable of one kind lies behind `base', none for 0; the size of all. */
+/* Computes the offset of each variable of one kind from `base', none for 0; and the total size. */
 static uint64_t variables_place(struct ptx_module *ptx, bool is_managed, uint64_t base)
 {
 	uint64_t at = base;
@@ -94,7 +94,7 @@ CUresult variables_new_managed(struct code *code, struct variables *ret_variable
 
 	if (result != CUDA_SUCCESS || !ret_variables->address)
 		return result;
-	/* The others are bound, as they must be, to memory that nobody looks at. */
+	/* The other kinds must be bound too: to memory that is never read. */
 	others = calloc(1, size + 2 * VARIABLE_ALIGN);
 	if (others) {
 		variables_place(
@@ -108,7 +108,7 @@ CUresult variables_new_managed(struct code *code, struct variables *ret_variable
 	return result;
 }
 
-/* Gives the code's variables their initial values, but managed ones are what they are. */
+/* Gives the code's variables their initial values; managed variables keep theirs. */
 static CUresult variables_init(struct module *module, const struct variables *managed)
 {
 	struct ptx_module *ptx = module->code->ptx;
@@ -241,7 +241,7 @@ static CUresult module_load(CUmodule *ret, const void *image, size_t size, const
 	pthread_mutex_lock(&driver.lock);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = context_check(); /* it may have gone meanwhile */
+	result = context_check(); /* it may have been destroyed meanwhile */
 	if (result == CUDA_SUCCESS)
 		result = module_new(context_current(), code, NULL, NULL, &module);
 	code_unref(code);

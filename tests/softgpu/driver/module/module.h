@@ -3,8 +3,8 @@
 #define MODULE_H
 
 /*
- * Code: a library is an image, a module is what it became in one context, with
- * variables of its own. A kernel belongs to a library, a function to a module.
+ * Code: a library is an image; a module is the image in one context, with separate
+ * variables. A kernel belongs to a library, a function to a module.
  *
  * All under the driver's lock. A module outlives its handle while work or a
  * graph refers to it.
@@ -16,7 +16,7 @@
 struct context;
 struct library;
 
-/* A translated image; the variables of one module are bound to it at most. */
+/* A translated image; at most one module's variables are bound to it. */
 struct code {
 	uint32_t refs;
 	bool is_bound;
@@ -38,10 +38,10 @@ struct function {
 	struct module *module; /* not owned: it contains the function */
 	const struct ptx_kernel *kernel;
 	struct settings own;
-	struct settings *settings; /* its own, or those of the library's kernel */
+	struct settings *settings; /* of this function, or of the library's kernel */
 };
 
-/* Memory for variables; all zero where there are none. */
+/* Memory for variables; all zero if there are none. */
 struct variables {
 	uint64_t address;
 	uint64_t id; /* of its range */
@@ -56,7 +56,8 @@ struct module {
 	uint32_t refs;
 	struct code *code;
 	struct variables own;     /* the device's */
-	struct variables managed; /* of a module without a library, which shares the library's */
+	struct variables managed; /* of a module without a library; a library's modules share the
+				     library's */
 	struct function *functions;
 	uint32_t n_functions;
 };
@@ -69,15 +70,15 @@ struct kernel {
 };
 
 /*
- * An image as a program hands it over, its wrapper taken off; of one that nvcc
- * has linked, its parts. The caller frees the copy.
+ * A copy of the program's image without its wrapper; of a linked image, its parts.
+ * The caller frees the copy.
  */
 CUresult image_copy(const void *image, void **ret_copy, size_t *ret_size);
 
-/* The whole file; NUL behind it. The caller frees. */
+/* The whole file, followed by a NUL. The caller frees. */
 CUresult image_read(const char *path, void **ret_image, size_t *ret_size);
 
-/* JIT options: what of them is honoured are the log buffers. */
+/* JIT options: only the log buffers have an effect. */
 struct jit {
 	unsigned n_options;
 	CUjit_option *options;
@@ -87,44 +88,44 @@ struct jit {
 /* Fills the logs that the program wants. */
 void jit_say(const struct jit *jit, const char *error, const char *info);
 
-/* Translates, which takes a while and needs no lock. The log goes to `jit' and stderr. */
+/* Translates; this is slow and needs no lock. The log goes to `jit' and stderr. */
 CUresult code_new(const void *image, size_t size, const struct jit *jit, struct code **ret_code);
 void code_unref(struct code *code);
 
 /*
- * Makes the managed variables of an image, with their initial values; they
- * have to be there before there is a context.
+ * Creates the managed variables of an image, with their initial values; they must
+ * exist before there is a context.
  */
 CUresult variables_new_managed(struct code *code, struct variables *ret_variables);
 void variables_free(const struct variables *variables);
 
 /*
- * Binds the code to fresh variables in `context', and to `managed' if there is
- * a library. Takes a reference to `code'.
+ * Binds the code to new variables in `context', and to `managed' if there is a
+ * library. Takes a reference to `code'.
  */
 CUresult module_new(struct context *context, struct code *code, struct library *library,
 	const struct variables *managed, struct module **ret_module);
 void module_ref(struct module *module);
 void module_unref(struct module *module);
 
-/* Ends its handle and those of its functions. */
+/* Ends the module's handle and those of its functions. */
 void module_close(struct module *module);
 
-/* The address and size of a variable; false if there is none of that name. */
+/* The address and size of a variable; false if no variable has that name. */
 bool module_variable(
 	const struct module *module, const char *name, CUdeviceptr *dptr, size_t *bytes);
 
 void settings_init(struct settings *settings);
 
-/* library.c: the module of a library in a context, made at first use. */
+/* library.c: the module of a library in a context, created at its first use. */
 CUresult library_module(
 	struct library *library, struct context *context, struct module **ret_module);
 void library_forget(struct module *module);
 
-/* The kernel or function that a handle names, as a function in `context'. */
+/* The kernel or function of a handle, as a function in `context'. */
 CUresult function_get(CUfunction handle, struct context *context, struct function **ret_function);
 
-/* What can be said of a kernel or function without a context. */
+/* The attributes of a kernel or function that need no context. */
 CUresult function_describe(const void *handle, const struct ptx_kernel_info **ret_info,
 	struct settings **ret_settings);
 

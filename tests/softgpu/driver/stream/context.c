@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts: each thread's stack of them, primary ones, created ones.
+ * Contexts: each thread's stack of contexts, primary contexts, created contexts.
  *
  * Runs in any thread, under the driver's lock. A thread's stack may name a
- * context that another thread has destroyed; it is looked up at each use.
+ * context that another thread has destroyed, so each use looks it up.
  */
 
 #include "context.h"
@@ -20,7 +20,7 @@
 #include "stream.h"
 #include "tests/softgpu/driver/copy/texture.h"
 
-/* One way of waiting at most, and nothing that is not defined. */
+/* At most one way of waiting, and only defined flags. */
 static bool flags_are_valid(unsigned flags)
 {
 	unsigned wait = flags & CU_CTX_SCHED_MASK;
@@ -28,15 +28,15 @@ static bool flags_are_valid(unsigned flags)
 	return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) && (wait & (wait - 1)) == 0;
 }
 
-/* The buffer of printf at first. */
+/* The initial buffer of printf. */
 #define PRINTF_SIZE ((size_t)8650752)
 
 static _Thread_local const void *stack[CONTEXT_STACK_MAX]; /* handles */
 static _Thread_local unsigned depth;
 
 /*
- * What a buffer takes of the device's memory: what is above the software GPU's own, which is
- * this process's.
+ * The device memory of a buffer: only the part above the software GPU's own default, which is
+ * memory of this process.
  */
 static size_t limit_memory(CUlimit limit, size_t value)
 {
@@ -104,7 +104,7 @@ CUresult context_start(struct context *context)
 	return CUDA_SUCCESS;
 }
 
-/* The end functions find their context current, and may call the driver. */
+/* The destructors run with their context current, and may call the driver. */
 static void context_end_storage(struct context *context)
 {
 	bool is_pushed = depth < CONTEXT_STACK_MAX;
@@ -160,7 +160,7 @@ static struct context *context_find(const void *handle)
 	return green ? green->context : context;
 }
 
-/* What the thread has on top of its stack, if that still exists. */
+/* The top of the thread's stack, if that context still exists. */
 static struct context *context_top(void)
 {
 	return depth > 0 ? context_find(stack[depth - 1]) : NULL;
@@ -207,7 +207,7 @@ CUresult context_wait(struct context *context)
 	return streams_wait(context);
 }
 
-/* Meanwhile nobody can call the driver: the real one has its own lock then. */
+/* Meanwhile, no thread can call the driver: the real driver holds its lock then. */
 CUresult device_wait(const struct device *device)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -229,7 +229,7 @@ static CUresult context_push(const void *handle)
 	return CUDA_SUCCESS;
 }
 
-/* After a fault an active context can still be retained, but none be made. */
+/* After a fault, an active context can still be retained, but no context can be created. */
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	struct device *device;
@@ -536,7 +536,7 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 				  : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/* The last limits can only be asked for. */
+/* The last limits can only be queried. */
 static CUresult limit_check(CUlimit limit, CUlimit last)
 {
 	if (limit >= CU_LIMIT_MAX)

@@ -3,7 +3,7 @@
  * Events: record, query, wait, elapsed time.
  *
  * Runs in any thread, under the driver's lock. A record is work of its stream;
- * the event is done when that stream has got past its ticket.
+ * the event is done when the stream has passed the record's ticket.
  */
 
 #include "event.h"

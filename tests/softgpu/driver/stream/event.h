@@ -3,8 +3,8 @@
 #define EVENT_H
 
 /*
- * An event: the place in a stream where it was last recorded, and the time
- * when the stream got there. All under the driver's lock.
+ * An event: the point in a stream where it was last recorded, and the time when
+ * the stream reached that point. All under the driver's lock.
  */
 
 #include "tests/softgpu/driver/driver.h"
@@ -13,7 +13,7 @@ struct context;
 struct graph_point;
 struct stream;
 
-/* When a record was reached; shared by the event and the work that fills it. */
+/* The time of a record; the event and the work that fills it share it. */
 struct stamp {
 	uint32_t refs;
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
@@ -22,22 +22,22 @@ struct stamp {
 struct event {
 	struct object object;
 	struct event *next;      /* context::events */
-	struct context *context; /* NULL once destroyed, while graphs still refer to it */
+	struct context *context; /* NULL after destruction, while graphs still refer to it */
 	uint32_t refs;
 	unsigned flags;
 	struct stream *stream; /* NULL until recorded; owns a reference */
 	uint64_t ticket;
 	struct stamp *stamp;
-	struct graph_point *captured; /* recorded in a capture: what a wait for it joins */
+	struct graph_point *captured; /* recorded in a capture: what a wait for the event joins */
 };
 
-/* Ends the handle; the memory goes with the last reference. */
+/* Ends the handle; the last reference frees the memory. */
 void event_free(struct event *event);
 void event_unref(struct event *event);
 
 CUresult event_get(CUevent handle, struct event **ret_event);
 
-/* Submits the record, no matter whether the stream is being captured. */
+/* Submits the record, even if the stream is being captured. */
 CUresult event_record(struct event *event, struct stream *stream);
 /* Makes the stream's further work wait for the last record. */
 CUresult event_await(struct event *event, struct stream *stream);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Green contexts: a set of a device's SMs, which the kernels of its streams say
- * that they run on, and are as many of at once.
+ * Green contexts: a set of a device's SMs, whose numbers and count the kernels of
+ * its streams see.
  *
- * Runs in any thread, under the driver's lock. A resource carries its set in the
- * hidden bytes, as the driver's do.
+ * Runs in any thread, under the driver's lock. A resource has its set in the hidden
+ * bytes, as the driver's resources do.
  */
 
 #include "green.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* Sizes of parts on devices of compute capability 9.0, and where clusters are done without. */
+/* Sizes of parts on devices of compute capability 9.0, and sizes without support for clusters. */
 #define PART 8u
 #define PART_FINE 2u
 
@@ -92,7 +92,7 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 	return result;
 }
 
-/* A green context tells of its SMs, any other of all. */
+/* A green context reports its SMs, any other context all SMs. */
 CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
 {
 	struct context *context;
@@ -110,7 +110,7 @@ CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResou
 	return CUDA_SUCCESS;
 }
 
-/* How many groups there can be, each of `*count_min' SMs, which becomes whole parts. */
+/* The largest number of groups with `*count_min' SMs each, rounded up to whole parts. */
 static unsigned groups_max(const struct sm_set *sms, unsigned flags, unsigned *count_min)
 {
 	unsigned part = flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? PART_FINE : PART;
@@ -128,7 +128,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 	CUresult read;
 
 	ENTER(CALL_ALIVE);
-	/* One flag at most, and others are not looked at. */
+	/* At most one flag; other bits are ignored. */
 	if (!nbGroups || !input || (useFlags & 3u) == 3u || (result && *nbGroups == 0))
 		return CUDA_ERROR_INVALID_VALUE;
 	read = resource_read(input, &hidden);
@@ -156,7 +156,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGrou
 CUresult cuDevResourceGenerateDesc(
 	CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources)
 {
-	struct desc *made; /* for good: the driver has no call to free one */
+	struct desc *made; /* never freed: the driver has no call for it */
 	struct hidden first, hidden;
 	struct sm_set sms = {0};
 
@@ -182,7 +182,7 @@ CUresult cuDevResourceGenerateDesc(
 	return CUDA_SUCCESS;
 }
 
-/* The real one waits for all that is on the GPU, too. */
+/* The real driver, too, waits for all work on the GPU. */
 CUresult cuGreenCtxCreate(
 	CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
@@ -233,7 +233,7 @@ struct sm_set green_sms(const struct green *green)
 	return green ? green->sms : sm_set_all();
 }
 
-/* Its streams do what they have, and take no more. */
+/* Its streams finish their work and accept no more. */
 static void green_free(struct green *green)
 {
 	struct green **link = &green->context->greens;
@@ -259,7 +259,7 @@ void greens_free_context(struct context *context)
 		green_free(context->greens);
 }
 
-/* Waits for what runs in its streams' context, as whoever calls it must expect. */
+/* Waits for work in the context of its streams, as callers must expect. */
 CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
 	struct context *context;
@@ -309,7 +309,7 @@ CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 	return CUDA_SUCCESS;
 }
 
-/* NULL asks for the current one's. */
+/* NULL: that of the current context. */
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 {
 	const struct green *green;

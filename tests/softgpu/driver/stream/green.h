@@ -3,10 +3,10 @@
 #define GREEN_H
 
 /*
- * A green context: some of a device's SMs, under a handle and, for
- * cuCtxFromGreenCtx(), under the handle of a context as well. Where it is
- * current, everything belongs to the primary context but what says where
- * kernels run: streams, nodes of graphs, occupancy.
+ * A green context: some of a device's SMs, with a handle and, for
+ * cuCtxFromGreenCtx(), the handle of a context. Where it is current, everything
+ * belongs to the primary context except what decides where kernels run: streams,
+ * nodes of graphs, occupancy.
  *
  * All under the driver's lock. It ends with its primary context.
  */
@@ -19,19 +19,19 @@ struct green {
 	struct object as_context;   /* its address is the CUcontext */
 	struct green *next;         /* context::greens */
 	struct context *context;    /* not owned */
-	struct stream *null_stream; /* made at first use; in the context's list */
+	struct stream *null_stream; /* created at its first use; in the context's list */
 	struct sm_set sms;
 	uint64_t id;
 };
 
-/* The green context that a CUcontext stands for; NULL: that is none. */
+/* The green context of a CUcontext; NULL: an ordinary context. */
 struct green *green_of_context(const void *handle);
 CUcontext green_context(struct green *green);
 
-/* Its SMs; all for NULL. */
+/* Its SMs; for NULL, all SMs. */
 struct sm_set green_sms(const struct green *green);
 
-/* The context is going, and its green contexts with it. */
+/* Ends the green contexts of a context that is being destroyed. */
 void greens_free_context(struct context *context);
 
 #endif

@@ -3,8 +3,8 @@
  * Stream memory operations: a stream writes a word, or waits for one.
  *
  * memops_run() runs in streams' threads without the driver's lock, the rest in
- * any thread under it. A wait looks at its word every 100 us, and ends when
- * the word is right, the GPU has faulted or its stream is being dropped.
+ * any thread under it. A wait reads its word every 100 us. It ends when the value
+ * is right, the GPU has faulted or its stream is being dropped.
  */
 
 #include "context.h"
@@ -88,7 +88,7 @@ CUresult memops_run(const struct memop_work *memops, const struct stream *stream
 		case CU_STREAM_MEM_OP_WRITE_VALUE_64:
 			result = write_run(&memops->ops[i]);
 			break;
-		default: /* a barrier: one thread does them in order as it is */
+		default: /* a barrier: one thread does them in order anyway */
 			break;
 		}
 	}

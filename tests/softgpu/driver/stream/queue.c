@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Hardware queues: in which one work comes to lie, and behind what.
+ * Hardware queues: which queue work goes to, and which wait is before it there.
  *
- * Invariant: an entry's stream is kept for as long as the entry names it.
+ * Invariant: an entry keeps a reference to its stream.
  */
 
 #include "queue.h"
@@ -13,7 +13,7 @@
 #define QUEUES_DEFAULT 8
 #define QUEUES_MAX 32
 
-static struct dependency queues[QUEUES_MAX]; /* the last wait for a word in each */
+static struct dependency queues[QUEUES_MAX]; /* the last wait for a semaphore in each */
 
 static unsigned n_queues(void)
 {
@@ -42,7 +42,7 @@ static bool waits_for_word(const struct work *work)
 	return false;
 }
 
-/* Whether another stream's wait is the last thing known of the queue. */
+/* Whether the queue's last known work is a wait of another stream. */
 static bool is_blocked(unsigned number, const struct stream *stream)
 {
 	struct dependency *last = &queues[number];

@@ -3,28 +3,28 @@
 #define QUEUE_H
 
 /*
- * Hardware queues, of which a GPU gives a process few: work of one stream can
- * stand behind what a stranger's stream waits for. As measured on an H200 with
- * driver 580: kernels, copies and fills of a stream at rest go to a queue where
- * nothing stands, as long as there is one; writes, waits for words and for
- * events go where the stream was last, whoever stands there now.
+ * Hardware queues. A GPU gives a process only a few, so work of one stream can
+ * queue behind a wait of another program's stream. As measured on an H200 with driver
+ * 580: kernels, copies and fills of an idle stream go to a queue without a wait, if
+ * there is one. Writes, waits for semaphores and for events go to the stream's last
+ * queue, even behind a wait.
  *
- * CUDA_DEVICE_MAX_CONNECTIONS says how many there are, 8 if it is not set.
- * Under the driver's lock.
+ * CUDA_DEVICE_MAX_CONNECTIONS sets their number, 8 by default. Under the driver's
+ * lock.
  */
 
 #include "stream.h"
 
-/* Where a new stream starts. */
+/* The first queue of a new stream. */
 unsigned queue_home(const struct stream *stream);
 
 /*
- * Puts work that is to be submitted into a queue. Returns whether it stands
- * behind `ret_before', another stream's wait; the caller makes it depend on that.
+ * Chooses a queue for new work. Returns whether it is behind `ret_before', another
+ * stream's wait; the caller makes the work depend on that.
  */
 bool queue_put(struct stream *stream, const struct work *work, struct dependency *ret_before);
 
-/* The work was submitted as `ticket': if it waits for a word, others stand behind it now. */
+/* The work was submitted as `ticket'. If it is a wait for a semaphore, later work is behind it. */
 void queue_note(struct stream *stream, const struct work *work, uint64_t ticket);
 
 #endif

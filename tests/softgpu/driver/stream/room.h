@@ -3,17 +3,17 @@
 #define ROOM_H
 
 /*
- * What a GPU has of channels and of memory for nodes, which it makes more of when
- * they are all taken: each stream has a channel, and each branch of an executable
- * graph. Making more waits for all that is on the GPU; what is given back is used
- * again. As many as on an H200 with driver 580 (tests/programs/driver_api/driver_waits.c).
+ * A GPU's channels and memory for graph nodes. Each stream and each branch of an
+ * executable graph has a channel. When all are in use, the driver adds more, which
+ * waits for all work on the GPU; freed ones are reused. The numbers are those of an
+ * H200 with driver 580 (tests/programs/driver_api/driver_waits.c).
  *
- * All under the driver's lock, which waits alone give away.
+ * All under the driver's lock, which only the waits release.
  */
 
 #include "tests/softgpu/driver/driver.h"
 
-/* Takes so much of it. */
+/* Takes channels and nodes; waits if there are too few. */
 void room_take(struct device *device, size_t n_channels, size_t n_nodes);
 void room_leave(struct device *device, size_t n_channels, size_t n_nodes);
 

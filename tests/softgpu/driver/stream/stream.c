@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queues of streams, the threads that empty them, and the rules of the
- * default stream.
+ * The queues of streams, their threads, and the rules of the default stream.
  *
  * Runs in any thread, under the driver's lock; stream_main() is the streams'
- * own threads. Work depends only on work with a lower ticket, so nothing waits
- * in a circle.
+ * threads. Work depends only on work with a lower ticket, so there is no
+ * deadlock.
  */
 
 #include "stream.h"
@@ -71,7 +70,7 @@ void stream_unref(struct stream *stream)
 	free(stream);
 }
 
-/* Takes a closed stream whose queue is empty out of its context. */
+/* Removes a closed stream with an empty queue from its context. */
 static void stream_unlink(struct stream *stream)
 {
 	struct stream **link = &stream->context->streams;
@@ -93,7 +92,7 @@ static void op_free(struct op *op)
 	free(op);
 }
 
-/* Whether nothing is done any more: a fault, or the context is going. */
+/* Whether queued work is dropped: after a fault, or when the context ends. */
 static bool stream_is_dead(const struct stream *stream)
 {
 	return stream->is_dropped || driver.fault != CUDA_SUCCESS;
@@ -129,7 +128,7 @@ static void op_run(struct stream *stream, struct op *op)
 		streams_fault(result);
 }
 
-/* False: none has come for a while, and none is there. */
+/* False: no work has come for a while. */
 static bool wait_for_op(struct stream *stream)
 {
 	struct timespec deadline;
@@ -144,13 +143,13 @@ static bool wait_for_op(struct stream *stream)
 	return stream->head || stream->is_closing;
 }
 
-/* Of a stream that is not used the thread ends; there may be many. */
+/* The thread of an unused stream ends, because there may be many streams. */
 static void *stream_main(void *arg)
 {
 	struct stream *stream = arg;
 	struct op *op;
 
-	/* A new thread has the name of the thread that made it, which tests look for. */
+	/* A new thread inherits the name of its creator, for which tests look. */
 	pthread_setname_np(pthread_self(), "softgpu-stream");
 	pthread_mutex_lock(&driver.lock);
 	while (stream->head || !stream->is_closing) {
@@ -178,7 +177,7 @@ static void *stream_main(void *arg)
 	return NULL;
 }
 
-/* All signals stay with the program's own threads. */
+/* Signals go only to the program's own threads. */
 static int stream_start(struct stream *stream)
 {
 	sigset_t all, before;
@@ -219,9 +218,9 @@ static CUresult op_depend(struct op *op, struct stream *on, uint64_t ticket)
 }
 
 /*
- * The rules of the legacy default stream: its work waits for that of every
- * blocking stream of the context, and theirs for its. They do not hold in green
- * contexts (measured).
+ * The rules of the legacy default stream: its work waits for the work of every
+ * blocking stream of the context, and their work for its work. The rules do not
+ * hold in green contexts (measured).
  */
 static CUresult op_depend_default(struct op *op, struct stream *stream)
 {
@@ -262,7 +261,7 @@ static CUresult op_submit(struct stream *stream, struct op *op)
 	return CUDA_SUCCESS;
 }
 
-/* As the real driver, which waits for room with its lock held: nobody can call it meanwhile. */
+/* Like the real driver, which waits for room with its lock held: all other calls wait too. */
 static void wait_for_room(struct stream *stream)
 {
 	if (stream->n_queued < QUEUE_DEPTH)
@@ -337,7 +336,7 @@ CUresult stream_finish(struct stream *stream, bool is_waited)
 	return CUDA_SUCCESS;
 }
 
-/* NULL: all are done. */
+/* NULL: no stream is busy. */
 static struct stream *stream_left(const struct context *context)
 {
 	for (struct stream *stream = context->streams; stream; stream = stream->next)
@@ -351,14 +350,14 @@ CUresult streams_catch_up(struct context *context)
 	struct stream *stream;
 	CUresult result = CUDA_SUCCESS;
 
-	/* The context may go while the lock is given away. */
+	/* The context may be destroyed while the lock is released. */
 	while (result == CUDA_SUCCESS && object_find(OBJECT_CONTEXT, context) &&
 		(stream = stream_left(context)))
 		result = stream_wait(stream, stream->left);
 	return result;
 }
 
-/* Those of `green', or all. */
+/* The streams of `green', or all streams. */
 static bool streams_reached(
 	const struct context *context, const struct green *green, uint64_t ticket)
 {
@@ -372,7 +371,7 @@ CUresult streams_wait_green(struct context *context, const struct green *green)
 {
 	uint64_t ticket = last_ticket;
 
-	/* The context may go while the lock is given away, so it is looked up again. */
+	/* The context may be destroyed while the lock is released, so it is looked up again. */
 	while (object_find(OBJECT_CONTEXT, context) && !streams_reached(context, green, ticket) &&
 		driver.fault == CUDA_SUCCESS)
 		pthread_cond_wait(&driver.progress, &driver.lock);
@@ -429,7 +428,7 @@ CUresult stream_check_sync(struct stream *stream)
 	return stream->capture ? capture_forbid(stream) : CUDA_SUCCESS;
 }
 
-/* The default stream of the current context; a green one's is made at first use. */
+/* The default stream of the current context; a green context's is created at its first use. */
 static CUresult stream_default(struct stream **ret_stream)
 {
 	struct green *green = context_green(NULL);
@@ -440,7 +439,7 @@ static CUresult stream_default(struct stream **ret_stream)
 	return *ret_stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The calling thread's own default stream in the current context, made at first use. */
+/* The calling thread's default stream in the current context, created at its first use. */
 static CUresult stream_per_thread(struct stream **ret_stream)
 {
 	struct context *context = context_current();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stream can be asked, waited for, and made to call.
+ * Queries of streams, waits for them, and host functions.
  *
  * Runs in any thread, under the driver's lock; host functions run in the
  * stream's thread without it.
@@ -14,8 +14,8 @@
 #include <string.h>
 
 /*
- * The ticket that a stream must have reached to be idle. The default stream
- * is idle when every blocking stream is, for its next work would wait for them.
+ * The ticket at which a stream is idle. The default stream is idle when every
+ * blocking stream is, because its next work would wait for them.
  */
 static bool stream_is_idle(const struct stream *stream)
 {
@@ -42,7 +42,7 @@ static CUresult synchronize(CUstream handle)
 	if (result != CUDA_SUCCESS || stream_is_idle(stream))
 		return result;
 	if (stream_is_null(stream)) {
-		/* Work of its own waits for all that the default stream waits for. */
+		/* New work waits for everything that the default stream waits for. */
 		result = stream_submit(stream, &work);
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -119,7 +119,7 @@ static CUresult get_context(CUstream handle, CUcontext *context, CUgreenCtx *gre
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* Who does not ask for the green context gets a context that stands for it. */
+	/* A caller that does not request the green context gets a context that stands for it. */
 	*context =
 		stream->green && !green ? green_context(stream->green) : (CUcontext)stream->context;
 	if (green)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is common to all kinds of work: doing it, copying it into a queue,
- * letting go of what it owns.
+ * What all kinds of work share: running, copying into a queue, and releasing what
+ * the work owns.
  *
  * work_run() and work_abort() run in streams' threads without the driver's
  * lock, the rest with it.
@@ -90,7 +90,7 @@ void work_fini(struct work *work)
 	work->kind = WORK_NONE;
 }
 
-/* A copy of `size' bytes at *p, into *p; nothing for a NULL. */
+/* Replaces *p by a copy of its `size' bytes; NULL stays NULL. */
 static bool dup_into(void **p, size_t size)
 {
 	void *copy;

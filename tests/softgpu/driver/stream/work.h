@@ -3,12 +3,11 @@
 #define WORK_H
 
 /*
- * One thing that a stream does: the same for work in a queue and for a node of
- * a graph, which is work that is copied into a queue at each launch.
+ * One piece of a stream's work. Work in a queue and in a graph node is the same; a
+ * launch copies a node's work into a queue.
  *
- * A work owns what it points at (parameters, staged bytes, references).
- * work_run() is called by a stream's thread without the driver's lock; all
- * else with it.
+ * Work owns what it points at (parameters, staged bytes, references). A stream's
+ * thread calls work_run() without the driver's lock; everything else runs with it.
  */
 
 #include "tests/softgpu/driver/driver.h"
@@ -21,13 +20,13 @@ struct stamp;
 struct stream;
 
 enum work_kind {
-	WORK_NONE, /* only waits for what it depends on */
+	WORK_NONE, /* only waits for its dependencies */
 	WORK_KERNEL,
 	WORK_COPY,
 	WORK_FILL,
-	WORK_STAMP,        /* an event's record */
-	WORK_WAIT_EVENT,   /* in graphs alone: at launch it becomes a dependency */
-	WORK_RECORD_EVENT, /* in graphs alone: at launch it becomes a stamp */
+	WORK_STAMP,        /* the record of an event */
+	WORK_WAIT_EVENT,   /* only in graphs: becomes a dependency at launch */
+	WORK_RECORD_EVENT, /* only in graphs: becomes a stamp at launch */
 	WORK_HOST,
 	WORK_CALLBACK,
 	WORK_MEMOPS,
@@ -37,15 +36,16 @@ enum work_kind {
 struct kernel_work {
 	struct module *module; /* owns a reference */
 	const struct ptx_kernel *kernel;
-	CUfunction function; /* as the caller named it, for graph nodes */
-	CUcontext context;   /* that it was made for, and that may have ended since */
-	struct sm_set sms;   /* that it runs on */
+	CUfunction function; /* the caller's handle, for graph nodes */
+	CUcontext context;   /* its context, which may have ended since */
+	struct sm_set sms;   /* the SMs on which it runs */
 	uint32_t grid[3];
-	uint32_t cluster[3]; /* blocks of one; 0: not said */
+	uint32_t cluster[3]; /* blocks of a cluster; 0: not set */
 	uint32_t block[3];
 	uint32_t shared_dynamic; /* bytes */
 	bool is_cooperative;
-	bool has_buffer; /* its parameters came as one: a node of it cannot be made cooperative */
+	bool has_buffer; /* its parameters came as one buffer: a node with it cannot be made
+			    cooperative */
 	void *params;    /* packed */
 	size_t params_size;
 };
@@ -57,8 +57,8 @@ struct copy_work {
 	size_t dst_slice, src_slice; /* bytes from layer to layer */
 	size_t width, height, depth;
 	bool is_dst_device, is_src_device; /* else pageable: not checked */
-	bool is_dst_array, is_src_array;   /* then of a device; was checked when it was asked for */
-	void *staged;                      /* the source, if it was pageable and is short */
+	bool is_dst_array, is_src_array;   /* array of a device; checked at the call */
+	void *staged;                      /* the source, if it was pageable and small */
 };
 
 struct fill_work {
@@ -70,7 +70,7 @@ struct fill_work {
 
 struct host_work {
 	CUhostFn fn;
-	CUstreamCallback callback; /* of a WORK_CALLBACK, which is called after a fault too */
+	CUstreamCallback callback; /* of a WORK_CALLBACK; called after a fault too */
 	CUstream handle;
 	void *user;
 };
@@ -94,20 +94,20 @@ struct work {
 	};
 };
 
-/* A fault, or CUDA_SUCCESS. */
+/* CUDA_SUCCESS or a fault. */
 CUresult work_run(struct work *work, struct stream *stream);
 
-/* For a callback whose stream or GPU has died: tells it the error. */
+/* Passes the error to a callback whose stream or GPU has died. */
 void work_abort(struct work *work, CUresult result);
 
 void work_fini(struct work *work);
 CUresult work_dup(const struct work *from, struct work *ret_work);
 
-/* copy.c: what work_run() does for copies and fills. */
+/* copy.c: run by work_run() for copies and fills. */
 CUresult copy_run(const struct copy_work *copy);
 CUresult fill_run(const struct fill_work *fill);
 
-/* memop.c: checks and copies `ops', and what work_run() does for them. */
+/* memop.c: checks and copies `ops'; run by work_run(). */
 #define MEMOPS_MAX 256
 CUresult memops_new(const CUstreamBatchMemOpParams *ops, uint32_t n, struct work *ret_work);
 CUresult memops_run(const struct memop_work *memops, const struct stream *stream);
@@ -115,7 +115,7 @@ CUresult memops_run(const struct memop_work *memops, const struct stream *stream
 /* launch.c */
 CUresult kernel_run(const struct kernel_work *kernel, const struct stream *stream);
 
-/* guard.c: runs `work' so that a host page fault in it is a fault of the GPU. */
+/* guard.c: runs `work'; a host page fault in it becomes a fault of the GPU. */
 void guard_init(void);
 CUresult guard_run(CUresult (*fn)(struct work *work, struct stream *stream), struct work *work,
 	struct stream *stream);
