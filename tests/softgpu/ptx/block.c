@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Blocks and their clusters. Runs on the thread that runs the kernel; what a
- * block needs is allocated once and serves every block that comes after it.
+ * Blocks and their clusters. Runs on the thread that runs the kernel. The memory
+ * of a block is allocated once and serves every later block.
  */
 
 #include "block.h"
@@ -36,7 +36,7 @@ static void cluster_freep(struct ptx_cluster **cluster)
 	ptx_cluster_free(*cluster);
 }
 
-/* What of a warp is the same in every block. */
+/* The state of a warp that is the same in every block. */
 static int warp_init(struct ptx_warp *warp, struct ptx_block *block, uint32_t index)
 {
 	struct ptx_run *run = block->run;
@@ -117,7 +117,7 @@ static void warp_begin(struct ptx_warp *warp)
 	ptx_warp_set_pc(warp, PTX_ALL_LANES, run->kernel->code->insns);
 }
 
-/* Places itself in the grid, by the place of its cluster and its own in there. */
+/* Sets the block's position in the grid, from its cluster and its position there. */
 static void block_place(struct ptx_block *block, uint64_t cluster_index)
 {
 	const struct ptx_run *run = block->run;
@@ -155,7 +155,7 @@ void ptx_cluster_begin(struct ptx_cluster *cluster, uint64_t index)
 		block_begin(&cluster->blocks[i], index);
 }
 
-/* Whether any of its threads lives; *ret_has_run is set if one has run. */
+/* Whether any of its threads is alive; *ret_has_run is set if one has run. */
 static bool block_round(struct ptx_block *block, bool *ret_has_run)
 {
 	struct ptx_run *run = block->run;

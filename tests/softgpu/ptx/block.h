@@ -3,13 +3,13 @@
 #define PTX_BLOCK_H
 
 /*
- * Clusters of blocks, which begin and end together. One that has ended may
- * begin again as another of the same run.
+ * Clusters of blocks, which begin and end together. A cluster that has ended may
+ * begin again as another one of the same run.
  */
 
 #include "warp.h"
 
-/* What shared memory, and its reserved part, start at a multiple of. */
+/* The alignment of shared memory, and of its reserved part. */
 #define PTX_SHARED_ALIGN 256u
 
 int ptx_cluster_new(struct ptx_run *run, struct ptx_cluster **ret_cluster);
@@ -19,8 +19,8 @@ void ptx_cluster_free(struct ptx_cluster *cluster);
 void ptx_cluster_begin(struct ptx_cluster *cluster, uint64_t index);
 
 /*
- * A turn for each warp. True when all blocks have ended. If all threads wait
- * for each other, which a device shows by hanging, the run has a fault.
+ * Gives each warp a turn. True when all blocks have ended. If all threads wait for
+ * each other, the run gets a fault; a device would hang.
  */
 bool ptx_cluster_round(struct ptx_cluster *cluster);
 

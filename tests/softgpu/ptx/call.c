@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Translates calls: of the module's functions, through addresses, and of the
- * few that the device runtime has. Runs on the thread that loads a module.
+ * Translates calls of the module's functions, calls through addresses, and the few
+ * functions of the device runtime. Runs on the thread that loads a module.
  */
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "translate.h"
 #include "warp.h"
 
-/* An argument of at most 64 bits, which the translator has checked to be one. */
+/* An argument of at most 64 bits, as the translator has checked. */
 static uint64_t argument(const struct ptx_warp *warp, const struct ptx_row *r, unsigned l,
 	const struct ptx_place *arg)
 {
@@ -139,7 +139,7 @@ static void place_operand(struct ptx_tr *tr, const struct ptx_operand *operand, 
 	}
 }
 
-/* `symbols': the parameters that they go to, if those are known. */
+/* `symbols': the parameters that receive them, if known. */
 static struct ptx_place *place_list(
 	struct ptx_tr *tr, const struct ptx_operand *list, uint32_t n, struct ptx_symbol **symbols)
 {
@@ -200,7 +200,7 @@ static void emit_builtin(struct ptx_tr *tr, const struct builtin *builtin, struc
 	in->call = call;
 }
 
-/* Frames are counted from the caller's, whose size is not known before its end. */
+/* Frames begin at the end of the caller's frame, whose size is known only at its end. */
 static void emit_call(struct ptx_tr *tr, struct ptx_call *call)
 {
 	struct ptx_insn *in = ptx_tr_emit_call(tr);

@@ -3,12 +3,12 @@
 #define PTX_CODE_H
 
 /*
- * The translated form of a module: instructions that know their function, the
- * rows of their operands and their targets. It is written once, while loading
- * and binding, and then read by any number of running kernels.
+ * The translated form of a module: instructions with their function, the rows of
+ * their operands and their targets. Loading and binding write it once; then any
+ * number of running kernels read it.
  *
- * A warp runs an instruction for all its lanes at a time. A register is a row,
- * a value of 64 bits for each lane; what a register is narrower than is zero.
+ * A warp runs an instruction for all its lanes at a time. A register is a row: a
+ * value of 64 bits for each lane. Bits above the register's width are zero.
  */
 
 #include <stdbool.h>
@@ -42,19 +42,19 @@ struct ptx_warp;
 struct ptx_insn;
 
 /*
- * Runs an instruction for the lanes of warp->mask. Returns the one that all of
- * them run next, or NULL when they part, stop or fail: then the program
- * counters of all of them are in the warp, or the run has a fault.
+ * Runs an instruction for the lanes of warp->mask. Returns the instruction that all
+ * of them run next. Returns NULL when they diverge, stop or fail; then the warp has
+ * the program counter of each lane, or the run has a fault.
  */
 typedef const struct ptx_insn *ptx_exec_fn(
 	struct ptx_warp *warp, struct ptx_row *r, const struct ptx_insn *in);
 
-/* What lanes do that have met; each lane's instruction is at its program counter. */
+/* What lanes do that have converged; each lane's instruction is at its program counter. */
 typedef void ptx_meet_fn(struct ptx_warp *warp, uint32_t lanes);
 
 /*
- * Operands: a row of the frame, or ~i for row i of the constants. What each
- * one is, is up to the function.
+ * Operands: a row of the frame, or ~i for row i of the constants. Each function
+ * defines its operands.
  */
 struct ptx_insn {
 	ptx_exec_fn *exec;
@@ -78,7 +78,7 @@ struct ptx_vector {
 	int32_t rows[];
 };
 
-/* Where an argument or a result lies: in a row, or in the frame's local memory. */
+/* The location of an argument or a result: a row, or local memory of the frame. */
 struct ptx_place {
 	bool is_row;
 	int32_t row;
@@ -96,7 +96,7 @@ struct ptx_call {
 	struct ptx_place *args, *results;
 };
 
-/* One function. The first rows of a called one's frame say where it returns to. */
+/* One function. The first rows of a called function's frame have the return position. */
 struct ptx_code {
 	const char *name;
 	struct ptx_insn *insns;
@@ -108,9 +108,9 @@ struct ptx_code {
 	bool is_known; /* has a body */
 };
 
-#define PTX_ROW_RETURN 0 /* the instruction behind the call */
+#define PTX_ROW_RETURN 0 /* the instruction after the call */
 #define PTX_ROW_FRAME 1  /* the caller's frame << 32 | the caller's local base */
-#define PTX_ROW_CALLEE 2 /* whose frame it is */
+#define PTX_ROW_CALLEE 2 /* the function that owns the frame */
 #define PTX_ROWS_FIRST 3
 
 struct ptx_kernel {
@@ -123,13 +123,13 @@ struct ptx_kernel {
 /* The address of a variable, in a constant or an initial value. */
 struct ptx_reloc {
 	struct ptx_reloc *next;
-	uint32_t global; /* whose address */
+	uint32_t global; /* the variable or function whose address it is */
 	uint64_t addend;
-	uint32_t constant; /* the row that it goes to, of a constant's */
-	uint64_t offset;   /* where it goes to, of an initial value's */
+	uint32_t constant; /* of a constant: its row */
+	uint64_t offset;   /* of an initial value: where the address is stored */
 	uint32_t size;
 	uint64_t mask;
-	bool is_function; /* the address is `addend' alone */
+	bool is_function; /* the address is only `addend' */
 };
 
 struct ptx_global_code {
@@ -149,10 +149,10 @@ struct ptx_module {
 	struct ptx_row *constants;
 	uint32_t n_constants;
 	struct ptx_reloc *relocs; /* of constants */
-	bool uses_reserved;       /* asks where the reserved shared memory is */
+	bool uses_reserved;       /* uses the address of the reserved shared memory */
 };
 
-/* Between the addresses of two functions, in PTX_WINDOW_CODE. */
+/* The distance between the addresses of two functions, in PTX_WINDOW_CODE. */
 #define PTX_CODE_STRIDE 16u
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Rounding to small formats and the host's rounding modes. Pure but for the
- * floating-point environment of the calling thread, which is put back.
+ * Rounding to small formats and the host's rounding modes. Pure functions, except
+ * that they change and restore the thread's floating-point environment.
  */
 
 #include "float.h"

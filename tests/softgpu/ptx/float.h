@@ -3,7 +3,7 @@
 #define PTX_FLOAT_H
 
 /*
- * Floating-point formats and roundings, on bits and host floats.
+ * Floating-point formats and rounding, on bits and host floats.
  */
 
 #include <math.h>
@@ -24,17 +24,17 @@ enum ptx_rounding {
 	PTX_ROUND_AWAY, /* to nearest, ties away from zero */
 };
 
-/* Bits of ptx_insn.flags of what works on floats. */
+/* Bits of ptx_insn.flags for instructions on floats. */
 enum ptx_float_flags {
 	PTX_FLOAT_FTZ = 1 << 0,
 	PTX_FLOAT_SAT = 1 << 1,
 	PTX_FLOAT_RELU = 1 << 2,
-	PTX_FLOAT_NAN = 1 << 3,     /* a NaN operand makes the result one */
+	PTX_FLOAT_NAN = 1 << 3,     /* a NaN operand makes the result NaN */
 	PTX_FLOAT_XORSIGN = 1 << 4, /* .xorsign.abs */
 	PTX_FLOAT_SATFINITE = 1 << 5,
 };
 
-/* A small format. Above `limit', its largest finite value, stands infinity. */
+/* A small format. Values above `limit', its largest finite value, are infinity. */
 struct ptx_float_format {
 	int mantissa; /* bits, without the hidden one */
 	int exponent; /* bits */
@@ -76,13 +76,13 @@ static inline double ptx_f64_from(uint64_t bits)
 	return x;
 }
 
-/* The device has one NaN of 32 bits as a result. */
+/* The only NaN of 32 bits that the device returns. */
 static inline uint32_t ptx_f32_result(float x)
 {
 	return x != x ? PTX_F32_NAN : ptx_f32_bits(x);
 }
 
-/* A subnormal becomes a zero of its sign. */
+/* A subnormal becomes zero with the same sign. */
 static inline float ptx_f32_flush(float x)
 {
 	uint32_t bits = ptx_f32_bits(x);
@@ -113,22 +113,22 @@ static inline float ptx_bf16_to_f32(uint16_t half)
 }
 
 /*
- * The bits of x rounded to a format, of 1 + exponent + mantissa. Too large a
- * value becomes infinite, or the largest finite one where it rounds there.
+ * The bits of x, rounded to a format of 1 + exponent + mantissa bits. A value that is
+ * too large becomes infinity, or the largest finite value if it rounds there.
  */
 uint32_t ptx_float_round(double x, const struct ptx_float_format *format, enum ptx_rounding mode);
 
-/* x*y + z such that a rounding to 16 bits is as if from the exact value. */
+/* x*y + z, so precise that rounding it to 16 bits equals rounding the exact value. */
 double ptx_float_fma_odd(double x, double y, double z);
 
-/* Enters a rounding mode of the host's arithmetic; returns what to leave it with. */
+/* Sets a rounding mode of the host's arithmetic; returns the mode to restore. */
 int ptx_rounding_enter(enum ptx_rounding mode);
 void ptx_rounding_leave(int saved);
 
-/* Takes .rn, .rz, .rm or .rp; PTX_ROUND_NEAREST if none is there. */
+/* Takes .rn, .rz, .rm or .rp; PTX_ROUND_NEAREST without one. */
 enum ptx_rounding ptx_tr_take_rounding(struct ptx_tr *tr);
 
-/* What the families of floating-point arithmetic share with those of 16 bits. */
+/* Shared by the families of floating-point arithmetic of 16, 32 and 64 bits. */
 enum ptx_float_op {
 	PTX_FLOAT_ADD,
 	PTX_FLOAT_SUB,
@@ -150,10 +150,10 @@ enum ptx_float_op {
 	PTX_FLOAT_COPYSIGN,
 };
 
-/* The operation in single precision, to nearest, of what takes one operand. */
+/* The operation in single precision, to nearest, for instructions with one operand. */
 float ptx_float_unary(enum ptx_float_op op, float x);
 
-/* minNum and maxNum, or with `nan' minimum and maximum. */
+/* minNum and maxNum; with `nan', minimum and maximum. */
 double ptx_float_min(double x, double y, bool nan);
 double ptx_float_max(double x, double y, bool nan);
 

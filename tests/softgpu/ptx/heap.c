@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The heap of kernels. Any thread that runs a kernel; one lock. What the heap
- * knows of its blocks lies outside of it, where no kernel can write.
+ * The heap of kernels. Any thread that runs a kernel; one lock. The heap's records
+ * of its blocks lie outside the heap, where no kernel can write.
  */
 
 #include "heap.h"
@@ -16,17 +16,17 @@
 #define UNIT_SHIFT 5
 #define N_UNITS (PTX_HEAP_SIZE >> UNIT_SHIFT)
 
-/* Blocks are of a power of two units; those that are free are linked by class. */
+/* A block has a power of two of units; free blocks are linked by class. */
 #define N_CLASSES 22u
 
 enum unit_state {
-	UNIT_INSIDE, /* of a block, or never given out */
+	UNIT_INSIDE, /* inside a block, or never given out */
 	UNIT_USED,
 	UNIT_FREE,
 };
 
 struct unit {
-	uint32_t next; /* of the free ones, plus one */
+	uint32_t next; /* the next free block, plus one */
 	uint8_t state;
 	uint8_t class;
 };
@@ -56,7 +56,7 @@ static bool heap_begin(void)
 	return heap.memory;
 }
 
-/* A block of a class, as the number of its first unit; -1 if there is none. */
+/* A block of a class, as the number of its first unit; -1 if no block is free. */
 static int64_t heap_take(uint8_t class)
 {
 	uint32_t at = heap.free[class];

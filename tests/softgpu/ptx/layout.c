@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The layout of a module. Runs on the thread that loads it; every offset and
- * size of parameters, shared memory and initial values is made here.
+ * The layout of a module. Runs on the thread that loads it. This file computes every
+ * offset and size of parameters, shared memory and initial values.
  */
 
 #include "layout.h"
@@ -57,7 +57,7 @@ static int layout_functions(struct ptx_module *module, struct ptx_unit *unit, st
 	return 0;
 }
 
-/* The address that an initial value holds. */
+/* The address in an initial value. */
 static int layout_reloc(struct ptx_module *module, struct ptx_unit *unit,
 	const struct ptx_scope *scope, struct ptx_global_code *global, const struct ptx_init *init,
 	struct ptx_log *log)
@@ -179,7 +179,7 @@ static int layout_params(struct ptx_module *module, struct ptx_function *functio
 	return 0;
 }
 
-/* Shared memory as it grows: the next offset, and the alignment of the dynamic part. */
+/* The state of shared memory: the next offset, and the alignment of the dynamic part. */
 struct shared {
 	uint64_t size;
 	uint32_t dynamic_align;
@@ -212,7 +212,7 @@ static int shared_add_of(
 	return r;
 }
 
-/* What is common to all kernels: of the module, and of the functions that they call. */
+/* Memory of all kernels: that of the module, and of the functions that they call. */
 static int shared_common(struct ptx_unit *unit, struct shared *common, struct ptx_log *log)
 {
 	int r = 0;
@@ -265,7 +265,7 @@ static bool stmt_uses(const struct ptx_unit *unit, const struct ptx_function *fu
 	return is_call && !has_name && any_function_uses;
 }
 
-/* Which functions reach common shared memory, by themselves or by what they call. */
+/* Finds the functions that use common shared memory, directly or through calls. */
 static void find_users(const struct ptx_unit *unit, bool *uses)
 {
 	bool has_changed = true, any_function_uses = false;

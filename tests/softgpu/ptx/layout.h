@@ -3,19 +3,19 @@
 #define PTX_LAYOUT_H
 
 /*
- * Where what a parsed module declares lies: its functions and variables get
- * their numbers, parameters and shared variables their offsets.
+ * The layout of a parsed module: functions and variables get numbers, parameters and
+ * shared variables get offsets.
  */
 
 #include "code.h"
 #include "tests/softgpu/ptx/parse/parse.h"
 
-/* Numbers functions and variables, and makes the module's tables of them. */
+/* Numbers functions and variables, and fills the module's tables with them. */
 int ptx_layout_module(struct ptx_module *module, struct ptx_unit *unit, struct ptx_log *log);
 
 /*
- * Lays out the parameters and the shared memory of every kernel, and fills
- * their information but for what the translator finds out.
+ * Lays out the parameters and the shared memory of every kernel, and fills in the
+ * kernels' information except what the translator finds.
  */
 int ptx_layout_kernels(struct ptx_module *module, struct ptx_unit *unit, struct ptx_log *log);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Finding memory: the slow half of every access, and the addresses of the
- * translator. Nothing is touched before a range was found to cover it.
+ * Finding memory: the slow path of every access, and the addresses of the
+ * translator. Memory is accessed only after a range covers it.
  */
 
 #include "memory.h"
@@ -207,7 +207,7 @@ struct ptx_address ptx_tr_memory(struct ptx_tr *tr, uint32_t i, enum ptx_space s
 	return address;
 }
 
-/* An operation on a word, rather than a bare fence, for what watches races understands it. */
+/* An atomic operation instead of a bare fence: tools that detect races understand it. */
 PTX_EXEC(exec_fence)
 {
 	static uint32_t word;

@@ -3,9 +3,8 @@
 #define PTX_MEMORY_H
 
 /*
- * How the instructions that touch memory find it: checks of alignment and
- * range, kept small enough to be inlined into each of them. All of them give
- * NULL after the run got a fault.
+ * How instructions find their memory: checks of alignment and range, small enough to
+ * be inlined into each of them. All of them return NULL after the run got a fault.
  */
 
 #include "translate.h"
@@ -55,7 +54,7 @@ static inline void *ptx_at_local(
 	return NULL;
 }
 
-/* In the frame: where the translator put it, so it is there. */
+/* In the frame: the translator has laid it out, so it exists. */
 static inline void *ptx_at_frame(struct ptx_warp *warp, unsigned lane, uint64_t addr,
 	uint32_t size _unused_, bool is_write _unused_)
 {
@@ -76,7 +75,7 @@ static inline void *ptx_at_generic(
 	return ptx_warp_at(warp, lane, PTX_SPACE_GENERIC, addr, size, is_write);
 }
 
-/* The way to memory of an instruction: its space, or the frame. */
+/* How an instruction finds its memory: its space, or the frame. */
 enum ptx_route {
 	PTX_ROUTE_GLOBAL,
 	PTX_ROUTE_SHARED,
@@ -113,16 +112,16 @@ struct ptx_address {
 	int64_t offset;
 };
 
-/* Takes the space of an instruction; PTX_SPACE_GENERIC if none is there. */
+/* Takes the space of an instruction; PTX_SPACE_GENERIC without one. */
 enum ptx_space ptx_tr_take_space(struct ptx_tr *tr);
 
-/* The address [..] that operand i is, of `size' bytes in `space'. */
+/* The address [..] of operand i, with `size' bytes in `space'. */
 struct ptx_address ptx_tr_memory(
 	struct ptx_tr *tr, uint32_t i, enum ptx_space space, uint32_t size);
 
-/* Emits a fence, as a memory order wants it. */
+/* Emits a fence for a memory order. */
 void ptx_tr_emit_fence(struct ptx_tr *tr);
-/* Whether a modifier asks for an order, before it is taken as a hint. */
+/* Whether a modifier requests a memory order; checked before it is dropped as a hint. */
 bool ptx_tr_is_ordered(const struct ptx_tr *tr);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Modules: from an image to kernels and globals. Runs on the thread that
- * loads, binds or asks; a module is read-only once it is initialised.
+ * Modules: from an image to kernels and globals. Runs on the thread that loads, binds
+ * or queries; a module is read-only once it is initialised.
  */
 
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "translate.h"
 
 /*
- * What a device's compiler would need, guessed from the registers that the
- * text names. Never more than lets a block of any size begin.
+ * The registers that a device's compiler would use, estimated from those that the
+ * text names. The estimate is low enough that a block of any size can start.
  */
 #define REGS_MIN 10u
 #define REGS_MAX 64u
@@ -29,7 +29,7 @@ static int translate_functions(struct ptx_tr *tr, struct ptx_unit *unit)
 	return tr->log->error;
 }
 
-/* Row 0 is zero; there is at least that one. */
+/* Row 0 is zero; a frame has at least this row. */
 static int translate_module(struct ptx_module *module, struct ptx_unit *unit, struct ptx_log *log)
 {
 	_cleanup_(ptx_constants_fini) struct ptx_constants constants = {0};
@@ -49,7 +49,7 @@ static int translate_module(struct ptx_module *module, struct ptx_unit *unit, st
 	return 0;
 }
 
-/* Those that somebody has placed are the module's no more. */
+/* Variables that the driver has placed no longer belong to the module. */
 static int place_globals(
 	struct ptx_module *module, const struct ptx_texts *texts, struct ptx_log *log)
 {

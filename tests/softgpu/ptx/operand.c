@@ -222,7 +222,7 @@ int32_t ptx_tr_address(struct ptx_tr *tr, const struct ptx_symbol *symbol, int64
 	}
 }
 
-/* A name that is no register: the address of something, or a special register. */
+/* A name that is not a register: a symbol's address, or a special register. */
 static int32_t name_source(struct ptx_tr *tr, const struct ptx_operand *operand)
 {
 	uint32_t index;
@@ -250,7 +250,7 @@ static int32_t name_source(struct ptx_tr *tr, const struct ptx_operand *operand)
 		tr, PTX_WINDOW_CODE + ((uint64_t)symbol->function->index + 1) * PTX_CODE_STRIDE);
 }
 
-/* A double where a float is wanted is rounded, as the language has it. */
+/* A double is rounded where a float is needed, as PTX defines. */
 static int32_t literal_source(
 	struct ptx_tr *tr, const struct ptx_operand *operand, enum ptx_type type)
 {

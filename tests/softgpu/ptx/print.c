@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * printf and assert of kernels. Runs on the thread that runs the kernel. The
- * format and its arguments are the program's, so each byte is read as a load
- * of its would be, and the host's printf sees only forms that were taken apart.
+ * printf and assert of kernels. Runs on the thread that runs the kernel. The format
+ * and its arguments belong to the program: each byte is read like by a load of the
+ * kernel. The host's printf gets only forms that were parsed here.
  */
 
 #include <stdio.h>
@@ -19,14 +19,14 @@
 struct printer {
 	struct ptx_warp *warp;
 	unsigned lane;
-	uint64_t format; /* what is left of it */
-	uint64_t args;   /* where the next one is, before its alignment */
+	uint64_t format; /* the rest of it */
+	uint64_t args;   /* the address of the next argument, before alignment */
 	int n_args;
 	char text[TEXT_MAX];
 	size_t len;
 };
 
-/* A character of the program's; 0 also after a fault. */
+/* A character of the format; 0 also after a fault. */
 static char read_char(const struct printer *printer, uint64_t addr)
 {
 	const char *p = ptx_at_generic(printer->warp, printer->lane, addr, 1, false);
@@ -112,7 +112,7 @@ static struct conversion read_conversion(struct printer *printer)
 	}
 }
 
-/* `spec' is the length and the letter for the host. */
+/* `spec' has the length and the letter for the host. */
 #define PUT(spec, value)                                                                           \
 	do {                                                                                       \
 		char out_[512];                                                                    \

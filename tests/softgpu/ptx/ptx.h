@@ -6,16 +6,16 @@
  * The compute half of the software GPU: finds the PTX in an image, translates
  * it once into compact instructions, and runs kernels on the calling thread.
  *
- * Device addresses are host addresses: what is mapped in the device space is
- * mapped there in this process. Every load and store is checked against the
- * mapped ranges first, so a stray one is a fault, never a crash.
+ * Device addresses are host addresses: memory mapped in the device space is mapped at
+ * the same address in this process. Every load and store is first checked against the
+ * mapped ranges, so a wrong address is a fault, never a crash.
  *
- * Refused when a module is loaded, by the instruction's or the function's name:
+ * Refused when a module is loaded, with the name of the instruction or function:
  * textures of cubes and their gradients, matrix instructions and tensor maps,
- * registers and atomics of 128 bits, kernels that launch kernels, and images
- * without PTX.
+ * registers and atomics of 128 bits, kernels that launch kernels, and images without
+ * PTX.
  *
- * Nothing here calls the driver half (tests/softgpu/driver); that one calls this.
+ * Nothing here calls the driver half (tests/softgpu/driver), which calls this half.
  */
 
 #include <stdbool.h>
@@ -33,17 +33,17 @@ struct ptx_global {
 	uint32_t align;   /* a power of two */
 	uint64_t address; /* 0 until ptx_module_bind() */
 	bool is_constant;
-	bool is_managed; /* __managed__: the host uses it by the same address */
-	bool is_placed;  /* it was: whoever did has bound it and given it its first value */
+	bool is_managed; /* __managed__: the host uses it at the same address */
+	bool is_placed;  /* the linker's caller has set its address and its initial value */
 };
 
-/* One kernel parameter: where it lies in the packed parameter buffer. */
+/* One kernel parameter: its location in the packed parameter buffer. */
 struct ptx_param {
 	uint32_t offset;
 	uint32_t size;
 };
 
-/* What cuFuncGetAttribute tells of a kernel. */
+/* What cuFuncGetAttribute returns for a kernel. */
 struct ptx_kernel_info {
 	const char *name;
 	const struct ptx_param *params;
@@ -54,7 +54,7 @@ struct ptx_kernel_info {
 	uint32_t n_regs;
 	uint32_t max_threads; /* from .maxntid, else 1024 */
 	uint32_t ptx_version; /* e.g. 75 of .target sm_75 */
-	uint32_t cluster[3];  /* from .reqnctapercluster; 0: not said */
+	uint32_t cluster[3];  /* from .reqnctapercluster; 0: not set */
 };
 
 /* Fills [*ret_start, *ret_end) with the mapped range around `addr'; false if none. */
@@ -67,13 +67,13 @@ struct ptx_launch {
 	const void *params;      /* packed, kernel_info.param_size bytes */
 	ptx_lookup_fn lookup;
 	void *user;
-	uint32_t n_sms;                 /* that it may run on */
-	uint32_t n_sms_all;             /* %nsmid; 0: those */
+	uint32_t n_sms;                 /* the number of SMs that it may use */
+	uint32_t n_sms_all;             /* %nsmid; 0: n_sms */
 	const uint16_t *sms;            /* their numbers; NULL: from 0 on */
-	const volatile bool *cancelled; /* looked at now and then; may be NULL */
+	const volatile bool *cancelled; /* read now and then; may be NULL */
 	void (*print)(void *user, const char *text, size_t len); /* vprintf; may be NULL */
-	uint32_t cluster[3]; /* blocks of a cluster; 0: what the kernel says, else one */
-	/* What a number names (texture.h); NULL: nothing. May be NULL. */
+	uint32_t cluster[3]; /* blocks of a cluster; 0: the kernel's, else one */
+	/* The object of a number (texture.h), NULL without one. The pointer may be NULL. */
 	const struct ptx_texture *(*texture)(void *user, uint64_t value, bool is_surface);
 };
 
@@ -94,11 +94,10 @@ struct ptx_fault {
 };
 
 /*
- * Loads PTX text (NUL within size), a fatbin (magic ba55ed50; compressed
- * entries with LZ4 or zstd), or what the linker made (parse/texts.h); another
- * cubin is refused.
- * The image may go away afterwards. On failure 'log' says what and where, and
- * names an instruction that is not known.
+ * Loads PTX text (NUL within size), a fatbin (magic ba55ed50; compressed entries with
+ * LZ4 or zstd), or an output of the linker (parse/texts.h); another cubin is refused.
+ * The caller may free the image afterwards. On failure 'log' says what is wrong and
+ * where, and names an unknown instruction.
  * -ENOEXEC: no PTX in it. -EINVAL: malformed. -ENOTSUP: unknown instruction
  * or directive. -ENOMEM.
  */
@@ -114,7 +113,7 @@ const struct ptx_kernel_info *ptx_kernel_info(const struct ptx_kernel *kernel);
 uint32_t ptx_module_n_globals(const struct ptx_module *module);
 const struct ptx_global *ptx_module_global(const struct ptx_module *module, uint32_t i);
 
-/* Its first value; NULL: zeros. */
+/* Its initial value; NULL: zeros. */
 const uint8_t *ptx_module_initial(const struct ptx_module *module, uint32_t i);
 
 /* Every global must be bound before ptx_module_init(), which writes the initial values there. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Running a kernel: its clusters of blocks, one after the other on the calling
- * thread. If those that run don't end for a while they may wait for ones that
- * have not begun, so ever more of them become resident, as many as a device
- * would hold.
+ * Running a kernel: its clusters of blocks, one after the other on the calling thread.
+ * If the running clusters do not end for a while, they may wait for clusters that
+ * have not begun. So more and more clusters become resident, as many as on a device.
  */
 
 #include <sched.h>
@@ -29,7 +28,7 @@
 
 struct schedule {
 	struct ptx_cluster *resident;
-	struct ptx_cluster *spare; /* at most one, that ended */
+	struct ptx_cluster *spare; /* at most one cluster that has ended */
 	uint64_t n_resident;
 	uint64_t n_wanted;
 	uint64_t n_max;
@@ -48,7 +47,7 @@ static void schedule_fini(struct schedule *schedule)
 	ptx_cluster_free(schedule->spare);
 }
 
-/* Lets clusters begin until as many as wanted are resident. */
+/* Starts clusters until enough are resident. */
 static int schedule_fill(struct schedule *schedule, struct ptx_run *run)
 {
 	while (schedule->n_resident < schedule->n_wanted && schedule->n_begun < run->n_clusters) {
@@ -56,7 +55,7 @@ static int schedule_fill(struct schedule *schedule, struct ptx_run *run)
 		int r = cluster ? 0 : ptx_cluster_new(run, &cluster);
 
 		if (r < 0 && schedule->n_resident) {
-			/* What there is has to do. */
+			/* Continues with the clusters that are resident. */
 			run->fault = (struct ptx_fault){0};
 			schedule->n_wanted = schedule->n_max = schedule->n_resident;
 			return 0;
@@ -77,7 +76,7 @@ static bool schedule_round(struct schedule *schedule, struct ptx_run *run)
 	struct ptx_cluster **link = &schedule->resident;
 	bool has_ended = false;
 
-	/* Mappings may have changed since. */
+	/* Mappings may have changed since then. */
 	memset(run->ranges, 0, sizeof(run->ranges));
 	while (*link && run->fault.kind == PTX_FAULT_NONE) {
 		struct ptx_cluster *cluster = *link;
@@ -160,7 +159,7 @@ static int check_shared(struct ptx_run *run)
 	return 0;
 }
 
-/* Clusters that the grid is made of, if any were asked for; else each block is one. */
+/* The clusters of the grid, if any were requested; else each block is a cluster. */
 static int check_clusters(struct ptx_run *run)
 {
 	const struct ptx_launch *launch = run->launch;

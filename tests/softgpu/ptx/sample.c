@@ -3,8 +3,8 @@
 /*
  * Sampling of textures. Runs on the thread that runs the kernel.
  *
- * Weights of a linear filter have 8 bits behind the point, 1.0 among them, as
- * the GPU's have. Coordinates are brought to such a grid first, half a step up.
+ * Weights of a linear filter have 8 fractional bits, and 1.0 is possible, as on the
+ * GPU. Coordinates are first rounded to that grid, half a step up.
  */
 
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "texture.h"
 
 #define STEPS 256
-#define FAR 0x1p29f /* beyond it a coordinate is nowhere anyway */
+#define FAR 0x1p29f /* beyond it, a coordinate is outside in any case */
 
 /* One texel of each direction, or nothing. */
 #define OUTSIDE (-1)
@@ -95,7 +95,7 @@ static int32_t modulo(int64_t i, int64_t n)
 	return (int32_t)((i % n + n) % n);
 }
 
-/* Where an index of texels lies: within, or OUTSIDE. */
+/* The position of a texel index: inside, or OUTSIDE. */
 static int32_t address(const struct ptx_texture *texture, uint32_t direction, int64_t i, int64_t n)
 {
 	enum ptx_address_mode mode = texture->modes[direction];

@@ -62,7 +62,7 @@ PTX_EXEC(exec_lanemask)
 	return in + 1;
 }
 
-/* What is the same for all lanes of a warp. */
+/* The registers that are the same for all lanes of a warp. */
 enum uniform {
 	UNIFORM_CTAID_X,
 	UNIFORM_CTAID_Y,

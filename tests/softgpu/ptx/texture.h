@@ -3,9 +3,9 @@
 #define PTX_TEXTURE_H
 
 /*
- * What a texture or surface is to a running kernel: texels in levels, and how
- * they are read. The driver half makes them and keeps them as long as it says
- * they are there; nothing here changes one.
+ * A texture or surface for a running kernel: texels in levels, and how they are read.
+ * The driver half creates them and keeps them while it reports them; nothing here
+ * changes one.
  */
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ struct ptx_texture {
 	enum ptx_texel_kind kind;
 	uint32_t bits, n_channels;
 	uint32_t size;        /* of a texel, bytes */
-	bool is_memory;       /* on linear memory: what lies outside reads as zeros */
+	bool is_memory;       /* on linear memory: texels outside read as zeros */
 	bool is_normalized;   /* coordinates from 0 to 1 */
 	bool is_linear;       /* filtered within a level */
 	bool is_level_linear; /* and between levels */
@@ -65,7 +65,7 @@ union ptx_texel {
 	float f32[4];
 };
 
-/* Reads one filtered value; what the format has not is 0, 0, 0, 1. */
+/* Reads one filtered value; channels that the format does not have are 0, 0, 0, 1. */
 union ptx_texel ptx_texture_sample(
 	const struct ptx_texture *texture, const struct ptx_point *point, float level);
 

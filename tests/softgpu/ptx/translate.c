@@ -237,7 +237,7 @@ static void translate_opcode(struct ptx_tr *tr)
 			ptx_tr_refuse(tr);
 }
 
-/* Some lanes' guard holds and others' doesn't: those whose does are behind. */
+/* The guard holds for some lanes only; these are at the lower address. */
 static const struct ptx_insn *guard_part(
 	struct ptx_warp *warp, uint32_t lanes, const struct ptx_insn *in)
 {
@@ -289,7 +289,7 @@ static bool is_branch(const struct ptx_stmt *stmt)
 	return !strcmp(stmt->opcode, "bra") || !strcmp(stmt->opcode, "bra.uni");
 }
 
-/* Gives a variable its place in the frame's local memory. */
+/* Reserves room for a variable in the frame's local memory. */
 static void frame_add(struct ptx_tr *tr, struct ptx_symbol *symbol)
 {
 	uint64_t offset = ALIGN_UP((uint64_t)tr->code->local_size, symbol->align);
@@ -347,7 +347,7 @@ static void lay_out_frame(struct ptx_tr *tr)
 	tr->stmt = NULL;
 }
 
-/* The instructions get their final place; then branches can point at them. */
+/* Sets the final position of the instructions; then branches can point at them. */
 static void finish_code(struct ptx_tr *tr, const uint32_t *starts)
 {
 	struct ptx_insn *insns = ptx_arena_alloc(&tr->module->arena, tr->n_insns * sizeof(*insns));

@@ -3,12 +3,12 @@
 #define PTX_TRANSLATE_H
 
 /*
- * From the parsed form of a function to its instructions. A plain instruction
- * is a row of a table: its whole name, the form of its operands, what runs it.
- * A family has a function of its own that takes the modifiers it knows; one
- * that is left over makes the instruction unknown, never a guess.
+ * From the parsed form of a function to its instructions. A plain instruction is a row
+ * of a table: its whole name, the form of its operands, its function. A family has a
+ * function that takes the modifiers it knows; a modifier that is left over makes the
+ * instruction unknown, never a guess.
  *
- * The first failure stays in the log; after it everything goes on harmlessly.
+ * The first failure stays in the log; afterwards all functions continue without effect.
  */
 
 #include <stdbool.h>
@@ -20,15 +20,15 @@
 #define PTX_MODIFIERS_MAX 16u
 #define PTX_MODIFIER_LEN 32u
 
-/* Bits of ptx_insn.flags that all share; families use the lower ones. */
+/* Bits of ptx_insn.flags for all instructions; families use the lower bits. */
 enum ptx_insn_flags {
-	PTX_INSN_PARTS = 1u << 31,  /* may part the lanes: no one may run it for fewer of them */
+	PTX_INSN_PARTS = 1u << 31,  /* lanes may diverge: it must run for all of them at once */
 	PTX_INSN_BRANCH = 1u << 30, /* imm is a statement until the function is finished */
 };
 
 /*
- * A plain instruction. `operands' has a letter for each, the destination
- * first: p predicate, h w x integer of 16, 32, 64 bits, f d float of 32, 64.
+ * A plain instruction. `operands' has a letter for each operand, the destination first:
+ * p predicate, h w x integer of 16, 32, 64 bits, f d float of 32, 64.
  */
 struct ptx_op {
 	const char *name;
@@ -59,7 +59,7 @@ struct ptx_constant_key {
 	uint32_t row_plus_one;
 };
 
-/* The constants of a module, found again by value. */
+/* The constants of a module, looked up by value. */
 struct ptx_constants {
 	struct ptx_constant_key *keys;
 	uint32_t n_keys; /* a power of two */
@@ -81,9 +81,9 @@ struct ptx_tr {
 	uint32_t n_modifiers;
 	struct ptx_insn *insns;
 	uint32_t n_insns, capacity;
-	struct ptx_insn spare; /* written to when there is no memory */
+	struct ptx_insn spare; /* written to if there is no memory */
 	uint32_t n_rows;
-	struct ptx_call *calls; /* of the present function */
+	struct ptx_call *calls; /* of the current function */
 };
 
 /* Plain instructions, by file. */
@@ -94,71 +94,71 @@ extern const struct ptx_family_table ptx_float_families, ptx_compare_families, p
 	ptx_meet_families, ptx_barrier_families, ptx_simd_families, ptx_async_families,
 	ptx_cluster_families, ptx_texture_families, ptx_surface_families;
 
-/* Translates one function with a body; its code, parameters and frame are laid out. */
+/* Translates a function with a body; code, parameters and frame are then laid out. */
 void ptx_translate_function(struct ptx_tr *tr, struct ptx_function *function);
 
-/* Emits one instruction. The pointer is good until the next one. */
+/* Emits one instruction. The pointer is valid until the next one. */
 struct ptx_insn *ptx_tr_emit(struct ptx_tr *tr, ptx_exec_fn *exec);
 
 __attribute__((format(printf, 3, 4))) void ptx_tr_fail(
 	struct ptx_tr *tr, int error, const char *format, ...);
-/* The instruction is not known. */
+/* Reports an unknown instruction. */
 void ptx_tr_refuse(struct ptx_tr *tr);
-/* Its operands are not what they should be. */
+/* Reports wrong operands. */
 void ptx_tr_bad_operand(struct ptx_tr *tr, uint32_t i);
 
-/* Takes a modifier, wherever it stands. */
+/* Takes a modifier at any position. */
 bool ptx_tr_take(struct ptx_tr *tr, const char *modifier);
-/* Takes the first of a NULL-terminated list that is there; -1 if none is. */
+/* Takes the first modifier of a NULL-terminated list that is present; -1 without one. */
 int ptx_tr_take_one(struct ptx_tr *tr, const char *const *modifiers);
-/* Takes the first modifier that is a type; PTX_NONE if none is. */
+/* Takes the first modifier that is a type; PTX_NONE without one. */
 enum ptx_type ptx_tr_take_type(struct ptx_tr *tr);
-/* Drops what is but a hint: caches, scopes, memory orders of a single thread. */
+/* Drops modifiers that are only hints: caches, scopes, memory orders of a single thread. */
 void ptx_tr_take_hints(struct ptx_tr *tr);
 
-/* The operand, after its existence was checked; its kind is never one's guess. */
+/* The operand, after a check that it exists; the caller checks its kind. */
 const struct ptx_operand *ptx_tr_operand(struct ptx_tr *tr, uint32_t i);
-/* Refuses a statement that has not n operands. */
+/* Refuses a statement without exactly n operands. */
 bool ptx_tr_count(struct ptx_tr *tr, uint32_t n);
 
-/* The row of a source of just that size: a register, literal, or address. */
+/* The row of a source of exactly that size: a register, literal or address. */
 int32_t ptx_tr_source(struct ptx_tr *tr, const struct ptx_operand *operand, enum ptx_type type);
 /* The same for a register that may be wider than the type. */
 int32_t ptx_tr_source_wide(
 	struct ptx_tr *tr, const struct ptx_operand *operand, enum ptx_type type);
 int32_t ptx_tr_dest(struct ptx_tr *tr, const struct ptx_operand *operand, enum ptx_type type);
-/* A wider one may do; *ret_size tells its bytes. */
+/* A wider register is allowed; *ret_size gets its bytes. */
 int32_t ptx_tr_dest_wide(struct ptx_tr *tr, const struct ptx_operand *operand, enum ptx_type type,
 	uint32_t *ret_size);
 
-/* A row that no register has. */
+/* A row that belongs to no register. */
 int32_t ptx_tr_temp(struct ptx_tr *tr);
 int32_t ptx_tr_constant(struct ptx_tr *tr, uint64_t value);
 /* The address of a module's variable, known once it is bound. */
 int32_t ptx_tr_global(struct ptx_tr *tr, uint32_t global, uint64_t addend);
 
-/* The symbol of a name; NULL if there is none. */
+/* The symbol of a name; NULL if unknown. */
 struct ptx_symbol *ptx_tr_symbol(struct ptx_tr *tr, const char *name, uint32_t *ret_index);
-/* A register's row and its size; -1 and a failure when it is none. */
+/* A register's row and size; -1 and a failure if the operand is not a register. */
 int32_t ptx_tr_register(struct ptx_tr *tr, const char *name, enum ptx_type *ret_type);
 
 /* The address of a variable in its own space, as a row. */
 int32_t ptx_tr_address(struct ptx_tr *tr, const struct ptx_symbol *symbol, int64_t offset);
 
-/* Emits the reading of a special register; false if there is none of that name. */
+/* Emits the read of a special register; false if the name is unknown. */
 bool ptx_tr_special(struct ptx_tr *tr, const char *name, int32_t row);
 
 /* add, addc, sub, subc, mad, madc: the forms with a carry. */
 void ptx_translate_carry(struct ptx_tr *tr);
 
-/* call, in all its forms; and the instruction of one that is no builtin. */
+/* call, in all its forms; and the instruction of a call that is not a builtin. */
 void ptx_translate_call(struct ptx_tr *tr);
 struct ptx_insn *ptx_tr_emit_call(struct ptx_tr *tr);
 
 /* add, min, max of two integers of 16 bits; false if the instruction is another. */
 bool ptx_translate_pair(struct ptx_tr *tr);
 
-/* cvt of floats of 8 bits; false if it is of others. */
+/* cvt of floats of 8 bits; false for other types. */
 bool ptx_translate_fp8(struct ptx_tr *tr);
 
 /* barrier.cluster.arrive and .wait */
@@ -167,12 +167,12 @@ void ptx_translate_cluster_barrier(struct ptx_tr *tr);
 /* bar.warp.sync */
 void ptx_translate_warp_barrier(struct ptx_tr *tr);
 
-/* atom and red of vectors; false if it is of one number. */
+/* atom and red of vectors; false for single numbers. */
 bool ptx_translate_atomic_vector(struct ptx_tr *tr);
-/* Adds to what is at p, which is of that type; returns what was there. */
+/* Adds to the value at p, of that type; returns the old value. */
 uint64_t ptx_atomic_add(void *p, enum ptx_type type, uint64_t x);
 
-/* Emits what ends a function. */
+/* Emits the end of a function. */
 void ptx_tr_emit_end(struct ptx_tr *tr);
 
 /* Emits dest = !source. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Running a warp: which of its lanes go next, and for how long. Runs on the
- * thread that runs the kernel. Between two groups every lane that is ready
- * has its program counter and frame in the warp.
+ * Running a warp: which of its lanes run next, and for how long. Runs on the thread
+ * that runs the kernel. Between two groups, the warp has the program counter and frame
+ * of every lane that is ready.
  */
 
 #include "warp.h"
 
 #include <string.h>
 
-/* Backward branches of a turn: enough to get work done, few enough for a spinner. */
+/* Backward branches of a turn: enough for progress, few enough while a lane spins. */
 #define TURN_BRANCHES 1024
 
 #define LOCAL_ALIGN 16u
@@ -46,7 +46,7 @@ bool ptx_warp_reserve(struct ptx_warp *warp, uint32_t n_rows, uint32_t local_siz
 	return true;
 }
 
-/* Of two lanes: the one in the deeper frame first, then the one that is behind. */
+/* Of two lanes, the one in the deeper frame is first, then the one at the lower address. */
 static bool goes_before(const struct ptx_warp *warp, unsigned x, unsigned y)
 {
 	if (warp->frames[x] != warp->frames[y])
@@ -61,8 +61,8 @@ static bool is_together(const struct ptx_warp *warp, unsigned x, unsigned y)
 }
 
 /*
- * Makes the next group: its leader, and who is at the same place. *ret_stop is
- * where the nearest others wait, to be joined. False if all had their turn.
+ * Forms the next group: its leader, and the lanes at the same place. *ret_stop is the
+ * next place where other lanes wait to join. False if all lanes have had their turn.
  */
 static bool warp_pick(struct ptx_warp *warp, uintptr_t *ret_stop)
 {

@@ -3,12 +3,12 @@
 #define PTX_WARP_H
 
 /*
- * A running kernel: the run, its resident blocks, their warps. All of one run
- * belongs to the thread that called ptx_kernel_run().
+ * A running kernel: the run, its resident blocks, their warps. A run belongs to the
+ * thread that called ptx_kernel_run().
  *
- * The lanes of a warp that are at the same instruction run together. Those
- * that are behind (at a lower address) go first, so that lanes that parted
- * meet again where their paths do.
+ * The lanes of a warp that are at the same instruction run together. Lanes at lower
+ * addresses run first, so that lanes that have diverged converge where their paths
+ * do.
  */
 
 #include <stdbool.h>
@@ -35,21 +35,21 @@ struct ptx_run {
 	const struct ptx_kernel *kernel;
 	const uint8_t *params; /* a copy, aligned for any type */
 	struct ptx_fault fault;
-	struct ptx_range ranges[PTX_RANGES]; /* the one used last is the first */
+	struct ptx_range ranges[PTX_RANGES]; /* the first range is the last one used */
 	uint32_t n_warps;                    /* of a block */
 	uint32_t n_threads;
 	uint32_t shared_size;
-	uint32_t shared_dynamic;  /* where the dynamic part starts */
-	uint32_t shared_reserved; /* where the reserved part starts, if the kernel may ask */
+	uint32_t shared_dynamic;  /* offset of the dynamic part */
+	uint32_t shared_reserved; /* offset of the reserved part, if the kernel may use it */
 	uint32_t workspace[PTX_WORKSPACE_WORDS]; /* of a whole grid; the first is its size */
 	uint32_t cluster[3];
 	uint32_t n_cluster_blocks;
-	bool has_clusters; /* was told of them */
+	bool has_clusters; /* the launch has clusters */
 	uint64_t n_clusters;
 };
 
 struct ptx_barrier {
-	uint32_t expected; /* threads; 0: all that live */
+	uint32_t expected; /* threads; 0: all live threads */
 	uint32_t n_votes;  /* lanes that voted for true */
 	uint32_t n_votes_cast;
 };
@@ -63,11 +63,11 @@ struct ptx_block {
 	uint32_t cluster_ctaid[3];
 	uint8_t *shared;
 	struct ptx_barrier barriers[PTX_BARRIERS];
-	uint32_t waited_for; /* barriers that some lane waits at */
+	uint32_t waited_for; /* the barriers at which some lane waits */
 	struct ptx_warp *warps;
 };
 
-/* Blocks that run beside each other and reach each other's shared memory; mostly one. */
+/* Blocks that run together and access each other's shared memory; usually one block. */
 struct ptx_cluster {
 	struct ptx_cluster *next; /* among the resident ones */
 	bool is_awaited;          /* some lane waits at its barrier */
@@ -77,11 +77,11 @@ struct ptx_cluster {
 struct ptx_warp {
 	/* the lanes that run now */
 	uint32_t mask;
-	int32_t budget; /* backward branches until others get their turn */
+	int32_t budget; /* backward branches until other lanes get their turn */
 	const struct ptx_row *constants;
 	struct ptx_run *run;
 	struct ptx_block *block;
-	uint32_t frame;      /* the first row of theirs */
+	uint32_t frame;      /* the first row of their frame */
 	uint32_t local_base; /* the first byte of their frame in local memory */
 	/* all lanes */
 	struct ptx_row *rows;
@@ -90,7 +90,7 @@ struct ptx_warp {
 	uint32_t local_size;
 	uint32_t index;   /* of the warp in its block */
 	uint32_t live;    /* has not exited */
-	uint32_t ready;   /* lives, and waits for nothing */
+	uint32_t ready;   /* alive, and waits for nothing */
 	uint32_t yielded; /* had its turn */
 	uint32_t meeting; /* waits for other lanes of the warp */
 	uint32_t stopped; /* waits at a barrier of the block */
@@ -112,14 +112,14 @@ static inline const struct ptx_row *ptx_source(
 	return operand >= 0 ? &r[operand] : &warp->constants[~operand];
 }
 
-/* Sets where `lanes' go on. */
+/* Sets where `lanes' continue. */
 static inline void ptx_warp_set_pc(struct ptx_warp *warp, uint32_t lanes, const struct ptx_insn *in)
 {
 	for (; lanes; lanes &= lanes - 1)
 		warp->pc[__builtin_ctz(lanes)] = in;
 }
 
-/* The frame of a lane, which need not be running. */
+/* The frame of a lane, which may be waiting. */
 static inline struct ptx_row *ptx_warp_frame(const struct ptx_warp *warp, unsigned lane)
 {
 	return warp->rows + warp->frames[lane];
@@ -135,25 +135,25 @@ const struct ptx_insn *ptx_run_fault(
 	struct ptx_run *run, enum ptx_fault_kind kind, uint64_t address, bool is_write);
 
 /*
- * Device memory at `addr' that a range covers, after the quick look at the
- * first range failed. NULL: the run has a fault.
+ * Device memory at `addr' in a range, after the quick check of the first range failed.
+ * NULL: the run has a fault.
  */
 void *ptx_run_find(struct ptx_run *run, uint64_t addr, uint32_t size, bool is_write);
 
-/* Memory of a lane, in any space, checked as an access of the kernel would be. */
+/* Memory of a lane, in any space, checked like an access of the kernel. */
 void *ptx_warp_at(struct ptx_warp *warp, unsigned lane, enum ptx_space space, uint64_t addr,
 	uint32_t size, bool is_write);
 
 /* Room for frames up to that many rows, and bytes a lane. False: the run has a fault. */
 bool ptx_warp_reserve(struct ptx_warp *warp, uint32_t n_rows, uint32_t local_size);
 
-/* Lets lanes go on that have all met. Called after a lane began to wait, or left. */
+/* Releases lanes that have all converged. Called after a lane began to wait, or left. */
 void ptx_warp_resolve(struct ptx_warp *warp);
 
 /* Runs until every lane waits, has exited or had its turn. */
 void ptx_warp_run(struct ptx_warp *warp);
 
-/* Lets those go on that wait at a barrier which all have reached. */
+/* Releases the lanes that wait at a barrier which all have reached. */
 void ptx_block_release(struct ptx_block *block);
 
 /* The same for the lanes of all blocks that wait at the cluster's barrier. */
@@ -165,13 +165,13 @@ void *ptx_cluster_at(struct ptx_warp *warp, uint32_t at, uint32_t size, bool is_
 /* Formats and prints as vprintf does; the lane's arguments are at `args'. */
 int ptx_print(struct ptx_warp *warp, unsigned lane, uint64_t format, uint64_t args);
 
-/* The message of a failed assertion. */
+/* Prints the message of a failed assertion. */
 void ptx_print_assert(struct ptx_warp *warp, unsigned lane, uint64_t message, uint64_t file,
 	uint32_t line, uint64_t function);
 
 /*
- * Runs BODY for each running lane, `l'. Rows are the same or apart, never
- * half over each other, so the compiler may take all lanes at a time.
+ * Runs BODY for each running lane, `l'. Two rows are either the same or do not overlap,
+ * so the compiler may process all lanes at a time.
  */
 #if defined(__clang__)
 #define PTX_INDEPENDENT

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory barriers of a block and the copies that arrive at them. Runs on the
- * thread that runs the kernel. A copy is done when its instruction is, so all
- * that is left of it is the arrival, and waiting for it takes no time.
+ * Memory barriers of a block, and the copies that arrive at them. Runs on the thread
+ * that runs the kernel. A copy is complete when its instruction is, so only its
+ * arrival is left, and waiting for it takes no time.
  */
 
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define COPY_SIZE_MAX (1u << 20)
 
-/* An mbarrier in its 64 bits: counts of 20, bytes that are to come, the phase. */
+/* An mbarrier in its 64 bits: counts of 20 bits, expected bytes, the phase. */
 #define COUNT_MASK 0xfffffu
 #define EXPECTED_SHIFT 20
 #define BYTES_SHIFT 40
@@ -28,7 +28,7 @@ static uint64_t barrier_make(uint64_t pending, uint64_t expected, uint64_t bytes
 	       (bytes & BYTES_MASK) << BYTES_SHIFT | phase << PHASE_SHIFT;
 }
 
-/* Takes away arrivals, and those expected for good, and adds bytes that are to come. */
+/* Subtracts arrivals and permanently expected arrivals, and adds expected bytes. */
 static uint64_t barrier_step(uint64_t barrier, uint64_t arrive, uint64_t drop, uint64_t bytes)
 {
 	uint64_t pending = (barrier & COUNT_MASK) - arrive;
@@ -53,7 +53,7 @@ enum mbarrier {
 	MBARRIER_PARITY,
 };
 
-/* What the barrier becomes; x is the operand behind its address. */
+/* The new value of the barrier; x is the operand after its address. */
 static uint64_t mbarrier_next(enum mbarrier op, uint64_t barrier, uint64_t x)
 {
 	switch (op) {
@@ -85,7 +85,7 @@ static uint64_t mbarrier_result(enum mbarrier op, uint64_t barrier, uint64_t x)
 	return barrier;
 }
 
-/* a, imm: the address; b: the operand behind it; extra: route and operation. */
+/* a, imm: the address; b: the operand after it; extra: route and operation. */
 PTX_EXEC(exec_mbarrier)
 {
 	enum ptx_route route = (enum ptx_route)(in->extra & 0xff);
@@ -144,7 +144,7 @@ static void translate_pending_count(struct ptx_tr *tr)
 	in->d = dest;
 }
 
-/* p, [address], state {, time}: with time or without, it answers at once. */
+/* p, [address], state {, time}: returns at once, with or without a time. */
 static void translate_wait(struct ptx_tr *tr, enum ptx_space space, bool is_try)
 {
 	bool is_parity = ptx_tr_take(tr, "parity");
@@ -158,7 +158,7 @@ static void translate_wait(struct ptx_tr *tr, enum ptx_space space, bool is_try)
 	emit_mbarrier(tr, op, space, 1, state, dest);
 }
 
-/* {state,} [address] {, count}; with `has_bytes' the operand is no count but bytes. */
+/* {state,} [address] {, count}; with `has_bytes', the operand is bytes, not a count. */
 static void translate_arrive(
 	struct ptx_tr *tr, enum mbarrier op, enum ptx_space space, bool has_state, bool has_bytes)
 {
@@ -218,7 +218,7 @@ static void translate_mbarrier(struct ptx_tr *tr)
 	}
 }
 
-/* `size' bytes, of an aligned address. */
+/* `size' bytes at an aligned address. */
 static void *at_bytes(struct ptx_warp *warp, enum ptx_route route, unsigned l, uint64_t addr,
 	uint32_t size, uint32_t align, bool is_write)
 {
@@ -232,14 +232,13 @@ static void *at_bytes(struct ptx_warp *warp, enum ptx_route route, unsigned l, u
 	}
 	if (route == PTX_ROUTE_GLOBAL)
 		return ptx_run_find(warp->run, addr, size, is_write);
-	/* Of one piece, if its last and its first byte are there. */
+	/* A range that has the first and the last byte has all of them. */
 	if (!ptx_at(warp, route, l, addr + size - 1, 1, is_write))
 		return NULL;
 	return ptx_at(warp, route, l, addr, 1, is_write);
 }
 
-/* Bytes from `b' to `a', and zeroes up to the size: e says how many, m how many of them are read.
- */
+/* Bytes from `b' to `a', then zeros up to the size. e is the size, m the bytes that are read. */
 PTX_EXEC(exec_copy)
 {
 	enum ptx_route to = (enum ptx_route)(in->extra & 0xff);
@@ -270,7 +269,7 @@ PTX_EXEC(exec_copy)
 	return in + 1;
 }
 
-/* Base and offset as one row. */
+/* Base and offset in one row. */
 PTX_EXEC(exec_sum)
 {
 	PTX_SOURCE(a);
@@ -306,7 +305,7 @@ static void emit_copy(struct ptx_tr *tr, enum ptx_space to, enum ptx_space from,
 	in->extra = (uint32_t)dest.route | (uint32_t)source.route << 8 | align << 16;
 }
 
-/* cp.async.ca.shared.global [to], [from], size {, bytes that are read} */
+/* cp.async.ca.shared.global [to], [from], size {, bytes to read} */
 static void translate_small_copy(struct ptx_tr *tr)
 {
 	const struct ptx_operand *size;
@@ -368,7 +367,7 @@ static void translate_cp(struct ptx_tr *tr)
 		bool is_counted = !ptx_tr_take(tr, "noinc");
 		enum ptx_space space = ptx_tr_take_space(tr);
 
-		/* Without noinc the arrival was added before: nothing changes. */
+		/* Without noinc, the arrival was added before; the count stays the same. */
 		ptx_tr_take(tr, "arrive");
 		if (!ptx_tr_take(tr, "b64"))
 			ptx_tr_refuse(tr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Atomic operations: atom and red. Runs on the thread that runs the kernel.
- * They are atomic for the whole host, since other kernels run in other
- * threads, and in order within the warp.
+ * Atomic operations: atom and red. Runs on the thread that runs the kernel. They are
+ * atomic for the whole host, because other kernels run in other threads. Within the
+ * warp they run in order.
  */
 
 #include "base.h"
@@ -74,7 +74,7 @@ static bool is_less(uint64_t x, uint64_t y, enum ptx_type type)
 	}
 }
 
-/* What the memory holds next. `old' and the operands are zero above the type's width. */
+/* The next value in memory. `old' and the operands are zero above the type's width. */
 static uint64_t next_value(
 	enum atomic op, enum ptx_type type, uint64_t old, uint64_t x, uint64_t swap)
 {
@@ -102,7 +102,7 @@ static uint64_t next_value(
 	}
 }
 
-/* Applies `op' to the T at p; returns what was there. */
+/* Applies `op' to the T at p; returns the old value. */
 #define APPLY(T)                                                                                   \
 	static uint64_t apply_##T(                                                                 \
 		void *p, enum atomic op, enum ptx_type type, uint64_t x, uint64_t swap)            \

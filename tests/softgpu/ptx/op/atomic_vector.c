@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Additions to vectors in memory: atom and red with .v2, .v4 or .v8. Runs on
- * the thread that runs the kernel. Each element is added to atomically, the
- * vector as a whole is not, as the manual says.
+ * Additions to vectors in memory: atom and red with .v2, .v4 or .v8. Runs on the
+ * thread that runs the kernel. The addition to each element is atomic; that to the
+ * whole vector is not, as the manual says.
  */
 
 #include "base.h"
@@ -13,7 +13,7 @@
 
 #define VECTOR_BYTES_MAX 16u
 
-/* The rows: what was there, for each element, then what is added. extra: route; flags: type. */
+/* The rows: the old value of each element, then the addends. extra: route; flags: type. */
 PTX_EXEC(exec_add_vector)
 {
 	const struct ptx_vector *vector = in->vector;
@@ -29,7 +29,7 @@ PTX_EXEC(exec_add_vector)
 
 		if (!p)
 			return NULL;
-		/* A register may be both added and overwritten. */
+		/* One register may be both addend and destination. */
 		for (uint32_t i = 0; i < n; i++)
 			old[i] = ptx_atomic_add(p + (size_t)i * size, type,
 				ptx_source(warp, r, vector->rows[n + i])->v[l].u64);

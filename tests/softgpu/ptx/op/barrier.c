@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Barriers of a block. Runs on the thread that runs the kernel. A lane that
- * waits stays at its instruction; the release writes its result, if it has
- * one, and moves it on.
+ * Barriers of a block. Runs on the thread that runs the kernel. A waiting lane stays
+ * at its instruction; the release writes the lane's result, if any, and advances the
+ * lane.
  */
 
 #include "base.h"
@@ -18,7 +18,7 @@ enum barrier_kind {
 	BARRIER_OR,
 };
 
-/* a: the barrier; b: how many threads, or constant 0; c: the vote; extra: the kind. */
+/* a: the barrier; b: the number of threads, or constant 0; c: the vote; extra: the kind. */
 PTX_EXEC(exec_barrier)
 {
 	bool waits = in->extra != BARRIER_ARRIVE;
@@ -62,7 +62,7 @@ static bool is_complete(const struct ptx_block *block, unsigned id)
 		uint32_t arrived = warp->arrived[id];
 
 		is_reached |= arrived != 0;
-		/* A warp counts whole, with what of it has exited or never was. */
+		/* A whole warp counts, with lanes that have exited or never existed. */
 		if (arrived)
 			n += (uint64_t)__builtin_popcount(arrived | ~warp->live);
 		if (!expected && warp->live & ~arrived)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Logic, shifts and bit fields. Runs on the thread that runs the kernel; no
- * shift amount reaches the host's shifter before it was clamped.
+ * Logic, shifts and bit fields. Runs on the thread that runs the kernel. A shift
+ * amount is clamped before the host shifts by it.
  */
 
 #include "base.h"
@@ -46,7 +46,7 @@ UNARY(cnot_16, uint32_t, u16, uint16_t, !x)
 UNARY(cnot_32, uint32_t, u32, uint32_t, !x)
 UNARY(cnot_64, uint64_t, u64, uint64_t, !x)
 
-/* A shift by the width or more gives what is shifted in. */
+/* A shift by the width or more leaves only the bits that are shifted in. */
 #define SHIFT(name, T, FIELD, U, BITS, EXPR, FAR)                                                  \
 	PTX_EXEC(name)                                                                             \
 	{                                                                                          \
@@ -163,7 +163,7 @@ EXTRACT(bfe_s32, uint32_t, u32, 32, true)
 EXTRACT(bfe_u64, uint64_t, u64, 64, false)
 EXTRACT(bfe_s64, uint64_t, u64, 64, true)
 
-/* `len' bits of x over those of y from `at' on. */
+/* y with `len' bits of x, from bit `at' on. */
 static uint64_t insert(uint64_t x, uint64_t y, uint32_t at, uint32_t len, uint32_t bits)
 {
 	uint64_t mask;

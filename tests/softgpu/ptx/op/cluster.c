@@ -70,7 +70,7 @@ PTX_EXEC(exec_arrive)
 	return in + 1;
 }
 
-/* Who has arrived in a phase that has ended since goes on at once. */
+/* A lane that arrived in an earlier phase continues at once. */
 PTX_EXEC(exec_wait)
 {
 	uint32_t lanes = warp->mask & warp->cluster_arrived;
@@ -97,7 +97,7 @@ void ptx_translate_cluster_barrier(struct ptx_tr *tr)
 		ptx_tr_emit(tr, waits ? exec_wait : exec_arrive)->flags = PTX_INSN_PARTS;
 }
 
-/* The same place in the shared memory of the block of rank b. imm: the window, or 0. */
+/* The same address in the shared memory of the block of rank b. imm: the window, or 0. */
 PTX_EXEC(exec_mapa)
 {
 	PTX_SOURCE(a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Comparisons: setp and set. Runs on the thread that runs the kernel. One
+ * Comparisons: setp and set. Runs on the thread that runs the kernel. A comparison
  * with a boolean operation becomes a comparison and a combination.
  */
 
@@ -54,7 +54,7 @@ static const char *const compare_names[] = {"eq", "ne", "lt", "le", "gt", "ge", 
 	static ptx_exec_fn *const compare_##name[COMPARE_N] = {                                    \
 		eq_##name, ne_##name, lt_##name, le_##name, gt_##name, ge_##name};
 
-/* A comparison that is false of what is no number; with u, true. */
+/* A comparison that is false for a NaN; with u, true. */
 #define FLOATING(name, T, READ)                                                                    \
 	ORDERED(name, T, READ)                                                                     \
 	COMPARE(ne_##name, T, READ, x<y || x> y)                                                   \
@@ -159,7 +159,7 @@ PTX_EXEC(exec_combine)
 	return in + 1;
 }
 
-/* d = a ? b : c, of constants: what set gives. */
+/* d = a ? b : c, of constants: the result of set. */
 PTX_EXEC(exec_set)
 {
 	PTX_SOURCE(a);
@@ -201,7 +201,7 @@ static int take_compare(struct ptx_tr *tr)
 	return i < 0 ? -1 : i + COMPARE_LT;
 }
 
-/* What setp and set have in common, but for the type of the operands. */
+/* The part of setp and set that does not depend on the type of the operands. */
 static struct comparison take_comparison(struct ptx_tr *tr)
 {
 	static const char *const booleans[] = {"and", "or", "xor", NULL};
@@ -265,8 +265,8 @@ static void emit_copy(struct ptx_tr *tr, int32_t dest, int32_t source)
 }
 
 /*
- * p|q: the second is of the high halves for two in a register, else of the
- * inverse. The first one may be the register of the third source.
+ * p|q: q gets the result of the high halves if a register has two values, else the
+ * inverse of p. p may be the register of the third source.
  */
 static void emit_pair(
 	struct ptx_tr *tr, const struct comparison *comparison, bool is_x2, const int32_t *dests)
@@ -310,7 +310,7 @@ static void translate_setp(struct ptx_tr *tr)
 	emit_combine(tr, &comparison, dests[0], temp, false);
 }
 
-/* What stands for true in a result of set. */
+/* The value of true in a result of set. */
 static uint64_t true_value(enum ptx_type type)
 {
 	switch (type) {

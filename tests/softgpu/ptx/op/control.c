@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Branches, calls and ends. Runs on the thread that runs the kernel. What
- * parts the lanes of a warp leaves each one's program counter in the warp.
+ * Branches, calls and ends. Runs on the thread that runs the kernel. An instruction
+ * that makes lanes diverge leaves the program counter of each lane in the warp.
  */
 
 #include <string.h>
@@ -12,11 +12,11 @@
 #include "tests/softgpu/ptx/translate.h"
 #include "tests/softgpu/ptx/warp.h"
 
-/* More than a device gives a thread for its stack is an endless recursion. */
+/* A stack deeper than a device's means an endless recursion. */
 #define ROWS_MAX (1u << 16)
 #define LOCAL_MAX (512u << 10)
 
-/* To `target', unless it is time for others. */
+/* To `target', unless other lanes must get a turn. */
 static const struct ptx_insn *jump(
 	struct ptx_warp *warp, const struct ptx_insn *in, const struct ptx_insn *target)
 {
@@ -32,7 +32,7 @@ PTX_EXEC(exec_bra)
 	return jump(warp, in, in->target);
 }
 
-/* extra: 1 where a lane goes if its predicate is false. */
+/* extra: 1 if lanes with a false predicate branch. */
 PTX_EXEC(exec_bra_if)
 {
 	uint32_t mask = warp->mask, taken = 0;
@@ -83,7 +83,7 @@ static void translate_bra(struct ptx_tr *tr)
 	in->flags = PTX_INSN_BRANCH | PTX_INSN_PARTS;
 }
 
-/* Behind it stand as many branches as there are targets. */
+/* As many branches follow it as there are targets. */
 PTX_EXEC(exec_brx)
 {
 	PTX_SOURCE(a);
@@ -161,7 +161,7 @@ PTX_EXEC(exec_trap)
 	return ptx_run_fault(warp->run, PTX_FAULT_TRAP, 0, false);
 }
 
-/* A sleeper lets others run. */
+/* A lane that sleeps lets other lanes run. */
 PTX_EXEC(exec_nanosleep)
 {
 	ptx_warp_set_pc(warp, warp->mask, in + 1);
@@ -200,7 +200,7 @@ static void enter(
 			&callee->params[i], frame, local);
 	rows[PTX_ROW_RETURN].v[l].u64 = (uintptr_t)(in + 1);
 	rows[PTX_ROW_FRAME].v[l].u64 = (uint64_t)warp->frame << 32 | warp->local_base;
-	/* Where the results are, for who returns. */
+	/* The locations of the results, for the return. */
 	rows[PTX_ROW_CALLEE].v[l].u64 = (uintptr_t)callee;
 	warp->frames[l] = frame;
 	warp->local_bases[l] = local;
@@ -221,7 +221,7 @@ static bool is_callable(const struct ptx_call *call, const struct ptx_code *call
 	return true;
 }
 
-/* The function at an address; NULL if none is there that can be called so. */
+/* The function at an address; NULL if there is none with this prototype. */
 static const struct ptx_code *code_at(
 	const struct ptx_warp *warp, const struct ptx_call *call, uint64_t address)
 {
@@ -233,7 +233,7 @@ static const struct ptx_code *code_at(
 	return is_callable(call, &module->codes[index]) ? &module->codes[index] : NULL;
 }
 
-/* Finds what each lane calls, and makes room for all of it. */
+/* Finds the function that each lane calls, and reserves room for all of them. */
 static bool find_callees(struct ptx_warp *warp, const struct ptx_row *r,
 	const struct ptx_call *call, const struct ptx_code **callees)
 {
@@ -267,7 +267,7 @@ PTX_EXEC(exec_call)
 
 	if (!find_callees(warp, r, in->call, callees))
 		return NULL;
-	/* The rows may have moved: `r' is of no more use. */
+	/* The rows may have moved: `r' is no longer valid. */
 	for (uint32_t left = warp->mask; left; left &= left - 1) {
 		unsigned l = (unsigned)__builtin_ctz(left);
 
@@ -325,7 +325,7 @@ static void translate_nanosleep(struct ptx_tr *tr)
 	ptx_tr_emit(tr, exec_nanosleep)->flags = PTX_INSN_PARTS;
 }
 
-/* Advice for a scheduler of another kind: nothing here changes by it. */
+/* Advice for another kind of scheduler, without an effect here. */
 static void translate_nothing(struct ptx_tr *tr)
 {
 	for (uint32_t i = 0; i < tr->n_modifiers; i++)

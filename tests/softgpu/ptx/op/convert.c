@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Conversions between types: cvt. Runs on the thread that runs the kernel.
- * The common ones have a function each; the rest goes lane by lane through
- * the widest form of its source, rounded once.
+ * Conversions between types: cvt. Runs on the thread that runs the kernel. Each of
+ * the common ones has a function; the rest goes lane by lane through the widest form
+ * of the source, rounded once.
  */
 
 #include "base.h"
@@ -171,7 +171,7 @@ static __int128 float_to_integer(double x, const struct conversion *conversion)
 	return clamp((__int128)x, conversion->to);
 }
 
-/* What one rounding to 16 bits sees as it would the integer itself. */
+/* A value that rounds to 16 bits in one step as the integer itself would. */
 static double integer_sticky(__int128 x)
 {
 	bool is_negative = x < 0;
@@ -197,7 +197,7 @@ static float f32_of_double(double x)
 	return (float)x;
 }
 
-/* Through pointers, so that no conversion moves over a change of rounding. */
+/* Through pointers, so that the compiler moves no conversion across a change of rounding. */
 static float (*const volatile f32_of_integer_p)(__int128) = f32_of_integer;
 static double (*const volatile f64_of_integer_p)(__int128) = f64_of_integer;
 static float (*const volatile f32_of_double_p)(double) = f32_of_double;
@@ -211,7 +211,7 @@ static double limit_float(double x, const struct conversion *conversion)
 	return x;
 }
 
-/* Of a 16-bit format; .satfinite has no infinity. */
+/* To a 16-bit format; .satfinite never gives infinity. */
 static uint64_t round_small(double x, const struct conversion *conversion)
 {
 	const struct ptx_float_format *format = conversion->to == PTX_F16 ? &ptx_f16 : &ptx_bf16;
@@ -289,7 +289,7 @@ PTX_EXEC(exec_convert)
 	return in + 1;
 }
 
-/* Two floats into one register: a into the high half. */
+/* Two floats into one register: a in the high half. */
 PTX_EXEC(exec_convert_pair)
 {
 	struct conversion conversion = conversion_unpack(in);
@@ -343,7 +343,7 @@ static ptx_exec_fn *pick_integer(const struct conversion *conversion)
 	return exec_convert;
 }
 
-/* The common ones, to nearest and unlimited. */
+/* The common ones, to nearest and without saturation. */
 static ptx_exec_fn *pick_float(const struct conversion *conversion)
 {
 	static const struct {
@@ -393,7 +393,7 @@ static struct conversion take_conversion(struct ptx_tr *tr)
 	return conversion;
 }
 
-/* Whether the language has it, as far as a wrong one could be mistaken for a right one. */
+/* Whether PTX has this conversion, checked as far as a wrong one could pass as a right one. */
 static bool is_valid(const struct conversion *conversion)
 {
 	bool to_float = is_float(conversion->to), from_float = is_float(conversion->from);

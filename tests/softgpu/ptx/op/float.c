@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Floating-point arithmetic of 32 and 64 bits. Runs on the thread that runs
- * the kernel. Each instruction is one operation of the host's IEEE arithmetic,
- * so that nothing is there for a compiler to contract.
+ * Floating-point arithmetic of 32 and 64 bits. Runs on the thread that runs the
+ * kernel. Each instruction is one operation of the host's IEEE arithmetic, so that
+ * the compiler cannot contract operations.
  */
 
 #include "base.h"
@@ -89,7 +89,7 @@ PTX_EXEC(fma_f64)
 	return in + 1;
 }
 
-/* The rest goes through these, one lane at a time. */
+/* All other forms go through these functions, one lane at a time. */
 static float min_f32(float x, float y, uint32_t flags)
 {
 	if (flags & PTX_FLOAT_XORSIGN) {
@@ -168,7 +168,7 @@ static __attribute__((noinline)) double apply_f64(
 	}
 }
 
-/* Through a pointer, so that no operation moves over a change of rounding. */
+/* Through a pointer, so that the compiler moves no operation across a change of rounding. */
 static float (*const volatile f32_apply)(
 	enum ptx_float_op, float, float, float, uint32_t) = apply_f32;
 static double (*const volatile f64_apply)(
@@ -210,7 +210,7 @@ PTX_EXEC(any_f64)
 	return in + 1;
 }
 
-/* rcp.approx.ftz.f64 and rsqrt: the high word decides, the low word is zero. */
+/* rcp.approx.ftz.f64 and rsqrt: only the high word counts, the low word is zero. */
 PTX_EXEC(gross_f64)
 {
 	bool is_root = in->imm == PTX_FLOAT_RSQRT;
@@ -225,7 +225,7 @@ PTX_EXEC(gross_f64)
 	return in + 1;
 }
 
-/* Signs are bits, also of what is no number. */
+/* Signs are bits, also of a NaN. */
 #define SIGN_OP(name, FIELD, EXPR)                                                                 \
 	PTX_EXEC(name)                                                                             \
 	{                                                                                          \
@@ -243,8 +243,8 @@ struct float_family {
 	const char *name;
 	enum ptx_float_op op;
 	uint32_t n_sources;
-	ptx_exec_fn *f32, *ftz_f32, *f64; /* of the common forms; NULL: through any_ */
-	bool is_approximate;              /* has no exact form */
+	ptx_exec_fn *f32, *ftz_f32, *f64; /* the common forms; NULL: through any_ */
+	bool is_approximate;              /* it has no exact form */
 };
 
 static const struct float_family float_ops[] = {
@@ -359,7 +359,7 @@ static void translate_any(struct ptx_tr *tr)
 	ptx_tr_refuse(tr);
 }
 
-/* testp asks of what kind a float is. */
+/* testp tests the class of a float. */
 enum float_kind {
 	KIND_FINITE,
 	KIND_INFINITE,

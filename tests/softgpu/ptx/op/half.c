@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Floating-point arithmetic of 16 bits, one or two at a time. Runs on the
- * thread that runs the kernel. A sum or product of two is exact enough in 32
- * bits to be rounded once more; a fused one is rounded to odd in 64.
+ * Floating-point arithmetic of 16 bits, one or two values at a time. Runs on the
+ * thread that runs the kernel. A sum or product is exact enough in 32 bits to be
+ * rounded once more; a fused one is rounded to odd in 64 bits.
  */
 
 #include "base.h"
@@ -63,7 +63,7 @@ static double apply(enum ptx_float_op op, float x, float y, float z, uint32_t fl
 	}
 }
 
-/* imm: the operation; extra: halves of a register, and 4 for bf16. */
+/* imm: the operation; extra: the number of halves in a register, plus 4 for bf16. */
 PTX_EXEC(half_op)
 {
 	unsigned n = in->extra & 3;

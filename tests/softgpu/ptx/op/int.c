@@ -123,7 +123,7 @@ TERNARY(mad_hi_sat_s32, int64_t, s32, uint32_t, SATURATE_S32((x * y >> 32) + z))
 TERNARY(mad_hi_u64, unsigned __int128, u64, uint64_t, (x * y >> 64) + z)
 TERNARY(mad_hi_s64, __int128, s64, uint64_t, (x * y >> 64) + z)
 
-/* Products of the low 24 bits: 48 bits, of which the low or the high 32. */
+/* Products of the low 24 bits: of the 48 bits, the low or the high 32. */
 #define LOW_U24(v) ((uint64_t)((v)&0xffffffu))
 #define LOW_S24(v) ((int64_t)((int32_t)((uint32_t)(v) << 8) >> 8))
 BINARY(mul24_lo_u32, uint32_t, u32, uint32_t, LOW_U24(x) * LOW_U24(y))

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What lanes of a warp do together: shuffles, votes, matches, reductions.
- * Runs on the thread that runs the kernel. Lanes that come to it apart wait
- * until all that are alive of the mask are there.
+ * Joint operations of a warp's lanes: shuffles, votes, matches, reductions. Runs on
+ * the thread that runs the kernel. Lanes that reach the operation separately wait
+ * until all live lanes of the mask have reached it.
  */
 
 #include "base.h"
 #include "tests/softgpu/ptx/translate.h"
 #include "tests/softgpu/ptx/warp.h"
 
-/* The operand of lane `l', whose instruction need not be its neighbour's. */
+/* The operand of lane `l', which may be at a different instruction. */
 static const union ptx_reg *lane_source(const struct ptx_warp *warp, unsigned l, int32_t operand)
 {
 	return &ptx_source(warp, ptx_warp_frame(warp, l), operand)->v[l];
@@ -26,7 +26,7 @@ static bool is_same_meeting(const struct ptx_insn *x, const struct ptx_insn *y)
 	return x == y || (x->meet == y->meet && x->extra == y->extra && x->flags == y->flags);
 }
 
-/* Those that wait for the same as lane `first' does. */
+/* The lanes that wait for the same operation as lane `first'. */
 static uint32_t meeting_of(const struct ptx_warp *warp, unsigned first)
 {
 	uint32_t lanes = 0;
@@ -58,7 +58,7 @@ void ptx_warp_resolve(struct ptx_warp *warp)
 	}
 }
 
-/* Operand m is the member mask; INT32_MAX: all that run now. */
+/* Operand m is the member mask; INT32_MAX: all lanes that run now. */
 PTX_EXEC(exec_meet)
 {
 	uint32_t left = warp->mask, waiting = 0;
@@ -100,7 +100,7 @@ enum shuffle {
 	SHUFFLE_IDX,
 };
 
-/* The lane that `l' reads from, or -1 if it is out of the segment. */
+/* The lane from which `l' reads, or -1 if it is outside the segment. */
 static int shuffle_from(enum shuffle mode, unsigned l, uint32_t b, uint32_t c)
 {
 	int lane = (int)l, by = (int)(b & 31);
@@ -196,7 +196,7 @@ static void meet_vote(struct ptx_warp *warp, uint32_t lanes)
 	}
 }
 
-/* extra: of all, rather than of any. */
+/* extra: all instead of any. */
 static void meet_match(struct ptx_warp *warp, uint32_t lanes)
 {
 	uint64_t values[PTX_LANES];
@@ -282,12 +282,12 @@ static void meet_elect(struct ptx_warp *warp, uint32_t lanes)
 	}
 }
 
-/* Lanes of a warp are of one thread: that they met is all. */
+/* The lanes of a warp run on one thread, so their meeting is enough. */
 static void meet_sync(_unused_ struct ptx_warp *warp, _unused_ uint32_t lanes)
 {
 }
 
-/* `mask': the operand that is the member mask; -1: those that are there. */
+/* `mask': the operand with the member mask; -1: the lanes that run now. */
 static struct ptx_insn *emit_meet(struct ptx_tr *tr, ptx_meet_fn *meet, int mask)
 {
 	int32_t row = mask < 0 ? INT32_MAX
@@ -300,7 +300,7 @@ static struct ptx_insn *emit_meet(struct ptx_tr *tr, ptx_meet_fn *meet, int mask
 	return in;
 }
 
-/* A destination that may be a pair: the value, and the predicate. */
+/* A destination, or a pair of destinations: the value and the predicate. */
 static void dest_pair(
 	struct ptx_tr *tr, const struct ptx_operand *out, int32_t *ret_dest, int32_t *ret_pred)
 {

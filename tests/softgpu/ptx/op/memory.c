@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Loads, stores, and what only hints at them. Runs on the thread that runs
- * the kernel. Aligned accesses are single ones of the host, for other kernels
- * and the host may look at the same memory.
+ * Loads, stores and their hints. Runs on the thread that runs the kernel. An aligned
+ * access is a single access of the host, because other kernels and the host may use
+ * the same memory.
  */
 
 #include <string.h>
@@ -16,7 +16,7 @@
 #define VECTOR_MAX 8u
 #define VECTOR_SIZE_MAX 32u
 
-/* T is read and widened by way of WIDE. */
+/* T is read and widened through WIDE. */
 #define LOAD(route, name, T, WIDE)                                                                 \
 	PTX_EXEC(ld_##route##_##name)                                                              \
 	{                                                                                          \
@@ -52,7 +52,7 @@
 
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* How a load widens: to zeroes, or the sign to 32 or 64 bits. */
+/* How a load widens: with zeros, or with the sign to 32 or 64 bits. */
 enum widening {
 	WIDEN_ZERO,
 	WIDEN_SIGN_32,
@@ -82,7 +82,7 @@ ROUTE(frame)
 ROUTE(param)
 ROUTE(generic)
 
-/* By widening, then by the logarithm of the size. */
+/* Indexed by widening and the logarithm of the size. */
 #define LOADS(route)                                                                               \
 	{                                                                                          \
 		{ld_##route##_u8, ld_##route##_u16, ld_##route##_u32, ld_##route##_u64},           \
@@ -199,7 +199,7 @@ struct access {
 	bool is_ordered;
 };
 
-/* A cache policy is one more operand, and no more than a hint. */
+/* A cache policy is an additional operand, and only a hint. */
 static bool has_policy(const struct ptx_tr *tr)
 {
 	for (uint32_t i = 0; i < tr->n_modifiers; i++)
@@ -208,7 +208,7 @@ static bool has_policy(const struct ptx_tr *tr)
 	return false;
 }
 
-/* The modifiers that loads and stores have in common. */
+/* The modifiers that loads and stores share. */
 static bool take_access(struct ptx_tr *tr, struct access *access)
 {
 	access->space = ptx_tr_take_space(tr);
@@ -352,7 +352,7 @@ static void translate_fence(struct ptx_tr *tr)
 		ptx_tr_emit_fence(tr);
 }
 
-/* Hints: nothing is prefetched, and what may be discarded stays. */
+/* Hints: nothing is prefetched, and discarded memory keeps its contents. */
 static void translate_hint(struct ptx_tr *tr)
 {
 	static const char *const levels[] = {"L1", "L2", "tensormap", NULL};

@@ -54,7 +54,7 @@ PTX_EXEC(exec_slct_f32)
 	return in + 1;
 }
 
-/* Elements of `vector' side by side, the first in the lowest bits. */
+/* The elements of `vector' side by side, the first in the lowest bits. */
 PTX_EXEC(exec_pack)
 {
 	const struct ptx_vector *vector = in->vector;
@@ -197,7 +197,7 @@ static void translate_slct(struct ptx_tr *tr)
 	enum ptx_type type = ptx_tr_take_type(tr);
 	enum ptx_type condition = ptx_tr_take_type(tr);
 
-	/* A type that stands twice is taken twice. */
+	/* A type that appears twice is taken twice. */
 	if (ptx_type_size(type) < 2 || ptx_type_size(type) > 8 ||
 		(condition != PTX_S32 && condition != PTX_F32))
 		ptx_tr_refuse(tr);
@@ -205,7 +205,7 @@ static void translate_slct(struct ptx_tr *tr)
 		tr, condition == PTX_S32 ? exec_slct_s32 : exec_slct_f32, type, condition, flush);
 }
 
-/* d = a + imm, in the low 32 bits where the extra is set. */
+/* d = a + imm; in the low 32 bits if the extra is set. */
 PTX_EXEC(exec_window)
 {
 	uint64_t mask = in->extra ? UINT32_MAX : UINT64_MAX;
@@ -264,7 +264,7 @@ static void translate_cvta(struct ptx_tr *tr)
 	in->imm = to ? 0 : (int64_t)window;
 }
 
-/* In the window at imm; for 0 in none of those of other spaces. */
+/* Whether the address is in the window at imm; for 0, in no window of another space. */
 PTX_EXEC(exec_isspacep)
 {
 	uint64_t window = (uint64_t)in->imm;

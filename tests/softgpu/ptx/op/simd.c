@@ -22,8 +22,8 @@ enum simd {
 
 enum simd_flags {
 	SIMD_SAT = 1 << 0,
-	SIMD_SUM = 1 << 1,  /* .add: the sum of all parts, and c */
-	SIMD_RELU = 1 << 2, /* nothing below zero */
+	SIMD_SUM = 1 << 1,  /* .add: the sum of all parts and c */
+	SIMD_RELU = 1 << 2, /* no value below zero */
 	SIMD_A_SIGNED = 1 << 3,
 	SIMD_B_SIGNED = 1 << 4,
 	SIMD_D_SIGNED = 1 << 5,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Instructions on surfaces: suld and sust of bytes as they lie there, suq.
- * Runs on the thread that runs the kernel. Formatted stores, reductions and
- * surfaces by name are refused when a module is loaded.
+ * Instructions on surfaces: suld and sust of raw bytes, suq. Runs on the thread that
+ * runs the kernel. Formatted stores, reductions and surfaces by name are refused when
+ * a module is loaded.
  */
 
 #include <string.h>
@@ -16,7 +16,7 @@
 #define VALUES_MAX 4
 #define COORDINATES_MAX 4
 
-/* What an access outside is. */
+/* The result of an access outside. */
 enum outside {
 	OUTSIDE_TRAP,
 	OUTSIDE_CLAMP,
@@ -41,7 +41,7 @@ static const struct ptx_texture *find(struct ptx_warp *warp, uint64_t handle)
 	return surface;
 }
 
-/* Where the bytes lie; false: the run has a fault. NULL: outside, and that is fine. */
+/* The address of the bytes; false: the run has a fault. NULL: outside, which is allowed. */
 static bool locate(struct ptx_warp *warp, struct ptx_row *r, const struct ptx_insn *in, unsigned l,
 	uint64_t handle, uint8_t **ret_bytes)
 {

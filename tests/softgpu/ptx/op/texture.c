@@ -20,10 +20,10 @@
 /* Bits of ptx_insn.flags. */
 enum {
 	TEXTURE_TEXEL = 1 << 0, /* coordinates are integers */
-	TEXTURE_LEVEL = 1 << 1, /* b is one */
+	TEXTURE_LEVEL = 1 << 1, /* b is a level */
 };
 
-/* 1d, 2d, 3d, a1d, a2d: directions, and whether the first coordinate is a layer. */
+/* 1d, 2d, 3d, a1d, a2d: the number of directions, and whether the first coordinate is a layer. */
 static const struct geometry {
 	const char *name;
 	uint32_t n;
@@ -72,7 +72,7 @@ static void give(struct ptx_row *r, const struct ptx_insn *in, unsigned l, union
 		r[in->vector->rows[i]].v[l].u64 = texel.u32[i];
 }
 
-/* A line on memory may be said to be longer than its memory, where reading it is a fault. */
+/* The program may give a line a length beyond its memory; reading there is a fault. */
 static bool is_there(struct ptx_warp *warp, unsigned l, const struct ptx_texture *texture,
 	const struct ptx_point *point)
 {
@@ -201,7 +201,7 @@ static int take_geometry(struct ptx_tr *tr)
 	return -1;
 }
 
-/* What tex and tld4 have in common; in->d of the latter is its channel. */
+/* Shared by tex and tld4; for tld4, in->d is the channel. */
 static void translate_sample(
 	struct ptx_tr *tr, ptx_exec_fn *exec, bool has_level, uint32_t n_operands)
 {

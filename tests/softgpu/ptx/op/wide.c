@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Products that are wider than their factors, dot products, and sums and
- * products that carry. Runs on the thread that runs the kernel.
+ * Products that are wider than their factors, dot products, and sums and products
+ * with carry. Runs on the thread that runs the kernel.
  */
 
 #include "base.h"
 #include "tests/softgpu/ptx/translate.h"
 #include "tests/softgpu/ptx/warp.h"
 
-/* x and y of type T from FIELD; z, where there is one, from WIDE. */
+/* x and y of type T from FIELD; z, if there is one, from WIDE. */
 #define MUL_WIDE(name, T, FIELD, U)                                                                \
 	PTX_EXEC(mul_wide_##name)                                                                  \
 	{                                                                                          \
@@ -129,9 +129,9 @@ static uint64_t get_carry(const struct ptx_warp *warp, unsigned l)
 }
 
 /*
- * The flag is the adder's: a difference is x + ~y + 1, so it says that there
- * was no borrow, and one instruction may continue what another kind began.
- * SUM in T, which is wider than a result of U; its bit BITS is the carry.
+ * The flag is that of an adder: a difference is x + ~y + 1, so the flag says that
+ * there was no borrow, and an instruction may continue one of the other kind. SUM is
+ * in T, which is wider than a result of U; its bit BITS is the carry.
  */
 #define CARRY(name, T, FIELD, U, BITS, SUM)                                                        \
 	PTX_EXEC(name)                                                                             \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The arena of the PTX loader. Runs on the thread that loads a module; what
- * was handed out never moves.
+ * The arena of the PTX loader. Runs on the thread that loads a module; memory from it
+ * never moves.
  */
 
 #include "arena.h"

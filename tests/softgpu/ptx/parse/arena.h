@@ -3,8 +3,8 @@
 #define PTX_ARENA_H
 
 /*
- * Memory of one owner that is all freed at once: the parsed form of a module
- * lives in one, and what a translated module keeps in another.
+ * Memory of one owner, freed all at once: one arena has the parsed form of a module,
+ * another the tables of a translated module.
  */
 
 #include <stddef.h>
@@ -16,15 +16,15 @@ struct ptx_arena {
 	size_t used; /* of the newest chunk */
 };
 
-/* Zeroed, aligned for any type; NULL when there is no memory. */
+/* Zeroed, aligned for any type; NULL without memory. */
 void *ptx_arena_alloc(struct ptx_arena *arena, size_t size);
 
 /* A NUL-terminated copy of `len' bytes. */
 char *ptx_arena_string(struct ptx_arena *arena, const char *text, size_t len);
 
 /*
- * Room for one more item behind the `n' of an array from this arena, which may
- * move; its old memory stays until the arena goes.
+ * Room for one more item after the `n' of an array from this arena, which may move;
+ * its old memory stays until the arena is freed.
  */
 void *ptx_arena_grow(struct ptx_arena *arena, void *array, size_t n, size_t item_size);
 

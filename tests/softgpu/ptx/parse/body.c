@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Bodies of functions: statements, labels, operands. Runs on the thread that
- * loads a module; names are kept as names, for a label may come later.
+ * Bodies of functions: statements, labels, operands. Runs on the thread that loads a
+ * module. Names stay names, because a label may come later.
  */
 
 #include <string.h>
@@ -39,7 +39,7 @@ static struct ptx_operand parse_number(struct ptx_parser *parser, bool is_negati
 	return operand;
 }
 
-/* A name or a literal, with what may stand before and behind it. */
+/* A name or a literal, with its prefix and suffix. */
 static struct ptx_operand parse_simple(struct ptx_parser *parser)
 {
 	struct ptx_operand operand = {.kind = PTX_OPERAND_NAME};

@@ -3,7 +3,7 @@
 /*
  * The PTX of a fatbin. Runs on the thread that loads or links.
  *
- * Invariant: every `struct rest' lies within the image, and nothing outside of the image is read.
+ * Invariant: every `struct rest' lies within the image; only bytes of the image are read.
  */
 
 #include "fatbin.h"
@@ -15,7 +15,7 @@
 #include "base.h"
 
 #define MAGIC 0xba55ed50u
-#define TEXT_MAX ((uint64_t)1 << 30) /* no PTX is as long */
+#define TEXT_MAX ((uint64_t)1 << 30) /* PTX is shorter */
 
 enum {
 	KIND_PTX = 1,
@@ -27,7 +27,7 @@ enum {
 	FLAG_ZSTD = 0x8000,
 };
 
-/* As nvcc lays them out: little endian, no padding. A header may be longer than this. */
+/* The layout of nvcc: little endian, without padding. A header may be longer than this. */
 struct file_header {
 	uint32_t magic;
 	uint16_t version;
@@ -40,8 +40,8 @@ struct entry_header {
 	uint16_t kind;
 	uint16_t version;
 	uint32_t header_size;
-	uint64_t size;        /* of what follows the header */
-	uint32_t packed_size; /* of that, what is not padding; 0: all of it */
+	uint64_t size;        /* of the data after the header */
+	uint32_t packed_size; /* of that, without padding; 0: all of it */
 	uint32_t unused[2];
 	uint32_t arch;
 	uint64_t unused_too;
@@ -61,7 +61,7 @@ struct rest {
 	uint64_t size;
 };
 
-/* NULL: there are fewer bytes. */
+/* NULL: too few bytes are left. */
 static const char *take(struct rest *rest, uint64_t size)
 {
 	const char *bytes = rest->at;
@@ -99,7 +99,7 @@ static bool take_entry(struct rest *rest, struct entry *ret_entry)
 	return ret_entry->bytes && header->packed_size <= header->size;
 }
 
-/* Whether the entry is better than the one that was chosen so far. */
+/* Whether the entry is better than the one chosen so far. */
 static bool is_better(const struct entry *chosen, const struct entry *entry, uint32_t arch)
 {
 	uint32_t old = chosen->header.arch, new = entry->header.arch;
@@ -141,7 +141,7 @@ static bool unpack(const struct entry *entry, uint64_t size, char *text, uint64_
 	return true;
 }
 
-/* The part of the image that the entries are in. */
+/* The part of the image with the entries. */
 static bool entries_of(const void *image, size_t size, struct rest *ret_rest)
 {
 	struct rest rest = {image, size};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * ELF files of texts, made and read. Runs on the thread that loads or links. No
- * byte of a file is used before it was found to lie within it.
+ * Writes and reads ELF files with PTX. Runs on the thread that loads or links. A byte
+ * of a file is used only after a check that it lies within the file.
  */
 
 #include "file.h"
@@ -12,12 +12,12 @@
 
 #include "base.h"
 
-/* The architecture that the software GPU says it has; of the operating system what nvcc says. */
+/* The architecture that the software GPU reports; the operating system is that of nvcc's files. */
 #define ARCH 90u
 #define OS_ABI 0x41
 
 #define MANAGED 0x04    /* st_other */
-#define RELOCATE_64 0x2 /* an address, all of it */
+#define RELOCATE_64 0x2 /* a whole address of 64 bits */
 #define FILE_ALIGN 8u
 
 enum section {
@@ -43,11 +43,11 @@ static const char *const names[SECTIONS] = {
 	[SECTION_NAMES] = ".shstrtab",
 };
 
-/* A file in the making: its bytes so far, and the heads of its sections. */
+/* A file that is being written: its bytes so far, and the heads of its sections. */
 struct making {
 	uint8_t *bytes;
 	size_t size;
-	bool is_short; /* of memory */
+	bool is_short; /* out of memory */
 	Elf64_Shdr heads[SECTIONS];
 };
 

@@ -3,10 +3,10 @@
 #define PTX_FILE_H
 
 /*
- * What the software GPU's linker makes: an ELF file for NVIDIA's machine with
- * texts of PTX where code would be, which any loader takes for a cubin. Its
- * variables of __managed__ have what nvcc gives them: a symbol, first values, and
- * a word of constants with the address, which a relocation asks for.
+ * The output of the software GPU's linker: an ELF file for NVIDIA's machine with PTX in
+ * the place of code, which every loader accepts as a cubin. A __managed__ variable has
+ * the same parts as in nvcc's files: a symbol, an initial value, and a word of constants
+ * that a relocation fills with the address.
  */
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct ptx_file_variable {
 int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_variable *variables,
 	size_t n_variables, void **ret_image, size_t *ret_size);
 
-/* The bytes of a section; false if the file has none of that name. */
+/* The bytes of a section; false if no section has that name. */
 bool ptx_file_section(
 	const void *image, size_t size, const char *name, const uint8_t **ret_at, size_t *ret_size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The PTX lexer. Runs on the thread that loads a module; it never reads
- * behind `end', whatever the text is.
+ * The PTX lexer. Runs on the thread that loads a module; it never reads past `end',
+ * for any text.
  */
 
 #include "lex.h"
@@ -13,7 +13,7 @@
 
 #include "base.h"
 
-/* Longer than any literal that means something. */
+/* Longer than any valid literal. */
 #define LITERAL_MAX 128
 
 static bool is_word_start(char c)

@@ -31,24 +31,24 @@ struct ptx_token {
 };
 
 struct ptx_lex {
-	const char *at; /* behind the current token */
+	const char *at; /* after the current token */
 	const char *end;
 	uint32_t line;
 	struct ptx_token token; /* the current one */
 };
 
-/* Starts before `text' and reads the first token. */
+/* Starts at `text' and reads the first token. */
 void ptx_lex_init(struct ptx_lex *lex, const char *text, size_t len);
 
 void ptx_lex_next(struct ptx_lex *lex);
 
-/* The current word is an instruction: takes in its modifiers (".global.v2.f32"). */
+/* The current word is an instruction: adds its modifiers (".global.v2.f32") to it. */
 void ptx_lex_opcode(struct ptx_lex *lex);
 
 /* Drops the rest of the line, and reads the next token. */
 void ptx_lex_skip_line(struct ptx_lex *lex);
 
-/* Whether the current token is that punctuation, or that directive or word. */
+/* Whether the current token is that punctuation, directive or word. */
 bool ptx_lex_is(const struct ptx_lex *lex, char punct);
 bool ptx_token_is(const struct ptx_token *token, enum ptx_token_kind kind, const char *text);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The PTX parser: a module's directives and the heads of its functions. Runs
- * on the thread that loads a module; any text gives a unit or a message.
+ * The PTX parser: a module's directives and the heads of its functions. Runs on the
+ * thread that loads a module; for any text the result is a unit or a message.
  */
 
 #include "parse.h"
@@ -153,7 +153,7 @@ static void unlink_function(struct ptx_unit *unit, struct ptx_function *function
 		unit->functions_tail = link;
 }
 
-/* Which function a body is to be of; NULL after a failure. */
+/* The function to which a body belongs; NULL after a failure. */
 static struct ptx_function *define_function(
 	struct ptx_parser *parser, struct ptx_symbol *symbol, struct ptx_linkage linkage)
 {
@@ -165,7 +165,7 @@ static struct ptx_function *define_function(
 		ptx_parser_fail(parser, -EINVAL, "'%s' is defined twice", symbol->name);
 		return NULL;
 	}
-	/* A weak one that comes second is read and dropped; one that came first gives way. */
+	/* A second weak definition is dropped; any other definition replaces a weak one. */
 	if (!linkage.is_weak) {
 		unlink_function(parser->unit, known);
 		*known = (struct ptx_function){.symbol = symbol};
@@ -256,7 +256,7 @@ static void parse_alias(struct ptx_parser *parser)
 	ptx_parser_expect(parser, ',');
 	target = declare_function(parser, ptx_parser_word(parser), any);
 	ptx_parser_expect(parser, ';');
-	/* Another text may have said so already. */
+	/* Another text may have declared it already. */
 	if (parser->log->error || alias->function == target->function)
 		return;
 	if (!target->function->has_body || alias->function->has_body)
@@ -298,7 +298,7 @@ static void parse_declaration(struct ptx_parser *parser)
 			break;
 	}
 	if (ptx_parser_accept_dot(parser, "entry")) {
-		/* A kernel is found by its name, whatever it says. */
+		/* A kernel is found by its name, whatever its linkage is. */
 		linkage.is_global = true;
 		ptx_parse_function(parser, true, linkage);
 		return;

@@ -3,9 +3,8 @@
 #define PTX_PARSE_H
 
 /*
- * The parsed form of a PTX module: symbols in scopes, functions, and their
- * instructions as names and literals. It lives in the unit's arena, and only
- * until the module is translated.
+ * The parsed form of a PTX module: symbols in scopes, functions, and their instructions
+ * as names and literals. It lives in the unit's arena until the module is translated.
  */
 
 #include <stdbool.h>
@@ -17,7 +16,7 @@
 
 enum ptx_symbol_kind {
 	PTX_SYMBOL_REG, /* a register, or `count' of them: name0, name1, ... */
-	PTX_SYMBOL_VAR, /* in any space but registers */
+	PTX_SYMBOL_VAR, /* in every space except registers */
 	PTX_SYMBOL_FUNC,
 	PTX_SYMBOL_LABEL,
 	PTX_SYMBOL_TARGETS,   /* .branchtargets */
@@ -31,7 +30,7 @@ struct ptx_scope {
 struct ptx_symbol {
 	struct ptx_symbol *next; /* in its hash bucket */
 	const struct ptx_scope *scope;
-	const struct ptx_scope *home; /* of what is defined: where its text says so */
+	const struct ptx_scope *home; /* of a definition: the scope of its text */
 	const char *name;
 	enum ptx_symbol_kind kind;
 	enum ptx_type type;
@@ -39,7 +38,7 @@ struct ptx_symbol {
 	uint32_t line;
 	/* registers */
 	uint32_t count;  /* of a range; 0 for a single one */
-	uint32_t *slots; /* given by the translator; 0 is none yet */
+	uint32_t *slots; /* set by the translator; 0: not yet */
 	/* variables */
 	uint64_t size; /* bytes */
 	uint32_t align;
@@ -50,12 +49,12 @@ struct ptx_symbol {
 	bool is_global_scope;
 	bool is_entry_param;
 	struct ptx_init *inits;
-	uint64_t offset; /* where it lies in its space, of what is no global */
+	uint64_t offset; /* its offset in its space, if it is not global */
 	uint32_t global; /* index in the module, of a global or constant */
 	/* functions */
 	struct ptx_function *function;
 	/* labels */
-	uint32_t stmt;               /* the statement that it stands before */
+	uint32_t stmt;               /* the statement after it */
 	struct ptx_operand *targets; /* of .branchtargets, a list */
 };
 
@@ -65,8 +64,8 @@ struct ptx_init {
 	uint64_t offset;
 	uint32_t size;
 	uint64_t value;     /* or the addend, with a symbol */
-	const char *symbol; /* whose address it is, or NULL */
-	uint64_t mask;      /* which bits of the address, shifted down; 0 is all */
+	const char *symbol; /* the symbol whose address it is, or NULL */
+	uint64_t mask;      /* the bits of the address, shifted down; 0: all */
 };
 
 enum ptx_operand_kind {
@@ -111,32 +110,32 @@ struct ptx_function {
 	uint32_t n_params;
 	struct ptx_symbol **results;
 	uint32_t n_results;
-	uint32_t max_threads; /* 0: not said */
+	uint32_t max_threads; /* 0: not set */
 	uint32_t cluster[3];
-	struct ptx_symbol **vars; /* .local, .shared and .param ones of the body */
+	struct ptx_symbol **vars; /* the .local, .shared and .param variables of the body */
 	uint32_t n_vars;
 	struct ptx_stmt *stmts;
 	uint32_t n_stmts;
-	uint32_t index; /* in the module; given by the translator */
+	uint32_t index; /* in the module; set by the translator */
 };
 
-/* Where a message of the loader goes. The first one stays. */
+/* Where the loader writes a message. The first message stays. */
 struct ptx_log {
 	char *text;
 	size_t size;
 	int error; /* 0 or -errno */
 };
 
-/* What was read of one text, or of several that are linked. */
+/* The parsed form of one text, or of several that are linked. */
 struct ptx_unit {
 	struct ptx_arena arena;
-	struct ptx_scope root; /* what all texts see; within it each has a scope of its own */
+	struct ptx_scope root; /* the symbols that all texts see; each text has a scope within it */
 	struct ptx_symbol **buckets;
 	uint32_t n_buckets;
 	uint32_t n_symbols;
 	struct ptx_function *functions; /* in order of their bodies */
 	struct ptx_function **functions_tail;
-	struct ptx_symbol **vars; /* of the module's scope, and .global ones of bodies */
+	struct ptx_symbol **vars; /* of the module's scope, and .global variables of bodies */
 	uint32_t n_vars;
 	uint32_t arch; /* of .target */
 };
@@ -146,17 +145,17 @@ int ptx_log_fail(struct ptx_log *log, int error, uint32_t line, const char *form
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * Parses a text into the unit; another one joins those before: what they say is
- * extern, visible, weak or common is theirs together, all else each one's own.
- * On failure the unit is to be freed all the same.
+ * Parses a text into the unit. A further text joins those before: extern, visible,
+ * weak and common symbols are shared; all others belong to one text. The caller frees
+ * the unit even after a failure.
  */
 int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_log *log);
 void ptx_unit_fini(struct ptx_unit *unit);
 
-/* Symbols: `scope' and those around it. *ret_index is of a register range. */
+/* Finds a symbol in `scope' and the scopes around it. *ret_index is for a register range. */
 struct ptx_symbol *ptx_symbol_find(const struct ptx_unit *unit, const struct ptx_scope *scope,
 	const char *name, uint32_t *ret_index);
-/* In `scope' alone; NULL when there is none. */
+/* In `scope' only; NULL if there is none. */
 struct ptx_symbol *ptx_symbol_find_in(
 	const struct ptx_unit *unit, const struct ptx_scope *scope, const char *name);
 struct ptx_symbol *ptx_symbol_add(struct ptx_unit *unit, const struct ptx_scope *scope,

@@ -3,9 +3,9 @@
 #define PTX_PARSER_H
 
 /*
- * What the halves of the PTX parser share: its state, and the helpers for
- * single tokens. After a failure the helpers go on harmlessly and the loops
- * end, because the token becomes the end of the text.
+ * Shared by the files of the PTX parser: its state, and helpers for single tokens.
+ * After a failure, the token becomes the end of the text, so the helpers do nothing
+ * and the loops end.
  */
 
 #include "lex.h"
@@ -17,50 +17,50 @@ struct ptx_parser {
 	struct ptx_log *log;
 	struct ptx_scope *file; /* of this text */
 	struct ptx_scope *scope;
-	struct ptx_function *function; /* whose body is being read, or NULL */
+	struct ptx_function *function; /* the function whose body is being read, or NULL */
 	bool in_params;                /* between the parentheses of a function's head */
 };
 
-/* What stands before a declaration. */
+/* The linkage before a declaration. */
 struct ptx_linkage {
 	bool is_global; /* extern, visible, weak or common: one name for all texts */
 	bool is_extern;
-	bool is_weak; /* another definition may take its place */
+	bool is_weak; /* another definition may replace it */
 };
 
 void ptx_parser_fail(struct ptx_parser *parser, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void ptx_parser_unexpected(struct ptx_parser *parser, const char *wanted);
 
-/* Takes the punctuation if it is there. */
+/* Takes the punctuation if it is next. */
 bool ptx_parser_accept(struct ptx_parser *parser, char punct);
 void ptx_parser_expect(struct ptx_parser *parser, char punct);
 bool ptx_parser_accept_dot(struct ptx_parser *parser, const char *directive);
 
 /* A name, copied into the unit; "" on failure. */
 const char *ptx_parser_word(struct ptx_parser *parser);
-/* A literal with its sign, and sums of such. */
+/* A literal with its sign, or a sum of literals. */
 int64_t ptx_parser_int(struct ptx_parser *parser);
-/* {(+|-) literal}; 0 if there is none. */
+/* {(+|-) literal}; 0 without one. */
 int64_t ptx_parser_offset(struct ptx_parser *parser);
 
 void *ptx_parser_alloc(struct ptx_parser *parser, size_t size);
 void *ptx_parser_grow(struct ptx_parser *parser, void *array, size_t n, size_t item_size);
 
-/* Enters a new scope in the present one, and leaves it. */
+/* Enters a new scope in the current scope, and leaves it. */
 void ptx_parser_push(struct ptx_parser *parser);
 void ptx_parser_pop(struct ptx_parser *parser);
 
-/* The symbol of a declaration, if this or, where they share it, another text has it already. */
+/* The symbol of a declaration, if this text has it already, or, if it is shared, another text. */
 struct ptx_symbol *ptx_parser_declared(
 	struct ptx_parser *parser, const char *name, struct ptx_linkage linkage);
-/* Where a new one of that linkage belongs. */
+/* The scope for a new symbol of that linkage. */
 const struct ptx_scope *ptx_parser_scope(
 	const struct ptx_parser *parser, struct ptx_linkage linkage);
 
 /*
- * One or more variables of `space', whose directive was just taken. Stops
- * before what ends the declaration. Returns the last symbol, NULL on failure.
+ * One or more variables of `space', whose directive was just taken. Stops before the
+ * end of the declaration. Returns the last symbol, NULL on failure.
  */
 struct ptx_symbol *ptx_parse_variables(
 	struct ptx_parser *parser, enum ptx_space space, struct ptx_linkage linkage);
@@ -68,12 +68,12 @@ struct ptx_symbol *ptx_parse_variables(
 /* A function from its ".entry" or ".func", which was just taken. */
 void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_linkage linkage);
 
-/* Statements up to the brace that closes the body, whose opening was taken. */
+/* Statements up to the closing brace of the body, whose opening brace was taken. */
 void ptx_parse_body(struct ptx_parser *parser);
 
 struct ptx_operand ptx_parse_operand(struct ptx_parser *parser);
 
-/* .pragma, .loc, .file and their like, which mean nothing here; whether it was one. */
+/* Skips .pragma, .loc, .file and similar directives, which have no effect; whether it was one. */
 bool ptx_parser_skip_debug(struct ptx_parser *parser);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Texts out of images. Runs on the thread that loads or links. No byte of an image is used before
- * it was found to lie within it.
+ * The PTX in an image. Runs on the thread that loads or links. A byte of an image is used only
+ * after a check that it lies within the image.
  */
 
 #include "texts.h"
@@ -15,7 +15,7 @@
 #include "file.h"
 #include "parse.h"
 
-/* The architecture that the software GPU says it has. */
+/* The architecture that the software GPU reports. */
 #define ARCH_MAX 90u
 
 /* Takes `text', on failure too. */
@@ -46,7 +46,7 @@ static int add_fatbin(struct ptx_texts *texts, const void *image, size_t size, s
 	return r < 0 ? ptx_log_fail(log, r, 0, "out of memory") : 0;
 }
 
-/* Whoever has resolved the relocations of a file has placed its variables of __managed__. */
+/* If a file's relocations are resolved, its __managed__ variables are placed. */
 static int read_placed(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
 	const uint8_t *at, *relocations;

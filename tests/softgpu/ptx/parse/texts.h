@@ -3,7 +3,7 @@
 #define PTX_TEXTS_H
 
 /*
- * The texts of PTX that an image is made of: one, or several that are linked.
+ * The PTX texts of an image: one text, or several that are linked.
  */
 
 #include <stdbool.h>
@@ -15,14 +15,14 @@ struct ptx_log;
 struct ptx_texts {
 	char **texts; /* NUL-terminated */
 	size_t n;
-	/* Where the variables of __managed__ are, in their order; NULL: nobody has placed them. */
+	/* The addresses of the __managed__ variables, in order; NULL: they are not placed. */
 	uint64_t *placed;
 	size_t n_placed;
 };
 
 /*
- * Adds what is in an image: a text (NUL within size), the best PTX of a fatbin,
- * the texts of a linked file. On failure the log says why.
+ * Adds the texts of an image: a text (NUL within size), the best PTX of a fatbin, the
+ * texts of a linked file. On failure the log has the reason.
  * -ENOEXEC: no PTX in it. -EINVAL: malformed. -ENOMEM.
  */
 int ptx_texts_add(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log);

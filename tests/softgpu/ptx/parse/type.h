@@ -46,21 +46,21 @@ enum ptx_space {
 };
 
 /*
- * Where the block's and the thread's private memory lies in the generic
- * address space: above anything that a host can map.
+ * Where private memory of blocks and threads lies in the generic address space: above
+ * every address that the host can map.
  */
 #define PTX_WINDOW_SHARED (1ull << 56)
 #define PTX_WINDOW_LOCAL (2ull << 56)
 #define PTX_WINDOW_PARAM (3ull << 56)
-/* A function's address: recognisable, and no one's data. */
+/* Addresses of functions: recognisable, and never those of data. */
 #define PTX_WINDOW_CODE (4ull << 56)
-/* What the driver keeps for a launch: the barrier of a whole grid. */
+/* What the driver keeps for a launch: the barrier of the grid. */
 #define PTX_WINDOW_RUN (5ull << 56)
-/* In the bits of a shared address from there on: the rank of the block it is of, plus one. */
+/* The bits of a shared address from there on: the rank of its block, plus one. */
 #define PTX_RANK_SHIFT 24
 #define PTX_WINDOW_SIZE (1ull << 32)
 
-/* PTX_NONE when `name' (without its dot) is no type. */
+/* PTX_NONE if `name' (without its dot) is not a type. */
 enum ptx_type ptx_type_find(const char *name);
 
 /* Bytes; a predicate has one. */

@@ -233,7 +233,7 @@ static void parse_values(struct ptx_parser *parser, struct ptx_symbol *symbol, u
 		ptx_parser_unexpected(parser, "'}'");
 }
 
-/* The size of what was declared; an unsized array takes that of its values. */
+/* The declared size; an unsized array takes that of its values. */
 static void size_variable(struct ptx_parser *parser, struct ptx_symbol *symbol,
 	const struct declaration *decl, const struct dims *dims)
 {
@@ -310,7 +310,7 @@ static void parse_count(struct ptx_parser *parser, struct ptx_symbol *symbol)
 		symbol->count = (uint32_t)n;
 }
 
-/* A name that was declared extern before, or a new symbol. */
+/* A name with an earlier extern declaration, or a new symbol. */
 static struct ptx_symbol *declare(struct ptx_parser *parser, const char *name,
 	enum ptx_symbol_kind kind, struct ptx_linkage linkage)
 {
@@ -331,7 +331,7 @@ static struct ptx_symbol *declare(struct ptx_parser *parser, const char *name,
 	return symbol;
 }
 
-/* Whether the declaration just read says less than what was known before. */
+/* Whether this declaration says less than an earlier one. */
 static bool is_weaker(const struct ptx_symbol *known, const struct ptx_symbol *read)
 {
 	return !known->is_extern && (read->is_extern || read->is_weak);
@@ -384,7 +384,7 @@ struct ptx_symbol *ptx_parse_variables(
 	if (decl.n_elements > 1 && space == PTX_SPACE_REG)
 		ptx_parser_fail(parser, -ENOTSUP, "vector registers");
 	symbol = parse_declarator(parser, &decl);
-	/* In a parameter list the comma is the list's. */
+	/* In a parameter list, the comma belongs to the list. */
 	while (!parser->in_params && !parser->log->error && ptx_parser_accept(parser, ','))
 		symbol = parse_declarator(parser, &decl);
 	return parser->log->error ? NULL : symbol;
