@@ -3,14 +3,14 @@
 #define SEED_H
 
 /*
- * What a unit test's random choices begin with. It is printed, so that a run
- * that failed can be repeated.
+ * The seed of a unit test's random choices. It is printed, so that a failed run can
+ * be repeated.
  */
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* MPS_TEST_SEED, or this. */
+/* MPS_TEST_SEED, or this default. */
 static inline unsigned seed_read(unsigned fixed)
 {
 	const char *text = getenv("MPS_TEST_SEED");

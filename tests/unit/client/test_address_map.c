@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The address map against a plain array, in random order, and slabs.
+ * The address map compared with a plain array, in random order; and slabs.
  */
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static uint64_t base(unsigned place)
 	return 0x200000000000ull + (uint64_t)place * PLACE;
 }
 
-/* What the array says of an address. */
+/* The array's answer for an address. */
 static bool is_inside(const uint64_t sizes[PLACES], uint64_t address)
 {
 	unsigned place = (unsigned)((address - base(0)) / PLACE);

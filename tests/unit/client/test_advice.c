@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Advice about parts of an allocation against an array with a place for each
- * page, in random order.
+ * Advice about parts of an allocation, compared with an array that has an entry for
+ * each page, in random order.
  */
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Contexts as the runtime meets them: the results measured of the driver for
- * primary contexts, the stack of each thread, and what an end does.
+ * Contexts as the runtime uses them: the driver's measured results for primary
+ * contexts, the stack of each thread, and the end of a context.
  */
 
 #include <setjmp.h>
@@ -51,8 +51,8 @@ const struct device_facts *device_facts(const struct device *device)
 }
 
 static bool is_per_context;
-static uint32_t groups_now;                                /* that the environment allows */
-static uint32_t groups_of_shares[WIRE_CONTEXT_SHARES_MAX]; /* 0: none has that number */
+static uint32_t groups_now; /* the groups that the environment allows */
+static uint32_t groups_of_shares[WIRE_CONTEXT_SHARES_MAX]; /* 0: no share has that number */
 
 uint32_t share_sms(const struct device *device)
 {
@@ -243,7 +243,7 @@ static void test_primary(void **state)
 	int active;
 
 	(void)state;
-	/* The runtime binds before it retains. */
+	/* The runtime calls cuCtxSetCurrent() before it retains. */
 	assert_int_equal(local_cuCtxSetCurrent(handle), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxGetCurrent(&context), CUDA_SUCCESS);
 	assert_ptr_equal(context, handle);
@@ -285,7 +285,7 @@ static void test_reset(void **state)
 	assert_int_equal(local_cuDevicePrimaryCtxReset_v2(1), CUDA_SUCCESS);
 	assert_int_equal(local_cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
 	assert_int_equal(active, 0);
-	/* The runtime then releases and retains anew. */
+	/* The runtime then releases and retains again. */
 	(void)local_cuDevicePrimaryCtxRelease_v2(1);
 	assert_int_equal(local_cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
 	assert_int_equal(local_cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
@@ -314,7 +314,7 @@ static void test_stack(void **state)
 	assert_ptr_equal(popped, second);
 	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
 	assert_ptr_equal(current, first);
-	/* Setting replaces the innermost, and nothing leaves the rest. */
+	/* Setting replaces the top of the stack; setting NULL leaves the rest. */
 	assert_int_equal(local_cuCtxSetCurrent(second), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxDestroy_v2(second), CUDA_SUCCESS);
 	assert_int_equal(local_cuCtxGetCurrent(&current), CUDA_SUCCESS);
@@ -340,7 +340,7 @@ static void test_limits(void **state)
 	assert_int_equal(local_cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE),
 		CUDA_ERROR_UNSUPPORTED_LIMIT);
 	assert_int_equal(local_cuCtxSetLimit((CUlimit)100, 1), CUDA_ERROR_INVALID_VALUE);
-	/* More than the GPU has is asked for; what it refuses was not set. */
+	/* A request for more than the GPU has; a refused limit stays unset. */
 	raised = 0;
 	assert_int_equal(local_cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1000), CUDA_SUCCESS);
 	assert_int_equal(raised, 0);
@@ -357,7 +357,7 @@ static void test_limits(void **state)
 	assert_int_equal(local_cuCtxDestroy_v2(context), CUDA_SUCCESS);
 }
 
-/* A primary context has all SMs, and is detached from as often as one likes. */
+/* A primary context has all SMs, and can be detached from any number of times. */
 static void test_shared(void **state)
 {
 	CUexecAffinityParam param;
@@ -381,7 +381,7 @@ static void test_shared(void **state)
 	assert_int_equal(local_cuCtxSetCurrent(NULL), CUDA_SUCCESS);
 }
 
-/* A context has what its process has: more may be allowed it, and fewer may not be asked for. */
+/* A context has the limits of its process. Requests may not be lower than what is allowed. */
 static void test_affinity(void **state)
 {
 	CUexecAffinityParam params[2] = {
@@ -438,7 +438,7 @@ static void check_share(uint32_t affinity, uint32_t groups, uint32_t n_sms)
 	assert_int_equal(count_shares(), 0);
 }
 
-/* The least of what the environment, the program and the process allow, in whole groups. */
+/* The smallest of the limits of the environment, the program and the process, in whole groups. */
 static void test_share(void **state)
 {
 	static struct page *const anything = &page;
@@ -463,7 +463,7 @@ static void test_share(void **state)
 	check_share(8, 1, 8);
 }
 
-/* What cannot be had is given back, and its number is another's. */
+/* A share that cannot be created is released, and its number is used again. */
 static void test_share_ends(void **state)
 {
 	CUcontext contexts[WIRE_CONTEXT_SHARES_MAX], more;
@@ -486,7 +486,7 @@ static void test_share_ends(void **state)
 		context_pop();
 }
 
-/* The primary one takes what the environment says each time that it becomes active. */
+/* The primary context takes the limit of the environment each time that it becomes active. */
 static void test_share_of_primary(void **state)
 {
 	CUcontext context;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Nodes of graphs divided for the server: nothing is left out, nothing crosses
- * the end of a piece of pinned memory, and memory that the GPU does not reach
- * goes by way of memory that it does.
+ * The division of graph nodes for the server: it omits nothing, no part crosses the
+ * end of a piece of pinned memory, and memory that the GPU cannot reach goes through
+ * memory that it can reach.
  */
 
 #include <setjmp.h>
@@ -95,7 +95,7 @@ enum {
 	BOUNCE_BYTES = 5 * WIDTH
 };
 
-/* The program's memory, and what stands for the GPU's and for the bounce memory. */
+/* The program's memory, and memory in place of the GPU's and of the bounce memory. */
 static uint8_t program[PITCH * ROWS * DEPTH], device[PITCH * ROWS * DEPTH], bounce[BOUNCE_BYTES];
 
 static struct node_op box_op(bool is_up)
@@ -115,7 +115,7 @@ static struct node_op box_op(bool is_up)
 	return op;
 }
 
-/* What the GPU would do. */
+/* Does what the GPU would do. */
 static void copy(const struct box *box)
 {
 	for (uint64_t row = 0; row < box->height; row++)
@@ -145,14 +145,14 @@ static void check_moved(const uint8_t *to, const uint8_t *from)
 		for (size_t y = 0; y < HEIGHT; y++)
 			assert_memory_equal(
 				to + (z * ROWS + y) * PITCH, from + (z * ROWS + y) * PITCH, WIDTH);
-	/* Nothing between the rows and behind them. */
+	/* Bytes between and after the rows stay as they were. */
 	for (size_t z = 0; z < DEPTH; z++)
 		for (size_t y = 0; y < ROWS; y++)
 			for (size_t x = y < HEIGHT ? WIDTH : 0; x < PITCH; x++)
 				assert_int_equal(to[(z * ROWS + y) * PITCH + x], 0);
 }
 
-/* In every size of the bounce memory, also one that holds no row. */
+/* In every size of the bounce memory, even less than a row. */
 static void test_boxes_go_both_ways(void **state)
 {
 	const uint64_t bytes = (uint64_t)WIDTH * HEIGHT * DEPTH;
@@ -173,7 +173,7 @@ static void test_boxes_go_both_ways(void **state)
 	}
 }
 
-/* Each chunk has its own place in the array, and no row is left out. */
+/* Each chunk has its position in the array, and no row is omitted. */
 static void test_array_goes_by_chunks(void **state)
 {
 	struct node_op op = line_op(HOST_SPACE, 0x1000, 100);

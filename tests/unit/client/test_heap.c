@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Heaps against an array of what lies where, in random order, with streams that
- * get on now and then: nothing is given out twice, nothing to a stream while
- * another may be using it, and in the end every block is whole again.
+ * Heaps compared with an array of allocations, in random order, with streams that
+ * advance now and then: no memory is given out twice, or to a stream while another
+ * may use it, and in the end every block is whole again.
  */
 
 #include <setjmp.h>
@@ -34,7 +34,7 @@ bool timeline_reached(const struct stream *stream, uint64_t seqno)
 
 struct slot {
 	bool is_used;
-	struct stream *stream; /* who freed it last, at ... */
+	struct stream *stream; /* the stream that freed it last, at ... */
 	uint64_t seqno;
 };
 
@@ -171,7 +171,7 @@ static void test_random(void **state)
 	release_all(&heap);
 }
 
-/* A block that a stream has freed goes to that stream again, to others later, back later. */
+/* A block that a stream has freed goes to that stream first, later to others, then back. */
 static void test_pending(void **state)
 {
 	const uint64_t all = BLOCK_BYTES;

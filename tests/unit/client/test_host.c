@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pinned memory of threads that ask side by side, over a server of one region:
- * nobody is given memory of it before it is mapped here.
+ * Pinned memory for concurrent threads, with a server of one region: no thread gets
+ * memory of the region before it is mapped here.
  */
 
 #include <setjmp.h>
@@ -27,9 +27,9 @@ struct server_link server = {.reading = PTHREAD_MUTEX_INITIALIZER};
 static struct page page;
 static struct device gpu;
 static struct context context = {.device = &gpu};
-static uint32_t n_regions, n_allocs, n_asked; /* atomic: as the server has them */
-static bool is_mapped;                        /* here */
-static unsigned n_refused;                    /* maps that find something else there */
+static uint32_t n_regions, n_allocs, n_asked; /* atomic: the server's numbers */
+static bool is_mapped;                        /* in this process */
+static unsigned n_refused;                    /* maps that find the addresses in use */
 static pthread_t second;
 static bool has_second;
 
@@ -91,17 +91,17 @@ static void *ask(void *ret_result)
 	return NULL;
 }
 
-/* The server has the region, we do not yet: so long another thread is let try. */
+/* The server has the region, the client not yet: meanwhile another thread tries. */
 static CUresult second_result;
 
 static void let_try(void)
 {
-	const struct timespec nap = {.tv_nsec = 1000000};
+	const struct timespec sleep_time = {.tv_nsec = 1000000};
 	uint32_t n = __atomic_load_n(&n_asked, __ATOMIC_ACQUIRE);
 
 	has_second = pthread_create(&second, NULL, ask, &second_result) == 0;
 	for (int i = 0; i < 200 && __atomic_load_n(&n_asked, __ATOMIC_ACQUIRE) == n; i++)
-		nanosleep(&nap, NULL);
+		nanosleep(&sleep_time, NULL);
 }
 
 bool pools_make_room(const struct device *device)
@@ -123,7 +123,7 @@ CUresult send_host_region(uint64_t size, uint64_t after, uint32_t payer, uint64_
 
 CUresult send_host_region_end(uint64_t address)
 {
-	/* Nothing lies in it. */
+	/* No memory lies in it. */
 	assert_int_equal(n_allocs, 0);
 	assert_int_equal(address, region_address(n_regions));
 	return CUDA_SUCCESS;
@@ -216,7 +216,7 @@ static void test_first_region(void **state)
 	assert_int_equal(n_regions, 1);
 }
 
-/* Something else lies at the first addresses: nothing may have been allocated there. */
+/* The first addresses are in use here: no memory may have been allocated there. */
 static void test_region_refused(void **state)
 {
 	(void)state;

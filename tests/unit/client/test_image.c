@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sizes of images of every kind, whose bytes are laid out here as nvcc does.
+ * Sizes of images of every kind, which are laid out here as nvcc does it.
  */
 
 #include <elf.h>
@@ -70,7 +70,7 @@ static void test_linked(void **state)
 	assert_memory_equal(joined + 3, part, 32);
 	assert_memory_equal(joined + 7, linked, 21);
 	free(joined);
-	/* What has no parts is no list. */
+	/* An image without parts has no list. */
 	parts[0] = NULL;
 	assert_int_equal(image_join(&wrapper, (void **)&joined, &size), 0);
 	assert_null(joined);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The library's log as programs read it: the driver's format, what has no room,
- * what is gone, and who is told.
+ * The library's log as programs read it: the driver's format, small buffers, old
+ * messages that are missing, and callbacks.
  */
 
 #include <pthread.h>
@@ -61,7 +61,7 @@ static void test_format(void **state)
 	assert_int_equal(text[0], 'x');
 }
 
-static void test_room(void **state)
+static void test_small_buffers(void **state)
 {
 	char text[512];
 	size_t size = sizeof(text);
@@ -76,14 +76,14 @@ static void test_room(void **state)
 	assert_true(size == strlen(text) && size < sizeof(text));
 	assert_memory_equal(text, NO_ROOM, strlen(NO_ROOM));
 	assert_true(n_lines(text) > 3);
-	/* Whole lines, of which the newest is the last. */
+	/* Only whole lines; the newest comes last. */
 	assert_non_null(strstr(text, "[CUDA][W] message 19 of a few words\n"));
 	assert_null(strstr(text, "message 0 "));
 	logs_add(LOG_ERROR, "one more");
 	size = 8;
 	assert_int_equal(local_cuLogsDumpToMemory(&at, text, &size, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(size, 0);
-	/* It is still there. */
+	/* The message is still there. */
 	size = sizeof(text);
 	assert_int_equal(local_cuLogsDumpToMemory(&at, text, &size, 0), CUDA_SUCCESS);
 	assert_int_equal(n_lines(text), 1);
@@ -114,7 +114,7 @@ static void CUDA_CB on_log(void *data, CUlogLevel level, char *message, size_t l
 	logs_add(LOG_ERROR, "not heard");
 }
 
-static void test_told(void **state)
+static void test_callbacks(void **state)
 {
 	CUlogsCallbackHandle handle;
 	char text[256];
@@ -136,9 +136,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_format, begin),
-		cmocka_unit_test_setup(test_room, begin),
+		cmocka_unit_test_setup(test_small_buffers, begin),
 		cmocka_unit_test_setup(test_gone, begin),
-		cmocka_unit_test_setup(test_told, begin),
+		cmocka_unit_test_setup(test_callbacks, begin),
 	};
 
 	return cmocka_run_group_tests_name("client_logs", tests, NULL, NULL);

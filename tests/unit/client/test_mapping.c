@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which file lies behind a mapping: by descriptor, by name, not at all; and
- * pages made present, also by a kernel that has no advice for it.
+ * Which file belongs to a mapping: found by descriptor, by name, or not at all. And
+ * making pages present, also on a kernel without that advice.
  */
 
 #include <setjmp.h>
@@ -57,7 +57,7 @@ static uint8_t *map_shared(int fd)
 	return map(fd, PROT_READ | PROT_WRITE, MAP_SHARED, 0, PAGES);
 }
 
-/* What mapping_open() says; if it is a file, it is the one of `fd' at `offset'. */
+/* The result of mapping_open(); a file must be that of `fd', at `offset'. */
 static int look(const void *address, size_t size, int fd, uint64_t offset)
 {
 	struct mapping mapping;
@@ -89,7 +89,7 @@ static void test_descriptor(void **state)
 	assert_int_equal(look(p, PAGES * page, fd, 0), 0);
 	assert_int_equal(look(p + 5, 1, fd, 5), 0);
 	assert_int_equal(look(q + 7, page, fd, 3 * page + 7), 0);
-	/* Its mapping in several areas, which still lie one behind the other. */
+	/* Its mapping in several areas that still follow each other. */
 	assert_int_equal(madvise(p + page, page, MADV_DONTFORK), 0);
 	assert_int_equal(look(p, PAGES * page, fd, 0), 0);
 	/* Another file, other bytes, fewer rights in the middle. */
@@ -151,7 +151,7 @@ static void test_private(void **state)
 	close(fd);
 }
 
-/* Record locks go with any descriptor that is closed, so none of such a file is. */
+/* Closing any descriptor of a file drops its record locks, so such a file is never opened. */
 static bool is_locked(const char *name)
 {
 	int status = 0;
@@ -185,7 +185,7 @@ static void test_name(void **state)
 	assert_true(is_locked(name));
 	close(fd);
 	assert_int_equal(look(p + page, page, -1, page), 1);
-	/* Another file of that name. */
+	/* Another file with that name. */
 	shm_unlink(name);
 	assert_int_equal(look(p, page, -1, 0), -ENOENT);
 	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -196,7 +196,7 @@ static void test_name(void **state)
 	munmap(p, PAGES * page);
 }
 
-/* Of the program's own file: this one, which is not written. */
+/* A mapping of the program's own file, which is not written. */
 static void test_disk(void **state)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -240,7 +240,7 @@ static void populate(bool is_old)
 	assert_int_equal(mapping_populate((uintptr_t)p, PAGES * page), 0);
 	assert_int_equal(count_present(p), PAGES);
 	assert_int_equal(p[1], 7);
-	/* Beyond the file's end: an error, and no signal. */
+	/* Past the file's end: an error, and no signal. */
 	assert_int_equal(ftruncate(fd, (off_t)page), 0);
 	assert_int_equal(mapping_populate((uintptr_t)p, page), 0);
 	assert_int_equal(mapping_populate((uintptr_t)p, page + 1), -EFAULT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * MD2 against the vectors of RFC 1319, in one piece and byte by byte; HMAC by
+ * MD2 against the vectors of RFC 1319, in one piece and byte by byte; HMAC against
  * its definition.
  */
 

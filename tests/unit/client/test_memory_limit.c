@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: what holds, and what is reported. */
+/* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: which value holds, and what is reported. */
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The SMs that a process is told of: the least of what its environment and its
- * operator say, and what the server has told once a GPU is open.
+ * The SMs that a process sees: the smaller of the limits of its environment and its
+ * operator, and the server's answer once a GPU is open.
  */
 
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static void test_least(void **state)
 	assert_int_equal(share_sms(&device), 8);
 }
 
-/* Nothing that was wrong changes it, nor what is there later. */
+/* Neither an invalid value nor a later change of the environment changes it. */
 static void test_nonsense(void **state)
 {
 	(void)state;
@@ -84,7 +84,7 @@ static void test_open(void **state)
 	device.is_open = 0;
 }
 
-/* What the environment says now counts, but no more than it said at first. */
+/* The current environment counts, but at most its first value. */
 static void test_groups_now(void **state)
 {
 	(void)state;
@@ -103,7 +103,7 @@ static void test_groups_now(void **state)
 	assert_int_equal(share_asked(), 50000);
 }
 
-/* Of its own GPU the current context tells its share, while it has one. */
+/* The current context reports its share of its own GPU, while it has one. */
 static void test_current(void **state)
 {
 	static struct stream *const null = (struct stream *)&page;

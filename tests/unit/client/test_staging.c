@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pieces of the staging memory and the seqnos that free them, over a stream
- * whose GPU is a thread of the test: no two users of a byte at a time, none
- * lost, a wait that ends, and what a dead server does to it.
+ * Pieces of the staging memory and the seqnos that free them, with a thread of the
+ * test as the GPU: a byte never has two users, no byte is lost, waits end, and a dead
+ * server ends them with an error.
  */
 
 #include <setjmp.h>
@@ -83,11 +83,11 @@ static void reach(uint64_t seqno)
 
 static void *gpu_run(void *user)
 {
-	const struct timespec nap = {.tv_nsec = 20000};
+	const struct timespec sleep_time = {.tv_nsec = 20000};
 
 	(void)user;
 	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
-		nanosleep(&nap, NULL);
+		nanosleep(&sleep_time, NULL);
 		reach(__atomic_load_n(&posted, __ATOMIC_ACQUIRE));
 	}
 	return NULL;
@@ -117,7 +117,7 @@ static void claim(const struct staging_piece *piece, uint8_t before, uint8_t aft
 		assert_int_equal(__atomic_exchange_n(&owner[at], after, __ATOMIC_ACQ_REL), before);
 }
 
-/* Takes and gives pieces of all sizes, now at once, now by a seqno. */
+/* Takes and returns pieces of all sizes, at once or with a seqno. */
 static void *user_run(void *arg)
 {
 	unsigned seed = first_seed + (unsigned)(uintptr_t)arg;
@@ -158,14 +158,14 @@ static void test_threads(void **state)
 
 static void test_all_of_it(void **state)
 {
-	/* By the block that each has: which comes first is as the threads left it. */
+	/* By the block of each: the threads decide the order. */
 	static struct staging_piece pieces[STAGING_SIZE / 4096];
 	struct staging_piece one;
 	unsigned n = 0;
 	uint64_t seqno;
 
 	(void)state;
-	/* What the threads left is free once its seqnos have passed. */
+	/* Pieces of the threads are free once their seqnos have passed. */
 	assert_int_equal(timeline_post(&streams[STREAM], &seqno), CUDA_SUCCESS);
 	reach(seqno);
 	for (; n < ARRAY_SIZE(pieces) && staging_try(1, &one); n++)
@@ -184,7 +184,7 @@ static void test_all_of_it(void **state)
 			staging_give(&pieces[i]);
 }
 
-static void test_mark_covers_later_work(void **state)
+static void test_seqno_covers_later_work(void **state)
 {
 	uint64_t first, noted, second;
 
@@ -206,9 +206,9 @@ static void test_mark_covers_later_work(void **state)
 
 static void *die_later(void *user)
 {
-	const struct timespec nap = {.tv_nsec = 30000000};
+	const struct timespec sleep_time = {.tv_nsec = 30000000};
 
-	nanosleep(&nap, NULL);
+	nanosleep(&sleep_time, NULL);
 	if (user)
 		__atomic_store_n(&page->fault, CUDA_ERROR_ILLEGAL_ADDRESS, __ATOMIC_RELEASE);
 	else
@@ -244,7 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_all_of_it),
-		cmocka_unit_test(test_mark_covers_later_work),
+		cmocka_unit_test(test_seqno_covers_later_work),
 		cmocka_unit_test(test_wait_ends),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Context-local storage, with the results measured of the driver.
+ * Context-local storage, with the driver's measured results.
  */
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static void note_end(CUcontext context, void *key, void *value)
 	void *found;
 
 	assert_ptr_equal(context, (CUcontext)&storage);
-	/* Its own entry is gone, and the lock is free. */
+	/* Its entry is removed, and the lock is free. */
 	assert_int_equal(storage_get(&storage, key, &found), CUDA_ERROR_INVALID_HANDLE);
 	ended[strlen(ended)] = *(const char *)value;
 }

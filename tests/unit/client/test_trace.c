@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The tracer as the stubs use it. Its state is the process's: each test has a
- * child of its own, which writes a file that the parent reads.
+ * The tracer as the stubs use it. Its state belongs to the process: each test has a
+ * separate child, which writes a file that the parent reads.
  */
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void expect(bool is_so, const char *what, int line)
 	printf("line %d: not so: %s\n", line, what);
 }
 
-/* What a stub does. */
+/* Does what a stub does. */
 static CUresult traced(const char *name, CUresult result)
 {
 	struct trace trace;
@@ -81,7 +81,7 @@ static const char *path_of(const char *name)
 	return path;
 }
 
-/* The whole of a file into `text'; its lines. */
+/* Reads a whole file into `text'; returns its lines. */
 static unsigned read_lines(const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -179,7 +179,7 @@ static void test_long(void)
 	EXPECT(end && strchr(end, '\n') == text + strlen(text) - 1);
 }
 
-/* An event a line, its strings all ASCII; the last argument that fits is a whole one. */
+/* Each line is an event, all strings are ASCII, and the last argument is complete. */
 static void test_json(void)
 {
 	static const char event[] =
@@ -201,7 +201,7 @@ static void test_json(void)
 	EXPECT(sscanf(text + 2 + n, "%lf,\"dur\":%lf},\n", &at, &took) == 2);
 	EXPECT(at > 0 && took >= 0 && took < 1e6);
 	EXPECT(strstr(text, "\"result\":\"12345\"},"));
-	/* Another run adds to it, and does not begin it again. */
+	/* Another run appends to the file. */
 	EXPECT(in_child(path_of("two.json"), body_two_calls, NULL) == 0);
 	EXPECT(read_lines(path_of("two.json")) == 7);
 	EXPECT(!strstr(text + 1, "["));
@@ -228,7 +228,7 @@ static void body_fork(void)
 	EXPECT(status == 0);
 }
 
-/* %p is the process id, also that of a forked child. */
+/* %p is the process ID, also in a forked child. */
 static void test_fork(void)
 {
 	char shared[4096], own[4096];

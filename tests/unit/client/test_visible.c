@@ -2,7 +2,7 @@
 
 /*
  * CUDA_VISIBLE_DEVICES: ordinals, UUIDs, beginnings of UUIDs, and where a list
- * stops; CUDA_DEVICE_ORDER: what ordinals count.
+ * stops. CUDA_DEVICE_ORDER: the order of ordinals.
  */
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The environment's meaning for the daemon, and the environment of a server.
+ * The daemon's environment variables, and the environment of a server.
  */
 
 #include <setjmp.h>

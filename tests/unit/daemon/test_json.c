@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * JSON that commands answer: its shape, and that no value breaks it.
+ * The JSON of commands: its form, and that every value keeps it valid.
  */
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A stream becomes lines that are short and safe to print, whatever its pieces
- * are.
+ * A stream becomes lines that are short and safe to print, however it is divided
+ * into pieces.
  */
 
 #include <setjmp.h>

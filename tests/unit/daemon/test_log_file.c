@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The shapes of log lines, and what happens to lines that cannot be written.
+ * The format of log lines, and the handling of lines that cannot be written.
  */
 
 #include <dirent.h>

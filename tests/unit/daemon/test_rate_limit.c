@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * So many at once, so many a second, and never more after a long pause.
+ * A rate limit allows a burst, then a number per second, and no more after a pause.
  */
 
 #include <setjmp.h>

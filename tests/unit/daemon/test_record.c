@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The daemon's record of servers: what was stored is loaded, and nothing that
- * another process could have put in its place.
+ * The daemon's record of servers: it loads what it stored, and nothing that another
+ * process could have put there.
  */
 
 #include <setjmp.h>

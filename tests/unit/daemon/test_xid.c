@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lines of the kernel's log about faults: whole ones, cut ones, and any bytes.
+ * Lines of the kernel's log about faults: complete lines, cut lines, and random bytes.
  */
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void test_whole(_unused_ void **state)
 	assert_false(xid_is_of(&xid, ""));
 }
 
-/* As dmesg, or an older driver, writes them. */
+/* The format of dmesg, and of an older driver. */
 static void test_other_shapes(_unused_ void **state)
 {
 	struct xid xid;
@@ -73,7 +73,7 @@ static void test_other_lines(_unused_ void **state)
 			fail_msg("taken: %s", lines[i]);
 }
 
-/* Numbers too long to be any. */
+/* Numbers that are too long. */
 static void test_numbers(_unused_ void **state)
 {
 	struct xid xid;
@@ -88,7 +88,7 @@ static void test_numbers(_unused_ void **state)
 	assert_true(xid.address == 0);
 }
 
-/* Each in memory of its own size, so that a sanitizer sees a step behind it. */
+/* Each in memory of exactly its size, so that a sanitizer sees a read past its end. */
 static bool parse_copy(const char *line, size_t size, struct xid *ret_xid)
 {
 	_cleanup_free_ char *copy = malloc(size + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Descriptors that are closed elsewhere: soon, many at once, and those whose
- * close would wait.
+ * Descriptors that another thread closes: soon, many at once, and descriptors whose
+ * close would block.
  */
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 
 #define PATIENCE_MS 30000
 
-static void nap(void)
+static void sleep_briefly(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
@@ -40,7 +40,7 @@ static void wait_until_closed(void)
 	int64_t until = now_ms() + PATIENCE_MS;
 
 	while (async_close_pending() > 0 && now_ms() < until)
-		nap();
+		sleep_briefly();
 	assert_int_equal(async_close_pending(), 0);
 }
 
@@ -76,7 +76,7 @@ static void test_many(_unused_ void **state)
 		assert_false(is_open(fds[i]));
 }
 
-/* A socket that waits two minutes, when it is closed, for its other end to read. */
+/* A socket whose close waits two minutes for the other end to read. */
 static int lingering_socket(int *ret_other)
 {
 	const struct linger linger = {.l_onoff = 1, .l_linger = 120};

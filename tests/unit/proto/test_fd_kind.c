@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What kind of file lies behind a descriptor.
+ * The kind of file that a descriptor refers to.
  */
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "base.h"
 #include "fd_kind.h"
 
-/* Closes it, too. */
+/* Also closes it. */
 static enum fd_kind kind_of(int fd)
 {
 	enum fd_kind kind;

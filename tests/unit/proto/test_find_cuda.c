@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which libcuda is found: by variable, by folder, past files that are ours,
- * of another machine or no library; and the text that names what was tried.
+ * Which libcuda is found: by variable, by folder; files of this project, of another
+ * machine, or that are no library are skipped. And the text with the paths tried.
  */
 
 #include <elf.h>
@@ -28,7 +28,7 @@ static char root[] = "/tmp/test-find-cuda-XXXXXX";
 #define MACHINE EM_AARCH64
 #endif
 
-/* A shared object of nothing but its head and one segment of notes. */
+/* A shared object with only a head and one segment of notes. */
 struct file {
 	Elf64_Ehdr head;
 	Elf64_Phdr segment;

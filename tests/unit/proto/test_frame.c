@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Frames: whole ones, split ones, malformed ones, descriptors that travel,
- * and that no byte past a frame is read.
+ * Frames: whole ones, split ones, malformed ones, descriptors, and that no byte past
+ * a frame is read.
  */
 
 #include <setjmp.h>
@@ -147,7 +147,7 @@ static void test_refuses_malformed_heads(void **state)
 	head = good, head.type = 255, expect_malformed(head);
 	head = good, head.size = 8, expect_malformed(head);
 	head = good, head.size = UINT32_MAX, expect_malformed(head);
-	/* Promised, but none came. */
+	/* Announced, but not sent. */
 	head = (struct frame_head){
 		.type = FRAME_IMAGE, .n_fds = 1, .size = (uint32_t)frame_size(FRAME_IMAGE)};
 	expect_malformed(head);
@@ -175,7 +175,7 @@ static void send_raw(int sock, const void *bytes, size_t size, int n_fds)
 	assert_int_equal(sendmsg(sock, &msg, 0), (int)size);
 }
 
-static void test_closes_descriptors_nobody_asked_for(void **state)
+static void test_closes_unexpected_descriptors(void **state)
 {
 	struct fixture *f = *state;
 	struct frame_shutdown frame = {0};
@@ -231,7 +231,7 @@ int main(void)
 		TEST(test_stops_at_the_end_of_a_frame),
 		TEST(test_collects_single_bytes),
 		TEST(test_refuses_malformed_heads),
-		TEST(test_closes_descriptors_nobody_asked_for),
+		TEST(test_closes_unexpected_descriptors),
 		TEST(test_tells_a_closed_peer),
 		TEST(test_sending_has_a_deadline),
 		TEST(test_text_ends_in_zeros),

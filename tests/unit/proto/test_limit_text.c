@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Percentages and sizes as people write them: what is accepted, what is
- * refused, and that a size which was written reads back as the same.
+ * Percentages and sizes in the syntax of users: what is accepted, what is refused,
+ * and that a size which was written reads back as the same.
  */
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static void test_nonsense_is_no_percentage(void **state)
 	}
 }
 
-/* Rounded down to whole groups, at least one; never more than there are. */
+/* Rounded down to whole groups, at least one; never more than the GPU has. */
 static void test_shares(void **state)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Compares what proc_address() answers with what the driver answered
- * (tests/proto/proc-addresses-580.tsv): every name, at and around every
- * version, with every flag. The symbols themselves are stand-ins.
+ * Compares the answers of proc_address() with the driver's (tests/proto/
+ * proc-addresses-580.tsv): every name, at and around every version, with every flag.
+ * The symbols themselves are stand-ins.
  */
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base.h"
 #include "procs.h"
 
-/* The driver's names, for the linker: only where they lie matters here. */
+/* The driver's names, for the linker: only their addresses matter here. */
 #define SYMBOL(name) char stand_in_##name __asm__(#name);
 #include "symbols.h"
 #undef SYMBOL
@@ -37,7 +37,7 @@ struct answers {
 };
 
 static unsigned n_passed, n_failed;
-static unsigned n_wrong; /* of the name that is looked at */
+static unsigned n_wrong; /* of the current name */
 
 static void expect(bool is_so, const char *name, int version, uint64_t flags, const char *what)
 {
@@ -57,7 +57,7 @@ static void *address_of(const char *symbol)
 	return NULL;
 }
 
-/* A name is a test. */
+/* Each name is a test. */
 static void name_end(void)
 {
 	if (n_wrong > 0)

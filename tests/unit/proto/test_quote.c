@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Foreign text cannot act upon a terminal, nor pass for a part of the line.
+ * Foreign text cannot control a terminal, or look like a part of the line.
  */
 
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static void test_escapes(_unused_ void **state)
 	check("./train --x=1", "\"./train --x=1\"");
 	check("a\"b\\c", "\"a\\\"b\\\\c\"");
 	check("a\nb\tc\rd\x1b[2J\x7f", "\"a\\nb\\tc\\x0dd\\x1b[2J\\x7f\"");
-	/* UTF-8 stays; C1 controls, what is cut off, too long or a surrogate does not. */
+	/* Valid UTF-8 stays; C1 controls, cut or too long sequences and surrogates are escaped. */
 	check("caf\u00e9 \u20ac \U0001f600", "\"caf\u00e9 \u20ac \U0001f600\"");
 	check("\xc2\x9b"
 	      "31m",
@@ -53,7 +53,7 @@ static void test_bounds(_unused_ void **state)
 	}
 }
 
-/* Whatever comes in: two bare quotes, and nothing that a terminal acts upon. */
+/* For every input: exactly two bare quotes, and no control characters. */
 static void test_anything(_unused_ void **state)
 {
 	unsigned seed = seed_read(1);

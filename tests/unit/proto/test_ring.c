@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The ring: order with several threads, wrap, full, lies about the tail, and
- * that nothing is read twice (MPS_SCRIBBLE overwrites what was read).
+ * The ring: order with several threads, wrap, a full ring, wrong tails, and that
+ * nothing is read twice (MPS_SCRIBBLE overwrites what was read).
  */
 
 #include <setjmp.h>
@@ -65,7 +65,7 @@ static int push(struct fixture *f, uint32_t thread, uint32_t count, const void *
 	return ring_push(&f->sender, parts, 2, 10, NULL, NULL);
 }
 
-/* The next message, fetching when needed; NULL when there is none. */
+/* The next message, after a fetch if needed; NULL if there is none. */
 static const struct test_message *next(struct fixture *f)
 {
 	const struct message_head *head;
@@ -182,7 +182,7 @@ static void test_refuses_bad_heads(void **state)
 	expect_bad_head(f, (struct message_head){.size = MESSAGE_MAX + 8}, -EBADMSG);
 	expect_bad_head(f, (struct message_head){.size = UINT32_MAX}, -EBADMSG);
 	expect_bad_head(f, (struct message_head){.size = 16, .reserved = 1}, -EBADMSG);
-	/* Not a lie yet: the rest may come. */
+	/* Not wrong yet: the rest may come. */
 	expect_bad_head(f, (struct message_head){.size = 24}, 0);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sealed memories: what a peer can and can't do to them, and what is refused
- * when a peer made them.
+ * Sealed memories: what a peer can and cannot do to them, and which memories of a
+ * peer are refused.
  */
 
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs what the generator made of each message: send_X() into serve_message()
- * and back, every rule kept and broken on both sides, every prefix, a word too many,
- * and each word overwritten with values that hurt. Messages lie in memory of
- * just their size, so that a sanitizer sees a byte read beyond.
+ * Runs the generated code of each message: send_X() into serve_message() and back,
+ * every rule kept and broken on both sides, every prefix, a word too many, and each
+ * word overwritten with dangerous values. Messages lie in memory of exactly their
+ * size, so that a sanitizer sees a read past the end.
  */
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static struct {
 	unsigned n_failed;
 } run;
 
-/* Any address will do: only the generated code's arguments are looked at. */
+/* The address does not matter: only the arguments from the generated code are checked. */
 static char session;
 
 void rules_expect(bool is_so, const char *what, int line)
@@ -111,7 +111,7 @@ static struct message_head *assemble(const struct message_head *msg, uint32_t ms
 	return whole;
 }
 
-/* Replies come from a page that held other replies before. */
+/* Replies come from a page with the bytes of earlier replies. */
 static void serve_into(struct message_head *msg, struct reply *reply)
 {
 	const char *why = NULL;
@@ -156,7 +156,7 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 
 /* ---- tests of one message */
 
-/* Serves a copy in memory of just its size. */
+/* Serves a copy in memory of exactly its size. */
 static int serve_copy(const void *message, uint32_t size, struct reply *reply, const char **ret_why)
 {
 	struct message_head *copy = malloc(size);
@@ -215,7 +215,7 @@ static void test_rule(const struct rule_case *one, const struct rule *rule)
 	}
 }
 
-/* What breaks a rule is refused before anything is placed; what just keeps it arrives. */
+/* A call that breaks a rule sends nothing; a call at the limit of a rule arrives. */
 static void test_attempt(const struct attempt *attempt)
 {
 	rules_strict = false;

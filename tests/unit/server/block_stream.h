@@ -3,8 +3,8 @@
 #define BLOCK_STREAM_H
 
 /*
- * A stream of the harness's session that waits for a word, on a GPU of the
- * counting driver that never gets there.
+ * Blocks a stream of the harness's session: it waits for a semaphore, and the counting
+ * driver's GPU never passes the wait.
  */
 
 #include "server/driver/blocked_streams.h"
@@ -12,9 +12,9 @@
 #include "tests/fuzz/session_harness.h"
 #include "send.h"
 
-static struct cuda_api stand_still_real;
+static struct cuda_api block_real;
 
-static inline CUresult stand_still_put(
+static inline CUresult block_wait(
 	CUstream stream, unsigned n, CUstreamBatchMemOpParams *ops, unsigned flags)
 {
 	(void)stream;
@@ -24,7 +24,7 @@ static inline CUresult stand_still_put(
 	return CUDA_SUCCESS;
 }
 
-static inline CUresult stand_still_write(
+static inline CUresult block_write(
 	CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags)
 {
 	(void)stream;
@@ -34,7 +34,7 @@ static inline CUresult stand_still_write(
 	return CUDA_SUCCESS;
 }
 
-/* `stream' is made for it. False: it does not. */
+/* Creates `stream' and blocks it. False: it is not blocked. */
 static inline bool block_stream(uint32_t stream)
 {
 	struct memory_op op = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32, .value = 1};
@@ -42,18 +42,18 @@ static inline bool block_stream(uint32_t stream)
 	if (send_memory_alloc(0, 4096, &op.address) != CUDA_SUCCESS)
 		return false;
 	send_stream_create(stream, 0, CU_STREAM_NON_BLOCKING, 0);
-	stand_still_real = cuda;
-	cuda.cuStreamBatchMemOp_v2 = stand_still_put;
-	cuda.cuStreamWriteValue64_v2 = stand_still_write;
+	block_real = cuda;
+	cuda.cuStreamBatchMemOp_v2 = block_wait;
+	cuda.cuStreamWriteValue64_v2 = block_write;
 	send_memory_ops(stream, &op, 1);
 	harness_serve();
 	return blocked_any();
 }
 
-/* The GPU does what it is asked for again; it counts as standing until it is forgotten. */
+/* The GPU works again; the stream counts as blocked until it is forgotten. */
 static inline void unblock_stream(void)
 {
-	cuda = stand_still_real;
+	cuda = block_real;
 }
 
 #endif

@@ -3,9 +3,9 @@
 #define EVERY_KIND_H
 
 /*
- * One of each kind of object that a session can have, made by messages over the
- * counting driver. `i' counts those of its kind from 0; what they need besides is made
- * once by every_kind_prepare(). A result is what the client is told, sooner or later.
+ * One of each kind of object that a session can have, created by messages over the
+ * counting driver. `i' counts the objects of a kind from 0. every_kind_prepare() creates
+ * once what they need besides. A result is what the client gets, at once or later.
  */
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "send.h"
 
 #define KIND_CHUNK ((uint64_t)2 << 20)
-/* Numbers of what others need, and of those that are made. */
+/* IDs of objects that others need, and of the objects of each kind. */
 #define KIND_STREAM (DEVICES_MAX + 1)
 #define KIND_BASE 51u
 #define KIND_MIPMAP 52u
@@ -28,9 +28,9 @@
 
 static struct {
 	uint64_t memory;  /* on the GPU */
-	uint64_t region;  /* of addresses */
-	uint64_t host;    /* a region of the host's */
-	uint32_t n_nodes; /* of the graph */
+	uint64_t region;  /* a region of addresses */
+	uint64_t host;    /* a region of the host space */
+	uint32_t n_nodes; /* nodes of the graph */
 	int file;
 } kind;
 
@@ -41,7 +41,7 @@ static CUresult settle_kind(CUresult result)
 	return result == CUDA_SUCCESS ? harness_late_error() : result;
 }
 
-/* Memories that the server has sent, which nobody here maps. */
+/* Drops the memories that the server has sent. */
 static void drop_frames(void)
 {
 	char bytes[512], control[CMSG_SPACE(64 * sizeof(int))];
@@ -63,7 +63,7 @@ static void drop_frames(void)
 	}
 }
 
-/* ---- what others are made of; all of it may fail */
+/* ---- objects that others need; creating them may fail */
 
 static const char kind_image[] = ".version 8.0 // an image";
 
@@ -80,7 +80,7 @@ static void make_file(void)
 		abort();
 }
 
-/* The session is open. Whether all of it was made. */
+/* For an open session. Whether everything was created. */
 static bool every_kind_prepare(void)
 {
 	uint64_t size, start, span;
@@ -142,7 +142,7 @@ static CUresult make_shared_event(uint32_t i)
 	return result == CUDA_SUCCESS ? send_ipc_event_export(KIND_FIRST + i, 0, token) : result;
 }
 
-/* With work, which makes the real one. */
+/* With work, for which the server creates the driver's stream. */
 static CUresult make_stream(uint32_t i)
 {
 	CUresult result;
@@ -173,7 +173,7 @@ static CUresult make_compiled_library(uint32_t i)
 	return result == CUDA_SUCCESS ? (CUresult)refusal : result;
 }
 
-/* A text of 64 KiB, another each time. */
+/* A text of 64 KiB, different each time. */
 static CUresult make_large_library(uint32_t i)
 {
 	static char text[64 << 10];
@@ -229,7 +229,7 @@ static CUresult make_linker_input(uint32_t i)
 	return result == CUDA_SUCCESS ? (CUresult)refusal : result;
 }
 
-/* Made executable, with one node. */
+/* Instantiated, with one node. */
 static CUresult make_graph(uint32_t i)
 {
 	uint32_t error_node;
@@ -242,7 +242,7 @@ static CUresult make_graph(uint32_t i)
 	return send_graph_instantiate(KIND_FIRST + i, 1, 0, &error_node);
 }
 
-/* What went wrong with a node is told when it is asked for. */
+/* Returns the error of a node. */
 static CUresult ask_graph(void)
 {
 	uint32_t error_node;
@@ -264,7 +264,7 @@ static CUresult make_kernel_node(uint32_t i)
 	static const uint32_t one[3] = {1, 1, 1}, none[3];
 	static uint8_t params[WIRE_PARAMS_MAX];
 
-	/* They may be more than the kernel needs. */
+	/* These may be more than the kernel needs. */
 	send_graph_kernel(KIND_BASE, kind.n_nodes, WIRE_CONTEXT_SHARES_MAX, KIND_BASE, one, one, 0,
 		0, none, 0, 0, params, i % 2 ? FAKE_PARAM_BYTES : WIRE_PARAMS_MAX);
 	return ask_graph();
@@ -324,7 +324,7 @@ static CUresult make_edges(uint32_t i)
 	return send_graph_update_result(KIND_BASE, &error_node);
 }
 
-/* Launches that wait together, so often that graphs are made of them. */
+/* Launches that wait together, often enough that graphs are made of them. */
 static CUresult make_batches(uint32_t i)
 {
 	static const uint32_t one[3] = {1, 1, 1};
@@ -371,7 +371,7 @@ static CUresult make_surface(uint32_t i)
 
 static CUresult make_green(uint32_t i)
 {
-	/* Sizes that nobody has kept. */
+	/* Sizes for which no allocation is kept. */
 	return i < WIRE_GREENS_MAX
 		       ? send_green_create(i, 0, WIRE_GREENS_MAX, 0, 8 + i % 3, 0, NULL, 0)
 		       : CUDA_ERROR_INVALID_VALUE;
@@ -413,7 +413,7 @@ static CUresult make_mapping(uint32_t i)
 	return send_allocation_map(KIND_BASE, kind.region + i * KIND_CHUNK, KIND_CHUNK);
 }
 
-/* Ended while a stream has work: it waits for that, with an event. */
+/* Destroyed while a stream has work: it waits for the work, with an event. */
 static CUresult make_ended_mapping(uint32_t i)
 {
 	CUresult result = make_mapping(i);
@@ -472,7 +472,7 @@ static CUresult make_share(uint32_t i)
 						  : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Behind a stream that is busy. */
+/* Work behind a busy stream. */
 static CUresult make_watch(uint32_t i)
 {
 	send_fill(KIND_STREAM, kind.memory, 0, 1, 1, 0, 1);
@@ -492,7 +492,7 @@ static CUresult make_waits(uint32_t i)
 static const struct every_kind {
 	const char *name;
 	CUresult (*make)(uint32_t i);
-	uint32_t n_max; /* of the counting driver, or of those that need not be more */
+	uint32_t n_max; /* the counting driver's limit, or a number that is enough */
 } every_kind[] = {
 	{"event", make_event, WIRE_EVENTS_MAX},
 	{"event with a far number", make_far_event, 256},

@@ -2,7 +2,7 @@
 #ifndef MANAGED_CUBIN_H
 #define MANAGED_CUBIN_H
 
-/* A small cubin as nvcc makes them, with variables of __managed__, field by field. */
+/* A small cubin in nvcc's format, with __managed__ variables, field by field. */
 
 #include <elf.h>
 #include <stddef.h>
@@ -27,12 +27,12 @@ enum {
 	FIRST = 2, /* symbol */
 	SECOND = 3,
 	OTHER = 1,
-	FIRST_AT = 0, /* from where they are placed */
+	FIRST_AT = 0, /* relative to the variables' address */
 	SECOND_AT = 256,
 	VARIABLES_SIZE = SECOND_AT + 12,
 };
 
-/* A cubin as nvcc's: two variables of __managed__ and one that is not. */
+/* A cubin like nvcc's: two __managed__ variables and a variable that is not. */
 struct cubin_file {
 	Elf64_Ehdr head;
 	Elf64_Shdr sections[SECTIONS];

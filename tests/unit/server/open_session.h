@@ -3,8 +3,8 @@
 #define OPEN_SESSION_H
 
 /*
- * What tests of the server set up and tear down: a session without a thread,
- * over the counting driver with memory of its own, that has opened GPU 0.
+ * Setup and teardown of server tests: a session without a thread, over a counting
+ * driver with its own memory, that has opened GPU 0.
  */
 
 #include "tests/fuzz/fake_cuda.h"

@@ -17,7 +17,7 @@
 #define BASE ((uint64_t)700 << 10)
 #define LIMIT (64 * MIB)
 
-/* The linker's --wrap turns our calls into these. */
+/* The linker's --wrap redirects calls to these functions. */
 void *__real_calloc(size_t n, size_t size);
 void *__real_reallocarray(void *old, size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -55,7 +55,7 @@ static void test_quota_alone(void **state)
 	assert_false(quota_charge(&quota, 1));
 }
 
-/* Parents are charged in steps; what one quota of the chain refuses no other is charged with. */
+/* Parents are charged in steps. If one quota refuses, no quota of the chain is charged. */
 static void test_quota_chain(void **state)
 {
 	struct quota server = {.limit = 100 * QUOTA_STEP};
@@ -84,7 +84,7 @@ static void test_quota_chain(void **state)
 	assert_int_equal(quota_used(&server), 0);
 }
 
-/* Nobody takes all: the first half, the next half of what is left; and always its own. */
+/* The first child gets half, the next half of the rest; each at least its own share. */
 static void test_quota_shares(void **state)
 {
 	struct quota all = {.limit = 64 * QUOTA_STEP};
@@ -108,7 +108,7 @@ static void test_quota_shares(void **state)
 	assert_int_equal(quota_used(&all), 0);
 }
 
-/* A common parent is for whoever comes first, and may be lowered below what is used. */
+/* Children share a common parent in the order of use. Its limit may fall below its use. */
 static void test_quota_is_common(void **state)
 {
 	struct quota group = {.limit = 8 * QUOTA_STEP, .is_common = true};
@@ -198,7 +198,7 @@ static void test_blocks(void **state)
 	account_free(block);
 	account_free(NULL);
 	assert_int_equal(account_held(account), base);
-	/* The server's own, which nobody is charged with. */
+	/* Memory of the server itself, charged to no session. */
 	block = account_alloc(NULL, 100, 1000);
 	assert_true(account_keep(block, 50));
 	block = account_grow(NULL, block, 2, 100);
@@ -228,7 +228,7 @@ static void test_bound(void **state)
 	assert_null(account_grow(account, small, LIMIT, 1));
 	assert_non_null(small);
 	account_free(small);
-	/* What goes meanwhile makes room. */
+	/* Memory that is freed meanwhile makes room. */
 	n_free_on_full = 1;
 	to_free = large;
 	small = account_alloc(account, 100, LIMIT - LIMIT / 4);
@@ -236,7 +236,7 @@ static void test_bound(void **state)
 	account_free(small);
 }
 
-/* Where there is no memory nothing is charged. */
+/* If there is no memory, nothing is charged. */
 static void test_no_memory(void **state)
 {
 	void *block = account_alloc(account, 100, 0);
@@ -256,7 +256,7 @@ static void test_no_memory(void **state)
 	assert_int_equal(n_full, 0);
 }
 
-/* A session has gone, and others hold what it has brought. */
+/* A session has ended, and others hold its blocks. */
 static void test_after_the_end(void **state)
 {
 	void *blocks[3];
@@ -275,7 +275,7 @@ static void test_after_the_end(void **state)
 	assert_int_equal(open_account(state), 0);
 }
 
-/* One client takes what it can; the neighbour that comes then has its own, and half of the rest. */
+/* One client takes all it can. A new neighbour still gets its own share and half of the rest. */
 static void test_neighbour(void **state)
 {
 	struct quota *all = accounts_quota();
@@ -294,7 +294,7 @@ static void test_neighbour(void **state)
 	while (account_keep(block, MIB))
 		n++;
 	assert_in_range(n, 23, 26);
-	/* Where nothing is left there is what is its own. */
+	/* If nothing is left, its own share still is. */
 	all->limit = 1 * MIB;
 	assert_false(account_keep(block, MIB));
 	account_unkeep(block, n * MIB);
@@ -312,7 +312,7 @@ static void test_neighbour(void **state)
 
 static void *_Atomic shared[N_BLOCKS];
 
-/* Takes a block from the shared ones and frees it: on another thread than it was made on. */
+/* Takes a shared block and frees it, on another thread than the one that allocated it. */
 static void *run_ends(void *arg)
 {
 	for (unsigned i = 0; i < N_ROUNDS; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Aliases as a client asks for them, over the counting driver: which bytes it
- * may name when, which files are taken, what a client may do to them meanwhile.
+ * Aliases from messages of a client, over the counting driver: which bytes the client
+ * may name when, which files are accepted, and changes to the files meanwhile.
  */
 
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 static int file = -1;
 static uint64_t on_device;
 
-/* All its pages are there, as the client makes them. */
+/* All its pages are present, as a client makes them. */
 static int file_new(uint64_t size)
 {
 	int fd = memfd_create("alias", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -56,7 +56,7 @@ static int open_session(void **state)
 	return 0;
 }
 
-/* The harness sees that the driver has everything back. */
+/* The harness checks that the driver has everything back. */
 static int close_session(void **state)
 {
 	(void)state;
@@ -115,7 +115,7 @@ static void test_access(void **state)
 	/* Whole pages of it. */
 	assert_true(has(b - 5, 3ull * 4096));
 	assert_false(has(b - 5, 3ull * 4096 + 1));
-	assert_false(has(b - 6, 2)); /* its neighbour is another */
+	assert_false(has(b - 6, 2)); /* the alias before it is another one */
 	assert_false(has(b + MIB, 1));
 	end(b + 1, CUDA_ERROR_INVALID_VALUE);
 	end(b, CUDA_SUCCESS);
@@ -123,7 +123,7 @@ static void test_access(void **state)
 	assert_true(has(a, 4 * MIB));
 	end(b, CUDA_ERROR_INVALID_VALUE);
 	end(HOST_SPACE_END - 1, CUDA_ERROR_INVALID_VALUE);
-	/* Its place is given out again, the run goes with the last. */
+	/* Its addresses are given out again; the last alias frees the run. */
 	assert_int_equal(alias(file, MIB + 5, 10000), b);
 	end(b, CUDA_SUCCESS);
 	end(a, CUDA_SUCCESS);
@@ -152,7 +152,7 @@ static void test_pieces(void **state)
 	close(fd);
 }
 
-/* The pages stay as long as work may use them, whatever the client says. */
+/* The pages stay while work may use them, even if the client ends the alias. */
 static void test_busy(void **state)
 {
 	uint64_t a = alias(file, 0, MIB), b;
@@ -174,7 +174,7 @@ static void test_busy(void **state)
 	assert_true(has(b, MIB));
 }
 
-/* A client may do to its file what it likes. */
+/* A client may change its file in any way. */
 static void test_cut_short(void **state)
 {
 	uint64_t a = alias(file, 0, 4 * MIB), address;
@@ -184,7 +184,7 @@ static void test_cut_short(void **state)
 	assert_true(has(a, 4 * MIB));
 	assert_int_equal(ask(file, 0, 4097, &address), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(ask(file, 0, 4096, &address), CUDA_SUCCESS);
-	/* Pages that are not there would be charged to the server. */
+	/* Pages that are missing would be charged to the server. */
 	assert_int_equal(ftruncate(file, MIB), 0);
 	assert_int_equal(ask(file, 0, 4097, &address), CUDA_ERROR_OUT_OF_MEMORY);
 	end(a, CUDA_SUCCESS);
@@ -199,7 +199,7 @@ static void test_files(void **state)
 	(void)state;
 	assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	assert_int_equal(ask(sealed, 0, 1, &address), CUDA_ERROR_NOT_SUPPORTED);
-	/* Another file than the one that was meant. */
+	/* Another file than the intended one. */
 	assert_int_equal(fstat(file, &is), 0);
 	harness_send_memory(0, 1, file);
 	assert_int_equal(send_host_alias(0, is.st_dev, is.st_ino + 1, 0, 1, &address),
@@ -208,14 +208,14 @@ static void test_files(void **state)
 	assert_int_equal(send_host_alias(1, is.st_dev, is.st_ino, 0, 1, &address),
 		CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(ask(file, 0, 1, &address), CUDA_SUCCESS);
-	/* Another frame than that of the message: nothing can be trusted any more. */
+	/* A frame that does not belong to the message: the session ends. */
 	harness_send_memory(0, 2, file);
 	assert_int_equal(send_host_alias(0, is.st_dev, is.st_ino, 0, 1, &address),
 		CUDA_ERROR_MPS_RPC_FAILURE);
 	close(sealed);
 }
 
-/* Files that are not in memory: a client's library does not send them, so the session ends. */
+/* Files that are not in memory: the client library never sends them, so the session ends. */
 static void test_other_files(void **state)
 {
 	static const char *const paths[] = {"/proc/self/exe", "/dev/zero", "/dev", "pipe"};
@@ -244,7 +244,7 @@ static void test_failures(void **state)
 	assert_int_equal(ask(file, 0, MIB, &address), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(fake_counts.registrations, n);
 	assert_null(harness.session->aliases->runs);
-	/* As many as a session may have; what is over is as if it had not been. */
+	/* As many as a session may have; ended ones do not count. */
 	a = alias(file, 0, 1);
 	for (int i = 1; i < 1024; i++)
 		address = alias(file, 0, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A session of everything, with each of our own allocations failing in turn,
- * alone or with all that follow: no crash, nothing left in the driver, and no
- * leak (which AddressSanitizer's builds see).
+ * A session with everything, in which each of the server's allocations fails in turn,
+ * alone or with all later ones: no crash, nothing left in the driver, and no leak (which
+ * builds with AddressSanitizer check).
  */
 
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define STREAM DEVICES_MAX
 
-/* The linker's --wrap turns our calls into these. */
+/* The linker's --wrap redirects calls to these functions. */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_reallocarray(void *old, size_t n, size_t size);
@@ -27,7 +27,7 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_reallocarray(void *old, size_t n, size_t size);
 
 static unsigned n_calls, fail_at; /* 0: none fails */
-static bool fail_on;              /* those after it, too */
+static bool fail_on;              /* all later ones fail too */
 
 static bool fails(void)
 {
@@ -80,7 +80,7 @@ static void work_with_module(void)
 		send_library_names(2, 0, &n, names, sizeof(names), &length);
 }
 
-/* Two of each, as far as it goes. */
+/* Two of each, until one fails. */
 static void work_with_every_kind(void)
 {
 	bool is_prepared = every_kind_prepare();
@@ -130,7 +130,7 @@ static void work(void)
 	harness_serve();
 }
 
-/* Whether something failed: else the sweep is done. */
+/* Whether an allocation failed: otherwise the sweep is complete. */
 static bool run(unsigned at, bool on)
 {
 	bool has_failed;

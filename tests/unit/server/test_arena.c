@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Arenas over the counting driver, which aborts on a double unmap, a mapping
- * outside of the reservation and the like.
+ * Arenas over the counting driver, which aborts on a double unmap, a mapping outside
+ * the reservation and similar errors.
  */
 
 #include <stdarg.h>
@@ -74,7 +74,7 @@ static void test_small_pieces_share_a_chunk(void **state)
 	assert_int_equal(arena_free(&arena, b), CUDA_SUCCESS);
 }
 
-/* To what is there, used or spare, and to what comes later. */
+/* Access to the existing chunks, used or free, and to later ones. */
 static void test_other_gpus_get_access(void **state)
 {
 	uint64_t small = alloc(1), large = alloc(5 * MIB);
@@ -86,7 +86,7 @@ static void test_other_gpus_get_access(void **state)
 	assert_int_equal(fake_calls.accesses_set, 2);
 	assert_int_equal(alloc(5 * MIB), large);
 	assert_int_equal(fake_calls.accesses_set, 2);
-	/* For its own GPU, and the other. */
+	/* For its own GPU, and for the other. */
 	alloc(7 * MIB);
 	assert_int_equal(fake_calls.accesses_set, 4);
 	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
@@ -157,7 +157,7 @@ static void test_out_of_memory(void **state)
 	assert_int_equal(arena.mapped, 8 * MIB);
 }
 
-/* Chunks that nobody uses count as well: they are there. */
+/* Unused chunks count as well, because they exist. */
 static void test_limit(void **state)
 {
 	struct device_quota *memory = device_quota_new(NULL, NULL, 0, 8 * MIB);
@@ -205,7 +205,7 @@ static uint64_t count_free(void)
 	return n_free;
 }
 
-/* What any session keeps and does not use can be had. */
+/* Memory that a session keeps without using it can be reclaimed. */
 static void test_unused_memory_is_free(void **state)
 {
 	static struct arena other;
@@ -229,7 +229,7 @@ static void test_unused_memory_is_free(void **state)
 }
 
 static CUresult (*real_unmap)(CUdeviceptr address, size_t size);
-static uint64_t unused_before[4]; /* each that was unmapped */
+static uint64_t unused_before[4]; /* the unused bytes before each unmapping */
 static unsigned n_unmapped;
 
 static CUresult unmap(CUdeviceptr address, size_t size)
@@ -239,7 +239,7 @@ static CUresult unmap(CUdeviceptr address, size_t size)
 	return real_unmap(address, size);
 }
 
-/* Used or not: from when the first chunk goes, until each is the driver's. */
+/* Used or not: from the unmapping of the first chunk until the driver has them all. */
 static void test_memory_of_the_ended_is_free(void **state)
 {
 	static struct arena other;
@@ -272,7 +272,7 @@ static void test_memory_of_the_ended_is_free(void **state)
 	}
 }
 
-/* Where the driver has something of its own already, other units are taken. */
+/* If the driver uses these addresses itself, other VA windows are taken. */
 static void test_addresses_in_use_are_passed_over(void **state)
 {
 	static struct arena other;
@@ -287,7 +287,7 @@ static void test_addresses_in_use_are_passed_over(void **state)
 	assert_int_equal(owner_of(other.base).session, 0);
 }
 
-/* Against a plain model: pieces never overlap, everything comes back. */
+/* Compared with a plain model: pieces never overlap, and all memory comes back. */
 static void test_random(void **state)
 {
 	enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays, textures and surfaces as a client asks for them, over the counting driver. */
+/* Arrays, textures and surfaces from messages of a client, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static int open_session(void **state)
 		       limits) != CUDA_SUCCESS;
 }
 
-/* Whatever a test left is given back: harness_close() counts. */
+/* Frees everything that a test left, because harness_close() counts. */
 static int close_session(void **state)
 {
 	(void)state;
@@ -52,7 +52,7 @@ static CUresult create(
 	return send_array_create(id, 0, width, height, depth, FLOAT, 1, 0, levels);
 }
 
-/* Nobody reads what others left there: all of it is written before the client hears of it. */
+/* New arrays have no bytes of others: the server overwrites them before it replies. */
 static void test_clear(void **state)
 {
 	(void)state;
@@ -116,14 +116,14 @@ static void test_copies(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	send_copy_array_rows(0, 1, 1, 0, 5, 0, 0, 64, 4);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
-	/* A mipmapped array has no bytes but those of its levels. */
+	/* The bytes of a mipmapped array are those of its levels. */
 	send_copy_array(0, 3, 0, 0, 0, 0, device, 64, 8, 64, 8, 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	send_copy_array(0, 9, 0, 0, 0, 0, device, 64, 8, 64, 8, 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* A level keeps the array that it is of, in whatever order they go. */
+/* A level keeps its array alive, in whatever order they are destroyed. */
 static void test_levels(void **state)
 {
 	uint64_t size[3];
@@ -168,7 +168,7 @@ static void test_textures(void **state)
 		send_texture_linear(5, 0, device, FLOAT, 2, 8, 64, 64, 0, &sampler, 1, &value),
 		CUDA_SUCCESS);
 	assert_int_equal(fake_counts_now().textures, 5);
-	/* Others' memory, more rows than there are, rows half over each other. */
+	/* Memory of others, too many rows, rows that overlap. */
 	assert_int_equal(
 		send_texture_linear(6, 0, 4096, FLOAT, 1, 1024, 0, 0, 4096, &sampler, 1, &value),
 		CUDA_ERROR_INVALID_VALUE);
@@ -195,7 +195,7 @@ static CUresult line(uint32_t id, uint64_t address, uint32_t n_channels, uint64_
 		id, 0, address, FLOAT, n_channels, size, 0, 0, size, &sampler, 1, &value);
 }
 
-/* What is said of it may be more than there is: the driver is told of what there is. */
+/* The client may state more memory than exists: the driver gets the size that exists. */
 static void test_line_is_cut(void **state)
 {
 	uint64_t device = 0, end;
@@ -209,7 +209,7 @@ static void test_line_is_cut(void **state)
 	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
 	assert_int_equal(line(3, device, 4, 64 * MIB), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.last_texture_size, 4 * MIB);
-	/* In whole elements, of which there is one at least. */
+	/* In whole elements, and at least one. */
 	assert_int_equal(line(4, end - 72, 4, 64 * MIB), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.last_texture_size, 64);
 	assert_int_equal(line(5, end - 8, 4, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
@@ -217,7 +217,7 @@ static void test_line_is_cut(void **state)
 	assert_int_equal(line(5, 4096, 1, 64 * MIB), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* More than any texture has is refused, however little of it there is. */
+/* More elements than any texture has are refused, even in little memory. */
 static void test_line_is_too_long(void **state)
 {
 	uint64_t device = 0;
@@ -241,7 +241,7 @@ static void map(uint32_t id, uint64_t address, bool has_access)
 		assert_int_equal(send_allocation_access(address, 2 * MIB, 0, 3), CUDA_SUCCESS);
 }
 
-/* As far as mappings follow each other, and there is access to them. */
+/* As far as mappings follow each other and have access. */
 static void test_line_on_mappings(void **state)
 {
 	uint64_t base = 0, size;

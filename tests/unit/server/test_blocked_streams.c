@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What counts as a stream that is blocked, over a counting driver whose GPU
- * passes no wait before it is told to.
+ * Which streams count as blocked, over a counting driver whose GPU passes a wait only
+ * when the test says so.
  */
 
 #include <stdarg.h>
@@ -46,20 +46,20 @@ static CUresult write_later(CUstream stream, CUdeviceptr address, cuuint64_t val
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static int open_still(void **state)
+static int open_blocked(void **state)
 {
 	if (open_session(state) < 0 || send_memory_alloc(0, 4096, &word) != CUDA_SUCCESS)
 		return -1;
 	for (uint32_t stream = A; stream <= C; stream++)
 		send_stream_create(stream, 0, CU_STREAM_NON_BLOCKING, 0);
 	real = cuda;
-	cuda.cuStreamBatchMemOp_v2 = stand_still_put;
+	cuda.cuStreamBatchMemOp_v2 = block_wait;
 	cuda.cuStreamWriteValue64_v2 = write_later;
 	n_writes_fail = 0;
 	return 0;
 }
 
-static int close_still(void **state)
+static int close_blocked(void **state)
 {
 	cuda = real;
 	return close_session(state);
@@ -80,27 +80,27 @@ static void pass(uint32_t stream)
 		harness.session->pending_waits->last_serial);
 }
 
-static bool stands(uint32_t stream)
+static bool is_blocked(uint32_t stream)
 {
 	return blocked_contains(harness.session, stream);
 }
 
-/* What comes behind it and fails does not end the wait. */
+/* A later operation that fails does not end the wait. */
 static void test_failures_end_no_wait(void **state)
 {
 	(void)state;
 	assert_int_equal(wait_for(A, word), CUDA_SUCCESS);
-	assert_true(stands(A));
+	assert_true(is_blocked(A));
 	assert_int_equal(wait_for(A, word + 2), CUDA_ERROR_INVALID_VALUE);
-	assert_true(stands(A));
+	assert_true(is_blocked(A));
 	pass(A);
-	assert_false(stands(A));
+	assert_false(is_blocked(A));
 	assert_int_equal(wait_for(B, word + 2), CUDA_ERROR_INVALID_VALUE);
 	pass(B);
 	assert_false(blocked_has(harness.session));
 }
 
-/* Who waits for a stream stands if that one does, and not because another does. */
+/* A stream that waits for a blocked stream is blocked too; waiting for another stream is not. */
 static void test_events(void **state)
 {
 	(void)state;
@@ -110,19 +110,19 @@ static void test_events(void **state)
 	send_event_record(1, B, 1);
 	send_event_wait(C, 1);
 	harness_serve();
-	assert_false(stands(C));
+	assert_false(is_blocked(C));
 	send_event_record(2, A, 1);
 	send_event_wait(C, 2);
 	harness_serve();
-	assert_true(stands(C));
+	assert_true(is_blocked(C));
 	pass(A);
-	assert_true(stands(C));
+	assert_true(is_blocked(C));
 	pass(C);
 	assert_false(blocked_has(harness.session));
 }
 
-/* The GPU has to be asked to say that it has passed: for a moment it may not be possible. */
-static void test_no_word_of_it(void **state)
+/* A failed write to the GPU hides for a moment that a stream has passed its wait. */
+static void test_passing_is_not_reported(void **state)
 {
 	(void)state;
 	send_event_create(1, 0);
@@ -131,15 +131,15 @@ static void test_no_word_of_it(void **state)
 	n_writes_fail = 2;
 	send_event_wait(C, 1);
 	harness_serve();
-	assert_true(stands(C));
+	assert_true(is_blocked(C));
 	pass(C);
-	assert_false(stands(C));
+	assert_false(is_blocked(C));
 	n_writes_fail = UINT32_MAX;
 	send_event_wait(B, 1);
 	harness_serve();
-	assert_false(stands(B));
+	assert_false(is_blocked(B));
 	n_writes_fail = 0;
-	assert_true(stands(A));
+	assert_true(is_blocked(A));
 	pass(A);
 	assert_false(blocked_has(harness.session));
 }
@@ -155,7 +155,7 @@ static CUresult query(CUstream stream)
 	return real_query(stream);
 }
 
-static void wait_for_host_word(void)
+static void wait_for_host_semaphore(void)
 {
 	uint64_t region, size, address, start, span;
 	uint32_t is_pinned;
@@ -170,13 +170,13 @@ static void wait_for_host_word(void)
 	assert_int_equal(*pinned, 0);
 }
 
-/* After a fault nobody waits, and the client may look. */
-static void test_host_words_stay(void **state)
+/* After a fault no stream waits, and the client may read the semaphore. */
+static void test_host_semaphores_stay(void **state)
 {
 	uint64_t address;
 
 	(void)state;
-	wait_for_host_word();
+	wait_for_host_semaphore();
 	fake_switches.fail_next = CUDA_ERROR_ILLEGAL_ADDRESS;
 	send_memory_alloc(0, 100 << 20, &address);
 	assert_int_equal(shm_load32(&harness.session->page->fault), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -186,20 +186,20 @@ static void test_host_words_stay(void **state)
 	fault_forget();
 }
 
-/* Who has the driver's lock may be waiting for it: before the driver is asked for anything. */
-static void test_host_words_are_opened_first(void **state)
+/* A call that holds the driver's lock may wait for it: it is set before any driver call. */
+static void test_host_semaphores_are_set_first(void **state)
 {
 	(void)state;
-	wait_for_host_word();
+	wait_for_host_semaphore();
 	was_open = false;
 	real_query = cuda.cuStreamQuery;
 	real.cuStreamQuery = query;
 }
 
-/* After which the session has ended. */
+/* By then the session has ended. */
 static int close_opened(void **state)
 {
-	int r = close_still(state);
+	int r = close_blocked(state);
 
 	cuda.cuStreamQuery = real_query;
 	return r < 0 || !was_open ? -1 : 0;
@@ -208,12 +208,15 @@ static int close_opened(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_failures_end_no_wait, open_still, close_still),
-		cmocka_unit_test_setup_teardown(test_events, open_still, close_still),
-		cmocka_unit_test_setup_teardown(test_no_word_of_it, open_still, close_still),
-		cmocka_unit_test_setup_teardown(test_host_words_stay, open_still, close_still),
 		cmocka_unit_test_setup_teardown(
-			test_host_words_are_opened_first, open_still, close_opened),
+			test_failures_end_no_wait, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(test_events, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(
+			test_passing_is_not_reported, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(
+			test_host_semaphores_stay, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(
+			test_host_semaphores_are_set_first, open_blocked, close_opened),
 	};
 
 	return cmocka_run_group_tests_name("server_blocked_streams", tests, NULL, NULL);

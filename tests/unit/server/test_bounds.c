@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sessions that take as much of the server's host memory as they can, by each kind of object,
- * over the counting driver: what one of each costs is listed, a session's bound holds, and all
- * of it comes back (the harness looks).
+ * Sessions that take as much of the server's host memory as they can, with each kind of object,
+ * over the counting driver: the test lists the cost of one object, a session's bound holds, and all
+ * memory comes back (the harness checks).
  */
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 #define LIMIT_MIB 24
 #define LIMIT ((uint64_t)LIMIT_MIB << 20)
-/* What malloc() and the counting driver have besides. */
+/* Overhead of malloc() and of the counting driver. */
 #define SLACK ((uint64_t)2 << 20)
 
 static int open_everything(void **state)
@@ -51,7 +51,7 @@ static uint64_t in_heap(void)
 	return info.uordblks + info.hblkhd;
 }
 
-/* As many as there can be; how many. */
+/* Creates as many as possible; returns their number. */
 static uint32_t make_all(const struct every_kind *one)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -80,13 +80,13 @@ static void test_each(void **state)
 			(double)(held() - before) / n,
 			harness.session->is_bound_logged ? ", to the bound" : "");
 		assert_true(held() > before);
-		/* Nothing that we have allocated is missing from it. */
+		/* The bound counts every allocation of the server. */
 		assert_true(in_heap() < heap + held() - before + SLACK);
 		assert_int_equal(close_everything(state), 0);
 	}
 }
 
-/* One session of all of it: others still have theirs, and it still launches. */
+/* One session with everything: others still have their share, and it can still launch. */
 static void test_everything(void **state)
 {
 	static const uint32_t one[3] = {1, 1, 1};
@@ -113,7 +113,7 @@ static void test_everything(void **state)
 	assert_int_equal(fake_calls.launches - launches, 100);
 }
 
-/* What was destroyed while others work is still there, but not for long once it is needed. */
+/* Objects destroyed while others work stay for a while, but not once their memory is needed. */
 static void test_ends_make_room(void **state)
 {
 	uint32_t error_node;
@@ -132,7 +132,7 @@ static void test_ends_make_room(void **state)
 	assert_false(harness.session->is_bound_logged);
 }
 
-/* A neighbour has taken so much that a session has no more than its own, and then half. */
+/* A neighbour has taken so much that a session has only its own share, and then half. */
 static void test_what_is_left(void **state)
 {
 	struct quota *all = accounts_quota();

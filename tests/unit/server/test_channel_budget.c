@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the driver has room for, beside streams that are blocked, over the counting driver. */
+/* The channel budget of the driver, while streams are blocked, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void leave(unsigned n)
 		channel_budget_release(device(), &one);
 }
 
-/* Who stands itself has some that others must leave, and keys are there always. */
+/* A blocked session may use channels that others must leave; release streams always get one. */
 static void test_what_is_there(void **state)
 {
 	unsigned before = taken(), n = 0, n_blocked;
@@ -65,7 +65,7 @@ static void test_what_is_there(void **state)
 		n++;
 	assert_int_equal(before + n,
 		device()->channels.n_made - CHANNEL_BUDGET_RESERVED - CHANNEL_BUDGET_BLOCKED);
-	assert_int_equal(taken(), before + n); /* who got none took none */
+	assert_int_equal(taken(), before + n); /* a refused request took none */
 	for (n_blocked = 0; take(&one) == CHANNELS_THERE;)
 		n_blocked++;
 	assert_int_equal(n_blocked, CHANNEL_BUDGET_BLOCKED);
@@ -96,7 +96,7 @@ static void test_nodes(void **state)
 	channel_budget_release(device(), &none_left);
 }
 
-/* More is made ahead, but not for what takes less than is counted. */
+/* More channels are created in advance, but not for a request below the counted size. */
 static void test_more_is_made(void **state)
 {
 	const struct channel_part wide = {2 * CHANNEL_BUDGET_AHEAD, 1};
@@ -118,7 +118,7 @@ static void test_more_is_made(void **state)
 	leave(n + 1);
 }
 
-/* A failure to look at the thread's context must not leave the thread without one. */
+/* A failed query of the thread's context must not leave the thread without a context. */
 static void test_context_stays(void **state)
 {
 	CUstream reals[STREAM_POOL_MAX], real;

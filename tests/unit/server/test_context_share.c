@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Contexts with shares of their own as a client asks for them, over the counting
- * driver: a GPU of 32 SMs in four groups.
+ * Contexts with shares from messages of a client, over the counting driver: a GPU of 32
+ * SMs in four groups.
  */
 
 #include <stdarg.h>
@@ -44,14 +44,14 @@ static uint32_t make(uint32_t share, uint32_t n_groups)
 	return n_sms;
 }
 
-/* What the messages that wait for no answer came to. */
+/* The error of the messages without a reply. */
 static CUresult settle(void)
 {
 	assert_int_equal(harness_serve(), 0);
 	return harness_late_error();
 }
 
-/* Nothing in common while they fit, and all that the client has at most. */
+/* Shares are disjoint while they fit; a share has at most all SMs of the client. */
 static void test_sets(void **state)
 {
 	uint32_t n_sms;
@@ -72,7 +72,7 @@ static void test_sets(void **state)
 	assert_int_equal(send_context_share_create(4, 0, 1, &n_sms), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-/* A part of what the client has, not of the GPU. */
+/* A part of the client's SMs, not of the GPU's. */
 static void test_within(void **state)
 {
 	struct session_device *sdev = session_device_get(harness.session, 0);
@@ -96,7 +96,7 @@ static void test_within(void **state)
 	sm_share_give(sdev->device, &share, false);
 }
 
-/* One NULL stream; a share stays for its streams, in whatever order they go. */
+/* One NULL stream; a share lives until its streams are destroyed, in any order. */
 static void test_streams(void **state)
 {
 	const struct context_share *share;
@@ -124,7 +124,7 @@ static void test_streams(void **state)
 	send_stream_destroy(BLOCKING);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(fake_counts_now().greens - (int)greens_kept(), 0);
-	/* The session's own cannot go. */
+	/* The session's own streams cannot be destroyed. */
 	send_stream_destroy(0);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
 	assert_ptr_equal(session_device_get(harness.session, 0)->turns.null,
@@ -153,7 +153,7 @@ static void launch(uint32_t stream)
 	send_launch(stream, KERNEL, one, one, 0, params, sizeof(params));
 }
 
-/* The NULL stream of a share and its blocking streams wait for each other, and for no others. */
+/* A share's NULL stream and its blocking streams wait for each other, and for no others. */
 static void test_turns(void **state)
 {
 	const struct context_share *share;
@@ -180,7 +180,7 @@ static void test_turns(void **state)
 	assert_int_equal(harness.session->streams[BLOCKING]->seen_serial, 0);
 }
 
-/* The work of a NULL stream that goes has ended: streams of its context wait for nothing. */
+/* When a NULL stream is destroyed, its work has ended: no stream of its context waits for it. */
 static void test_null_stream_goes(void **state)
 {
 	const struct context_share *share;
@@ -199,7 +199,7 @@ static void test_null_stream_goes(void **state)
 	launch(BLOCKING);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_null(share->turns.event);
-	/* Nor for the next one, before that has work. */
+	/* Nor for a new NULL stream before that has work. */
 	send_context_share_stream(NULL_STREAM, SHARE, CU_STREAM_DEFAULT, true, 0);
 	send_context_share_stream(OTHER, SHARE, CU_STREAM_DEFAULT, false, 0);
 	launch(OTHER);
@@ -211,7 +211,7 @@ static void test_null_stream_goes(void **state)
 	assert_int_equal(harness.session->streams[BLOCKING]->seen_serial, 2);
 }
 
-/* Of a number that nobody has the graph is not made. */
+/* A graph that names an unknown share is refused. */
 static void test_nodes(void **state)
 {
 	static const uint32_t one[3] = {1, 1, 1}, none[3];
@@ -228,7 +228,7 @@ static void test_nodes(void **state)
 		GRAPH, 0, SHARE, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
 	assert_int_equal(send_graph_instantiate(GRAPH, 1, 0, &error_node), CUDA_SUCCESS);
 	assert_int_equal(share->refs, 2);
-	/* A node that is changed keeps it, whatever the message names. */
+	/* A changed node keeps its share; the message's share is ignored. */
 	send_graph_kernel(
 		GRAPH, 0, SHARE + 1, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
 	assert_int_equal(send_graph_update_result(GRAPH, &error_node), CUDA_SUCCESS);
@@ -245,7 +245,7 @@ static void test_nodes(void **state)
 	assert_int_equal(fake_counts_now().greens - (int)greens_kept(), 0);
 }
 
-/* The driver has no memory: nothing is left. */
+/* The driver has no memory: nothing is left behind. */
 static void test_driver_refuses(void **state)
 {
 	uint32_t n_sms;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ in cubins that are made here: found, placed, and
- * refused where a byte of the file lies.
+ * __managed__ variables in cubins that are made here: found, placed, and refused if the
+ * file is damaged.
  */
 
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define ADDRESS 0x400012345678ull
 
-/* As the server has it: bytes of their own, and a NUL. */
+/* In the server's form: a copy, followed by a NUL. */
 static int read_file(const struct cubin_file *file, size_t size, struct cubin *ret_cubin)
 {
 	uint8_t *bytes = malloc(size + 1);
@@ -33,7 +33,7 @@ static int read_file(const struct cubin_file *file, size_t size, struct cubin *r
 	return r;
 }
 
-/* What reading says, or placing. */
+/* The result of reading or placing. */
 static int try_file(const struct cubin_file *file, size_t size)
 {
 	struct cubin cubin = {0};
@@ -89,7 +89,7 @@ static void test_placed(void **state)
 	assert_int_equal(file->code[1], (uint32_t)(second - 8));
 	assert_int_equal(file->code[5], (second - 8) >> 32);
 	assert_int_equal(file->code[0] | file->code[2] | file->code[3] | file->code[4], 0);
-	/* What is not theirs is left to the loader. */
+	/* Other relocations are left to the loader. */
 	assert_int_equal(file->sections[OF_CONSTANTS].sh_size, sizeof(Elf64_Rela));
 	assert_memory_equal(&file->of_constants[0], &whole.of_constants[1], sizeof(Elf64_Rela));
 	assert_int_equal(file->sections[OF_CODE].sh_size, 0);
@@ -99,7 +99,7 @@ static void test_placed(void **state)
 	cubin_fini(&cubin);
 }
 
-/* Older machines' tables have the addend where the address goes. */
+/* Tables for older machines have the addend in the place of the address. */
 static void test_without_addends(void **state)
 {
 	struct cubin_file file = whole;
@@ -119,7 +119,7 @@ static void test_without_addends(void **state)
 	assert_int_equal(placed->sections[OF_CONSTANTS].sh_size, 0);
 	cubin_fini(&cubin);
 
-	/* Half of an addend says nothing. */
+	/* Half of an addend is not enough. */
 	relocation = (Elf64_Rel){.r_offset = 4, .r_info = ELF64_R_INFO(FIRST, 0x38)};
 	memcpy(file.of_constants, &relocation, sizeof(relocation));
 	assert_int_equal(try_file(&file, sizeof(file)), -ENOTSUP);
@@ -208,7 +208,7 @@ static void test_broken_relocations(void **state)
 	BROKEN(sections[OF_CODE].sh_link, NAMES, 0); /* of other symbols */
 }
 
-/* The same table over and over is more than the file has room for. */
+/* The same table repeatedly exceeds the room that the file can have. */
 static void test_tables_without_end(void **state)
 {
 	static struct {
@@ -230,7 +230,7 @@ static void test_tables_without_end(void **state)
 	assert_int_equal(try_file(&many.file, sizeof(many)), -EBADMSG);
 }
 
-/* Wherever it ends, and whatever a byte of it is: an answer, and nothing else. */
+/* A cut file or a changed byte gives a result, and nothing else. */
 static void test_every_byte(void **state)
 {
 	(void)state;
@@ -248,7 +248,7 @@ static void test_every_byte(void **state)
 	}
 }
 
-/* A relocation may hit heads, names and tables: they are read again, and checked again. */
+/* A relocation may overwrite heads, names and tables: they are read and checked again. */
 static void test_written_over(void **state)
 {
 	static const uint64_t targets[] = {0, offsetof(struct cubin_file, sections),
@@ -268,7 +268,7 @@ static void test_written_over(void **state)
 		}
 }
 
-/* What the driver makes of a GPU's memory when it loads the code. */
+/* How the driver uses the GPU's memory when it loads the code. */
 static void test_size_of_variables(void **state)
 {
 	struct cubin_file file = whole;

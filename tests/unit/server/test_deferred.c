@@ -15,7 +15,7 @@
 #include "server/driver/deferred.h"
 
 #define PATIENCE_MS 20000
-/* A thread that has something to do has begun by then. */
+/* By then, a thread with work has begun it. */
 #define MOMENT_MS 50
 
 static atomic_uint n_trims, n_done;
@@ -62,7 +62,7 @@ static int stop(void **state)
 	return 0;
 }
 
-static void test_at_once_where_nobody_works(void **state)
+static void test_at_once_when_idle(void **state)
 {
 	struct deferred call = {.on_done = on_done};
 
@@ -105,7 +105,7 @@ static void test_freed_beside_work(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_at_once_where_nobody_works, start, stop),
+		cmocka_unit_test_setup_teardown(test_at_once_when_idle, start, stop),
 		cmocka_unit_test_setup_teardown(test_calls_beside_work, start, stop),
 		cmocka_unit_test_setup_teardown(test_freed_beside_work, start, stop),
 	};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fatbins made here, with entries of every kind and packing, whole and broken.
- * The software GPU's own reader has to agree with the server's about all of them.
+ * Fatbins that are made here, with entries of every kind and packing, whole and broken.
+ * The reader of the software GPU must agree with the server's about all of them.
  */
 
 #include <setjmp.h>
@@ -160,7 +160,7 @@ static void test_none(_unused_ void **state)
 	assert_false(fatbin_is(fatbin.bytes, 3));
 }
 
-/* Cut anywhere, or with any byte another: an answer, and nothing read outside. */
+/* A cut anywhere, or any byte changed: both return, and read nothing outside. */
 static void test_broken(_unused_ void **state)
 {
 	struct fatbin fatbin;

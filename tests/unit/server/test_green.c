@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Green contexts as a client asks for them, over the counting driver. */
+/* Green contexts from messages of a client, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define GPU WIRE_GREENS_MAX
 #define REST WIRE_SM_GROUPS_MAX
 
-/* The driver's, without those that the server keeps for others. */
+/* The driver's green contexts, without those that the server keeps for reuse. */
 static int n_had(void)
 {
 	return fake_counts_now().greens - (int)greens_kept();
@@ -84,14 +84,14 @@ static void test_parts(void **state)
 	assert_int_equal(make(4, GPU, both, 2), CUDA_SUCCESS);
 }
 
-/* Of what was sent without an answer. */
+/* The error of messages without a reply. */
 static CUresult late_error(void)
 {
 	assert_int_equal(harness_serve(), 0);
 	return harness_late_error();
 }
 
-/* A stream keeps its green context, whatever becomes of that. */
+/* A stream keeps its green context, even after that is destroyed. */
 static void test_streams(void **state)
 {
 	const uint32_t part = 0;
@@ -119,7 +119,7 @@ static void test_streams(void **state)
 	assert_int_equal(late_error(), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* The driver leaks with each: it is asked for none that another has left. */
+/* The driver leaks memory with each green context: the server reuses those of earlier clients. */
 static void test_kept(void **state)
 {
 	const uint32_t first = 0, second = 1;
@@ -143,7 +143,7 @@ static void test_kept(void **state)
 	}
 	assert_int_equal(fake_counts_now().greens, n_greens);
 	assert_int_equal(fake_calls.green_creates, n_calls);
-	/* Twice the same are two. */
+	/* Two equal green contexts are separate. */
 	assert_int_equal(make(4, GPU, &first, 1), CUDA_SUCCESS);
 	assert_int_equal(n_had(), 5);
 }

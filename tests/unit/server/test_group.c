@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups of clients and what their members may have, over the counting driver. */
+/* Groups of clients and the limits of their members, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static struct frame_limits limits_of(uint64_t memory)
 	return frame_of(1, "any", memory).limits;
 }
 
-/* A session as the loop makes it, which has opened GPU 0. */
+/* A session as the loop creates it, which has opened GPU 0. */
 static void open_member(uint32_t group, uint64_t limit, uint64_t own_limit)
 {
 	struct frame_limits limits = limits_of(limit);
@@ -79,7 +79,7 @@ static void check_info(uint64_t n_free, uint64_t total)
 	assert_int_equal(told_total, total);
 }
 
-/* The least of what the operator, the group and the client itself allow. */
+/* The smallest of the limits of the operator, the group and the client holds. */
 static void test_least_limit_holds(void **state)
 {
 	static const uint64_t none = UINT64_MAX;
@@ -111,7 +111,7 @@ static void test_least_limit_holds(void **state)
 	}
 }
 
-/* As if another process had it. */
+/* As if another process used it. */
 static struct device_quota *other_member(uint64_t size)
 {
 	struct group *group = group_find(1);
@@ -146,7 +146,7 @@ static void test_members_share(void **state)
 	harness_close();
 }
 
-/* What a client that is there learns of its group's new limit. */
+/* What a connected client learns of its group's new limit. */
 static void check_told(uint64_t total)
 {
 	session_notify_memory(harness.session);
@@ -172,7 +172,7 @@ static void test_limit_changes(void **state)
 	harness_close();
 }
 
-/* Whoever has left has nothing of the group's. */
+/* A client that has left uses nothing of the group's limit. */
 static void test_many_in_turn(void **state)
 {
 	struct group *group;
@@ -203,7 +203,7 @@ static void test_many_in_turn(void **state)
 	group_unref(group);
 }
 
-/* The group's, or the client's, whichever is lower; and the program sees its part of the driver's.
+/* The lower limit of group and client holds; the program sees the part of it that the driver has.
  */
 static void test_priorities(void **state)
 {
@@ -238,7 +238,7 @@ static void test_priorities(void **state)
 	}
 }
 
-/* Its ids may be those that the one before gave to others; names are the same. */
+/* The new daemon may use IDs of the old one for other groups; names stay the same. */
 static void test_daemon_is_replaced(void **state)
 {
 	struct device_quota *other;
@@ -248,7 +248,7 @@ static void test_daemon_is_replaced(void **state)
 	set(1, "red", 64 * MIB);
 	set(2, "blue", 32 * MIB);
 	other = other_member(40 * MIB);
-	/* Two users' groups of one name are two. */
+	/* Groups of two users with one name are separate. */
 	set(3, "red", 8 * MIB);
 	groups_meet_daemon();
 	set(1, "blue", 16 * MIB);
@@ -284,7 +284,7 @@ static void test_malformed(void **state)
 	assert_null(group_find(0));
 }
 
-/* Those without members make way. */
+/* Groups without members are dropped when there is no room. */
 static void test_too_many(void **state)
 {
 	struct group *held[GROUPS_MAX];

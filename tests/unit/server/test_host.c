@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Pinned memory as a client asks for it, over the counting driver. */
+/* Pinned memory from messages of a client, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static uint64_t new_region(uint64_t size, uint64_t after)
 	assert_int_equal(frame->address, address);
 	assert_int_equal(frame->size, region_size);
 	fd = frame_take_fd(&reader, 0);
-	/* In this process the server has it there already. */
+	/* The server has mapped it in this process already. */
 	assert_int_equal(shm_map_at(fd, address, region_size), -EEXIST);
 	close(fd);
 	assert_int_equal(owner_of(address).session, harness.session->id);
@@ -65,7 +65,7 @@ static int close_session(void **state)
 	return 0;
 }
 
-/* Where it lies; is_present: its pages are made present and pinned. */
+/* Its address; is_present: its pages are made present and pinned. */
 static uint64_t alloc(uint64_t size, bool is_present)
 {
 	uint64_t address = 0, start, span;
@@ -106,7 +106,7 @@ static void test_copies(void **state)
 	assert_int_equal(copy(b, a, 3 * MIB), CUDA_SUCCESS);
 	send_fill(0, b, 1, 4, MIB, 0, 1);
 	assert_int_equal(settle(), CUDA_SUCCESS);
-	/* Two allocations side by side are two registrations. */
+	/* Two neighbouring allocations are two registrations. */
 	assert_int_equal(copy(device, a, 4 * MIB + 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(copy(b, region + region_size, 1), CUDA_ERROR_INVALID_VALUE);
 	send_host_free(a);
@@ -137,7 +137,7 @@ static void test_without_batches(void **state)
 	cuda = real;
 }
 
-/* Its pages have to be the client's: else they would be charged to the server. */
+/* Its pages must belong to the client; otherwise they would be charged to the server. */
 static void test_absent(void **state)
 {
 	uint64_t a = alloc(3 * MIB, false), device = 0;
@@ -159,7 +159,7 @@ static void test_pieces(void **state)
 	int n = fake_counts.registrations;
 
 	(void)state;
-	assert_true(n >= 5); /* four of them this one's, as it begins within a piece */
+	assert_true(n >= 5); /* four of them are its own, because it begins within a piece */
 	assert_int_equal(send_memory_alloc(0, size, &device), CUDA_SUCCESS);
 	fake_calls.copies = fake_calls.fills = 0;
 	assert_int_equal(copy(device, a, size), CUDA_SUCCESS);
@@ -177,7 +177,7 @@ static void test_pieces(void **state)
 	assert_int_equal(fake_counts.registrations, n);
 }
 
-/* Boxes in as few copies as the ends of the pieces allow: whole slices, rows, pieces of a row. */
+/* Boxes with as few copies as the ends of pieces allow: whole slices, rows, parts of a row. */
 static void test_pieces_of_boxes(void **state)
 {
 	const uint64_t size = 3 * HOST_PIECE, pitch = 3 * MIB;
@@ -187,7 +187,7 @@ static void test_pieces_of_boxes(void **state)
 	assert_int_equal(a % HOST_PIECE, 0);
 	assert_int_equal(send_memory_alloc(0, size, &device), CUDA_SUCCESS);
 	fake_calls.copies = 0;
-	/* 32 is no multiple of 3: ten rows, one in two pieces, and again. */
+	/* 32 is not a multiple of 3: ten rows, one in two parts, and again. */
 	send_copy_box(0, device, a, pitch, pitch, 0, 0, pitch - 1, 32, 1);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.copies, 1 + 2 + 1 + 2 + 1);
@@ -211,7 +211,7 @@ static void test_pieces_of_boxes(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What a session does not use goes back, and comes again as zeros. */
+/* Unused memory of a session is returned, and comes back as zeros. */
 static void test_trim(void **state)
 {
 	uint64_t a = alloc(4 * MIB, true), kept = alloc(100, true);
@@ -245,7 +245,7 @@ static void test_regions(void **state)
 	assert_int_equal(send_host_alloc(SPACE_UNIT + 1, 0, &address, &start, &size, &is_pinned),
 		CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(send_host_region(WIRE_HOST_MAX, 0, 0, &address, &size),
-		CUDA_ERROR_OUT_OF_MEMORY); /* with the one it has that is too many */
+		CUDA_ERROR_OUT_OF_MEMORY); /* with the existing one, that is one too many */
 	region_size = SPACE_UNIT;
 	alloc(1, true);
 	send_host_region_end(region);

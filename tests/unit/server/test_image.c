@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Images: shared by content, refused when they are not sealed, not paid for or not whole. */
+/* Images: shared by content; refused if they are not sealed, have holes or are incomplete. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static void test_parts(void **state)
 	assert_ptr_equal(wrapper.parts[1], wrapper.data + 56);
 	assert_null(wrapper.parts[2]);
 	image_unref(image);
-	/* One alone, and something else behind it. */
+	/* A single one, followed by other bytes. */
 	bytes[3] = 0;
 	fd = make(bytes, sizeof(bytes));
 	assert_int_equal(image_get(NULL, fd, sizeof(bytes), &image), 0);
@@ -109,7 +109,7 @@ static void test_shapes(void **state)
 	refused(&fatbin, sizeof(fatbin) - 1, sizeof(fatbin) - 1);
 	fatbin.size = UINT64_MAX;
 	refused(&fatbin, sizeof(fatbin), sizeof(fatbin));
-	/* Another fatbin behind it that is not whole, or says that it has no size at all. */
+	/* Another fatbin follows that is incomplete, or has a size of 0. */
 	fatbin.size = 24;
 	memcpy(fatbin.body + 24, &fatbin, 16);
 	fatbin.body[24 + 8] = 25;
@@ -136,7 +136,7 @@ static void test_unsealed(void **state)
 	close(fd);
 }
 
-/* Reading a hole would take memory that its maker never paid for. */
+/* Reading a hole would allocate memory that its creator was never charged for. */
 static void test_holes(void **state)
 {
 	struct image *image = NULL;

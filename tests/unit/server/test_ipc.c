@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory and events with tokens, over the counting driver: who may open what,
- * and that nothing is left. Between processes it is tests/system/test_memory.py.
+ * Memory and events with tokens, over the counting driver: which session may open
+ * them, and that nothing is left. tests/system/test_memory.py tests it between processes.
  */
 
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static void test_memory(void **state)
 	assert_int_equal(send_ipc_memory_export(memory, MIB, same), CUDA_SUCCESS);
 	assert_memory_equal(token, same, sizeof(token));
 	assert_int_equal(send_ipc_memory_export(memory, 2 * MIB, same), CUDA_ERROR_INVALID_VALUE);
-	/* Not by its owner, nor by a guess. */
+	/* Neither its owner nor a guessed token can open it. */
 	assert_int_equal(
 		send_ipc_memory_open(token, &address, &size, &device), CUDA_ERROR_INVALID_CONTEXT);
 	same[0] ^= 1;
@@ -77,7 +77,7 @@ static void test_memory(void **state)
 	assert_int_equal(is_open, 0);
 	assert_int_equal(
 		send_ipc_memory_open(token, &address, &size, &device), CUDA_ERROR_INVALID_VALUE);
-	/* What comes there later has another token; it is left for the session's end. */
+	/* Later memory at that address has another token; it is left for the session's end. */
 	assert_int_equal(send_ipc_memory_export(memory, MIB, same), CUDA_SUCCESS);
 	assert_memory_not_equal(token, same, sizeof(token));
 }
@@ -102,7 +102,7 @@ static void test_events(void **state)
 	fake_switches.is_busy = true;
 	assert_int_equal(send_ipc_event_query(1), CUDA_ERROR_NOT_READY);
 	fake_switches.is_busy = false;
-	/* The one who made it goes first. */
+	/* Its creator ends first. */
 	send_event_destroy(1);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(send_ipc_event_query(2), CUDA_SUCCESS);

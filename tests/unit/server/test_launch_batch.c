@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Launch batches as a client's hurry makes them, over the counting driver. */
+/* Launch batches from rapid launches of a client, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static CUresult settle(void)
 	return harness_late_error();
 }
 
-/* So many launches that the worker finds together; the i-th has bytes of `first + i'. */
+/* Launches that the worker finds together; the parameters of the i-th are bytes `first + i'. */
 static CUresult launch_run(uint32_t stream, unsigned n, unsigned first)
 {
 	static const uint32_t one[3] = {1, 1, 1};
@@ -68,10 +68,10 @@ static CUresult launch_run(uint32_t stream, unsigned n, unsigned first)
 	return settle();
 }
 
-static void test_trains(void **state)
+static void test_batches(void **state)
 {
 	(void)state;
-	/* Lengths are worth a graph from their fourth time on: 7 is 4, 2 and 1. */
+	/* A length gets a graph from its fourth time on: 7 is 4, 2 and 1. */
 	for (unsigned round = 0; round < 5; round++) {
 		assert_int_equal(launch_run(0, 7, round), CUDA_SUCCESS);
 		assert_int_equal(fake_calls.last_param_sum, (round + 6) * FAKE_PARAM_BYTES);
@@ -79,7 +79,7 @@ static void test_trains(void **state)
 		assert_int_equal(fake_calls.graph_launches, round < 3 ? 0 : 2 * (round - 2));
 	}
 	assert_int_equal(fake_counts.execs, 2);
-	/* The longest leaves as soon as it is full. */
+	/* The longest batch is sent as soon as it is full. */
 	for (unsigned round = 0; round < 4; round++)
 		assert_int_equal(launch_run(0, 33, 0), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.launches, 35 + 4 * 33);
@@ -93,7 +93,7 @@ static void test_trains(void **state)
 	assert_int_equal(fake_counts_now().graphs, 0);
 }
 
-/* To make a chain, or set one, may wait for all that is on the GPU: a launch does not. */
+/* Creating or changing a graph may wait for all work on the GPU; a single launch does not. */
 static void test_beside_a_wait(void **state)
 {
 	(void)state;
@@ -120,13 +120,13 @@ static void test_batch_refused(void **state)
 	for (unsigned round = 0; round < 4; round++)
 		assert_int_equal(launch_run(0, 2, 0), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.graph_launches, 1);
-	/* The driver takes no node of it, but each launch by itself. */
+	/* The driver accepts no node for it, but accepts each launch alone. */
 	fake_switches.fail_next = CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(launch_run(0, 2, 3), CUDA_SUCCESS);
 	assert_int_equal(fake_calls.last_param_sum, 4 * FAKE_PARAM_BYTES);
 	assert_int_equal(fake_calls.graph_launches, 1);
 	assert_int_equal(fake_calls.launches, 10);
-	/* One that fails by itself is a late error. */
+	/* The failure of a single launch is a late error. */
 	fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	assert_int_equal(launch_run(0, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
@@ -141,7 +141,7 @@ static void launch(unsigned n)
 	harness_serve();
 }
 
-/* What was launched before the program knew may need what has failed, and end everybody. */
+/* Launches after a failed one may depend on it, and would cause a fault for all clients. */
 static void test_after_a_failure(void **state)
 {
 	uint64_t a = 0;
@@ -183,7 +183,7 @@ static void test_batch_order(void **state)
 	assert_int_equal(send_memory_alloc(0, MIB, &a), CUDA_SUCCESS);
 	send_stream_create(STREAM_A, 0, CU_STREAM_NON_BLOCKING, 0);
 	for (unsigned round = 0; round < 8; round++) {
-		/* Another stream and other work stand between: three runs of two, none of six. */
+		/* Other streams and other work are between them: three runs of two, none of six. */
 		for (unsigned i = 0; i < 6; i++) {
 			send_launch(
 				i / 2 == 1 ? STREAM_A : 0, 1, one, one, 0, params, sizeof(params));
@@ -193,7 +193,7 @@ static void test_batch_order(void **state)
 		assert_int_equal(settle(), CUDA_SUCCESS);
 	}
 	assert_int_equal(fake_calls.launches, 48);
-	/* In the last run the fill parts the two. */
+	/* In the last run, the fill separates the two. */
 	assert_int_equal(fake_calls.graph_launches, 5 + 5);
 	send_stream_destroy(STREAM_A);
 	assert_int_equal(settle(), CUDA_SUCCESS);
@@ -204,7 +204,7 @@ static void test_batch_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_trains),
+		TEST(test_batches),
 		TEST(test_beside_a_wait),
 		TEST(test_batch_refused),
 		TEST(test_after_a_failure),

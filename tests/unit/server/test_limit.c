@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Limits that clients raise, in small steps too, and leave behind; over the counting driver. */
+/* Limits that clients raise, also in small steps, and their end; over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
 #define PRINTF CU_LIMIT_PRINTF_FIFO_SIZE
 #define HEAP CU_LIMIT_MALLOC_HEAP_SIZE
 
-/* The counting driver's, and the heap that a server makes. */
+/* The limits of the counting driver, and the heap that a server sets. */
 static const uint64_t first[] = {[STACK] = KIB, [PRINTF] = KIB, [HEAP] = 64 * MIB};
 
 static CUresult raise_stack(uint64_t value)
@@ -48,7 +48,7 @@ static uint64_t stack(void)
 	return now(STACK);
 }
 
-/* By the deferred thread, a moment later. */
+/* The deferred thread sets it, a moment later. */
 static bool becomes(CUlimit limit, uint64_t value)
 {
 	for (unsigned i = 0; i < PATIENCE_MS && now(limit) != value; i++)
@@ -56,7 +56,7 @@ static bool becomes(CUlimit limit, uint64_t value)
 	return now(limit) == value;
 }
 
-/* What was raised is as at first. */
+/* Raised limits return to their first values. */
 static int close_lowered(void **state)
 {
 	bool is_lowered = true;
@@ -69,7 +69,7 @@ static int close_lowered(void **state)
 	return is_lowered ? 0 : -1;
 }
 
-/* Another session beside the test's, which it is until end_other(). */
+/* Opens another session, which is the test's until end_other(). */
 static struct harness open_other(void)
 {
 	struct harness before = harness;
@@ -108,7 +108,7 @@ static void test_small_steps(void **state)
 	assert_int_equal(fake_calls.limits_set - before, 6);
 }
 
-/* Where there is no room for twice as much there is for what was asked; but not for steps. */
+/* If there is no room for twice as much, the requested size still fits; small steps do not. */
 static void test_little_room(void **state)
 {
 	unsigned before = fake_calls.limits_set;
@@ -125,7 +125,7 @@ static void test_little_room(void **state)
 	assert_int_equal(fake_calls.limits_set - before, 2);
 	assert_int_equal(stack(), 90 * KIB);
 
-	/* After a while one may ask again. */
+	/* After a while, another request is possible. */
 	device_get(0)->stack_refused_ms -= 10000;
 	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(raise_stack(UINT64_MAX), CUDA_ERROR_INVALID_VALUE);
@@ -137,7 +137,7 @@ static void test_little_room(void **state)
 	assert_int_equal(fake_calls.limits_set - before, 4);
 }
 
-/* What a kernel has of its own is a stack too; what was refused is not asked for at each launch. */
+/* Local memory of a kernel counts as stack; launches do not repeat a refused request. */
 static void test_local(void **state)
 {
 	struct device *device = device_get(0);
@@ -166,7 +166,7 @@ static void test_local(void **state)
 	assert_int_equal(fake_calls.limits_set - before, 4);
 }
 
-/* The others hold up nobody, and are memory: as they were asked for. */
+/* The other limits delay no client, and use memory: they are set as requested. */
 static void test_heap(void **state)
 {
 	(void)state;
@@ -174,7 +174,7 @@ static void test_heap(void **state)
 	assert_int_equal(now(HEAP), 100000 * KIB);
 }
 
-/* The driver is not even asked. */
+/* The driver is not called. */
 static void test_bounds(void **state)
 {
 	unsigned before = fake_calls.limits_set;
@@ -191,7 +191,7 @@ static void test_bounds(void **state)
 	assert_int_equal(now(HEAP), DEVICE_HEAP_MAX);
 }
 
-/* To the most that a session asks for which is still there, whoever had it set. */
+/* Down to the highest request of the remaining sessions, whichever session had set it. */
 static void test_lowered(void **state)
 {
 	struct harness before;
@@ -205,7 +205,7 @@ static void test_lowered(void **state)
 	assert_int_equal(limit_cover_local(harness.session, device_get(0), 30 * KIB), CUDA_SUCCESS);
 	assert_int_equal(now(HEAP), 200 * MIB);
 	assert_int_equal(stack(), 32 * KIB);
-	/* As much is there already; it stays for those who need it. */
+	/* The limit is that high already; it stays for the sessions that need it. */
 	assert_int_equal(limit_cover_local(before.session, device_get(0), 3 * KIB), CUDA_SUCCESS);
 	end_other(before);
 	assert_true(becomes(HEAP, 100 * MIB));
@@ -217,7 +217,7 @@ static void test_lowered(void **state)
 	assert_int_equal(stack(), 3 * KIB);
 }
 
-/* Not while somebody's kernels run, which to change the stack waits for. */
+/* Not while kernels run: a change of the stack waits for them. */
 static void test_not_beside_work(void **state)
 {
 	struct harness before = open_other();
@@ -235,8 +235,7 @@ static void test_not_beside_work(void **state)
 	assert_true(becomes(STACK, first[STACK]));
 }
 
-/* A driver whose kernels have used the heap does not change it: then it stays, until another goes.
- */
+/* A driver whose kernels have used the heap refuses: the limit stays until another session ends. */
 static void test_refused(void **state)
 {
 	struct harness before = open_other();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Linking as a client asks for it, over the counting driver. */
+/* Linking from messages of a client, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void test_linkers(void **state)
 	assert_int_equal(send_linker_create(7, 0, WIRE_JIT_LOG_MAX, 100, &good, 1), CUDA_SUCCESS);
 	assert_int_equal(send_linker_create(7, 0, 0, 0, &good, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_linker_create(8, 5, 0, 0, &good, 1), CUDA_ERROR_INVALID_CONTEXT);
-	/* Nothing is made yet. */
+	/* Nothing is linked yet. */
 	assert_int_equal(send_linker_read(7, 0, bytes, sizeof(bytes), &n), CUDA_SUCCESS);
 	assert_int_equal(n, 0);
 	assert_int_equal(link_input(7, text, sizeof(text) - 1), CUDA_SUCCESS);
@@ -69,7 +69,7 @@ static void test_linkers(void **state)
 	assert_int_equal(send_linker_destroy(7), CUDA_SUCCESS);
 	assert_int_equal(link_complete(7, &size), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(fake_counts_now().linkers, 0);
-	/* One that is left goes with its session. */
+	/* A remaining linker ends with its session. */
 	assert_int_equal(send_linker_create(9, 0, 0, 0, NULL, 0), CUDA_SUCCESS);
 	assert_int_equal(link_input(9, "text", 4), CUDA_SUCCESS);
 }

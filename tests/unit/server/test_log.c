@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Lines that nobody reads are kept, with their age, and told to the next who reads.
+ * Lines without a reader are kept, with their age, for the next reader.
  */
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 static int real_stderr;
 
-/* What comes by a pipe that nobody writes to any more. */
+/* Everything from a pipe that has no more writers. */
 static size_t read_all(int fd, char *text, size_t size)
 {
 	size_t n = 0;
@@ -31,7 +31,7 @@ static size_t read_all(int fd, char *text, size_t size)
 	return n;
 }
 
-/* Standard error becomes a pipe whose reading end it returns. */
+/* Makes standard error a pipe; returns the reading end. */
 static int take_stderr(void)
 {
 	int fds[2];
@@ -58,7 +58,7 @@ static void give_stderr_back(void)
 	assert_int_equal(dup2(real_stderr, STDERR_FILENO), STDERR_FILENO);
 }
 
-static void test_lines_nobody_reads(_unused_ void **state)
+static void test_unread_lines(_unused_ void **state)
 {
 	char text[4096];
 	int next = -1;
@@ -108,7 +108,7 @@ static void test_more_than_is_kept(_unused_ void **state)
 	assert_int_equal(first_lost + n_lost, 2000);
 }
 
-/* Nobody waits for a reader that is slow; he hears of it later. */
+/* The server does not wait for a slow reader, which gets the lines later. */
 static void test_full_pipe(_unused_ void **state)
 {
 	static char text[256 << 10];
@@ -152,7 +152,7 @@ static void test_longest_line(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines_nobody_reads),
+		cmocka_unit_test(test_unread_lines),
 		cmocka_unit_test(test_more_than_is_kept),
 		cmocka_unit_test(test_full_pipe),
 		cmocka_unit_test(test_longest_line),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a machine and cgroups of either version say of their memory, in files of our own. */
+/* The memory of a machine and of cgroups of either version, from files of the test. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 static char root[64];
 
-/* With the folders it lies in. */
+/* With the folders above it. */
 static void put(const char *path, const char *text)
 {
 	char full[512];
@@ -72,7 +72,7 @@ static void test_second_version(void **state)
 	put("/proc/self/cgroup", "0::/user/one\n");
 	put("/sys/fs/cgroup/user/one/memory.max", "max\n");
 	assert_int_equal(machine_memory(root), 8192 * MIB);
-	/* That it is in counts as well, and what a container sees at the top. */
+	/* Its parent counts as well, and so does the root that a container sees. */
 	put("/sys/fs/cgroup/user/memory.max", "1073741824\n");
 	assert_int_equal(machine_memory(root), 1024 * MIB);
 	put("/sys/fs/cgroup/user/one/memory.max", "536870912\n");
@@ -91,7 +91,7 @@ static void test_first_version(void **state)
 	assert_int_equal(machine_memory(root), 1024 * MIB);
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
 	assert_int_equal(machine_memory(root), 1024 * MIB);
-	/* A container's path is another there. */
+	/* A container's path is different there. */
 	put("/proc/self/cgroup", "4:memory:/where/nobody/sees\n");
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
 	assert_int_equal(machine_memory(root), 2048 * MIB);

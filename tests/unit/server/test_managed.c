@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Variables of __managed__ as a client asks for them, over the counting driver. */
+/* __managed__ variables from messages of a client, over the counting driver. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static CUresult find_plain(void)
 	return send_library_global(LIBRARY, 0, "plain", &address, &size);
 }
 
-static void test_placed(void **state)
+static void test_bind(void **state)
 {
 	uint64_t size = 0, address = 0, memory;
 
@@ -71,7 +71,7 @@ static void test_placed(void **state)
 	assert_int_equal(size, 12);
 	assert_int_equal(
 		send_managed_find(LIBRARY, "other", &address, &size), CUDA_ERROR_NOT_FOUND);
-	/* Once. */
+	/* Only once. */
 	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_ERROR_INVALID_VALUE);
 	send_library_unload(LIBRARY);
 	harness_serve();
@@ -79,7 +79,7 @@ static void test_placed(void **state)
 		send_managed_find(LIBRARY, "second", &address, &size), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void test_places_that_are_none(void **state)
+static void test_invalid_addresses(void **state)
 {
 	uint64_t size = 0, address = 0, memory = alloc(VARIABLES_SIZE);
 
@@ -95,11 +95,11 @@ static void test_places_that_are_none(void **state)
 	assert_int_equal(
 		send_managed_bind(LIBRARY, 0, memory + (1ull << 33)), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_managed_bind(LIBRARY, 0, ~0ull), CUDA_ERROR_INVALID_VALUE);
-	/* None of it is in the way of the right one. */
+	/* The refused addresses do not prevent the valid one. */
 	assert_int_equal(send_managed_bind(LIBRARY, 0, memory), CUDA_SUCCESS);
 }
 
-/* Who has used a library would have variables that are others afterwards. */
+/* If a library was used already, its variables would change: refused. */
 static void test_used(void **state)
 {
 	uint64_t size = 0, memory = alloc(VARIABLES_SIZE);
@@ -114,7 +114,7 @@ static void test_used(void **state)
 	assert_int_equal(find_plain(), CUDA_SUCCESS);
 }
 
-/* Older runtimes ask for all variables in a row, by one function. */
+/* Older runtimes query all variables in a row, by one function. */
 static void test_come_first(void **state)
 {
 	static const char text[] = ".version 7.0\n.global .attribute(.managed) .u32 word;";
@@ -128,7 +128,7 @@ static void test_come_first(void **state)
 	assert_int_equal(find_plain(), CUDA_SUCCESS);
 	send_library_unload(LIBRARY);
 	harness_serve();
-	/* Where they cannot be placed, the others are there all the same. */
+	/* If they cannot be placed, all other variables still work. */
 	load(text, sizeof(text));
 	assert_int_equal(find_plain(), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_ERROR_INVALID_IMAGE);
@@ -147,13 +147,13 @@ static void test_none_in_it(void **state)
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_ERROR_NOT_FOUND);
 	send_library_unload(LIBRARY);
 	harness_serve();
-	/* What this driver links is no cubin. */
+	/* The output of this driver's linker is not a cubin. */
 	load(text, sizeof(text));
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &size), CUDA_ERROR_INVALID_IMAGE);
 	assert_int_equal(fake_counts_now().linkers, 0);
 }
 
-/* A cubin whose addresses cannot be written; there is no PTX beside it. */
+/* A cubin whose addresses cannot be written, without PTX beside it. */
 static void test_refused(void **state)
 {
 	struct cubin_file file = whole;
@@ -168,7 +168,7 @@ static void test_refused(void **state)
 	assert_int_equal(fake_counts_now().libraries, 1);
 }
 
-/* An image that is sent once may be loaded for ever: what is kept of it has an end. */
+/* A client may load an image any number of times: what the server keeps of it is bounded. */
 static void test_much(void **state)
 {
 	const size_t size = 60 << 20;
@@ -189,7 +189,7 @@ static void test_much(void **state)
 	assert_int_equal(send_managed_measure(id, 0, &total), CUDA_ERROR_OUT_OF_MEMORY);
 	free(bytes);
 	close_session(state);
-	/* All of it is back. */
+	/* All of it is freed. */
 	assert_int_equal(open_session(state), 0);
 	load(&whole, sizeof(whole));
 	assert_int_equal(send_managed_measure(LIBRARY, 0, &total), CUDA_SUCCESS);
@@ -197,12 +197,12 @@ static void test_much(void **state)
 
 int main(void)
 {
-	/* Enough for two of the large ones: each is read, changed and loaded. */
+	/* Enough for two large ones: each is read, changed and loaded. */
 	setenv("MPS_CLIENT_HOST_MIB", "512", 1);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
 	const struct CMUnitTest tests[] = {
-		TEST(test_placed),
-		TEST(test_places_that_are_none),
+		TEST(test_bind),
+		TEST(test_invalid_addresses),
 		TEST(test_used),
 		TEST(test_come_first),
 		TEST(test_none_in_it),

@@ -16,7 +16,7 @@
 
 #define MIB (1ull << 20)
 
-/* The driver has no memory before so many calls: then what others had has gone. */
+/* The driver has no memory for that many calls; then others have freed theirs. */
 static CUresult (*real_create)(CUmemGenericAllocationHandle *handle, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags);
 static unsigned n_creates, n_refused;
@@ -44,7 +44,7 @@ static CUresult alloc_late(uint64_t closing)
 	return result;
 }
 
-/* Who has ended may need a while to give back what he had. */
+/* A client that has ended may need a while to free its memory. */
 static void test_memory_on_its_way_is_waited_for(void **state)
 {
 	(void)state;

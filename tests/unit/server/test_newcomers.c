@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which clients are welcomed when, over a loop whose time the test sets. A
- * client's connection stands for the client.
+ * Which clients are welcomed when, over a loop whose time the test sets. A client's
+ * connection stands for the client.
  */
 
 #include <setjmp.h>
@@ -102,7 +102,7 @@ static void test_welcomed_at_once(_unused_ void **state)
 	assert_int_equal(n_welcomed, 1);
 }
 
-/* In the order in which they came. */
+/* They are welcomed in the order of arrival. */
 static void test_wait_for_work(_unused_ void **state)
 {
 	leave(0);
@@ -140,7 +140,7 @@ static void test_not_for_ever(_unused_ void **state)
 	assert_int_equal(n_welcomed, 1);
 }
 
-/* Clients that leave work one after the other would hold it up for long. */
+/* A client does not wait for work of clients that leave after it has come. */
 static void test_not_for_those_that_leave_later(_unused_ void **state)
 {
 	leave(0);
@@ -170,7 +170,7 @@ static void test_dropped(_unused_ void **state)
 	assert_int_equal(n_welcomed, 0);
 }
 
-/* The operator ends one that waits; the others wait on. */
+/* The operator terminates a waiting client; the others continue to wait. */
 static void test_terminated(_unused_ void **state)
 {
 	leave(0);
@@ -188,7 +188,7 @@ static void test_terminated(_unused_ void **state)
 	assert_int_equal(welcomed[1], 9);
 }
 
-/* A process that stays after its work was ended holds up nobody. */
+/* A process that stays after its work has ended delays no other. */
 static void test_inactive(_unused_ void **state)
 {
 	leave(0);

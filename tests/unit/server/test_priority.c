@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Stream priorities of clients below normal come after those of normal ones. */
+/* Stream priorities of clients below normal rank after those of normal clients. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static struct device device_with(int32_t greatest)
 	return (struct device){.priority_least = 0, .priority_greatest = greatest};
 }
 
-/* Of whatever a program asks for, the driver's within the client's part. */
+/* The driver's priority for each request, within the client's range. */
 static void test_parts_keep_their_order(void **state)
 {
 	(void)state;
@@ -32,7 +32,7 @@ static void test_parts_keep_their_order(void **state)
 
 			assert_in_range(-above.least, 0, -greatest);
 			assert_in_range(-above.greatest, -above.least, -greatest);
-			/* With two priorities the background has that of those below normal. */
+			/* With two priorities, background has the same as below normal. */
 			if (greatest <= -2 || (greatest == -1 && client == PRIORITY_NORMAL))
 				assert_true(above.least < below.greatest);
 			for (int32_t a = -9; a <= 9; a++)
@@ -43,7 +43,7 @@ static void test_parts_keep_their_order(void **state)
 	}
 }
 
-/* An H200's range. */
+/* The range of an H200. */
 static void test_parts_of_six(void **state)
 {
 	const struct device device = device_with(-5);

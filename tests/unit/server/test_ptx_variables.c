@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the variables of a PTX text take, as far as it tells. */
+/* The size of the variables of a PTX text, as far as the text has it. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void test_cases(void **state)
 	}
 }
 
-/* Memory of just the size, for the sanitizers; and cut anywhere. */
+/* Memory of exactly its size, for the sanitizers; and cut anywhere. */
 static void test_any_bytes(void **state)
 {
 	static const char alphabet[] = ".global u32v[](){};,=\"/*\n8 align\xff";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sessions as their client sees them, over the counting driver: objects,
- * order between streams, late errors, malformed messages, the end.
+ * Sessions from their client's view, over the counting driver: objects, order
+ * between streams, late errors, malformed messages, the end.
  */
 
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static uint64_t alloc(uint64_t size)
 	return address;
 }
 
-/* All that was posted has been served; what went wrong. */
+/* Serves all messages; returns the error. */
 static CUresult settle(void)
 {
 	harness_serve();
@@ -256,7 +256,7 @@ static void test_options(void **state)
 	(void)state;
 	assert_int_equal(compile(1, CU_JIT_OPTIMIZATION_LEVEL, WIRE_JIT_LOG_MAX), CUDA_SUCCESS);
 	assert_int_equal(compile(2, CU_JIT_WALL_TIME, 0), CUDA_SUCCESS);
-	/* The driver would follow its value. */
+	/* The driver would use its value as an address. */
 	assert_int_equal(compile(3, CU_JIT_INFO_LOG_BUFFER, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(compile(3, CU_JIT_GLOBAL_SYMBOL_NAMES, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(compile(3, 1000, 0), CUDA_ERROR_INVALID_VALUE);
@@ -293,7 +293,7 @@ static void test_libraries(void **state)
 	assert_int_equal(send_library_load(1, 6), CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* Legacy rules cost an event only where both kinds of stream are at work. */
+/* The rules of the legacy stream cost an event only if both kinds of stream have work. */
 static void test_null_stream_order(void **state)
 {
 	uint64_t a = alloc(MIB);
@@ -318,7 +318,7 @@ static void test_null_stream_order(void **state)
 	settle();
 	assert_int_equal(fake_calls.waits, 2);
 	send_fill(STREAM_A, a, 1, 1, 1, 0, 1);
-	send_seqno_write(0, 1); /* waits for A, but nobody for it */
+	send_seqno_write(0, 1); /* waits for A; no stream waits for it */
 	send_fill(STREAM_A, a, 1, 1, 1, 0, 1);
 	settle();
 	assert_int_equal(fake_calls.waits, 4);
@@ -349,7 +349,7 @@ static void test_streams(void **state)
 	send_stream_destroy(STREAM_A);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_int_equal(streams_used(), 1);
-	/* A new one of the same id comes after the old one's marks. */
+	/* Seqnos of a new stream with the same ID come after those of the old one. */
 	send_stream_create(STREAM_A, 0, CU_STREAM_NON_BLOCKING, 0);
 	send_seqno_write(STREAM_A, 5);
 	assert_int_equal(settle(), CUDA_SUCCESS);
@@ -391,8 +391,8 @@ static void test_events(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* A mark must come, even when the driver would not write it. */
-static void test_mark_that_fails(void **state)
+/* A seqno is written even if the driver refuses to write it. */
+static void test_seqno_write_fails(void **state)
 {
 	uint64_t a = alloc(MIB);
 
@@ -414,7 +414,7 @@ static void test_memory_comes_back(void **state)
 	send_memory_free(a);
 	send_memory_info(0, &free_bytes, &total);
 	assert_int_equal(free_bytes, 8 * MIB);
-	b = alloc(8 * MIB); /* does not fit beside what we keep */
+	b = alloc(8 * MIB); /* does not fit beside the memory that is kept */
 	send_memory_free(b);
 	send_memory_free(b);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
@@ -453,7 +453,7 @@ static void test_malformed(void **state)
 	harness_close();
 	for (unsigned i = 0; i <= ARRAY_SIZE(odd); i++) {
 		open_session(false);
-		/* After what was served already: place it there. */
+		/* After the messages that were served: place it there. */
 		if (i < ARRAY_SIZE(odd))
 			message.head = odd[i];
 		shm_copy_in(ring_data(harness.session->ring) + harness.session->receiver.head,
@@ -467,7 +467,7 @@ static void test_malformed(void **state)
 	assert_int_equal(harness_serve(), -EBADMSG);
 }
 
-/* A client that is told it sends nonsense sees its connection end. */
+/* A client with an invalid message sees the end of its connection. */
 static void test_dropped(void **state)
 {
 	char byte;
@@ -501,7 +501,7 @@ static void test_running(void **state)
 		if (i % 10 == 0)
 			assert_true(harness_wait(STREAM_A, i));
 	}
-	/* Who sleeps may be late: another thread has seen the last mark, and ended the stream. */
+	/* A watch may be late: another thread has seen the last seqno and destroyed the stream. */
 	send_stream_destroy(STREAM_A);
 	send_seqno_watch(STREAM_A, 300);
 	alloc(MIB);
@@ -518,11 +518,11 @@ static void test_fault(void **state)
 	send_fill(0, a, 1, 1, 1, 0, 1);
 	assert_int_equal(send_memory_alloc(0, 1, &address), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_int_equal(shm_load32(&harness.session->page->fault), CUDA_ERROR_ILLEGAL_ADDRESS);
-	/* The rest of this test's objects would stay: as in a server that is replaced. */
+	/* The other objects of this test would stay, as in a server that is replaced. */
 	fault_forget();
 }
 
-/* Memory that a client freed goes back to the GPU once the client rests. */
+/* Memory that a client freed goes back to the GPU once the client is idle. */
 static void test_rest(void **state)
 {
 	uint64_t a = alloc(6 * MIB);
@@ -548,7 +548,7 @@ static void has_returned(uint32_t stream, uint64_t ticket)
 	shm_store64(&harness.session->ring->done[stream], ticket);
 }
 
-/* Its threads are in the driver no more, so that they take no failure meant for another. */
+/* Its threads have left the driver, so that they take no failure meant for another call. */
 static void waiters_rest(void)
 {
 	struct waiters *waiters = harness.session->waiters;
@@ -569,16 +569,17 @@ static void test_host_calls(void **state)
 	send_host_call(STREAM_A, 7);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_true(is_asked(STREAM_A, 7));
-	/* What comes behind it comes when it has returned; so does a join. */
+	/* Later work of the stream, and a join, come after the function has returned. */
 	has_returned(STREAM_A, 7);
 	send_host_call(0, WIRE_TICKET_MAX);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	assert_true(is_asked(0, WIRE_TICKET_MAX));
 	has_returned(0, WIRE_TICKET_MAX);
-	/* The GPU waits for none, but the NULL stream for the other. */
+	/* No stream on the GPU waits for the function, but the NULL stream waits for the other
+	 * stream. */
 	assert_int_equal(fake_calls.waits, 1);
 	assert_int_equal(send_host_call(STREAM_A, 0), CUDA_ERROR_INVALID_VALUE);
-	/* It must be called whatever happens. */
+	/* The function must run in any case. */
 	waiters_rest();
 	fake_switches.fail_next = CUDA_ERROR_UNKNOWN;
 	send_host_call(STREAM_A, 8);
@@ -619,7 +620,7 @@ static void test_memory_ops(void **state)
 	assert_int_equal(memory_op(99, a, 0, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(memory_op(WAIT, a, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
 	assert_int_equal(memory_op(WAIT_64, a + 4, 1, 0), CUDA_ERROR_INVALID_VALUE);
-	/* What no word could end. */
+	/* A wait that no semaphore could end. */
 	assert_int_equal(memory_op(WAIT, a, 0, CU_STREAM_WAIT_VALUE_AND), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(
 		memory_op(WAIT, a, UINT32_MAX, CU_STREAM_WAIT_VALUE_NOR), CUDA_ERROR_INVALID_VALUE);
@@ -627,7 +628,7 @@ static void test_memory_ops(void **state)
 	assert_int_equal(harness.session->pending_waits->n, 1);
 }
 
-/* The list of pending waits forgets those that were passed. */
+/* The list of pending waits drops those that have passed. */
 static void test_many_pending_waits(void **state)
 {
 	struct memory_op ops[WIRE_MEMORY_OPS_MAX];
@@ -660,7 +661,7 @@ int main(void)
 		QUIET(test_null_stream_order),
 		QUIET(test_streams),
 		QUIET(test_events),
-		QUIET(test_mark_that_fails),
+		QUIET(test_seqno_write_fails),
 		QUIET(test_memory_comes_back),
 		QUIET(test_late_errors_are_counted),
 		QUIET(test_malformed),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A look at what a client has cut off its file: zeros in the host space, the end elsewhere. */
+/* Reads of a file that a client has cut short: zeros in the host space, a signal elsewhere. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static void test_cut(void **state)
 	volatile uint8_t *p = map(fd, HOST_SPACE + SPACE_UNIT);
 
 	(void)state;
-	sigbus_guard_init(); /* cmocka has a handler of its own around each test */
+	sigbus_guard_init(); /* cmocka sets its own handler around each test */
 	for (size_t i = 0; i < BYTES; i++)
 		p[i] = 7;
 	assert_int_equal(ftruncate(fd, (off_t)(2 * PAGE)), 0);
@@ -53,7 +53,7 @@ static void test_cut(void **state)
 	assert_int_equal(p[3 * PAGE + 5], 1);
 	assert_int_equal(p[2 * PAGE], 0);
 	assert_int_equal(p[2 * PAGE - 1], 7);
-	/* What was covered stays so, whatever becomes of the file. */
+	/* Guarded pages stay so, whatever happens to the file. */
 	assert_int_equal(ftruncate(fd, (off_t)BYTES), 0);
 	assert_int_equal(p[3 * PAGE + 5], 1);
 	munmap((void *)p, BYTES);
@@ -65,7 +65,7 @@ static void *look(void *p)
 	return (void *)(uintptr_t) * (volatile uint8_t *)p;
 }
 
-/* Workers take no signals, but this one. */
+/* Workers block signals, but not this one. */
 static void test_in_a_worker(void **state)
 {
 	int fd = file_new();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which groups of SMs a client gets: those that the fewest others have. */
+/* Which groups of SMs a client gets: those with the fewest other clients. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static uint64_t add(struct sm_loads *loads, unsigned n)
 	return set;
 }
 
-/* Shares that fit have nothing in common. */
+/* Shares that fit are disjoint. */
 static void test_disjoint(void **state)
 {
 	struct sm_loads loads = {.n = N};
@@ -38,7 +38,7 @@ static void test_disjoint(void **state)
 	assert_int_equal(add(&loads, 6), 0xfc00);
 }
 
-/* Further ones are spread over all, as evenly as can be. */
+/* Further shares are spread over all groups, as evenly as possible. */
 static void test_even(void **state)
 {
 	struct sm_loads loads = {.n = N};
@@ -55,7 +55,7 @@ static void test_even(void **state)
 	assert_int_equal(add(&loads, N), ALL);
 }
 
-/* What one leaves the next has, also where it goes round the end. */
+/* The next share gets groups that another has left, also across the end. */
 static void test_holes(void **state)
 {
 	struct sm_loads loads = {.n = N};
@@ -67,10 +67,10 @@ static void test_holes(void **state)
 	assert_int_equal(second, 0x1f00);
 	sm_loads_remove(&loads, first);
 	assert_int_equal(add(&loads, 6), 0xe007);
-	/* Those that are free lie apart. */
+	/* The free groups are not adjacent. */
 	sm_loads_remove(&loads, 0x2001);
 	assert_int_equal(add(&loads, 2), 0x2001);
-	/* A run takes no group that is loaded more than it has to be. */
+	/* A run takes no group with more load than necessary. */
 	sm_loads_remove(&loads, 0x0100);
 	assert_int_equal(add(&loads, 1), 0x0100);
 }
@@ -98,7 +98,7 @@ static void test_all_64(void **state)
 	assert_true(sm_set_first(1) == 1 && sm_set_first(64) == UINT64_MAX);
 }
 
-/* However many come and go: no choice is loaded more than the best that there is. */
+/* While shares come and go, no choice has a higher load than the best one. */
 static void test_random(void **state)
 {
 	enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Shares of SMs, over the counting driver: a GPU of 32 SMs in four groups. What
- * the operator and the client allow, groups of clients, and what is left over.
+ * Shares of SMs, over the counting driver: a GPU of 32 SMs in four groups. The limits
+ * of operator and client, groups of clients, and what is left over.
  */
 
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static int give_all(void **state)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(shares); i++)
 		give(i);
-	harness.session->group = NULL; /* which has no reference */
+	harness.session->group = NULL; /* the session has no reference to it */
 	return close_session(state);
 }
 
@@ -67,7 +67,7 @@ static void test_least_of_both(void **state)
 	assert_int_equal(take(6, 0, 99, 99)->n_sms, 24);
 }
 
-/* One green context for all that have the same SMs; kept when they have gone. */
+/* One green context for all clients with the same SMs; it is kept when they have left. */
 static void test_one_for_the_same(void **state)
 {
 	unsigned n_calls;
@@ -96,11 +96,11 @@ static void test_one_for_the_same(void **state)
 static void test_groups(void **state)
 {
 	(void)state;
-	/* Two of one group have the same, and others something else. */
+	/* Two members of a group have the same SMs; other clients have others. */
 	assert_int_equal(take(0, 7, 50, 100)->set, 0x3);
 	assert_int_equal(take(1, 7, 50, 100)->set, 0x3);
 	assert_int_equal(take(2, 8, 50, 100)->set, 0xc);
-	/* Of its group's a member may want less; another gets what that has left. */
+	/* A member may request less than its group; another member gets the rest. */
 	assert_int_equal(take(3, 7, 50, 25)->set, 0x1);
 	assert_int_equal(take(4, 7, 50, 25)->set, 0x2);
 	/* The group counts once, while it has members. */
@@ -112,10 +112,10 @@ static void test_groups(void **state)
 	give(2);
 	give(4);
 	assert_int_equal(take(0, 0, 50, 100)->set, 0x3);
-	/* With other limits it is as another group. */
+	/* With other limits it is like another group. */
 	assert_int_equal(take(1, 7, 25, 100)->set, 0x4);
 	assert_int_equal(take(2, 7, 25, 100)->set, 0x4);
-	/* A group without a limit has nothing in common. */
+	/* A group without a limit shares nothing. */
 	assert_int_equal(take(3, 9, 100, 25)->set, 0x8);
 	assert_int_equal(take(4, 9, 100, 25)->set, 0x1);
 }
@@ -134,7 +134,7 @@ static void test_driver_refuses(void **state)
 	assert_int_equal(take(1, 0, 25, 100)->set, 0x2);
 }
 
-/* What a client divides is its share. */
+/* A client divides its share. */
 static void test_client_divides_its_share(void **state)
 {
 	struct sm_group groups[WIRE_SM_GROUPS_MAX];

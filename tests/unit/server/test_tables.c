@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Bit maps, ids, owners and ranges of the server. */
+/* Bitmaps, IDs, owners and ranges of the server. */
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that a client maps by itself, over the counting driver: which bytes it
- * may name when, mappings that wait for work to end, what is left at the end.
+ * Memory that a client maps, over the counting driver: which bytes it may name when,
+ * mappings that wait for work to end, and what is left at the end.
  */
 
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static int open_session(void **state)
 	return 0;
 }
 
-/* The harness sees that the driver has everything back. */
+/* The harness checks that the driver has everything back. */
 static int close_session(void **state)
 {
 	(void)state;
@@ -139,7 +139,7 @@ static void test_wrong(void **state)
 	assert_int_equal(fake_counts_now().reservations, 1);
 }
 
-/* The counting driver aborts where something is unmapped while work runs. */
+/* The counting driver aborts if memory is unmapped while work runs. */
 static void test_closing(void **state)
 {
 	(void)state;
@@ -163,14 +163,14 @@ static void test_closing(void **state)
 	assert_int_equal(fake_counts_now().mappings, 2);
 	assert_int_equal(fake_counts_now().allocations, 1);
 	assert_false(has(base, 1));
-	/* And one that is still going when the session ends. */
+	/* And an unmapping that is pending when the session ends. */
 	send_allocation_unmap(base, 2 * UNIT);
 	fake_switches.is_busy = true;
 	assert_int_equal(settle(), CUDA_SUCCESS);
 }
 
-/* An allocation that the server holds for nobody goes when memory is short. */
-static void test_room(void **state)
+/* An allocation without a handle and a mapping is freed when memory is short. */
+static void test_memory_is_reclaimed(void **state)
 {
 	(void)state;
 	map(1, base, UNIT);
@@ -199,18 +199,18 @@ static void test_descriptors(void **state)
 	assert_int_equal(send_allocation_access(base, 2 * UNIT, 0, ALL), CUDA_SUCCESS);
 	assert_true(has(base, 2 * UNIT));
 	close(fd);
-	/* What is no memory of the driver's. */
+	/* A descriptor that is not memory of the driver. */
 	harness_send_memory(6, 0, null);
 	assert_int_equal(
 		send_allocation_import(6, &device, &compression), CUDA_ERROR_INVALID_VALUE);
-	/* Of another message than the one that comes. */
+	/* A frame of another message than the next one. */
 	harness_send_memory(6, 0, null);
 	assert_int_equal(
 		send_allocation_import(7, &device, &compression), CUDA_ERROR_MPS_RPC_FAILURE);
 	close(null);
 }
 
-/* Nothing that the driver could have made: the session ends. */
+/* A descriptor that the driver cannot have made: the session ends. */
 static void test_other_descriptors(void **state)
 {
 	uint32_t device, compression;
@@ -225,7 +225,7 @@ static void test_other_descriptors(void **state)
 	close(pipes[1]);
 }
 
-/* The driver is asked for it, and then what came of it. */
+/* The driver is asked for compression, and then for what it granted. */
 static void test_compression(void **state)
 {
 	uint32_t granted = 7;
@@ -269,7 +269,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_access, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_wrong, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_closing, open_session, close_session),
-		cmocka_unit_test_setup_teardown(test_room, open_session, close_session),
+		cmocka_unit_test_setup_teardown(
+			test_memory_is_reclaimed, open_session, close_session),
 		cmocka_unit_test_setup_teardown(test_descriptors, open_session, close_session),
 		cmocka_unit_test_setup_teardown(
 			test_other_descriptors, open_session, close_session),

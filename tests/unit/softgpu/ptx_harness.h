@@ -3,8 +3,8 @@
 #define PTX_HARNESS_H
 
 /*
- * What the tests of the PTX interpreter share: a piece of memory that is the
- * device's, and kernels from text. Everything is of the test's one thread.
+ * Shared by the tests of the PTX interpreter: memory of the device, and kernels from
+ * text. Everything belongs to the test's only thread.
  */
 
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static inline void device_reset(void)
 	memset(&device, 0, sizeof(device));
 }
 
-/* Loads what must load; its variables lie in the upper half of the memory. */
+/* Loads a valid text; its variables lie in the upper half of the memory. */
 static inline struct ptx_module *load(const char *text)
 {
 	struct ptx_module *module = NULL;

@@ -3,12 +3,12 @@
 #define SOFTGPU_CHILD_H
 
 /*
- * For tests of the software GPU through its ABI: each is a forked child that
- * opens the library afresh with an environment of its own, so that faults and
- * switches of one do not reach the next. The parent never opens it.
+ * For tests of the software GPU through its ABI. Each test is a forked child that opens
+ * the library with its own environment, so that its faults and switches do not reach the
+ * next test. The parent never opens the library.
  *
- * The library is $SOFTGPU_LIBRARY, the first argument, or the build's. Tests
- * that ask nothing of the software GPU alone pass on a real driver too.
+ * The library is $SOFTGPU_LIBRARY, the first argument, or the build's. Tests that use
+ * nothing specific to the software GPU pass on a real driver too.
  */
 
 #include "base.h"
@@ -26,7 +26,7 @@
 #include <cmocka.h>
 
 #define MIB ((size_t)1 << 20)
-/* Where the server puts device memory; ThreadSanitizer keeps that for itself. */
+/* Where the server puts device memory; ThreadSanitizer reserves these addresses. */
 #ifdef __SANITIZE_THREAD__
 #define IS_TSAN true
 #define WANTED ((CUdeviceptr)0x7e9000000000)
@@ -39,7 +39,7 @@
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 
-/* A driver function by the name that cuda.h gives it, its version suffix included. */
+/* A driver function by its name in cuda.h, including the version suffix. */
 #define CU(name) ((__typeof__(&(name)))function(STRING(name)))
 
 #define CHECK(condition)                                                                           \
@@ -97,7 +97,7 @@ static _unused_ CUcontext context_open(void)
 	return context;
 }
 
-/* Runs `test' in a child with the environment "NAME=value", ...; it exits 0 if all is well. */
+/* Runs `test' in a child with the environment "NAME=value", ...; it exits with 0 on success. */
 static _unused_ void in_child(void (*test)(void), ...)
 {
 	va_list list;
@@ -110,7 +110,7 @@ static _unused_ void in_child(void (*test)(void), ...)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		alarm(TEST_TIMEOUT_S);
-		signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test here */
+		signal(SIGSEGV, SIG_DFL); /* cmocka would continue with the next test here */
 		signal(SIGABRT, SIG_DFL);
 		va_start(list, test);
 		while ((setting = va_arg(list, char *)))
@@ -118,7 +118,7 @@ static _unused_ void in_child(void (*test)(void), ...)
 		va_end(list);
 		library_open();
 		test();
-		exit(0); /* so that leaks are looked for */
+		exit(0); /* so that leaks are reported */
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -228,7 +228,7 @@ static _unused_ CUresult launch(
 	return CU(cuLaunchKernel)(f, grid, 1, 1, block, 1, 1, 0, stream, params, NULL);
 }
 
-/* Finds the library; false, with a word on stderr, if there is none. */
+/* Finds the library; false, with a line on stderr, if there is none. */
 static bool library_find(int argc, char **argv)
 {
 	const char *path = getenv("SOFTGPU_LIBRARY");

@@ -311,7 +311,7 @@ static void procs_child(void)
 }
 CHILD(procs)
 
-/* Many threads, each with a stream of its own: every piece of work is done, in order. */
+/* Many threads with a stream each: every piece of work is done, in order. */
 static void *hammer(void *arg)
 {
 	CUcontext context = arg;
@@ -355,7 +355,7 @@ static void threads_child(void)
 }
 CHILD(threads)
 
-/* Nothing of a context that is reset waits for ever, as it may on a GPU, nor is it done. */
+/* After a context's reset its work does not wait for ever, as it may on a GPU, and is not done. */
 static void reset_child(void)
 {
 	CUstream stream;
@@ -378,7 +378,7 @@ static void reset_child(void)
 }
 CHILD(reset)
 
-/* Two devices: a library has variables in each, copies and events go across. */
+/* Two devices: a library has variables on each; copies and events work across devices. */
 static void peers_child(void)
 {
 	CUcontext contexts[2], owner;
@@ -423,7 +423,7 @@ static void peers_child(void)
 }
 CHILD(peers, "SOFTGPU_DEVICES=2")
 
-/* Wrong handles are errors here, where the driver may well crash. */
+/* Wrong handles are errors here; the driver may crash. */
 static void handles_child(void)
 {
 	static const char elf[64] = "\177ELF\2\1\1";

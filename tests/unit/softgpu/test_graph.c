@@ -43,7 +43,7 @@ static void CUDA_CB on_host(void *user)
 	n_called += *(unsigned *)user;
 }
 
-/* fill -> copy -> host, with a fourth node that stands alone. */
+/* fill -> copy -> host, and a fourth node without edges. */
 static void nodes_child(void)
 {
 	CUDA_MEMSET_NODE_PARAMS fill_params;
@@ -85,7 +85,7 @@ static void nodes_child(void)
 	OK(CU(cuCtxSynchronize)());
 	CHECK(read_word(b + 60) == 5 && n_called == 2);
 
-	/* What is set in the executable graph stays there, and the clone knows nothing of it. */
+	/* A change of the executable graph stays there, and does not affect the clone. */
 	OK(CU(cuGraphClone)(&clone, graph));
 	OK(CU(cuGraphNodeFindInClone)(&in_clone, copy_node, clone));
 	exec_clone = instantiate(clone);
@@ -109,7 +109,7 @@ static void nodes_child(void)
 CHILD(nodes)
 
 /* A chain of kernels whose functions and arguments change from launch to launch. */
-static void train_child(void)
+static void batch_child(void)
 {
 	enum {
 		N = 4
@@ -158,9 +158,9 @@ static void train_child(void)
 	OK(CU(cuGraphExecDestroy)(exec));
 	OK(CU(cuLibraryUnload)(lib));
 }
-CHILD(train)
+CHILD(batch)
 
-/* Memory operations and events as nodes: a graph that asks the host and waits for it. */
+/* Memory operations and events as nodes: a graph that signals the host and waits for it. */
 static void waiting_child(void)
 {
 	CUstreamBatchMemOpParams ask[1] = {0}, wait[1] = {0};
@@ -250,7 +250,7 @@ static void capture_child(void)
 }
 CHILD(capture)
 
-/* The ways in which a capture ends badly, with the results of driver 580. */
+/* Captures that end with an error, with the results of driver 580. */
 static void capture_errors_child(void)
 {
 	CUstream a, b;
@@ -329,7 +329,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nodes),
-		cmocka_unit_test(train),
+		cmocka_unit_test(batch),
 		cmocka_unit_test(waiting),
 		cmocka_unit_test(capture),
 		cmocka_unit_test(capture_errors),

@@ -6,12 +6,12 @@
 #define SMS 20u
 #define ALL (((uint64_t)1 << SMS) - 1)
 
-/* where: sets [seen + 4 * %smid] to 1; spins as long as the word at `gate' is 0. */
+/* where: sets [seen + 4 * %smid] to 1; spins while the word at `flag' is 0. */
 static const char image[] = ".version 8.0\n.target sm_50\n.address_size 64\n"
-			    ".visible .entry where(.param .u64 seen, .param .u64 gate)\n"
+			    ".visible .entry where(.param .u64 seen, .param .u64 flag)\n"
 			    "{\n"
 			    "	.reg .pred %p<2>;\n	.reg .b32 %r<4>;\n	.reg .b64 %rd<6>;\n"
-			    "	ld.param.u64 %rd1, [seen];\n	ld.param.u64 %rd2, [gate];\n"
+			    "	ld.param.u64 %rd1, [seen];\n	ld.param.u64 %rd2, [flag];\n"
 			    "AGAIN:\n"
 			    "	ld.volatile.global.u32 %r1, [%rd2];\n	setp.eq.u32 %p1, %r1, 0;\n"
 			    "	@%p1 bra AGAIN;\n"
@@ -27,8 +27,8 @@ struct bench {
 	CUmodule module;
 	CUfunction function;
 	CUdeviceptr seen;
-	uint64_t *gate;
-	CUdeviceptr gate_address;
+	uint64_t *flag;
+	CUdeviceptr flag_address;
 	void *params[2];
 };
 
@@ -42,11 +42,11 @@ static void bench_open(void)
 	OK(CU(cuModuleLoadData)(&bench.module, image));
 	OK(CU(cuModuleGetFunction)(&bench.function, bench.module, "where"));
 	OK(CU(cuMemAlloc)(&bench.seen, SMS * sizeof(uint32_t)));
-	bench.gate = words_new(1);
-	bench.gate_address = device_of(bench.gate);
+	bench.flag = words_new(1);
+	bench.flag_address = device_of(bench.flag);
 	bench.params[0] = &bench.seen;
-	bench.params[1] = &bench.gate_address;
-	store(bench.gate, 1);
+	bench.params[1] = &bench.flag_address;
+	store(bench.flag, 1);
 }
 
 static void forget(void)
@@ -194,7 +194,7 @@ static void current_child(void)
 }
 CHILD(current, "SOFTGPU_SMS=20")
 
-/* What one green context waits for is its own. */
+/* A wait of one green context affects only that context. */
 static void apart_child(void)
 {
 	CUgreenCtx green;
@@ -204,12 +204,12 @@ static void apart_child(void)
 	green = green_new();
 	other = stream_new(CU_STREAM_NON_BLOCKING);
 	forget();
-	store(bench.gate, 0);
+	store(bench.flag, 0);
 	OK(launch(bench.function, 1, 1, other, bench.params));
 	OK(CU(cuCtxPushCurrent)(context_of(green)));
 	OK(CU(cuCtxSynchronize)());
 	EXPECT(CUDA_ERROR_NOT_READY, CU(cuStreamQuery)(other));
-	store(bench.gate, 1);
+	store(bench.flag, 1);
 	OK(CU(cuCtxPopCurrent)(NULL));
 	OK(CU(cuCtxSynchronize)());
 	OK(CU(cuStreamQuery)(other));
@@ -325,7 +325,7 @@ static CUresult cooperate(unsigned grid, CUstream stream)
 		bench.function, grid, 1, 1, 1024, 1, 1, 0, stream, bench.params);
 }
 
-/* The stream decides, not what is current; but NULL is the current one's. */
+/* The stream decides, not the current context; but NULL is the current context's stream. */
 static void cooperative_child(void)
 {
 	CUgreenCtx green;

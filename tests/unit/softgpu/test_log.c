@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The software GPU: what it writes of faults in the shape of the kernel's log. */
+/* The software GPU: its fault records in the format of the kernel's log. */
 
 #include "softgpu_child.h"
 
@@ -52,7 +52,7 @@ static void read_child(void)
 	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, fault_by("spin", 16));
 }
 
-/* No page of memory was missing there. */
+/* This fault is not about a missing page. */
 static void misaligned_child(void)
 {
 	EXPECT(CUDA_ERROR_MISALIGNED_ADDRESS, fault_by("poke", FAULTY + 1));
@@ -76,7 +76,7 @@ static void record_parse(FILE *file, struct record *ret)
 		9);
 }
 
-/* One record for each illegal address, behind what is there. */
+/* One record for each illegal address, after the existing ones. */
 static void records(void **state)
 {
 	_cleanup_fclose_ FILE *file = fopen(path, "r");
@@ -94,7 +94,7 @@ static void records(void **state)
 	assert_int_equal(write.low, 0x23456000);
 	assert_string_equal(write.access, "WRITE");
 	assert_int_equal(write.bus, 2);
-	assert_string_equal(write.name, "test_softgpu_lo"); /* as the kernel cuts it */
+	assert_string_equal(write.name, "test_softgpu_lo"); /* cut by the kernel */
 	assert_int_equal(read.high, 0);
 	assert_int_equal(read.low, 0);
 	assert_string_equal(read.access, "READ");

@@ -163,9 +163,9 @@ static void registration_child(void)
 	OK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device));
 	CHECK(type == CU_MEMORYTYPE_HOST);
 	OK(CU(cuMemcpyHtoDAsync)(p, host, 4 * page, NULL));
-	/* Two registrations side by side are no memory in one piece. */
+	/* Two adjacent registrations are not one piece of memory. */
 	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuMemcpyHtoDAsync)(p, host + page, 4 * page, NULL));
-	OK(CU(cuCtxSynchronize)()); /* its pages are about to go */
+	OK(CU(cuCtxSynchronize)()); /* its pages are about to be unmapped */
 	OK(CU(cuMemHostUnregister)(host));
 	OK(CU(cuMemHostUnregister)(host + 4 * page));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, CU(cuMemHostGetDevicePointer)(&device, host, 0));
@@ -179,7 +179,7 @@ static void pointers_child(void)
 	CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 		CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_MANAGED};
 	unsigned type = 99;
-	int ordinal = 99, local, is_managed = -1; /* what the driver writes is as wide as an int */
+	int ordinal = 99, local, is_managed = -1; /* the driver writes values as wide as an int */
 	void *data[] = {&type, &ordinal, &is_managed};
 	CUdeviceptr p, managed;
 	CUcontext context = context_open(), owner;
@@ -219,7 +219,7 @@ static int told(CUmem_range_attribute attribute, CUdeviceptr p)
 	return value;
 }
 
-/* Parts of the host are places to prefetch to; who prefers one prefers none. */
+/* Parts of the host are locations for prefetch; a preferred part reads back as no preference. */
 static void managed_child(void)
 {
 	const CUmemLocation first = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0},
@@ -247,7 +247,7 @@ static void managed_child(void)
 }
 CHILD(managed)
 
-/* A free in a stream is one when the stream gets there; what does not fit waits for it. */
+/* A free in a stream takes effect when the stream reaches it; an allocation without room waits. */
 static void pools_child(void)
 {
 	CUmemoryPool pool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The software GPU: compute modes, and who may have a context in which. */
+/* The software GPU: compute modes, and which processes may have a context in each. */
 
 #include "softgpu_child.h"
 
@@ -101,7 +101,7 @@ static void file(void **state)
 		file_setting, (char *)NULL);
 }
 
-/* Another process that has a context on device 0, and lives until it is killed. */
+/* Another process with a context on device 0, which lives until it is killed. */
 static pid_t other_process(void)
 {
 	pid_t pid = fork();
@@ -124,7 +124,7 @@ static void process_end(pid_t pid)
 	CHECK(waitpid(pid, &status, 0) == pid);
 }
 
-/* Those that were there before the mode has changed count, too; the dead do not. */
+/* Processes from before the change of mode count too; dead processes do not. */
 static void becomes_exclusive_child(void)
 {
 	pid_t first = other_process(), second = other_process();
@@ -138,7 +138,7 @@ static void becomes_exclusive_child(void)
 	EXPECT(CUDA_ERROR_DEVICE_UNAVAILABLE, retain(0));
 	process_end(second);
 	OK(retain(0));
-	/* It has the device, and may have more contexts there. */
+	/* It has the device, and may create more contexts there. */
 	OK(retain(0));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Single PTX instructions, over awkward and random operands, compared with
- * the same computation in C.
+ * Single PTX instructions with special and random operands, compared with the same
+ * computation in C.
  */
 
 #include <fenv.h>
@@ -21,7 +21,7 @@ typedef uint64_t (*want_fn)(uint64_t a, uint64_t b, uint64_t c);
 
 struct op_case {
 	const char *body; /* sources %d1 %r1 %h1 %f1 %g1 and so on; writes number 0 */
-	char result;      /* the letter of the register that is the result */
+	char result;      /* the letter of the result's register */
 	want_fn want;
 };
 
@@ -120,7 +120,7 @@ static void check_op(const struct op_case *op)
 	device_reset();
 	memcpy(device.memory, inputs, sizeof(inputs));
 	module = load(text);
-	/* Blocks of which the last warp is not full. */
+	/* Blocks with a last warp that is not full. */
 	assert_int_equal(run(module, "k", N_INPUTS / 64, 64, params, &fault), 0);
 	assert_int_equal(run(module, "k", 1, 21, params, &fault), 0);
 	for (uint32_t i = 0; i < N_INPUTS; i++) {
@@ -330,7 +330,7 @@ static float saturate(float x)
 	return x > 0 ? fminf(x, 1) : 0;
 }
 
-/* The operation in another rounding; the operands are volatile to keep it there. */
+/* The operation in another rounding mode; the operands are volatile to keep it there. */
 static float rounded_f32(int mode, char op, float x, float y)
 {
 	volatile float a = x, b = y, result;
@@ -450,7 +450,7 @@ static void test_conversions(_unused_ void **state)
 	check_ops(ops, ARRAY_SIZE(ops));
 }
 
-/* By the numbers: half a float's bits at a time, exactly. */
+/* By the numbers: half of a float's bits at a time, exactly. */
 static double half_value(uint16_t half)
 {
 	int exponent = half >> 10 & 31;
@@ -462,7 +462,7 @@ static double half_value(uint16_t half)
 	return half & 0x8000 ? -mantissa : mantissa;
 }
 
-/* The nearest half of a value that a double holds exactly. */
+/* The half nearest to a value that a double holds exactly. */
 static uint16_t half_nearest(double x)
 {
 	uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -569,7 +569,7 @@ static void test_carries(_unused_ void **state)
 	check_ops(ops, ARRAY_SIZE(ops));
 }
 
-/* What is documented to be near: within `ulps' of the value. */
+/* Operations that are documented as approximate: within `ulps' of the value. */
 static void check_near(const char *body, double (*want)(double), double low, double high, int ulps)
 {
 	char text[4096];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What PTX programs do over several instructions: branches, calls, memory
- * spaces, threads that meet, and faults.
+ * PTX programs of several instructions: branches, calls, memory spaces, threads that
+ * converge, and faults.
  */
 
 #include "ptx_harness.h"
 
-/* A kernel of two pointers that it finds in %in and %out, and %tid in %t. */
+/* A kernel with two pointers in %in and %out, and %tid in %t. */
 #define KERNEL(body)                                                                               \
 	".visible .entry k(.param .u64 k_in, .param .u64 k_out)\n{\n"                              \
 	".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %d<16>; .reg .b32 %t;\n"   \
@@ -49,7 +49,7 @@ static int reset(_unused_ void **state)
 
 static void test_loop_apart(_unused_ void **state)
 {
-	/* Each thread goes round as often as its number says. */
+	/* Each thread loops as often as its number. */
 	run_kernel(PTX_HEAD KERNEL("mov.u32 %r1, 0; mov.u32 %r2, %t;\n"
 				   "LOOP: setp.eq.u32 %p1, %r2, 0; @%p1 bra DONE;\n"
 				   "add.u32 %r1, %r1, %r2; sub.u32 %r2, %r2, 1; bra LOOP;\n"
@@ -120,7 +120,7 @@ static void test_call_by_address(_unused_ void **state)
 
 static void test_local_memory(_unused_ void **state)
 {
-	/* By way of a generic address: an array of each thread's own. */
+	/* By a generic address: an array of each thread. */
 	run_kernel(PTX_HEAD KERNEL(".local .align 8 .b8 depot[64];\n"
 				   "mov.u64 %d1, depot; cvta.local.u64 %d2, %d1;\n"
 				   "and.b32 %r1, %t, 15; mul.wide.u32 %d3, %r1, 4;\n"
@@ -170,7 +170,7 @@ static void test_vectors(_unused_ void **state)
 
 static void test_vector_atomics(_unused_ void **state)
 {
-	/* What is added is also where the old value goes; halves in one register; no result. */
+	/* An addend that is also the destination; halves in one register; no result. */
 	run_kernel(PTX_HEAD KERNEL("mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f40000000;\n"
 				   "atom.global.v2.f32.add {%f2, %f1}, [%out+8], {%f1, %f2};\n"
 				   "setp.ne.u32 %p1, %t, 31; @%p1 bra NEXT;\n"
@@ -180,7 +180,7 @@ static void test_vector_atomics(_unused_ void **state)
 		1, 32);
 	assert_int_equal(out[2], 0x42000000); /* 32 */
 	assert_int_equal(out[3], 0x42800000); /* 64 */
-	assert_int_equal(out[6], 0x41f80000); /* 31 were there before */
+	assert_int_equal(out[6], 0x41f80000); /* 31 was there before */
 	assert_int_equal(out[7], 0x42780000); /* 62 */
 	assert_int_equal(out[8], 0x54005000); /* 64 and 32 */
 	assert_int_equal(out[9], 0);
@@ -241,7 +241,7 @@ static void test_votes(_unused_ void **state)
 	}
 }
 
-/* Lanes that come to a shuffle by two ways, and at different times. */
+/* Lanes that reach a shuffle by two paths, and at different times. */
 static void test_meeting_apart(_unused_ void **state)
 {
 	run_kernel(PTX_HEAD KERNEL(
@@ -254,7 +254,7 @@ static void test_meeting_apart(_unused_ void **state)
 		assert_int_equal(out[i], (i ^ 16) + ((i ^ 16) < 8 ? 100 : 0));
 }
 
-/* One lane holds a lock that its neighbours spin for. */
+/* One lane holds a lock for which its neighbours spin. */
 static void test_spin_lock(_unused_ void **state)
 {
 	run_kernel(PTX_HEAD KERNEL("LOOP: atom.global.cas.b32 %r1, [%out], 0, 1;\n"
@@ -266,7 +266,7 @@ static void test_spin_lock(_unused_ void **state)
 	assert_int_equal(out[1], 3 * 64);
 }
 
-/* A block waits for one that begins after it. */
+/* A block waits for a later block. */
 static void test_blocks_wait(_unused_ void **state)
 {
 	run_kernel(PTX_HEAD KERNEL("mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x;\n"
@@ -291,7 +291,7 @@ static void test_barrier_votes(_unused_ void **state)
 		assert_int_equal(out[i], 24 + 1000);
 }
 
-/* A warp gives, another takes: two barriers with counts. */
+/* One warp produces, another consumes: two barriers with counts. */
 static void test_named_barriers(_unused_ void **state)
 {
 	run_kernel(PTX_HEAD KERNEL(".shared .align 4 .b32 value;\n"
@@ -304,7 +304,7 @@ static void test_named_barriers(_unused_ void **state)
 		assert_int_equal(out[i], 77);
 }
 
-/* The last one to a barrier goes on, or leaves, without having waited itself. */
+/* The last thread at a barrier continues, or exits, without waiting. */
 static void test_barrier_left(_unused_ void **state)
 {
 	run_kernel(PTX_HEAD KERNEL(".shared .align 4 .b32 value;\n"
@@ -403,7 +403,7 @@ static void test_trap_and_deadlock(_unused_ void **state)
 	struct ptx_fault fault;
 
 	assert_int_equal(run_fault(PTX_HEAD KERNEL("trap;"), 1, &fault), PTX_FAULT_TRAP);
-	/* Half of the block at each of two barriers: for ever. */
+	/* Half of the block at each of two barriers: a deadlock. */
 	assert_int_equal(run_fault(PTX_HEAD KERNEL("setp.lt.u32 %p1, %t, 32; @%p1 bra A;\n"
 						   "bar.sync 0; ret; A: bar.sync 1;"),
 				 64, &fault),

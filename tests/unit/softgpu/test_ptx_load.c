@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Loading of PTX modules: what they tell of themselves, their variables, and
- * text that is wrong.
+ * Loading of PTX modules: their information, their variables, and invalid text.
  */
 
 #include "ptx_harness.h"
@@ -56,7 +55,7 @@ static void test_malformed(_unused_ void **state)
 	refuse("\177ELF...", -ENOEXEC, "cubin");
 }
 
-static void test_line_is_told(_unused_ void **state)
+static void test_error_has_line(_unused_ void **state)
 {
 	refuse(PTX_HEAD "\n\n.visible .entry k()\n{\n\tbadness;\n}\n", -ENOTSUP, "line 8");
 }
@@ -150,7 +149,7 @@ static void test_unbound(_unused_ void **state)
 	ptx_module_free(module);
 }
 
-/* Shared variables of the module count for the kernels that reach them. */
+/* Shared variables of the module count for the kernels that use them. */
 static void test_shared_layout(_unused_ void **state)
 {
 	static const char text[] =
@@ -196,7 +195,7 @@ static uint64_t next_random(void)
 	return random_state;
 }
 
-/* A small change of a text: of a character, a cut, or a word over another. */
+/* A small change of a text: of a character, a cut, or a replaced word. */
 static void mutate(char *text)
 {
 	size_t len = strlen(text), at = next_random() % len, from = next_random() % len;
@@ -221,7 +220,7 @@ static void mutate(char *text)
 	}
 }
 
-/* Whatever the text is: a module that runs or faults, or a message. */
+/* Any text gives a module that runs or faults, or a message. */
 static void test_mutations(_unused_ void **state)
 {
 	uint8_t params[16] = {0};
@@ -264,7 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_line_is_told),
+		cmocka_unit_test(test_error_has_line),
 		cmocka_unit_test(test_information),
 		cmocka_unit_test(test_initial_values),
 		cmocka_unit_test(test_unbound),

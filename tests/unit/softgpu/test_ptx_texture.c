@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Textures and surfaces of the PTX interpreter: what is sampled, by every form
- * of the instructions, and forms that are refused.
+ * Textures and surfaces of the PTX interpreter: samples by every form of the
+ * instructions, and forms that are refused.
  */
 
 #include "ptx_harness.h"
@@ -50,7 +50,7 @@ static int reset(_unused_ void **state)
 /* The results of all forms of tex. */
 #define STORE "st.global.v4.f32 [%o], {%f0, %f1, %f2, %f3};"
 
-/* Runs it on texture `value'; the fault it had. */
+/* Runs it on texture `value'; returns its fault. */
 static enum ptx_fault_kind run_on(const char *text, uint64_t value)
 {
 	const uint64_t params[2] = {value, device_address(0)};
@@ -100,7 +100,7 @@ static void test_forms(_unused_ void **state)
 	assert_true(sampled(KERNEL(AT "tld4.r.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, "
 				      "[%t, {%f4, %f4}];" STORE)) == 21);
 	assert_true(((const float *)(const void *)device.memory)[1] == 22);
-	/* Channels that the format has not. */
+	/* Channels that the format does not have. */
 	sampled(KERNEL(AT "tex.1d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%t, {%f4}];" STORE));
 	assert_true(((const float *)(const void *)device.memory)[1] == 0);
 	assert_true(((const float *)(const void *)device.memory)[3] == 1);

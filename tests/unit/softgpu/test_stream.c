@@ -55,7 +55,7 @@ static void streams_child(void)
 }
 CHILD(streams)
 
-/* Legacy default stream: it waits for blocking streams and they for it, others do neither. */
+/* The legacy default stream and blocking streams wait for each other; other streams do not. */
 static void default_stream_child(void)
 {
 	CUstream blocking, other, free_one;
@@ -79,7 +79,7 @@ static void default_stream_child(void)
 	OK(CU(cuStreamSynchronize)(other));
 	CHECK(load(&words[1]) == 1 && load(&words[2]) == 1);
 
-	/* Synchronising the default stream waits for blocking streams that it gave no work. */
+	/* Synchronising the default stream waits for blocking streams without its work. */
 	OK(CU(cuStreamWaitValue64)(blocking, device_of(&words[4]), 1, CU_STREAM_WAIT_VALUE_EQ));
 	EXPECT(CUDA_ERROR_NOT_READY, CU(cuStreamQuery)(NULL));
 	OK(CU(cuStreamWriteValue64)(blocking, device_of(&words[5]), 1, 0));
@@ -124,7 +124,7 @@ static void host_functions_child(void)
 }
 CHILD(host_functions)
 
-/* Per-thread default streams are streams of their own, blocking ones. */
+/* Per-thread default streams are separate blocking streams. */
 static void per_thread_child(void)
 {
 	__typeof__(&cuStreamWriteValue64) write_per_thread =
@@ -211,7 +211,7 @@ static void kernels_child(void)
 }
 CHILD(kernels)
 
-/* Kernels of two streams run beside each other: the first ends only after the second has. */
+/* Kernels of two streams run concurrently: the first ends only after the second has. */
 static void concurrency_child(void)
 {
 	CUstream a, b;
@@ -275,7 +275,7 @@ static void fault_child(void)
 }
 CHILD(fault)
 
-/* Memory that goes away under a running kernel is a fault as well; to TSan it is a race. */
+/* Unmapping memory under a running kernel is a fault as well; TSan reports it as a race. */
 static void unmapped_child(void)
 {
 	CUmemAllocationProp prop = prop_device();
@@ -299,11 +299,11 @@ static void unmapped_child(void)
 	usleep(5000);
 	OK(CU(cuMemUnmap)(p, 2 * MIB));
 	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, CU(cuCtxSynchronize)());
-	_exit(0); /* not exit(): what the kernel held when it was torn out of its run is lost */
+	_exit(0); /* not exit(): memory of the interrupted kernel is lost */
 }
 CHILD(unmapped)
 
-/* What is wrong with an image is told at its first use, and said on stderr at its load. */
+/* Errors of an image are returned at its first use, and printed on stderr at its load. */
 static void bad_image_child(void)
 {
 	static const char bad[] =
