@@ -69,8 +69,8 @@ enum stat_kind {
 	SOFTGPU_STATS_LIST(STAT_ENUM) STATS_N
 };
 
-/* Resources of a GPU: room.h. */
-struct room {
+/* Resources of a GPU: channels.h. */
+struct channels {
 	size_t n_channels, n_nodes; /* taken */
 	size_t n_channels_made, n_nodes_made;
 };
@@ -82,7 +82,7 @@ struct device {
 	struct context *primary; /* made at cuInit, active only while retained */
 	int lock_fd;             /* held while a context exists here: mode.c */
 	uint32_t n_contexts;
-	struct room room;
+	struct channels channels;
 };
 
 struct driver {

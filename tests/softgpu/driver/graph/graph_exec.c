@@ -12,7 +12,7 @@
 #include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/stream/event.h"
 #include "graph.h"
-#include "tests/softgpu/driver/stream/room.h"
+#include "tests/softgpu/driver/stream/channels.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 #include <string.h>
@@ -126,7 +126,7 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	}
 	exec->flags = flags;
 	exec->device = context_current()->device;
-	room_take(exec->device, exec->n_branches, exec->n_steps);
+	channels_take(exec->device, exec->n_branches, exec->n_steps);
 	object_add(&exec->object, OBJECT_EXEC);
 	stat_add(STAT_GRAPH_EXECS, 1);
 	*ret_exec = (CUgraphExec)exec;
@@ -197,7 +197,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	/* The real driver sometimes does this. */
 	if (exec->last_stream)
 		device_wait(exec->last_stream->context->device);
-	room_leave(exec->device, exec->n_branches, exec->n_steps);
+	channels_leave(exec->device, exec->n_branches, exec->n_steps);
 	steps_free(exec->steps, exec->n_steps);
 	user_refs_drop(&exec->user_refs);
 	stream_unref(exec->last_stream);

@@ -13,7 +13,7 @@
 #include "context.h"
 #include "green.h"
 #include "queue.h"
-#include "room.h"
+#include "channels.h"
 
 #include <signal.h>
 
@@ -35,7 +35,7 @@ struct stream *stream_new_in(
 
 	if (!stream)
 		return NULL;
-	room_take(context->device, 1, 0);
+	channels_take(context->device, 1, 0);
 	stream->context = context;
 	stream->is_green = green != NULL;
 	stream->green = green;
@@ -78,7 +78,7 @@ static void stream_unlink(struct stream *stream)
 	while (*link != stream)
 		link = &(*link)->next;
 	*link = stream->next;
-	room_leave(stream->context->device, 1, 0);
+	channels_leave(stream->context->device, 1, 0);
 	pthread_cond_broadcast(&driver.progress);
 	stream_unref(stream);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ROOM_H
-#define ROOM_H
+#ifndef CHANNELS_H
+#define CHANNELS_H
 
 /*
  * A GPU's channels and memory for graph nodes. Each stream and each branch of an
@@ -14,7 +14,7 @@
 #include "tests/softgpu/driver/driver.h"
 
 /* Takes channels and nodes; waits if there are too few. */
-void room_take(struct device *device, size_t n_channels, size_t n_nodes);
-void room_leave(struct device *device, size_t n_channels, size_t n_nodes);
+void channels_take(struct device *device, size_t n_channels, size_t n_nodes);
+void channels_leave(struct device *device, size_t n_channels, size_t n_nodes);
 
 #endif
