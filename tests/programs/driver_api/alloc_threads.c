@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Threads that allocate and free side by side, each on its own stream from one
- * pool: what each writes it finds again, whoever had the memory before.
+ * Concurrent threads that allocate and free, each on its own stream from one pool:
+ * each thread reads back what it wrote, whichever thread had the memory before.
  *
  * Builds with: -pthread
  */
@@ -82,7 +82,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* A run that failed can be repeated. */
+/* The seed repeats a failed run. */
 static void tell_seed(void)
 {
 	if (!is_right)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Allocates and frees as a trace says (tests/traces has its form), by cuMemAlloc()
- * or with `async' by cuMemAllocAsync() on a stream; no two allocations may overlap.
- * With a number N it stands still at its peak and N times more on the way, with the
- * word of how many bytes are live, until it reads a line; and at last with none.
+ * Allocates and frees according to a trace (format: tests/traces) with cuMemAlloc(),
+ * or with `async' by cuMemAllocAsync() on a stream; allocations may not overlap. With
+ * a number N it pauses at its peak and N times before: it prints how many bytes are
+ * live, and waits for a line. The last pause is at the end, with no allocation.
  *
  *     alloc_trace FILE plain|async [N]
  *
@@ -130,7 +130,7 @@ static void stand_still(void)
 {
 	char line[16];
 
-	/* What is free in a pool goes back, if at all, when something was waited for. */
+	/* A pool returns free memory, if at all, after a wait. */
 	CHECK(cuCtxSynchronize());
 	printf("live=%zu\n", live);
 	fflush(stdout);

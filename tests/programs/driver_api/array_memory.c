@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The memory of an array is taken from what is free, and there again as soon as
- * the array has gone, also after work on it that has just ended.
+ * The memory of an array comes from free memory, and is free again as soon as the
+ * array is destroyed, even right after the end of work on it.
  *
  * Runs: alone
  */

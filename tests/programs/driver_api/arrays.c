@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Arrays and the copies that have an end in one: from and to pageable, pinned
- * and device memory and other arrays, in one, two and three dimensions, layers
- * and levels; what lies beside a box stays; what an array says of itself; what
- * the driver refuses.
+ * Arrays and copies with an end in an array: from and to pageable, pinned and device
+ * memory and other arrays, in one, two and three dimensions, layers and levels.
+ * Memory beside a box is unchanged; an array reports its description; and what the
+ * driver refuses.
  *
  * Runs: alone
  */
@@ -40,7 +40,7 @@ static void pattern(unsigned char *bytes, size_t size, unsigned seed)
 	}
 }
 
-/* Memory of one of three kinds, that the host fills and looks at by way of copies of lines. */
+/* Memory of one of three kinds, which the host fills and reads by linear copies. */
 enum kind {
 	PAGEABLE,
 	PINNED,
@@ -145,7 +145,7 @@ static void memory_end(CUDA_MEMCPY3D *copy, int is_dst, const struct memory *mem
 	}
 }
 
-/* All of one array filled, a box of it moved to another, all of that one read back. */
+/* Fills a whole array, copies a box of it to another array, and reads that back. */
 static void try_kinds(const struct shape *shape, enum kind from_kind, enum kind to_kind)
 {
 	const size_t height = shape->height ? shape->height : 1,
@@ -237,7 +237,7 @@ static void try_shapes(void)
 			try_kinds(&shapes[i], from, (enum kind)((from + i) % KINDS));
 }
 
-/* The copies of bytes of a row, and those with rows. */
+/* Copies within a row, and copies of several rows. */
 static void try_lines(void)
 {
 	unsigned char from[256], to[256] = {0}, *pinned = NULL;
@@ -349,7 +349,7 @@ static void try_refusals(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(&array, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuArray3DCreate(NULL, &desc));
 
-	/* Its memory is taken from what there is. */
+	/* Its memory is taken from the free memory. */
 	desc.Width = 4096;
 	desc.Height = 4096;
 	CHECK(cuMemGetInfo(&before, &total));

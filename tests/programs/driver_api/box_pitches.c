@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which pitches and heights of slices a copy of a box may have, by call: what is
- * not 0 has to hold the box, also where there is one row or one slice alone.
+ * Which pitches and heights of slices the copy of a box may have, for each call: a
+ * value that is not 0 must fit the box, even if there is only one row or slice.
  */
 
 #include <stdbool.h>

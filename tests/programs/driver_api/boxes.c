@@ -2,8 +2,8 @@
 
 /*
  * Copies in two and three dimensions: parts of pitched memory, between host and
- * device and within the device, wide rows, many rows and slices, and what the
- * driver refuses of them.
+ * device and within the device, wide rows, many rows and slices, and refused
+ * arguments.
  */
 
 #include <cuda.h>
@@ -71,7 +71,7 @@ static CUDA_MEMCPY3D box_of(
 	};
 }
 
-/* Host to device, device to device, device to host; what lies round the box stays. */
+/* Host to device, device to device, device to host; memory around the box is unchanged. */
 static void try_box(const struct place *outside, const struct place *inside, size_t width,
 	size_t height, size_t depth, CUstream stream)
 {

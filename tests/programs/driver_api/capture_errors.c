@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a capture does not survive, and with which error: calls that wait or
- * allocate, in each mode and from another thread; work of the default stream;
- * events from outside and of another capture; ends that are not the capture's;
- * addresses that are nobody's.
+ * What invalidates a capture, and with which error: calls that wait or allocate, in
+ * each mode and from another thread; work of the default stream; events from outside
+ * and of another capture; ends on another stream; addresses without memory.
  */
 
 #define NAME "capture_errors"
@@ -24,7 +23,7 @@ static CUstreamCaptureStatus status_of(CUstream of)
 	return status;
 }
 
-/* The capture is lost, and its end says so. */
+/* The capture is invalid, and its end returns that error. */
 static void end_lost(CUstream of)
 {
 	CUgraph graph = (CUgraph)&graph;
@@ -34,12 +33,12 @@ static void end_lost(CUstream of)
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(of, &graph));
 	MUST(graph == NULL);
 	MUST(status_of(of) == CU_STREAM_CAPTURE_STATUS_NONE);
-	/* The stream is as good as before. */
+	/* The stream works as before. */
 	store(of);
 	CHECK(cuStreamSynchronize(of));
 }
 
-/* Whatever has become of the capture. */
+/* Ends the capture in any state. */
 static void end_any(CUstream of)
 {
 	CUgraph graph = NULL;
@@ -100,7 +99,7 @@ static void waits(void)
 	CHECK(cuEventRecord(event, stream));
 	EXPECT(CUDA_ERROR_CAPTURED_EVENT, cuEventSynchronize(event));
 	end_lost(stream);
-	/* Recorded outside it is an event like any other. */
+	/* An event recorded outside the capture is an ordinary event. */
 	CHECK(cuEventRecord(event, stream));
 	CHECK(cuEventSynchronize(event));
 	CHECK(cuEventDestroy(event));
@@ -127,7 +126,7 @@ static CUresult allocate_elsewhere(void)
 	return result;
 }
 
-/* An allocation is nothing that a replay would do again. */
+/* A replay would not repeat the allocation. */
 static void modes(void)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -151,7 +150,7 @@ static void modes(void)
 	CHECK(cuMemAlloc(&memory, 4096));
 	end_well(stream, 1);
 	CHECK(cuMemFree(memory));
-	/* A thread can take the matter into its own hands. */
+	/* A thread may change its own mode. */
 	CHECK(cuThreadExchangeStreamCaptureMode(&mode));
 	MUST(mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -163,7 +162,7 @@ static void modes(void)
 	CHECK(cuMemFree(memory));
 }
 
-/* The default stream would have to wait for a blocking one, whatever it captures. */
+/* The default stream would have to wait for a blocking stream, whatever that captures. */
 static void default_stream(void)
 {
 	CUstreamCaptureStatus status;
@@ -177,7 +176,7 @@ static void default_stream(void)
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuMemsetD32Async(data, 2, COUNT, NULL));
 	end_lost(blocking);
 	CHECK(cuStreamDestroy(blocking));
-	/* A stream that does not block is not in its way. */
+	/* A non-blocking stream does not conflict. */
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
 	CHECK(cuMemsetD32Async(data, 2, COUNT, NULL));
@@ -194,7 +193,7 @@ static void forks(void)
 	CHECK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
 	CHECK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
 	CHECK(cuEventCreate(&other_fork, CU_EVENT_DISABLE_TIMING));
-	/* Work on the side that nobody waits for. */
+	/* Work on another stream that does not join. */
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
 	CHECK(cuEventRecord(fork, stream));
@@ -202,7 +201,7 @@ static void forks(void)
 	store(side);
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture(stream, &graph));
 	MUST(graph == NULL && status_of(side) == CU_STREAM_CAPTURE_STATUS_NONE);
-	/* The end is where the begin was. */
+	/* A capture ends on the stream where it began. */
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuEventRecord(fork, stream));
 	CHECK(cuStreamWaitEvent(side, fork, 0));
@@ -214,7 +213,7 @@ static void forks(void)
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, cuStreamWaitEvent(stream, fork, 0));
 	end_lost(stream);
-	/* Two captures cannot become one. */
+	/* Two captures cannot be merged. */
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	CHECK(cuStreamBeginCapture(side, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(side);
@@ -256,7 +255,7 @@ static void other_thread(void)
 	CHECK(result);
 }
 
-/* What a stream has captured so far, and steering what comes next. */
+/* Queries of a stream's captured nodes, and changes of its dependencies. */
 static void information(void)
 {
 	CUstreamCaptureStatus status;
@@ -274,7 +273,7 @@ static void information(void)
 	MUST(id == same && n == 1);
 	first = tips[0];
 	store(stream);
-	/* A node of our own, and both of them before the next. */
+	/* A node that the test adds, and both nodes before the next one. */
 	CHECK(cuGraphAddEmptyNode(&list[0], graph, &first, 1));
 	CHECK(cuStreamUpdateCaptureDependencies(
 		stream, list, NULL, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events of a whole context: one that is recorded stands for all streams, and a
- * context that waits for one holds them all, also streams that are made later.
+ * Events of a whole context: a record covers all streams; a context that waits for an
+ * event blocks all its streams, including later ones.
  */
 
 #include <cuda.h>
@@ -14,7 +14,7 @@
 #define NAME "context_events"
 #include "../helpers/driver_program.h"
 
-/* A word that a stream waits for and the host writes. */
+/* A semaphore that a stream waits for and the host writes. */
 static volatile uint32_t *gate;
 
 static void close_gate(CUstream stream)
@@ -49,7 +49,7 @@ static void recorded(CUcontext context, CUstream a, CUstream b, CUdeviceptr memo
 	close_gate(a);
 	CHECK(cuMemsetD32Async(memory, 1, 16, b));
 	CHECK(cuCtxRecordEvent(context, event));
-	/* What comes after is not in it. */
+	/* Later work is not included. */
 	CHECK(cuEventRecord(later, b));
 	usleep(3000);
 	expect(cuEventQuery(event) == CUDA_ERROR_NOT_READY, "one stream stands still");
@@ -66,7 +66,7 @@ static uint32_t word_at(const uint32_t *words, unsigned i)
 	return __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
 }
 
-/* Each of three streams writes a word of pinned memory; the third is made while the others wait. */
+/* Each of three streams writes a word of pinned memory; the third is created during the wait. */
 static void held(CUcontext context, CUstream a, CUstream b, uint32_t *words)
 {
 	CUdeviceptr at = (CUdeviceptr)(uintptr_t)words;
@@ -78,7 +78,7 @@ static void held(CUcontext context, CUstream a, CUstream b, uint32_t *words)
 	close_gate(a);
 	CHECK(cuEventRecord(event, a));
 	CHECK(cuCtxWaitEvent(context, event));
-	/* The wait is for what was recorded, not for the event. */
+	/* The wait is for the recorded work, not for the event. */
 	CHECK(cuEventDestroy(event));
 	c = stream_new();
 	CHECK(cuStreamWriteValue32(a, at, 1, 0));
@@ -101,7 +101,7 @@ static void held(CUcontext context, CUstream a, CUstream b, uint32_t *words)
 	CHECK(cuStreamDestroy(c));
 }
 
-/* What captures in one context is none of another's business. */
+/* A capture in one context does not affect another context. */
 static void beside_capture(CUcontext context, CUstream stream, CUdevice device)
 {
 	CUcontext other = NULL;

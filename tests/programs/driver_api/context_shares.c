@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Contexts with different shares of SMs in one process: each is told how many it
- * has, and its kernels run there and nowhere else, by what they read from %smid,
- * however they are launched. Says `CONTEXT WAY: 0-7,16-23' for each. Wants
+ * Contexts with different shares of SMs in one process: each reports its number of
+ * SMs, and its kernels run only there, according to %smid, for every way of launching.
+ * Prints `CONTEXT WAY: 0-7,16-23' for each. Needs
  * CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1.
  *
- * --many N: there can be N contexts at once, and no more. --none: without the
- * variable there are none with fewer SMs than the process.
+ * --many N: exactly N contexts can exist at once. --none: without the variable, no
+ * context has fewer SMs than the process.
  * Runs: for a test of its own
  */
 
@@ -32,7 +32,7 @@ enum {
 
 static struct place {
 	const char *name;
-	const char *percentage; /* as the context is made; NULL: none */
+	const char *percentage; /* at the creation of the context; NULL: none */
 	unsigned affinity;      /* 0: none */
 	unsigned most;          /* percent of the GPU's SMs */
 	CUcontext context;
@@ -48,7 +48,7 @@ static struct place {
 	{.name = "primary", .most = 100},
 };
 
-static struct place *here; /* whose context is current */
+static struct place *here; /* the current context's */
 static unsigned n_all;     /* SMs of the process */
 static unsigned spins = SPINS;
 static int is_software;
@@ -120,7 +120,7 @@ static void graph(void)
 	graph_run(made, exec, here->unordered);
 }
 
-/* A node keeps to its context, whatever stream the graph is launched into. */
+/* A node keeps its context, whichever stream the graph is launched into. */
 static void afar(void)
 {
 	CUgraphNode node = NULL;
@@ -131,7 +131,7 @@ static void afar(void)
 	graph_run(made, exec, other->unordered);
 }
 
-/* ... and when it is changed. */
+/* ... and after a change of the node. */
 static void changed(void)
 {
 	CUDA_KERNEL_NODE_PARAMS params = node_of(here->mark);
@@ -159,7 +159,7 @@ static void captured(void)
 	graph_run(made, exec, here->blocking);
 }
 
-/* As many blocks as are there at once, and not one more. */
+/* The largest number of blocks that fit at once, and one more, which is refused. */
 static void cooperative(void)
 {
 	void *params[] = {&here->seen, &spins};
@@ -201,7 +201,7 @@ static void one_block(CUstream on)
 	CHECK(cuLaunchKernel(here->mark, 1, 1, 1, 1, 1, 1, 0, on, params, NULL));
 }
 
-/* The NULL stream of a context waits for its blocking streams, and they for it. */
+/* The NULL stream of a context and its blocking streams wait for each other. */
 static void order(void)
 {
 	CUstream streams[] = {here->blocking, NULL};
@@ -221,7 +221,7 @@ static void order(void)
 		CHECK(cuMemcpyDtoH(&value, copy, sizeof(value)));
 		MUST(value >= n_all);
 	}
-	/* A call that waits for the NULL stream waits for them too. */
+	/* A call that waits for the NULL stream waits for the blocking streams too. */
 	CHECK(cuMemsetD32(here->seen, 0, WORDS));
 	one_block(here->blocking);
 	value = 0;
@@ -309,7 +309,7 @@ static void use(struct place *place)
 	MUST(sms_told() == n_all);
 }
 
-/* With work in its streams, which goes with it. */
+/* With work in its streams, which ends with it. */
 static void end(struct place *place)
 {
 	here = place;
@@ -323,7 +323,7 @@ static void end(struct place *place)
 		CHECK(cuDevicePrimaryCtxRelease(0));
 }
 
-/* One after the other, there are as many as one likes. */
+/* One after the other, any number is possible. */
 static void again(void)
 {
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -348,7 +348,7 @@ static void many(unsigned n)
 		CHECK(cuCtxDestroy(contexts[--n]));
 }
 
-/* Without the variable contexts have what the process has. */
+/* Without the variable, contexts have the SMs of the process. */
 static void none(void)
 {
 	CUexecAffinityParam param = {

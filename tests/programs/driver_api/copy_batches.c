@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Batches of copies of the driver API: linear memory of every kind, each with the
- * order in which its source may be read, and boxes with arrays at either end.
+ * Batches of copies of the driver API: linear memory of every kind, with each order in
+ * which the source may be read, and boxes with arrays at either end.
  */
 
 #include <cuda.h>
@@ -64,7 +64,7 @@ static void linear(uint8_t *from, uint8_t *to, CUdeviceptr device, CUstream stre
 	expect(memcmp(from, to, SIZE) == 0, "a batch there and back");
 }
 
-/* A source that is gone after the call, and one that the stream only makes before it. */
+/* A source that is freed after the call, and a source that the stream writes before the copy. */
 static void orders(uint8_t *pinned, CUdeviceptr device, CUstream stream)
 {
 	CUmemcpyAttributes attrs = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL};
@@ -127,7 +127,7 @@ static CUmemcpy3DOperand place(CUarray array, size_t x, size_t y, size_t z)
 	return operand;
 }
 
-/* A box of words by way of gaps on the device, an array and another array. */
+/* A box of words through pitched memory on the device, an array and another array. */
 static void boxes(uint32_t *from, uint32_t *to, CUdeviceptr device, CUstream stream)
 {
 	CUDA_ARRAY3D_DESCRIPTOR desc = {.Width = WIDTH + 4,
@@ -213,7 +213,7 @@ static void errors(uint8_t *pinned, CUdeviceptr device, CUstream stream)
 	CHECK(cuStreamSynchronize(stream));
 }
 
-/* A capture takes no batch, and is none the worse for it. */
+/* A capture refuses a batch, and remains valid. */
 static void captured(uint8_t *pinned, CUdeviceptr device, CUstream stream)
 {
 	CUmemcpyAttributes attrs = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program asks of its driver about itself: settings of core dumps, for
- * the process and for a context; the driver's log; contexts that are attached
- * to; notifications; execution affinity.
+ * Queries of a program to the driver: settings of core dumps, for the process and for
+ * a context; the driver's log; attached contexts; notifications; execution affinity.
  * Builds with: -Wno-deprecated-declarations
  */
 
@@ -26,7 +25,7 @@ static bool ask(CUcoredumpSettings which, bool is_global)
 	return value;
 }
 
-/* What a context has no word in, and how the newer flags go with the older settings. */
+/* Settings that a context does not have, and the newer flags with the older settings. */
 static void core_dumps_of_context(void)
 {
 	const CUcoredumpSettings process_only[] = {
@@ -95,7 +94,7 @@ static void core_dumps(void)
 
 #define FREED "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemFree_v2"
 
-/* Counts the word about a free that was refused. */
+/* Counts the messages about a free that was refused. */
 static void CUDA_CB on_log(void *data, CUlogLevel level, char *message, size_t length)
 {
 	if (level == CU_LOG_LEVEL_ERROR && length == strlen(FREED) &&
@@ -148,7 +147,7 @@ static void attached(CUdevice device)
 	expect(current != context, "the last one ends it");
 }
 
-/* A primary context is detached from more often than it was attached to, and stays. */
+/* A primary context is detached more often than it was attached, and stays. */
 static void attached_primary(CUcontext context, CUdevice device)
 {
 	CUcontext again = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program of the driver API alone: PTX text of its own, loaded both as a
- * module and as a library, launched by both handles on a primary context.
+ * A program with only the driver API: PTX text, loaded as a module and as a library,
+ * launched by both handles on a primary context.
  */
 
 #include <cuda.h>

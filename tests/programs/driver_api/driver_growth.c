@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * By how much a process grows with each thing of the driver's that it makes and
- * ends: host and GPU memory, natively. What the driver leaks by itself a server
- * leaks too, unless it keeps such things and gives them to the next.
+ * By how much a process grows with each object of the driver that it creates and
+ * destroys: host and GPU memory, natively. What the driver leaks, a server leaks too,
+ * unless it keeps such objects for reuse.
  *
  *   driver_growth [ROUNDS]
  *
- * Prints `NAME host=KIB gpu=KIB' of a round for each.
+ * Prints `NAME host=KIB gpu=KIB' of a round for each object.
  *
  * Runs: for a test of its own
  */
@@ -89,7 +89,7 @@ static void link_image(void)
 	CHECK(link_text(ptx, sizeof(ptx)));
 }
 
-/* Of a function that is nowhere. */
+/* The code of a function that does not exist. */
 static void fail_to_link(void)
 {
 	MUST(link_text(unlinkable, sizeof(unlinkable)) != CUDA_SUCCESS);
@@ -186,7 +186,7 @@ static void make_wide_graph(void)
 	run_graph(graph);
 }
 
-/* A word is written, in the midst of a chain. */
+/* A word is written in the middle of a chain. */
 static void make_graph_of_ops(void)
 {
 	CUstreamBatchMemOpParams write = {.writeValue = {
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++) {
 		long host, gpu;
 
-		/* What is made once is nobody's growth. */
+		/* One-time allocations do not count. */
 		for (long round = 0; round < rounds / 4 && things[i].make; round++)
 			things[i].make();
 		host = own_memory_kib();

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How many bytes of a process's own memory the driver keeps for each thing that
- * it makes, natively. A server keeps them for its clients, and charges them by the
- * estimates in server/util/kept.h, which this program compares with what it finds.
+ * How many bytes of a process's own memory the driver keeps for each object, natively.
+ * A server keeps objects for its clients, and charges them by the estimates in
+ * server/util/kept.h, with which this program compares its measurements.
  *
  *   driver_keeps [NAME...]
  *
- * Each thing is made in a process of its own. Prints for each
- * `NAME kept=BYTES charged=BYTES', both of one thing (of texts: of a KiB), and
- * fails where the driver keeps more.
+ * Creates each object in a separate process. Prints for each
+ * `NAME kept=BYTES charged=BYTES', both of one object (of texts: of a KiB), and fails
+ * if the driver keeps more.
  *
  * Runs: for a test of its own
  */
@@ -38,7 +38,7 @@ enum {
 	GRAPHS = 4000,
 	NODES = 8000,
 	OPS = 255,
-	DENSE = 300, /* nodes that all wait for all before them */
+	DENSE = 300, /* nodes that all depend on every earlier node */
 	ARRAYS = 500,
 	TEXTURES = 20000,
 	MAPPINGS = 200,
@@ -60,7 +60,7 @@ static CUfunction function;
 static CUdeviceptr memory;
 static CUgraph graph;
 
-/* ---- what is made: each says how many things that were, and what one is charged */
+/* ---- the objects: each function returns how many it created, and the charge for one */
 
 struct made {
 	size_t n;
@@ -110,7 +110,7 @@ static struct made make_libraries(void)
 	return (struct made){LIBRARIES, KEPT_LIBRARY + KEPT_KERNEL + KEPT_TEXT(sizeof(ptx))};
 }
 
-/* A text of `size' bytes in one kernel: instructions, or words that mean nothing. */
+/* A text of `size' bytes in one kernel: instructions, or words without meaning. */
 static char *make_text(size_t size, const char *line, const char *last)
 {
 	static const char head[] =
@@ -136,7 +136,7 @@ static struct made load_texts(const char *line)
 {
 	char *text = make_text(256 * KIB, line, store);
 
-	/* The program keeps it: it is no more the driver's than an image of a client's is. */
+	/* The program owns it, as a client owns its image. */
 	for (unsigned i = 0; i < TEXTS; i++)
 		(void)load(text, "nothing");
 	return (struct made){TEXTS * (256 * KIB >> 10), KEPT_TEXT(KIB)};
@@ -450,7 +450,7 @@ static const struct thing {
 	{"registration", make_registrations},
 };
 
-/* What is made once, for the first of each, is not of each. */
+/* One-time allocations, of the first object, do not count for each. */
 static void setup(void)
 {
 	CHECK(cuInit(0));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether work of one stream comes to lie in the queue of another that waits for
- * a word of the host's, while all queues of the GPU have work: the driver gives a
- * stream at rest a queue with its next kernel or copy, of which there are few. What
- * lies behind the wait ends only when the word is written. A process has 8 of them;
- * 32 with CUDA_DEVICE_MAX_CONNECTIONS=32, as the server.
+ * Whether work of one stream goes into the hardware queue of another stream that waits
+ * for a semaphore of the host, while all queues of the GPU are in use. The driver gives an
+ * idle stream one of its few queues with the stream's next kernel or copy. Work behind the
+ * wait ends only when the semaphore is written. A process has 8 queues; with
+ * CUDA_DEVICE_MAX_CONNECTIONS=32, like the server, 32.
  *
  *   driver_queues [ROUNDS]
  *
@@ -24,10 +24,10 @@ enum {
 	BUSY_MAX = 96,
 	STANDING_MAX = 8,
 	LOOKERS = 16,
-	ENOUGH = 10, /* rounds that were behind */
+	ENOUGH = 10, /* rounds in which work was behind a wait */
 	N_KINDS = 3,
 	COPY_BYTES = 1 << 20,
-	LONG_US = 300000, /* for what takes some microseconds, or a millisecond beside others */
+	LONG_US = 300000, /* for work of some microseconds, or of a millisecond beside other work */
 	LOOK_US = 1000,
 	SPIN = 400000, /* a fifth of a millisecond */
 };
@@ -55,7 +55,7 @@ static CUstream standing[STANDING_MAX], busy[BUSY_MAX], lookers[LOOKERS];
 static void *pinned;
 static volatile uint32_t *word;
 
-/* What the thread that watches is told: since when a round has not come back. */
+/* For the watching thread: when the current round began. */
 static volatile unsigned round_now, n_behind;
 static volatile int is_waiting;
 
@@ -67,7 +67,7 @@ static CUstream stream(void)
 	return made;
 }
 
-/* Lets all go on when a round takes long, and counts it. */
+/* Releases all streams when a round takes long, and counts it. */
 static void *watch(void *arg)
 {
 	unsigned last = 0, us = 0;
@@ -94,7 +94,7 @@ static void launch(CUstream on)
 	CHECK(cuLaunchKernel(spin, 1, 1, 1, 32, 1, 1, 0, on, params, NULL));
 }
 
-/* So as the server does: a copy of some bytes first, then what goes where the stream was last. */
+/* As the server does: first a copy of some bytes, then work that stays in the stream's queue. */
 static void put_small(CUstream on)
 {
 	CHECK(cuMemcpyDtoDAsync(memory, memory + 64, 8, on));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which calls of the driver wait for all that is on the GPU: beside a stream that
- * waits for a word of the host's, or a kernel that does, they do not come back
- * before it is written. A server must make none of them while a stream stands
- * still, as its client may need the driver before it writes the word.
+ * Which calls of the driver wait for all work on the GPU: beside a stream that waits for
+ * a semaphore of the host, or a kernel that does, they return only after it is written. A
+ * server must make no such call while a stream is blocked, because its client may need
+ * the driver before it writes the semaphore.
  *
  *   driver_waits [--kernel] [NAME...]
  *
- * Each is called in a process of its own, where that is its first use, and some
- * times more. Prints for each `NAME: -' or `NAME: waits (time N)', with `, and so
- * do others' if meanwhile another thread cannot launch on another stream.
+ * Each call is made in a separate process, where it is the first of its kind, and some
+ * more times. Prints for each `NAME: -' or `NAME: waits (time N)', with `, and so do
+ * others' if meanwhile another thread cannot launch on another stream.
  *
  * Runs: for a test of its own
  */
@@ -23,7 +23,7 @@
 #include "../helpers/each_thing.h"
 
 enum {
-	PATIENCE_US = 1000000, /* nothing here takes so long by itself */
+	PATIENCE_US = 1000000, /* each call takes less time by itself */
 	LOOK_US = 10000,
 	LIMIT_S = 30,
 	WAITS_MAX = 3,
@@ -108,13 +108,13 @@ static CUfunction spin;
 static volatile uint32_t *word;
 static int is_kernel;
 
-static volatile unsigned n_back;           /* calls that came back */
-static unsigned waits[WAITS_MAX], n_waits; /* those that did not */
-static int holds_up_others;                /* the first of them */
+static volatile unsigned n_back;           /* calls that have returned */
+static unsigned waits[WAITS_MAX], n_waits; /* calls that have waited */
+static int holds_up_others;                /* the first of them that delayed others */
 
 static volatile int is_other_back;
 
-/* What has nothing to do with the stream that waits. */
+/* Work that is independent of the blocked stream. */
 static void *other(void *arg)
 {
 	(void)arg;
@@ -134,7 +134,7 @@ static void look_at_others(void)
 	holds_up_others = !is_other_back;
 }
 
-/* Writes the word when nothing has come back for so long. */
+/* Writes the semaphore when no call has returned for that long. */
 static void *watch(void *arg)
 {
 	unsigned last = 0, quiet_us = 0;

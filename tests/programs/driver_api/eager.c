@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program that wants all code loaded when its image is: what is wrong with an
- * image is told at once, of modules and of libraries, and leaves nothing; good
- * ones have all their kernels, without more being asked for. `--stay': loads a
- * library as the environment says, and stands still.
+ * A program with eager loading: the load of a bad image returns the error, for modules
+ * and libraries, and leaves nothing behind; a good image has all its kernels at once.
+ * `--stay' loads a library with the environment's setting and then pauses.
  */
 
 #include <cuda.h>
@@ -38,7 +37,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* PTX of several kernels; the nth stores n. `is_bad': one has no meaning. */
+/* PTX of several kernels; the nth stores n. `is_bad': one of them is invalid. */
 static const char *make_ptx(int is_bad)
 {
 	static char text[TEXT_MAX];
@@ -105,7 +104,7 @@ static void try_bad(void)
 		cuModuleLoadDataEx(&module, make_ptx(1), 2, options, values));
 	if (!memchr(log, 0, LOG_SIZE) || log[0] == 0)
 		fail("the error log of bad code is empty");
-	/* Of a library it is told when a kernel is wanted. */
+	/* For a library, the first use of a kernel returns the error. */
 	CHECK(cuLibraryLoadData(&library, make_ptx(1), NULL, NULL, 0, NULL, NULL, 0));
 	CHECK(cuLibraryUnload(library));
 }
@@ -129,7 +128,7 @@ int main(int argc, char **argv)
 	CUdeviceptr data;
 	CUdevice device;
 
-	/* Read by cuInit(). */
+	/* cuInit() reads it. */
 	if (!stays)
 		setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	CHECK(cuInit(0));

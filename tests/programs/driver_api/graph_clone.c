@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs as a program takes them apart: clones and their nodes, children,
- * edges added, removed and listed, attributes of kernels, objects that live as
- * long as graphs refer to them, and a graph as a picture.
+ * Queries and changes of graphs: clones and their nodes, children, edges added,
+ * removed and listed, attributes of kernels, user objects, which live as long as
+ * graphs refer to them, and the printing of a graph.
  */
 
 #define NAME "graph_clone"
@@ -27,7 +27,7 @@ static void run_once(CUgraph graph)
 	CHECK(cuGraphExecDestroy(exec));
 }
 
-/* A diamond: one node, two side by side, one that waits for both. */
+/* A diamond: one node, two parallel nodes, one that depends on both. */
 static void edges(void)
 {
 	CUgraphNode nodes[4], from[8], to[8], list[8];
@@ -91,7 +91,7 @@ static void clones(void)
 	MUST(n == 1 && other != first);
 	CHECK(cuGraphNodeFindInClone(&cloned, first, clone));
 	MUST(cloned == other);
-	/* Each goes its own way. */
+	/* Each is changed separately. */
 	CHECK(cuGraphKernelNodeSetParams(cloned, &params));
 	fill_data(data, 0);
 	run_once(graph);
@@ -105,7 +105,7 @@ static void clones(void)
 	CHECK(cuGraphDestroy(clone));
 }
 
-/* A child is a copy of what the graph was; it can have children, and be empty. */
+/* A child is a copy of the graph at that time; it can have children, and be empty. */
 static void children(void)
 {
 	CUgraph inner = NULL, middle = NULL, outer = NULL, empty = NULL, found = NULL;
@@ -181,7 +181,7 @@ static void wait_for_destroyed(int n)
 	MUST(n_destroyed == n);
 }
 
-/* The end function may be called from another thread, a little later. */
+/* The destructor may run on another thread, a little later. */
 static void user_objects(void)
 {
 	CUuserObject object = NULL;

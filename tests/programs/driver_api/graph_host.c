@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Host functions in graphs: replayed many times, in several branches and
- * graphs at once, captured and added; each runs once a launch, after what it
- * waits for and before what waits for it. `graph_host stuck' stands still in
- * one, with more launches behind it, until it is killed.
+ * Host functions in graphs: replayed many times, in several branches and several graphs
+ * at once, captured and added. Each runs once per launch, after its dependencies and
+ * before its dependents. `graph_host stuck' pauses in a host function, with further
+ * launches queued, until it is killed.
  */
 
 #define NAME "graph_host"
@@ -17,7 +17,7 @@ enum {
 	GRAPHS = 3
 };
 
-/* A function that reads what the GPU has written to pinned memory, and hands it on. */
+/* A function that reads what the GPU has written to pinned memory, and passes it on. */
 struct relay {
 	volatile unsigned *in, *out;
 	unsigned n_calls;
@@ -91,7 +91,7 @@ static void count(void *arg)
 	++*(unsigned *)arg;
 }
 
-/* Branches of several graphs, on streams of their own. */
+/* Branches of several graphs, on separate streams. */
 static void side_by_side(void)
 {
 	static unsigned n_calls[GRAPHS][BRANCHES + 1];
@@ -115,7 +115,7 @@ static void side_by_side(void)
 	for (unsigned i = 0; i < REPLAYS / 3; i++)
 		for (unsigned g = 0; g < GRAPHS; g++)
 			CHECK(cuGraphLaunch(execs[g], streams[g]));
-	/* Ended as they run. */
+	/* Destroyed while they run. */
 	for (unsigned g = 0; g < GRAPHS; g++)
 		CHECK(cuGraphExecDestroy(execs[g]));
 	CHECK(cuCtxSynchronize());
@@ -132,7 +132,7 @@ static void slowly(void *arg)
 	*(volatile unsigned *)arg = 1;
 }
 
-/* Captured between work of the stream; what is behind the launch waits for it. */
+/* Captured between work of the stream; work after the launch waits for it. */
 static void captured(void)
 {
 	static volatile unsigned flag;
@@ -171,7 +171,7 @@ static void wait_for_leave(void *arg)
 		usleep(100);
 }
 
-/* An event in the midst of a graph is done while the rest of it still stands. */
+/* An event inside a graph is done while the rest of the graph is still blocked. */
 static void event_before_call(void)
 {
 	CUgraphNode node, record = NULL;
@@ -211,7 +211,7 @@ static void stand_still(void *arg)
 		pause();
 }
 
-/* Words that nobody writes are waited for as well. */
+/* The graph also waits for semaphores that are not written yet. */
 static void stuck(void)
 {
 	CUstreamBatchMemOpParams wait = {0};

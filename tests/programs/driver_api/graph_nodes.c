@@ -2,8 +2,8 @@
 
 /*
  * Graphs built node by node: kernels, copies of lines and boxes, fills, host
- * functions, stream memory operations, events and empty nodes, by the calls of
- * each kind and by the one for all; and what a program can ask of them.
+ * functions, stream memory operations, events and empty nodes, with the calls of each
+ * kind and with the generic call; and queries of the nodes.
  */
 
 #define NAME "graph_nodes"
@@ -86,7 +86,7 @@ static void kernels_fills_copies(void)
 	CHECK(cuMemFree(other));
 }
 
-/* Boxes within the device, to pinned memory and from the program's own. */
+/* Boxes within the device, to pinned memory and from pageable memory. */
 static void boxes(void)
 {
 	static unsigned char in[PITCH * ROWS * DEPTH], out[PITCH * ROWS * DEPTH];
@@ -147,7 +147,7 @@ static void count_call(void *arg)
 	(*(int *)arg)++;
 }
 
-/* A word written by one branch ends the wait of another; a host function looks on. */
+/* A word written by one branch ends the wait of another; a host function checks it. */
 static void words_and_calls(void)
 {
 	CUstreamBatchMemOpParams write = {0}, waits[2] = {0};
@@ -201,7 +201,7 @@ static void words_and_calls(void)
 	CHECK(cuGraphDestroy(graph));
 }
 
-/* Events of other streams are waited for, and what the graph records is waited for outside. */
+/* The graph waits for events of other streams, and other streams for events of the graph. */
 static void events(void)
 {
 	CUgraphNode wait_node, record_node, kernel_node;
@@ -313,7 +313,7 @@ static void wrong_arguments(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuGraphAddHostNode(&node, graph, NULL, 0, &call));
 	CHECK(cuGraphGetNodes(graph, NULL, &n));
 	MUST(n == 0);
-	/* A graph of nothing can be launched. */
+	/* An empty graph can be launched. */
 	exec = make(graph);
 	run(exec);
 	CHECK(cuGraphExecDestroy(exec));

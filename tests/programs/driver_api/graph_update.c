@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Executable graphs changed: single nodes of each kind, nodes switched off and
- * on, and all nodes after another graph's; launches from before a change do
- * what they were to do, and changes that cannot be are refused.
+ * Changes of executable graphs: single nodes of each kind, nodes disabled and enabled,
+ * and all nodes after another graph. Earlier launches are not affected, and impossible
+ * changes are refused.
  */
 
 #define NAME "graph_update"
@@ -42,7 +42,7 @@ static void kernel_nodes(void)
 	second = mad_add(graph, first, data, 1, 10);
 	CHECK(cuGraphInstantiate(&exec, graph, 0));
 	fill_data(data, 0);
-	/* Both are on their way before the graph changes. */
+	/* Both are queued before the graph changes. */
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuGraphLaunch(exec, stream));
 	CHECK(cuGraphExecKernelNodeSetParams(exec, second, &params));
@@ -62,7 +62,7 @@ static void kernel_nodes(void)
 	MUST(enabled == 1);
 	run(exec);
 	CHECK_DATA(data, 17, 0);
-	/* A smaller grid, and more of the same for long. */
+	/* A smaller grid, and then the same in a longer run. */
 	args.times = 1;
 	params = mad_node(&args, mad);
 	params.gridDimX = 1;
@@ -114,7 +114,7 @@ static void other_nodes(void)
 	CHECK(cuGraphExecMemsetNodeSetParams(exec, fill_node, &fill, context));
 	copy = line(b, data, BYTES);
 	CHECK(cuGraphExecMemcpyNodeSetParams(exec, copy_node, &copy, context));
-	/* What is on its way calls the old function. */
+	/* Queued launches call the old function. */
 	CHECK(cuGraphLaunch(exec, stream));
 	call.userData = &n_second;
 	CHECK(cuGraphExecHostNodeSetParams(exec, call_node, &call));
@@ -196,7 +196,7 @@ static void whole_graphs(void)
 	EXPECT(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cuGraphExecUpdate(exec, graph, &info));
 	MUST(info.result != CU_GRAPH_EXEC_UPDATE_SUCCESS);
 	CHECK(cuGraphDestroy(graph));
-	/* What was refused has changed nothing. */
+	/* Refused changes have no effect. */
 	fill_data(b, 0);
 	run(exec);
 	CHECK_DATA(b, 6 * 19, 0);
@@ -205,7 +205,7 @@ static void whole_graphs(void)
 	CHECK(cuMemFree(b));
 }
 
-/* A child's nodes by their own handles, and the whole child at once. */
+/* A child's nodes by their handles, and the whole child at once. */
 static void children(void)
 {
 	CUgraph graph = NULL, child = NULL, inside = NULL, other = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Green contexts: the SMs of a GPU divided, kernels that say where they run, and
- * that those of two parts never meet; streams, events and contexts of a part.
+ * Green contexts: a GPU's SMs are divided; kernels report where they run, and those of
+ * two parts are disjoint; streams, events and contexts of a part.
  */
 
 #include <stdint.h>
@@ -19,7 +19,7 @@ enum {
 	SLOW = 300000,
 };
 
-/* Each block writes the number of its SM, after a while in which others can begin. */
+/* Each block writes the number of its SM, after a delay in which others can begin. */
 static const char image[] = ".version 7.0\n"
 			    ".target sm_75\n"
 			    ".address_size 64\n"
@@ -168,12 +168,12 @@ static void divided(CUdevResource parts[2], CUdevResource *rest)
 		CHECK(cuStreamDestroy(streams[i]));
 		CHECK(cuGreenCtxDestroy(greens[i]));
 	}
-	/* All of it is there again for who has no part. */
+	/* Kernels without a part have all SMs again. */
 	sms[0] = run(NULL);
 	MUST(sms[0].n > 2 * WANTED);
 }
 
-/* Two parts together, then divided anew. */
+/* Two parts together, then divided again. */
 static void together(CUdevResource parts[2])
 {
 	CUgreenCtx both = make(parts, 2), half;
@@ -196,7 +196,7 @@ static void together(CUdevResource parts[2])
 	CHECK(cuGreenCtxDestroy(both));
 }
 
-/* Where a part is current, its default stream and streams that are made have its SMs. */
+/* While a part is current, its default stream and new streams have its SMs. */
 static void current(CUdevResource *part)
 {
 	CUgreenCtx green = make(part, 1), found = NULL;
@@ -240,7 +240,7 @@ static void current(CUdevResource *part)
 	MUST(found == NULL);
 	CHECK(cuStreamDestroy(stream));
 	CHECK(cuGreenCtxDestroy(green));
-	/* Memory is the primary context's. */
+	/* Memory belongs to the primary context. */
 	CHECK(cuMemcpyDtoH(&word, memory, sizeof(word)));
 	MUST(word == 77);
 	CHECK(cuMemFree(memory));
@@ -264,7 +264,7 @@ static void events(CUdevResource parts[2])
 	CHECK(cuEventSynchronize(of_b));
 	usleep(3000);
 	EXPECT(CUDA_ERROR_NOT_READY, cuEventQuery(of_a));
-	/* What comes in b waits for a. */
+	/* Later work in b waits for a. */
 	CHECK(cuGreenCtxWaitEvent(b, of_a));
 	gate[1] = 0;
 	CHECK(cuStreamWriteValue32(in_b, (CUdeviceptr)(uintptr_t)(gate + 1), 5, 0));
@@ -283,7 +283,7 @@ static void events(CUdevResource parts[2])
 	CHECK(cuGreenCtxDestroy(b));
 }
 
-/* What the primary context captures is not a part's. */
+/* A capture of the primary context does not include a part. */
 static void beside_capture(CUdevResource *part)
 {
 	CUgreenCtx green = make(part, 1);
@@ -303,7 +303,7 @@ static void beside_capture(CUdevResource *part)
 	CHECK(cuGreenCtxDestroy(green));
 }
 
-/* What a part that is destroyed has begun is the primary context's to wait for. */
+/* The primary context waits for the work of a part that was destroyed. */
 static void left_behind(CUdevResource *part)
 {
 	const uint32_t unwritten = 0xffffffff;
@@ -361,7 +361,7 @@ static void errors(CUdevResource parts[2])
 	CHECK(cuDevSmResourceSplitByCount(others, &n, &all, NULL, 0, WANTED));
 	mixed[0] = parts[0];
 	mixed[1] = others[1];
-	/* What it is good for is another question. */
+	/* Whether it is usable is another question. */
 	CHECK(cuDevResourceGenerateDesc(&desc, mixed, 2));
 	n = 2;
 	CHECK(cuDevSmResourceSplitByCount(others, &n, &all, NULL, 4, WANTED));
@@ -373,7 +373,7 @@ static void errors(CUdevResource parts[2])
 	EXPECT(CUDA_ERROR_INVALID_VALUE,
 		cuGreenCtxStreamCreate(&stream, green, CU_STREAM_DEFAULT, 0));
 	CHECK(cuGreenCtxDestroy(green));
-	/* Without a description it has all SMs. */
+	/* Without a resource it has all SMs. */
 	CHECK(cuGreenCtxCreate(&green, NULL, device, CU_GREEN_CTX_DEFAULT_STREAM));
 	MUST(all_of(green).sm.smCount == all.sm.smCount);
 	stream = stream_of(green);

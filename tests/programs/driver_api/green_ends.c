@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Green contexts that end while they are current, and with the primary context:
- * what is still said of them, and what they still hold; how many there can be at
- * once, and of what there are none.
+ * Green contexts that end while they are current, and with the primary context: what
+ * calls still return for them, and what they still hold; how many can exist at once, and
+ * which requests are refused.
  * Runs: for a test of its own
  */
 
 #define NAME "green_ends"
 #include "../helpers/driver_program.h"
 
-/* Of one program at once. */
+/* In one program at once. */
 enum {
 	MANY = 64
 };
@@ -30,7 +30,7 @@ static CUgreenCtx make(void)
 	return green;
 }
 
-/* Neither its own number nor that of one which has taken its place. */
+/* Neither its own ID nor that of one which has replaced it. */
 static void number_of_none(void)
 {
 	CUgreenCtx green = make();
@@ -63,7 +63,7 @@ static int is_active(void)
 	return active;
 }
 
-/* A reset ends them, and with them what they have retained. */
+/* A reset ends them, with the references that they hold. */
 static void reset(void)
 {
 	CUcontext context = NULL;
@@ -76,7 +76,7 @@ static void reset(void)
 	MUST(!is_active());
 	for (unsigned i = 0; i < 3; i++)
 		EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuGreenCtxDestroy(greens[i]));
-	/* Ours of main() is left. */
+	/* The reference of main() is left. */
 	CHECK(cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(cuDevicePrimaryCtxRelease(device));
 	MUST(is_active());
@@ -84,7 +84,7 @@ static void reset(void)
 	MUST(is_active());
 }
 
-/* The driver describes what has no meaning, and nobody knows what it would make of it. */
+/* The driver accepts descriptions without meaning; their effect is unknown. */
 static void of_nothing(void)
 {
 	CUdevResource all, parts[2], others[2], mixed[2];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies within host memory, alone and in graphs, on a stream that waits for a word. The word is
- * written by a call of another thread: a service whose worker waits in the driver for such a copy
- * never comes to that call.
+ * Copies within host memory, alone and in graphs, on a stream that waits for a semaphore. Another
+ * thread's call writes the semaphore: if a worker of the service waited in the driver for such a
+ * copy, it would never get to that call.
  *
  * Builds with: -pthread
  */
@@ -18,7 +18,7 @@
 
 enum {
 	BYTES = 8192,
-	ROWS = 100, /* more than the server queues by one call */
+	ROWS = 100, /* more than the server queues with one call */
 	PITCH = 64,
 	WIDTH = 40,
 	HELD_US = 20000,
@@ -42,7 +42,7 @@ struct job {
 	CUstream stream;
 	CUcontext context;
 	CUresult (*copy)(struct job *job);
-	CUgraphExec exec; /* that it has launched */
+	CUgraphExec exec; /* the graph that it has launched */
 	CUresult result;
 };
 
@@ -103,7 +103,7 @@ static CUresult slices(struct job *job)
 	return cuMemcpy3DAsync(&copy, job->stream);
 }
 
-/* Launches a graph of that copy, which was made of `first'. */
+/* Launches a graph of that copy, instantiated with `first'. */
 static CUresult launch(struct job *job, const CUDA_MEMCPY3D *first, const CUDA_MEMCPY3D *copy)
 {
 	CUgraph graph = NULL;
@@ -189,7 +189,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* What the copy has to leave, where it is rows: the bytes between them are the destination's. */
+/* The result of the copy; between rows, the destination's bytes stay. */
 static unsigned char byte_wanted(const struct job *job, unsigned at, unsigned n)
 {
 	bool is_box = job->copy == rows || job->copy == slices || job->copy == graph_slices;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory of one process used by another: a child forked before any use of CUDA
- * opens what its parent has allocated, reads it, writes it, and lets go; sizes
- * from bytes to megabytes, opened twice, and what is refused. With `orphan' the
- * child is killed that has made the memory, and the parent goes on using it.
+ * Memory of one process used by another: a child forked before any use of CUDA opens
+ * allocations of its parent, reads, writes and closes them; sizes from bytes to
+ * megabytes, opened twice, and what is refused. With `orphan', the process that
+ * allocated the memory is killed, and the parent continues to use it.
  */
 
 #define NAME "ipc_memory"
@@ -49,7 +49,7 @@ static void fill(CUdeviceptr ptr, size_t size, int value)
 	CHECK(cuCtxSynchronize());
 }
 
-/* The child opens all of it, and says when it has written and when it has closed. */
+/* The child opens all of it, and reports when it has written and when it has closed. */
 static void use(int sock)
 {
 	CUipcMemHandle handles[N], odd;
@@ -104,14 +104,14 @@ static void give(int sock)
 	hear_word(sock);
 	for (int i = 0; i < N; i++)
 		CHECK(cuMemFree(ptrs[i]));
-	/* Where it lay something else may lie, under another handle. */
+	/* Other memory at that address gets another handle. */
 	CHECK(cuMemAlloc(&ptrs[0], sizes[0]));
 	CHECK(cuIpcGetMemHandle(&same, ptrs[0]));
 	expect(memcmp(&same, &handles[0], sizeof(same)) != 0, "a handle came back");
 	CHECK(cuMemFree(ptrs[0]));
 }
 
-/* The maker is killed at work: its memory stays for who has it open. */
+/* The owner is killed at work: processes that have the memory open keep it. */
 static void orphan(int sock, pid_t child)
 {
 	CUipcMemHandle handle;

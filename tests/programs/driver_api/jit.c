@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the compiler of the driver is told and tells: options, logs, and PTX
- * with a mistake in it, as a module and as a library.
+ * The driver's compiler: options, logs, and PTX with an error, as a module and as a
+ * library.
  */
 
 #include <cuda.h>

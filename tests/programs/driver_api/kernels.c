@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program can ask about code it has loaded: the kernels of a library and
- * the functions of a module, their names, owners and parameters, and which
- * calls take which kind of handle.
+ * Queries about loaded code: the kernels of a library and the functions of a module,
+ * their names, owners and parameters, and which calls accept which kind of handle.
  */
 
 #include <string.h>

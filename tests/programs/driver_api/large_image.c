@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Loads an image of many megabytes and runs its kernel, then stands still until it
- * reads a line: what images cost is looked at meanwhile. Images of one number are
- * the same, byte by byte.
+ * Loads an image of many megabytes and runs its kernel, then waits for a line, so that a
+ * test can measure the cost of images. Images with the same number are identical.
  *
  *     large_image MEGABYTES NUMBER
  *
@@ -18,7 +17,7 @@
 #define NAME "large_image"
 #include "../helpers/driver_program.h"
 
-/* PTX of one kernel behind comments that fill `size' bytes. */
+/* PTX of one kernel, after comments that fill `size' bytes. */
 static char *image_make(size_t size, int number)
 {
 	static const char kernel[] = "\n.visible .entry store(.param .u64 out)\n{\n"

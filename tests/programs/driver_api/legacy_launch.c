@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches as before CUDA 4: shape, shared memory and parameters of a function
+ * Launches in the way of CUDA 3: shape, shared memory and parameters of a function are
  * set one by one, and kept from launch to launch.
  * Builds with: -Wno-deprecated-declarations
  */
@@ -22,7 +22,7 @@ enum {
 	N = X * Y * GRID_X * GRID_Y
 };
 
-/* out[i] = scale * i + a * b for i < n; a goes by way of shared memory. */
+/* out[i] = scale * i + a * b for i < n; a goes through shared memory. */
 static const char image[] = ".version 7.0\n"
 			    ".target sm_75\n"
 			    ".address_size 64\n"
@@ -141,7 +141,7 @@ int main(void)
 	CHECK(cuLaunch(function));
 	compare(3.0f, X * Y);
 
-	CHECK(cuLaunch(nothing)); /* of which nothing was said */
+	CHECK(cuLaunch(nothing)); /* a function without any settings */
 	CHECK(cuCtxSynchronize());
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncSetBlockShape(function, 0, 1, 1));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuFuncSetBlockShape(function, 4096, 1, 1));

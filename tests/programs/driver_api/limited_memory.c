@@ -21,10 +21,10 @@
 
 #define PIECES_MAX 1000000
 #define KIB ((size_t)1 << 10)
-/* Natively that is a lot as well. */
+/* Natively, that is a lot too. */
 #define MOST ((size_t)1 << 30)
 
-/* One of a way's pieces. */
+/* One piece. */
 union piece {
 	CUdeviceptr address;
 	void *host;
@@ -124,7 +124,7 @@ static CUresult give_array(union piece *piece)
 	return cuArrayDestroy(piece->array);
 }
 
-/* Three quarters of it in its first level. */
+/* Three quarters of it are in its first level. */
 static CUresult take_mipmap(union piece *piece, size_t size)
 {
 	CUDA_ARRAY3D_DESCRIPTOR shape = {
@@ -180,7 +180,7 @@ static CUresult give_host(union piece *piece)
 	return cuMemFreeHost(piece->host);
 }
 
-/* A module with a kernel and a variable, each of another text. */
+/* A module with a kernel and a variable, with a different text each time. */
 static void load(union piece *piece, size_t size)
 {
 	static unsigned n;
@@ -194,7 +194,7 @@ static void load(union piece *piece, size_t size)
 	CHECK(cuModuleLoadData(&piece->module, text));
 }
 
-/* The variable is there when it is asked for, */
+/* A query makes the variable present, */
 static CUresult take_variable(union piece *piece, size_t size)
 {
 	CUdeviceptr address;
@@ -207,7 +207,7 @@ static CUresult take_variable(union piece *piece, size_t size)
 	return result;
 }
 
-/* or when the kernel is launched. */
+/* or a launch of the kernel. */
 static CUresult take_kernel(union piece *piece, size_t size)
 {
 	CUfunction function;

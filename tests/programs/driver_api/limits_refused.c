@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits of a context beyond what a client may ask for: refused as by a driver that
- * has no room, after which the limits are as they were.
+ * Limits of a context beyond the maximum of a client: refused as by a driver without
+ * memory; the limits stay unchanged.
  *
  * Runs: for a test of its own
  */

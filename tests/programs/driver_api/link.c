@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Linking at run time: two texts of PTX, of which one calls the other and
- * reads its table, from memory and from a file; what is made is loaded, and
- * linked again. Logs say what does not fit; wrong arguments get their errors.
+ * Linking at run time: two PTX texts, one of which calls the other and reads its table,
+ * from memory and from a file; the result is loaded, and linked again. Logs report
+ * conflicts; wrong arguments get their errors.
  */
 
 #include <string.h>
@@ -47,7 +47,7 @@ static const char caller[] = HEAD ".extern .func (.param .b32 ret) outside (.par
 				  "	ret;\n"
 				  "}\n";
 
-/* Its own `inside' is another function. */
+/* Its `inside' is a different function. */
 static const char called[] =
 	HEAD ".visible .global .align 4 .u32 table[4] = {1000, 2000, 3000, 4000};\n"
 	     ".func (.param .b32 ret) inside (.param .b32 x)\n"
@@ -128,7 +128,7 @@ static void try_memory(void)
 	memcpy(&wall_time, &values[5], sizeof(wall_time));
 	MUST(wall_time >= 0);
 	run_image(image, "from memory");
-	/* It is the linker's, and goes with it. */
+	/* The linker owns it and frees it. */
 	copy = malloc(size);
 	memcpy(copy, image, size);
 	CHECK(cuLinkDestroy(state));
@@ -169,7 +169,7 @@ static void try_errors(void)
 
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuLinkCreate(0, NULL, NULL, NULL));
 	CHECK(cuLinkCreate(2, options, values, &state));
-	/* What it needs is not there. */
+	/* A symbol that it needs is missing. */
 	add_text(state, caller, "caller");
 	MUST(cuLinkComplete(state, &image, &size) != CUDA_SUCCESS);
 	MUST(strstr(error, "outside") || strstr(error, "table"));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ by the driver's own functions: of libraries and of
- * modules, loaded and unloaded again and again, several at once, each with its own.
+ * __managed__ variables through the driver's functions: of libraries and modules, loaded
+ * and unloaded repeatedly, several at once, each with separate variables.
  *
- * With `--late' one is asked for when a kernel has run: prints the result.
+ * With `--late', the program queries a variable after a kernel has run, and prints the result.
  */
 
 #include <string.h>
@@ -46,7 +46,7 @@ static const char image[] = ".version 7.0\n"
 			    "	ret;\n"
 			    "}\n";
 
-/* What a program has of a library or a module. */
+/* The program's view of a library or a module. */
 struct variables {
 	unsigned *word, *table;
 };
@@ -92,7 +92,7 @@ static CUlibrary library_begin(struct variables *ret_variables, CUfunction *ret_
 	return library;
 }
 
-/* The functions are asked for before anybody knows of the variables. */
+/* The functions are queried before the variables. */
 static CUmodule module_begin(
 	struct variables *ret_variables, CUfunction *ret_step, CUfunction *ret_reset)
 {

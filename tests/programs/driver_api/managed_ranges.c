@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the driver says of ranges of managed memory that were advised and
- * prefetched in parts, alone and in batches.
+ * Attributes of ranges of managed memory with advice and prefetch on parts of them,
+ * alone and in batches.
  */
 
 #include <cuda.h>
@@ -122,7 +122,7 @@ static void prefetched(CUdeviceptr memory, CUdevice device, CUstream stream)
 	CHECK(cuStreamSynchronize(stream));
 }
 
-/* What is discarded can be written anew. */
+/* Discarded memory can be written again. */
 static void discarded(CUdeviceptr memory, CUdevice device, CUstream stream)
 {
 	size_t size = PART, zero = 0;
@@ -141,7 +141,7 @@ static void discarded(CUdeviceptr memory, CUdevice device, CUstream stream)
 	expect(words[0] == 8 && words[PART / 4 - 1] == 8, "with a prefetch too");
 }
 
-/* A part of the host's memory is a place to prefetch to; whoever prefers one prefers none. */
+/* A part of the host's memory is a location for prefetch; preferring it sets no preference. */
 static void part_of_host(CUdeviceptr memory, CUstream stream, CUmemLocationType type, int id)
 {
 	CUmemLocation node = {.type = type, .id = id};
@@ -177,7 +177,7 @@ static void parts_of_host(CUdeviceptr memory, CUstream stream)
 		"no part is preferred that is not there");
 	expect(cuMemPrefetchAsync(memory, PART, none, 0, stream) == CUDA_ERROR_INVALID_VALUE,
 		"nor prefetched to");
-	/* Where the thread is, is known without a number: any does. */
+	/* The thread's location needs no number: every number is accepted. */
 	for (int id = -1; id < 2; id++)
 		part_of_host(memory, stream, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, id);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What cuMemGetInfo() says: that of the device's memory so much is free, less
- * when something was allocated, as much as before when it was freed; and that
- * what it says is free can be had, what is not cannot.
+ * cuMemGetInfo(): the free memory falls with an allocation and returns with its free;
+ * memory that is reported as free can be allocated, more cannot.
  *
  * Runs: alone
  */
@@ -37,7 +36,7 @@ static size_t free_now(CUdevice device)
 
 	CHECK(cuMemGetInfo(&n_free, &total));
 	CHECK(cuDeviceTotalMem(&all, device));
-	/* The context's view of the total may lack what the driver has for itself. */
+	/* The context's total may exclude what the driver needs for itself. */
 	if (n_free <= total && total <= all && total > all / 2)
 		return n_free;
 	printf(NAME ": %zu of %zu bytes are free, the device has %zu\n", n_free, total, all);
@@ -76,7 +75,7 @@ static void many(CUdevice device)
 	check_near(free_now(device), before, "after their frees");
 }
 
-/* What is said to be free is there, and not much more. */
+/* About as much as reported is available. */
 static void most(CUdevice device)
 {
 	size_t before = free_now(device), size = before - before / 8;

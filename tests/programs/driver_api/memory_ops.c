@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stream memory operations of the driver API: words written and waited for by
- * streams, alone and in batches, in every kind of comparison.
+ * Stream memory operations of the driver API: words that streams write and wait for,
+ * alone and in batches, with every comparison.
  */
 
 #include <cuda.h>
@@ -33,7 +33,7 @@ static void writes(CUdeviceptr words, CUstream stream)
 	expect(word_at(words + 8, stream) == UINT64_MAX - 1, "a word of 64 bits");
 }
 
-/* `first' leaves the wait of `is_64' and `kind' for `value' closed, `then' opens it. */
+/* With `first' the wait of `is_64' and `kind' for `value' stays blocked, `then' ends it. */
 static void wait_kind(CUdeviceptr words, CUstream a, CUstream b, int is_64, unsigned kind,
 	uint64_t value, uint64_t first, uint64_t then)
 {
@@ -68,7 +68,7 @@ static void waits(CUdeviceptr words, CUstream a, CUstream b)
 	}
 }
 
-/* Two streams take turns by a word each; 60 waits a batch and a write after each. */
+/* Two streams take turns with a word each; 60 waits per batch, each followed by a write. */
 static void batches(CUdeviceptr words, CUstream a, CUstream b)
 {
 	enum {
@@ -76,7 +76,7 @@ static void batches(CUdeviceptr words, CUstream a, CUstream b)
 	};
 	CUstreamBatchMemOpParams ops[2][2 * TURNS] = {0};
 
-	/* Else it might come behind the first turns: neither stream waits for the NULL stream. */
+	/* Otherwise it may run after the first turns: neither stream waits for the NULL stream. */
 	CHECK(cuMemsetD8Async(words, 0, 64, a));
 	CHECK(cuStreamSynchronize(a));
 	for (unsigned i = 0; i < TURNS; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes CUDA_ERROR_OUT_OF_MEMORY for what it is: each call that returns it is
- * made once more, and then everything is right. Natively none does.
+ * Repeats each call once that returns CUDA_ERROR_OUT_OF_MEMORY; the repeated call must
+ * succeed. Natively, no call returns it.
  */
 
 #include <cuda.h>
@@ -87,7 +87,7 @@ static void contexts(CUdevice device)
 	TRY(cuCtxPopCurrent(&popped));
 }
 
-/* What a kernel makes of `data', read back. */
+/* The result of a kernel on `data'. */
 static void launch(CUstream stream, CUfunction add, CUdeviceptr data, unsigned *host)
 {
 	CUevent begin = NULL, end = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes of threads that ask for their first pinned memory at one moment:
- * each gets some of its own, which it can write at once, and more later.
+ * Processes of threads that request their first pinned memory at the same moment: each
+ * gets separate memory, which it can write at once, and more later.
  *
  * Builds with: -pthread
  */

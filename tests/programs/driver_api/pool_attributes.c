@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pools of device memory by the driver API: the default one, one of the
- * program's own made the current one, what their attributes say before and
- * after allocations, thresholds and trims, and what is refused.
+ * Pools of device memory in the driver API: the default pool, a created pool made
+ * current, attributes before and after allocations, thresholds and trims, and what is
+ * refused.
  */
 
 #include <cuda.h>
@@ -70,7 +70,7 @@ static CUmemoryPool pool_make(CUdevice device)
 	return pool;
 }
 
-/* What a new pool says, and whether it keeps what it is told. */
+/* The attributes of a new pool, and whether it keeps a change. */
 static void fresh(CUmemoryPool pool)
 {
 	static const CUmemPool_attribute reuses[] = {
@@ -102,7 +102,7 @@ static void threshold(CUmemoryPool pool, CUstream stream)
 {
 	CUdeviceptr ptr;
 
-	/* Nothing to hold on to: it is gone once the host has waited. */
+	/* Without a threshold, memory is released once the host has waited. */
 	CHECK(cuMemAllocFromPoolAsync(&ptr, 8 * MIB, pool, stream));
 	check(used(pool) >= 8 * MIB && used(pool) < 16 * MIB, "used", used(pool));
 	check(reserved(pool) >= used(pool), "reserved", reserved(pool));
@@ -133,7 +133,7 @@ static void threshold(CUmemoryPool pool, CUstream stream)
 	CHECK(cuMemPoolTrimTo(pool, 0));
 	check(reserved(pool) == 0, "reserved after a trim", reserved(pool));
 
-	/* A trim leaves alone what is used. */
+	/* A trim does not affect used memory. */
 	CHECK(cuMemAllocFromPoolAsync(&ptr, MIB, pool, stream));
 	CHECK(cuMemsetD8Async(ptr, 5, MIB, stream));
 	CHECK(cuMemPoolTrimTo(pool, 0));
@@ -143,7 +143,7 @@ static void threshold(CUmemoryPool pool, CUstream stream)
 	set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
 }
 
-/* cuMemAllocAsync() takes from the current pool; a destroyed one's memory stays good. */
+/* cuMemAllocAsync() uses the current pool; memory of a destroyed pool stays valid. */
 static void current(CUdevice device, CUmemoryPool pool, CUstream stream)
 {
 	static unsigned char host[MIB];
@@ -171,7 +171,7 @@ static void current(CUdevice device, CUmemoryPool pool, CUstream stream)
 	CHECK(cuStreamSynchronize(stream));
 }
 
-/* A greatest size is rounded up to 32 MiB. */
+/* A maximum size is rounded up to 32 MiB. */
 static void limited(CUdevice device, CUstream stream)
 {
 	CUmemPoolProps props = {

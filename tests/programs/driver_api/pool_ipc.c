@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A pool of one process used by another: a child forked before any use of CUDA
- * gets the pool as a descriptor and its allocations as tickets, reads and writes
- * them, frees them in the order of a stream and not; then the parent frees them
- * and allocates again. What is refused. With `orphan' the child is killed that
- * has made the pool, and the parent goes on using what it had of it.
+ * A pool of one process used by another: a child forked before any use of CUDA gets the
+ * pool as a descriptor and its allocations as exported pointers. It reads, writes and frees
+ * them, in the order of a stream and not; then the parent frees them and allocates again.
+ * And what is refused. With `orphan', the child that created the pool is killed, and the
+ * parent continues to use its allocations.
  */
 
 #define _GNU_SOURCE
@@ -81,7 +81,7 @@ static void try_no_pool(int fd)
 	close(fd);
 }
 
-/* A process has an imported pool once, however often; it goes when it was destroyed as often. */
+/* A process imports a pool once; further imports count, and so do destructions. */
 static void import_again(CUmemoryPool pool, int fd)
 {
 	expect(import(fd) == pool, "a pool imported twice is the same");
@@ -99,7 +99,7 @@ static void try_attributes(CUmemoryPool pool)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(0, pool));
 }
 
-/* Opened once, however often. */
+/* Opened once; further opens count. */
 static void open_again(CUdeviceptr ptr, CUmemoryPool pool, CUmemPoolPtrExportData *ticket)
 {
 	CUmemoryPool found = NULL;
@@ -111,7 +111,7 @@ static void open_again(CUdeviceptr ptr, CUmemoryPool pool, CUmemPoolPtrExportDat
 	expect(found == pool, "the pool of another's memory");
 }
 
-/* What is no pool, and what cannot be done with another's. */
+/* Descriptors that are no pool, and calls that an imported pool refuses. */
 static void try_odd(CUmemoryPool pool, CUstream stream)
 {
 	int file = memfd_create("odd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -129,7 +129,7 @@ static void try_odd(CUmemoryPool pool, CUstream stream)
 	try_attributes(pool);
 }
 
-/* The child takes all of it, writes, and says when it has, and when it has freed. */
+/* The child opens all of it, writes, and reports when it has written and when it has freed. */
 static void use(int sock)
 {
 	CUmemPoolPtrExportData tickets[N];
@@ -222,7 +222,7 @@ static void give(int sock)
 	CHECK(cuMemPoolDestroy(pool));
 }
 
-/* The maker is killed at work: its memory stays for who has it. */
+/* The creator is killed at work: processes that have the memory open keep it. */
 static void orphan(int sock, pid_t child)
 {
 	CUmemPoolPtrExportData ticket;

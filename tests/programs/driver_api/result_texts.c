@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The names and descriptions of all results are those of driver 580. They are
- * compared by a digest, which was taken of an H200's driver (580.159.04).
- * `--print' prints them instead, for a comparison line by line. A driver of
- * another version may know other results, so nothing is compared there.
+ * The names and descriptions of all results are those of driver 580, compared by a digest
+ * that was taken from an H200's driver (580.159.04). `--print' prints them instead, for a
+ * comparison line by line. A driver of another version may know other results, so then
+ * nothing is compared.
  */
 
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #define DRIVER_VERSION 13000
 #define DIGEST 0x5b30a66f302265b4u
 
-/* No result has a larger number; it is CUDA_ERROR_UNKNOWN. */
+/* The largest result: CUDA_ERROR_UNKNOWN. */
 #define LAST 999
 
 /* FNV-1a. */
@@ -27,7 +27,7 @@ static uint64_t add(uint64_t digest, const char *text)
 	return digest;
 }
 
-/* Puts an empty line there for a result that the driver does not know. */
+/* An empty line for a result that the driver does not know. */
 static void write_line(int number, char *line, size_t size)
 {
 	const char *name = "", *text = "";

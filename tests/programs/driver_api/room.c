@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes what the driver may have to make room for, beside whatever else there is
- * on the GPU: streams, graphs, code.
+ * Uses resources of which the driver may have to create more, beside other work on the
+ * GPU: streams, graphs, code.
  *
  *   room [streams N FILE | graphs N FILE | attribute N FILE]
  *
- * streams and graphs: N, each used once, and all kept to the end; attribute: of a
- * kernel that has not run yet. Begins when the file is there. Without words: some
- * of each, at once.
+ * streams and graphs: N, each used once, and all kept until the end; attribute: of a kernel
+ * that has not run yet. Begins when the file exists. Without arguments: some of each, at
+ * once.
  */
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void take_streams(int n)
 		CHECK(cuStreamDestroy(streams[i]));
 }
 
-/* Of branches that have nothing to do with each other. */
+/* Of independent branches. */
 static void take_graphs(int n)
 {
 	const CUDA_KERNEL_NODE_PARAMS params = node_of(function);

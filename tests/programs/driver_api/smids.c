@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which SMs its kernels run on, by what they read from %smid: launched plainly,
- * in a stream, many in a burst, in a graph, captured, and cooperatively. It says
- * `WAY: 0-7,16-23' for each; a launch has more blocks than there are
- * SMs, so on the software GPU it has to be on all of MULTIPROCESSOR_COUNT.
+ * Which SMs its kernels run on, according to %smid: with a plain launch, in a stream, many
+ * in a burst, in a graph, captured, and cooperatively. Prints `WAY: 0-7,16-23' for each. A
+ * launch has more blocks than there are SMs, so on the software GPU it must use all SMs of
+ * MULTIPROCESSOR_COUNT.
  *
- * --sms N: no way may be on more than N. --rounds N: each way so often. --wait
- * FILE: says `ready' and waits until FILE is there, then does its work, says
- * `done', and waits until FILE is gone before it ends.
+ * --sms N: no way may use more than N. --rounds N: repeats each way. --wait FILE: prints
+ * `ready' and waits until FILE exists, then works, prints `done', and waits until FILE is
+ * gone before it ends.
  * Runs: for a test of its own
  */
 
@@ -32,8 +32,8 @@ static CUdeviceptr seen;
 static CUstream stream;
 static unsigned spins = SPINS;
 static void *params[] = {&seen, &spins};
-static unsigned n_sms; /* that the device says it has */
-static unsigned limit; /* that there may be at most; 0: those */
+static unsigned n_sms; /* the device's attribute */
+static unsigned limit; /* the largest number allowed; 0: n_sms */
 static unsigned rounds = 1;
 static int is_software;
 static const char *awaited; /* a file; NULL: none */
@@ -98,7 +98,7 @@ static void captured(void)
 	graph_run(made);
 }
 
-/* As many blocks as are there at once, and not one more. */
+/* The largest number of blocks that fit at once, and one more, which is refused. */
 static void cooperative(void)
 {
 	unsigned most = limit && limit < n_sms ? limit : n_sms;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Attributes of streams: what they are at first, what can be set and is told
- * again, what is refused, and copies of all of them.
+ * Attributes of streams: defaults, changes and queries, refused values, and copies of all
+ * attributes.
  */
 
 #include <cuda.h>
@@ -72,7 +72,7 @@ static void check_policies(CUstream stream)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamGetAttribute(stream, (CUstreamAttrID)4, &value));
 }
 
-/* What is out of range becomes the nearest; a stream with work changes it, too. */
+/* A value out of range becomes the nearest one; a stream with work changes it too. */
 static void check_priority(CUstream stream)
 {
 	CUstreamAttrValue value = {0};
@@ -138,7 +138,7 @@ int main(void)
 	check_priority(stream);
 	check_window(stream, other);
 	CHECK(cuStreamDestroy(stream));
-	/* One that is made in its place knows nothing of it. */
+	/* A new stream in its place has the defaults. */
 	CHECK(cuStreamCreate(&again, CU_STREAM_NON_BLOCKING));
 	check_defaults(again);
 	CHECK(cuStreamDestroy(again));

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Stands still until it is killed, with the GPU waiting for it: `stuck call' in
- * a host function, `stuck word' with streams that wait for words which nobody
- * writes, `stuck load' with one such stream beside a kernel that has to be
- * loaded, `stuck flood' with one that has more behind it than a queue of the GPU
- * takes, `stuck kernel' with a kernel that runs for ever, `stuck busy' with one
- * kernel behind the other. `stuck slow' is in a host function for
- * two seconds, then ends well; `stuck idle' waits with its host functions done. Says `stuck:
- * running' when it has come so far.
+ * Blocks until it is killed, while the GPU waits for it. `stuck call' blocks in a host
+ * function; `stuck word' has streams that wait for semaphores which are never written;
+ * `stuck load' has one such stream beside a kernel that must be loaded; `stuck flood' has
+ * one with more work behind it than a queue of the GPU takes; `stuck kernel' runs a kernel
+ * for ever, `stuck busy' one kernel after the other. `stuck slow' is in a host function for
+ * two seconds and then ends normally; `stuck idle' waits after its host functions. Prints
+ * `stuck: running' at that point.
  *
  * Runs: for a test of its own
  */
@@ -38,7 +37,7 @@ static void say_running(void)
 	fflush(stdout);
 }
 
-/* The server answers in order: what stands before this is on the GPU then. */
+/* The server replies in order: earlier work is then on the GPU. */
 static void say_waiting(void)
 {
 	size_t n_free, total;
@@ -66,7 +65,7 @@ static void nothing(void *data)
 	(void)data;
 }
 
-/* Each of many streams has waits in a row, some on the same word. */
+/* Each of many streams has waits in a row, some on the same semaphore. */
 static void wait_for_words(CUdeviceptr words, const CUstream *streams)
 {
 	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
@@ -77,7 +76,7 @@ static void wait_for_words(CUdeviceptr words, const CUstream *streams)
 				CU_STREAM_WAIT_VALUE_EQ));
 }
 
-/* The driver loads no code beside a stream that waits, nor does the service. */
+/* The driver does not load code beside a blocked stream, nor does the service. */
 static void load(CUdeviceptr words, const CUstream *streams)
 {
 	CUmodule module;
@@ -90,7 +89,7 @@ static void load(CUdeviceptr words, const CUstream *streams)
 	CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, streams[1], NULL, NULL));
 }
 
-/* The driver's calls wait when a queue is full, and nobody else can make any. */
+/* A call of the driver waits while a queue is full, and delays every other call. */
 static void flood(CUdeviceptr words, const CUstream *streams)
 {
 	CHECK(cuStreamWaitValue32(streams[0], words, 1, CU_STREAM_WAIT_VALUE_EQ));
@@ -120,7 +119,7 @@ static void run_for_ever(CUstream stream)
 	CHECK(cuCtxSynchronize());
 }
 
-/* The next ones are on the stream long before the last has ended. */
+/* The next ones are queued long before the last has ended. */
 static void launch_for_ever(CUstream stream)
 {
 	CUmodule module;

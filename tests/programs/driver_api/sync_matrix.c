@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA's table of synchronous and asynchronous calls, call by call: every copy,
- * set, prefetch and advice, with every kind of memory at either end, on every
- * kind of stream. Before each call a stream is held, so that a call that waits
- * for it can be told from one that does not: the stream of the call, one that
- * comes before it by the rules of the legacy stream, or one that has nothing to
- * do with it.
+ * CUDA's table of synchronous and asynchronous calls, call by call: every copy, set,
+ * prefetch and advice, with every kind of memory at either end, on every kind of stream.
+ * Before each call a stream is blocked, to distinguish calls that wait for it from calls
+ * that do not. The blocked stream is that of the call, one that precedes it by the rules
+ * of the legacy stream, or an independent one.
  *
- * Where the documentation leaves open what the driver does, either is right;
- * `--strict' wants there what the service and the software GPU do. `--table'
- * prints a line for each call. `--only NAME' does only the calls of that name,
- * `--no-batches' none of the batches: the software GPU's are those of driver 580,
- * the service's are not.
+ * Where the documentation leaves the behaviour open, either is right; `--strict' then
+ * requires that of the service and the software GPU. `--table' prints a line for each call.
+ * `--only NAME' makes only the calls with that name, `--no-batches' no batches: the software
+ * GPU's batches behave as those of driver 580, the service's do not.
  *
  * Runs: alone
  * Builds with: tests/programs/helpers/sync_calls.c -pthread
@@ -29,11 +27,11 @@
 #include "../helpers/sync_memory.h"
 #include "../helpers/sync_rules.h"
 
-/* How long a stream is held from a call that may wait for it, and from one that may not. */
+/* How long a stream is blocked for a call that may wait for it, and for one that may not. */
 #define HELD_NS 1000000ull
 #define HUNG_NS 10000000000ull
 
-/* After so many of either, nothing new is learnt. */
+/* After this many calls of either kind, more give no new information. */
 #define FAILURES_MAX 40
 #define HUNG_MAX 2
 
@@ -47,20 +45,20 @@ enum stream_kind {
 
 enum hold {
 	ITSELF,
-	BEFORE, /* a stream that it waits for by the rules of the legacy one */
+	BEFORE, /* a stream that the call waits for by the rules of the legacy stream */
 	BESIDE,
 	HOLDS,
 };
 
 struct cell {
 	const struct sync_call *call;
-	const struct memory *dst, *src; /* src NULL: none */
+	const struct memory *dst, *src; /* src NULL: no source */
 	enum stream_kind stream;
 	enum hold hold;
 	enum answer answer;
 	/*
 	 * Bytes: of the destination before the call, of the source before the call and when the
-	 * stream goes on, of a source that has to have been read, of the destination at the end.
+	 * stream continues, of a source that must have been read, of the destination at the end.
 	 */
 	unsigned char old, early, late, garbage, final;
 };
@@ -78,9 +76,9 @@ static CUstream streams[STREAM_KINDS];
 static bool is_strict, is_table;
 static unsigned n_cells, n_failures, n_hung;
 
-/* ---- the stream that is held, until this thread or the releaser lets it go */
+/* ---- the blocked stream, until this thread or the releaser releases it */
 
-static uint32_t *word; /* what the stream waits for; pinned */
+static uint32_t *word; /* the semaphore of the stream; pinned */
 static uint32_t ticket;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
@@ -148,7 +146,7 @@ static void arm(uint64_t after_ns, const struct memory *write, unsigned char val
 	pthread_mutex_unlock(&lock);
 }
 
-/* Lets the stream go, unless the releaser has. */
+/* Releases the stream, unless the releaser has. */
 static void release(void)
 {
 	pthread_mutex_lock(&lock);
@@ -206,7 +204,7 @@ static CUstream held_stream(const struct cell *cell)
 	return streams[cell->hold == BEFORE ? before[cell->stream] : beside[cell->stream]];
 }
 
-/* In the order of its stream, so that what is queued there may still write it. */
+/* In the order of its stream, so that work queued there may still write it. */
 static bool reads_in_order(const struct cell *cell)
 {
 	enum rule rule = cell->call->rule;
@@ -215,7 +213,7 @@ static bool reads_in_order(const struct cell *cell)
 	       cell->answer != COMPLETE;
 }
 
-/* The hold, and behind it an earlier write by the GPU of what the call reads or writes. */
+/* Blocks the stream, with an earlier GPU write of the call's memory behind the wait. */
 static void queue_before(struct cell *cell)
 {
 	const struct memory *memory = cell->src;
@@ -231,9 +229,9 @@ static void queue_before(struct cell *cell)
 }
 
 /*
- * A copy of pageable memory waits for its own stream before the source is read;
- * what that stream waits for by the rules of the legacy one is not said to be
- * waited for.
+ * A copy of pageable memory waits for its own stream before it reads the source. The
+ * documentation does not say that it waits for streams that precede it by the rules of the
+ * legacy stream.
  */
 static bool is_read_before_turn(const struct cell *cell)
 {
@@ -242,8 +240,8 @@ static bool is_read_before_turn(const struct cell *cell)
 }
 
 /*
- * Where driver 580 reads the source of a batch before its turn, against the documentation: boxes
- * of pageable memory to the GPU at once, lines within the host without regard to other streams.
+ * Where driver 580, against the documentation, reads the source of a batch before its turn: boxes
+ * of pageable memory to the GPU at once, lines within the host independently of other streams.
  */
 static bool is_batch_read_early(const struct cell *cell)
 {
@@ -254,7 +252,7 @@ static bool is_batch_read_early(const struct cell *cell)
 	return cell->call->has_boxes ? !is_within_host : is_within_host && cell->hold == BEFORE;
 }
 
-/* Pageable memory may be read at once by asynchronous calls, but not by a batch in STREAM order. */
+/* An asynchronous call may read pageable memory at once, but not a batch in STREAM order. */
 static bool is_read_in_turn(const struct cell *cell)
 {
 	if (cell->call->is_sync)
@@ -266,8 +264,8 @@ static bool is_read_in_turn(const struct cell *cell)
 }
 
 /*
- * Whether the releaser writes the source before it lets the stream go, as a host
- * function would that is queued there.
+ * Whether the releaser writes the source before it releases the stream, like a host function
+ * that is queued there.
  */
 static bool is_written_late(const struct cell *cell)
 {
@@ -276,7 +274,7 @@ static bool is_written_late(const struct cell *cell)
 	return cell->answer == WAITS || (cell->answer == OPEN && is_read_in_turn(cell));
 }
 
-/* Lines of pageable memory to the GPU are read by driver 580 in their turn, whatever it is told. */
+/* Driver 580 reads lines of pageable memory to the GPU in their turn, for every order. */
 static bool is_during_call(const struct cell *cell)
 {
 	return cell->call->rule == RULE_BATCH_DURING &&
@@ -284,7 +282,7 @@ static bool is_during_call(const struct cell *cell)
 		       is_host(cell->dst));
 }
 
-/* The source belongs to the caller again. */
+/* The caller may use the source again. */
 static bool is_read_at_return(const struct cell *cell)
 {
 	return cell->src && cell->src->host &&
@@ -314,7 +312,7 @@ static void check_return(const struct cell *cell, bool is_early)
 		complain(cell, "was done before what comes before it");
 }
 
-/* Just after the call. */
+/* Right after the call. */
 static void cell_check(const struct cell *cell, bool is_early)
 {
 	if (!is_early && cell->answer != OPEN &&
@@ -329,7 +327,7 @@ static void cell_check(const struct cell *cell, bool is_early)
 		check_return(cell, is_early);
 }
 
-/* What the caller does with the source when it has it back, and the stream's release. */
+/* What the caller does with the source after the call, and the release of the stream. */
 static void go_on(struct cell *cell, bool is_late)
 {
 	if (is_read_at_return(cell)) {
@@ -368,7 +366,7 @@ static void cell_run(struct cell *cell)
 
 	cell_prepare(cell);
 	transfer.value = cell->early;
-	/* The symbols make of none what the kind says, but batches are to be given one. */
+	/* The symbols replace a NULL stream by their default, but a batch must name its stream. */
 	if (cell->stream >= BLOCKING || cell->call->is_there)
 		transfer.stream = streams[cell->stream];
 	arm(HUNG_NS, NULL, 0);
@@ -397,7 +395,7 @@ static void cell_run(struct cell *cell)
 	printf(": %s\n", answer_names[cell->answer]);
 }
 
-/* ---- all of them */
+/* ---- all calls */
 
 static bool has_stream(const struct sync_call *call, enum stream_kind stream)
 {
@@ -405,7 +403,7 @@ static bool has_stream(const struct sync_call *call, enum stream_kind stream)
 		return stream <= PER_THREAD;
 	if (call->rule == RULE_ADVICE)
 		return stream == LEGACY;
-	/* What came with CUDA 12.8 takes no legacy stream. */
+	/* Functions of CUDA 12.8 and later refuse the legacy stream. */
 	return !call->is_there || stream != LEGACY;
 }
 
@@ -425,7 +423,7 @@ static void on_streams(
 		}
 }
 
-/* Where it is named as the device's, it has a device pointer. */
+/* If the call names it as the device's, it has a device pointer. */
 static bool is_taken(const struct memory *memory, unsigned kinds, unsigned named)
 {
 	return kinds >> memory->kind & 1 && memory_is_there(memory) &&
@@ -445,7 +443,7 @@ static void call_run(const struct sync_call *call)
 	}
 }
 
-/* Between memory of the GPU, with all that is synchronous by name to be so. */
+/* Between memory of the GPU, with everything that is synchronous by name. */
 static void run_synced(const struct sync_call *call)
 {
 	const enum kind kinds[] = {DEVICE, ARRAY, LINE};

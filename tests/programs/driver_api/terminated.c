@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Works until a call fails with CUDA_ERROR_MPS_CLIENT_TERMINATED, and then
- * expects that of each call, in this thread and in another that sleeps in a
- * wait. Says `terminated: running' once it has work and memory, `terminated:
- * ok' when all calls have failed as they should, and then stays until its
- * standard input ends. `terminated unused' has done nothing but cuInit() before
- * its standard input ends.
+ * Works until a call fails with CUDA_ERROR_MPS_CLIENT_TERMINATED, and then expects that
+ * of every call, in this thread and in another that sleeps in a wait. Prints `terminated:
+ * running' once it has work and memory, `terminated: ok' when all calls have failed as
+ * they should, and then stays until its standard input ends. `terminated unused' calls
+ * only cuInit() before its standard input ends.
  *
  * Runs: for a test of its own
  */

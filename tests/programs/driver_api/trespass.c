@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a program can reach of another one's. `owner FILE' fills memory, says its
- * address and the handles by which others may open it and an event, and looks
- * when FILE is there whether the memory is as it was. `stranger ADDRESS MEMORY
- * EVENT' tries all of that and must fail; `friend' may open what has a handle.
+ * What a program can reach of another program. `owner FILE' fills memory, prints its
+ * address and the handles by which other programs may open it and an event, and checks
+ * when FILE exists that the memory is unchanged. `stranger ADDRESS MEMORY EVENT' tries all
+ * of them and must fail; `friend' may open the memory and event that have handles.
  * Runs: for a test of its own
  */
 
@@ -75,7 +75,7 @@ static void own(const char *file)
 		MUST(bytes[i] == FILL);
 }
 
-/* Addresses are of use to their owner only, whoever the other is. */
+/* Addresses are valid only in their owner's program. */
 static void try_address(CUdeviceptr address)
 {
 	static unsigned char bytes[SIZE];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that a program maps by itself: a vector that grows in place, as
- * allocators with expandable segments do it, more addresses than the device has
- * memory, mappings that end and come back elsewhere, handles without a mapping
- * and mappings without a handle, an allocation shared by its descriptor, one
- * that may be compressed, and what is refused.
+ * Memory that a program maps: a vector that grows in place, as in allocators with
+ * expandable segments, more addresses than the device has memory, mappings that end and
+ * are made again elsewhere, handles without a mapping and mappings without a handle, an
+ * allocation shared by its descriptor, a compressible one, and what is refused.
  */
 
 #include <cuda.h>
@@ -72,7 +71,7 @@ static CUmemGenericAllocationHandle create(size_t size)
 	return handle;
 }
 
-/* Maps new memory there, which lives as long as its mapping. */
+/* Maps new memory there, which is freed with its mapping. */
 static void map_new(CUdeviceptr at, size_t size)
 {
 	CUmemGenericAllocationHandle handle = create(size);
@@ -92,7 +91,7 @@ static void check_bytes(CUdeviceptr at, size_t size, unsigned char value, const 
 	free(host);
 }
 
-/* What was there stays where it was, and one copy goes over all of it. */
+/* Earlier memory stays where it was, and one copy covers all of it. */
 static void grow(CUstream stream)
 {
 	CUdeviceptr base;
@@ -120,7 +119,7 @@ static void grow(CUstream stream)
 	CHECK(cuMemAddressFree(base, 2 * chunk * CHUNKS));
 }
 
-/* The bytes belong to the allocation, not to the place where it is mapped. */
+/* The bytes belong to the allocation, not to the address of a mapping. */
 static void move(CUstream stream)
 {
 	CUmemGenericAllocationHandle handle = create(2 * chunk), again;
@@ -156,7 +155,7 @@ static void move(CUstream stream)
 	CHECK(cuMemAddressFree(b, 4 * chunk));
 }
 
-/* Work that is queued when its memory is unmapped behind a wait of the host. */
+/* Work that is queued behind a wait of the host when its memory is unmapped. */
 static void unmap_after_work(CUstream stream)
 {
 	CUdeviceptr base;
@@ -172,7 +171,7 @@ static void unmap_after_work(CUstream stream)
 	CHECK(cuMemAddressFree(base, chunk));
 }
 
-/* Addresses cost nothing: several times what the device has. */
+/* Addresses are free of charge: several times the device's memory. */
 static void more_than_memory(void)
 {
 	size_t n_free, total, size;
@@ -190,7 +189,7 @@ static void more_than_memory(void)
 		CHECK(cuMemAddressFree(bases[i], size + size / 8 / chunk * chunk));
 }
 
-/* A descriptor is another way to the same bytes, also when its maker is through with it. */
+/* A descriptor gives access to the same bytes, even after its creator has released them. */
 static void descriptor(void)
 {
 	CUmemGenericAllocationHandle handle = create(chunk), imported;
@@ -219,7 +218,7 @@ static void descriptor(void)
 	CHECK(cuMemAddressFree(b, chunk));
 }
 
-/* Which are no memory: none, and one of something else. */
+/* Descriptors that are no memory: an invalid one, and one of another file. */
 static void other_descriptors(void)
 {
 	const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -250,7 +249,7 @@ static void check_imported(CUmemGenericAllocationHandle handle, unsigned compres
 	CHECK(cuMemRelease(imported));
 }
 
-/* Where the device has it: as much as the driver grants, which it tells; the bytes are right. */
+/* If the device supports it: as much as the driver grants and reports; the bytes are right. */
 static void compressible(int is_granted)
 {
 	CUmemAllocationProp wanted = prop, found;

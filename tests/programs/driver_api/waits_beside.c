@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Streams that wait for a word, and beside them streams that wait for each other
- * alone: those come to their end first, in any number, whoever else waits.
+ * Streams that wait for a semaphore, and beside them streams that wait only for each other:
+ * the latter finish first, in any number, whichever other streams wait.
  *
  *   waits_beside [FILE]
  *
- * goes on from the former to the latter when the file is there.
+ * continues from the former to the latter when the file exists.
  */
 
 #include <unistd.h>
@@ -41,7 +41,7 @@ static CUevent record(CUstream on)
 	return made;
 }
 
-/* Until then nothing may have come to its end that waits for the word. */
+/* Before that, no stream that waits for the semaphore may have finished. */
 static void beside(const struct word *word)
 {
 	CUstream first = stream(), others[BESIDE];
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 	event = record(waiting);
 	CHECK(cuStreamWaitEvent(behind, event, 0));
 	if (argc > 1) {
-		/* The server answers in order: the wait is on the GPU then. */
+		/* The server replies in order: the wait is then on the GPU. */
 		CHECK(cuMemGetInfo(&n_free, &total));
 		printf(NAME ": waiting\n");
 		fflush(stdout);

@@ -28,7 +28,7 @@ static void blas_check(cublasStatus_t status, const char *what, int line)
 		FAIL("line %d: %s: %s", line, what, cublasGetStatusString(status));
 }
 
-/* Small whole numbers, whose sums every precision here has exactly. */
+/* Small integers: every precision here has their sums exactly. */
 template <typename T> static void fill(T *data, int n, int seed)
 {
 	unsigned state = (unsigned)seed;
@@ -37,7 +37,7 @@ template <typename T> static void fill(T *data, int n, int seed)
 		data[i] = T((float)((int)(next_random(&state) % 7) - 3));
 }
 
-/* Columns one after the other, as BLAS has them; b is given by rows. */
+/* Column-major as in BLAS; b is given by rows. */
 template <typename A, typename C>
 static void verify(const A *a, const A *b, const C *c, const char *what)
 {

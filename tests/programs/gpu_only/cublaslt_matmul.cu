@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuBLASLt: a product in bfloat16 with single sums, chosen by its heuristic
- * within a workspace, with a bias added and what is negative cut off.
+ * cuBLASLt: a product in bfloat16 with single-precision sums, chosen by its heuristic
+ * within a workspace, with a bias added and negative values set to zero.
  * Runs: on a GPU
  * Builds with: -lcublasLt
  */
@@ -80,7 +80,7 @@ static void multiply(
 	LT(cublasLtDestroy(lt));
 }
 
-/* Whole numbers below 256, which bfloat16 has exactly. */
+/* Integers below 256, which are exact in bfloat16. */
 int main(void)
 {
 	static __nv_bfloat16 a[M * K], b[N * K], bias[M], c[M * N];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuFFT: a circular convolution of real numbers by way of their spectra, with
- * a kernel of the program's between two plans, for a batch of rows.
+ * cuFFT: a circular convolution of real numbers through their spectra, with a kernel of
+ * the program between two plans, for a batch of rows.
  * Runs: on a GPU
  * Builds with: -lcufft
  */
@@ -27,7 +27,7 @@ static void fft_check(cufftResult result, const char *what, int line)
 		FAIL("line %d: %s: %d", line, what, (int)result);
 }
 
-/* The first row's spectrum with each row's. */
+/* Multiplies each row's spectrum by the first row's. */
 static __global__ void multiply(const float2 *with, const float2 *in, float2 *out)
 {
 	int i = threadIdx.x + blockIdx.x * blockDim.x;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuRAND: uniform and normal numbers from the host's interface and from a
- * kernel of the program's; their means and spreads, and the same numbers again
- * from the same seed.
+ * cuRAND: uniform and normal numbers from the host API and from a kernel of the program;
+ * their means and variances, and the same numbers again from the same seed.
  * Runs: on a GPU
  * Builds with: -lcurand
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuSOLVER: a system of equations in double precision, by the QR factors of
- * its matrix, and again by its LU factors.
+ * cuSOLVER: a system of equations in double precision, solved with the QR factors and
+ * with the LU factors of its matrix.
  * Runs: on a GPU
  * Builds with: -lcusolver -lcublas
  */
@@ -106,7 +106,7 @@ int main(void)
 	unsigned state = 3;
 	int *info = NULL;
 
-	/* Heavy on its diagonal, so that no digit is lost. */
+	/* Dominant on its diagonal, so that no digits are lost. */
 	for (int i = 0; i < SIZE * SIZE; i++)
 		a[i] = (double)(next_random(&state) % 1000) / 1000 + (i % (SIZE + 1) ? 0 : SIZE);
 	for (int i = 0; i < SIZE; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cuSPARSE: a sparse matrix in compressed rows times a vector, and times a
- * dense matrix, in whole numbers that single precision has exactly.
+ * cuSPARSE: a sparse matrix in compressed rows times a vector, and times a dense matrix,
+ * in integers that are exact in single precision.
  * Runs: on a GPU
  * Builds with: -lcusparse
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels that launch kernels: a sum over a tree whose levels start one
- * another, from the GPU's own runtime.
+ * Kernels that launch kernels: a sum over a tree, each level of which launches the next,
+ * by the GPU's runtime.
  *
  * Runs: on a GPU
  * Builds with: -rdc=true -lcudadevrt
@@ -24,7 +24,7 @@ static __global__ void halve(unsigned *words, unsigned n)
 		words[i] += words[i + n];
 }
 
-/* Launches of one thread into the NULL stream come one behind the other. */
+/* Launches of one thread into the NULL stream run one after the other. */
 static __global__ void sum(unsigned *words, unsigned n)
 {
 	for (n /= 2; n > 0; n /= 2)

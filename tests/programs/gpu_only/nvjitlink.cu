@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * nvJitLink: a kernel and the function that it calls, compiled apart by NVRTC,
- * linked into a cubin for the GPU that is there, loaded and launched.
+ * nvJitLink: a kernel and the function that it calls, compiled separately by NVRTC, linked
+ * into a cubin for the present GPU, loaded and launched.
  * Runs: on a GPU
  * Builds with: -lnvJitLink -lnvrtc
  */

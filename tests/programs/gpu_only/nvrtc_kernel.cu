@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * NVRTC: a kernel's source put together and compiled while the program runs,
- * its name told by the compiler, loaded and launched by the runtime's library
- * calls; and what the compiler says of a source that is wrong.
+ * NVRTC: a kernel's source is composed and compiled while the program runs; the compiler
+ * returns its name; the runtime's library calls load and launch it. And the compiler's
+ * messages for a source with an error.
  * Runs: on a GPU
  * Builds with: -lnvrtc
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tensor maps: blocks of threads fetch tiles of a matrix by one instruction and
- * store them by another, past its edges too, where zeros are read and nothing is
- * written; a map moved to another address; what the driver refuses.
+ * Tensor maps: blocks of threads load tiles of a matrix with one instruction and store them
+ * with another, also past its edges, where loads give zeros and stores have no effect; a map
+ * moved to another address; what the driver refuses.
  *
  * Runs: on a GPU
  * Builds with: -arch=sm_90
@@ -15,7 +15,7 @@
 
 #include <cuda.h>
 
-#define WIDTH 100 /* of the matrix; rows begin PITCH elements apart */
+#define WIDTH 100 /* of the matrix; rows are PITCH elements apart */
 #define HEIGHT 50
 #define PITCH 112
 #define TILE_WIDTH 32
@@ -42,7 +42,7 @@ static __device__ unsigned shared_address(const void *p)
 	return (unsigned)__cvta_generic_to_shared(p);
 }
 
-/* Adds one to each element of a tile, on its way from one matrix to the other. */
+/* Adds one to each element of a tile, between load and store. */
 static __global__ void add_one(
 	const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to)
 {
@@ -114,7 +114,7 @@ static void find(const char *name, unsigned version, void **function)
 		fail(name, 0, found, cudaDriverEntryPointSuccess);
 }
 
-/* What lies between rows, and beyond the last one, stays -1. */
+/* Elements between rows, and past the last row, stay -1. */
 static void check(const char *what, const int *device, int added)
 {
 	static int out[HEIGHT][PITCH];

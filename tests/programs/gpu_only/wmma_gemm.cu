@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tensor cores: a product in half precision with single sums, a warp for each
- * tile of 16 x 16. Small whole numbers, so that the host's sums are exact.
+ * Tensor cores: a product in half precision with single-precision sums, one warp per tile of
+ * 16 x 16. Small integers, so that the host's sums are exact.
  * Runs: on a GPU
  * Builds with: -arch=sm_75
  */

@@ -2,7 +2,7 @@
 #ifndef DRIVER_GRAPHS_H
 #define DRIVER_GRAPHS_H
 
-/* What a server does with graphs, as driver_things.h has the rest. */
+/* A server's uses of graphs; driver_things.h has the other calls. */
 
 #include "driver_things.h"
 
@@ -12,11 +12,11 @@ enum {
 	COPY = 4,
 	OPS = 8,
 	RECORD = 16,
-	APART = 32, /* nodes that wait for none of each other */
-	CHAIN = 64, /* as of launches in a row */
+	APART = 32, /* nodes that are independent of each other */
+	CHAIN = 64, /* like launches in a row */
 };
 
-/* Of a kind, or several. */
+/* Of one kind, or of several. */
 static void make_graph(unsigned kinds)
 {
 	const CUDA_KERNEL_NODE_PARAMS of_kernel = node_of(function);
@@ -116,7 +116,7 @@ static void make_graphs(void)
 	make_graphs_of(KERNELS | MEMSET | COPY | OPS | RECORD);
 }
 
-/* So that the driver has room for as many. */
+/* Makes the driver have room for as many. */
 static void make_room_of(unsigned kinds)
 {
 	make_graphs_of(kinds);
@@ -195,7 +195,7 @@ static void make_chains(void)
 	}
 }
 
-/* Parameters that need more room than those before. */
+/* Parameters that need more memory than the earlier ones. */
 static void chains_set(void)
 {
 	CUDA_KERNEL_NODE_PARAMS params = of_large_kernel();
@@ -210,7 +210,7 @@ static void chains_set(void)
 	}
 }
 
-/* As a server does at its start, which has no kernel. */
+/* Like a server at its start, without a kernel. */
 static void make_room_of_records(void)
 {
 	make_graph(RECORD);

@@ -3,8 +3,8 @@
 #define DRIVER_PROGRAM_H
 
 /*
- * The checks of programs in the driver's API. Each defines NAME first, which
- * begins all that it says.
+ * Checks for programs of the driver API. Each program first defines NAME, which begins each
+ * line of its output.
  */
 
 #include <cuda.h>
@@ -64,7 +64,7 @@ static inline CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function)
 		.blockDimZ = 1};
 }
 
-/* Links a text, and forgets what it gives. */
+/* Links a text, and discards the result. */
 static inline CUresult link_text(const char *text, size_t size)
 {
 	CUlinkState state;

@@ -3,8 +3,8 @@
 #define DRIVER_THINGS_H
 
 /*
- * What a server does with the driver, as driver_waits.c tries it: each a function
- * that may be called TIMES times, and what it needs made before.
+ * A server's calls of the driver, for driver_waits.c: each function may be called TIMES times;
+ * another function prepares what it needs.
  */
 
 #include <stdint.h>
@@ -26,7 +26,7 @@ enum {
 	CHAIN_NODES = 32,
 };
 
-/* One kernel that is used at once, and one of each kind for the first time later. */
+/* A kernel that is used at once, and one of each kind for a later first use. */
 static const char image[] = ".version 7.8\n"
 			    ".target sm_90\n"
 			    ".address_size 64\n"
@@ -70,7 +70,7 @@ static const char image[] = ".version 7.8\n"
 			    "	ret;\n"
 			    "}\n";
 
-/* Kernels of their own: they change what loading does. */
+/* Separate kernels, because these calls change what loading does. */
 static const char services[] =
 	".version 7.8\n"
 	".target sm_90\n"
@@ -130,7 +130,7 @@ static CUgraphExec exec;
 
 static unsigned turn;
 
-/* After each call of several that one turn makes. */
+/* After each of the calls of one turn. */
 static void back(void);
 
 /* ---- what may wait */
@@ -157,7 +157,7 @@ static void streams_of_priority(void)
 	}
 }
 
-/* So that the driver has room for as many. */
+/* Makes the driver have room for as many. */
 static void make_streams(void)
 {
 	static CUstream made[STREAMS];
@@ -296,7 +296,7 @@ static void linear_textures(void)
 	CHECK(cuTexObjectCreate(&made, &resource, &sampler, NULL));
 }
 
-/* Of many sizes: the driver takes some from what it has, and maps others. */
+/* Many sizes: the driver takes some from its memory, and maps others. */
 static void allocations(void)
 {
 	CUdeviceptr made;

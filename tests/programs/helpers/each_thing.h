@@ -3,8 +3,8 @@
 #define EACH_THING_H
 
 /*
- * For programs that try many things, each in a process of its own: its first use
- * is the first there, and what it breaks is its own.
+ * For programs that try many things, each in a separate process: its first use is the first in
+ * that process, and its damage stays there.
  */
 
 #include <string.h>
@@ -22,7 +22,7 @@ static inline int is_named(const char *name, int argc, char **argv)
 	return argc < 2;
 }
 
-/* 0, or 1 if `act', which ends its process, did not end it by itself with success. */
+/* 0, or 1 unless `act', which ends its process, ended it with success. */
 static inline int in_a_process(
 	const char *name, unsigned limit_s, void (*act)(const void *thing), const void *thing)
 {

@@ -2,7 +2,7 @@
 #ifndef ENTRY_H
 #define ENTRY_H
 
-/* Driver functions for programs that are linked with the runtime alone. After program.h. */
+/* Driver functions for programs that are linked only with the runtime. Include after program.h. */
 
 #include <cuda.h>
 

@@ -3,8 +3,8 @@
 #define GRAPH_DRIVER_H
 
 /*
- * What the programs about graphs in the driver's API share: a kernel in PTX,
- * memory that it works on, and checks. NAME is defined by each program.
+ * Shared by the programs about graphs in the driver API: a kernel in PTX, its memory, and
+ * checks. Each program defines NAME.
  */
 
 #include "driver_program.h"
@@ -15,7 +15,7 @@ enum {
 	BYTES = COUNT * sizeof(unsigned)
 };
 
-/* mad: data[i] = data[i] * times + add, for i below count; same: the other way of naming it */
+/* mad: data[i] = data[i] * times + add, for i below count; same: an equal kernel */
 #define MAD_ENTRY(name)                                                                            \
 	".visible .entry " name "(.param .u64 data, .param .u32 count, .param .u32 times,\n"       \
 	"	.param .u32 add)\n"                                                                      \
@@ -47,7 +47,7 @@ static const char image[] = ".version 7.0\n"
 			    ".target sm_75\n"
 			    ".address_size 64\n" MAD_ENTRY("mad") MAD_ENTRY("mad_too");
 
-/* Where the documentation leaves open with what. */
+/* For calls whose error the documentation does not specify. */
 #define REFUSED(call) must((call) != CUDA_SUCCESS, #call " is refused", __LINE__)
 
 static CUcontext context;
@@ -82,7 +82,7 @@ static inline int finish(void)
 	return 0;
 }
 
-/* The arguments of a kernel node; keep them until it is made. */
+/* The arguments of a kernel node; keep them until the node is created. */
 struct mad_args {
 	CUdeviceptr data;
 	unsigned count, times, add;
@@ -106,7 +106,7 @@ static inline CUDA_KERNEL_NODE_PARAMS mad_node(struct mad_args *args, CUfunction
 	return params;
 }
 
-/* Adds a node of the kernel behind `before', which may be NULL. */
+/* Adds a node of the kernel after `before', which may be NULL. */
 static inline CUgraphNode mad_add(
 	CUgraph graph, CUgraphNode before, CUdeviceptr at, unsigned times, unsigned add)
 {
@@ -118,7 +118,7 @@ static inline CUgraphNode mad_add(
 	return node;
 }
 
-/* What the data are: each `first' and `step' more than the last. */
+/* Checks the data: `first', and each element `step' more than the previous one. */
 static inline void check_data(CUdeviceptr at, unsigned first, unsigned step, int line)
 {
 	CHECK(cuMemcpyDtoH(host, at, BYTES));

@@ -3,9 +3,9 @@
 #define MANAGED_THINGS_H
 
 /*
- * Variables of __managed__, which kernels and the host reach by one address: by
- * name, by pointer, through what points to them, with and without first values,
- * of several kinds and sizes. Programs differ in how nvcc built them. NAME is theirs.
+ * __managed__ variables, which kernels and the host reach at one address: by name, by pointer,
+ * through pointers to them, with and without initial values, of several kinds and sizes. The
+ * programs differ in how nvcc builds them. Each program defines NAME.
  */
 
 #include "program.h"
@@ -76,7 +76,7 @@ static inline void check_first_values(void)
 		FAIL("a first value is wrong");
 }
 
-/* The way to write it that the programming guide begins with. */
+/* The first example of the programming guide. */
 static inline void check_by_name(void)
 {
 	add<<<1, COUNT>>>(10, 100);
@@ -101,7 +101,7 @@ static inline void check_by_pointer(void)
 		FAIL("the counter is %d afterwards", counter);
 }
 
-/* Pointers in them lead both sides to the same. */
+/* Pointers in them mean the same on both sides. */
 static inline void check_through_pointers(void)
 {
 	struct node *nodes;
@@ -138,7 +138,7 @@ static inline void check_big(void)
 			FAIL("element %d is %g", i, big[i]);
 }
 
-/* As the runtime's functions see them. */
+/* Through the runtime's functions. */
 static inline void check_symbols(void)
 {
 	cudaPointerAttributes attributes;

@@ -2,14 +2,14 @@
 #ifndef OWN_MEMORY_H
 #define OWN_MEMORY_H
 
-/* How much memory of its own the process has. */
+/* The process's private memory. */
 
 #include <malloc.h>
 #include <string.h>
 
 #include "driver_program.h"
 
-/* In KiB; what was freed does not count. */
+/* In KiB, without freed memory. */
 static inline long own_memory_kib(void)
 {
 	FILE *file = fopen("/proc/self/status", "r");

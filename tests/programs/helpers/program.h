@@ -3,10 +3,10 @@
 #define PROGRAM_H
 
 /*
- * What the example programs share: options, the check of a runtime call, time.
+ * Shared by the example programs: options, the check of a runtime call, time.
  *
- * A program verifies its own results on the host, prints `NAME: ok' or one
- * line that says what was wrong, and exits with 0 or 1.
+ * A program verifies its own results on the host, prints `NAME: ok' or one line with the
+ * error, and exits with 0 or 1.
  */
 
 #include <cuda_runtime.h>
@@ -16,8 +16,8 @@
 #include <time.h>
 
 struct options {
-	double seconds; /* keep running for so long ... */
-	long rounds;    /* ... and at least so often */
+	double seconds; /* run for at least so long ... */
+	long rounds;    /* ... and at least so many rounds */
 };
 
 static inline double now_s(void)
@@ -28,7 +28,7 @@ static inline double now_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Reads `--seconds S' and `--rounds N'; anything else ends the program with its usage. */
+/* Reads `--seconds S' and `--rounds N'; for any other argument, the program ends with its usage. */
 static inline struct options options_read(int argc, char **argv)
 {
 	struct options options = {0, 1};
@@ -57,10 +57,10 @@ static inline void cuda_check(const char *name, cudaError_t error, const char *w
 	exit(1);
 }
 
-/* NAME is defined by each program. */
+/* Each program defines NAME. */
 #define CHECK(call) cuda_check(NAME, (call), #call, __LINE__)
 
-/* Ends the program with one line that says what was wrong. */
+/* Ends the program with one line that has the error. */
 #define FAIL(...)                                                                                  \
 	do {                                                                                       \
 		printf(NAME ": " __VA_ARGS__);                                                     \
@@ -68,7 +68,7 @@ static inline void cuda_check(const char *name, cudaError_t error, const char *w
 		exit(1);                                                                           \
 	} while (0)
 
-/* Numbers to work on, the same in every run; `*state' is not 0. */
+/* Pseudo-random input, the same in every run; `*state' is not 0. */
 static inline unsigned next_random(unsigned *state)
 {
 	*state ^= *state << 13;

@@ -2,7 +2,7 @@
 #ifndef SEPARATE_H
 #define SEPARATE_H
 
-/* What the two files of `separate' share. */
+/* Shared by the two files of `separate'. */
 
 enum {
 	PART_COUNT = 64,
@@ -14,7 +14,7 @@ extern __device__ int part_step(int x);
 extern __device__ int part_apply(int (*f)(int), int x);
 extern __device__ int called_back(int x);
 
-/* Each file has one, and the linker keeps one of them. */
+/* Each file has one, and the linker keeps one of the two. */
 template <int FACTOR> __device__ __noinline__ int both(int x)
 {
 	return x * FACTOR;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The second file of `separate': a table, functions, a kernel, and an own() of its own. */
+/* The second file of `separate': a table, functions, a kernel, and another own(). */
 
 #include "separate.h"
 

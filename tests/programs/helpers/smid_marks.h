@@ -2,17 +2,17 @@
 #ifndef SMID_MARKS_H
 #define SMID_MARKS_H
 
-/* A kernel that tells on which SMs it runs, and what it told as text. */
+/* A kernel that records the SMs on which it runs, and the record as text. */
 
 #include <stdio.h>
 
 enum {
 	SMS_MAX = 1024,
-	NSMID = SMS_MAX, /* where the kernel writes how many there are */
+	NSMID = SMS_MAX, /* where the kernel writes the number of SMs */
 	WORDS = SMS_MAX + 1,
 };
 
-/* Each block writes a mark at the number of its SM, after a while in which others can begin. */
+/* Each block sets the entry of its SM, after a delay in which others can begin. */
 static const char smid_image[] = ".version 7.0\n"
 				 ".target sm_75\n"
 				 ".address_size 64\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The calls by their plain symbols. */
+/* The calls with their plain symbols. */
 
 #include "sync_table.h"

@@ -3,16 +3,15 @@
 #define SYNC_CALLS_H
 
 /*
- * What sync_matrix.c is made of: the kinds of memory, and one table of the calls
- * that copy, set, prefetch or advise, each with the kinds that it takes. The
- * table exists twice, once with the plain symbols and once with those of
- * per-thread default streams.
+ * For sync_matrix.c: the kinds of memory, and a table of the calls that copy, set, prefetch or
+ * advise, with the kinds that each accepts. There are two tables: one with the plain symbols,
+ * one with those of per-thread default streams.
  */
 
 #include <cuda.h>
 #include <stdbool.h>
 
-/* More than 64 KiB, which the driver may copy in another way. */
+/* More than 64 KiB, for which the driver may copy in another way. */
 enum {
 	WIDTH = 512,
 	HEIGHT = 256,
@@ -22,13 +21,13 @@ enum {
 enum kind {
 	PAGEABLE,
 	REGISTERED, /* private memory, registered */
-	SHARED,     /* the same of a shared mapping */
+	SHARED,     /* a shared mapping, registered */
 	PINNED,
 	COMBINED, /* write-combined */
-	MAPPED,   /* pinned, which calls name by its device pointer where they can */
+	MAPPED,   /* pinned; calls name it by its device pointer where possible */
 	MANAGED,
 	DEVICE,
-	SYNCED, /* the same with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+	SYNCED, /* pinned, with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 	POOL,
 	VIRTUAL,
 	PEER,  /* of a second GPU */
@@ -46,38 +45,38 @@ enum kind {
 struct memory {
 	enum kind kind;
 	CUcontext context;
-	void *host;         /* NULL: the host cannot look there */
-	CUdeviceptr device; /* 0: the GPU does not reach it */
+	void *host;         /* NULL: the host cannot read it */
+	CUdeviceptr device; /* 0: the GPU cannot reach it */
 	CUarray array;
 };
 
 struct transfer {
 	const struct memory *dst, *src;
 	CUstream stream;
-	unsigned char value; /* that a set writes */
+	unsigned char value; /* the value that a set writes */
 };
 
 enum rule {
 	RULE_SET,
-	RULE_SET_ALWAYS, /* and cuPointerSetAttribute(), which waits for it */
+	RULE_SET_ALWAYS, /* including cuPointerSetAttribute(), which waits for it */
 	RULE_COPY,
-	RULE_BATCH,        /* a copy on a stream that is named */
-	RULE_BATCH_DURING, /* the same, which reads its source before it returns */
-	RULE_BATCH_ANY,    /* the same, which reads its source at any time */
-	RULE_HINT,         /* moves nothing that the test could see */
-	RULE_ADVICE,       /* the same, and names no stream */
+	RULE_BATCH,        /* a copy on an explicit stream */
+	RULE_BATCH_DURING, /* the same; reads its source before it returns */
+	RULE_BATCH_ANY,    /* the same; reads its source at any time */
+	RULE_HINT,         /* moves no data that the test could see */
+	RULE_ADVICE,       /* the same, without a stream */
 };
 
 struct sync_call {
 	const char *name;
 	CUresult (*run)(const struct transfer *transfer);
 	enum rule rule;
-	bool is_sync;                  /* not an Async function: its stream is the default one */
+	bool is_sync;                  /* not an Async function: its stream is the default stream */
 	unsigned dst, src;             /* sets of kinds */
-	unsigned dst_named, src_named; /* of them, those that it names as the device's */
+	unsigned dst_named, src_named; /* the kinds that it names as the device's */
 	bool names_host;               /* the type of one end is a host pointer */
-	bool has_boxes;                /* of a batch: its copies are boxes, else lines */
-	bool (*is_there)(void);        /* NULL: in every driver */
+	bool has_boxes;                /* of a batch: copies of boxes, else of lines */
+	bool (*is_there)(void);        /* NULL: every driver has it */
 };
 
 extern const struct sync_call sync_calls[], sync_calls_ptds[];

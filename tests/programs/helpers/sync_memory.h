@@ -3,8 +3,8 @@
 #define SYNC_MEMORY_H
 
 /*
- * Memory of every kind for sync_matrix.c, SIZE bytes of each. NAME is defined
- * before.
+ * Memory of every kind for sync_matrix.c, SIZE bytes each. The program defines NAME before the
+ * include.
  */
 
 #include <stdint.h>
@@ -24,7 +24,7 @@ static void *map(int fd)
 	return bytes;
 }
 
-/* The descriptor stays open: a client of the service finds the file by it. */
+/* The descriptor stays open, because a client finds the file by it. */
 static void *map_shared(void)
 {
 	int fd = memfd_create(NAME, MFD_CLOEXEC);
@@ -33,7 +33,7 @@ static void *map_shared(void)
 	return map(fd);
 }
 
-/* In a client of the service private memory has no device pointer. */
+/* For a client, private memory has no device pointer. */
 static void memory_register(struct memory *memory)
 {
 	CHECK(cuMemHostRegister(memory->host, SIZE, CU_MEMHOSTREGISTER_DEVICEMAP));
@@ -47,7 +47,7 @@ static void memory_pin(struct memory *memory, unsigned flags)
 	CHECK(cuMemHostGetDevicePointer(&memory->device, memory->host, 0));
 }
 
-/* None where the host may not look at it while the GPU works. */
+/* None if the host may not read it while the GPU works. */
 static void memory_manage(struct memory *memory, CUdevice device)
 {
 	int may_look;
@@ -106,7 +106,7 @@ static void memory_make_array(struct memory *memory)
 	CHECK(cuArrayCreate(&memory->array, memory->kind == LINE ? &line : &plane));
 }
 
-/* Of a second GPU; without one there is none. */
+/* Memory of a second GPU; without one, there is none. */
 static void memory_take_from_peer(struct memory *memory)
 {
 	CUcontext before, context;
@@ -178,7 +178,7 @@ static bool memory_is_there(const struct memory *memory)
 	return memory->host || memory->device || memory->array;
 }
 
-/* Between `bytes' and memory that the host cannot look at; nothing waits on any stream then. */
+/* Copies between `bytes' and memory that the host cannot read; no stream is blocked then. */
 static void memory_move(const struct memory *memory, void *bytes, bool is_in)
 {
 	CUDA_MEMCPY2D copy = {.WidthInBytes = WIDTH, .Height = HEIGHT};
@@ -208,7 +208,7 @@ static void memory_put(const struct memory *memory, unsigned char value)
 		memory_move(memory, bytes, true);
 }
 
-/* Whether each byte is that one. */
+/* Whether all bytes have this value. */
 static bool memory_has(const struct memory *memory, unsigned char value)
 {
 	static unsigned char copy[SIZE];

@@ -3,24 +3,24 @@
 #define SYNC_RULES_H
 
 /*
- * What each call of sync_matrix.c does while the stream that it belongs to is
- * held: by CUDA's documentation (driver API, "API synchronization behavior"), and
- * in the service and on the software GPU where that leaves it open.
+ * The behaviour of each call of sync_matrix.c while its stream is blocked: according to CUDA's
+ * documentation (driver API, "API synchronization behavior"), and, where that leaves it open,
+ * in the service and on the software GPU.
  */
 
 #include "sync_calls.h"
 
 enum answer {
 	OPEN,     /* either of the following */
-	COMPLETE, /* it is done when it returns, in the stream's order or out of it */
-	WAITS,    /* it is done when it returns, in the stream's order */
+	COMPLETE, /* complete when it returns, in or out of the stream's order */
+	WAITS,    /* complete when it returns, in the stream's order */
 	RETURNS,  /* it does not wait */
 	ANSWERS,
 };
 
 struct rule_of_call {
-	enum answer said;   /* by the documentation */
-	enum answer strict; /* of the service and the software GPU */
+	enum answer said;   /* according to the documentation */
+	enum answer strict; /* in the service and on the software GPU */
 };
 
 static bool is_host(const struct memory *memory)
@@ -33,7 +33,7 @@ static bool is_managed(const struct memory *memory)
 	return memory->kind == MANAGED;
 }
 
-/* Registered memory that the GPU does not reach is copied as pageable memory is. */
+/* Registered memory that the GPU cannot reach is copied like pageable memory. */
 static bool is_pageable(const struct memory *memory)
 {
 	return memory->kind == PAGEABLE || (memory->kind == REGISTERED && !memory->device);
@@ -47,7 +47,7 @@ static bool is_disguised(
 	       (is_host(src) && call->src_named >> src->kind & 1);
 }
 
-/* Managed memory that the call names by a pointer of the host's. */
+/* Managed memory that the call names by a host pointer. */
 static bool is_managed_as_host(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {
@@ -61,14 +61,14 @@ static bool is_peer(const struct memory *memory)
 	return memory->kind == PEER;
 }
 
-/* The other way round. */
+/* The other direction. */
 static bool is_misnamed(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {
 	return call->names_host && !is_host(dst) && !is_host(src);
 }
 
-/* Set by cuCtxSetFlags(): CU_CTX_SYNC_MEMOPS. */
+/* Set with cuCtxSetFlags(): CU_CTX_SYNC_MEMOPS. */
 static bool is_context_synced;
 
 static bool is_synced(const struct memory *memory)
@@ -82,7 +82,8 @@ static struct rule_of_call rule_of_set(const struct sync_call *call, const struc
 		return (struct rule_of_call){RETURNS, RETURNS};
 	if (is_host(dst))
 		return (struct rule_of_call){WAITS, WAITS};
-	/* The documentation of CUDA 12 and before has it wait, that of 13 does not name it. */
+	/* According to the documentation of CUDA 12 and before, it waits; that of 13 does not
+	 * mention it. */
 	if (is_managed(dst) || is_synced(dst))
 		return (struct rule_of_call){OPEN, WAITS};
 	return (struct rule_of_call){is_peer(dst) ? OPEN : RETURNS, RETURNS};
@@ -91,7 +92,7 @@ static struct rule_of_call rule_of_set(const struct sync_call *call, const struc
 static struct rule_of_call rule_of_sync_copy(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {
-	/* Between two GPUs a client waits for both (docs/compat.md). */
+	/* Between two GPUs, a client waits for both (docs/compat.md). */
 	if (!is_host(dst) && !is_host(src) && dst->context != src->context)
 		return (struct rule_of_call){OPEN, OPEN};
 	if (is_managed(dst) || is_managed(src) || is_disguised(call, dst, src))
@@ -110,7 +111,7 @@ static struct rule_of_call rule_of_async_copy(
 {
 	if (is_host(dst) && is_host(src))
 		return (struct rule_of_call){COMPLETE, WAITS};
-	/* Driver 580 does, and where the managed memory is the source not always in order. */
+	/* Driver 580 does, and if the source is managed memory, not always in order. */
 	if (is_managed_as_host(call, dst, src) || is_pageable(dst))
 		return (struct rule_of_call){OPEN, WAITS};
 	if (is_pageable(src))
@@ -121,7 +122,7 @@ static struct rule_of_call rule_of_async_copy(
 	return (struct rule_of_call){is_misnamed(call, dst, src) ? OPEN : RETURNS, RETURNS};
 }
 
-/* Of a copy within the host driver 580 returns before it is done, if the batch is one of lines. */
+/* For a batch of lines within the host, driver 580 returns before the copies are complete. */
 static struct rule_of_call rule_of_batch(
 	const struct sync_call *call, const struct memory *dst, const struct memory *src)
 {

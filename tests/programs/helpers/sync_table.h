@@ -3,8 +3,8 @@
 #define SYNC_TABLE_H
 
 /*
- * The calls of sync_matrix.c, and their table: with the plain symbols, or with those
- * that cuda.h gives them where CUDA_API_PER_THREAD_DEFAULT_STREAM is defined.
+ * The calls of sync_matrix.c, and their table: with the plain symbols, or, if
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM is defined, with the per-thread symbols of cuda.h.
  */
 
 #include <stdint.h>
@@ -17,7 +17,7 @@
 #define NAMED_DEVICE (SET_OF(MAPPED) | SET_OF(MANAGED) | GPUS)
 #define SYNCED_TOO (NAMED_DEVICE | SET_OF(SYNCED))
 
-/* Older drivers lack these. */
+/* Older drivers do not have these. */
 extern __typeof__(cuMemcpyBatchAsync) cuMemcpyBatchAsync __attribute__((weak));
 extern __typeof__(cuMemcpy3DBatchAsync) cuMemcpy3DBatchAsync __attribute__((weak));
 extern __typeof__(cuMemPrefetchBatchAsync) cuMemPrefetchBatchAsync __attribute__((weak));
@@ -107,7 +107,7 @@ RUN(cuMemcpyDtoA, t->dst->array, 0, t->src->device, SIZE)
 RUN(cuMemcpyAtoD, t->dst->device, t->src->array, 0, SIZE)
 RUN(cuMemcpyAtoA, t->dst->array, 0, t->src->array, 0, SIZE)
 
-/* As the type that fits: pinned memory is the host's, or where it is mapped the device's. */
+/* The memory type: host for pinned memory, or device if the call uses its device pointer. */
 static CUmemorytype type_of(const struct memory *memory)
 {
 	if (memory->array)
@@ -121,7 +121,7 @@ static CUmemorytype unified_type_of(const struct memory *memory)
 	return memory->array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED;
 }
 
-/* By the pointer that goes with the type. */
+/* The pointer for that type. */
 static CUdeviceptr device_of(const struct memory *memory, CUmemorytype type)
 {
 	return type == CU_MEMORYTYPE_DEVICE ? memory->device : at(memory);

@@ -3,8 +3,8 @@
 #define TWO_PROCESSES_H
 
 /*
- * What programs of two processes say to each other, over a socket of a pair. Each
- * defines NAME first, which begins what is said when the other has failed.
+ * Communication of programs with two processes, over a socket pair. Each program first
+ * defines NAME, which begins the line that reports a failure of the other process.
  */
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static inline void hear_word(int sock)
 	hear(sock, &word, 1);
 }
 
-/* With one byte, as there has to be one. */
+/* With one byte, because a message needs one. */
 static inline struct msghdr descriptor_message(
 	struct iovec *part, union descriptor_control *control)
 {
@@ -93,7 +93,7 @@ static inline int hear_descriptor(int sock)
 	return fd;
 }
 
-/* Until the child has ended: well, or by the signal that we sent. */
+/* Waits for the child's end: successful, or by the signal that the parent sent. */
 static inline void wait_for_child(pid_t child, int is_killed)
 {
 	int status = 0;

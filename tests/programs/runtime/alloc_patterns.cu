@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A long random sequence of allocations and frees, as a caching allocator makes
- * it: sizes from bytes to many megabytes, plain and in the order of streams,
- * each filled with its own words and looked at before it is freed. In the end
- * one allocation of half the free memory must fit: nothing was lost.
+ * A long random sequence of allocations and frees, as in a caching allocator: sizes from
+ * bytes to many megabytes, plain and stream-ordered, each filled with its own values and
+ * checked before its free. At the end, one allocation of half the free memory must
+ * succeed: no memory was lost.
  */
 
 #define NAME "alloc_patterns"
@@ -31,7 +31,7 @@ static unsigned long long seed = 88172645463325252ull;
 static unsigned first_seed; /* MPS_TEST_SEED, or 0 */
 static int is_right;
 
-/* A run that failed can be repeated. */
+/* The seed repeats a failed run. */
 static void tell_seed(void)
 {
 	if (!is_right)
@@ -68,7 +68,7 @@ static size_t random_size(void)
 	}
 }
 
-/* Looks at the first, the last and some words; the host waits for the stream alone. */
+/* Checks the first, the last and some other words; the host waits only for that stream. */
 static void check_slot(const struct slot *slot)
 {
 	size_t n = slot->size / 4, at[4] = {0, n / 3, n - 1 - n / 5, n - 1};
@@ -134,7 +134,7 @@ static void slot_alloc(struct slot *slot, unsigned value)
 		slot->data, (int)(slot->value & 255), slot->size, streams[slot->stream]));
 }
 
-/* With everything freed, half of what is free is one piece. */
+/* With everything freed, half of the free memory is one piece. */
 static void check_whole(void)
 {
 	size_t n_free, total;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Atomic operations of every kind and width, on global and shared memory and
- * through pointers that may be either; some made of compare-and-swap loops;
- * and libcu++'s, with their orders and scopes.
+ * Atomic operations of every kind and width, on global and shared memory and through generic
+ * pointers; some made of compare-and-swap loops; and those of libcu++, with memory orders
+ * and scopes.
  * Builds with: -arch=sm_90
  */
 
@@ -18,7 +18,7 @@ enum {
 	TOTAL = BLOCKS * THREADS
 };
 
-/* One word an operation; what each should be in the end is in main(). */
+/* One word per operation; main() has the expected results. */
 struct words {
 	int add, sub, min, max;
 	unsigned inc, dec, exch, cas, all, any, odd;
@@ -97,7 +97,7 @@ static __global__ void in_global(struct words *words)
 		;
 }
 
-/* Each block does all threads' work, so the results are the same. */
+/* Each block does the work of all threads, so the results are the same. */
 static __global__ void in_shared(const struct words *first, struct words *words)
 {
 	__shared__ struct words mine;
@@ -112,7 +112,7 @@ static __global__ void in_shared(const struct words *first, struct words *words)
 		words[blockIdx.x] = mine;
 }
 
-/* A pointer that is one or the other, for each thread. */
+/* A generic pointer that is one or the other, by thread. */
 static __global__ void in_either(unsigned *global, unsigned *out)
 {
 	__shared__ unsigned shared;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Times what a service may not make slow: the start, from the first CUDA call
- * to the first result on the host; a launch with its synchronise; bursts of 64
- * launches; copies; allocations.
+ * Measures the times that a service must not increase: the start, from the first CUDA call
+ * to the first result on the host; a launch with its synchronise; bursts of 64 launches;
+ * copies; allocations.
  *
  *   bench [--seconds S] [--rounds N] [--at T] [--bursts N] [--copies N] [--allocs N]
  *
@@ -41,7 +41,7 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* The first result: memory, an image, a launch and a copy back. */
+/* The time to the first result: memory, an image, a launch and a copy back. */
 static double start_ms(void)
 {
 	double began = now_s();
@@ -88,14 +88,14 @@ static void launches(double seconds, long rounds)
 	free(samples);
 }
 
-/* Of `n' samples, sorted on the way. */
+/* The median of `n' samples; sorts them. */
 static double median(float *samples, long n)
 {
 	qsort(samples, (size_t)n, sizeof(*samples), compare);
 	return samples[n / 2];
 }
 
-/* What the thread that launches spends on it, and on all of it. */
+/* The time that the launching thread spends on a burst, and that until its end. */
 static void bursts(long rounds)
 {
 	float *launching = (float *)malloc((size_t)rounds * sizeof(float));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Prices of options by the Black-Scholes formula: logarithm, exponential,
- * square root and error function in float, against the host's in double; then
- * the fast approximations, each within the error that the manual gives.
+ * Option prices by the Black-Scholes formula: logarithm, exponential, square root and error
+ * function in float, compared with the host's in double; then the fast approximations, each
+ * within the error bound of the manual.
  */
 
 #define NAME "black_scholes"

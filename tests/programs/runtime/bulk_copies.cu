@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Large copies of pageable memory: sizes around what is copied in one go, odd
- * ones and odd addresses, several threads at once, and every byte looked at.
- * Of the smaller ones a kernel turns each byte, so what comes back was there.
+ * Large copies of pageable memory: sizes around the size of a piece, odd sizes and odd
+ * addresses, several threads at once; every byte is checked. For the smaller copies, a kernel
+ * changes each byte, so that the result shows the data were on the GPU.
  *
  * Builds with: -Xcompiler -pthread
  */
@@ -39,7 +39,7 @@ static bool round_trip(size_t size, size_t offset, unsigned seed, cudaStream_t s
 		bytes[i] = pattern(i, seed);
 	CHECK(cudaMalloc(&device, size + offset));
 	CHECK(cudaMemcpyAsync(device + offset, bytes, size, cudaMemcpyHostToDevice, stream));
-	/* The program's memory is its own again. */
+	/* The program may use its memory again. */
 	memset(bytes, 0, size);
 	if (size < MIB)
 		turn<<<4, 64, 0, stream>>>(device + offset, size, (unsigned char)seed);

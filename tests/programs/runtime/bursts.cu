@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Many short kernels one behind the other, on several streams and without a
- * wait between them: three kernels with parameters of different sizes, in an
- * order by chance, whose result depends on that order. Bursts of all lengths.
+ * Many short kernels in a row on several streams, without a wait between them: three kernels
+ * with parameters of different sizes, in a random order on which the result depends. Bursts
+ * of all lengths.
  */
 
 #define NAME "bursts"
@@ -32,7 +32,7 @@ static __global__ void add(unsigned *cells, unsigned i, unsigned value, unsigned
 	cells[i] = cells[i] * times + value;
 }
 
-/* Shifts all cells by one, so every kernel before counts. */
+/* Shifts all cells by one, so every earlier kernel affects the result. */
 static __global__ void turn(unsigned *cells, struct large by)
 {
 	unsigned mine = cells[threadIdx.x];

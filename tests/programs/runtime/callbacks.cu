@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Host functions and callbacks: run in the order of their stream, held by what
- * came before and holding what comes after, on every kind of stream; CUDA may
- * not be called from inside, but a lock be taken which another holds as it calls.
+ * Host functions and callbacks: they run in stream order, after earlier work and before later
+ * work, on every kind of stream. They may not call CUDA, but may take a lock that another
+ * thread holds while it calls CUDA.
  */
 
 #define NAME "callbacks"
@@ -13,7 +13,7 @@
 
 enum {
 	STREAMS = 4,
-	MANY = 400, /* a stream */
+	MANY = 400, /* per stream */
 	SLOW_US = 30000,
 	LARGE = 48 << 20
 };
@@ -66,7 +66,7 @@ static void many_in_order(void)
 				store<<<1, 1, 0, streams[s]>>>(word, i);
 			CHECK(cudaLaunchHostFunc(streams[s], append, &entries[s][i]));
 		}
-	/* Destroyed with work left, which goes on. */
+	/* Destroyed with work left, which is still done. */
 	CHECK(cudaStreamDestroy(streams[0]));
 	CHECK(cudaDeviceSynchronize());
 	for (int s = 0; s < STREAMS; s++)
@@ -128,7 +128,7 @@ static void later_work_waits(void)
 	CHECK(cudaFree(word));
 }
 
-/* A host function on one kind of stream, a look at the flag by way of the other. */
+/* A host function on one kind of stream, and a check of the flag through the other. */
 static void default_stream_rules(void)
 {
 	static int two = 2, three = 3;
@@ -219,14 +219,14 @@ static void take_and_give_back(void *data)
 	lock->unlock();
 }
 
-/* It may want a lock that a thread holds around calls of CUDA, as an interpreter's is. */
+/* It may need a lock that a thread holds around CUDA calls, like an interpreter's. */
 static void locks_may_be_shared(void)
 {
 	std::mutex lock;
 	int *word, *large;
 
 	CHECK(cudaMalloc(&word, sizeof(int)));
-	/* Its code must be there: to load some, the driver waits for all streams. */
+	/* Its code must be loaded already: the driver waits for all streams to load code. */
 	store<<<1, 1, 0, cudaStreamPerThread>>>(word, 0);
 	CHECK(cudaStreamSynchronize(cudaStreamPerThread));
 	lock.lock();

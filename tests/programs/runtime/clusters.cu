@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Clusters of blocks that read and add to each other's shared memory: a
- * histogram spread over a cluster, with the cluster's size in the kernel's
- * attribute and in the launch, and what the driver says of such launches.
+ * Clusters of blocks that read and add to each other's shared memory: a histogram spread over a
+ * cluster, with the cluster's size in the kernel's attribute and in the launch, and the
+ * driver's results for such launches.
  * Builds with: -arch=sm_90
  */
 
@@ -22,7 +22,7 @@ enum {
 	CLUSTER = 4
 };
 
-/* Each block of a cluster keeps a part of the bins. */
+/* Each block of a cluster has a part of the bins. */
 static __global__ void spread(const unsigned *in, unsigned *bins)
 {
 	extern __shared__ unsigned mine[];
@@ -42,7 +42,7 @@ static __global__ void spread(const unsigned *in, unsigned *bins)
 		atomicAdd(&bins[cluster.block_rank() * part + i], mine[i]);
 }
 
-/* Every block hands its number round, once for each of the cluster. */
+/* Every block passes its number to each block of the cluster in turn. */
 static __global__ void __cluster_dims__(2, 2, 1) ring(unsigned *out)
 {
 	__shared__ unsigned value[2];
@@ -117,7 +117,7 @@ static void try_ring(void)
 	for (unsigned i = 0; i < 16; i++)
 		if (got[i] != (i + 1) * 81 + (2 << 16) + (2 << 24))
 			FAIL("block %u has %#x", i, got[i]);
-	/* A grid that is no multiple of the cluster. */
+	/* A grid that is not a multiple of the cluster. */
 	ring<<<dim3(3, 4), 32>>>(out);
 	if (cudaGetLastError() == cudaSuccess)
 		FAIL("a grid of 3 blocks has clusters of 2");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A picture blurred by rows, then by columns: the weights in constant memory,
- * written by name before each pass, tiles with a rim in shared memory. Whole
- * numbers, so that the host's sums are exact.
+ * A picture blurred by rows, then by columns: the weights are in constant memory, written by
+ * name before each pass; tiles with a border are in shared memory. Integers, so that the
+ * host's sums are exact.
  */
 
 #define NAME "convolution"
@@ -20,7 +20,7 @@ enum {
 
 static __constant__ int weights[TAPS];
 
-/* One line a block row; `step' lies between neighbours of the line. */
+/* One line per row of blocks; neighbours in a line are `step' apart. */
 static __global__ void convolve(const int *in, int *out, int length, int step, int line_step)
 {
 	__shared__ int tile[BLOCK + 2 * RADIUS];
@@ -74,7 +74,7 @@ int main(void)
 	CHECK(cudaMemcpy(a, host, sizeof(host), cudaMemcpyHostToDevice));
 	CHECK(cudaMemcpyToSymbol(weights, rows, sizeof(rows)));
 	convolve<<<dim3((WIDTH + BLOCK - 1) / BLOCK, HEIGHT), BLOCK>>>(a, b, WIDTH, 1, WIDTH);
-	/* Behind the kernel that still reads the first weights. */
+	/* After the kernel that still reads the first weights. */
 	CHECK(cudaMemcpyToSymbol(weights, columns, sizeof(columns)));
 	convolve<<<dim3((HEIGHT + BLOCK - 1) / BLOCK, WIDTH), BLOCK>>>(b, a, HEIGHT, WIDTH, 1);
 	CHECK(cudaMemcpy(got, a, sizeof(got), cudaMemcpyDeviceToHost));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Launches with attributes: a sum by a whole grid that waits for itself, grids
- * too large for that, clusters, priorities and programmatic serialisation, and
- * what the driver says of occupancy.
+ * Launches with attributes: a sum by a grid with grid-wide barriers, grids that are too large
+ * for that, clusters, priorities and programmatic serialisation, and the driver's results for
+ * occupancy.
  */
 
 #include "../helpers/program.h"
@@ -30,7 +30,7 @@ static void expect(cudaError_t error, cudaError_t wanted, const char *what, int 
 	exit(1);
 }
 
-/* Halves the array over and over; each half needs all of the one before. */
+/* Halves the array repeatedly; each half needs the whole one before. */
 __global__ void sum(unsigned *data, unsigned count)
 {
 	cg::grid_group grid = cg::this_grid();

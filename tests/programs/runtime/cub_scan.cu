@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUB, whose kernels come with its headers: scans, reductions and radix sorts
- * of a whole device, and a sort within a block.
+ * CUB, whose kernels are in its headers: scans, reductions and radix sorts of a whole device,
+ * and a sort within a block.
  */
 
 #define NAME "cub_scan"
@@ -21,7 +21,7 @@ enum {
 
 static unsigned host[COUNT], got[COUNT];
 
-/* CUB asks first how much memory it needs. */
+/* CUB first returns how much memory it needs. */
 template <typename F> static void with_memory(F call)
 {
 	size_t size = 0;

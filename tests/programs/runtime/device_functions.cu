@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Functions on the GPU beyond inlining: recursion with a stack of its own,
- * pointers to functions in tables and in memory, virtual functions of objects
- * that the GPU made, templates, and lambdas handed to a kernel.
+ * Functions on the GPU that cannot be inlined: recursion with its stack, pointers to functions
+ * in tables and in memory, virtual functions of objects created on the GPU, templates, and
+ * lambdas passed to a kernel.
  * Builds with: --extended-lambda
  */
 
@@ -15,7 +15,7 @@ enum {
 	SHAPES = 3
 };
 
-/* Ackermann's, small enough for any stack. */
+/* Ackermann's function, small enough for every stack. */
 static __device__ __noinline__ int ackermann(int m, int n)
 {
 	if (m == 0)

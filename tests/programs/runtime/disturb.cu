@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Does again and again what may hold up other clients: `disturb jit' compiles
- * PTX that nobody has compiled before, `load' loads and unloads an image, `pin'
- * pins and frees host memory, `copy' copies 256 MiB of pageable memory both
- * ways, `copy_pinned' of pinned memory, `free' allocates and frees device memory.
+ * Repeats work that may delay other clients: `disturb jit' compiles PTX that was never compiled
+ * before, `load' loads and unloads an image, `pin' pins and frees host memory, `copy' copies
+ * 256 MiB of pageable memory both ways, `copy_pinned' of pinned memory, `free' allocates and
+ * frees device memory.
  *
  *   disturb WHAT SECONDS
  *
- * Says `disturb: running' after the first time.
+ * Prints `disturb: running' after the first time.
  *
  * Runs: for a test of its own
  */
@@ -27,7 +27,7 @@ enum {
 static char ptx[PTX_MAX];
 static char *host, *device;
 
-/* Kernels that take the compiler a while; `salt' makes them new. */
+/* Kernels that take the compiler some time; `salt' makes them new. */
 static void write_ptx(unsigned salt)
 {
 	size_t n = 0;
@@ -46,7 +46,7 @@ static void write_ptx(unsigned salt)
 	}
 }
 
-/* Makes the image known, and the driver compile it: a kernel's attributes need the code. */
+/* Registers the image and makes the driver compile it: the attributes of a kernel need its code. */
 static void load(unsigned salt)
 {
 	cudaFuncAttributes attributes;

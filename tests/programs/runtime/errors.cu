@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Wrong arguments: each is told at its call, with the error that the driver
- * itself gives, is forgotten once read, and costs the program nothing else.
+ * Wrong arguments: each call returns the driver's error, which is cleared once read and has no
+ * other effect on the program.
  */
 
 #define NAME "errors"
@@ -24,7 +24,7 @@ static void expect(const char *what, cudaError_t got, cudaError_t want)
 		want, cudaGetErrorString(want));
 }
 
-/* The error is kept until it is read, once. */
+/* The error is kept until it is read once. */
 static void expect_last(const char *what, cudaError_t want)
 {
 	expect(what, cudaPeekAtLastError(), want);
@@ -58,7 +58,7 @@ static void memory(int *data)
 static void launches(int *data)
 {
 	store<<<1, 4096>>>(data, 1);
-	expect_last("a block of 4096 threads", cudaErrorInvalidValue); /* as driver 580 has it */
+	expect_last("a block of 4096 threads", cudaErrorInvalidValue); /* as in driver 580 */
 	store<<<0, 1>>>(data, 1);
 	expect_last("a grid of 0 blocks", cudaErrorInvalidValue);
 	store<<<1, 1, 1 << 20>>>(data, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events: order between two streams that hand a sum to and fro, order behind
- * the default stream, times, and what the driver says of events that were
- * never recorded, are not done, or keep no time.
+ * Events: order between two streams that exchange a sum, order after the default stream,
+ * times, and the driver's results for events that were never recorded, are not done, or keep
+ * no time.
  */
 
 #define NAME "events"
@@ -32,7 +32,7 @@ static int check_words(const unsigned *host, unsigned expected, const char *what
 	return 0;
 }
 
-/* Each step waits for the one before it, on the other stream. */
+/* Each step waits for the previous one, on the other stream. */
 static int to_and_fro(unsigned *data, unsigned *host)
 {
 	cudaStream_t streams[2];
@@ -59,7 +59,7 @@ static int to_and_fro(unsigned *data, unsigned *host)
 	return check_words(host, expected, "two streams");
 }
 
-/* An event of the default stream covers what blocking streams had begun. */
+/* An event of the default stream covers the earlier work of blocking streams. */
 static int behind_the_default(unsigned *data, unsigned *host)
 {
 	cudaStream_t blocking;

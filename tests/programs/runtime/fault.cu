@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A kernel that writes where nothing is mapped. Succeeds when the program is
- * told so as without a service: error 700, from that call on and for good.
- * `fault near' writes behind its own memory.
+ * A kernel that writes to unmapped memory. Succeeds if the program gets the same error as
+ * without a service: error 700, from that call on and permanently. `fault near' writes past
+ * its own memory.
  *
  * Runs: for a test of its own
  */
@@ -11,9 +11,9 @@
 #define NAME "fault"
 #include "../helpers/program.h"
 
-/* No driver puts an allocation here, and the service none of anybody's. */
+/* No driver puts an allocation here, and neither does the service for any client. */
 #define NOWHERE 0x100000000000ULL
-/* Nothing else of a program that allocates a page. */
+/* The only allocation of the program, one page. */
 #define BEHIND (1ULL << 30)
 
 static __global__ void store(int *where)

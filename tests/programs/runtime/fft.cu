@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A Fourier transform of 1024 complex numbers in each of a few blocks, radix 2
- * in dynamic shared memory, with twiddles by sincospif: there, compared with a
- * sum in double, and back.
+ * A Fourier transform of 1024 complex numbers in each of a few blocks, radix 2 in dynamic
+ * shared memory, with twiddles from sincospif: the transform, compared with a sum in double,
+ * and the inverse.
  */
 
 #define NAME "fft"
@@ -43,7 +43,7 @@ static __global__ void transform(const float2 *in, float2 *out, float sign)
 		out[i] = data[i];
 }
 
-/* A few of the frequencies, by their definition. */
+/* A few of the frequencies, from their definition. */
 static void verify_there(const float2 *host, const float2 *got)
 {
 	for (int k = 0; k < SIZE; k += 37) {

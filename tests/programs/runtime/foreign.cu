@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program with machine code for another GPU and nothing else: its kernel
- * cannot be launched, which the runtime says in the right words, and all that
- * needs no kernel goes on.
+ * A program with only machine code for another GPU: its kernel cannot be launched, for which the
+ * runtime returns the right error, and everything that needs no kernel works.
  * Builds with: -gencode arch=compute_75,code=sm_75
  */
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Forks with CUDA in use: the child is told that it is not initialised, as
- * ever, its parent goes on undisturbed, and a child that executes a program
- * (`forker PROGRAM') begins anew.
+ * Forks while CUDA is in use: the child gets "not initialised", as always; its parent continues
+ * undisturbed; and a child that executes a program (`forker PROGRAM') starts anew.
  */
 
 #define NAME "forker"
@@ -29,7 +28,7 @@ static void work(int *data, int value)
 	exit(1);
 }
 
-/* In the child; the exit code is what it got. */
+/* In the child; the exit code is its result. */
 static void child_run(const char *program)
 {
 	void *data = NULL;

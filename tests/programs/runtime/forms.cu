@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * An image in several forms, compressed: machine code for GPUs that are not
- * there, and PTX of two architectures, of which the driver takes the newest
- * that it can. What the kernel was compiled for is told by the runtime, too.
+ * An image in several forms, compressed: machine code for other GPUs, and PTX for two
+ * architectures, of which the driver takes the newest that it can. The runtime also returns
+ * the architecture for which the kernel was compiled.
  * Builds with: -Xfatbin -compress-all -gencode arch=compute_75,code=sm_75
  * Builds with: -gencode arch=compute_75,code=compute_75
  * Builds with: -gencode arch=compute_80,code=compute_80

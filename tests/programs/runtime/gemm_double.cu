@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A matrix product in double precision: tiles of shared memory filled by
- * asynchronous copies in two buffers, each thread with 2 x 2 results in
- * registers, fused multiply-adds that the host repeats exactly.
+ * A matrix product in double precision: asynchronous copies fill tiles of shared memory in two
+ * buffers, each thread has 2 x 2 results in registers, and the host repeats the fused
+ * multiply-adds exactly.
  * Builds with: -arch=sm_80
  */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Copies of arrays in graphs: nodes and captured copies, from and to pageable,
- * pinned and device memory and other arrays, parts of them, slices; with
- * kernels between that work on the array; each launch sees what is there then.
+ * Copies of arrays in graphs: nodes and captured copies, from and to pageable, pinned and device
+ * memory and other arrays, parts of them, slices; with kernels between them that use the
+ * array. Each launch uses the current contents.
  */
 
 #define NAME "graph_arrays"
@@ -79,7 +79,8 @@ static cudaGraphNode_t add_copy(
 	return node;
 }
 
-/* Pageable memory, an array, another one, the GPU's memory, a slice of a third, pageable memory. */
+/* Pageable memory, an array, another array, device memory, a slice of a third array, pageable
+ * memory. */
 static void nodes(void)
 {
 	cudaArray_t first = new_array(0, 0), second = new_array(0, 0), third = new_array(DEPTH, 0);
@@ -135,7 +136,7 @@ static void nodes(void)
 	CHECK(cudaFreeArray(third));
 }
 
-/* Part of an array, at both ends not the beginning. */
+/* A part of the array, not at the beginning at either end. */
 static void parts(void)
 {
 	cudaArray_t from = new_array(0, 0), to = new_array(0, 0);
@@ -213,7 +214,7 @@ static void captured(unsigned *from, unsigned *to, const char *what)
 		CHECK(cudaMemcpy(to, device, COUNT * sizeof(unsigned), cudaMemcpyDeviceToHost));
 		check_words(to, COUNT, 200 * i + 50, "the GPU's memory in between");
 	}
-	/* The same graph with other kernels' arguments. */
+	/* The same graph with other kernel arguments. */
 	graph = capture(array, surface, 60, from, to);
 	cudaGraphExecUpdateResultInfo info;
 	CHECK(cudaGraphExecUpdate(exec, graph, &info));
@@ -227,7 +228,7 @@ static void captured(unsigned *from, unsigned *to, const char *what)
 	CHECK(cudaFreeArray(array));
 }
 
-/* What the array has no room for. */
+/* Copies that exceed the array. */
 static void refused(void)
 {
 	cudaArray_t array = new_array(0, 0);

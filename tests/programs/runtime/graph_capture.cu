@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Work of streams captured into graphs and replayed: in a row, forked and
- * joined by events, into a graph that is there already, inside another
- * capture, with streams that are destroyed meanwhile; each replay sees what
- * its inputs are then.
+ * Work of streams captured into graphs and replayed: in a row, forked and joined by events, into
+ * an existing graph, inside another capture, with streams that are destroyed meanwhile. Each
+ * replay uses the current contents of its inputs.
  */
 
 #define NAME "graph_capture"
@@ -143,7 +142,7 @@ static void fork_and_join(void)
 	work_free(&work);
 }
 
-/* Launches that follow each other without a wait, then other work behind them. */
+/* Launches in a row without a wait, then other work after them. */
 static void many_launches(void)
 {
 	cudaGraphExec_t exec;
@@ -162,7 +161,7 @@ static void many_launches(void)
 	add<<<blocks(), 128, 0, work.stream>>>(work.out, COUNT, 1);
 	CHECK(cudaMemcpyAsync(
 		work.result, work.out, COUNT * sizeof(int), cudaMemcpyDeviceToHost, work.stream));
-	/* Ended as it runs. */
+	/* Destroyed while it runs. */
 	CHECK(cudaGraphExecDestroy(exec));
 	CHECK(cudaGraphDestroy(graph));
 	CHECK(cudaStreamSynchronize(work.stream));
@@ -170,7 +169,7 @@ static void many_launches(void)
 	work_free(&work);
 }
 
-/* On blocking streams launches take turns with the default stream. */
+/* On blocking streams, launches and the default stream take turns. */
 static void default_stream_rules(void)
 {
 	cudaStream_t blocking;
@@ -200,7 +199,7 @@ static void default_stream_rules(void)
 	work_free(&work);
 }
 
-/* The program's pageable memory is read and written when the graph runs. */
+/* The graph reads and writes the program's pageable memory when it runs. */
 static void pageable_memory(void)
 {
 	static int in[COUNT], out[COUNT];
@@ -229,7 +228,7 @@ static void pageable_memory(void)
 	work_free(&work);
 }
 
-/* A capture goes on in a graph that has nodes. */
+/* A capture continues in a graph that has nodes. */
 static void continued(void)
 {
 	cudaGraphExec_t exec;
@@ -259,7 +258,7 @@ static void continued(void)
 	work_free(&work);
 }
 
-/* Graphs are not launched into captures; the stream works on afterwards. */
+/* Graphs cannot be launched into captures; the stream works afterwards. */
 static void launched_in_capture(void)
 {
 	cudaGraph_t inner, outer = NULL;
@@ -285,7 +284,7 @@ static void launched_in_capture(void)
 	work_free(&work);
 }
 
-/* How a capture ends one of whose streams was destroyed before. */
+/* The end of a capture after one of its streams was destroyed. */
 static cudaError_t end_with(
 	const struct work *work, cudaStream_t side, cudaEvent_t join, bool joins, size_t expected)
 {
@@ -321,7 +320,7 @@ static cudaStream_t side_begin(const struct work *work, cudaEvent_t fork)
 	return side;
 }
 
-/* A stream may go whose work the capture has, or gets by an event; not with work of its own. */
+/* A stream may be destroyed if the capture has its work, or gets it by an event; not otherwise. */
 static void destroyed_streams(void)
 {
 	cudaStreamCaptureStatus status;
@@ -350,7 +349,7 @@ static void destroyed_streams(void)
 	CHECK(cudaEventRecord(join, side));
 	if (end_with(&work, side, join, true, 3) != cudaSuccess)
 		fail("an event of a destroyed stream could not be joined");
-	/* With the stream that began it a capture is over. */
+	/* A capture ends with the stream that began it. */
 	origin = work.stream;
 	side = side_begin(&work, fork);
 	CHECK(cudaStreamDestroy(origin));
@@ -365,7 +364,7 @@ static void destroyed_streams(void)
 	work_free(&work);
 }
 
-/* As NCCL does: a stream that goes on from a node which the program has made needs no joining. */
+/* Like NCCL: a stream that continues from a node added by the program needs no join. */
 static void own_nodes(void)
 {
 	cudaStreamCaptureStatus status;

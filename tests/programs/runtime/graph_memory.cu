@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory that graphs allocate: by nodes and by captured allocations, freed in
- * the graph, by a stream, by the host, by another graph, or by the next launch;
- * alive when its graph is gone; moved into a parent; and what is refused.
+ * Memory that graphs allocate: by nodes and by captured allocations, freed in the graph, by a
+ * stream, by the host, by another graph, or by the next launch; still allocated after its graph
+ * is destroyed; moved into a parent; and what is refused.
  *
- * With `unordered' another stream launches the graph again while the first
- * still reads what it has freed after that; with `footprint' it prints how much
- * of a graph is taken by many allocations of which few are there at once.
+ * With `unordered', another stream launches the graph again while the first still reads memory
+ * that it frees after that. With `footprint', the program prints how much memory a graph takes
+ * for many allocations, few of which exist at the same time.
  */
 
 #define NAME "graph_memory"
@@ -51,7 +51,7 @@ static void expect(cudaError_t got, cudaError_t expected, const char *what)
 	cudaGetLastError();
 }
 
-/* Where the documentation leaves open with what. */
+/* For calls whose error the documentation does not specify. */
 static void refused(cudaError_t got, const char *what)
 {
 	if (got == cudaSuccess)
@@ -130,7 +130,7 @@ static cudaGraph_t make_whole(void)
 	return graph;
 }
 
-/* Allocates and fills; whoever launches it frees. */
+/* Allocates and fills; the caller frees. */
 static cudaGraph_t make_half(unsigned **data)
 {
 	cudaGraph_t graph;
@@ -184,7 +184,7 @@ static void nodes(void)
 	CHECK(cudaGraphDestroy(graph));
 }
 
-/* As a program that knows nothing of graphs works with temporary memory. */
+/* Like a program that uses temporary memory without regard to graphs. */
 static void work(unsigned *to, unsigned rounds)
 {
 	cudaEvent_t fork, join;
@@ -237,7 +237,7 @@ static void captured(void)
 	CHECK(cudaGraphExecDestroy(exec));
 }
 
-/* Another capture of the same shape, whose memory lies elsewhere: that is no update. */
+/* Another capture of the same form with memory elsewhere: the update is refused. */
 static void updated(void)
 {
 	cudaGraphExecUpdateResultInfo info;
@@ -264,7 +264,7 @@ static void updated(void)
 	CHECK(cudaFree(more));
 }
 
-/* What a graph allocates and does not free is there until somebody else does. */
+/* An allocation that the graph does not free exists until something else frees it. */
 static void outlives(void)
 {
 	unsigned *data;
@@ -301,7 +301,7 @@ static void outlives(void)
 		CHECK(cudaStreamSynchronize(stream));
 		check_words(out, 20 * i, 2, "memory that outlives a launch");
 	}
-	/* And its graph, and what was made of that. */
+	/* Its graph is destroyed too, and the executable graph. */
 	set_seed(4711);
 	run(exec);
 	CHECK(cudaGraphExecDestroy(exec));
@@ -367,14 +367,14 @@ static void restricted(void)
 	refused(cudaFree(params.dptr), "a free by the host of what its own graph frees");
 	CHECK(cudaGraphExecDestroy(exec));
 	CHECK(cudaGraphDestroy(graph));
-	/* What is no graph's. */
+	/* Addresses that belong to no graph. */
 	CHECK(cudaMalloc(&data, BYTES));
 	expect(cudaGraphAddMemFreeNode(&node, parent, NULL, 0, data), cudaErrorInvalidValue,
 		"a node that frees other memory");
 	expect(cudaGraphAddMemFreeNode(&node, parent, NULL, 0, &data), cudaErrorInvalidValue,
 		"a node that frees the host's memory");
 	CHECK(cudaFree(data));
-	/* Once another graph frees it, its own may not. */
+	/* Once another graph frees it, its own graph may not. */
 	graph = make_half(&data);
 	CHECK(cudaGraphAddMemFreeNode(&node, parent, NULL, 0, data));
 	refused(cudaGraphAddMemFreeNode(&node, graph, NULL, 0, data),
@@ -383,7 +383,7 @@ static void restricted(void)
 	CHECK(cudaGraphDestroy(parent));
 }
 
-/* A child that has memory is no copy, but the graph itself. */
+/* A child with allocations is not copied: it is the graph itself. */
 static void moved(void)
 {
 	cudaGraph_t child = make_whole(), parent;
@@ -447,7 +447,7 @@ static void counted(void)
 		"setting how much is in use");
 }
 
-/* The launch on the other stream may not overwrite what the first one still reads. */
+/* The launch on the other stream may not overwrite memory that the first still reads. */
 static void unordered(void)
 {
 	unsigned *data;

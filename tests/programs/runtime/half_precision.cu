@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Numbers of 16 bits, half and bfloat16, single and in pairs: arithmetic,
- * comparisons, conversions that round in each way, and atomics, all against
- * the host's arithmetic in float, rounded once.
+ * Numbers of 16 bits, half and bfloat16, single and in pairs: arithmetic, comparisons,
+ * conversions with each rounding, and atomics, compared with the host's arithmetic in float,
+ * rounded once.
  * Builds with: -arch=sm_90
  */
 
@@ -40,11 +40,11 @@ static __global__ void compute(const T *a, const T *b, T *out, T *sum, T2 *pair_
 	mine[6] = __hneg(__habs(a[i]));
 	z = __hfma2(x, y, x);
 	mine[7] = z.x;
-	/* ..._rn: the compiler may not make one operation of the two. */
+	/* ..._rn: the compiler may not fuse the two operations. */
 	z = __hadd2_rn(__hmul2_rn(x, y), y);
 	mine[8] = z.y;
 	mine[9] = __hlt(a[i], b[i]) ? T(1.0f) : __heq(a[i], b[i]) ? T(2.0f) : T(3.0f);
-	/* Small whole numbers, which add up exactly. */
+	/* Small integers, which add up exactly. */
 	atomicAdd(sum, T((float)(i % 3)));
 	z.x = T((float)(i % 2));
 	z.y = T(1.0f);
@@ -72,8 +72,8 @@ static float to_float(__nv_bfloat16 x)
 }
 
 /*
- * A product of two such numbers is exact in float, and a sum of such with that in
- * double, so that only one rounding is left, by way of float where that cannot hurt.
+ * A product of two such numbers is exact in float, and its sum with another in double, so there is
+ * only one rounding; it goes through float where that changes nothing.
  */
 template <typename T> static void verify(const char *name, const T *a, const T *b, const T *got)
 {
@@ -101,7 +101,7 @@ template <typename T, typename T2> static void try_type(const char *name)
 	T2 *pair_sum = NULL, host_pair;
 	unsigned state = 123;
 
-	/* Quarters and eighths: no sum of a product needs more bits than a float has. */
+	/* Quarters and eighths: no sum with a product needs more bits than a float has. */
 	for (int i = 0; i < COUNT; i++) {
 		a[i] = T((float)((int)(next_random(&state) % 255) - 127) / 8.0f);
 		b[i] = T((float)((int)(next_random(&state) % 255) - 127) / 4.0f);

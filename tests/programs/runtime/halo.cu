@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Ranks of an MPI program share a GPU, or several: heat spreads over a plate that
- * is cut into strips, one a rank, whose border rows its neighbours need each step.
- * They travel through the host, then by the GPU alone, into memory that the
- * neighbours have opened, in the order of events between processes. Every bit is
- * that of one process's plate. And a kernel of each rank meets those of the
- * others, again and again, which takes all of them on the GPU at once.
+ * Ranks of an MPI program share one or several GPUs: heat spreads over a plate that is cut into
+ * strips, one per rank. Each step needs the border rows of the neighbours. The rows are sent
+ * through the host, then by the GPU alone into memory that the neighbours have opened, ordered
+ * by events between processes. Every bit must equal the plate of one process. Finally, kernels of
+ * all ranks meet repeatedly, which requires all of them on the GPU at once.
  *
  *     mpirun -n RANKS halo [WIDTH ROWS STEPS MEETINGS]
  *
@@ -21,12 +20,13 @@
 
 enum {
 	THREADS = 64,
-	UP = 0, /* the neighbour with the rows before ours */
+	UP = 0, /* the neighbour with the previous rows */
 	DOWN = 1
 };
 
 static const float RATE = 0.2f;
-static const unsigned long long MEETING_NS = 20000000000ull; /* then the others are not there */
+static const unsigned long long MEETING_NS =
+	20000000000ull; /* after this time, the others have not come */
 
 struct plate {
 	int width, rows, steps;
@@ -37,11 +37,11 @@ struct strip {
 	struct plate plate;
 	int first, n;    /* its rows of the plate */
 	int around[2];   /* neighbours; MPI_PROC_NULL: none */
-	float *cells[2]; /* before and after a step, in turn */
+	float *cells[2]; /* before and after a step, alternating */
 	cudaStream_t stream;
 };
 
-/* What neighbours tell each other. */
+/* What a rank tells its neighbours. */
 struct ticket {
 	cudaIpcMemHandle_t cells[2];
 	cudaIpcEventHandle_t done[2];
@@ -56,8 +56,7 @@ struct neighbour {
 
 static int rank, n_ranks;
 
-/* The compiler for the GPU may make no two operations one, as the host's has none to do that with.
- */
+/* The GPU's compiler may not fuse operations, because the host has no fused multiply-add. */
 static __host__ __device__ float cell_next(
 	float here, float up, float down, float left, float right)
 {
@@ -72,7 +71,7 @@ static __host__ __device__ float cell_next(
 #endif
 }
 
-/* The plate's edges stay as they are: its first and last column, and rows 0 and last. */
+/* The plate's edges are constant: its first and last column, and its rows 0 and last. */
 static __global__ void spread(const float *from, float *to, int width, int n, int first, int rows)
 {
 	int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y + 1, row = first + y - 1;
@@ -85,7 +84,7 @@ static __global__ void spread(const float *from, float *to, int width, int n, in
 					    : cell_next(*at, at[-width], at[width], at[-1], at[1]);
 }
 
-/* One of each rank: nobody goes on before all have come so far. Returns how often they met. */
+/* One kernel per rank: each waits until all have come this far. Returns the number of meetings. */
 static __global__ void meet(unsigned *came, int me, int n, unsigned meetings,
 	unsigned long long limit_ns, unsigned *met)
 {
@@ -123,7 +122,7 @@ static float cell_first(const struct plate *plate, int x, int row)
 	return (float)(state % 20000) / 16.0f - 500.0f;
 }
 
-/* The cells of some rows before the first step, with a row of others before and behind. */
+/* Some rows before the first step, with a neighbouring row before and after. */
 static void cells_fill(const struct plate *plate, int first, int n, float *cells)
 {
 	for (int y = 0; y < n + 2; y++)
@@ -187,7 +186,7 @@ static void strip_step(struct strip *strip, int step)
 	CHECK(cudaGetLastError());
 }
 
-/* The row of ours that a neighbour needs, and where his lies with us. */
+/* This rank's row that a neighbour needs, and the row for the neighbour's. */
 static int own_row(const struct strip *strip, int side)
 {
 	return side == UP ? 1 : strip->n;
@@ -198,7 +197,7 @@ static int other_row(const struct strip *strip, int side)
 	return side == UP ? 0 : strip->n + 1;
 }
 
-/* (a) Down to pinned memory, to the neighbour by MPI, and up again. */
+/* (a) To pinned memory, to the neighbour by MPI, and to the GPU. */
 static void run_through_host(struct strip *strip)
 {
 	size_t size = row_size(&strip->plate);
@@ -232,7 +231,7 @@ static void run_through_host(struct strip *strip)
 	}
 }
 
-/* Opens what the neighbours have: their cells, and their events of even and of odd steps. */
+/* Opens the neighbours' cells, and their events of even and of odd steps. */
 static void neighbours_open(
 	const struct strip *strip, const cudaEvent_t done[2], struct neighbour neighbours[2])
 {
@@ -271,8 +270,8 @@ static void neighbours_close(const struct strip *strip, struct neighbour neighbo
 }
 
 /*
- * (b) Each writes its border rows into its neighbours' memory. What MPI carries is no more than
- * the word that an event has been recorded: no rank waits for the GPU before its last step.
+ * (b) Each rank writes its border rows into its neighbours' memory. MPI only carries the notice
+ * that an event has been recorded: no rank waits for the GPU before its last step.
  */
 static void run_between(struct strip *strip)
 {
@@ -311,7 +310,7 @@ static void run_between(struct strip *strip)
 		}
 	}
 	CHECK(cudaStreamSynchronize(strip->stream));
-	/* A neighbour may have us open until it says otherwise. */
+	/* A neighbour may have the memory open until it reports otherwise. */
 	MPI(MPI_Barrier(MPI_COMM_WORLD));
 	neighbours_close(strip, neighbours);
 	MPI(MPI_Barrier(MPI_COMM_WORLD));
@@ -319,7 +318,7 @@ static void run_between(struct strip *strip)
 		CHECK(cudaEventDestroy(done[i]));
 }
 
-/* All rows at rank 0, which alone gets `whole'. */
+/* Collects all rows at rank 0; the other ranks have no `whole'. */
 static void plate_gather(struct strip *strip, float *whole)
 {
 	const struct plate *plate = &strip->plate;
@@ -339,7 +338,7 @@ static void plate_gather(struct strip *strip, float *whole)
 	free(own);
 }
 
-/* The plate as the host alone computes it. */
+/* Computes the plate on the host alone. */
 static void plate_compute(const struct plate *plate, float *whole)
 {
 	size_t n_cells = (size_t)plate->width * plate->rows;
@@ -370,7 +369,7 @@ static void plate_compare(
 				i % plate->width, got[i], want[i]);
 }
 
-/* Every rank's kernel beside the others'. Rank 0 owns the words in which they meet. */
+/* The kernels of all ranks at the same time. Rank 0 owns the words through which they meet. */
 static double meet_others(cudaStream_t stream, unsigned meetings)
 {
 	size_t size = (size_t)n_ranks * 32 * sizeof(unsigned);
@@ -389,7 +388,7 @@ static double meet_others(cudaStream_t stream, unsigned meetings)
 		CHECK(cudaIpcOpenMemHandle((void **)&came, handle, cudaIpcMemLazyEnablePeerAccess));
 	CHECK(cudaMalloc(&met, sizeof(*met)));
 	CHECK(cudaMemsetAsync(met, 0, sizeof(*met), stream));
-	/* A first time by itself: to load a kernel may take that no other runs. */
+	/* Alone at first: loading a kernel may need a time without other kernels. */
 	meet<<<1, 1, 0, stream>>>(came, rank, n_ranks, 0, MEETING_NS, met);
 	CHECK(cudaStreamSynchronize(stream));
 	MPI(MPI_Barrier(MPI_COMM_WORLD));
@@ -410,7 +409,7 @@ static double meet_others(cudaStream_t stream, unsigned meetings)
 	return began;
 }
 
-/* The same plate in one process's memory, by the same kernel. */
+/* The same plate in one process's memory, with the same kernel. */
 static void plate_alone(const struct plate *plate, float *whole)
 {
 	struct strip strip;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Instructions of the GPU by their names: bit fields, byte permutations,
- * funnel shifts, products of small vectors, three-way logic, carries, loads
- * with hints about the cache, a table of branch targets, special registers.
+ * GPU instructions in inline PTX: bit fields, byte permutations, funnel shifts, products of small
+ * vectors, three-way logic, carries, loads with cache hints, a table of branch targets, special
+ * registers.
  * Builds with: -arch=sm_80
  */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Events between processes: a child forked before any use of CUDA waits on the
- * GPU for what its parent records behind long work, then records the same event
- * behind work of its own, for which the parent waits on the host.
+ * Events between processes: a child forked before any use of CUDA waits on the GPU for an event
+ * that its parent records after long work. Then it records the same event after its own work,
+ * and the parent waits on the host.
  */
 
 #define NAME "ipc_event"
@@ -35,7 +35,7 @@ static void fail(const char *what, long value)
 	exit(1);
 }
 
-/* `host' was copied behind a wait for the event, with no other wait. */
+/* `host' was copied after a wait for the event, without another wait. */
 static void check_words(const unsigned *host, unsigned value, const char *what)
 {
 	for (unsigned i = 0; i < WORDS; i++)

@@ -53,7 +53,7 @@ static __global__ void mixed(char a, double b, short c, odd d, unsigned char e, 
 	out[10] = k.x + k.y * 2;
 }
 
-/* Any thread's own elements, found at run time. */
+/* The thread's elements, at an index known only at run time. */
 template <int N>
 static __global__ void sum(const __grid_constant__ numbers<N> numbers, unsigned long long *out)
 {
@@ -71,7 +71,7 @@ template <int N> static void try_size(void)
 	unsigned state = N;
 
 	CHECK(cudaMalloc(&out, sizeof(*out)));
-	/* Launched before the structure changes again: each has its own copy. */
+	/* Launched before the structure changes again: each launch has its own copy. */
 	CHECK(cudaMemset(out, 0, sizeof(*out)));
 	for (int round = 0; round < 4; round++) {
 		for (int i = 0; i < N; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Calls CUDA where a program ends: `last_words atexit' in a handler and in a
- * destructor of a library-wide object, `thread' in a thread that is at work when
- * the process ends, `quick' and `abort' with work under way; the last three
- * without handlers, as the static runtime's own leave such a thread nothing to
- * work with. The process ends with 0 (`abort': by SIGABRT) and does not hang.
+ * Calls CUDA while a program ends: `last_words atexit' in a handler and in a destructor of a
+ * library-wide object, `thread' in a thread that works when the process ends, `quick' and `abort'
+ * during work. The last three run without handlers, because those of the static runtime leave
+ * such a thread nothing to work with. The process ends with 0 (`abort': by SIGABRT) and does not
+ * hang.
  *
  * Runs: for a test of its own
  */
@@ -26,7 +26,7 @@ static __global__ void add(unsigned *words, unsigned value)
 	words[blockIdx.x * blockDim.x + threadIdx.x] += value;
 }
 
-/* Right, or refused: the runtime may be on its way out. */
+/* The right result, or an error: the runtime may be ending. */
 static void work(void)
 {
 	unsigned word = 0;

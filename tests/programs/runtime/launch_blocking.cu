@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel is over, in any
- * stream, and the host sees what it wrote; launches into a capture are not
- * waited for. With the argument `fault' the error of a kernel comes from its
- * own launch.
+ * CUDA_LAUNCH_BLOCKING=1: when a launch returns, its kernel has ended, in every stream, and the
+ * host sees what it wrote; launches into a capture are not waited for. With the argument
+ * `fault', the launch itself returns the error of its kernel.
  */
 
 #define NAME "launch_blocking"
 #include "../helpers/program.h"
 
-/* 20 ms or so */
+/* about 20 ms */
 #define TICKS 30000000L
 
 /* No driver puts an allocation here. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Leaves without tidying up: memory, streams and work still queued.
- * What it takes with it is the service's to give back.
+ * Ends without cleaning up: memory, streams and queued work. The service has to free what it
+ * leaves.
  */
 
 #define NAME "leaver"

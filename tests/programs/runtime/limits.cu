@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Limits of a context that kernels feel: a recursion that needs more stack than
- * a thread has at first, and more memory from the device's heap.
+ * Limits of a context that affect kernels: a recursion that needs more than the default stack,
+ * and more memory from the device's heap.
  */
 
 #define NAME "limits"
@@ -19,7 +19,7 @@ enum {
 	BLOCK_BYTES = 1 << 20
 };
 
-/* Each call keeps its own words until the inner ones have returned. */
+/* Each call keeps its words until the inner calls have returned. */
 static __device__ __noinline__ unsigned descend(unsigned depth, unsigned seed)
 {
 	volatile unsigned words[FRAME];
@@ -116,7 +116,7 @@ static void check_heap(void)
 
 int main(void)
 {
-	/* Before anything uses the heap. */
+	/* Before the heap is used. */
 	CHECK(cudaDeviceSetLimit(cudaLimitMallocHeapSize, HEAP_WANTED));
 	check_stack();
 	check_heap();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kernels whose threads have more and more memory of their own, up to 24 KiB:
- * a GPU has it for all threads at once, and gets more when a kernel needs it.
- * `local_memory slowly' loads them all, says so and launches them after a second.
+ * Kernels whose threads have more and more local memory, up to 24 KiB: a GPU has it for all
+ * threads at once, and grows it when a kernel needs more. `local_memory slowly' loads them all,
+ * prints a line and launches them after a second.
  */
 
 #define NAME "local_memory"
@@ -16,7 +16,7 @@ enum {
 	SLOWLY_S = 1
 };
 
-/* Sorts numbers of its own by counting, where no register can keep them. */
+/* Sorts its own numbers by counting, which registers cannot hold. */
 template <int WORDS> static __global__ void count(unsigned *sums)
 {
 	unsigned counts[WORDS], thread = blockIdx.x * blockDim.x + threadIdx.x, state = thread;

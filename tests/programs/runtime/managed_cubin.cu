@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ in machine code, which has their addresses as constants.
+ * __managed__ variables in machine code, which has their addresses as constants.
  *
  * Builds with: -arch=sm_90
  */

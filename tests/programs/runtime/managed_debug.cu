@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ in machine code for a debugger.
+ * __managed__ variables in machine code for a debugger.
  *
  * Builds with: -arch=sm_90 -G
  */

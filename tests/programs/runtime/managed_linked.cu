@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ in linked machine code, whose instructions have their
- * addresses.
+ * __managed__ variables in linked machine code, whose instructions have their addresses.
  *
  * Builds with: -arch=sm_90 -rdc=true
  */

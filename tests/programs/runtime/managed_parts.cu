@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ in what has to be linked when the program starts.
+ * __managed__ variables in code that is linked when the program starts.
  *
  * Builds with: -rdc=true
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Variables of __managed__ in PTX, as nvcc builds for a GPU that it does not know.
+ * __managed__ variables in PTX, as nvcc builds for an unknown GPU.
  */
 
 #define NAME "managed_variable"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The Mandelbrot set in fixed point of 64 bits, which the host repeats
- * exactly: loops that every thread leaves at another time, and wide products.
+ * The Mandelbrot set in fixed point of 64 bits, which the host repeats exactly: loops that
+ * threads leave at different times, and wide products.
  */
 
 #define NAME "mandelbrot"

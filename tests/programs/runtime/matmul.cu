@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A matrix product in tiles of shared memory, with sizes that are no multiple
- * of the tile. Small integers, so that the host's sum is the exact answer.
+ * A matrix product in tiles of shared memory, with sizes that are not multiples of the tile.
+ * Small integers, so that the host's sum is exact.
  */
 
 #define NAME "matmul"

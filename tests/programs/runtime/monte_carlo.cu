@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pi by throwing points at a square, and the value of an integral, with a
- * counter-based generator of the program's own, so that the host can throw the
- * very same points. Counts go through a warp vote and a 64-bit atomic.
+ * Pi from random points in a square, and the value of an integral, with a counter-based
+ * generator, so that the host can generate the same points. Counts use a warp vote and a
+ * 64-bit atomic.
  */
 
 #define NAME "monte_carlo"
@@ -13,7 +13,7 @@
 enum {
 	BLOCKS = 8,
 	THREADS = 128,
-	POINTS = 64 /* a thread */
+	POINTS = 64 /* per thread */
 };
 
 static __host__ __device__ unsigned long long scramble(unsigned long long x)
@@ -23,7 +23,7 @@ static __host__ __device__ unsigned long long scramble(unsigned long long x)
 	return x ^ (x >> 31);
 }
 
-/* Whether point `n' falls into the quarter circle; 31 bits a coordinate, so the test is exact. */
+/* Whether point `n' is in the quarter circle; 31 bits per coordinate, so the test is exact. */
 static __host__ __device__ bool is_inside(unsigned long long n)
 {
 	unsigned long long bits = scramble(n * 0x9e3779b97f4a7c15ull + 1);

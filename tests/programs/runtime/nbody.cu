@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Bodies that attract each other: every block reads all of them through a tile
- * of float4 in shared memory, for a few steps. The host computes in double.
+ * Bodies that attract each other: every block reads all of them through a tile of float4 in
+ * shared memory, for a few steps. The host computes in double.
  */
 
 #define NAME "nbody"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two processes with a GPU each: a child forked before any use of CUDA opens what
- * its parent has on the other GPU, by descriptor and by handle, and works there;
- * events of the one are waited for and recorded on the other. With the argument `alone' each
- * process sees no GPU but its own.
+ * Two processes with a GPU each: a child forked before any use of CUDA opens its parent's memory
+ * on the other GPU, by descriptor and by handle, and works there; each waits for and records
+ * events of the other GPU. With the argument `alone', each process sees only its own GPU.
  *
  * Runs: for a test of its own
  */
@@ -28,7 +27,7 @@ struct ticket {
 	cudaIpcEventHandle_t event;
 };
 
-static int device; /* ours, as we number it */
+static int device; /* this process's GPU, by its ordinal here */
 
 static __global__ void add_late(unsigned *data, unsigned value, long ticks)
 {
@@ -61,7 +60,7 @@ static CUmemAllocationProp make_prop(void)
 	return prop;
 }
 
-/* Addresses for it, where our own GPU may work. */
+/* Reserves addresses for it, and gives this process's GPU access. */
 static unsigned *map(CUmemGenericAllocationHandle handle)
 {
 	CUmemAccessDesc access = {};
@@ -125,12 +124,12 @@ static void child_run_mapped(int sock, bool is_alone)
 	CHECK(cudaDeviceSynchronize());
 	tell_word(sock);
 	hear_word(sock);
-	/* The parent has let go of it: the bytes stay. */
+	/* The parent has freed it: the bytes stay. */
 	check(data, 5, 1, __LINE__);
 	unmap(data, handle);
 }
 
-/* Both add to the parent's memory, in turns that events alone give: each records its own. */
+/* Both add to the parent's memory in turns, ordered by events alone: each records its own. */
 static void take_turns(int sock, unsigned *data, cudaEvent_t own, cudaEvent_t other, bool is_first)
 {
 	cudaStream_t stream;
@@ -168,7 +167,7 @@ static void parent_run_handles(int sock)
 	take_turns(sock, data, event, other, true);
 	hear_word(sock);
 	check(data, TURNS * (TURNS - 1) / 2, TURNS, __LINE__);
-	/* Our own event, which the other has recorded by now. */
+	/* This process's event, which the other has recorded by now. */
 	tell_word(sock);
 	hear_word(sock);
 	CHECK(cudaEventSynchronize(event));
@@ -180,7 +179,7 @@ static void parent_run_handles(int sock)
 	CHECK(cudaFree(data));
 }
 
-/* Behind work on our GPU. */
+/* After work on this process's GPU. */
 static void record_theirs(unsigned *data, cudaEvent_t theirs)
 {
 	cudaStream_t stream;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two GPUs of one process: copies between them of every kind, with and without
- * peer access; kernels of each that read and write the other's memory, of
- * cudaMalloc(), of pools and mapped by the program; events that order them;
- * and the errors of enabling what is enabled.
+ * Two GPUs of one process: copies between them of every kind, with and without peer access;
+ * kernels on each that read and write the other's memory, from cudaMalloc(), from pools and
+ * mapped by the program; events that order them; and the errors of enabling access twice.
  *
  * Runs: for a test of its own
  */
@@ -44,7 +43,7 @@ static void expect(cudaError_t got, cudaError_t want, int line)
 
 #define EXPECT(want, call) expect((call), (want), __LINE__)
 
-/* By whichever GPU is current: its own memory or the other's. */
+/* On the current GPU: its own memory or the other's. */
 static void check(const unsigned *data, unsigned value, unsigned step, int line)
 {
 	static unsigned host[WORDS];
@@ -84,7 +83,7 @@ static void run_copies(unsigned *const data[2])
 		CHECK(cudaMemcpy(data[to], data[from], SIZE, cudaMemcpyDefault));
 		CHECK(cudaSetDevice(to));
 		check(data[to], 40, 1, __LINE__);
-		/* The other's, with ours current. */
+		/* The other's stream, while this GPU is current. */
 		check(data[from], 40, 1, __LINE__);
 	}
 }
@@ -100,7 +99,7 @@ static void enable(void)
 	}
 }
 
-/* Each works on the other's memory, in the order that events give. */
+/* Each works on the other's memory, ordered by events. */
 static void run_kernels(unsigned *const data[2])
 {
 	cudaStream_t streams[2];
@@ -140,7 +139,7 @@ static void run_kernels(unsigned *const data[2])
 	}
 }
 
-/* Memory of a pool is the other's to touch as the program says. */
+/* Memory of a pool is accessible to the other GPU as the program sets it. */
 static void run_pool(void)
 {
 	cudaMemAccessDesc access = {
@@ -179,7 +178,7 @@ static void check_access(CUdeviceptr address, int device, unsigned long long wan
 		FAIL("line %d: GPU %d has access %llu instead of %llu", line, device, flags, want);
 }
 
-/* Bytes of the one, mapped at two addresses: for both, and for the other alone. */
+/* Memory of one GPU, mapped at two addresses: for both GPUs, and for the other alone. */
 static void run_mapped(void)
 {
 	CUmemAllocationProp prop = {};
@@ -215,7 +214,7 @@ static void run_mapped(void)
 	run_fill(1, (unsigned *)both, 70);
 	CHECK(cudaSetDevice(0));
 	check((unsigned *)alone, 70, 1, __LINE__);
-	/* What one has no more the other still has. */
+	/* After one GPU's access is removed, the other still has access. */
 	access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	DRIVER(CUDA_SUCCESS, cuMemSetAccess, both, size, &access[1], 1);
 	check_access(both, 1, CU_MEM_ACCESS_FLAGS_PROT_NONE, __LINE__);
@@ -227,7 +226,7 @@ static void run_mapped(void)
 	DRIVER(CUDA_SUCCESS, cuMemAddressFree, alone, size);
 }
 
-/* What is mapped for its own GPU alone is copied as one GPU's to another's, and not otherwise. */
+/* Memory mapped for its own GPU only can be copied between GPUs, but not accessed otherwise. */
 static void run_mapped_apart(void)
 {
 	CUmemGenericAllocationHandle handles[2];

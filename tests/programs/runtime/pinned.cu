@@ -34,7 +34,7 @@ static void fail(const char *what, long i)
 	exit(1);
 }
 
-/* The GPU works on host memory directly, at the host's own addresses. */
+/* The GPU works on host memory directly, at the host's addresses. */
 static void in_place(void)
 {
 	const long n = 1 << 14;
@@ -56,7 +56,7 @@ static void in_place(void)
 	CHECK(cudaFreeHost(y));
 }
 
-/* Pieces travel both ways on streams of their own while the host goes on. */
+/* Pieces are copied both ways on separate streams while the host continues. */
 static void pipeline(void)
 {
 	cudaStream_t streams[PIECES];
@@ -94,7 +94,7 @@ static void pipeline(void)
 	CHECK(cudaFree(device));
 }
 
-/* A copy from pinned memory reads it when its turn comes, not when it is asked for. */
+/* A copy from pinned memory reads it in its turn, not at the call. */
 static void late_read(void)
 {
 	const int n = 1 << 10;
@@ -127,7 +127,7 @@ static void late_read(void)
 	CHECK(cudaStreamDestroy(stream));
 }
 
-/* Larger than what is pinned at a time, copied from an odd place to an odd place. */
+/* Larger than one pinned piece, copied from an odd address to an odd address. */
 static void large(void)
 {
 	const size_t size = 80u << 20;
@@ -154,7 +154,7 @@ static void large(void)
 	CHECK(cudaFree(device));
 }
 
-/* Pitched and in slices, with rows of a length that no power of two is a multiple of. */
+/* Pitched and in slices, with an odd row length. */
 static void large_boxes(void)
 {
 	const size_t pitch = 3000008, width = 2999999, rows = 8, slices = 4;
@@ -182,7 +182,7 @@ static void large_boxes(void)
 		if (memcmp(a + at, b + at, width) != 0 || b[at + width] != 0)
 			fail("large box, row", (long)(at / pitch));
 
-	/* Within pinned memory, and rows only. */
+	/* Within pinned memory, and only rows. */
 	CHECK(cudaMemcpy2DAsync(
 		b, pitch, a + pitch, pitch, width, rows * slices - 1, cudaMemcpyDefault));
 	CHECK(cudaDeviceSynchronize());
@@ -215,7 +215,7 @@ static void many(void)
 	}
 }
 
-/* A program may have something of its own where such memory would otherwise lie. */
+/* The program may use the addresses where such memory would otherwise lie. */
 static void crowd(void)
 {
 	void *first = mmap((void *)0x400000000000, 3ul << 32, PROT_NONE,

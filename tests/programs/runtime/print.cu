@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What kernels print is on standard output when the program has synchronised,
- * by whatever means: all of it, none twice, between what the host printed
- * before and after. `--rounds N' says it again and again, so that several at
- * once would notice a line of another. `--leave' is killed after kernels have
- * printed, before anything has synchronised: its text is nobody's.
+ * The output of kernels is on standard output when the program has synchronised, in every way:
+ * all of it, once, between the host's output before and after. `--rounds N' repeats it, so that
+ * several programs at once would notice a line of another. `--leave' is killed after kernels have
+ * printed, before any synchronisation: its output is dropped.
  */
 
 #define NAME "print"
@@ -59,7 +58,7 @@ static void by_copy(void)
 	CHECK(cudaMemcpy(&word, device, sizeof(word), cudaMemcpyDeviceToHost));
 }
 
-/* Runs with standard output in a file; what came there, NUL at the end. */
+/* Runs with standard output in a file; reads the file, with a NUL at the end. */
 static size_t caught(void (*synchronise)(void), char *text)
 {
 	char name[] = "/tmp/print-XXXXXX";
@@ -84,7 +83,7 @@ static size_t caught(void (*synchronise)(void), char *text)
 	return (size_t)n;
 }
 
-/* Each line once, whatever the order of the threads, and nothing else. */
+/* Each line once, in any order of the threads, and nothing else. */
 static bool is_right(const char *text, bool has_copy)
 {
 	size_t want = strlen("before\nkernel\nafter\n");
@@ -110,7 +109,7 @@ static void CUDART_CB nothing(void *)
 {
 }
 
-/* Behind a host function, so that the service looks whether all has ended and waits for nothing. */
+/* After a host function, so that the service checks whether all has ended, and does not wait. */
 static int leave(void)
 {
 	volatile int *word;

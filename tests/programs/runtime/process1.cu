@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Adds 1 to each of 2^20 floats: with process2 the pair that shares a GPU in
- * the demo. Every round copies in, computes, copies out and compares.
+ * Adds 1 to each of 2^20 floats. With process2, this is the pair that shares a GPU in the demo.
+ * Every round copies in, computes, copies out and compares.
  */
 
 #define NAME "process1"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies each of 2^20 floats by 2: with process1 the pair that shares a GPU in
- * the demo. Every round copies in, computes, copies out and compares.
+ * Multiplies each of 2^20 floats by 2. With process1, this is the pair that shares a GPU in the
+ * demo. Every round copies in, computes, copies out and compares.
  */
 
 #define NAME "process2"

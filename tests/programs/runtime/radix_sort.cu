@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A stable radix sort of 2^12 keys with values, four bits a pass: each block
- * counts its digits with shared atomics, one thread block adds the counts up,
- * and ranks within a block come from ballots.
+ * A stable radix sort of 2^12 keys with values, four bits per pass: each block counts its digits
+ * with shared atomics, one block adds up the counts, and ballots give the ranks within a block.
  */
 
 #define NAME "radix_sort"
@@ -31,7 +30,7 @@ static __global__ void count(const unsigned *keys, unsigned shift, unsigned *cou
 		counts[threadIdx.x * BLOCKS + blockIdx.x] = bins[threadIdx.x];
 }
 
-/* Exclusive sums of all counts, by digit, then by block. */
+/* Exclusive prefix sums of all counts, by digit, then by block. */
 static __global__ void add_up(unsigned *counts)
 {
 	__shared__ unsigned sums[2][DIGITS * BLOCKS];
@@ -101,7 +100,7 @@ int main(void)
 	for (unsigned i = 0; i < COUNT; i++) {
 		if (host[got[i].y % COUNT].x != got[i].x)
 			FAIL("element %u has lost its value", i);
-		/* Equal keys keep their order, so every value comes once. */
+		/* Equal keys keep their order, so every value occurs once. */
 		if (i && (got[i - 1].x > got[i].x ||
 				 (got[i - 1].x == got[i].x && got[i - 1].y >= got[i].y)))
 			FAIL("elements %u and %u are in the wrong order", i - 1, i);

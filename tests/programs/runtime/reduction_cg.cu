@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Cooperative groups: sums by a block, by tiles of every size, by the threads
- * that happen to be together, and prefix sums by a whole grid that waits for
- * itself between its steps.
+ * Cooperative groups: sums by a block, by tiles of every size, by the currently active threads,
+ * and prefix sums by a whole grid with a barrier between its steps.
  * Builds with: -arch=sm_80
  */
 
@@ -62,7 +61,7 @@ static __global__ void by_tiles(const int *in, int *out)
 	by_tile<32>(in, out + 4 * THREADS);
 }
 
-/* Those that are together take turns in one atomic. */
+/* The active threads share one atomic. */
 static __global__ void filter(const int *in, int *out, int *n)
 {
 	int value = in[blockIdx.x * THREADS + threadIdx.x];
@@ -78,7 +77,7 @@ static __global__ void filter(const int *in, int *out, int *n)
 	}
 }
 
-/* Doubling steps over all data; `a' and `b' in turn. */
+/* Doubling steps over all data, alternating `a' and `b'. */
 static __global__ void prefix(int *a, int *b)
 {
 	cg::grid_group grid = cg::this_grid();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Registered host memory: the program's own pages, copied to and from in the
- * order of a stream, while another thread writes beside them.
+ * Registered host memory: pages of the program, copied to and from in stream order, while another
+ * thread writes beside them.
  */
 
 #define NAME "registered"
@@ -40,7 +40,7 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-/* Its last element is another thread's all the while: registering moves no page. */
+/* Another thread writes its last element meanwhile: registering moves no page. */
 static void both_ways(void)
 {
 	int *x = (int *)malloc((N + 1) * sizeof(int)), *device, before;
@@ -78,7 +78,7 @@ static void both_ways(void)
 	free(x);
 }
 
-/* A child has its own copy of the pages. */
+/* A child has a separate copy of the pages. */
 static void forked(void)
 {
 	int *x = (int *)malloc(N * sizeof(int)), *device, status = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file that is cut short, and torn holes into, while the GPU works on it: what
- * was registered is pinned, so kernels and copies go on, on pages that the file
- * has not any more. The host itself looks there no more.
+ * A file that is cut short, and gets holes, while the GPU works on it: registered pages are
+ * pinned, so kernels and copies continue on pages that the file no longer has. The host itself
+ * no longer reads them.
  */
 
 #define NAME "registered_cut"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Registered shared memory: files in memory that this process, a thread, a
- * child and another CUDA process have mapped, worked on in place by kernels
- * through device pointers, copied and filled by host pointers.
+ * Registered shared memory: files in memory that this process, a thread, a child and another CUDA
+ * process have mapped. Kernels use them in place through device pointers; copies and fills use
+ * host pointers.
  */
 
 #define NAME "registered_shared"
@@ -68,7 +68,7 @@ static int *device_pointer(int *x)
 	return device;
 }
 
-/* Works on `n' ints of registered memory in place, and looks whether it was done. */
+/* Works on `n' ints of registered memory in place, and checks the result. */
 static void work(int *x, int n, const char *what)
 {
 	int *device = device_pointer(x);
@@ -90,7 +90,7 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-/* Beside a thread that writes the word after them all the while. */
+/* While a thread writes the word after them. */
 static void beside_a_thread(void)
 {
 	int fd = file_new(2 * BYTES), before;
@@ -114,7 +114,7 @@ static void beside_a_thread(void)
 	close(fd);
 }
 
-/* By its name alone, by its descriptor alone, and some bytes from the middle of it. */
+/* Found by name only, by descriptor only, and some bytes from the middle. */
 static void names(void)
 {
 	char name[64];
@@ -141,7 +141,7 @@ static void names(void)
 	munmap(x, BYTES);
 }
 
-/* Copies, fills and attributes under both pointers. */
+/* Copies, fills and attributes with both pointers. */
 static void pointers(void)
 {
 	int fd = file_new(BYTES), *x = map(fd, BYTES), *other, *device;
@@ -174,7 +174,7 @@ static void pointers(void)
 	for (int i = N / 2; i < N; i++)
 		if (x[i] != 0)
 			FAIL("fill: element %d is %d", i, x[i]);
-	/* Columns; and from memory that is not registered, on the host. */
+	/* Columns; and, on the host, from memory that is not registered. */
 	CHECK(cudaMemcpy2D(x, 256, other, 512, 256, BYTES / 512, cudaMemcpyDeviceToHost));
 	for (int row = 0; row < (int)(BYTES / 512); row++)
 		expect(x + row * 64, 64, 2 + row * 128, "columns");
@@ -194,7 +194,7 @@ static void pointers(void)
 	close(fd);
 }
 
-/* A graph that was captured with both, launched twice. */
+/* A graph captured with both pointers, launched twice. */
 static void graph(void)
 {
 	int fd = file_new(BYTES), *x = map(fd, BYTES), *other;
@@ -226,7 +226,7 @@ static void graph(void)
 	close(fd);
 }
 
-/* More than is pinned at once. */
+/* More than one pinned piece. */
 static void large(void)
 {
 	int fd = file_new(LARGE);
@@ -248,7 +248,7 @@ static void large(void)
 	close(fd);
 }
 
-/* A child that uses no CUDA has the same bytes. */
+/* A child without CUDA sees the same bytes. */
 static void child(void)
 {
 	int fd = file_new(BYTES), *x = map(fd, BYTES), status = 0;
@@ -270,7 +270,7 @@ static void child(void)
 	close(fd);
 }
 
-/* Nothing leads to the file behind it: so it may have no device pointer, but it is copied. */
+/* The file of a mapping cannot be found: it may lack a device pointer, but copies work. */
 static void anonymous(void)
 {
 	int *x =
@@ -292,7 +292,7 @@ static void anonymous(void)
 	munmap(x, BYTES);
 }
 
-/* Two processes with CUDA, each its own registration of the same pages, by turns. */
+/* Two processes with CUDA, each with a registration of the same pages, in turns. */
 static int partner(int fd, int from, int to)
 {
 	int *x = map(fd, BYTES);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Prefix sums of 2^16 integers in three launches that depend on each other:
- * each block's own, those of the blocks' totals, and both added.
+ * Prefix sums of 2^16 integers in three dependent launches: those of each block, those of the
+ * blocks' totals, and both added.
  */
 
 #define NAME "scan"

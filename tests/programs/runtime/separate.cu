@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Separate compilation: this file's kernels call functions and use variables
- * of another file (helpers/separate_part.cu), which calls back; both have a
- * static function of one name, a template's of another, and a kernel each. The
- * default architecture is older than the GPU, so it is the driver that links.
+ * Separate compilation: this file's kernels call functions and use variables of another file
+ * (helpers/separate_part.cu), which calls back. Both have a static function with the same name,
+ * a template function with the same name, and a kernel each. The default architecture is older
+ * than the GPU, so the driver links.
  *
  * Builds with: -rdc=true tests/programs/helpers/separate_part.cu
  */
@@ -45,8 +45,7 @@ int main(void)
 	CHECK(cudaMemcpy(got, data, sizeof(got), cudaMemcpyDeviceToHost));
 	CHECK(cudaMemcpyFromSymbol(&taken, steps_taken, sizeof(taken)));
 	for (int i = 0; i < PART_COUNT; i++) {
-		/* own() here adds 1, there it takes 5 away; called_back() doubles what is one more.
-		 */
+		/* own() adds 1 here and takes 5 away there; called_back() doubles what is one more. */
 		int want = (i + 1) + (i - 5 + 2 * (i + 1)) + table[i % PART_TABLE] + 2 * (i + 1);
 
 		want = (want + 6 * i) * 10 + (i - 5);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How many SMs a program is told of: before it has a context, after, and by all
- * else that depends on it. --sms N: it has to be so many.
+ * How many SMs a program sees: before it has a context, after, and in everything that depends on
+ * the number. --sms N: the number must be N.
  */
 
 #include <cstdio>
@@ -45,7 +45,7 @@ static __global__ void count(unsigned *n)
 		n[1] = n[0];
 }
 
-/* A call of the driver's by its name, as the runtime finds it. */
+/* A driver call by its name, as the runtime finds it. */
 template <typename Call> static Call driver_call(const char *name)
 {
 	void *call = nullptr;
@@ -72,7 +72,7 @@ static void resources(unsigned n_sms)
 	MUST(sms.sm.smCount == n_sms);
 }
 
-/* Blocks that wait for each other: as many as fit, and not one more. */
+/* Blocks that wait for each other: as many as fit, and one more, which is refused. */
 static void cooperative(unsigned n_sms)
 {
 	unsigned *n, seen[2];

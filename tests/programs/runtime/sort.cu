@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A bitonic sort of 2^13 keys with their values: 91 launches in a row on one
- * stream, each of which needs the one before.
+ * A bitonic sort of 2^13 keys with values: 91 launches in a row on one stream, each of which
+ * depends on the previous one.
  */
 
 #define NAME "sort"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A sparse matrix in rows of any length, also empty ones, times a vector: a
- * thread a row, then a warp a row, in float and in double.
+ * A sparse matrix with rows of every length, including empty ones, times a vector: one thread per
+ * row, then one warp per row, in float and in double.
  */
 
 #define NAME "spmv"
@@ -72,7 +72,7 @@ template <typename T> static void verify(const T *y, const T *want, const char *
 				(double)got[row], (double)want[row]);
 }
 
-/* Whole numbers below 2^24, so that every order of adding gives the same. */
+/* Integers below 2^24, so that every order of addition gives the same sum. */
 template <typename T> static void try_type(const int *starts, const int *columns)
 {
 	static T host_values[ROWS * LONGEST], host_x[COLUMNS], want[ROWS];

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Looks for what others have left, and tries what is theirs.
+ * Looks for data that other programs have left, and tries to access their memory.
  *
- * `spy plant' fills memory of each kind and variables with a pattern, and ends
- * without freeing. `spy look' finds that pattern nowhere in memory that it has
- * just got, and its variables as the program was compiled. `spy hold FILE' says
- * where its memory is, keeps its NULL stream waiting until FILE is there, and
- * then finds all as it left it. `spy touch ADDRESS' copies, sets and frees
- * there, and gets an error each time.
+ * `spy plant' fills memory of each kind and variables with a pattern, and ends without freeing.
+ * `spy look' checks that new memory does not have that pattern, and that its variables have their
+ * initial values. `spy hold FILE' prints the addresses of its memory, blocks its NULL stream
+ * until FILE exists, and then checks that its memory is unchanged. `spy touch ADDRESS' copies,
+ * sets and frees there, and gets an error each time.
  *
  * Runs: for a test of its own
  */
@@ -20,7 +19,7 @@
 #define PATTERN 0x5ec2e75eu
 
 enum {
-	KINDS = 4, /* of memory: device, in stream order, pinned, managed */
+	KINDS = 4, /* kinds of memory: device, stream-ordered, pinned, managed */
 	WORDS = 256,
 	ROWS = 100, /* of an array */
 	HELD_MIB = 3

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Heat spreading over a plane of 96 x 96: two buffers in turn, borders, and
- * the same single-precision steps on the host, which must agree exactly.
+ * Heat that spreads over a plane of 96 x 96: two alternating buffers, borders, and the same
+ * single-precision steps on the host, which must agree exactly.
  */
 
 #define NAME "stencil"
@@ -20,7 +20,7 @@ static __host__ __device__ float relax(const float *from, int x, int y)
 
 	if (x == 0 || y == 0 || x == SIDE - 1 || y == SIDE - 1)
 		return *at;
-	/* Quarters are exact, so the only rounding is that of the sums. */
+	/* Quarters are exact, so only the sums round. */
 	return ((at[-1] + at[1]) + (at[-SIDE] + at[SIDE])) * 0.25f;
 }
 

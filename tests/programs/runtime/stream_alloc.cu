@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Memory allocated and freed in the order of streams: reused at once on its own
- * stream, handed to another by an event, never given to another stream while
- * the first still works on it; the other kind of free; and what is refused.
+ * Memory allocated and freed in stream order: reused at once on its own stream, passed to another
+ * stream by an event, never given to another stream while the first still uses it; the other kind
+ * of free; and what is refused.
  */
 
 #define NAME "stream_alloc"
@@ -55,7 +55,7 @@ static void check_words(const unsigned *data, unsigned n, unsigned value, const 
 			fail(what, i);
 }
 
-/* Sizes that change, all on one stream, without ever waiting for it. */
+/* Changing sizes on one stream, without a wait for it. */
 static void one_stream(cudaStream_t stream)
 {
 	unsigned *sum, got = 0, expected = 0;
@@ -103,7 +103,7 @@ static void handed_over(cudaStream_t first, cudaStream_t second)
 	CHECK(cudaEventDestroy(event));
 }
 
-/* What one stream frees behind long work is not the other's yet. */
+/* Memory that one stream frees after long work is not available to the other yet. */
 static void not_too_early(cudaStream_t slow, cudaStream_t fast)
 {
 	unsigned *out, *data, *other;
@@ -126,7 +126,7 @@ static void not_too_early(cudaStream_t slow, cudaStream_t fast)
 	CHECK(cudaFree(out));
 }
 
-/* The legacy stream ends what the blocking ones have begun, and so do its frees. */
+/* The legacy stream waits for blocking streams, and so do its frees. */
 static void default_stream(void)
 {
 	cudaStream_t blocking;
@@ -148,7 +148,7 @@ static void default_stream(void)
 	CHECK(cudaStreamDestroy(blocking));
 }
 
-/* Each kind of memory may be freed the other way. */
+/* Memory of each kind may be freed in the other way. */
 static void other_free(cudaStream_t stream)
 {
 	unsigned *data;
@@ -163,7 +163,7 @@ static void other_free(cudaStream_t stream)
 	CHECK(cudaStreamSynchronize(stream));
 }
 
-/* A stream may go before its memory does. */
+/* A stream may be destroyed before its memory is freed. */
 static void without_its_stream(cudaStream_t other)
 {
 	cudaStream_t stream;

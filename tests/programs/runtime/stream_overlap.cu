@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Work in pieces over several streams of different priorities: each piece is
- * copied in, computed in two kernels, copied out, and joined by events; twice
- * as many rounds as buffers, so that each buffer is waited for.
+ * Work in pieces over several streams of different priorities: each piece is copied in, computed
+ * in two kernels, copied out, and joined by events; twice as many rounds as buffers, so that each
+ * buffer is waited for.
  */
 
 #define NAME "stream_overlap"
@@ -30,7 +30,7 @@ static __global__ void add_index(int *data, int first)
 	data[i] += first + i;
 }
 
-/* Sums what the streams have left, once all have come so far. */
+/* Sums the results of the streams, once all have finished the round. */
 static __global__ void add_up(const int *data, int n, unsigned *sum)
 {
 	unsigned mine = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Surfaces: kernels write and read arrays of one, two and three dimensions and
- * layers, by bytes; outside they read zeros and write nothing, or use the edge;
- * what one kernel wrote the next one samples, and the host copies out.
+ * Surfaces: kernels write and read arrays of one, two and three dimensions and layers, by bytes;
+ * outside they read zeros and write nothing, or use the edge. Another kernel samples what one
+ * kernel wrote, and the host copies it out.
  */
 
 #define NAME "surface"
@@ -35,7 +35,7 @@ static __global__ void double_3d(cudaSurfaceObject_t surface)
 	surf3Dwrite(2 * value, surface, x * (int)sizeof(float), y, z);
 }
 
-/* Mirrored left to right, one element at a time. */
+/* Mirrored horizontally, one element at a time. */
 static __global__ void mirror_2d(cudaSurfaceObject_t to, cudaSurfaceObject_t from)
 {
 	int x = threadIdx.x, y = blockIdx.x;
@@ -44,7 +44,7 @@ static __global__ void mirror_2d(cudaSurfaceObject_t to, cudaSurfaceObject_t fro
 	surf2Dwrite(value, to, x * (int)sizeof(uchar4), y);
 }
 
-/* A step to the right and down: what comes from outside, and what goes there. */
+/* A shift to the right and down: reads from outside, and writes to outside. */
 static __global__ void shift_2d(cudaSurfaceObject_t to, cudaSurfaceObject_t from, bool is_clamped)
 {
 	int x = (int)threadIdx.x - 1, y = (int)blockIdx.x - 1;

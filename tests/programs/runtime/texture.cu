@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Textures on two-dimensional arrays: texels themselves and values between
- * them, what lies outside by each address mode, coordinates from 0 to 1,
- * integers read as they are and as fractions, texels gathered. The host computes
- * the same; between texels a weight has 8 bits behind the point.
+ * Textures on two-dimensional arrays: texels and values between them, coordinates outside in each
+ * address mode, coordinates from 0 to 1, integers read as they are and as fractions, gathered
+ * texels. The host computes the same; weights between texels have 8 fractional bits.
  */
 
 #define NAME "texture"
@@ -50,7 +49,7 @@ static void fail(const char *what, double x, double y, double got, double wanted
 	exit(1);
 }
 
-/* Where an index lies by an address mode; -1: outside. */
+/* The index in an address mode; -1: outside. */
 static int address(long i, int n, cudaTextureAddressMode mode, bool is_normalized)
 {
 	long folded;
@@ -98,7 +97,7 @@ static cudaTextureObject_t texture_on(cudaArray_t array, const cudaTextureDesc *
 	return texture;
 }
 
-/* Away from where a rounding decides which texels are read. */
+/* Away from points where rounding decides which texels are read. */
 static float coordinate(unsigned *seed, int n, bool is_point)
 {
 	float x;
@@ -145,7 +144,7 @@ static void try_sampling(cudaArray_t array, cudaTextureAddressMode mode,
 				fail("a texel", x, y, out[i], wanted);
 			continue;
 		}
-		/* Each of two weights is off by a step of 1/256 at most. */
+		/* Each of two weights differs by at most a step of 1/256. */
 		wanted = filtered(x, y, &desc, &spread);
 		if (fabs((double)out[i] - wanted) > 2 * spread / 256 + 1e-4)
 			fail("a filtered value", x, y, out[i], wanted);
@@ -176,7 +175,7 @@ static void try_floats(void)
 	CHECK(cudaFreeArray(array));
 }
 
-/* Values of a format, read as `T': those of the array times `scale'. */
+/* Values of a format, read as `T': the array's values times `scale'. */
 template <typename S, typename T> static void try_format(cudaTextureReadMode mode, double scale)
 {
 	cudaChannelFormatDesc format = cudaCreateChannelDesc<S>();
@@ -296,7 +295,7 @@ static void try_gather(void)
 	CHECK(cudaFree(device_out));
 }
 
-/* What a texture says of itself, and objects that are none. */
+/* The description that a texture returns, and invalid objects. */
 static void try_questions(void)
 {
 	cudaChannelFormatDesc format = cudaCreateChannelDesc<float>(), said_format;

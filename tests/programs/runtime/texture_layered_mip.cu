@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Textures of layers, of three dimensions and of levels: each layer and slice is
- * its own, values between slices and between levels are mixtures, a level is
- * chosen by number and kept within what the texture says.
+ * Textures with layers, three dimensions and levels: layers and slices are separate, values
+ * between slices and between levels are mixed, a level is chosen by number and clamped to the
+ * texture's range.
  */
 
 #define NAME "texture_layered_mip"
@@ -23,7 +23,7 @@ static void fail(const char *what, double at, double got, double wanted)
 	exit(1);
 }
 
-/* What lies at a texel; the same in every program's eyes. */
+/* The value of a texel, for kernels and host. */
 static __host__ __device__ float value(int x, int y, int z)
 {
 	return (float)(x + 20 * y + 400 * z);
@@ -136,7 +136,7 @@ static void try_slices(void)
 	CHECK(cudaFree(device));
 }
 
-/* All of a level has one value: 100 times its number. */
+/* All texels of a level have one value: 100 times its number. */
 static cudaMipmappedArray_t levels_new(void)
 {
 	cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();

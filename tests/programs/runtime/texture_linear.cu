@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Textures on plain memory: fetched by index, zeros outside; said to be longer
- * than their memory; on rows a pitch apart, filtered and clamped; in pinned
- * memory of the host, too. What such memory holds may change between two launches.
+ * Textures on linear memory: fetched by index, zeros outside; with a size beyond the memory; on
+ * pitched rows, filtered and clamped; also in pinned memory of the host. The contents may change
+ * between two launches.
  */
 
 #define NAME "texture_linear"
@@ -15,7 +15,7 @@
 #define N 10000
 #define WIDTH 50
 #define HEIGHT 30
-/* More than comes with one allocation, whatever is rounded up. */
+/* More than one allocation has, after rounding. */
 #define LONG_BYTES (1u << 30)
 
 static void fail(const char *what, long i)
@@ -54,7 +54,7 @@ template <typename T> static cudaTextureObject_t texture_on(T *memory, size_t n)
 	return texture;
 }
 
-/* `device' is where the GPU finds what `host' holds; both may be the same. */
+/* `device' is the GPU's address of `host'; both may be the same. */
 static void try_line(int *host, int *device)
 {
 	cudaTextureObject_t texture = texture_on(device, N);
@@ -112,8 +112,8 @@ static void try_lines(void)
 }
 
 /*
- * The driver takes a line that is longer than its memory, of which no more than
- * there is will be read; how to filter, and what lies outside, mean nothing to it.
+ * The driver accepts a line that is longer than its memory, if kernels read only what exists; it
+ * ignores filters and address modes.
  */
 static void try_long_line(float *host, float *device)
 {

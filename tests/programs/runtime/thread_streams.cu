@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A default stream for every host thread: nobody names a stream, no thread
- * waits for another's work, and the legacy stream still waits for all of them.
+ * A default stream for every host thread: no call names a stream, no thread waits for another's
+ * work, and the legacy stream still waits for all of them.
  * Builds with: --default-stream per-thread
  */
 
@@ -44,7 +44,7 @@ static void *work(void *arg)
 	note<<<1, 1>>>(shared_totals, who);
 	CHECK(cudaEventRecord(end));
 	CHECK(cudaMemcpyAsync(host, data, COUNT * sizeof(unsigned), cudaMemcpyDeviceToHost));
-	/* Stream 0 is this thread's own here. */
+	/* Stream 0 is this thread's default stream here. */
 	CHECK(cudaStreamSynchronize(0));
 	CHECK(cudaEventQuery(end));
 	for (unsigned i = 0; i < COUNT; i++) {

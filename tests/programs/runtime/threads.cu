@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Four host threads, each with memory and a stream of its own, all launching
- * at once; the NULL stream then waits for what the blocking ones have queued.
+ * Four host threads, each with memory and a stream, all launch at once; the NULL stream then waits
+ * for the work of the blocking streams.
  */
 
 #define NAME "threads"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Thrust, whose kernels come with its headers: vectors that copy themselves,
- * transforms, reductions, scans, sorts by key, and what is unique.
+ * Thrust, whose kernels are in its headers: vectors with copies, transforms, reductions, scans,
+ * sorts by key, and unique.
  */
 
 #define NAME "thrust_algorithms"

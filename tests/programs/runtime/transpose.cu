@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A matrix turned over through tiles of shared memory with a padded row, for
- * elements of 1, 2, 4, 8 and 16 bytes and sides that are no multiple of a tile.
+ * A matrix transposed through tiles of shared memory with a padded row, for elements of 1, 2, 4, 8
+ * and 16 bytes and sides that are not multiples of a tile.
  */
 
 #define NAME "transpose"

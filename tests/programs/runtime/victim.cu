@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs until it is killed: allocates, copies, sets, launches on streams of its
- * own, frees, and never twice in the same order (`--seed N'). `--fork' leaves
- * a child behind that inherited every descriptor and sleeps for a minute.
- * Says `victim: running' once its first round was right.
+ * Runs until it is killed: allocates, copies, sets, launches on its own streams, frees, in an order
+ * that never repeats (`--seed N'). `--fork' leaves a child that has inherited every descriptor and
+ * sleeps for a minute. Prints `victim: running' once its first round was right.
  *
  * Runs: for a test of its own
  */

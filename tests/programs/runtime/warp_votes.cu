@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the threads of a warp tell each other: all forms of vote, of shuffle
- * (also of 64 bits, in parts of a warp, and from lanes that are elsewhere in a
- * branch), match, and reductions in one instruction.
+ * Communication within a warp: all forms of vote, of shuffle (also of 64 bits, in parts of a warp,
+ * and from lanes in another branch), match, and reductions in one instruction.
  * Builds with: -arch=sm_80
  */
 
@@ -40,7 +39,7 @@ static __global__ void talk(const int *in, unsigned long long *out)
 		   (unsigned long long)(unsigned)__reduce_max_sync(~0u, x) << 32;
 	mine[14] = __reduce_and_sync(~0u, (unsigned)x | 1) |
 		   (unsigned long long)__reduce_xor_sync(~0u, (unsigned)x) << 32;
-	/* Each half of the warp among itself. */
+	/* Each half of the warp separately. */
 	if (lane % 2)
 		mine[15] = __ballot_sync(0xaaaaaaaa, x > 0) | (unsigned long long)__activemask()
 								      << 32;
@@ -109,7 +108,7 @@ int main(void)
 		for (int i = 0; i < RESULTS; i++) {
 			unsigned long long have = got[lane * RESULTS + i];
 
-			/* Which lanes run together is the GPU's; this one is among them. */
+			/* The GPU decides which lanes run together; this one is among them. */
 			if (i == 15 && !(have >> 32 >> lane & 1))
 				FAIL("lane %d is not active", lane);
 			if (i == 15)
