@@ -188,8 +188,8 @@ def test_room_is_made_later():
                                ("streams", 500, True), ("graphs", 100, True)):
         with mps.Service() as service:
             begin, end_of_wait = (os.path.join(service.folder, name) for name in ("begin", "end"))
-            taking = service.popen("room", what, str(count), begin)
-            equal(taking.stdout.readline(), "room: waiting\n")
+            taking = service.popen("resources", what, str(count), begin)
+            equal(taking.stdout.readline(), "resources: waiting\n")
             waiting = service.popen("waits_beside", end_of_wait)
             equal(waiting.stdout.readline(), "waits_beside: waiting\n")
             make(begin)
@@ -197,11 +197,11 @@ def test_room_is_made_later():
                 time.sleep(1)
                 equal(taking.poll(), None, "%s: it did not wait" % what)
             else:
-                equal(service.finish(taking, 20)[:2], (0, "room: ok\n"), what)
+                equal(service.finish(taking, 20)[:2], (0, "resources: ok\n"), what)
             make(end_of_wait)
             equal(service.finish(waiting, 20)[:2], (0, "waits_beside: ok\n"), what)
             if waits:
-                equal(service.finish(taking, 20)[:2], (0, "room: ok\n"), what)
+                equal(service.finish(taking, 20)[:2], (0, "resources: ok\n"), what)
 
 
 def test_full_queue():

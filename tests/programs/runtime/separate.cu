@@ -45,7 +45,7 @@ int main(void)
 	CHECK(cudaMemcpy(got, data, sizeof(got), cudaMemcpyDeviceToHost));
 	CHECK(cudaMemcpyFromSymbol(&taken, steps_taken, sizeof(taken)));
 	for (int i = 0; i < PART_COUNT; i++) {
-		/* own() adds 1 here and takes 5 away there; called_back() doubles what is one more. */
+		/* own() adds 1 here, subtracts 5 there; called_back() doubles its argument + 1. */
 		int want = (i + 1) + (i - 5 + 2 * (i + 1)) + table[i % PART_TABLE] + 2 * (i + 1);
 
 		want = (want + 6 * i) * 10 + (i - 5);

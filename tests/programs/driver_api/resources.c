@@ -4,7 +4,7 @@
  * Uses resources of which the driver may have to create more, beside other work on the
  * GPU: streams, graphs, code.
  *
- *   room [streams N FILE | graphs N FILE | attribute N FILE]
+ *   resources [streams N FILE | graphs N FILE | attribute N FILE]
  *
  * streams and graphs: N, each used once, and all kept until the end; attribute: of a kernel
  * that has not run yet. Begins when the file exists. Without arguments: some of each, at
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAME "room"
+#define NAME "resources"
 #include "../helpers/driver_program.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAME "held_copies"
+#define NAME "blocked_copies"
 #include "../helpers/driver_program.h"
 
 enum {
