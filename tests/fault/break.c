@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A library to preload, by which the nth call of one function fails: of libc's
- * allocator, or one that stands for a system call. Any thread of the program.
+ * A library to preload that makes the nth call of a function fail: of libc's
+ * allocator, or of a function that makes a system call. Any thread of the program.
  *
- * Invariant: only calls that one object makes count (our program, or our
- * library in a program), and none of those in between `skip_from' and
- * `skip_to' of it: what libuv cannot bear by its own design.
+ * Invariant: only calls of one object count (the program, or the client library in a
+ * program), except those from between its offsets `skip_from' and `skip_to': libuv,
+ * which by design does not survive them.
  *
  * MPS_BREAK names a file with a struct breaking, which a test changes meanwhile.
  */
@@ -33,9 +33,9 @@
 #define EXPORT __attribute__((visibility("default")))
 
 struct breaking {
-	char name[32];   /* of the function */
-	char object[32]; /* part of the object's name; "": the program */
-	uint64_t nth;    /* 0: none fails, but they are counted */
+	char name[32];   /* the function's name */
+	char object[32]; /* a part of the object's name; "": the program */
+	uint64_t nth;    /* 0: none fails, but calls are counted */
 	uint64_t seen;
 	uint64_t skip_from, skip_to; /* offsets in the object */
 	int32_t error;               /* errno; 0: transfers one byte */
@@ -66,7 +66,7 @@ __attribute__((constructor)) static void begin(void)
 	if (map == MAP_FAILED)
 		return;
 	breaking = map;
-	/* Where the headers are, the program begins. */
+	/* The program begins at its headers. */
 	program = (const void *)(getauxval(AT_PHDR) & ~4095ul);
 }
 
@@ -94,7 +94,7 @@ static void *real_of(const char *name)
 
 #define FAILS(name) fails(name, __builtin_return_address(0))
 
-/* `failed' is what it returns with errno set. */
+/* `failed' is the result, with errno set. */
 #define BREAKS(type, name, failed, parameters, arguments)                                          \
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
@@ -133,7 +133,7 @@ BREAKS(int, pthread_create, breaking->error,
 	(pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg),
 	(thread, attributes, run, arg))
 
-/* Those that may transfer less than they were asked to: `size'. */
+/* Functions that may transfer less than `size', the requested size. */
 #define SHORTENS(type, name, parameters, arguments)                                                \
 	EXPORT type name parameters                                                                \
 	{                                                                                          \
@@ -234,7 +234,7 @@ EXPORT int open(const char *path, int flags, ...)
 	return real(path, flags, mode);
 }
 
-/* futex and pidfd_open have no function of their own. Waking cannot fail. */
+/* libc has no functions for futex and pidfd_open. Waking cannot fail. */
 EXPORT long syscall(long number, ...)
 {
 	static long (*real)(long, ...);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service in which the nth call of a function of libc fails, in one of its three programs.
+"""A service in which the nth call of a libc function fails, in one of its three programs.
 
     with breaking.Service() as service:
         service.broken["client"].set("malloc", 3)
@@ -23,7 +23,7 @@ LIBRARY = os.path.join(BUILD, "fault", "libbreak.so")
 SERVER = os.path.join(BUILD, "bin", "mps-server")
 
 ENOENT, EINTR, EAGAIN, ENOMEM, EMFILE, ENOSPC, ENOPROTOOPT, ENOBUFS = 2, 4, 11, 12, 24, 28, 92, 105
-# What they fail with where a machine is short of something; 0: they transfer one byte.
+# The error of each function on a machine that is short of something; 0: it transfers one byte.
 ERRORS = {
     "malloc": (ENOMEM,), "mmap": (ENOMEM,), "mprotect": (ENOMEM,), "madvise": (ENOMEM,),
     "memfd_create": (EMFILE,), "ftruncate": (ENOSPC,), "socket": (EMFILE,), "accept4": (EMFILE,),
@@ -33,7 +33,7 @@ ERRORS = {
     "read": (EINTR, ENOMEM, 0), "recvmsg": (EINTR, ENOMEM, 0), "sendmsg": (EINTR, ENOBUFS, 0),
     "fcntl": (EMFILE,), "open": (EMFILE,), "futex": (EINTR,), "pidfd_open": (EMFILE,),
 }
-# These end a process by design of libuv when its own calls of them fail.
+# libuv ends the process by design when its own calls of these fail.
 OF_LIBUV = ("malloc", "epoll_ctl", "read", "pipe2")
 
 
@@ -52,7 +52,7 @@ class Breaking:
         self.set("")
 
     def set(self, name, nth=0, error=0):
-        """The nth call from now on fails; 0: they are counted."""
+        """Makes the nth call from now on fail; with 0, calls are only counted."""
         skip = self.libuv if name in OF_LIBUV else (0, 0)
         self.memory[:] = self.SHAPE.pack(name.encode(), self.object.encode(), 0, 0, *skip, error, 0)
         self.memory[64:72] = struct.pack("=Q", nth)
@@ -62,7 +62,7 @@ class Breaking:
 
 
 def libuv_range(binary):
-    """From where to where libuv lies in this program, as it was linked; (0, 0) if it is a library."""
+    """The range of libuv in a program, if it is linked in; (0, 0) if it is a library."""
     said = subprocess.run(["nm", binary], capture_output=True, text=True, check=True).stdout
     places = [int(line.split()[0], 16) for line in said.splitlines()
               if re.match(r"^[0-9a-f]+ [tT] uv_", line)]
@@ -70,7 +70,7 @@ def libuv_range(binary):
 
 
 class Service(mps.Service):
-    """With libbreak.so in daemon, server and clients; `broken' turns its switches."""
+    """Daemon, server and clients with libbreak.so; `broken' controls each."""
 
     def __init__(self, settings=None):
         if os.environ.get("MPS_SAN"):
@@ -85,7 +85,7 @@ class Service(mps.Service):
             "server": Breaking(self.folder + "/break.server", SERVER),
             "client": Breaking(self.folder + "/break.client", mps.LIBRARY, "libmpsclient"),
         }
-        # A server gets a written environment.
+        # The environment of a server is composed by the daemon.
         with open(os.path.join(folder, "mps-server"), "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\nexec env LD_PRELOAD=%s MPS_BREAK=%s %s "$@"\n'
                        % (LIBRARY, self.broken["server"].path, SERVER))

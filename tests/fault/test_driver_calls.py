@@ -3,9 +3,9 @@
 # time limit: 1200 s
 """The nth call of the driver fails, for every n of a whole program's run.
 
-The program gets an error or does not notice; the server lives, has nothing
-left of it, and serves the next. Of a long program a few calls are taken, from
-the first on by chance; MPS_TEST_LONG=1: more of them, and more programs.
+The program gets an error or does not notice; the server lives, keeps nothing of it, and
+serves the next client. For a long program, a few calls are chosen at random;
+MPS_TEST_LONG=1 chooses more calls, and runs more programs.
 """
 
 import itertools
@@ -19,7 +19,7 @@ import mps
 from harness import contains, equal, wait_for
 from test_kill import holds, settle
 
-# Of each kind of object one at least, and short.
+# At least one object of each kind, and short programs.
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
 PROGRAMS = ("memory_ops", "jit", "pool_attributes", "link", "ipc_memory", "graph_clone",
             "virtual_memory", "arrays", "green_contexts", "waits_beside",
@@ -29,16 +29,16 @@ if IS_LONG:
                  "registered_shared", "surface", "graph_nodes", "graph_update", "graph_host",
                  "capture_errors", "ipc_event", "pool_ipc", "stream_alloc", "managed", "separate", "boxes",
                  "texture_linear", "texture_layered_mip", "clusters")
-# As many calls of a program fail; where it makes more, as many of them.
+# This many calls of a program fail; a longer program has them spread at random.
 CALLS_MAX = 60 if IS_LONG else 20
-# The last calls are all taken: a session's end has nobody who tries it again.
+# Each of the last calls is tested: at a session's end, nothing repeats a failed call.
 LAST_CALLS = 8
 DICE = harness.dice(5)
 OUT_OF_MEMORY, INVALID_VALUE, ILLEGAL_ADDRESS = 2, 1, 700
 
 
 def ends(service, name, about, env=None):
-    """Runs a program that may fail, with words, and must not crash or hang."""
+    """Runs a program that may fail with an error message, but must not crash or hang."""
     code, out, err = service.run(name, timeout=60, env=env)
     assert code in (0, 1), "%s: exit code %d: %s%s" % (about, code, out, err)
     assert out.strip(), "%s: it said nothing" % about
@@ -56,12 +56,12 @@ def is_as_before(service, server, before, about):
 
 
 def wait_for_end(service, server):
-    """What is made for a program that has gone counts as well."""
+    """Objects that the server creates in advance for later clients count as well."""
     wait_for("the session's end", lambda: not service.clients(server))
 
 
 def fail_each(service, server, before, name, result, numbers, env=None):
-    """These calls fail in turn; how many did, and of how many the program was told."""
+    """Makes these calls fail in turn; returns their number, and how often the program failed."""
     failures = tries = 0
     for n in numbers:
         service.switch.set(n, mps.Switch.RESULT, result)
@@ -90,7 +90,7 @@ def sweep(name, result, settings=None, env=None):
         calls = service.switch.seen()
         settle(service, server)
         failures = tries = 0
-        # Where most calls are questions, whose failure is nobody's, few are told of a few.
+        # Most driver calls are queries whose failure has no effect, so a program gets few errors.
         for _ in range(3):
             if failures <= 5:
                 step = max(1, calls // CALLS_MAX)
@@ -116,19 +116,19 @@ def test_each_call_is_invalid():
 
 
 def test_each_call_with_a_share():
-    """Of a client that has some of the SMs."""
+    """For a client with a share of the SMs."""
     for name in ("sm_share", "green_contexts"):
         sweep(name, OUT_OF_MEMORY, env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"})
 
 
 def test_each_call_between_gpus():
-    # So that the NULL streams have work when others are to wait for it.
+    # Gives the NULL streams work, so that others have to wait for it.
     for name in ("peers", "peer_process"):
         sweep(name, OUT_OF_MEMORY, {"SOFTGPU_DEVICES": "2", "SOFTGPU_LAUNCH_US": "300"})
 
 
 def test_each_call_of_a_first_client():
-    """The server starts, and makes its context, while the nth call fails."""
+    """The server starts, and creates its context, while the nth call fails."""
     n, tries, call = 0, 0, ""
     while call or not n:
         n += 24 if call == "cuDeviceGetAttribute" else 1  # of these there are hundreds
@@ -138,7 +138,7 @@ def test_each_call_of_a_first_client():
             _, text = ends(service, "process1", "call %d" % n)
             call = service.switch.name()
             service.switch.set(0)
-            # A server that could not begin tells those who came, and ends.
+            # A server that cannot start reports that to waiting clients, and ends.
             if "cuInit failed" in service.server_log():
                 wait_for("its end", lambda: not service.servers())
             try:
@@ -151,7 +151,7 @@ def test_each_call_of_a_first_client():
 
 
 def breaks(what, arg, moments):
-    """At so many moments of a run its server ends: a client that had a GPU is told."""
+    """The server ends at many moments of a run: a client that had a GPU gets an error."""
     dice = harness.dice(7)
     for _ in range(moments):
         with mps.Service() as service:
@@ -166,7 +166,7 @@ def breaks(what, arg, moments):
             text = out + err
             about = "call %d, %s: %d, %s" % (n, service.switch.name(), code, text)
             assert code in (0, 1) and out.strip(), about
-            # Before the client has a GPU the next server serves it; after its end nothing fails.
+            # Before the client has a GPU, the next server serves it; after its end, nothing fails.
             assert (code == 1 or not service.was_active(process, server)
                     or service.switch.name() in ("", "cuLibraryUnload")), about
             service.switch.set(0)
@@ -187,7 +187,7 @@ def test_server_killed_at_any_call():
 
 
 def test_driver_stalls():
-    """A worker that the driver keeps holds up its own client alone."""
+    """A worker that is stuck in the driver delays only its own client."""
     with mps.Service() as service:
         service.run_ok("process1")
         service.switch.set(1 << 40)

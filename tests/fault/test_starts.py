@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Servers and daemons end while clients start: who had no GPU yet is served by the next ones."""
+"""Servers and daemons end while clients start: clients without a GPU get the next server."""
 
 import os
 import re
@@ -18,7 +18,7 @@ NATIVE = "uses the GPU without MPS"
 
 
 def kill_at(n, program):
-    """The server ends at its nth driver call, with the first client that it has; the call's name."""
+    """The server ends at its nth driver call, with its first client; returns the call's name."""
     with mps.Service() as service:
         service.switch.set(n, mps.Switch.KILL)
         process = service.popen(program, env={"MPS_CLIENT_LOG": "info"})
@@ -32,11 +32,11 @@ def kill_at(n, program):
 
 
 def test_server_killed():
-    """Also with code of the program's there already, which the next server loads as well."""
+    """The next server also loads code that the program had already loaded."""
     n = tries = reconnected = code = 0
     call = before = ""
     while code == 0:
-        # Of questions about a device there are hundreds.
+        # There are hundreds of queries about a device.
         n += 24 if call and call == before else 1
         tries += 1
         before = call
@@ -49,12 +49,12 @@ def test_server_killed():
 
 
 def test_gpu_fault_of_a_neighbour():
-    """It is not a newcomer's that has nothing on the GPU yet."""
+    """A fault is not attributed to a newcomer without work on the GPU."""
     with mps.Service() as service:
         for n in range(12):
             service.run_ok("process2")
             server = service.server()
-            neighbour = service.popen("fault", str(n))  # another program each time
+            neighbour = service.popen("fault", str(n))  # a different program each time
             time.sleep(0.004 * n)
             newcomers = [service.popen("process2") for _ in range(3)]
             for process in newcomers:
@@ -66,7 +66,7 @@ def test_gpu_fault_of_a_neighbour():
 
 
 def test_daemon_killed():
-    """Clients that it has not handed over yet go to the next daemon."""
+    """Clients that a daemon has not handed over yet go to the next daemon."""
     with mps.Service(background=True) as service:
         service.run_ok("process1")
         for n in range(12):
@@ -84,7 +84,7 @@ def test_daemon_killed():
 
 
 def test_dead_daemon():
-    """None comes in its place: a program waits a moment, says so, and does without the service."""
+    """No new daemon starts: a program waits, reports that, and continues without the service."""
     with mps.Service() as service:
         service.run_ok("process1")
         service.daemon.kill()

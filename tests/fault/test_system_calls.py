@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 900 s
-"""The nth call of each system call, and each allocation, fails: in a client, in the server, in the daemon.
+"""The nth call of each system call, and each allocation, fails: in client, server and daemon.
 
-Nobody crashes or hangs. Who is short of something says so; what is left of it
-is nothing; and the next client is served.
+No process crashes or hangs. A failing process reports what it lacks and leaves nothing
+behind, and the next client is served.
 """
 
 import itertools
@@ -24,7 +24,7 @@ PROGRAM = "patient"
 
 
 def ended(service, process, about):
-    """It succeeded, or said what went wrong; it did not crash or hang."""
+    """The program succeeded, or printed an error; it did not crash or hang."""
     try:
         code, out, err = service.finish(process, 40)
     except AssertionError as error:
@@ -35,7 +35,7 @@ def ended(service, process, about):
 
 
 def counted(broken, name, run):
-    """How often it is called in a run."""
+    """The number of calls in a run."""
     broken.set(name)
     run()
     seen = broken.seen()
@@ -44,12 +44,12 @@ def counted(broken, name, run):
 
 
 def moments(name, seen):
-    """Of many calls that are alike not every one."""
+    """Selects some of many similar calls."""
     return range(1, seen + 1, max(1, seen // (20 if os.environ.get("MPS_TEST_LONG") else 6)))
 
 
 def after_idle(service, server, before, about):
-    """Everybody has gone: the server is the same and has what it had."""
+    """All clients have left: the server is the same and holds what it held before."""
     equal(service.servers(), [server], about + ": the server ended")
     try:
         wait_for("", lambda: not service.clients(server) and holds(service, server) == before)
@@ -60,7 +60,7 @@ def after_idle(service, server, before, about):
 
 
 def sweep(where, check_client):
-    """Each call of each function while a client comes, works and goes."""
+    """Each call of each function fails while a client connects, works and leaves."""
     with breaking.Service() as service:
         broken = service.broken[where]
         for _ in range(2):
@@ -88,7 +88,7 @@ def sweep(where, check_client):
 
 def test_client():
     def check(name, error, code, about):
-        # Who has had CUDA_ERROR_OUT_OF_MEMORY once goes on; so does who was only interrupted.
+        # A client continues after one CUDA_ERROR_OUT_OF_MEMORY, and after an interrupted call.
         if name == "malloc" or error in (0, breaking.EINTR):
             equal(code, 0, about)
 
@@ -104,7 +104,7 @@ def test_server():
 
 
 def test_daemon():
-    """Its clients are served or refused; it goes on."""
+    """The daemon's clients are served or refused; the daemon continues."""
     def check(name, error, code, about):
         if error in (0, breaking.EINTR):
             equal(code, 0, about)
@@ -113,7 +113,7 @@ def test_daemon():
 
 
 def test_server_starts():
-    """Each call of each function while a server starts: it ends with words, or serves."""
+    """Each call of each function fails while a server starts: it ends with a message, or serves."""
     with breaking.Service() as service:
         counts = {}
         for name in ERRORS:
@@ -142,7 +142,7 @@ def restart(service):
 
 
 def test_daemon_starts():
-    """Each call of each function while the daemon starts: it ends with words, or serves."""
+    """Each call of each function fails while the daemon starts: it reports that, or serves."""
     total = failed = 0
     for name, errors in ERRORS.items():
         for n in itertools.count(1):
