@@ -3,7 +3,7 @@
 /*
  * The arrays, textures and surfaces of the counting driver.
  *
- * Invariant: a box in an array lies within it, and both are there; else abort().
+ * Invariant: a box in an array lies within it, and both exist; otherwise abort().
  */
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 struct fake_array {
 	CUDA_ARRAY3D_DESCRIPTOR shape;
-	struct fake_array *parent; /* a level's */
+	struct fake_array *parent; /* of a level */
 	unsigned n_levels;         /* 0: not mipmapped */
 	struct fake_array *levels[32];
 };

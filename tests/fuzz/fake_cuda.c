@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The counting driver: its tables, its device, its beginning.
+ * The counting driver: its tables, its device, its start.
  *
- * Invariant: every range handed to a copy, a fill or a launch was mapped or is
- * a library's variable; else abort(), which is what a fuzzer looks for.
+ * Invariant: every range in a copy, a fill or a launch is mapped, or is a library's
+ * variable; otherwise abort(), which a fuzzer detects.
  */
 
 #include <pthread.h>
@@ -75,7 +75,7 @@ void must_have(const struct table *table, uint64_t address, uint64_t size, const
 		must(table_has_byte(table, at, &at), what);
 }
 
-/* Of the GPU: mapped memory, or a variable. */
+/* Whether it is memory of the GPU: mapped, or a variable. */
 void must_be_device(uint64_t address, uint64_t size)
 {
 	uint64_t end;
@@ -86,7 +86,7 @@ void must_be_device(uint64_t address, uint64_t size)
 		must_have(&mapped, address, size, "memory that is not mapped");
 }
 
-/* The driver copies and fills within one registration only. */
+/* Like the driver, copies and fills only within one registration. */
 void must_be_pinned(uint64_t address, uint64_t size, const char *what)
 {
 	uint64_t end = 0;
@@ -232,7 +232,8 @@ static CUresult get_current(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
-static size_t limits[CU_LIMIT_MAX]; /* under the lock: tests ask beside the deferred thread */
+static size_t
+	limits[CU_LIMIT_MAX]; /* under the lock: tests read them while the deferred thread runs */
 
 static CUresult get_limit(size_t *value, CUlimit limit)
 {

@@ -3,10 +3,9 @@
 #define FAKE_CUDA_H
 
 /*
- * A driver for tests of the server that does nothing but keep count, and
- * aborts when it is asked for what the server must never ask: memory that is
- * not mapped, an object that is not there, something given back twice. Work is
- * done at once; only write-values really write. Any thread.
+ * A driver for tests of the server that only counts. It aborts on requests that the
+ * server must never make: unmapped memory, an object that does not exist, a second
+ * free. Work is done at once; only write-values really write. Any thread.
  */
 
 #include <stdbool.h>
@@ -18,7 +17,7 @@
 #define FAKE_SMS 32u             /* in four groups of eight */
 #define FAKE_LINE_MAX (1u << 27) /* elements of a texture on memory without rows */
 
-/* Live objects; all zero again when everything was given back. */
+/* Live objects; all zero again when everything was freed. */
 struct fake_counts {
 	int contexts, streams, events, libraries, reservations, allocations, mappings;
 	int registrations, graphs, execs, arrays, textures, linkers, greens;
@@ -26,16 +25,16 @@ struct fake_counts {
 
 /* Switches for tests. */
 struct fake_switches {
-	bool is_busy;          /* streams say that they are not done */
-	uint64_t memory;       /* bytes that cuMemCreate() may give; FAKE_MEMORY at first */
-	uint64_t blocked;      /* an address that cuMemAddressReserve() gives to nobody */
+	bool is_busy;          /* streams report that they are not done */
+	uint64_t memory;       /* bytes that cuMemCreate() may allocate; FAKE_MEMORY at first */
+	uint64_t blocked;      /* an address that cuMemAddressReserve() never returns */
 	unsigned fail_next;    /* CUresult of the next call that can fail; 0: none */
-	uint64_t stack_max;    /* the largest stack of a thread; 0: any */
+	uint64_t stack_max;    /* the largest stack of a thread; 0: no maximum */
 	unsigned fixed_limits; /* a bit for each CUlimit that cannot be changed any more */
-	bool is_plain;         /* no memory is compressed, whoever asks */
+	bool is_plain;         /* no memory is compressed, even on request */
 };
 
-/* What was asked for, since the start. */
+/* Calls since the start. */
 struct fake_calls {
 	unsigned launches, graph_launches, copies, fills, waits, write_values, synchronizations,
 		limits_set, accesses_set, green_creates;
@@ -47,10 +46,10 @@ extern struct fake_counts fake_counts;
 extern struct fake_switches fake_switches;
 extern struct fake_calls fake_calls;
 
-/* The same while other threads are at work. */
+/* The same while other threads work. */
 struct fake_counts fake_counts_now(void);
 
-/* Fills the server's `cuda' and makes its devices known. Once a process. */
+/* Fills the server's `cuda' and registers its devices. Once per process. */
 void fake_cuda_start(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Graphs of the counting driver. Those of a server's batches are chains of kernel
- * nodes, which have to be set anew before each launch, and whose kernels count as
- * launches; of those of clients the nodes are counted.
+ * Graphs of the counting driver. Graphs of a server's launch batches are chains of kernel
+ * nodes, which must be set before each launch, and whose kernels count as launches. For
+ * graphs of clients, nodes are counted.
  */
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void node_set(struct node *node, const CUDA_KERNEL_NODE_PARAMS *params)
 	node->is_set = true;
 }
 
-/* A node is known by its number, from 1 on. */
+/* A node is its number, from 1 on. */
 static struct node *add(CUgraph handle, CUgraphNodeType type, CUgraphNode *ret)
 {
 	struct fake_graph *graph = (struct fake_graph *)handle;

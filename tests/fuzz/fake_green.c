@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Green contexts of the driver that counts: a GPU of 32 SMs that divides by
- * eights.
+ * Green contexts of the counting driver: a GPU of 32 SMs, divided into groups of
+ * eight.
  */
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The linking half of the driver that counts: every linker's inputs are looked
- * at to their last byte, and what it makes is as long as all of them.
+ * The linker of the counting driver: it reads every input to its last byte, and its
+ * output is as long as all inputs.
  */
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define MADE_MAX 40000
 
-/* Beside malloc()'s memory, of which a test may want to know what the server has taken. */
+/* Memory that malloc() does not count, because tests measure the server's allocations. */
 struct fake_linker {
 	size_t size;
 	uint8_t made[MADE_MAX];

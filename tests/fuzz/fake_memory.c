@@ -215,7 +215,7 @@ static CUresult copy_device(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstr
 	return CUDA_SUCCESS;
 }
 
-/* Within pinned memory alone, which is what batches are for. */
+/* Only within pinned memory, for which batches are meant. */
 static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t n,
 	CUmemcpyAttributes *attributes, size_t *first, size_t n_attributes, size_t *ret_failed,
 	CUstream stream)

@@ -3,8 +3,8 @@
 #define FAKE_SYSTEM_H
 
 /*
- * What the daemon asks of the system, without a system: the peers of its
- * connections, server processes, the record of servers, and time.
+ * The system that the daemon uses, simulated: the peers of its connections, server
+ * processes, the record of servers, and time.
  */
 
 #include <stddef.h>

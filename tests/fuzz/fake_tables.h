@@ -3,8 +3,8 @@
 #define FAKE_TABLES_H
 
 /*
- * What the parts of the counting driver share: its lock, its ranges, and the
- * words it ends with when the server asks for what it never must.
+ * Shared by the parts of the counting driver: its lock, its ranges, and its abort with a
+ * message when the server makes a forbidden request.
  */
 
 #include "server/driver/device.h"
@@ -33,25 +33,25 @@ uint64_t table_remove(struct table *table, uint64_t address);
 bool table_has_byte(const struct table *table, uint64_t address, uint64_t *ret_end);
 void must_have(const struct table *table, uint64_t address, uint64_t size, const char *what);
 
-/* Of the GPU: mapped memory, or a variable. */
+/* Whether it is memory of the GPU: mapped, or a variable. */
 void must_be_device(uint64_t address, uint64_t size);
 
-/* The driver copies and fills within one registration only. */
+/* Like the driver, copies and fills only within one registration. */
 void must_be_pinned(uint64_t address, uint64_t size, const char *what);
 
-/* Whatever the GPU reaches, of either kind. */
+/* Whether the GPU reaches it, of either kind. */
 void must_be_reached(uint64_t address, uint64_t size);
 
 /* Bytes, rows and slices of an array. */
 void must_have_box_in_array(CUarray array, const uint64_t at[3], const uint64_t size[3]);
 
-/* Zeroed memory of the driver's, which free() frees: never NULL, whatever fails for the server. */
+/* Zeroed memory of the driver, for free(): never NULL, even when the server's allocations fail. */
 void *fake_alloc(size_t size);
 
-/* A handle that nobody has. */
+/* A handle that does not exist. */
 uint64_t fake_handle(void);
 
-/* Every fake begins with this: the lock, until its end, and the switch. */
+/* Every fake function begins with this: the lock, held until its end, and the switch. */
 #define BEGIN()                                                                                    \
 	CUresult failed_ = fake_begin();                                                           \
 	_cleanup_(fake_endp) int held_ _unused_ = 0;                                               \
@@ -61,10 +61,10 @@ uint64_t fake_handle(void);
 CUresult fake_begin(void);
 void fake_endp(int *held);
 
-/* Of the bytes of a launch's parameters, which have to be well said. */
+/* Reads all bytes of a launch's parameters, which must be initialised. */
 uint32_t fake_param_sum(void **extra);
 
-/* The calls of each part. */
+/* The functions of each part. */
 void fake_graph_start(void);
 void fake_green_start(void);
 

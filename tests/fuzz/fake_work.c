@@ -14,7 +14,7 @@
 
 #define FAKE_KERNELS 7
 #define GLOBAL_BASE 0x1000000000ull
-/* The server's own library, which stays: it is not counted. */
+/* The server's own library, which is not counted because it stays. */
 #define OWN_LIBRARY ((CUlibrary)&kernel_object)
 
 static int kernel_object;
@@ -78,7 +78,7 @@ static CUresult library_kernels(CUkernel *kernels, unsigned n, CUlibrary library
 	return CUDA_SUCCESS;
 }
 
-/* So long that not all fit into an answer. */
+/* So many that they do not fit into one reply. */
 static CUresult kernel_name(const char **ret, CUkernel kernel)
 {
 	static char name[3000];
@@ -265,7 +265,7 @@ static CUresult stream_query(CUstream stream)
 	return fake_switches.is_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-/* The server's own words are written, a client's device memory is none here. */
+/* Writes the server's own words; a client's device memory has no bytes here. */
 static void write_word(CUdeviceptr address, uint64_t value, uint64_t size)
 {
 	uint64_t end;
@@ -298,7 +298,7 @@ static CUresult write_value_32(
 	return CUDA_SUCCESS;
 }
 
-/* For a word of the client's own memory, or for one of the server's, of 64 bits. */
+/* For a word in the client's memory, or for one of the server's, of 64 bits. */
 static void wait_for_word(const CUstreamBatchMemOpParams *op, uint64_t size)
 {
 	uint64_t end;

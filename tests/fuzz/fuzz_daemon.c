@@ -6,9 +6,9 @@
  * followed by some bytes; the data that connections send is part of the input,
  * too.
  *
- * After each step the daemon's lists and counts agree, its output consists of
- * whole lines of text, and only a permitted user has ended it. At the end it
- * is told to quit, and does so within its bounds with every handle closed.
+ * After each step the daemon's lists and counts agree, its output consists of whole
+ * lines of text, and only a permitted user has ended it. At the end it is told to quit,
+ * and does so within its time limits, with every handle closed.
  */
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: frames on a socket, in pieces, as daemon, server and client read
- * them. The first byte says how long the pieces are.
+ * Fuzzer: frames on a socket, in pieces, as daemon, server and client read them. The
+ * first byte is the size of the pieces.
  */
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void look_at(const struct frame_reader *reader)
 		must(strlen(hello->group.value) < sizeof(hello->group.value));
 }
 
-/* Reads what is there; false: the connection would be closed. */
+/* Reads what has arrived; false: the connection would be closed. */
 static bool read_frames(struct frame_reader *reader, int sock)
 {
 	int r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: an image of code as a client seals it: its shape, its parts, the look
- * for who can print, the entries of a fatbin, packed ones too, and the variables
- * of __managed__ in a cubin.
+ * Fuzzer: an image of code as a client seals it: its form, its parts, the search for kernels
+ * that print, the entries of a fatbin, packed ones too, and the __managed__ variables of a
+ * cubin.
  */
 
 #include <string.h>
@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Bytes of its own, so that a sanitizer sees who reads behind them. */
+/* Bytes in separate memory, so that a sanitizer sees reads past the end. */
 static void look_into(const uint8_t *data, size_t size)
 {
 	uint8_t *bytes = malloc(size);
@@ -35,7 +35,7 @@ static void look_into(const uint8_t *data, size_t size)
 	free(bytes);
 }
 
-/* Takes the bytes. They are placed as they would be for a client. */
+/* Takes the bytes. The variables get addresses as for a client. */
 static void place_variables(uint8_t *bytes, size_t size)
 {
 	struct cubin cubin;

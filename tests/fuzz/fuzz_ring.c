@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: what the ring holds. The first byte says whether the client tells
- * the truth about how much it placed; if not, the next four are what it tells.
- * Whatever it is, the session refuses or serves it, and gives everything back
- * at its end.
+ * Fuzzer: the contents of the ring. The first byte decides whether the client reports the right
+ * number of bytes; if not, the next four are its number. In every case the session refuses or
+ * serves the bytes, and frees everything at its end.
  */
 
 #include <string.h>
@@ -25,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tail = (uint32_t)(size - 1) & ~(MESSAGE_ALIGN - 1);
 	harness_open(false);
 	harness_say_done();
-	/* No image comes: that wait is not what is looked for. */
+	/* No image comes: the fuzzer does not test that wait. */
 	shutdown(harness.client, SHUT_WR);
 	harness_fill_ring(data + 1, size - 1, tail);
 	harness_serve();

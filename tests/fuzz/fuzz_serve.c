@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: messages one after the other, each straight into serve_message() of
- * a session that has opened its GPU and has memory, a stream, a library and a
- * kernel, so that the hand-written halves are reached, too.
+ * Fuzzer: messages in a row, each directly into serve_message() of a session that has opened its
+ * GPU and has memory, a stream, a library and a kernel, so that the handlers are reached too.
  */
 
 #include <assert.h>
@@ -35,7 +34,7 @@ static void furnish(void)
 	send_kernel_params(1, &param_bytes, &prints, params, 8, &n_params);
 }
 
-/* A message as ring_take() hands it on: aligned, in memory of its own size. */
+/* A message from ring_take(): aligned, in memory of exactly its size. */
 static bool serve_one(const uint8_t *data, size_t size)
 {
 	struct message_head *head = aligned_alloc(8, size);
@@ -58,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	harness_open(false);
 	harness_say_done();
 	furnish();
-	/* Its image never comes: that wait is not what is looked for. */
+	/* Its image never comes: the fuzzer does not test that wait. */
 	close(harness.client);
 	harness.client = dup(harness.session->connection);
 	while (is_fine && size >= sizeof(struct message_head)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: text on the control socket, in pieces: lines, made safe to print,
- * their tokens, and the numbers among them.
+ * Fuzzer: text on the control socket, in pieces: its lines, safe to print, their tokens, and the
+ * numbers among them.
  */
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzzer: a line of the kernel's log, which may tell of a fault.
+ * Fuzzer: a line of the kernel's log, which may report a fault.
  */
 
 #include <string.h>

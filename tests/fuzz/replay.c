@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Runs a fuzzer's function over the files named, or those of the folders
- * named: the corpus as a test, without libFuzzer. Without an argument
- * test_fuzz_X runs over tests/fuzz/corpus/X, and over the seeds that
- * tests/fuzz/seeds.py has made for it in the build that MPS_BUILD names.
+ * Runs a fuzzer's function over the named files, or over the files of the named folders: the
+ * corpus as a test, without libFuzzer. Without an argument, test_fuzz_X runs over
+ * tests/fuzz/corpus/X, and over the seeds that tests/fuzz/seeds.py has made for it in the build
+ * that MPS_BUILD names.
  */
 
 #include <dirent.h>

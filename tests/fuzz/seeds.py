@@ -27,7 +27,7 @@ from hostile.manners import Manners  # noqa: E402
 from hostile.values import Values  # noqa: E402
 
 FILES = 32
-# The ids that furnish() of fuzz_serve.c gives.
+# The IDs that furnish() of fuzz_serve.c creates.
 THERE = {"library": [1], "kernel": [1], "array": [1, 2], "stream": [64]}
 SIZE = 4096
 # Bytes of a file; `make fuzz' cuts longer files off (-max_len).
@@ -47,7 +47,7 @@ def messages(seed):
     """Every message once, and then random messages up to FILE_MAX."""
     dice = random.Random(seed)
     there = known(dice)
-    values = Values(dice, there, Manners(stands=True))
+    values = Values(dice, there, Manners(blocks=True))
     made, waiting = b"", list(wire.SPEC.messages)
     while len(made) < FILE_MAX:
         message = waiting.pop(0) if waiting else dice.choice(wire.SPEC.messages)
@@ -84,7 +84,7 @@ class Steps:
         return self.step("FRAME", where, wire.FRAMES[name].number, len(words), *words)
 
     def serve(self, which, where, uid=0):
-        """A client of that user comes; its server, the one of that number, starts and takes it."""
+        """A client of that user connects; the server with that number starts and accepts it."""
         self.step("CONNECT", uid, where + 1).frame(where + 1, "hello", b"\7\0\0\0")
         self.step("BE", which, where).frame(where, "server")
         for ordinal in range(2):
@@ -94,7 +94,7 @@ class Steps:
 
 
 def any_step(dice, steps, lines):
-    """One of a hostile mixture."""
+    """One step of a hostile mixture."""
     where, other = dice.randrange(16), dice.randrange(256)
     more = ["FRAME", "STATE", "CLIENT", "CONTEXT", "CONNECT", "BE"]
     name = dice.choice(Steps.NAMES + ["LINE"] * 6 + 2 * more)
@@ -135,7 +135,7 @@ def daemon_seeds():
                     known = {"PID": [pid], "UID": ["0", "1000", "1001"]}
                     steps.line(5 + uid, operator_lines.line_of(dice, name, usage, known))
                 steps.step("READ", 5 + uid)
-            # What waits for the GPUs of the machine.
+            # Clients that wait for the GPUs of the machine.
             for probe in range(1, 4):
                 steps.step("GPU", probe).step("EXIT", probe, 0)
             made["command_%d_%d" % (number, modes)] = steps.words
@@ -157,7 +157,7 @@ def main():
     for seed in range(FILES):
         words = messages(seed)
         write(os.path.join(sys.argv[1], "serve"), "spec_%d" % seed, words)
-        # Its first byte is even: the client tells the truth about how much it placed.
+        # Its first byte is even: the client reports the right number of bytes.
         write(os.path.join(sys.argv[1], "ring"), "spec_%d" % seed, b"\0" + opened + words)
     for name, words in daemon_seeds().items():
         write(os.path.join(sys.argv[1], "daemon"), name, words)

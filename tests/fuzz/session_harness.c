@@ -37,7 +37,7 @@ static void sleep_some(void)
 	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-/* An assertion that fuzzers see, in every build. */
+/* An assertion that stops fuzzers, in every build. */
 static void must(bool condition, const char *what)
 {
 	if (!condition) {
@@ -87,7 +87,7 @@ void harness_open(bool with_worker)
 	must(!with_worker || session_start(harness.session) == 0, "no worker");
 }
 
-/* Libraries, arrays, textures and graphs go when everybody is idle, on a thread of their own. */
+/* The deferred thread frees libraries, arrays, textures and graphs when no session has work. */
 static void wait_for_deferred(void)
 {
 	for (int i = 0; i < PATIENCE_MS * 10; i++) {

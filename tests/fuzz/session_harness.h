@@ -21,19 +21,19 @@ struct harness {
 
 extern struct harness harness;
 
-/* Makes a session; `with_worker' starts its thread, else harness_serve() does its work. */
+/* Creates a session; `with_worker' starts its thread, else harness_serve() does its work. */
 void harness_open(bool with_worker);
 
-/* The same where memory may be short, without a worker. 0 or -errno. */
+/* The same if memory may be short, without a worker. 0 or -errno. */
 int harness_try_open(void);
 
-/* Ends it as a client's death does, and checks that the driver has everything back. */
+/* Ends it like a client's death, and checks that the driver has everything back. */
 void harness_close(void);
 
 /* Serves until nothing is left. 0, or -EBADMSG as worker_serve(). */
 int harness_serve(void);
 
-/* Writes bytes into the ring, from its beginning, and says that `tail' were placed. */
+/* Writes bytes into the ring, from its beginning, and reports `tail' bytes. */
 void harness_fill_ring(const uint8_t *bytes, size_t size, uint32_t tail);
 
 /* Marks every host function as returned, also future ones: the harness runs none. */
@@ -45,12 +45,12 @@ void harness_send_image(const void *data, size_t size);
 /* The same with a descriptor, for allocation_import and host_alias; the caller keeps it. */
 void harness_send_memory(uint64_t address, uint64_t size, int fd);
 
-/* The descriptor that came with a FRAME_MEMORY; the caller owns it. */
+/* The descriptor from a FRAME_MEMORY; the caller owns it. */
 int harness_read_memory(uint64_t address, uint64_t size);
 
-/* The generated send_X() go by call_post() and call_ask(), which the harness defines. */
+/* The generated send_X() call call_post() and call_ask(), which the harness defines. */
 
-/* A late error since the last time; CUDA_SUCCESS if there is none. */
+/* A late error since the last call; CUDA_SUCCESS if there is none. */
 CUresult harness_late_error(void);
 
 /* Waits up to two seconds for a stream's timeline. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors of every kind, for frames that want one.
+"""Descriptors of every kind, for frames that carry one.
 
 A maker returns a descriptor that the caller owns. Files of FUSE, which need a
 mount, are left to tests/system/test_descriptors.py.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service for several users, and checks that its processes keep nothing of hostile clients.
 
-After a round a server must hold no more than it held after good programs alone.
-Spare streams are the exception: a server makes them ahead for the next client.
+After a round a server must hold no more than it held after good programs alone. The
+stream pool is the exception: a server creates streams in advance for the next client.
 """
 
 import glob

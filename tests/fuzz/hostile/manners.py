@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 # CUmemAccess_flags for reading and writing.
 READ_WRITE = 3
-# All clients share the limits of the context, and the server never lowers a limit.
+# All clients share the limits of the context. A limit that a client raises stays high until that
+# client has left.
 LIMIT_MAX = 1 << 20
 # Of one launch and of one request for memory.
 THREADS_MAX = 256
 BYTES_MAX = 4 << 20
-# No GPU has so much: requests from this size on are refused, and harm nobody.
+# No GPU has so much: requests from this size on are refused, and affect no other client.
 ABSURD = 1 << 40
 SIZES = ("width", "height", "depth", "size", "count", "rows", "levels")
 
@@ -24,7 +25,7 @@ SIZES = ("width", "height", "depth", "size", "count", "rows", "levels")
 @dataclass
 class Manners:
     harms: bool = False   # kernels fault or never end; memory has no bound
-    stands: bool = False  # streams wait for words that are never written
+    blocks: bool = False  # streams wait for semaphores that are never written
     races: float = 0.15   # share of sessions in which another process writes into the ring
     rude: float = 0.3     # share of sessions that break rules which cost the connection
 

@@ -65,8 +65,8 @@ class Kind:
         return not self.manners.harms or not user.is_first
 
 
-KINDS = (Kind("quiet", 4), Kind("standing", 2, Manners(stands=True)),
-         Kind("harm", 2, Manners(harms=True, stands=True)), Kind("misfortune", 2, is_unlucky=True))
+KINDS = (Kind("quiet", 4), Kind("blocked", 2, Manners(blocks=True)),
+         Kind("harm", 2, Manners(harms=True, blocks=True)), Kind("misfortune", 2, is_unlucky=True))
 
 
 class Victim:

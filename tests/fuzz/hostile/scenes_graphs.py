@@ -63,7 +63,7 @@ class Graph:
     def memory_ops(self, node):
         c = self.c
         ops = [(self.memory + 8 * i, i, WRITE, 0) for i in range(c.dice.randint(1, 4))]
-        if c.manners.stands and chance(c, 0.3):
+        if c.manners.blocks and chance(c, 0.3):
             ops.append((self.memory + 128, 77, WAIT, 1))
         self.say("memory_ops", node, ops=ops)
 

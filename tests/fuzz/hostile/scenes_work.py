@@ -166,7 +166,7 @@ def scene_words(c):
         (one, (at, value, WAIT, c.dice.choice((0, 1)))), (other, (at, value, WRITE, 0))))
     if at and one != other and other not in c.known.gone["stream"]:
         c.push(wait + write)
-    if c.manners.stands and chance(c, 0.5):
+    if c.manners.blocks and chance(c, 0.5):
         c.say("memory_ops", stream=one, ops=[(at + 8, value, WAIT, 1)])
     c.say("seqno_write", stream=one, value=c.seq)
     launch(c, b"h_empty", one)

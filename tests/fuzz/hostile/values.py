@@ -155,7 +155,7 @@ class Values:
             return self.known.span()[0] & ~self.of((0, 7, 7, 7)) & U64
         bits = 8 * wire.SPEC.size_of(kind)[0]
         if struct_name == "memory_op" and name == "operation":
-            return self.of(WAITS) if self.manners.stands and self.dice.random() < 0.2 else (
+            return self.of(WAITS) if self.manners.blocks and self.dice.random() < 0.2 else (
                 self.of(WRITES))
         if struct_name == "jit_option" and name == "name":
             return self.of(JIT_OPTIONS)
