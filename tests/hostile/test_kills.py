@@ -3,8 +3,8 @@
 # time limit: 7200 s
 """Servers and daemons are killed at random moments while eight programs start, run and end.
 
-A program ends right, or with 806 after a server that was killed had opened a
-GPU for it. MPS_TEST_KILLS is the number of kills.
+A program ends normally, or with 806 after the kill of a server that had opened a GPU for
+it. MPS_TEST_KILLS is the number of kills.
 """
 
 import collections
@@ -23,13 +23,13 @@ from harness import need_root
 KILLS = int(os.environ.get("MPS_TEST_KILLS", 2000))
 PROGRAMS = (("process1",), ("process2",), ("process1", "--seconds", "0.5"), ("matmul",),
             ("process2",), ("events",), ("process1",), ("symbols",))
-# As many crashes of a user's server within ten seconds count as one that cannot start.
+# This many crashes of a user's server within ten seconds count as a server that cannot start.
 SERVER_KILLS_MAX = 4
 USERS = 97
 
 
 class Round:
-    """Eight programs of one user, and what is killed beside them."""
+    """Eight programs of one user; daemon and servers are killed meanwhile."""
 
     def __init__(self, service, dice, number):
         self.service, self.dice = service, dice
@@ -61,7 +61,7 @@ class Round:
         return 1
 
     def run(self):
-        """How many kills there were, and how the programs ended."""
+        """The number of kills, and how the programs ended."""
         begun, kills = [], 0
         for program in self.dice.sample(PROGRAMS, len(PROGRAMS)):
             begun.append(self.service.popen(*program, **self.who))

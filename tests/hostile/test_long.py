@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 600 s
-"""What takes minutes: strangers of many UIDs that do their worst, and waits up to their bound."""
+"""Tests of some minutes: strangers with many UIDs that flood the daemon, and the longest waits."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from harness import equal, need_root, wait_for
 
 STORM_S = int(os.environ.get("MPS_TEST_STORM_S", 60))
 STRANGERS = 30
-# Of a command of root's and of a program of a user, beside the storm.
+# Of a command of root and of a user's program, during the storm.
 COMMAND_S, PROGRAM_S = 5, 30
 
 
@@ -34,7 +34,7 @@ def command(sock, words):
 
 
 def start_and_kill(path):
-    """A server of one's own, started and ended again, with lines and connections that say nothing."""
+    """A user's own server, started and ended repeatedly, with lines and silent connections."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(10)
         sock.connect(path)
@@ -53,7 +53,7 @@ def start_and_kill(path):
 
 
 def stranger(path, uid, until):
-    """In a process of its own, until it is over."""
+    """Runs in a separate process until the storm is over."""
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)
@@ -76,7 +76,7 @@ def storm(path, seconds):
 
 
 def test_storm():
-    """Root's commands are answered, and a user's programs run, beside strangers of many UIDs."""
+    """Root's commands get replies and a user's programs run, beside strangers with many UIDs."""
     need_root()
     victim = {"user": 6000, "group": 6000, "extra_groups": []}
     slowest = [0, 0]
@@ -107,7 +107,7 @@ def test_storm():
 
 
 def test_newcomers_do_not_wait_for_ever():
-    """The dead client's kernel ends before the grace, but later than a newcomer waits."""
+    """The dead client's kernel ends within the grace, but later than a newcomer waits."""
     with mps.Service({"MPS_GRACE_MS": "90000", "SOFTGPU_LAUNCH_US": "30000000"}) as service:
         _, server = service.leave_a_kernel()
         began = time.monotonic()

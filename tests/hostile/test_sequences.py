@@ -3,7 +3,7 @@
 # time limit: 7200 s
 """1000 random sequences of commands, clients, kills, stops and faults (tests/system/sequences.py).
 
-MPS_TEST_SEQUENCES is another number of them.
+MPS_TEST_SEQUENCES sets another number.
 """
 
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 7200 s
-"""terminate_client of 40 clients in turn, 20 times, while all are at work: none hangs."""
+"""terminate_client for 40 clients in turn, 20 times, while all work: none hangs."""
 
 import os
 import sys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cheap client in a process of its own, which does what its parent says.
+"""A small client in a separate process, which its parent controls.
 
-The process speaks the protocol. It tells its parent once how its introduction ended, then
-obeys orders: `work', `fault' or `end'.
+The process uses the protocol directly. It reports once to its parent how its handshake
+ended, then obeys orders: `work', `fault' or `end'.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ from harness import SLOW
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz"))
 from hostile import descriptors, images  # noqa: E402
 
-# How an introduction ends. CUT: the connection ended without a word.
+# How a handshake ends. CUT: the connection ended without a reply.
 SERVED, REFUSED, CUT = "served", "refused", "cut"
 NOWHERE = 0x100000000000
-# For an answer; a client that was terminated gets none. And for the end of a client.
+# The longest wait for a reply, which a terminated client does not get; and for a client's end.
 ANSWER_S, END_S = 5, 20
 
 
 class Child(session.Asker):
     """In the child: the session itself."""
 
-    # The daemon itself gives an answer within a minute (WELCOME_MS).
+    # The daemon itself replies within a minute (WELCOME_MS).
     PATIENCE_S = 70 * SLOW
     n_kernels = 0
 
     def ask(self, name, /, **values):
-        """As Asker's, but a server that ends is noticed at once."""
+        """Like Asker's, but notices at once that the server has ended."""
         self.seq += 1
         self.place(wire.message(name, 1, self.seq, **values))
         deadline = time.monotonic() + ANSWER_S * SLOW
@@ -54,7 +54,7 @@ class Child(session.Asker):
         return self.result()[1], wire.answer(name, self.page[at:at + size])
 
     def work(self, dice):
-        """A GPU, memory, and a little on it."""
+        """Opens a GPU, allocates memory, and does some work."""
         self.ask("device_open", device=0)
         result, answer = self.ask("memory_alloc", device=0, size=dice.choice((4096, 1 << 20)))
         if result != 0:
@@ -87,7 +87,7 @@ class Child(session.Asker):
 
 
 def begin(service, fields):
-    """The session, or None; and what the parent is told."""
+    """The session, or None; and the result for the parent."""
     try:
         child = Child(service, **fields)
     except session.Refused as why:
@@ -110,11 +110,11 @@ def live(service, dice, fields, parent):
             try:
                 child.work(dice) if order == "work\n" else child.fault()
             except (OSError, AssertionError):
-                is_lost = True  # its server has ended, or its work
+                is_lost = True  # its server has ended, or its work has
 
 
 class Client:
-    """In the parent: the process and what is known of it."""
+    """In the parent: the process and its known state."""
 
     def __init__(self, service, dice, uid, **fields):
         self.uid, self.is_stopped, self.is_over = uid, False, False
@@ -133,8 +133,8 @@ class Client:
     def be_child(self, service, dice, fields, parent):
         """Does not return."""
         try:
-            # What the parent holds open, others' connections among it, is not for this process;
-            # nor may an object of the parent's be collected here, and close what has its number.
+            # The parent's descriptors, such as other connections, are not for this process. Nor may
+            # an object of the parent be collected here, and close a descriptor with its number.
             gc.disable()
             kept = parent.fileno()
             os.closerange(3, kept)
@@ -148,7 +148,7 @@ class Client:
             os._exit(0)
 
     def look(self):
-        """Takes what the process has told; whether it has told how its introduction ended."""
+        """Reads the child's report; returns whether its handshake has ended."""
         if self.how is None and not self.is_over:
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 self.said += self.sock.recv(4096)
@@ -169,7 +169,7 @@ class Client:
                 self.is_stopped = number == signal.SIGSTOP
 
     def end(self, is_killed=False):
-        """Ends the process: by order, or by SIGKILL, and then at any moment."""
+        """Ends the process: by order, or by SIGKILL at a random moment."""
         if self.is_over:
             return
         self.look()

@@ -4,9 +4,9 @@
     log = control_log.Log(text, is_exclusive=False, is_multiuser=False)
     complaints = log.check(commands, clients, was_quit=True)
 
-The log follows each server through its states. The commands and clients are what the test
-itself saw: each command with its reply, each client with the server that welcomed it. A log
-without contradictions gives no complaints.
+The log follows each server through its states. The test records the commands and clients:
+each command with its reply, each client with the server that welcomed it. A log without
+contradictions gives no complaints.
 """
 
 import json
@@ -15,7 +15,7 @@ import re
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) Control +(\d+)\] (.*)")
 CONTROL_BYTES = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ufffd]")
 LINE_BYTES_MAX = 1152  # LOG_LINE_MAX
-# A daemon that is killed may have logged an event and not yet recorded it (control_servers).
+# A daemon that was killed may have logged an event without recording it (control_servers).
 UNRECORDED_LINES = 3
 BEGIN = "Starting control daemon using socket "
 END = "Exit with status 0"
@@ -43,19 +43,19 @@ def is_json(line):
 
 
 class Command:
-    """A command that the test gave. `reply' is None if none came, as the daemon had ended."""
+    """A command of the test. `reply' is None if the daemon ended before it."""
 
     def __init__(self, line, reply=None, is_prompt=False):
         self.line, self.reply = line, reply
-        self.is_prompt = is_prompt  # nothing comes between the command and its reply
+        self.is_prompt = is_prompt  # no line comes between the command and its reply
 
 
 class Client:
-    """A client of the test's; `server' is 0 if none welcomed it. Times are of one clock."""
+    """A client of the test; `server' is 0 if no server welcomed it. All times use one clock."""
 
     def __init__(self, pid, uid, server=0, began=0.0, ended=0.0):
         self.pid, self.uid, self.server = pid, uid, server
-        self.began, self.ended = began, ended  # served at least from then till then
+        self.began, self.ended = began, ended  # it is served at least during this time
 
 
 class Server:
@@ -63,7 +63,7 @@ class Server:
         self.pid, self.uid, self.started = pid, uid, at
         self.ready = self.stopping = self.ended = None
         self.is_active = False
-        self.is_orphan = False  # its daemon has died, and the next has not spoken of it yet
+        self.is_orphan = False  # its daemon has died, and the next daemon has not mentioned it yet
 
     def is_at(self, at):
         return self.started <= at and (self.ended is None or self.ended > at)
@@ -75,7 +75,7 @@ class Log:
         self.complaints, self.lines = [], []
         self.servers = []
         self.clients = []  # (at, pid, uid)
-        self.apart = set()  # PIDs of clients with a server of their own
+        self.apart = set()  # PIDs of clients with an isolated server
         self.daemon = None
         self.run_began = 0  # the daemon's first line
         self.split(text)
@@ -107,7 +107,7 @@ class Log:
             last = found.group(1)
             self.lines.append((int(found.group(2)), found.group(3)))
 
-    # ---- what it tells
+    # ---- the content of lines
 
     def follow(self, at, pid, line):
         started = STARTED.match(line)
@@ -130,7 +130,7 @@ class Log:
             self.on_exit(at)
 
     def server(self, pid):
-        """The latest with that PID."""
+        """The latest server with that PID."""
         return next((one for one in reversed(self.servers) if one.pid == pid), None)
 
     def living(self, at, pid, what):
@@ -152,7 +152,7 @@ class Log:
         self.servers.append(Server(pid, uid, at))
 
     def on_new_daemon(self, at, pid):
-        """The first line of the next daemon; that before it was the last of the one before."""
+        """The first line of the next daemon, after the last line of the previous daemon."""
         if self.daemon is not None:
             for server in self.servers:
                 server.is_orphan = server.ended is None
@@ -169,7 +169,7 @@ class Log:
         server = self.server(int(found.group(1)))
         if (server and server.ended is not None
                 and self.run_began - server.ended <= UNRECORDED_LINES):
-            server.ended = None  # a second end has to follow, which is the record's
+            server.ended = None  # a second end must follow, from the record
         server = self.living(at, int(found.group(1)), "is adopted")
         if server:
             server.is_orphan, server.is_active, server.stopping = False, False, None
@@ -221,7 +221,7 @@ class Log:
         pid, uid, words = int(found.group(1)), int(found.group(2)), found.group(3)
         self.clients.append((at, pid, uid))
         if words not in CLIENT_WORDS:
-            self.complain(at, "nobody knows these words")
+            self.complain(at, "unknown text")
         if words == CLIENT_WORDS[0] and not any(
                 one.is_active and one.ended is None and (one.uid == uid or self.is_multiuser)
                 for one in self.servers):
@@ -237,10 +237,10 @@ class Log:
         if at + 1 < len(self.lines) and self.lines[at + 1][0] == self.lines[at][0]:
             self.complain(at, "the daemon has ended, and says more")
 
-    # ---- and what the test saw
+    # ---- comparison with the test's record
 
     def check(self, commands=(), clients=(), was_quit=True):
-        """What contradicts it, as text; was_quit: the last daemon was told to end, and has."""
+        """All contradictions, as text; was_quit: the last daemon was told to end, and has ended."""
         if was_quit and (not self.lines or self.lines[-1][1] != END):
             self.complaints.append("the last line is not %r" % END)
         began = [at for at, (_, line) in enumerate(self.lines) if line.startswith(BEGIN)]
@@ -256,7 +256,7 @@ class Log:
         return self.complaints
 
     def has_reply(self, at, command):
-        """Whether the reply follows line `at'. Of JSON the log has the size alone."""
+        """Whether the reply follows line `at'. For JSON, the log has only the size."""
         reply = ["%d bytes" % len(line.encode()) if is_json(line) else line
                  for line in command.reply]
         if command.is_prompt:
@@ -269,7 +269,7 @@ class Log:
         at = 0
         for command in commands:
             if command.reply is None:
-                continue  # whether the daemon has read it is not known
+                continue  # it is unknown whether the daemon has read it
             places = [i for i in range(at, len(self.lines))
                       if self.lines[i][1] == "Cmd:" + command.line]
             answered = next((i for i in places if self.has_reply(i, command)), None)
@@ -301,7 +301,7 @@ class Log:
                 client.pid, client.uid, client.server, server.uid))
 
     def check_slots(self, clients):
-        """A user has one shared server at a time; with -M all users have one."""
+        """A user has one shared server at a time; with -M, all users together have one."""
         shared = {client.server for client in clients
                   if client.server and client.pid not in self.apart}
         last = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for mps-server that speaks its side of the control socket.
+"""A stand-in for mps-server that uses its side of the control socket.
 
-test_daemon.py installs it beside a copy of mps-control. The words in the file
-`mode' of $FAKE_DIR say how it misbehaves; without them it behaves.
+test_daemon.py installs it beside a copy of mps-control. The words in the file `mode' of
+$FAKE_DIR select how it misbehaves; without them it behaves correctly.
 """
 
 import json
@@ -41,7 +41,7 @@ def mode_in(file, default):
 
 
 def device(liar=None):
-    """One GPU, in the compute mode of the file; this UID's server may claim another one."""
+    """One GPU, in the compute mode of the file; the server of this UID may report another mode."""
     mode = mode_in("compute_mode", 0)
     if liar is not None:
         mode = mode_in("claimed_mode_%d" % liar, mode)
@@ -72,7 +72,7 @@ class Server:
         return True
 
     def tell(self, words):
-        """A daemon that has died is noticed where it is read."""
+        """The code that reads notices the death of a daemon."""
         try:
             if self.daemon:
                 self.daemon.sendall(words)
@@ -89,7 +89,7 @@ class Server:
             threading.Thread(target=self.claim_again, daemon=True).start()
 
     def claim_again(self):
-        """The daemon is told for ever that the server is ready, with what it claims."""
+        """Repeats for ever to the daemon that the server is ready, with its compute mode."""
         while self.daemon:
             self.state(ACTIVE)
             time.sleep(0.001)
@@ -156,7 +156,7 @@ class Server:
         self.tell(frame(GONE, struct.pack("<QQ", number, pid)))
 
     def mutate(self):
-        """Frames that are nearly right, on connections that the daemon closes for it."""
+        """Frames with small errors, on connections that the daemon closes for them."""
         chance = random.Random(int(os.environ["FAKE_SEED"]))
         right = [struct.pack("<IIQ256s", state, 0, 1, b"text") for state in (1, 2, 3, 4)]
         right = [frame(STATE, body) for body in right]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop and the checks of a test script.
 
-A test is a function test_*() without arguments; it fails by an exception. One
-that cannot run here raises Skip with the reason. harness.main(globals()) runs
-them in their order (or those named on the command line) and ends with the line
+A test is a function test_*() without arguments; an exception makes it fail. A test that
+cannot run here raises Skip with the reason. harness.main(globals()) runs the tests in
+order (or those named on the command line) and ends with the line
 `N passed, N failed'.
 """
 
@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("MPS_BUILD", os.path.join(ROOT, "build")))
 
 
-# What a step may take before it counts as hanging; sanitized interpreters are slow.
+# The longest time of a step before it counts as hanging; sanitized interpreters are slow.
 SLOW = 6 if os.environ.get("MPS_SAN") else 1
 
 
@@ -39,9 +39,9 @@ def contains(text, part, about=""):
 
 
 def seed(default=None):
-    """The number that random choices begin with: MPS_TEST_SEED, or this; without, another each time.
+    """The seed of random choices: MPS_TEST_SEED, or `default'; without either, a new one each time.
 
-    It is printed, so that a run that failed can be repeated.
+    It is printed, so that a failed run can be repeated.
     """
     if default is None:
         default = random.randrange(1 << 30)
@@ -51,14 +51,14 @@ def seed(default=None):
 
 
 def dice(default=None):
-    """Random choices that begin with seed(default)."""
+    """Random choices from seed(default)."""
     return random.Random(seed(default))
 
 
 def wait_for(what, condition, timeout_s=20.0 * SLOW):
-    """Waits until condition() is true, and returns what it gave.
+    """Waits until condition() is true, and returns its value.
 
-    The bound is for what hangs: much more than the condition needs, as the machine may be busy.
+    The time limit only detects a hang: it is much longer than needed, as the machine may be busy.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -70,7 +70,7 @@ def wait_for(what, condition, timeout_s=20.0 * SLOW):
 
 
 def settled(observe, still_s=0.5, timeout_s=10.0):
-    """What observe() gives once it has given the same for a while."""
+    """The value of observe(), once it has been stable for a while."""
     last, since = observe(), time.monotonic()
     deadline = since + timeout_s
     while time.monotonic() - since < still_s and time.monotonic() < deadline:
@@ -85,7 +85,7 @@ def main(names):
     tests = [(n, f) for n, f in names.items() if n.startswith("test_") and callable(f)]
     if len(sys.argv) > 1:
         tests = [(n, f) for n, f in tests if n in sys.argv[1:]]
-    # What a test makes is for other users too, whatever the caller's umask.
+    # Files of a test are for other users too, whatever the caller's umask is.
     os.umask(0o022)
     passed = failed = 0
     for name, test in tests:
@@ -95,7 +95,7 @@ def main(names):
         except Skip as why:
             print("  %s skipped: %s" % (name, why))
             continue
-        except Exception:  # a test's failure is not the end of the others
+        except Exception:  # a failed test does not end the others
             failed += 1
             print("  %s FAILED (%.1f s)" % (name, time.monotonic() - began))
             traceback.print_exc(file=sys.stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of Open MPI on this machine alone: loopback and shared memory, and an end in time."""
+"""Jobs of Open MPI on this machine only: loopback and shared memory, with a time limit."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from harness import Skip, contains, equal
 
 
 def need():
-    """The path of mpirun; halo is built."""
+    """The path of mpirun; halo must be built."""
     mpirun = mps.need_program("mpirun")
     if not os.path.exists(mps.program_path("halo")):
         raise Skip("halo is not built: Open MPI came later; make examples")
@@ -18,7 +18,7 @@ def need():
 
 
 def command(ranks, *args, preload=None, timeout=60):
-    """`halo ARGS' as a job; mpirun itself is no client, its ranks have `preload'."""
+    """`halo ARGS' as a job; mpirun itself is not a client, its ranks have `preload'."""
     words = [need(), "-n", str(ranks), "--oversubscribe", "--timeout", str(timeout * mps.SLOW)]
     if os.geteuid() == 0:
         words.append("--allow-run-as-root")
@@ -31,7 +31,7 @@ def command(ranks, *args, preload=None, timeout=60):
 
 
 def start(service, *args, ranks=4, timeout=60):
-    """The job's ranks are clients of the service. Two that begin at once in one folder fail there."""
+    """The job's ranks are clients. Two jobs that start at once in one folder fail there."""
     preload = service.client_env()["LD_PRELOAD"]
     words = command(ranks, *args, preload=preload, timeout=timeout)
     return service.popen(*words, preload=False, env={
@@ -39,7 +39,7 @@ def start(service, *args, ranks=4, timeout=60):
 
 
 def check(code, out, err):
-    """The job was right; its numbers."""
+    """Checks that the job succeeded; returns its numbers."""
     equal(code, 0, out + err)
     contains(out, "halo: ok\n", err)
     return {k: float(v) for k, v in re.findall(r"^(\w+)=([\d.]+)$", out, re.M)}

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service of one's own for a test: daemon, server and clients in a private folder.
+"""A separate service for a test: daemon, server and clients in a private folder.
 
     with mps.Service() as service:
         done = service.run("process1")
         service.command("get_server_list")
 
-Servers use the software GPU. At the end the daemon is told to quit; whatever
-then still lives is found by its environment, ended by its PID, and counts as
-a failure. So does a line of a sanitizer in any log.
+Servers use the software GPU. At the end the daemon is told to quit. A process that
+still lives then is found by its environment and ended by its PID, and counts as a
+failure. So does a sanitizer report in a log.
 """
 
 import collections
@@ -32,7 +32,7 @@ PROGRAM_FOLDERS = ("runtime", "driver_api", "gpu_only")
 CONTROL = os.path.join(BUILD, "bin", "mps-control")
 LIBRARY = os.path.join(BUILD, "lib", "libmpsclient.so")
 SOFTGPU = os.path.join(BUILD, "softgpu", "libcuda.so.1")
-# What a server loads for itself (server/copy/copy_kernel.c), and once for each GPU.
+# The sizes that a server loads for itself (server/copy/copy_kernel.c), once per GPU.
 OWN_LIBRARIES = 1
 SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|runtime error:")
 
@@ -42,7 +42,7 @@ def program_path(name):
 
 
 def program(name):
-    """The path of an example program, which is there and which every user can run."""
+    """The path of an example program, which exists and which every user can run."""
     path = program_path(name)
     assert os.path.exists(path), "%s is not built" % path
     return for_everybody(path)
@@ -56,7 +56,7 @@ def program_sources():
 
 
 def programs(*kinds):
-    """Names of the example programs of these kinds; their sources say which (tests/programs)."""
+    """Names of the example programs of these kinds, which their sources state (tests/programs)."""
     found = []
     for path in program_sources():
         with open(path, encoding="utf-8") as file:
@@ -67,7 +67,7 @@ def programs(*kinds):
 
 
 def programs_that(pattern):
-    """Names of the example programs whose sources have something like that."""
+    """Names of the example programs whose sources match."""
     found = []
     for path in program_sources():
         with open(path, encoding="utf-8") as file:
@@ -76,16 +76,16 @@ def programs_that(pattern):
     return tuple(found)
 
 
-# Programs that end by themselves, and with the words `NAME: ok'.
+# Programs that end by themselves with `NAME: ok'.
 PROGRAMS = programs(EVERYWHERE, "alone")
-# ... of them, those that measure what is everybody's, so that a second one is noticed.
+# ... those that measure shared state, which a second program would change.
 ALONE = programs("alone")
-# ... that use what the software GPU has not: NVIDIA's libraries, whose kernels are not PTX.
+# ... those that need more than the software GPU: NVIDIA's libraries, whose kernels are not PTX.
 GPU_PROGRAMS = programs("on a GPU")
 
 
 def sanitizer_preload():
-    """What has to be loaded before a sanitized library in a program without one."""
+    """The libraries to load before a sanitized library in a program that is not sanitized."""
     if "address" not in os.environ.get("MPS_SAN", ""):
         return []
     found = subprocess.run([os.environ.get("CC", "gcc"), "-print-file-name=libasan.so"],
@@ -94,20 +94,20 @@ def sanitizer_preload():
 
 
 def clean_environment(real=False):
-    """Ours without what would lead a program to another service or another GPU."""
+    """This environment without variables that lead a program to another service or another GPU."""
     foreign = ("CUDA_MPS_", "MPS_", "SOFTGPU_", "LD_PRELOAD") + (
         () if real else ("CUDA_", "LD_LIBRARY_PATH"))
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(foreign) or k == "MPS_TEST_SEED"}
-    # The client's memory belongs to a program that was not built for a leak check.
+    # The program that owns the client library's memory was not built for a leak check.
     env["ASAN_OPTIONS"] = "detect_leaks=0:detect_odr_violation=0:handle_segv=0"
     return env
 
 
 def is_alive(pid):
-    """Whether the process runs: one that waits to be reaped does not.
+    """Whether the process runs; a zombie does not.
 
-    The main thread of one that is killed may be gone before the others, which have its files open.
+    The main thread of a killed process may end before its other threads, which have its files open.
     """
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
@@ -126,7 +126,7 @@ def command_line(pid):
 
 
 def processes_with(variable, value):
-    """Living processes, but this, in whose environment the variable has that value."""
+    """Other live processes with that value of the variable in their environment."""
     found = []
     mark = b"%s=%s\0" % (variable.encode(), value.encode())
     for name in os.listdir("/proc"):
@@ -142,7 +142,7 @@ def processes_with(variable, value):
 
 
 def open_files(pid):
-    """What the process has open: the targets of its descriptors."""
+    """The targets of the process's open descriptors."""
     found = []
     try:
         for name in os.listdir("/proc/%d/fd" % pid):
@@ -165,23 +165,23 @@ def thread_names(pid):
 
 
 def workers(pid):
-    """How many of a server's threads serve a client."""
+    """The number of a server's threads that serve a client."""
     return thread_names(pid).count("mps-worker")
 
 
 def thread_count(pid):
-    """Without those that close descriptors, which come and go."""
+    """Without threads that close descriptors, which start and end at any time."""
     return sum(name != "mps-close" for name in thread_names(pid))
 
 
 def memory_kib(pid):
-    """Resident memory without what is shared, which clients' pages are."""
+    """Resident memory without shared memory, such as clients' pages."""
     with open("/proc/%d/status" % pid, encoding="utf-8") as file:
         return int(re.search(r"^RssAnon:\s+(\d+)", file.read(), re.M).group(1))
 
 
 def stacks(pid):
-    """Where the threads of a process are, if there is a debugger that tells."""
+    """The stacks of a process, if there is a debugger."""
     if not shutil.which("gdb"):
         return ""
     words = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "thread apply all backtrace 16"]
@@ -195,7 +195,7 @@ def stacks(pid):
 
 
 class Switch:
-    """Breaks the software GPU while it runs (struct softgpu_switch)."""
+    """Makes calls of the software GPU fail while it runs (struct softgpu_switch)."""
 
     SHAPE = struct.Struct("=QQII64s")
     RESULT, KILL, STALL, WAIT = range(4)
@@ -209,7 +209,7 @@ class Switch:
             self.memory = mmap.mmap(file.fileno(), self.SHAPE.size)
 
     def set(self, nth, what=RESULT, arg=0):
-        """The nth driver call from now on; 0: none."""
+        """Selects the nth driver call from now on; 0: none."""
         self.memory[:] = self.SHAPE.pack(0, 0, what, arg, b"")
         self.memory[0:8] = struct.pack("=Q", nth)
 
@@ -217,16 +217,16 @@ class Switch:
         return self.SHAPE.unpack(self.memory)[1]
 
     def name(self):
-        """The call that it was, or ""."""
+        """The name of that call, or ""."""
         return self.SHAPE.unpack(self.memory)[4].rstrip(b"\0").decode()
 
 
 class Service:
-    """A daemon in a folder of its own. `settings' are SOFTGPU_* and others for the server.
+    """A daemon in a separate folder. `settings' are SOFTGPU_* and others for the server.
 
     `library' is the libcuda that servers open; None: the machine's own, on a real GPU.
-    `launcher' is a command that runs the daemon's, `options' are further ones of the daemon. All programs and libraries are such as every
-    user can run.
+    `launcher' is a command that runs the daemon's command, `options' are further options of the
+    daemon. Every user can run all programs and libraries.
     """
 
     def __init__(self, settings=None, background=False, library=SOFTGPU, uid=None, launcher=(),
@@ -242,12 +242,12 @@ class Service:
         self.launcher = list(launcher)
         self.options = list(options)
         self.daemon = None
-        self.started = []  # clients and others that are ours to end
+        self.started = []  # clients and other processes to end
         settings = dict(settings or {})
         if library:
             self.switch = Switch(os.path.join(self.folder, "switch"))
             for device in range(int(settings.get("SOFTGPU_DEVICES", 1))):
-                # Servers of other users lock it, and could not make it.
+                # Servers of other users lock it, and could not create it.
                 self.make_readable(os.path.join(self.folder, "softgpu-%d.lock" % device))
             settings.update(SOFTGPU_STATS=self.stats_path, SOFTGPU_DIR=self.folder,
                             SOFTGPU_SWITCH=self.switch.path)
@@ -256,7 +256,7 @@ class Service:
         # tests/coverage: where servers write their counters.
         settings.update({k: v for k, v in os.environ.items() if k.startswith("GCOV_")})
         if SLOW > 1:
-            # The end of a client waits for the software GPU's one lock, with everybody else.
+            # The end of a client waits for the software GPU's only lock, with all others.
             settings.setdefault("MPS_GRACE_MS", str(10000 * SLOW))
         self.env = dict(clean_environment(not library), CUDA_MPS_PIPE_DIRECTORY=self.pipe,
                         CUDA_MPS_LOG_DIRECTORY=self.log)
@@ -270,7 +270,7 @@ class Service:
 
     @staticmethod
     def make_readable(path):
-        """Makes an empty file that every user can open."""
+        """Creates an empty file that every user can open."""
         with open(path, "w", encoding="ascii"):
             os.chmod(path, 0o644)
 
@@ -317,7 +317,7 @@ class Service:
             return int(file.read())
 
     def stop(self):
-        """Ends it all; returns what was left, and what sanitizers said."""
+        """Ends everything; returns the processes that were left, and sanitizer reports."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -340,7 +340,7 @@ class Service:
         return left, complaints
 
     def processes(self):
-        """Living processes that carry our pipe directory in their environment."""
+        """Live processes with this pipe directory in their environment."""
         return processes_with("CUDA_MPS_PIPE_DIRECTORY", self.pipe)
 
     def end_everything(self):
@@ -354,10 +354,10 @@ class Service:
             except ProcessLookupError:
                 pass
 
-    # ---- what an operator does
+    # ---- the operator
 
     def command(self, *words, check=True, timeout=30):
-        """One command through the front end's arguments."""
+        """One command as arguments of the front end."""
         env = self.env
         if self.uid is not None:
             env = dict(env, MPS_TRUST_UID=str(self.uid))
@@ -371,13 +371,13 @@ class Service:
         return [int(pid) for pid in self.command("get_server_list").stdout.split()]
 
     def server(self):
-        """The PID of the only server, once there is one."""
+        """The PID of the only server, once it exists."""
         servers = wait_for("a server", self.servers)
         equal(len(servers), 1, servers)
         return servers[0]
 
     def leave_a_kernel(self):
-        """Kills a program while its kernel runs; its PID and its server's."""
+        """Kills a program while its kernel runs; returns its PID and its server's."""
         process = self.popen("process1")
         wait_for("a launch", lambda: self.servers() and self.stats(self.server())["launches"] > 0)
         process.kill()
@@ -389,7 +389,7 @@ class Service:
         return [int(pid) for pid in text.split()]
 
     def stats(self, server):
-        """The software GPU's live objects in that server; 0 of each before it has begun."""
+        """The software GPU's live objects in that server; 0 of each before its start."""
         if not os.path.exists(self.stats_path.replace("%p", str(server))):
             return collections.Counter()
         with open(self.stats_path.replace("%p", str(server)), encoding="utf-8") as file:
@@ -415,11 +415,11 @@ class Service:
         return process
 
     def popen_going_round(self, name, seconds):
-        """Starts a program that repeats what it does for so long, and waits until it has done all
-        of it once.
+        """Starts a program that repeats its work for so long, and waits until it has done all of it
+        once.
 
-        It has all its code loaded then: loading waits beside a stream that stands still. On a
-        busy machine the time may be over before that; the program then gets more.
+        All its code is loaded then: loading waits while a stream is blocked. On a busy machine, the
+        time may be over before that; the program then gets more.
         """
         trace = os.path.join(self.folder, "trace.%p")
 
@@ -439,11 +439,11 @@ class Service:
             seconds *= 3
 
     def finish(self, process, timeout=60):
-        """Waits for it; returns (exit code, stdout, stderr)."""
+        """Waits for the process; returns (exit code, stdout, stderr)."""
         try:
             out, err = process.communicate(timeout=timeout * SLOW)
         except subprocess.TimeoutExpired:
-            # Without the daemon, which may be what does not answer.
+            # Without the daemon, because the daemon may be the cause.
             for pid in self.processes():
                 if pid == process.pid or "mps-server" in command_line(pid):
                     print(stacks(pid), end="", flush=True)
@@ -483,12 +483,12 @@ class Service:
                  lambda: text in self.read("log/%s.log" % name), timeout_s * SLOW)
 
     def was_active(self, process, server):
-        """Whether that server has opened a GPU for it."""
+        """Whether that server has opened a GPU for the client."""
         return re.search(r"Server +%d\] Status of client \{PID: %d, .* is ACTIVE"
                          % (server, process.pid), self.server_log())
 
     def wait_for_active(self, process):
-        """Until a server has opened a GPU for it, which makes a lost server its error."""
+        """Waits until a server has opened a GPU for the client: it then fails with its server."""
         self.wait_for_log("Status of client {PID: %d, " % process.pid)
 
     def show_logs(self):
@@ -499,7 +499,7 @@ class Service:
 
 
 def need_program(name):
-    """The path of a tool that a test needs besides."""
+    """The path of another tool that a test needs."""
     found = shutil.which(name)
     if not found:
         raise Skip("%s is not installed" % name)

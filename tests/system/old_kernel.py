@@ -4,8 +4,8 @@
 
     old_kernel.py PROGRAM [ARGUMENT...]
 
-A seccomp filter answers setsockopt(SO_PASSRIGHTS) with ENOPROTOOPT, for this
-process and for all that it starts.
+A seccomp filter answers setsockopt(SO_PASSRIGHTS) with ENOPROTOOPT, for this process and
+all its descendants.
 """
 
 import ctypes

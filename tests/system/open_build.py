@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the build for programs of any user, also where the build lies in a closed folder.
+"""Files of the build for programs of every user, even if the build lies in a closed folder.
 
     path = open_build.for_everybody(path)
 
-A clone below /root, for example, is closed to other users: they get a copy. It lies in
-a temporary folder, is made once in a test process, and is removed when that ends.
+A clone below /root, for example, is closed to other users: they get a copy. The copy lies in
+a temporary folder, is made once per test process, and is removed when that process ends.
 """
 
 import atexit
@@ -16,12 +16,12 @@ import tempfile
 
 from harness import BUILD
 
-# What belongs together: programs look for each other and for the library, the loader for its names.
+# These belong together: programs search for each other and for the library by name.
 PARTS = ("bin/mps-*", "lib/*", "softgpu/*.so*")
 
 
 def is_open(path):
-    """Whether every user can read and execute the file, under its name and where links lead."""
+    """Whether every user can read and execute the file, under its name and its links."""
     for name in {os.path.abspath(path), os.path.realpath(path)}:
         if os.stat(name).st_mode & 0o005 != 0o005:
             return False
@@ -33,7 +33,7 @@ def is_open(path):
 
 
 def copy(path, root):
-    """A copy in the same place below the root, which every user can read and execute."""
+    """A copy with the same path below another root, which every user can read and execute."""
     made = os.path.join(root, os.path.relpath(path, BUILD))
     os.makedirs(os.path.dirname(made), mode=0o755, exist_ok=True)
     if not os.path.lexists(made):
@@ -46,7 +46,7 @@ def copy(path, root):
 @functools.lru_cache(maxsize=None)
 def root_of_copies():
     root = tempfile.mkdtemp(prefix="mps-build-")
-    # A forked child ends by os._exit() or by a signal, and so removes nothing.
+    # A forked child ends with os._exit() or a signal, and so removes nothing.
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     os.chmod(root, 0o755)
     for part in PARTS:
@@ -57,9 +57,9 @@ def root_of_copies():
 
 @functools.lru_cache(maxsize=None)
 def for_everybody(path):
-    """The path; of a file of the build that is closed to some user, the path of a copy."""
+    """The path; if some user cannot read a file of the build, the path of a copy."""
     is_built = path.startswith(BUILD + "/") and os.path.isfile(path)
-    # Only root runs anything as another user.
+    # Only root runs programs as another user.
     if os.geteuid() != 0 or not is_built or is_open(path):
         return path
     return copy(path, root_of_copies())

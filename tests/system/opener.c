@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program that looks for the driver by names of its own: opens each library that it is
- * told and says what its cuInit() returns.
+ * A program that opens the driver by given names: it opens each library and prints the result of
+ * its cuInit().
  *
  *   opener [--by PLUGIN] NAME...
  *
- * --by has a library open them that was loaded so that it takes nothing from a preloaded one:
- * this file with -DPLUGIN. With -DDECOY it is a library that is opened.
+ * With --by, a library opens them that is loaded without access to preloaded symbols: this file with
+ * -DPLUGIN. With -DDECOY this file is a library to be opened.
  */
 
 #define _GNU_SOURCE

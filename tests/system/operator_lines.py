@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's commands, read from its table, and lines of them: right, wrong and nonsense."""
+"""The daemon's commands, read from its table, and lines for them: valid, wrong and nonsense."""
 
 import glob
 import os
@@ -7,11 +7,11 @@ import re
 
 import harness
 
-# struct command in daemon/command*.c: the name, and what follows it.
+# struct command in daemon/command*.c: the name and the usage.
 ROW = re.compile(r'^\t\{"(\w+)",\s*"([^"]*)"', re.M)
 NONSENSE = ("x", "-1", "0", "1", "999999", "4294967295", "4294967296", "1.5", "1T", "100%", "-f",
             "--json", "-group", "-t", "GPU-", "0000:00:00.0", "%s%n", "A" * 60)
-# By the word in the usage; others are literal.
+# By word of the usage; other words are literal.
 VALUES = {
     "UID": ("0", "1000", "12345"), "SECONDS": ("0", "1"), "PERCENTAGE": ("50", "12.5", "100", "0"),
     "DEVICE": ("0", "1", "GPU-"), "SIZE": ("1G", "64M", "none"), "PRIORITY": ("0", "1", "2", "7"),
@@ -20,7 +20,7 @@ VALUES = {
 
 
 def table():
-    """name -> usage, as the daemon's source has them."""
+    """name -> usage, from the daemon's source."""
     found = {}
     for path in sorted(glob.glob(os.path.join(harness.ROOT, "daemon", "command*.c"))):
         with open(path, encoding="utf-8") as file:
@@ -41,7 +41,7 @@ def word_of(dice, word, known):
 
 
 def line_of(dice, name, usage, known):
-    """A line of that command, mostly as its usage says."""
+    """A line with that command, mostly valid."""
     words = [name]
     optional = False
     for word in dice.choice(usage.split(", ")).split():

@@ -3,9 +3,9 @@
 
     sequences.play(dice, number)
 
-A service is drawn at random: its modes, and for how many sequences it lives. Each sequence
-ends in rest, when all its clients are gone: then nothing may be left of them. At the end
-control.log is compared with what was done (control_log.py).
+A service is random: its modes, and the number of sequences that it lives. At the end of each
+sequence, all its clients are gone: then nothing of them may be left. At the end of a service,
+control.log is compared with the actions (control_log.py).
 """
 
 import collections
@@ -25,16 +25,16 @@ from harness import SLOW, need_root, wait_for
 UIDS = (0,) + tuple(range(12345, 12353))
 SERVER_USER = "nobody"
 GRACE_S = 0.5
-# A server that has to end does so within its grace and five seconds, and two for each signal.
+# A server that has to end does so within its grace, five seconds, and two for each signal.
 SERVER_END_S = GRACE_S + 5 + 4
-# Commands that only ask; others wait for a server at most.
+# Commands that only query; others wait for a server at most.
 ASKING_S, PROMPT = 2, ("get_server_list", "get_server_status", "get_client_list")
 BUSY_S = 3  # of a machine with other work
 REST_S = 60
 SEQUENCES = (5, 30)  # of a service
 STEPS = (3, 14)
 CLIENTS_MAX = 10
-# Programs, and whether they end by themselves and well where nothing is done to their server.
+# Programs, and whether they end by themselves and succeed if their server is undisturbed.
 PROGRAMS = (("process1", True), ("process2", True), ("patient", True), ("matmul", True),
             ("leaver", True), ("events", True), ("fault", False), ("stuck", None))
 REFUSALS = ("times within", "is being stopped", "isolated programs", "was not ready within",
@@ -43,16 +43,16 @@ REFUSALS = ("times within", "is being stopped", "isolated programs", "was not re
 FILES_A_SERVER = 3
 DAEMON_KIB = 8 << 10
 GROWTH_KIB = 64 << 10
-# Sequences between two looks at what servers hold.
+# Sequences between two checks of what servers hold.
 LOOK_EACH = 8
 
 
 class Hang(AssertionError):
-    """A bound was exceeded."""
+    """A time limit was exceeded."""
 
 
 class Operator:
-    """Gives commands, and notes them with their replies."""
+    """Gives commands, and records them with their replies."""
 
     def __init__(self, world):
         self.world, self.said = world, []
@@ -66,7 +66,7 @@ class Operator:
         return sock
 
     def send(self, line):
-        """The connection, and the note of the command."""
+        """The connection, and the record of the command."""
         command = control_log.Command(line, None, line.split()[0] in PROMPT)
         sock = self.connect()
         self.said.append(command)
@@ -107,7 +107,7 @@ class Operator:
         return text.decode("utf-8", "replace")
 
     def leave(self, line):
-        """Gives a command that may wait for others' clients; its reply is read at rest."""
+        """Gives a command that may wait for other clients; its reply is read at rest."""
         with contextlib.suppress(OSError):
             command, sock = self.send(line)
             self.waiting.append((command, sock))
@@ -121,7 +121,7 @@ class Operator:
         self.waiting = []
 
     def ask_as(self, uid, line):
-        """The same by another user, in a process of its own; its reply is not noted."""
+        """The same by another user, in a separate process; its reply is not recorded."""
         child = os.fork()
         if child == 0:
             try:
@@ -142,7 +142,7 @@ class Operator:
 
 
 class World:
-    """A service, its clients, and what was done."""
+    """A service, its clients, and all actions."""
 
     def __init__(self, dice):
         self.dice = dice
@@ -165,13 +165,13 @@ class World:
         self.operator = Operator(self)
         self.commands = operator_lines.table()
         self.clients, self.programs, self.ever = [], [], []
-        self.stopped, self.stopped_at = [], 0.0  # PIDs of servers, the first of them when
+        self.stopped, self.stopped_at = [], 0.0  # PIDs of stopped servers; time of the first
         self.files = self.threads = None
-        self.held = {}  # PID of a server -> what it held when it was first looked at
+        self.held = {}  # PID of a server -> what it held at its first check
         self.is_harmed = False
-        # Programs may be out of memory, or without a partition of SMs.
+        # Programs may lack memory, or a partition of SMs.
         self.is_limited = self.is_partitioned
-        self.steps = []  # what was done in this sequence, for a failure's report
+        self.steps = []  # the actions of this sequence, to report with a failure
         self.counts = collections.Counter()
 
     def modes(self):
@@ -231,7 +231,7 @@ class World:
             self.harm("fault of %d" % client.pid)
 
     def harm(self, what):
-        """From now on in this sequence clients may lose their server."""
+        """From now on in this sequence, clients may lose their server."""
         self.is_harmed = True
         self.steps.append(what)
 
@@ -249,7 +249,7 @@ class World:
         self.steps.append("%s of %d" % (name, uid))
 
     def step_command(self):
-        """Any command but those that have a step of their own."""
+        """Any command except those with a separate step."""
         name, usage = self.dice.choice(sorted(self.commands.items()))
         if name in ("quit", "shutdown_server", "terminate_client"):
             return
@@ -318,7 +318,7 @@ class World:
         self.service.start()
 
     def step_quit(self):
-        """The daemon is told to end while clients are there, and another one is started."""
+        """The daemon is told to end while there are clients, and another one is started."""
         line = "quit -t %d" % self.dice.choice((0, 0, 1))
         self.harm(line)
         self.go_on()
@@ -353,7 +353,7 @@ class World:
         self.rest()
 
     def go_on(self):
-        """Continues the servers that were stopped; in time, nothing is lost by it."""
+        """Continues the stopped servers early enough that nothing fails."""
         if self.stopped and time.monotonic() - self.stopped_at > GRACE_S + 4:
             self.is_harmed = True
         for pid in self.stopped:
@@ -362,7 +362,7 @@ class World:
         self.stopped = []
 
     def is_child(self, pid):
-        """Whether the daemon has started that server, which may be gone by now."""
+        """Whether the daemon has started that server, which may have ended by now."""
         try:
             with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
                 return int(file.read().rpartition(")")[2].split()[1]) == self.service.daemon.pid
@@ -374,8 +374,8 @@ class World:
         for client in self.clients:
             if client.is_stopped:
                 client.signal(signal.SIGCONT)
-        # Once in a while the daemon has to deal with a stopped server by itself, and ends it. Of
-        # one that it has adopted it notices nothing before a client comes (docs/reliability.md).
+        # Sometimes the daemon has to detect a stopped server by itself, and ends it. It detects an
+        # adopted one only when a client comes (docs/reliability.md).
         if self.dice.random() < 0.7 or not all(map(self.is_child, self.stopped)):
             self.go_on()
         elif self.stopped:
@@ -399,7 +399,7 @@ class World:
         for process, ends_well in self.programs:
             if ends_well is None:
                 process.kill()
-            # In turns they wait for clients that wait for nothing but their end.
+            # With turns, they wait for clients that only wait to be ended.
             while process.poll() is None and time.monotonic() < deadline:
                 for client in self.clients:
                     if not client.is_over and client.look():
@@ -440,10 +440,10 @@ class World:
         mine = {self.service.daemon.pid, *self.servers()}
         return set(self.service.processes()) <= mine
 
-    # ---- what is held
+    # ---- what servers and daemon hold
 
     def look(self):
-        """Descriptors, threads and memory, of the daemon and of servers that were there before."""
+        """Descriptors, threads and memory, of the daemon and of servers that existed before."""
         wait_for("the daemon to hold what it held", self.daemon_is_as_before, 20 * SLOW)
         if not os.environ.get("MPS_SAN"):
             kib = mps.memory_kib(self.service.daemon.pid)
@@ -462,14 +462,14 @@ class World:
         return now == self.files and servers == self.servers()
 
     def look_at_server(self, pid):
-        """A server may end at any time, of its own; what lives holds no more than at first."""
+        """A server may end at any time; one that lives holds no more than at first."""
         def holds():
             try:
                 return len(mps.open_files(pid)), mps.thread_count(pid), mps.memory_kib(pid)
             except (OSError, AttributeError):
                 return 0, 0, 0
 
-        # The daemon's own server may still open its GPU for the first time after the first look.
+        # The daemon's own server may still open its GPU after the first check.
         if self.service.stats(pid)["launches"] == 0:
             return
         if pid not in self.held:
@@ -488,7 +488,7 @@ class World:
         complaints = log.check(self.operator.said, self.ever)
         assert not complaints, "control.log: %s" % "\n".join(complaints[:20])
 
-    # ---- all
+    # ---- the run
 
     def play(self, n):
         self.service.start()
@@ -515,7 +515,7 @@ class World:
 
 
 def play(dice, n):
-    """So many sequences, on as many services as it takes."""
+    """Plays so many sequences, on as many services as needed."""
     need_root()
     began = time.monotonic()
     counts, slowest, done = collections.Counter(), collections.Counter(), 0

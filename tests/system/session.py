@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client without the library: it introduces itself, and then writes what it likes.
+"""A client without the library: it does the handshake, and then writes anything.
 
     with session.Client(service) as client:
         client.place(wire.message("seqno_write", stream=0, value=7))
@@ -29,14 +29,14 @@ def connect(service):
 
 
 def introduce(service, **variables):
-    """A connection on which a HELLO has been said."""
+    """A connection after its HELLO."""
     sock = connect(service)
     sock.sendall(wire.hello(**variables))
     return sock
 
 
 def hello(service):
-    """A process comes and goes; WELCOMED, or what was said instead."""
+    """A process connects and ends; returns WELCOMED, or the reply instead."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -70,7 +70,7 @@ def descriptors_in(control):
 
 
 def receive_frame(sock):
-    """The bytes of a frame, as far as they came, and its descriptors."""
+    """The bytes of a frame, as far as they have arrived, and its descriptors."""
     words, fds = b"", []
     size = wire.HEAD_OF_FRAME
     while len(words) < size:
@@ -89,9 +89,9 @@ class Refused(Exception):
 
 
 class Client:
-    """A session of our own."""
+    """A session of the test."""
 
-    # For each frame until the welcome.
+    # For each frame before WELCOME.
     PATIENCE_S = 20 * mps.SLOW
 
     def __init__(self, service, **variables):
@@ -132,7 +132,7 @@ class Client:
         self.page.close()
 
     def place(self, words):
-        """As ring_push(), without its care; the server sleeps a minute at most if not woken."""
+        """Like ring_push(), without checks; if not woken, the server sleeps a minute at most."""
         at = self.tail % wire.RING_SIZE
         first = words[:wire.RING_SIZE - at]
         self.ring[wire.RING_DATA + at:wire.RING_DATA + at + len(first)] = first
@@ -146,11 +146,11 @@ class Client:
         futex_wake(self.ring)
 
     def head(self):
-        """How far the server has read."""
+        """The server's position in the ring."""
         return struct.unpack_from("<I", self.page, wire.HEAD)[0]
 
     def result(self, slot=0):
-        """(message, CUresult) of the last answer."""
+        """(message, CUresult) of the last reply."""
         return struct.unpack_from("<II", self.page, wire.REPLIES + wire.REPLY_MAX * slot)
 
     def is_dropped(self):
@@ -168,7 +168,7 @@ class Client:
 
 
 class Asker(Client):
-    """One that waits for answers, and fills its ring as fast as it can."""
+    """Waits for replies, and fills its ring as fast as possible."""
 
     def __init__(self, service, **variables):
         super().__init__(service, **variables)
@@ -181,7 +181,7 @@ class Asker(Client):
         super().place(words)
 
     def ask(self, name, /, **values):
-        """(CUresult, members of the answer) of a message that is answered."""
+        """(CUresult, members of the reply) of a sync message."""
         self.seq += 1
         self.place(wire.message(name, 1, self.seq, **values))
         wait_for("an answer", lambda: self.result()[0] == self.seq, 60 * mps.SLOW)
@@ -196,7 +196,7 @@ def futex_wake(memory):
 
 
 def valid_messages():
-    """One of many kinds each, as a well-behaved client would place them."""
+    """One message of many kinds each, as a well-behaved client sends them."""
     heap, one = wire.DEVICE_SPACE, (1, 1, 1)
     return [
         wire.message("device_open", 1),
@@ -208,6 +208,6 @@ def valid_messages():
         wire.message("seqno_write", value=7),
         wire.message("seqno_watch", value=9),
         wire.message("host_call", ticket=3),
-        # A wait for a word of 32 bits that is 5.
+        # A wait for a word of 32 bits to be 5.
         wire.message("memory_ops", ops=[(heap, 5, 1, 1)]),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors of files whose close, or any other question, waits for its maker.
+"""Descriptors of files whose close, and every other request, waits for the process that made them.
 
     with slow_files.mounted() as folder:  # and in a process that may be killed:
         fd = slow_files.open_slow(folder)
@@ -30,7 +30,7 @@ def attributes(node):
 
 
 def serve(folder, is_mounted):
-    """A file system of one file. It answers what opens the file, and then nothing."""
+    """A file system of one file. It answers the requests to open the file, and then no others."""
     device = os.open("/dev/fuse", os.O_RDWR)
     options = "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other" % device
     LIBC.mount(b"mps-test", folder.encode(), b"fuse", 0, options.encode())
@@ -42,7 +42,7 @@ def serve(folder, is_mounted):
         if code == INIT:
             body = struct.pack("<IIIIHHIIHH", 7, 31, 0, 0, 12, 9, 4096, 1, 0, 0) + bytes(28)
         elif is_opened:
-            continue  # from now on every question waits
+            continue  # from now on every request waits
         elif code == LOOKUP:
             body = struct.pack("<4QII", FILE, 0, 0, 0, 0, 0) + attributes(FILE)
         elif code == GETATTR:
@@ -54,16 +54,16 @@ def serve(folder, is_mounted):
 
 
 def open_slow(folder):
-    """A descriptor of which every question waits until the end of mounted().
+    """A descriptor on which every request waits until the end of mounted().
 
-    Who has it cannot fork and execute: that closes descriptors.
+    A process that has it cannot fork and execute: that closes descriptors.
     """
     return os.open(folder + "/file", os.O_RDWR)
 
 
 @contextlib.contextmanager
 def mounted():
-    """A folder for open_slow(), which another process has to call; that may be killed."""
+    """A folder for open_slow(), which another process must call, because it may be killed."""
     harness.need_root()
     if not os.path.exists("/dev/fuse"):
         raise harness.Skip("no FUSE")
@@ -75,7 +75,7 @@ def mounted():
         assert is_mounted.wait(20 * harness.SLOW), "not mounted"
         yield folder
     finally:
-        # Processes that wait for an answer get an error now, and so end.
+        # Processes that wait for a reply now get an error, and so end.
         server.kill()
         for child in multiprocessing.active_children():
             child.join()
@@ -109,6 +109,6 @@ class LingeringSocket:
         return self.sock.fileno()
 
     def give_away(self):
-        """Closes our descriptor. The one that was sent is then the last, or it is closed already
-        and a thread of ours waits."""
+        """Closes this process's descriptor. The one that was sent is then the last; or it is
+        already closed, and a thread here waits."""
         threading.Thread(target=self.sock.close, daemon=True).start()

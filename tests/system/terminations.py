@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that are terminated, one by one, beside others that must not notice."""
+"""Clients that are terminated, one by one, beside others that must not be affected."""
 
 import time
 
@@ -8,12 +8,12 @@ import test_kill
 from harness import contains, equal
 
 TERMINATED = 810
-# What a command may take beside clients that are at work; the grace is ten times as long.
+# How long a command may take beside busy clients; the grace is ten times as long.
 BOUND_S = 10
 
 
 def running(service, name, *args, **more):
-    """A program that has said that it runs."""
+    """A program that has printed that it runs."""
     process = service.popen(name, *args, **more)
     equal(process.stdout.readline(), "%s: running\n" % name)
     return process
@@ -25,7 +25,7 @@ def terminate(service, server, client, strict=False):
 
 
 def said_by(service, user, line):
-    """What mps-control says to another user."""
+    """The output of mps-control for another user."""
     process = service.popen(mps.CONTROL, *line.split(), preload=False, **user)
     return service.finish(process)[1]
 
@@ -48,9 +48,9 @@ def one_after_the_other(service, victims, bystander=None):
 
 
 def in_turn(clients, rounds):
-    """So many clients at work are terminated in turn, so often; none hangs, none notices."""
+    """Terminates so many busy clients in turn, so often; none hangs, no other is affected."""
     with mps.Service() as service:
-        # The first ones leave what the server keeps for all that come.
+        # The first clients leave what the server keeps for all later ones.
         one_after_the_other(service, [running(service, "victim") for _ in range(clients)])
         server = service.server()
         before = test_kill.settle(service, server)

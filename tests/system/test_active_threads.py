@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
-"""Active-thread percentages: on which SMs the kernels of clients run, and what clients are told."""
+"""Active-thread percentages: on which SMs kernels of clients run, and what clients see."""
 
 import os
 
@@ -21,7 +21,7 @@ def share(percentage):
 
 
 def sms_of(line):
-    """The SMs that smids names: "plain: 0-7,16-23"."""
+    """The SMs in a line of smids: "plain: 0-7,16-23"."""
     sms = set()
     for part in line.split(": ")[1].split(","):
         first, _, last = part.partition("-")
@@ -30,7 +30,7 @@ def sms_of(line):
 
 
 class Together:
-    """Clients that run smids at the same time, each with an environment of its own."""
+    """Clients that run smids at the same time, each with a separate environment."""
 
     def __init__(self, service, environments):
         self.service = service
@@ -46,7 +46,7 @@ class Together:
         return client
 
     def run(self):
-        """The SMs of each client; all its kernels, however launched, have been on these."""
+        """The SMs of each client; all its kernels ran on these, in every way of launching."""
         with open(self.go, "w", encoding="ascii"):
             pass
         found = []
@@ -63,7 +63,7 @@ class Together:
 
 
 def test_four_quarters():
-    """Four clients of 25 % have nothing in common, whatever way their kernels are launched."""
+    """Four clients of 25 % have disjoint SMs, in every way of launching."""
     with mps.Service() as service:
         found = Together(service, [share(25)] * 4).run()
         equal([len(sms) for sms in found], [32] * 4)
@@ -73,7 +73,7 @@ def test_four_quarters():
 
 
 def test_spread_evenly():
-    """A fifth shares with one of the others, and eight share two by two."""
+    """A fifth client shares with one of the others; eight clients share in pairs."""
     with mps.Service() as service:
         found = Together(service, [share(25)] * 5).run()
         equal(sorted(sum(sm in sms for sms in found) for sm in range(128)), [1] * 96 + [2] * 32)
@@ -89,12 +89,12 @@ def test_different_shares():
 
 
 def test_shares_are_freed():
-    """What one leaves the next has, and the driver makes no more green contexts than at first."""
+    """A client gets SMs of earlier clients, and the driver creates no more green contexts."""
     with mps.Service() as service:
         found = Together(service, [share(50), share(25)]).run()
         server = service.server()
         wait_for("their end", lambda: not service.clients(server))
-        # Who comes while the one before is on its way out has the other half.
+        # A client that comes while the previous one is ending gets the other half.
         Together(service, [share(50)] * 2).run()
         wait_for("their end", lambda: not service.clients(server))
         kept = settled(lambda: service.stats(server)["greens"])
@@ -112,24 +112,24 @@ def test_one_group_at_least():
             equal(service.run("smids", env=share(percentage))[0], 0)
             service.run_ok("sm_share", "--sms", str(GROUP), env=share(percentage))
         service.run_ok("sm_share", "--sms", "128", env=share("99.9"))
-    # Of a GPU that has one group alone, some SMs are in none.
+    # On a GPU with one group only, some SMs are in no group.
     with mps.Service({"SOFTGPU_SMS": "15"}) as service:
         service.run_ok("sm_share", "--sms", "8", env=share("99"))
         service.run_ok("sm_share", "--sms", "15", env=share("100"))
 
 
-def test_what_is_told():
-    """The runtime, also before there is a context, occupancy, resources and cooperative launches."""
+def test_reported_sms():
+    """In the runtime, even without a context, in occupancy, resources, cooperative launches."""
     with mps.Service() as service:
         service.run_ok("sm_share", "--sms", "132")
         service.run_ok("sm_share", "--sms", "132", env=share(100))
         service.run_ok("sm_share", "--sms", "64", env=share(50))
-        # Nothing is said of those that have all.
+        # Clients with all SMs are not logged.
         equal(service.server_log().count("SMs"), 1)
 
 
 def test_nonsense():
-    """It is told once, by a sentence that says what is accepted, and ignored."""
+    """A wrong value is reported once, with the accepted values, and ignored."""
     with mps.Service() as service:
         for text in ("0", "101", "abc", "50%", "", "-5"):
             _, err = service.run_ok("sm_share", "--sms", "132", env=share(text))
@@ -139,7 +139,7 @@ def test_nonsense():
 
 
 def shares_of_contexts(service, *args, **env):
-    """{context: SMs} as context_shares says; all its kernels, however launched, were on these."""
+    """{context: SMs} from context_shares; all kernels ran on these, in every way of launching."""
     out, err = service.run_ok("context_shares", *args, env={PER_CONTEXT: "1", **env})
     equal(err, "")
     lines = [line for line in out.splitlines() if ": " in line and not line.endswith(": ok")]
@@ -152,7 +152,7 @@ def shares_of_contexts(service, *args, **env):
 
 
 def test_shares_of_contexts():
-    """Each context of a process has its own, and they have nothing in common while they fit."""
+    """Each context of a process has separate SMs, disjoint while they fit."""
     with mps.Service() as service:
         found = shares_of_contexts(service)
         equal([len(found[name]) for name in ("half", "counted", "eighth", "primary")],
@@ -160,13 +160,13 @@ def test_shares_of_contexts():
         equal(len(found["half"] | found["counted"] | found["eighth"]), 64 + 32 + 16)
         log = service.server_log()
         equal(log.count("a context has 64 of 132 SMs on device 0\n"), 1)
-        # The contexts that come one after the other are not all named.
+        # The contexts that exist one after the other are not all listed.
         equal(log.count("a context has"), 32)
         equal(log.count("its further contexts are not logged"), 1)
 
 
 def test_shares_within_the_process():
-    """What the environment says at first and what the operator says hold for all contexts."""
+    """The limits of the first environment and of the operator hold for all contexts."""
     with mps.Service() as service:
         found = shares_of_contexts(service, **share(50))
         equal([len(found[name]) for name in ("half", "counted", "eighth", "primary")],
@@ -181,7 +181,7 @@ def test_shares_within_the_process():
 
 
 def test_processes_with_shares_of_contexts():
-    """Contexts of two processes have nothing in common while they fit."""
+    """Contexts of two processes have disjoint SMs while they fit."""
     with mps.Service() as service:
         other = Together(service, [share(12.5)])
         found = shares_of_contexts(service)
@@ -191,10 +191,10 @@ def test_processes_with_shares_of_contexts():
 
 
 def test_many_shares_of_contexts():
-    """A process has 16 contexts with shares of their own, and is refused the next."""
+    """A process can have 16 contexts with shares; the next is refused."""
     with mps.Service() as service:
         service.run_ok("context_shares", "--many", "16", env={PER_CONTEXT: "1"})
-        # Nothing of them is left, but for what is kept for the next.
+        # Nothing of them is left, except what is kept for reuse.
         server = service.server()
         wait_for("their end", lambda: not service.clients(server))
         kept = settled(lambda: service.stats(server)["greens"])
@@ -205,7 +205,7 @@ def test_many_shares_of_contexts():
 
 
 def test_no_shares_of_contexts():
-    """Without the variable a context that asks for fewer SMs is refused, with the reason."""
+    """Without the variable, a context that requests fewer SMs is refused, with the reason."""
     with mps.Service() as service:
         for value in (None, "0", "yes"):
             _, err = service.run_ok("context_shares", "--none", env={PER_CONTEXT: value})
@@ -222,8 +222,8 @@ def test_green_contexts_of_a_client():
             service.run_ok("green_contexts", env=share(percentage))
 
 
-def test_streams_that_stand_still():
-    """Clients with shares that wait for words make further streams all the same."""
+def test_blocked_streams_of_shares():
+    """Clients with shares can create further streams while their streams are blocked."""
     with mps.Service() as service:
         for name in ("context_events", "callbacks", "green_ends"):
             service.run_ok(name, env=share(25))

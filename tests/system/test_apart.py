@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Two clients of one server see nothing of each other: memory, variables, streams, errors."""
+"""Two clients of one server are separate: memory, variables, streams, errors."""
 
 import time
 
@@ -15,7 +15,7 @@ PATTERN = bytes.fromhex("5ee7c25e")
 
 
 def test_nothing_is_inherited():
-    """Of a client that ended, was killed, or still lives, in a GPU that it filled."""
+    """New memory has no data of a client that ended or was killed, on a GPU that it had filled."""
     with mps.Service({"SOFTGPU_MEMORY_MIB": "400"}) as service:
         service.run_ok("spy", "look")
         server = service.server()
@@ -29,7 +29,7 @@ def test_nothing_is_inherited():
         equal(service.servers(), [server])
 
 
-def test_nothing_of_one_that_lives():
+def test_data_of_a_live_client():
     with mps.Service() as service:
         holder, _ = hold(service)
         service.run_ok("spy", "look")
@@ -37,7 +37,7 @@ def test_nothing_of_one_that_lives():
 
 
 def test_raw_memories_are_new():
-    """Ring, staging and page as the kernel gives them, after others that used theirs."""
+    """Ring, staging and page are new memory of the kernel, after other clients had used theirs."""
     with mps.Service() as service:
         for _ in range(2):
             service.run_ok("spy", "plant")
@@ -49,7 +49,7 @@ def test_raw_memories_are_new():
 
 
 def hold(service):
-    """A client whose NULL stream waits, and where its memory is."""
+    """A client with a blocked NULL stream, and the address of its memory."""
     process = service.popen("spy", "hold", service.folder + "/go")
     line = process.stdout.readline()
     equal(line.split()[:2], ["spy:", "holding"], line)
@@ -63,7 +63,7 @@ def go(service, process):
 
 
 def test_addresses():
-    """Another's address is none: no copy, no fill, no free, nor what it holds."""
+    """Another client's address is invalid for copies, fills and frees; its data stay hidden."""
     with mps.Service() as service:
         process, address = hold(service)
         service.run_ok("spy", "touch", address)
@@ -72,7 +72,7 @@ def test_addresses():
 
 
 def test_null_streams():
-    """One's NULL stream waits for one's own streams alone."""
+    """A client's NULL stream waits only for that client's streams."""
     with mps.Service() as service:
         process, _ = hold(service)
         for name in ("process1", "process2", "symbols", "events"):
@@ -82,7 +82,7 @@ def test_null_streams():
 
 
 def test_errors():
-    """Errors are told to him who made them, and to nobody else."""
+    """An error is returned only to the client that caused it."""
     with mps.Service() as service:
         process, _ = hold(service)
         neighbour = service.popen("process1", "--seconds", "1")
@@ -94,16 +94,16 @@ def test_errors():
         equal(service.finish(neighbour)[:2], (0, "process1: ok\n"))
 
 
-def test_ids_are_ones_own():
-    """Streams, events and libraries of the same numbers in two sessions."""
+def test_ids_are_per_session():
+    """Streams, events and libraries with the same numbers in two sessions."""
     with mps.Service() as service:
         several = [service.popen(name) for name in ("events", "kernels", "events", "kernels")]
         for process in several:
             equal(service.finish(process)[0], 0)
 
 
-def test_words_after_the_end():
-    """One who says that his host functions are done, or takes it back, as his session ends."""
+def test_control_words_after_the_end():
+    """A client reports its host functions as done, or withdraws that, while its session ends."""
     dice = harness.dice()
     with mps.Service() as service:
         service.run_ok("process1")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 200 s
-"""Clients that make the server hold host memory, as much as they can: they are told that there is no more,
-their neighbours work as before, and at their end all of it is back.
+"""Clients that make the server hold as much host memory as they can: they get out-of-memory errors,
+their neighbours work as before, and all of it is freed at their end.
 """
 
 import fcntl
@@ -22,22 +22,22 @@ from session import Asker
 
 PTX, WRITE_32 = 1, 2
 OUT_OF_MEMORY = 2
-SEALS = 0xf  # against all that there is
+SEALS = 0xf  # all possible seals
 KERNEL = b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{ ret; }\n"
 
 INPUT_MIB = 64
-# Without a bound these are 1.5 GiB and 710 MiB.
+# Without a limit, these are 1.5 GiB and 710 MiB.
 INPUTS_MAX = 24
 NODES_MAX = 40000
 OPERATIONS = 255
-# Of the number in a message graph_memory_ops: behind the head and the graph.
+# The offset of the count in a message graph_memory_ops: after the head and the graph.
 NODE_OFFSET = 16 + 4
-# What else the server takes meanwhile, and what its allocator keeps at first.
+# What else the server allocates meanwhile, and what its allocator keeps at first.
 OTHER_MIB = 64
 
 
 class Hog(Asker):
-    """One with some memory of the GPU's."""
+    """A client with some memory of the GPU."""
 
     def __init__(self, service):
         super().__init__(service)
@@ -47,7 +47,7 @@ class Hog(Asker):
         self.memory = answer["address"]
 
     def place_nodes(self, count):
-        """Nodes of graph 1, each of as many operations as one may have."""
+        """Nodes of graph 1, each with the largest number of operations."""
         words = bytearray(wire.message("graph_memory_ops", graph=1,
                                        ops=[(self.memory, 1, WRITE_32, 0)] * OPERATIONS))
         for node in range(count):
@@ -59,7 +59,7 @@ class Hog(Asker):
 
 
 class Watched:
-    """What the server holds, at most, while programs of a neighbour run."""
+    """The largest memory of the server while programs of a neighbour run."""
 
     def __init__(self, settings=None):
         self.service = mps.Service(settings)
@@ -86,9 +86,9 @@ class Watched:
         self.service.run_ok("graph_nodes")
 
     def is_back(self):
-        """Once the client has gone; what was freed is given back a moment later."""
+        """Once the client has left; freed memory returns a moment later."""
         wait_for("the client to be gone", lambda: not self.service.clients(self.server), 20 * mps.SLOW)
-        # A sanitizer keeps what was freed for a while.
+        # A sanitizer keeps freed memory for a while.
         if mps.SLOW == 1:
             wait_for("the memory to be back", lambda: mps.memory_kib(self.server) - self.before
                      < OTHER_MIB << 10, 10)
@@ -104,12 +104,12 @@ class Watched:
 
 
 def bound_mib(log):
-    """Of each client, as the server says when the first comes."""
+    """The limit of each client, which the server logs when the first client comes."""
     return int(re.search(r"Host memory for clients: (\d+) MiB each", log).group(1))
 
 
 def test_linker_inputs():
-    """A few bytes of messages, the same file each time, of which the driver has a copy each."""
+    """A few bytes of messages with one file, of which the driver has a copy each time."""
     with Watched() as watched:
         equal(bound_mib(watched.service.server_log()), 2048)
         text = KERNEL + b"//" + b"x" * (INPUT_MIB << 20) + b"\n\0"
@@ -139,7 +139,7 @@ def test_linker_inputs():
 
 
 def test_graph_operations():
-    """Nodes of 255 memory operations each, in one graph."""
+    """Nodes with 255 memory operations each, in one graph."""
     with Watched() as watched:
         with Hog(watched.service) as hog:
             hog.place(wire.message("graph_begin", graph=1))
@@ -153,7 +153,7 @@ def test_graph_operations():
 
 
 def test_neighbours_at_their_bounds():
-    """Several that hold what they can, and one that comes then."""
+    """Several clients that hold as much as they can, and one that comes then."""
     with Watched({"MPS_CLIENT_HOST_MIB": "64"}) as watched:
         hogs = [Hog(watched.service) for _ in range(4)]
         for hog in hogs:
@@ -161,7 +161,7 @@ def test_neighbours_at_their_bounds():
             hog.place_nodes(4000)
             equal(hog.ask("graph_instantiate", graph=1, n_nodes=4000)[0], OUT_OF_MEMORY)
         watched.neighbour()
-        # Who is at its bound may still do what takes no memory.
+        # A client at its limit may still do what takes no memory.
         equal(hogs[0].ask("memory_alloc", size=512)[0], 0)
         for hog in hogs:
             hog.__exit__()
@@ -169,7 +169,7 @@ def test_neighbours_at_their_bounds():
 
 
 def test_estimates():
-    """What accounts are charged with is no less than what the software GPU's driver keeps."""
+    """Accounts are charged at least what the software GPU's driver keeps."""
     if mps.SLOW > 1:
         raise harness.Skip("a sanitizer's memory is not the driver's")
     env = dict(mps.clean_environment(), LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU))
@@ -179,8 +179,8 @@ def test_estimates():
     contains(done.stdout, "driver_keeps: ok")
 
 
-def test_numbers_that_are_none():
-    """What the variable says wrongly is told, and the default taken."""
+def test_invalid_numbers():
+    """A wrong value of the variable is logged, and the default is used."""
     for said in ("0", "-1", "many", "1x", "99999999999"):
         with mps.Service({"MPS_CLIENT_HOST_MIB": said}) as service:
             service.run_ok("process1")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""The GPU waits for a client: in a host function, or for a word that nobody writes."""
+"""The GPU waits for a client: in a host function, or for a semaphore that is never written."""
 
 import os
 import signal
@@ -17,14 +17,14 @@ KILLS_AT_ONCE = 4
 
 
 def stuck(service, how):
-    """A client that stands still with the GPU waiting for it."""
+    """A blocked client for which the GPU waits."""
     process = service.popen("stuck", how)
     equal(process.stdout.readline(), "stuck: running\n")
     return process
 
 
 def make(path):
-    """What some programs wait for."""
+    """The objects that some programs wait for."""
     with open(path, "w", encoding="utf-8"):
         pass
 
@@ -37,8 +37,8 @@ def end(process):
 
 
 def check_beside(service, how):
-    """Neighbours beside it. Loading code would wait for streams that wait for words, with everybody:
-    who has to is held up alone, until they have gone."""
+    """Neighbours work beside it. Loading code would wait, with all clients, for blocked streams: so
+    only the client that has to load is delayed, until those streams have ended."""
     if how == "call":
         for name in ("process1", "process2", "callbacks", "memory_ops"):
             service.run_ok(name, timeout=20)
@@ -51,7 +51,7 @@ def check_beside(service, how):
 
 
 def check_recovers(how, stop):
-    """Neighbours work beside it; when it is killed nothing of it is left."""
+    """Neighbours work beside it; when it is killed, nothing of it is left."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -88,7 +88,7 @@ def test_killed_with_streams_that_wait():
 
 
 def test_killed_as_it_waits_for_itself():
-    """A client that can load no code beside a stream of its own; killed, it leaves nothing."""
+    """A client that cannot load code beside its own blocked stream; killed, it leaves nothing."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -100,11 +100,11 @@ def test_killed_as_it_waits_for_itself():
         equal(service.servers(), [server], "the server was replaced")
 
 
-def test_many_stand_still():
-    """Clients whose streams stand still for good: those of others get on, and wait for words too.
+def test_many_blocked_streams():
+    """Clients with permanently blocked streams: streams of others continue, and may wait too.
 
-    The software GPU has 32 queues for a server, as the real one, and lets work
-    stand behind what a stranger waits for where the real one does.
+    The software GPU has 32 queues for a server, like the real one, and in the same way lets
+    work queue behind a wait of another client's stream.
     """
     with mps.Service() as service:
         service.run_ok("process1")
@@ -125,8 +125,8 @@ def test_many_stand_still():
         equal(service.servers(), [server], "the server was replaced")
 
 
-def test_waits_for_what_stands_not():
-    """Who waits for work that waits for nobody needs no turn, however many streams stand."""
+def test_waits_for_unblocked_work():
+    """Waits for unblocked work only need no turn, for any number of blocked streams."""
     with mps.Service() as service:
         service.run_ok("process1")
         file = os.path.join(service.folder, "go on")
@@ -139,8 +139,8 @@ def test_waits_for_what_stands_not():
 
 
 def test_killed_beside_a_call_that_waits():
-    """Where some call of the driver waits for a stream that stands still, with the driver's lock held:
-    killing its client is enough."""
+    """A call of the driver waits for a blocked stream, with the driver's lock held: killing the
+    stream's client is enough."""
     with mps.Service() as service:
         running = service.popen_going_round("process1", 10)
         server = service.server()
@@ -159,7 +159,7 @@ def test_killed_beside_a_call_that_waits():
 
 
 def test_calls_that_wait_for_everything():
-    """Beside a stream that stands still the driver is not asked for them, or nobody could call it."""
+    """Beside a blocked stream, the server makes no such call, which would delay all clients."""
     with mps.Service() as service:
         service.run_ok("process1")
         running = [service.popen_going_round(name, 3)
@@ -181,9 +181,9 @@ def test_calls_that_wait_for_everything():
         equal(service.finish(greens, 20)[:2], (0, "green_ends: ok\n"))
 
 
-def test_room_is_made_later():
-    """What the driver would have to make room for, or load: beside a stream that stands still who wants
-    it waits, and nobody else; what there is room for can be had."""
+def test_resources_are_created_later():
+    """Resources that the driver would have to create, or code that it would have to load: beside a
+    blocked stream only the client that needs them waits; existing resources are available."""
     for what, count, waits in (("attribute", 1, True), ("streams", 100, False), ("graphs", 40, False),
                                ("streams", 500, True), ("graphs", 100, True)):
         with mps.Service() as service:
@@ -205,7 +205,7 @@ def test_room_is_made_later():
 
 
 def test_full_queue():
-    """Who puts more behind a wait than the GPU's queue takes waits for it alone."""
+    """A client that fills the GPU's queue behind a wait delays only itself."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -220,7 +220,7 @@ def test_full_queue():
 
 
 def test_unloads_beside_a_callback():
-    """Who is stopped in a host function keeps nobody's code in the server."""
+    """A client stopped in a host function does not keep other clients' code in the server."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -255,10 +255,10 @@ def test_killed_at_any_moment():
 
 
 def test_slow_callback():
-    """Neighbours are not held up by it, and it ends well."""
+    """It delays no neighbour, and ends normally."""
     with mps.Service() as service:
         service.run_ok("process1")
-        # On a busy machine they may be slower than it by themselves.
+        # On a busy machine they may be slower by themselves.
         for _ in range(5):
             process = stuck(service, "slow")
             service.run_ok("process1")
@@ -270,8 +270,8 @@ def test_slow_callback():
         assert is_still_there, "neighbours took as long as it did, each time"
 
 
-def test_thread_goes():
-    """What runs host functions is there while there are any."""
+def test_thread_ends():
+    """The thread for host functions exists while there are any."""
     with mps.Service() as service:
         process = stuck(service, "call")
         equal(mps.thread_count(process.pid), 2)
@@ -282,7 +282,7 @@ def test_thread_goes():
 
 
 def test_server_dies():
-    """The rest of the program goes on, with an error."""
+    """The rest of the program continues, with an error."""
     with mps.Service() as service:
         service.run_ok("process1")
         process = service.popen("stuck", "word")
@@ -295,7 +295,7 @@ def test_server_dies():
 
 
 def test_service_quits():
-    """Who waited is not told that what it waited for has come."""
+    """A waiting call does not report success for work that was lost."""
     for how in ("call", "word"):
         with mps.Service() as service:
             process = stuck(service, how)

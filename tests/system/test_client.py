@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""The client library in a program: how it decides, what it says, what it leaves alone."""
+"""The client library in a program: how it chooses, what it prints, what it leaves alone."""
 
 import json
 import os
@@ -20,7 +20,7 @@ FRAME_TEXT_MAX = 256
 
 
 def test_no_gpu_in_the_client():
-    """Neither a device file nor the real libcuda is open in a client."""
+    """A client has neither a device file nor the real libcuda open."""
     with mps.Service() as service:
         process = service.popen("process1", "--seconds", "4")
         wait_for("the client", lambda: service.clients() == [process.pid])
@@ -34,7 +34,7 @@ def test_no_gpu_in_the_client():
 
 
 def test_library_path():
-    """LD_LIBRARY_PATH does what LD_PRELOAD does."""
+    """LD_LIBRARY_PATH has the same effect as LD_PRELOAD."""
     with mps.Service() as service:
         env = {"LD_LIBRARY_PATH": os.path.dirname(mps.LIBRARY)}
         if mps.sanitizer_preload():
@@ -56,7 +56,7 @@ def test_run_script():
 
 
 def test_pass_through():
-    """Nobody listens: the program runs on the real driver, and is warned once."""
+    """Without a daemon, the program runs on the real driver, with one warning."""
     service = mps.Service()
     try:
         out, err = service.run_ok("process1")
@@ -82,7 +82,7 @@ def test_require():
 
 
 class Refuser:
-    """Listens as a daemon would and refuses everybody, with a text."""
+    """Listens like a daemon and refuses every client, with a text."""
 
     def __init__(self, folder, result, text):
         os.makedirs(folder, exist_ok=True)
@@ -110,7 +110,7 @@ class Refuser:
 
 
 def test_refused():
-    """A refusal is an error with the daemon's own words, never a native run."""
+    """A refusal is an error with the daemon's text, never a native run."""
     service = mps.Service()
     refuser = Refuser(service.pipe, 805, "restart the daemon: it is of another version")
     try:
@@ -124,7 +124,7 @@ def test_refused():
 
 
 def test_other_version():
-    """The real daemon to a client of another version: both are named."""
+    """The real daemon and a client of another version: the message names both."""
     with mps.Service() as service:
         size = 8 + 16 + 5 * FRAME_TEXT_MAX
         hello = struct.pack("=BBHIIIQ", 0, 1, 0, size, 99, 0, 0x1234).ljust(size, b"\0")
@@ -133,7 +133,7 @@ def test_other_version():
             peer.connect(os.path.join(service.pipe, "control"))
             peer.sendall(hello)
             answer = b""
-            # All of the answer: what it did not read of the hello may end in a reset.
+            # The whole reply: unread bytes of the HELLO may make the daemon reset the connection.
             try:
                 while part := peer.recv(4096):
                     answer += part
@@ -155,7 +155,7 @@ def test_log():
 
 
 def test_log_file():
-    """CUDA_LOG_FILE gets the driver's own words about calls that failed."""
+    """CUDA_LOG_FILE gets the driver's messages about failed calls."""
     shape = re.compile(r"^\[\d\d:\d\d:\d\d\.\d{3}\]\[\d+\]\[CUDA\]\[E\] ")
     words = "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemsetD32Async"
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
@@ -167,7 +167,7 @@ def test_log_file():
             assert shape.match(line), line
         assert [line for line in lines if line.endswith(words)], lines
         contains(service.run_ok("capture_errors", env={"CUDA_LOG_FILE": "stderr"})[1], words)
-        # One that cannot be had is no reason to do without the GPU.
+        # A log file that cannot be opened does not prevent the use of the GPU.
         equal(service.run_ok("capture_errors", env={"CUDA_LOG_FILE": folder})[1], "")
 
 
@@ -185,7 +185,7 @@ def test_trace():
 
 
 def test_trace_for_viewers():
-    """Two programs write events of one clock into one file, which a viewer's parser reads."""
+    """Two programs write events of one clock into one file, which a viewer's parser accepts."""
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
         path = folder + "/trace.json"
         both = [service.popen(name, env={"MPS_CLIENT_TRACE": path})
@@ -229,7 +229,7 @@ def test_two_users():
 
         def owners_now():
             return {os.stat("/proc/%d" % pid).st_uid: pid for pid in service.servers()}
-        # A server is listed a moment before it has become its user.
+        # A server is listed a moment before it changes to its user.
         wait_for("two servers of two users", lambda: set(owners_now()) == {0, 12345})
         owners = owners_now()
         with open("/proc/%d/status" % owners[12345], encoding="utf-8") as file:
@@ -248,7 +248,7 @@ def test_two_users():
 
 
 def test_daemon_of_a_user():
-    """A daemon without root serves its own user; others do without, or are told why not."""
+    """A daemon without root serves its own user; other users run without it, or get the reason."""
     need_root()
     with mps.Service(uid=12345) as service:
         service.run_ok("process1", user=12345, group=12345, extra_groups=[])

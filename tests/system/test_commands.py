@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
-"""The commands: what NVIDIA's daemon answers and ours, who may give them, and what they do."""
+"""The commands: replies of NVIDIA's daemon and of this one, permissions, and effects."""
 
 import glob
 import json
@@ -27,8 +27,8 @@ SIZE = ('"%s" is not a size: set_default_device_pinned_mem_limit takes a whole n
         "M, MB, G or GB, such as 512M or 2G, or none")
 INVALID = "an invalid value changes nothing, and the reply says which values are valid"
 
-# What differs from the transcript: the command, our reply, the reason. docs/compat.md has the
-# same table.
+# Differences from the transcript: the command, the reply of this daemon, the reason. docs/compat.md
+# has the same table.
 DIFFERENCES = (
     ("help", ["{HELP}"], "NVIDIA's daemon has no such command"),
     ("get_device_client_list", ["[0] 01:00.0, {NAME}", "{OLD}.1", "{NEW}.1"],
@@ -89,7 +89,7 @@ def read_transcript():
 
 
 def replay_step(service, step, facts):
-    """What is answered, and the exit status."""
+    """The reply and the exit status."""
     if step.arguments is not None:
         words, text = step.arguments.format(**facts).split(), ""
     else:
@@ -101,7 +101,7 @@ def replay_step(service, step, facts):
 
 
 def running(service, name="victim", **more):
-    """A client that has work on the GPU, and whose context the daemon knows of."""
+    """A client with work on the GPU, whose context the daemon knows."""
     process = service.popen(name, **more)
     equal(process.stdout.readline(), "%s: running\n" % name)
     service.wait_for_active(process)
@@ -111,7 +111,7 @@ def running(service, name="victim", **more):
 
 
 def rendered(template):
-    """A template as people read it."""
+    """A template in readable form."""
     return re.sub(r"\{(\w+)[^}]*\}", r"\1", template)
 
 
@@ -124,7 +124,7 @@ def documented():
 
 
 def test_replay():
-    """The transcript of NVIDIA's daemon, line by line, and the list of what differs."""
+    """The transcript of NVIDIA's daemon, line by line, and the list of differences."""
     need_root()
     differences = {}
     for name, reply, _ in DIFFERENCES:
@@ -134,7 +134,7 @@ def test_replay():
     service = mps.Service(background=True)
     facts = {"UUID": UUID, "SHORT": UUID[:22], "NAME": "Software GPU", "PCI": "0000:01.00.00"}
     steps = read_transcript()
-    # No daemon; the one that the service starts; and another beside it.
+    # Without a daemon; the daemon of the service; and a second daemon beside it.
     step = steps.pop(0)
     equal(replay_step(service, step, facts), (step.reply, step.status), step.name())
     equal((steps[0].name(), steps.pop(0).status), ("$ -d", 0))
@@ -159,7 +159,7 @@ def test_replay():
 
 
 def attach_two(service, facts):
-    # The second one stays when it is terminated.
+    # The second one stays after it is terminated.
     clients = [running(service), running(service, "terminated", stdin=subprocess.PIPE)]
     facts.update(SERVER=str(service.server()), OLD=str(clients[0].pid), NEW=str(clients[1].pid),
                  OLD_PROGRAM=clients[0].args[0], NEW_PROGRAM=clients[1].args[0],
@@ -167,7 +167,7 @@ def attach_two(service, facts):
 
 
 def test_table_of_differences():
-    """Users read the same list."""
+    """All users get the same list."""
     ours = [("`%s`" % rendered(name), " / ".join("`%s`" % rendered(line) for line in reply), reason)
             for name, reply, reason in DIFFERENCES]
     equal(documented(), ours)
@@ -192,7 +192,7 @@ def by_input(service, text):
 
 
 def test_three_ways():
-    """Arguments, a line without its newline, and text on the socket: the same answer."""
+    """Arguments, a line without its newline, and text on the socket give the same reply."""
     with mps.Service() as service:
         running(service, "victim")
         server = service.server()
@@ -244,7 +244,7 @@ def test_help_names_all():
 
 
 def variables_in_sources():
-    """The names of the service's own variables, each a string of some program."""
+    """The names of the service's own variables: each is a string in some program."""
     names = set()
     for program in "client", "daemon", "server", "proto":
         for path in glob.glob(os.path.join(harness.ROOT, program, "**", "*.[ch]"), recursive=True):
@@ -253,7 +253,7 @@ def variables_in_sources():
 
 
 def test_variables_are_documented():
-    """docs/settings.md and README name each variable; -h and the manual pages those of theirs."""
+    """docs/settings.md and README name each variable; -h and manual pages their program's."""
     text = document("docs", "settings.md")
     tables = {who: {row.partition("=")[0] for row in table(text, "## Of " + who)}
               for who in ("the daemon", "the front end", "a client")}
@@ -271,10 +271,10 @@ def test_variables_are_documented():
     equal(said, daemon - {"CUDA_VISIBLE_DEVICES"})
 
 
-# ---- what is set
+# ---- settings
 
 def test_limits():
-    """Defaults hold for the next server, a server's for its new clients, a group's for its own."""
+    """Defaults are for the next server, settings for new clients of the server or the group."""
     with mps.Service() as service:
         def said(*words):
             return service.command(*words).stdout
@@ -294,7 +294,7 @@ def test_limits():
         contains(service.server_log(), "Server Priority set to 1\n")
         equal(row_of(service, running(service, env={"MPS_GROUP": "team/a"})), "64M 2 team/a")
 
-        # May be more than the default, and changes nothing but that server.
+        # It may exceed the default, and affects only that server.
         equal(said("set_device_pinned_mem_limit", server, UUID, "2G"), "")
         equal(said("set_active_thread_percentage", server, "50"), "50.0\n")
         equal(said("set_client_priority", server, "0"), "")
@@ -304,7 +304,7 @@ def test_limits():
         equal(said("get_default_active_thread_percentage"), "33.3\n")
         equal(row_of(service, running(service)), "2G 0 -")
 
-        # A group's limits are lowered by its server's.
+        # A group's limits are lowered by those of its server.
         equal(said("set_device_pinned_mem_limit", "-group", "team/a", "0", "4G"), "")
         equal(said("set_client_priority", "-group", "team/a", "0"), "")
         equal(row_of(service, running(service, env={"MPS_GROUP": "team/a"})), "2G 0 team/a")
@@ -324,7 +324,7 @@ def row_of(service, process):
 
 
 def test_debug():
-    """log_level debug tells what a client is allowed."""
+    """log_level debug reports a client's limits."""
     with mps.Service() as service:
         equal(service.command("log_level").stdout, "info\n")
         service.command("log_level", "debug")
@@ -338,7 +338,7 @@ def test_debug():
 
 
 def test_nonsense():
-    """A sentence, on standard error too; exit status 0; and nothing has changed."""
+    """One sentence, also on standard error; exit status 0; and no change."""
     wrong = ("set_default_active_thread_percentage -5", "set_default_active_thread_percentage 50%",
              "set_default_device_pinned_mem_limit 0", "set_default_device_pinned_mem_limit",
              "set_default_device_pinned_mem_limit 0 0", "set_default_device_pinned_mem_limit 1 1G",
@@ -366,7 +366,7 @@ def test_nonsense():
 
 
 def test_environment():
-    """The daemon's environment gives the first default; nonsense there stops its start."""
+    """The daemon's environment sets the first default; a wrong value prevents its start."""
     settings = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "12.5", "CUDA_MPS_CLIENT_PRIORITY": "2",
                 "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1G,%s=512MB" % UUID}
     service = mps.Service()
@@ -388,7 +388,7 @@ def test_environment():
 # ---- GPUs before the first server
 
 def test_probe():
-    """A command about GPUs asks for them once, and answers without a server."""
+    """A command about GPUs probes them once, and replies without a server."""
     with mps.Service({"SOFTGPU_DEVICES": "2"}) as service:
         first = service.command("device_query").stdout
         contains(first, "Default\n")
@@ -403,7 +403,7 @@ def test_probe():
 
 
 def test_probe_fails():
-    """Without a driver a limit is accepted by the name, and looked up when a server starts."""
+    """Without a driver, a limit is accepted by name, and resolved when a server starts."""
     service = mps.Service()
     library = service.daemon_env["MPS_CUDA_LIBRARY"]
     link = os.path.join(service.folder, "libcuda.so.1")
@@ -422,7 +422,7 @@ def test_probe_fails():
 
 
 def test_quit_ends_the_probe():
-    """A driver that does not answer holds up neither the daemon nor who asked."""
+    """A driver that does not respond delays neither the daemon nor the operator."""
     with mps.Service() as service:
         service.switch.set(1, mps.Switch.STALL, 60000)
         asked = service.popen(service.control, "device_query", preload=False)
@@ -434,7 +434,7 @@ def test_quit_ends_the_probe():
 # ---- groups
 
 def test_groups():
-    """They are made, changed, listed and deleted; a client names one that is there and its user's."""
+    """Groups are created, changed, listed, deleted; a client can name a group of its user."""
     with mps.Service() as service:
         def said(*words):
             return service.command("group", *words).stdout
@@ -485,9 +485,9 @@ def test_groups_of_cgroups():
             equal(row_of(service, running(service)), "- 0 " + found.group(1))
 
 
-# ---- who may, and who sees
+# ---- permissions and visibility
 
-def test_who_may():
+def test_permissions():
     """Each command by root, by the owner of a server, and by another user."""
     need_root()
     with mps.Service() as service:
@@ -529,7 +529,7 @@ def test_who_may():
         for line in own + all_users + roots[:-1]:
             assert refused not in service.command(*line.replace("S", mine).split()).stdout, line
 
-        # Lists have what is one's own.
+        # Lists have only the user's own entries.
         shown = json.loads(said(users[0], "ps --json"))["clients"]
         equal([(each["pid"], each["uid"]) for each in shown], [(clients[0].pid, GUESTS[0])])
         assert str(clients[1].pid) not in said(users[0], "get_device_client_list")
@@ -541,7 +541,7 @@ HOSTILE = b"evil\n1         1         \x1b[31m \xff\"\\ \xc2\x9b"
 
 
 def test_hostile_names():
-    """A program's name forges neither lines nor columns nor JSON."""
+    """A program's name can forge neither lines nor columns nor JSON."""
     with mps.Service() as service:
         process = subprocess.Popen([HOSTILE], executable=mps.program("victim"),
                                    env=service.client_env(), stdin=subprocess.DEVNULL,

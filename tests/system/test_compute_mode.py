@@ -19,7 +19,7 @@ def user(uid):
 
 
 def most_servers_at_once(log):
-    """By the lines of control.log about starts and ends."""
+    """The lines of control.log about starts and ends."""
     n = most = 0
     for line in log.splitlines():
         n += bool(re.search(r"Starting new server", line)) - bool(re.search(r"Server \d+ exited", line))
@@ -43,7 +43,7 @@ def test_users_take_turns():
         assert "Refused" not in log, log
 
 
-def test_client_knows_for_whom_it_waits():
+def test_client_knows_why_it_waits():
     need_root()
     with mps.Service({"SOFTGPU_COMPUTE_MODE": "exclusive"}) as service:
         first = service.popen("patient", **user(ALICE))

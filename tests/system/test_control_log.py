@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The checker of control.log finds what is wrong: each test breaks a log that is right."""
+"""The checker of control.log finds errors: each test changes a correct log."""
 
 import harness
 from control_log import Client, Command, Log
@@ -61,7 +61,7 @@ def instead(old, new):
 
 
 def after(part, text, prefix="[2026-11-20 23:42:49.950 Control   890] "):
-    """The right log with a line after that one."""
+    """The correct log with another line after that one."""
     contains(RIGHT, part)
     return "".join(line + (prefix + text + "\n" if part in line else "")
                    for line in RIGHT.splitlines(True))
@@ -108,7 +108,7 @@ def test_daemons():
 
 
 def test_a_kill_between_log_and_record():
-    """The daemon dies right after it has logged a start, or an end: the next one cannot know."""
+    """The daemon dies right after it has logged a start or an end: the next cannot know it."""
     head = RIGHT[:RIGHT.index("[2026-11-20 23:42:50.000")]
     tail = ("[2026-11-20 23:42:51.000 Control   950] Starting control daemon using socket /tmp/c\n"
             "[2026-11-20 23:42:53.100 Control   950] Exit with status 0\n")
@@ -148,7 +148,7 @@ def test_clients():
     fails("no server that is ready", without("NEW SERVER 896"))
     fails("no server that is ready", after(
         "Cmd:shutdown_server", "NEW CLIENT 905 from user 8: Server already exists"))
-    fails("nobody knows", instead("Server already exists", "Server does exist"))
+    fails("unknown text", instead("Server already exists", "Server does exist"))
     fails("of user 8 was handed to server 896 of user 7",
           instead("894 from user 7", "894 from user 8"), clients=(Client(894, 8, 896, 1, 2),))
 

@@ -3,7 +3,7 @@
 # time limit: 240 s
 """The control daemon and its front end, with a stand-in for the server.
 
-Every daemon lives in a directory of its own and is gone when its test ends.
+Every daemon has a separate directory, and is gone when its test ends.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CONTROL = os.path.join(harness.BUILD, "bin", "mps-control")
 FRAME_HELLO, FRAME_REFUSED, FRAME_SERVER = 1, 2, 5
 HELLO_SIZE = wire.FRAMES["hello"].size
-# What the stand-in reads and writes, by the numbers of their types.
+# The stand-in's frames, by the numbers of their types.
 FRAME_SIZES = json.dumps({kind.number: kind.size for kind in wire.FRAMES.values()})
 START = "start_server -uid %d" % os.getuid()
 NO_DAEMON = "Cannot find MPS control daemon process\n"
@@ -42,10 +42,10 @@ VERSION = subprocess.run([CONTROL, "-v"], capture_output=True, text=True, check=
 SPEC = re.search(r"spec ([0-9a-f]{16})", VERSION).group(1)
 
 
-# ---- a daemon, its directories and those who talk to it
+# ---- a daemon, its directories and its connections
 
 class Daemon:
-    """A daemon of its own, in a directory that everybody may enter."""
+    """A daemon in a separate directory that every user may enter."""
 
     def __init__(self, mode="", uid=None, start=True, environment=None):
         self.root = tempfile.mkdtemp(prefix="mps-")
@@ -88,14 +88,14 @@ class Daemon:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def end(self):
-        """Whatever the test did, nothing that it started stays."""
+        """Ends every process that the test has started."""
         for pid in self.servers() + ([self.pid()] if self.pid() else []):
             if self.owns(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
     def owns(self, pid):
-        """Whether this process was started here: numbers of another PID namespace mean others."""
+        """Whether a process was started here: a PID of another namespace is another process."""
         try:
             with open("/proc/%d/cmdline" % pid, "rb") as file:
                 return self.root.encode() in file.read()
@@ -103,7 +103,7 @@ class Daemon:
             return False
 
     def servers(self):
-        """PIDs of all servers that were started and live."""
+        """PIDs of all live servers."""
         pids = [int(name[6:]) for name in os.listdir(self.fake) if name.startswith("start.")]
         return [pid for pid in pids if lives(pid) and self.owns(pid)]
 
@@ -119,7 +119,7 @@ class Daemon:
             return None
 
     def run(self, *args, text="", uid=None, timeout=30, environment=None):
-        """Runs mps-control; as the daemon's user, or another."""
+        """Runs mps-control as the daemon's user, or as another."""
         uid = self.uid if uid is None else uid
         return subprocess.run([self.control, *args], input=text, capture_output=True, text=True,
                               timeout=timeout, check=False, user=uid, group=uid,
@@ -127,7 +127,7 @@ class Daemon:
                               env=dict(self.environment, **(environment or {})))
 
     def ask(self, command, uid=None, timeout=30):
-        """The answer to a command, which has to succeed as such; failures stand in it, too."""
+        """The reply to a command. The front end must succeed; the reply may contain an error."""
         done = self.run(text=command, uid=uid, timeout=timeout)
         equal(done.returncode, 0, command)
         for line in done.stderr.splitlines():
@@ -135,7 +135,7 @@ class Daemon:
         return done.stdout
 
     def listens(self):
-        """The socket is there a moment before the daemon listens."""
+        """The socket exists a moment before the daemon listens."""
         try:
             self.connect().close()
             return True
@@ -162,7 +162,7 @@ class Daemon:
 
 
 def lives(pid):
-    """The main thread of a killed process may be gone before the others, which have its files open."""
+    """The main thread of a killed process may end first; other threads have files open."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
             is_over = file.read().rpartition(")")[2].split()[0] in "ZX"
@@ -178,7 +178,7 @@ def hello(version=1, spec=None, size=HELLO_SIZE):
 
 
 def read_refused(sock):
-    """What a client is told when it is not served: (CUresult, text)."""
+    """What a refused client receives: (CUresult, text)."""
     data = b""
     while len(data) < 272:
         more = sock.recv(272 - len(data))
@@ -190,7 +190,7 @@ def read_refused(sock):
 
 
 def connected(daemon, count, words=None, uid=None):
-    """Connections on which a process of its own has said hello."""
+    """Connections with a HELLO from a separate process."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -213,7 +213,7 @@ def connected(daemon, count, words=None, uid=None):
 
 
 def many_clients(daemon, count):
-    """Of several processes, as each may be a client a few times only."""
+    """From several processes, because each may be a client only a few times."""
     socks = []
     while len(socks) < count:
         socks += connected(daemon, min(10, count - len(socks)))
@@ -221,7 +221,7 @@ def many_clients(daemon, count):
 
 
 class Client:
-    """A client that has said hello; another user's in a process of its own."""
+    """A client with a HELLO; another user's runs in a separate process."""
 
     def __init__(self, daemon, uid=None, words=None, sock=None):
         if sock is None and uid is not None:
@@ -232,7 +232,7 @@ class Client:
             self.sock.sendall(hello() if words is None else words)
 
     def served_by(self):
-        """The PID of the server that has answered."""
+        """The PID of the server that has replied."""
         line = b""
         while not line.endswith(b"\n"):
             more = self.sock.recv(1)
@@ -248,7 +248,7 @@ class Client:
 
 
 def is_closed(sock):
-    """Whether the daemon has closed it, and said nothing before."""
+    """Whether the daemon has closed the connection without a reply."""
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:
@@ -285,7 +285,7 @@ def test_version_and_help():
 
 
 def test_options_of_the_vendor():
-    """Each way to write them; the daemon's arguments stay as they were given."""
+    """Every spelling of each; the daemon's arguments stay as given."""
     for words in (["-d", "-S"], ["-dS"], ["--daemon", "--static-partitioning"], ["-daemon"],
                   ["-d", "-p", "2"], ["-d", "--protocol=2"], ["-dp2"]):
         with Daemon(start=False) as daemon:
@@ -305,7 +305,7 @@ def test_options_of_the_vendor():
 
 
 def test_protocol():
-    """Its variable wins over the option; another one than 2 is refused."""
+    """The variable overrides the option; any value except 2 is refused."""
     with Daemon(start=False) as daemon:
         for words, variable, wrong in ((["-p", "3"], None, "-p"), (["-p", "2"], "3", "CUDA_MPS_PROTOCOL"),
                                        ([], "1", "CUDA_MPS_PROTOCOL"), ([], "2x", "CUDA_MPS_PROTOCOL"),
@@ -333,7 +333,7 @@ def test_one_server_for_all_needs_root():
 
 
 def test_transcript():
-    """The vendor's answers, word for word."""
+    """The vendor's replies, word for word."""
     with Daemon() as daemon:
         for command, answer in (
                 ("get_server_list", ""),
@@ -354,7 +354,7 @@ def test_transcript():
 
 
 def test_bad_input():
-    """What cannot be done is said; the daemon goes on."""
+    """The daemon reports what it cannot do, and continues."""
     with Daemon() as daemon:
         for command, part in (
                 ("get_server_status", "Usage: get_server_status PID"),
@@ -383,8 +383,8 @@ def test_bad_input():
         daemon.quit()
 
 
-def test_failures_are_told():
-    """On standard error, a line for each command that failed, and with --strict by the status."""
+def test_failures_are_reported():
+    """On standard error, one line per failed command; with --strict, also in the exit status."""
     lines = ("get_server_list\nnope\nget_server_status 1\nstart_server -uid x\n%s\n"
              % ("y" * 1024))
     said = ['nope: Unknown command "nope"', "get_server_status: Server 1 not found",
@@ -398,7 +398,7 @@ def test_failures_are_told():
         equal(daemon.run("--strict", text=lines).returncode, 1)
         equal(daemon.run("--strict", "get_server_status", "1").returncode, 1)
         equal(daemon.run("--strict", "get_server_list").returncode, 0)
-        # One that fails later, and others see no marks.
+        # A later command fails, and other front ends get no marks.
         done = daemon.run("--strict", *START.split(), timeout=60)
         equal(done.returncode, 1)
         contains(done.stderr, "mps-control: start_server: The server of UID ")
@@ -418,7 +418,7 @@ def test_several_commands_in_order():
         equal(daemon.ask("get_server_list\r\nget_server_status %d\r\n" % pid), "%d\nACTIVE\n" % pid)
 
 
-def test_another_commander_is_served_meanwhile():
+def test_another_operator_is_served_meanwhile():
     with Daemon("silent") as daemon:
         waiting = daemon.connect()
         waiting.sendall(b"%s\nget_server_list\n" % START.encode())
@@ -443,7 +443,7 @@ def test_socat():
 
 
 def test_front_end_needs_libc_alone():
-    """In a root of libc and its loader the front end starts and tells what it finds."""
+    """In a root with only libc and its loader, the front end starts and reports what it finds."""
     need_root()
     with Daemon(start=False) as daemon:
         root = daemon.root + "/bare"
@@ -462,7 +462,7 @@ def test_front_end_needs_libc_alone():
         equal((done.returncode, done.stdout), (1, NO_DAEMON), done.stderr)
 
 
-def test_daemon_that_dies_is_no_empty_answer():
+def test_dead_daemon_is_not_an_empty_reply():
     with Daemon("silent") as daemon:
         front = subprocess.Popen([daemon.control, *START.split()], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=daemon.environment)
@@ -527,7 +527,7 @@ def test_relative_and_slashes():
 
 
 def test_bare_environment():
-    """Integrators start it with nothing but the two directories."""
+    """Integrators start it with only the two directories."""
     with Daemon(start=False) as daemon:
         daemon.environment = {name: value for name, value in daemon.environment.items()
                               if name not in ("PATH", "MPS_SERVER_ENV")}
@@ -607,7 +607,7 @@ def test_directories_of_others():
 
 
 def test_socket_of_another_program():
-    """A listener that does not hold our lock (NVIDIA's daemon) is not pushed aside."""
+    """A listener that does not hold the lock (NVIDIA's daemon) is not replaced."""
     with Daemon(start=False) as daemon:
         os.mkdir(daemon.pipe)
         for kind in socket.SOCK_SEQPACKET, socket.SOCK_STREAM:
@@ -647,7 +647,7 @@ def test_foreground():
         assert not lives(server)
 
 
-def test_standard_output_that_nobody_reads():
+def test_unread_standard_output():
     with Daemon(start=False) as daemon:
         process = subprocess.Popen([daemon.control, "-f"], stdout=subprocess.PIPE, env=daemon.environment)
         wait_for("the socket", daemon.listens)
@@ -671,7 +671,7 @@ def test_signals():
             client.close()
 
 
-def test_logs_are_opened_anew():
+def test_logs_are_reopened():
     with Daemon() as daemon:
         os.rename(daemon.log + "/control.log", daemon.log + "/control.log.1")
         os.kill(daemon.pid(), signal.SIGHUP)
@@ -682,7 +682,7 @@ def test_logs_are_opened_anew():
 
 
 def test_full_disk():
-    """A log that cannot be written stops nothing, and tells afterwards."""
+    """A log that cannot be written delays nothing; the loss is reported afterwards."""
     need_root()
     with Daemon(start=False) as daemon:
         os.mkdir(daemon.log)
@@ -764,7 +764,7 @@ def test_environment_of_a_server():
         equal(start["args"], ["--uid", str(os.getuid()), "--gid", str(os.getgid()),
                               "--active-threads", "100000", "--priority", "0"])
         equal(start["ignored"], False, "signals have their defaults")
-        # The fourth is the directory that is being listed, the fifth the opened file.
+        # The fourth is the directory that is being listed, the fifth the open file.
         assert set(start["fds"]) <= {"0", "1", "2", "3", "4"}, start["fds"]
         equal(os.readlink("/proc/%d/fd/0" % server), "/dev/null")
 
@@ -782,7 +782,7 @@ def test_many_clients_at_once():
 
 
 def test_too_many_clients():
-    """The last one is told the number; nobody is dropped for him."""
+    """The last client gets the number in its error; no other client is dropped."""
     with Daemon("silent") as daemon:
         clients = many_clients(daemon, 1024)
         wait_for("all", lambda: daemon.read("control").count("NEW CLIENT") == 1024)
@@ -949,7 +949,7 @@ def test_slow_server_gets_all():
 
 
 def test_server_in_fault():
-    """It takes nobody new; who comes meanwhile gets the next one."""
+    """The server accepts no new clients; a client that comes meanwhile gets the next server."""
     with Daemon() as daemon:
         client = Client(daemon)
         server = client.served_by()
@@ -975,7 +975,7 @@ def test_fault_that_does_not_end():
 
 
 def started(sock):
-    """The PID of the server that starts, as soon as there is one."""
+    """The PID of the server that is starting, as soon as it exists."""
     said = b""
     while not said.strip():
         sock.sendall(b"get_server_list\n\x04\n")
@@ -987,7 +987,7 @@ def started(sock):
 
 
 def test_server_told_to_end_as_it_starts():
-    """A signal for a server that is not yet a program of its own is not the daemon's."""
+    """A signal for a server that has not executed its program yet does not reach the daemon."""
     with Daemon() as daemon:
         pid = daemon.pid()
         for _ in range(100):
@@ -1070,7 +1070,7 @@ def test_adoption():
 
 
 def test_adoption_needs_the_record():
-    """What a process says of itself makes no server of it, not even while one is looked for."""
+    """A process's own report does not make it a server, even while the daemon expects one."""
     need_root()
     with Daemon() as daemon:
         server = Client(daemon).served_by()
@@ -1083,7 +1083,7 @@ def test_adoption_needs_the_record():
         equal(slot, ["0", "0", "0"], "the shared one")
         equal((int(pid), int(uid)), (server, os.getuid()))
         with open(daemon.pipe + "/control_servers", "w", encoding="utf-8") as file:
-            # Of another start, of another user, and of nobody.
+            # Of another start, of another user, and of a PID that does not exist.
             file.write("%s\n%s %s %d 0 0 0\n%s 1000 %s 0 0 0\n4194305 1000 5 0 0 0\nnonsense\n"
                        % (title, pid, uid, int(start) + 1, pid, start))
         equal(daemon.run("-d").returncode, 0)
@@ -1094,8 +1094,8 @@ def test_adoption_needs_the_record():
         assert not os.path.exists(daemon.pipe + "/control_servers")
 
 
-def test_strangers_are_no_servers():
-    """And the pipe that such a process writes to is not the daemon's to read."""
+def test_strangers_are_not_servers():
+    """The daemon does not read the pipe to which such a process writes."""
     need_root()
     read_end, write_end = os.pipe()
     with Daemon() as daemon:
@@ -1129,7 +1129,7 @@ int main(void)
 
 
 def test_adopted_server_that_becomes_roots():
-    """Its user executes a program in it that is root's: the daemon sends that no signal."""
+    """Its user executes a program of root in it: the daemon sends that process no signal."""
     need_root()
     with Daemon("becomes_root") as daemon:
         job = daemon.fake + "/root_job"
@@ -1165,7 +1165,7 @@ def test_quit_right_after_adoption_began():
 
 
 def test_first_process_of_a_container():
-    """It reaps everybody's orphans, and its servers as ever."""
+    """It reaps all orphans, and its servers as always."""
     need_root()
     with Daemon(start=False) as daemon:
         process = subprocess.Popen(["unshare", "--pid", "--mount-proc", "--kill-child", "-f",
@@ -1188,7 +1188,7 @@ def test_first_process_of_a_container():
             daemon.ask("quit")
             equal(process.wait(timeout=20), 0)
         finally:
-            process.kill()  # and with it, by --kill-child, all of the namespace
+            process.kill()  # and, by --kill-child, everything in the namespace
             process.wait()
 
 
@@ -1228,7 +1228,7 @@ def test_quit_with_a_time():
 
 
 def test_quit_has_no_deadline():
-    """The one for an incomplete line is over once the line is whole."""
+    """The time limit of an incomplete line ends once the line is complete."""
     with Daemon() as daemon:
         client = Client(daemon)
         client.served_by()
@@ -1255,7 +1255,7 @@ def test_quit_that_waits_is_overtaken():
         client.close()
 
 
-def test_quit_by_somebody_who_leaves():
+def test_quit_by_an_operator_that_leaves():
     with Daemon() as daemon:
         client = Client(daemon)
         client.served_by()
@@ -1325,7 +1325,7 @@ def test_hostile_bytes():
 
 
 def test_mutated_frames():
-    """Introductions and all that a server may say, with bytes changed: never the daemon's end."""
+    """HELLOs and all frames of a server, with changed bytes, never end the daemon."""
     chance = harness.dice(1)
     server = struct.pack("<BBHIIIQQ", 0, FRAME_SERVER, 0, 32, 1, os.getuid(), int(SPEC, 16), 1)
     said = [struct.pack("<BBHIIIQ256s", 0, 6, 0, 280, state, 0, 1, b"text") for state in (1, 2, 3, 4)]
@@ -1345,7 +1345,7 @@ def test_mutated_frames():
 
 
 def test_mutated_frames_of_a_server():
-    """The same from a process that the daemon has started, which connects again and again."""
+    """The same from a process that the daemon has started, which connects repeatedly."""
     environment = {"FAKE_SEED": str(harness.seed(1)), "MPS_SERVER_ENV": "FAKE_DIR,FAKE_SPEC,FAKE_SIZES,FAKE_SEED"}
     with Daemon("mutated", environment=environment) as daemon:
         pid = daemon.pid()
@@ -1357,7 +1357,7 @@ def test_mutated_frames_of_a_server():
 
 
 def speak_once(daemon, words):
-    """In a process of its own: who is taken for a server may be killed as one."""
+    """In a separate process: a process that is taken for a server may be killed as one."""
     child = os.fork()
     if child == 0:
         with contextlib.suppress(Exception):
@@ -1385,7 +1385,7 @@ def test_hello_in_pieces():
 
 
 def queued(daemon, uid, count):
-    """That many front ends of a user at once, whose first command takes a while."""
+    """Concurrent front ends of a user, whose first command takes a while."""
     words = [daemon.control, "--strict", "start_server", "-uid", str(uid)]
     return [subprocess.Popen(words, env=dict(daemon.environment, MPS_TRUST_UID=str(os.getuid())),
                              user=uid, group=uid, extra_groups=[], stdin=subprocess.DEVNULL,
@@ -1394,7 +1394,7 @@ def queued(daemon, uid, count):
 
 
 def test_front_ends_queue():
-    """A hundred of an ordinary user's are all served, though 64 can be at a time."""
+    """A hundred front ends of an ordinary user are all served, though only 64 may be connected."""
     need_root()
     with Daemon("slow") as daemon:
         processes = queued(daemon, 2000, 100)
@@ -1405,7 +1405,7 @@ def test_front_ends_queue():
 
 
 def test_queue_behind_silence():
-    """Connections without a command make room; what asked and went away is not done."""
+    """Connections without a command make room; a closed connection's command is dropped."""
     need_root()
     with Daemon() as daemon:
         silent = connected(daemon, 64, b"\x04\n", uid=2000)
@@ -1426,7 +1426,7 @@ def test_queue_behind_silence():
 
 
 def test_silent_strangers():
-    """They are few, and not for long."""
+    """Only a few are allowed, and only for a short time."""
     with Daemon() as daemon:
         began = time.monotonic()
         silent = [daemon.connect() for _ in range(272)]
@@ -1455,14 +1455,14 @@ def poll_closed(sock):
         sock.settimeout(20)
 
 
-def test_one_who_does_not_read():
+def test_front_end_that_does_not_read():
     with Daemon() as daemon:
         sock = daemon.connect()
         sock.settimeout(1)
         sent = 0
         with contextlib.suppress(TimeoutError):
             while sent < 10 ** 7:
-                sent += sock.send(b"an unknown command that is answered, and nobody reads it\n" * 50)
+                sent += sock.send(b"an unknown command whose reply is not read\n" * 50)
         assert sent < 10 ** 7, "it goes on without end"
         equal(daemon.ask("get_server_list"), "")
         sock.settimeout(10)
@@ -1480,7 +1480,7 @@ def test_one_who_does_not_read():
 
 
 def test_flood_of_lines():
-    """Another user's noise does not fill the disk, and hides nobody else."""
+    """One user's flood does not fill the disk, and hides no lines of others."""
     need_root()
     with Daemon() as daemon:
         began = time.monotonic()
@@ -1495,7 +1495,7 @@ def test_flood_of_lines():
         contains(daemon.read("control"), "Cmd:get_server_list\n")
         daemon.ask("an unknown command", uid=1001)
         contains(daemon.read("control"), "Cmd:an unknown command\n")
-        # The number follows by itself, and with what was written is the number of all.
+        # The number comes without a further event. With the written lines, it gives the total.
         told = wait_for("the number", lambda: re.findall(
             r"\] (\d+) lines about connections of user 1000 were dropped", daemon.read("control")))
         assert int(told[0]) > 1000, told
@@ -1503,12 +1503,12 @@ def test_flood_of_lines():
         log = daemon.read("control")
         told = sum(int(n) for n in re.findall(r"\] (\d+) lines about connections of user 1000", log))
         written = len(re.findall(r"\] (Accepting connection|Cmd:x\n|Unknown command \"x\")", log))
-        # Three connections were others'.
+        # Three connections were of other users.
         equal(told + written, 12 * (1 + 600 + 600) + 3, log[-1000:])
 
 
 def test_flood_of_a_server():
-    """Of what a server writes so much is left out, and that is said when it is over."""
+    """Excess output of a server is dropped, and the number is reported afterwards."""
     with Daemon("talks") as daemon:
         daemon.ask(START)
         told = wait_for("the number", lambda: re.findall(
@@ -1533,10 +1533,10 @@ def test_size_of_logs():
             equal(os.stat(daemon.log + "/" + name).st_mode & 0o777, mode, name)
 
 
-# ---- what users may take
+# ---- limits of users
 
 def test_sessions_of_one_process():
-    """It leaves room for others of its user."""
+    """One process leaves room for others of its user."""
     with Daemon() as daemon:
         clients = [Client(daemon) for _ in range(16)]
         for client in clients:
@@ -1553,7 +1553,7 @@ def test_sessions_of_one_process():
 
 @contextlib.contextmanager
 def users_with(daemon, uids, use):
-    """For each a process that does use(daemon) and keeps what that gives."""
+    """For each user, a process that calls use(daemon) and keeps the result."""
     read_end, write_end = os.pipe()
     children = []
     for uid in uids:
@@ -1583,7 +1583,7 @@ def users_with(daemon, uids, use):
 
 
 def test_connections_of_many_users():
-    """Together they leave room for root, and for a user with few connections."""
+    """All users together leave room for root, and for a user with few connections."""
     need_root()
 
     def hold(daemon):
@@ -1614,7 +1614,7 @@ def test_connections_of_many_users():
 
 
 def test_room_for_servers():
-    """What has no clients makes room; who finds none is told so; root finds room always."""
+    """Servers without clients make room. A refused client gets the reason. Root always has room."""
     need_root()
     with Daemon(environment={"MPS_SERVERS_MAX": "3"}) as daemon:
         first, second = Client(daemon, uid=1000), Client(daemon, uid=1001)
@@ -1649,7 +1649,7 @@ def test_idle_server():
 
 
 def test_starts_are_limited():
-    """A guest's servers that come and go cost other users nothing."""
+    """A user's repeated starts of servers do not delay other users."""
     need_root()
     with Daemon() as daemon:
         began = time.monotonic()
@@ -1666,7 +1666,7 @@ def test_starts_are_limited():
 
 
 def test_waiting_terminal():
-    """At a terminal somebody may think longer than a stranger may be silent."""
+    """An operator at a terminal may be silent longer than other connections."""
     with Daemon() as daemon:
         front = subprocess.Popen([daemon.control], text=True, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, env=daemon.environment)
@@ -1679,7 +1679,7 @@ def test_waiting_terminal():
 
 
 def test_at_a_terminal():
-    """It says where one is and how to leave; a failure is told once, and quit ends it, too."""
+    """It prints where one is and how to leave; a failure is printed once; quit ends it too."""
     with Daemon() as daemon:
         for last in "\x04", "quit\n":
             master, slave = pty.openpty()
@@ -1715,7 +1715,7 @@ def test_out_of_descriptors():
 
 
 def test_nothing_is_kept():
-    """After all kinds of guests the daemon has the descriptors that it had before."""
+    """After all kinds of connections, the daemon has its original descriptors."""
     with Daemon() as daemon:
         client = Client(daemon)
         client.served_by()
@@ -1735,7 +1735,7 @@ def test_nothing_is_kept():
 
 
 def test_service_manager():
-    """READY=1 and STOPPING=1 go where NOTIFY_SOCKET says."""
+    """READY=1 and STOPPING=1 go to NOTIFY_SOCKET."""
     with Daemon(start=False) as daemon:
         manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         manager.bind(daemon.root + "/notify")

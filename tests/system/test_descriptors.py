@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
-"""Descriptors that block when they are used or closed: nobody waits for them but their sender."""
+"""Descriptors that block when they are used or closed: only their sender waits for them."""
 
 import array
 import contextlib
@@ -50,7 +50,7 @@ def kernel_refuses_descriptors():
 
 
 def is_prompt(service):
-    """Whether commands and programs are served as ever, or the daemon's thread stands still."""
+    """Commands and programs are served as usual; else the daemon's thread is blocked."""
     began = time.monotonic()
     service.command("get_server_list", timeout=20)
     # Less than any of the daemon's deadlines.
@@ -85,12 +85,12 @@ def process(what, *arguments, uid=0):
 
 
 def unread(sock):
-    """Bytes that the other side has not read."""
+    """The number of bytes that the other side has not read."""
     return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 def leave_replies_unread(service):
-    """A connection that the daemon stops to read, since its replies are not taken."""
+    """A connection from which the daemon stops reading, because its replies are not read."""
     sock = connect(service)
     while True:
         sock.sendall(b"an unknown command\n" * 100)
@@ -102,7 +102,7 @@ def leave_replies_unread(service):
 
 
 def queue_lingering_socket(service):
-    """Its last reference lies in the queue of the daemon's connection."""
+    """Its last reference is in the queue of the daemon's connection."""
     sock = leave_replies_unread(service)
     lingering = slow_files.LingeringSocket(LINGER_S)
     send_descriptors(sock, b"get_server_list\n", [lingering])
@@ -123,7 +123,7 @@ def hang_up(service):
 
 
 def introduce_with_descriptors(service):
-    """The daemon is quicker than we are, perhaps: then we wait for our own."""
+    """The daemon may be quicker: then the wait is on this side."""
     for words in [b"\n", wire.frame("hello"), b"\0", b"x" * 100] * 5:
         lingering = slow_files.LingeringSocket(LINGER_S)
         sock = connect(service)
@@ -132,7 +132,7 @@ def introduce_with_descriptors(service):
 
 
 def test_strangers_of_the_daemon():
-    """Before Linux 6.16 the kernel lets them pass."""
+    """Before Linux 6.16, the kernel accepts them."""
     need_root()
     with mps.Service(launcher=OLD_KERNEL) as service:
         for what in have_it_read, hang_up, introduce_with_descriptors:
@@ -142,7 +142,7 @@ def test_strangers_of_the_daemon():
 
 
 def test_kernel_refuses():
-    """From Linux 6.16 on nobody can send one to the daemon, and images arrive all the same."""
+    """From Linux 6.16 on, no process can send one to the daemon; images still arrive."""
     if not kernel_refuses_descriptors():
         raise Skip("the kernel has no SO_PASSRIGHTS")
     with mps.Service() as service:
@@ -157,7 +157,7 @@ def test_kernel_refuses():
 
 
 class Neighbours:
-    """A service whose server has to outlive what one of its clients sends."""
+    """A service whose server must survive everything that one of its clients sends."""
 
     def __init__(self, launcher=()):
         self.service = mps.Service({"MPS_GRACE_MS": str(GRACE_MS)}, launcher=launcher)
@@ -184,7 +184,7 @@ class Neighbours:
 
 
 def test_left_unread_for_the_server():
-    """A client hangs up: what lies unread on its connection is closed with that."""
+    """A client disconnects: unread descriptors on its connection are closed."""
     with Neighbours() as service:
         for _ in range(4):
             lingering = slow_files.LingeringSocket(LINGER_S)
@@ -219,7 +219,7 @@ def open_device(client):
 
 
 def test_lingering_sockets_for_a_worker():
-    """Also more than a frame can have: the kernel closes those that are not taken."""
+    """Also more than a frame can have: the kernel closes those that are not accepted."""
     with Neighbours() as service:
         for send in MESSAGES:
             for n in 1, 40:
@@ -241,7 +241,7 @@ def send_slow_file(service, send, folder):
 
 
 def test_fuse_files_for_a_worker():
-    """Every question to such a file waits for its server, and so does its close."""
+    """Every request to such a file waits for its server, and so does its close."""
     for send in MESSAGES:
         with Neighbours() as service, slow_files.mounted() as folder:
             with process(send_slow_file, service, send, folder):

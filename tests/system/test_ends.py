@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
-"""shutdown_server -f and quit -t end within their bound, whatever the clients do."""
+"""shutdown_server -f and quit -t end within their time limit, with every kind of client."""
 
 import os
 import signal
@@ -13,17 +13,17 @@ from harness import equal, wait_for
 from terminations import running
 
 GRACE_S, TIMEOUT_S = 1, 1
-# What a server gets to end after its time is up: the grace, five seconds, two for SIGTERM; and one.
+# A server's time after its deadline: the grace, five seconds, two for SIGTERM; and one more.
 BOUND_S = GRACE_S + 5 + 2 + 1
 SETTINGS = {"MPS_GRACE_MS": str(GRACE_S * 1000)}
 
-# How a client can be, each with whether only the end of the server's process ends its work.
+# The states of clients, and whether only the end of the server's process ends their work.
 CLIENTS = {"call": False, "word": False, "load": False, "flood": False, "idle": False,
            "kernel": True}
 
 
 def clients_that(service, hows, are_stopped=False):
-    """One client for each."""
+    """One client in each state."""
     clients = [running(service, "stuck", how) for how in hows]
     if are_stopped:
         for client in clients:
@@ -32,7 +32,7 @@ def clients_that(service, hows, are_stopped=False):
 
 
 def let_go(service, clients):
-    """They are told of the end, but for one that makes no call."""
+    """They get an error, except a client that makes no call."""
     for client in clients:
         client.send_signal(signal.SIGCONT)
         if client.args[1] == "idle":
@@ -57,8 +57,8 @@ def quit_within(bound_s, *args, hows=(), are_stopped=False, is_server_stopped=Fa
         let_go(service, clients)
 
 
-def test_quit_beside_clients_that_stand_still():
-    """Nobody's kernel runs, so there is no grace to wait for."""
+def test_quit_beside_blocked_clients():
+    """No kernel runs, so there is no grace."""
     for how, has_work in CLIENTS.items():
         if not has_work:
             quit_within(TIMEOUT_S + 2, "-t", str(TIMEOUT_S), hows=[how])
@@ -76,7 +76,7 @@ def test_quit_with_a_server_that_is_stopped():
 
 
 def shut_down_within(bound_s, *hows, are_stopped=False, is_server_stopped=False):
-    """The server ends, and those that come meanwhile are served by the next."""
+    """The server ends, and the next server serves clients that come meanwhile."""
     with mps.Service(SETTINGS) as service:
         clients = clients_that(service, hows, are_stopped)
         server = service.server()
@@ -84,14 +84,14 @@ def shut_down_within(bound_s, *hows, are_stopped=False, is_server_stopped=False)
             os.kill(server, signal.SIGSTOP)
         began = time.monotonic()
         service.command("shutdown_server", str(server), "-f")
-        assert time.monotonic() - began < 2 * mps.SLOW, "the command itself waits for nobody"
+        assert time.monotonic() - began < 2 * mps.SLOW, "the command itself must not wait"
         wait_for("the server's end", lambda: server not in service.servers(), bound_s * mps.SLOW)
         assert not mps.is_alive(server)
         let_go(service, clients)
         service.run_ok("process1")
 
 
-def test_shutdown_beside_clients_that_stand_still():
+def test_shutdown_beside_blocked_clients():
     for how, has_work in CLIENTS.items():
         if not has_work:
             shut_down_within(2, how)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Every symbol of the driver, as cuda.h and its neighbours have them: served, or refused on purpose.
+"""Every symbol of cuda.h and its neighbours: supported, or refused on purpose.
 
-What a client is told is seen by a Python that is one, and calls by ctypes.
+A Python client makes calls through ctypes and checks their results.
 """
 
 import json
@@ -20,7 +20,7 @@ GEN = os.path.join(harness.BUILD, "gen")
 NOT_SUPPORTED = 801
 ROW = re.compile(r"^\| (cu[A-Z]\w+) \| (.+) \|$", re.M)
 
-# What a client runs; `call' takes any arguments, and integers are as wide as pointers.
+# The client's program; `call' takes any arguments, and integers are as wide as pointers.
 CLIENT = """
 import ctypes, json, sys
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -39,14 +39,14 @@ zeros = [ctypes.c_void_p(0)] * 16
 
 
 def ask(service, body, *args, env=None):
-    """Runs `body' in a client; what it printed, as JSON."""
+    """Runs `body' in a client; returns its output as JSON."""
     code, out, err = service.run(sys.executable, "-c", CLIENT + body, *args, env=env)
     equal(code, 0, out + err)
     return json.loads(out)
 
 
 def coverage():
-    """(symbols served, symbols there are, {symbol: how}) of build/gen/coverage.md."""
+    """(symbols served, all symbols, {symbol: how}) of build/gen/coverage.md."""
     with open(os.path.join(GEN, "coverage.md"), encoding="utf-8") as file:
         text = file.read()
     n_served, n = re.match(r"(\d+) of (\d+) symbols served\n", text).groups()
@@ -74,7 +74,7 @@ def test_coverage():
     equal(n, 637)
     missing = declared() - set(symbols)
     equal(missing, set(), "cuda.h has these as well")
-    # The other 34 are GL's, EGL's and VDPAU's, which cuda.h does not declare.
+    # The other 34 belong to GL, EGL and VDPAU; cuda.h does not declare them.
     refused = {name for name, how in symbols.items() if is_refused(how)}
     foreign = {name for name in refused if re.match(r"cu(GL|EGL|VDPAU|Graphics(GL|EGL|VDPAU))", name)
                or name == "cuGraphicsResourceGetMappedEglFrame"}
@@ -83,7 +83,7 @@ def test_coverage():
 
 
 def test_refused_calls():
-    """Whatever is not served says so: before anything else, whatever its arguments."""
+    """An unsupported function returns that at once, for any arguments."""
     refused = sorted(name for name, how in coverage()[2].items() if is_refused(how))
     with mps.Service() as service:
         answers = ask(service, """
@@ -130,7 +130,7 @@ def refused(name, code):
 
 
 def lines(answer):
-    """What the log says, without the times and threads before it."""
+    """The lines of the log, without times and threads."""
     equal(answer[0], 0)
     found = re.findall(r"^\[[0-9:.]{12}\]\[[0-9]+\]\[CUDA\]\[([EW])\] (.*)\n", answer[1], re.M)
     equal(len(found), answer[1].count("\n"))
@@ -138,7 +138,7 @@ def lines(answer):
 
 
 def test_logs():
-    """Calls that fail, and the client's errors and warnings, are the program's to read, whatever goes to its log."""
+    """The program can read failed calls, errors and warnings, with every log setting."""
     with mps.Service() as service:
         path = os.path.join(service.folder, "words")
         said = ask(service, LOGS, path, env={"MPS_CLIENT_LOG": "error"})
@@ -160,7 +160,7 @@ def test_logs():
             equal(lines([0, file.read()]), first + second)
 
 
-# How many words each private table has in driver 580; the one of storage does not say.
+# The number of words in each private table of driver 580; that of storage does not state it.
 TABLES = {
     "6bd5fb6c5bf4e74a8987d93912fd9df9": 13,
     "a094798c2e742e7493f20800200c0a66": 7,
@@ -175,7 +175,7 @@ TABLES = {
 
 
 def test_tables():
-    """Private tables have the driver's size before cuInit(); one that nobody knows is refused."""
+    """Private tables have the driver's size before cuInit(); an unknown table is refused."""
     with mps.Service() as service:
         answers, unknown = ask(service, """
 def size(uuid):
@@ -188,7 +188,7 @@ print(json.dumps([{uuid: size(uuid) for uuid in json.loads(sys.argv[1])}, size("
 
 
 def test_tools_table_refuses():
-    """CUPTI from 13.2 on begins with its table, and looks behind the last word for a function instead of its own."""
+    """CUPTI from 13.2 on begins with its table, and searches for a function past its last word."""
     with mps.Service() as service:
         answers = ask(service, """
 tools = "7cb63f9b9ca48e42a484beb66e6aed7f"
@@ -198,7 +198,7 @@ print(json.dumps([slot(tools, n) for n in range(1, table(tools)[1][0] // 8)]))
 
 
 def test_empty_slots():
-    """Slots of the private tables that have nothing to do say that it is done."""
+    """Unused slots of the private tables return success."""
     with mps.Service() as service:
         answers = ask(service, """
 print(json.dumps([slot("6bd5fb6c5bf4e74a8987d93912fd9df9", 7, 0),
@@ -221,7 +221,7 @@ print(json.dumps([attribute(33, device) for device in range(count.value)]))
 
 
 def test_devices():
-    """A client's own variables choose among the server's GPUs, and order them."""
+    """A client's own variables select and order the server's GPUs."""
     with mps.Service({"SOFTGPU_DEVICES": "4"}) as service:
         def buses(**env):
             return ask(service, BUSES, env=env)
@@ -248,14 +248,14 @@ print(call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(2 << 20), prop, 
 
 
 def test_fabric():
-    """PyTorch asks for memory that a fabric can reach first, on any machine: no, and no fuss."""
+    """PyTorch first requests memory for a fabric, on any machine: refused without a log line."""
     with mps.Service() as service:
         code, out, err = service.run(sys.executable, "-c", CLIENT + FABRIC)
         equal((code, out, err), (0, "801\n", ""))
 
 
 def test_launch_blocking():
-    """The error of a kernel comes from its own launch."""
+    """The launch itself returns the error of its kernel."""
     with mps.Service() as service:
         service.run_ok("launch_blocking", "fault")
         service.run_ok("process1")

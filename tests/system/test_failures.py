@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
-"""What ends, and what goes on, when a part of the service or the GPU fails."""
+"""What ends, and what continues, when a part of the service or the GPU fails."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def test_server_stopped_does_not_block_quit():
 
 
 def test_server_stopped():
-    """One that stands still goes on if it is let, and is replaced if not: nobody waits for ever."""
+    """A stopped server continues if resumed, else it is replaced: no client waits for ever."""
     with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
         service.run_ok("process1")
         server = service.server()
@@ -71,7 +71,7 @@ def test_server_stopped():
 
 
 def test_adopted_server_stopped():
-    """No child of the daemon's: it is seen standing still when a client comes."""
+    """It is not a child of the daemon: a client's arrival shows that it does not respond."""
     with mps.Service({"MPS_GRACE_MS": "1000"}) as service:
         service.run_ok("process1")
         server = service.server()
@@ -86,7 +86,7 @@ def test_adopted_server_stopped():
 
 
 def test_daemon_killed():
-    """Clients and their server go on, and a new daemon finds them."""
+    """Clients and their server continue, and a new daemon finds them."""
     with mps.Service() as service:
         process = service.popen("process1", "--seconds", "6")
         server = service.server()
@@ -115,7 +115,7 @@ def test_server_without_daemon_ends():
 
 
 def test_fault():
-    """A GPU fault is everybody's in that server, said as such; the next client works."""
+    """A GPU fault affects every client of the server and is reported; the next client works."""
     with mps.Service() as service:
         neighbour = service.popen("process1", "--seconds", "60")
         server = service.server()
@@ -151,14 +151,14 @@ def test_faults_do_not_lock_others_out():
         print("    %s s from each fault to the next" % ", ".join("%.1f" % wait for wait in waits))
         assert waits[-1] > 1.8, "it does not wait"
         assert re.search(r'its program, ".*", has caused GPU faults', service.control_log())
-        # Another program, by its arguments.
+        # Another program, according to its arguments.
         began = time.monotonic()
         service.run_ok("fault", "another")
         assert time.monotonic() - began < 2 * mps.SLOW
 
 
-def test_crashes_are_told():
-    """Where it is the server that fails, the client's own error says why, and how long to wait."""
+def test_crashes_are_reported():
+    """If the server fails, the client's error has the reason and the waiting time."""
     with mps.Service() as service:
         for _ in range(6):
             process = service.popen("process1", "--seconds", "60")
@@ -177,7 +177,7 @@ def test_crashes_are_told():
 
 
 def test_arrivals_around_a_fault():
-    """Who comes while a server ends is welcomed, by it or by the next, and never turned away."""
+    """While a server ends, a new client is welcomed by it or by the next, and never refused."""
     with mps.Service() as service:
         service.run_ok("process1")
         first = service.server()
@@ -189,7 +189,7 @@ def test_arrivals_around_a_fault():
             equal(service.finish(process)[:2], (0, "fault: ok\n"))
         refused = [answer for answer in answers if answer is not session.WELCOMED]
         assert not refused, "%d of %d were refused: %s" % (len(refused), len(answers), refused[0])
-        # The program may have a server of its own by now, which ends with its fault.
+        # The program may have an isolated server by now, which ends with its fault.
         assert first not in service.servers()
         print("    %d arrivals" % len(answers))
 
@@ -204,7 +204,7 @@ def test_arrivals_around_sigterm():
 
 
 def fails(service, number, name="process1"):
-    """Runs a program that has to fail with this error, while the daemon goes on."""
+    """Runs a program that has to fail with this error, while the daemon continues."""
     code, out, err = service.run(name, timeout=40)
     equal(code, 1, out + err)
     contains(out, "(%d)" % number, err)
@@ -213,12 +213,12 @@ def fails(service, number, name="process1"):
 
 
 def test_call_that_does_not_come_back():
-    """server.log says whose it is, and what, long before anybody has to guess."""
+    """server.log names the client and the call, early."""
     with mps.Service() as service:
         running = service.popen("bench", "--seconds", "60")
         server = service.server()
         wait_for("the client", lambda: "ACTIVE" in service.server_log())
-        # Nearly all calls are launches; others may be nobody's.
+        # Nearly all calls are launches; others may belong to no client.
         for _ in range(4):
             time.sleep(0.5)
             service.switch.set(1, mps.Switch.STALL, 11000)
@@ -274,7 +274,7 @@ def test_out_of_memory():
 
 
 def test_driver_call_fails():
-    """The nth call of the driver fails: the program is told, the service goes on."""
+    """The nth call of the driver fails: the program gets the error, the service continues."""
     for call in ("cuMemCreate:1=2", "cuMemMap:1=1", "cuLibraryLoadData:1=222",
                  "cuLaunchKernel:1=701", "cuStreamCreate:1=2", "cuMemHostRegister:1=1"):
         with mps.Service({"SOFTGPU_FAIL": call}) as service:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
-"""Whose GPU fault it was: server.log, control.log, get_last_fault and the clients say so."""
+"""Which client caused a GPU fault: logs, get_last_fault and the clients agree."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ def xid(pid, name, address, bus="01"):
 
 @contextlib.contextmanager
 def service_with_log(writes=True, fifo=False, **settings):
-    """A service whose daemon reads a file as the kernel's log; the software GPU `writes' to it."""
+    """A service whose daemon reads a file as the kernel's log, which the software GPU `writes'."""
     service = mps.Service({"SOFTGPU_LAUNCH_US": "20000"})
     path = os.path.join(service.folder, "kmsg")
     if fifo:
@@ -64,7 +64,7 @@ def bystander(service, **more):
 
 
 def test_one_at_work():
-    """Certain without a word of the kernel's; kernel, address and GPU are told."""
+    """Certain without the kernel's log; kernel, address and GPU are reported."""
     with service_with_log() as service:
         equal(service.command("get_last_fault").stdout, "No fault is known\n")
         equal(last_faults(service, 16), [])
@@ -88,12 +88,12 @@ def test_one_at_work():
 
 
 def at_work(service):
-    """A program that has work on the GPU at every moment."""
+    """A program with work on the GPU at every moment."""
     return terminations.running(service, "stuck", "busy")
 
 
 def fault_beside(service, *args):
-    """A program faults while another is at work: PIDs of both, and what the other said."""
+    """A program faults while another works: PIDs of both, and the output of the other."""
     neighbour = at_work(service)
     process = service.popen("fault", *args)
     equal(service.finish(process)[0], 0)
@@ -104,7 +104,7 @@ def fault_beside(service, *args):
 
 
 def test_address_tells():
-    """Two at work: the address lies in the memory of one."""
+    """Two clients work: the address lies in the memory of one."""
     with service_with_log() as service:
         culprit, _, err = fault_beside(service, "near")
         contains(err, "all further calls fail; restart the program")
@@ -117,13 +117,13 @@ def test_address_tells():
             r"Client \{PID: %d, Context: 2\} encountered a fatal GPU error: its memory" % culprit,
             service.server_log()))
         contains(service.control_log(), "Client %d of user %d, " % (culprit, os.getuid()))
-        # A program that is known to have caused it waits; a second time it gets a server of its own.
+        # A program that has caused a fault waits; after a second one it gets its own server.
         service.run_ok("fault", "near")
         service.run_ok("process2")
 
 
 def test_groups_are_named():
-    """Of the one who has caused it, in the log too, and of suspects; also when the group has gone."""
+    """The group of the client that caused the fault, and of suspects; even after its end."""
     with service_with_log() as service:
         for name in ("red", "blue"):
             service.command("group", "create", name)
@@ -146,8 +146,8 @@ def test_groups_are_named():
         contains(field(service.command("get_last_fault").stdout, "Client"), ", group red")
 
 
-def test_address_of_nobody():
-    """It lies in no client's memory: all that had work are suspects."""
+def test_address_of_no_client():
+    """It lies in no client's memory: all clients with work are suspects."""
     with service_with_log() as service:
         culprit, neighbour, err = fault_beside(service)
         contains(err, "a kernel of this program, or of another client of its server, failed with "
@@ -162,7 +162,7 @@ def test_address_of_nobody():
 
 
 def test_without_a_kernel_log():
-    """The daemon says why there is none, and nobody waits for it."""
+    """The daemon logs why there is none, and no server waits for it."""
     with service_with_log(writes=False, MPS_KERNEL_LOG="/nonexistent/kmsg") as service:
         contains(service.control_log(), "Cannot read the kernel's log /nonexistent/kmsg")
         fault_beside(service, "near")
@@ -170,7 +170,7 @@ def test_without_a_kernel_log():
 
 
 def test_lines_of_others():
-    """Other processes, other GPUs, nonsense and endless lines name nobody."""
+    """Lines about other processes and other GPUs, nonsense and endless lines identify no client."""
     with service_with_log(writes=False) as service:
         neighbour = at_work(service)
         server = service.server()
@@ -187,11 +187,11 @@ def test_lines_of_others():
 
 
 def test_log_of_another_pid_namespace():
-    """By the GPU and the name, where the number says nothing; from a FIFO."""
+    """By the GPU and the name, if the PID is unknown; from a FIFO."""
     with service_with_log(writes=False, fifo=True) as service:
         neighbour = at_work(service)
         writer = os.open(service.kernel_log, os.O_WRONLY)
-        # The neighbour has come first, so that its memory comes first.
+        # The neighbour has come first, so that its memory has lower addresses.
         os.write(writer, xid(4000000, "mps-server", 0x200000001000).encode())
         process = service.popen("fault", "near")
         equal(service.finish(process)[0], 0)
@@ -218,7 +218,7 @@ def test_kernel_that_outlives_its_client():
 def test_the_last_ones():
     with mps.Service() as service:
         for n in range(18):
-            # Each is another program, which need not wait.
+            # Each is a different program, which need not wait.
             service.run_ok("fault", "run %d" % n)
         wait_for("the last", lambda: len(last_faults(service, 16)) == 16)
         servers = [fault["server"] for fault in last_faults(service, 16)]
@@ -228,8 +228,8 @@ def test_the_last_ones():
             contains(service.command("get_last_fault", *words).stdout, "Usage: get_last_fault")
 
 
-def test_who_is_told():
-    """Users whose clients were hurt, and root; nobody else, and no other's command line."""
+def test_reports_by_user():
+    """Users of affected clients, and root; command lines only of the user's own clients."""
     need_root()
     with mps.Service() as service:
         os.chmod(service.folder, 0o777)
@@ -241,7 +241,7 @@ def test_who_is_told():
         equal(terminations.said_by(service, users[1], "get_last_fault 16 --json"), "[]\n")
 
 
-def test_who_is_told_by_a_server_of_all():
+def test_reports_with_one_server():
     need_root()
     users = [{"user": uid, "group": uid, "extra_groups": []} for uid in (7001, 7002, 7003)]
     service = mps.Service(options=["-M"])

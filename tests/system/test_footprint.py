@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 200 s
-"""What clients cost: images that are equal, and memory between allocations."""
+"""The cost of clients: equal images, and memory between allocations."""
 
 import os
 import re
@@ -14,15 +14,15 @@ from test_kill import gives_back, settle
 
 IMAGE_MIB = 8
 TRACE = os.path.join(harness.ROOT, "tests", "traces", "pytorch_training.txt")
-# Of what the trace has live at most: what the server may hold of a GPU for it.
+# The memory that the server may hold of a GPU for the trace, relative to the trace's peak.
 HELD_MAX = 1.35
 STOPS = 24
-# Free blocks that stay with a program (docs/compat.md).
+# Free blocks that a program keeps (docs/compat.md).
 KEPT = 32 << 20
 
 
 def start(service, name, *args):
-    """A program that stands still until it reads a line."""
+    """A program that pauses until it reads a line."""
     process = subprocess.Popen(
         [mps.program(name), *map(str, args)], env=service.client_env(), text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -39,7 +39,7 @@ def go_on(process):
 
 
 def images(server):
-    """Resident KiB of a server's images, and its share of them; not what a driver makes of them."""
+    """Resident KiB of a server's images, and its share, without the driver's translations."""
     with open("/proc/%d/smaps" % server, encoding="utf-8") as file:
         text = file.read()
     found = re.findall(r"/memfd:mps-image .*\n(?:\w+:.*\n)*?Rss:\s+(\d+) kB\nPss:\s+(\d+)", text)
@@ -53,7 +53,7 @@ def load(service, number):
 
 
 def test_equal_images():
-    """Of six clients, four with one image and two with another: each lies there once."""
+    """Of six clients, four have one image and two another: the server has each once."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -63,11 +63,11 @@ def test_equal_images():
         one, _ = images(server)
         assert IMAGE_MIB << 10 <= one < (IMAGE_MIB << 10) + 64, one
         running += [load(service, 1) for _ in range(3)]
-        # Nobody else has the bytes any more, so that the server's share is all of them.
+        # No other process has the bytes any more, so that the server's share is all of them.
         equal(images(server), (one, one))
         running += [load(service, 2) for _ in range(2)]
         equal(images(server), (2 * one, 2 * one))
-        # The first that brought an image goes, killed or not: it stays for the others.
+        # The client that brought an image ends, killed or not: the image stays for the others.
         running.pop(0).kill()
         for process in running[2:]:
             go_on(process)
@@ -85,7 +85,7 @@ def test_equal_images():
 
 
 def replay(how):
-    """The trace's most live bytes, and the most that the server held for it; what was left."""
+    """The trace's peak in bytes, and the server's peak for it; and what was left."""
     with mps.Service({"SOFTGPU_MEMORY_MIB": "2048"}) as service:
         service.run_ok("process1")
         server = service.server()
@@ -108,14 +108,14 @@ def replay(how):
 
 
 def fits(how, live_most):
-    """It runs on a GPU that has no more than that, and the server's own."""
+    """It runs on a GPU with only that memory, and the server's own."""
     mib = int(HELD_MAX * live_most) >> 20
     with mps.Service({"SOFTGPU_MEMORY_MIB": str(mib)}) as service:
         service.run_ok("alloc_trace", TRACE, how)
 
 
 def test_trace_plain():
-    """Every tensor of a training is a cuMemAlloc() of its own, as without a caching allocator."""
+    """Every tensor of a training is a separate cuMemAlloc(), as without a caching allocator."""
     live, held, left = replay("plain")
     assert held <= HELD_MAX * live, (held, live)
     assert left <= KEPT, left
@@ -123,7 +123,7 @@ def test_trace_plain():
 
 
 def test_trace_in_a_stream():
-    """The same by cuMemAllocAsync()."""
+    """The same with cuMemAllocAsync()."""
     live, held, left = replay("async")
     assert held <= HELD_MAX * live, (held, live)
     equal(left, 0)

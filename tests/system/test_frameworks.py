@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of tests/gpu/frameworks: what counts as equal, and that all it starts ends."""
+"""The judge of tests/gpu/frameworks: which results are equal, and that all its processes end."""
 
 import json
 import math
@@ -78,7 +78,7 @@ def test_lines():
 
 
 def run(script, limit):
-    """Two copies of a script; how they ended, and what was left of them."""
+    """Two copies of a script; how they ended, and which processes were left."""
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(script)
         file.flush()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
-"""Ten seconds of tests/fuzz/clients with a fixed seed, and ten with another one each time."""
+"""Ten seconds of tests/fuzz/clients with a fixed seed, and ten with a new seed each time."""
 
 import os
 import random

@@ -14,7 +14,7 @@ TWO = {"SOFTGPU_DEVICES": "2"}
 
 
 def test_peers():
-    """Also where the client has them in another order, and beside clients of one GPU each."""
+    """Also if the client has them in another order, and beside clients with one GPU each."""
     with mps.Service(TWO) as service:
         service.run_ok("peers")
         server = service.server()
@@ -31,7 +31,7 @@ def test_peers():
 
 
 def test_two_processes():
-    """A GPU each: memory and events of the one are used by the other, which may not even see it."""
+    """A GPU each: each uses memory and events of the other's GPU, even without seeing it."""
     with mps.Service(TWO) as service:
         for _ in range(2):
             service.run_ok("peer_process")
@@ -47,14 +47,14 @@ def test_two_processes():
 
 
 def test_one_gpu():
-    """Who sees one is told so, whatever the server has."""
+    """A client that sees one GPU gets that number, whatever the server has."""
     with mps.Service(TWO) as service:
         equal(service.run("peers", env={"CUDA_VISIBLE_DEVICES": "1"})[:2],
               (1, "peers: this takes two GPUs\n"))
 
 
 def killed(name):
-    """At many moments; the server has all of it back."""
+    """At many moments; the server has everything back."""
     with mps.Service(TWO) as service:
         service.run_ok(name)
         server = service.server()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Graphs whose client goes while they run, and graphs of several clients at once."""
+"""Graphs whose client ends while they run, and graphs of several clients at once."""
 
 import os
 import re
@@ -18,7 +18,7 @@ KILLS_AT_ONCE = 3
 
 
 def stuck(service):
-    """A client with a graph that stands in a host function, and more launches behind it."""
+    """A client with a graph that blocks in a host function, and more launches behind it."""
     process = service.popen("graph_host", "stuck")
     equal(process.stdout.readline(), "graph_host: running\n")
     return process
@@ -33,7 +33,7 @@ def end(service, process):
 
 
 def check_recovers(stop):
-    """Neighbours work beside it as ever; when it is killed nothing of it is left."""
+    """Neighbours work beside it as usual; when it is killed, nothing of it is left."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -57,7 +57,7 @@ def check_recovers(stop):
 
 
 def test_memory_of_graphs():
-    """Other streams wait for what was freed; what a graph frees it may allocate again."""
+    """Other streams wait for freed memory; a graph may allocate again what it frees."""
     with mps.Service() as service:
         service.run_ok("graph_memory", "unordered")
         out, _ = service.run_ok("graph_memory", "footprint")
@@ -94,7 +94,7 @@ def test_killed_at_any_moment():
 
 
 def test_nothing_is_left():
-    """What programs with graphs leave open, too."""
+    """Also what programs with graphs leave behind."""
     with mps.Service() as service:
         service.run_ok("graph_capture")
         server = service.server()
@@ -106,7 +106,7 @@ def test_nothing_is_left():
 
 
 def test_server_dies():
-    """The rest of the program goes on, with an error."""
+    """The rest of the program continues, with an error."""
     with mps.Service() as service:
         service.run_ok("process1")
         process = service.popen("graph_host", "again", "100000")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 200 s
-"""Clients that speak the protocol as far as it suits them: the server drops them, and nothing else.
+"""Clients that break the protocol: the server drops them, and nothing else happens.
 
-Each introduces itself as a library does, and then writes what it likes into
-the ring, the staging memory and the connection.
+Each does the handshake like the library, and then writes anything into the ring, the staging
+memory and the connection.
 """
 
 import multiprocessing
@@ -21,7 +21,7 @@ from session import Client, valid_messages
 
 
 class Watched:
-    """A service with a neighbour at work, that must be as it was at the end."""
+    """A service with a neighbour at work, which must be undisturbed at the end."""
 
     def __enter__(self):
         self.service = mps.Service()
@@ -34,7 +34,7 @@ class Watched:
         return self.service
 
     def holds(self):
-        wait_for("the server to have nobody", lambda: not self.service.clients(self.server))
+        wait_for("the server to have no clients", lambda: not self.service.clients(self.server))
         stats = self.service.stats(self.server)
         wait_for("everything to be back", lambda: self.service.stats(self.server)["libraries"]
                  == mps.OWN_LIBRARIES)
@@ -57,7 +57,7 @@ class Watched:
 
 
 def test_honest_messages():
-    """They arrive and are answered: else what follows would show nothing."""
+    """Valid messages arrive and get replies: otherwise the following tests would show nothing."""
     with Watched() as service:
         with Client(service) as client:
             client.place(b"".join(valid_messages()))
@@ -80,7 +80,7 @@ def test_random_rings():
 
 
 def test_twisted_messages():
-    """Messages that are nearly right: dropped or answered, and never more than that."""
+    """Messages with small errors are refused or get a reply, and nothing worse happens."""
     dice = harness.dice(2)
     with Watched() as service:
         for _ in range(40):
@@ -95,7 +95,7 @@ def test_twisted_messages():
 
 
 def test_writer_that_races():
-    """Bytes that change while they are read: what was checked is what is used."""
+    """Bytes that change while they are read: the server uses the bytes that it has checked."""
     dice = harness.dice(3)
     with Watched() as service:
         with Client(service) as client:
@@ -119,8 +119,8 @@ def test_writer_that_races():
                 thread.join()
 
 
-def test_writer_that_spares_nothing():
-    """Control words, done words, messages and staging change all the time, the page is not to be had."""
+def test_writer_that_changes_everything():
+    """Control words, done words, messages and staging keep changing; the page is read-only."""
     dice = harness.dice(4)
     with Watched() as service:
         for _ in range(6):
@@ -154,7 +154,7 @@ def test_garbage_on_the_connection():
                     socket.send_fds(client.sock, [words], [ours] * fds)
                     os.close(ours)
                 client.place(wire.message("library_load", 1, library=1, size=64))
-                # A well-formed frame whose descriptor is no image is answered.
+                # A well-formed frame with a descriptor that is no image gets a reply.
                 if (words, fds) == (image, 1):
                     wait_for("an answer", lambda client=client: client.result()[0])
                 else:
@@ -176,7 +176,7 @@ def come_and_go(service):
         client.__exit__()
 
 
-def test_many_that_come_and_go():
+def test_many_short_sessions():
     with Watched() as service:
         for _ in range(3):
             processes = [multiprocessing.Process(target=come_and_go, args=(service,)) for _ in range(2)]

@@ -13,21 +13,21 @@ from harness import equal, settled, wait_for
 
 KILLS = 200
 AT_ONCE = 4
-# Counted, not owned: they only grow. Green contexts are kept for others (server/driver/green.c).
+# Only counters that grow. Green contexts are kept for other clients (server/driver/green.c).
 COUNTERS = ("launches", "faults", "greens")
 
 
 def holds(service, server):
-    """What the server has now."""
+    """What the server holds now."""
     stats = {k: v for k, v in service.stats(server).items() if k not in COUNTERS}
     return {"files": len(mps.open_files(server)), "threads": mps.thread_count(server), **stats}
 
 
 def settle(service, server):
-    """Waits until the server has nobody; returns what it holds."""
-    # A rank's kernel gives up after 20 s (halo.cu); only then do the dead leave.
-    wait_for("the server to have nobody", lambda: not service.clients(server), 30 * mps.SLOW)
-    # Memory goes back when the last kernel of the dead has ended.
+    """Waits until the server has no clients; returns what it holds."""
+    # A rank's kernel gives up after 20 s (halo.cu); only then do dead clients leave.
+    wait_for("the server to have no clients", lambda: not service.clients(server), 30 * mps.SLOW)
+    # Memory is freed when the last kernel of dead clients has ended.
     return settled(lambda: holds(service, server))
 
 
@@ -48,7 +48,7 @@ def kill_some(service, dice, count, *args, signals=(signal.SIGKILL,)):
 
 
 def gives_back(service, server, before):
-    """Nobody is there, and the server holds what it held before; it may need a moment."""
+    """No client is left, and the server holds what it held before; it may need a moment."""
     try:
         wait_for("what it held before", lambda: settle(service, server) == before)
     except AssertionError:
@@ -79,7 +79,7 @@ def check(service, kills, *args, signals=(signal.SIGKILL,)):
 
 
 def test_kill_pinned():
-    """Pinned memory goes back with who has it, also while it is copied."""
+    """Pinned memory is freed with its owner, even while it is copied."""
     with mps.Service() as service:
         service.run_ok("pinned")
         server = service.server()
@@ -99,7 +99,7 @@ def test_kill_pinned():
 
 
 def test_kill_arrays():
-    """Arrays and surfaces, too, at whatever moment: the driver destroys them when nobody works."""
+    """Arrays and surfaces too, at any moment: the driver destroys them when no session has work."""
     with mps.Service() as service:
         service.run_ok("surface")
         server = service.server()
@@ -127,7 +127,7 @@ def test_other_signals():
 
 
 def test_forked_children_live():
-    """The socket of the dead is still open in its children."""
+    """The socket of a dead client is still open in its children."""
     with mps.Service() as service:
         check(service, 40, "--fork")
         ours = {service.server(), service.daemon.pid}
@@ -138,7 +138,7 @@ def test_forked_children_live():
 
 
 def test_stopped_then_killed():
-    """A client that stands still in the middle holds up nobody."""
+    """A client that is stopped in its work delays no other."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -156,7 +156,7 @@ def test_stopped_then_killed():
 
 
 def kill_waiting(service, server, before):
-    """Kills a client that waits; the seconds until all of it is given back."""
+    """Kills a client that waits; returns the seconds until everything is freed."""
     victim = service.popen("bench", "--at", str(time.time() + 60))
     equal(victim.stdout.readline()[:9], "start_ms=")
     wait_for("the client", lambda: service.clients(server) == [victim.pid])
@@ -168,13 +168,13 @@ def kill_waiting(service, server, before):
 
 
 def test_within_a_second():
-    """From the kill of one that waits to all of it given back."""
+    """From the kill of a waiting client until everything of it is freed."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
         before = settle(service, server)
         took = []
-        # On a busy machine some tries take longer.
+        # On a busy machine, some tries take longer.
         while len(took) < 5 and (not took or took[-1] >= 1 * mps.SLOW):
             took.append(kill_waiting(service, server, before))
         assert took[-1] < 1 * mps.SLOW, "it took %s s" % took

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is built and installed, as files: names, versions, needs, places."""
+"""The built and installed files: names, versions, dependencies, places."""
 
 import contextlib
 import glob
@@ -36,7 +36,7 @@ def names(path, which):
 
 
 def test_exports():
-    """The driver's names, all of them, and no other but the one that client/transport/dlopen.c stands before."""
+    """All names of the driver, and one more: that of client/transport/dlopen.c."""
     exported = names(mps.LIBRARY, "--defined-only") - {"dlopen"}
     foreign = {n for n in exported if not re.match(r"cu[A-Z]\w+$", n)}
     assert not foreign, "foreign names are exported: %s" % sorted(foreign)[:10]
@@ -80,7 +80,7 @@ def test_soname():
 
 
 def test_no_constructor():
-    """Nothing of ours runs before the program's first call: one entry is the compiler's."""
+    """No code of the library runs before the first call; the only entry is the compiler's."""
     no_sanitizer()
     sections = output("readelf", "-SW", mps.LIBRARY)
     size = re.search(r"\.init_array\s+\w+\s+\w+\s+\w+\s+(\w+)", sections)
@@ -101,7 +101,7 @@ def compile_opener(folder, name, *flags):
 
 
 def build_opener(folder):
-    """A machine's libraries in its folder `system', and a program that looks for them and others."""
+    """A machine's libraries in its folder `system', and a program that opens them and others."""
     os.chmod(folder, 0o755)
     for name in ("system/libcuda.so", "system/libcuda.so.580.1", "system/libcudax.so",
                  "mine/libmine.so"):
@@ -111,20 +111,20 @@ def build_opener(folder):
 
 
 def opened(service, program, *words, names, **more):
-    """What cuInit() of each returned, as the program saw it: 42 is the machine's library."""
+    """The result of each library's cuInit(), as the program saw it: 42 is the machine's library."""
     code, out, err = service.run(program, *words, *names, **more)
     equal(code, 0, out + err)
     return [int(line.rpartition(": ")[2]) for line in out.splitlines()]
 
 
 def test_driver_by_other_names():
-    """Who opens libcuda.so, or a path, gets this library; all else is found where it was."""
+    """A program that opens libcuda.so, or a path, gets this library; other names stay."""
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
         program = build_opener(folder)
         system = {"LD_LIBRARY_PATH": folder + "/system"}
         ours = ("libcuda.so", "libcuda.so.1", folder + "/system/libcuda.so.580.1")
         others = ("libcudax.so", folder + "/system/libcudax.so")
-        # The sanitizers' dlopen() calls libc's, so that theirs are the places that it looks in.
+        # The sanitizers' dlopen() calls libc's, so its search starts from theirs.
         others += () if mps.sanitizer_preload() else ("libmine.so",)
         equal(opened(service, program, names=ours[::2] + others, preload=False, env=system),
               (2 + len(others)) * [42])
@@ -136,7 +136,7 @@ def test_driver_by_other_names():
 
 
 def test_driver_by_other_names_unseen():
-    """Who takes dlopen() from libc alone finds this library in the places that mps-run adds."""
+    """A program with dlopen() from libc itself finds this library in mps-run's folders."""
     if mps.sanitizer_preload():
         raise Skip("a sanitized library needs its runtime before it")
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
@@ -150,7 +150,7 @@ def test_driver_by_other_names_unseen():
 
 @contextlib.contextmanager
 def installed():
-    """The prefix under which all is installed, whose daemon services use meanwhile."""
+    """The prefix of an installation, whose daemon services use meanwhile."""
     if mps.sanitizer_preload():
         raise Skip("a sanitized library needs its runtime before it")
     with tempfile.TemporaryDirectory() as root:
@@ -165,7 +165,7 @@ def installed():
 
 
 def test_preloaded_everywhere():
-    """A server that has the client library too, as by /etc/ld.so.preload, opens the machine's driver."""
+    """A server that has the client library preloaded too still opens the machine's driver."""
     with installed() as prefix:
         server = prefix + "/bin/mps-server"
         os.rename(server, server + "-itself")
@@ -179,7 +179,7 @@ def test_preloaded_everywhere():
 
 
 def system_library(root):
-    """Puts a libcuda into the root as a distribution does; returns its folder."""
+    """Puts a libcuda into the root like a distribution; returns its folder."""
     folder = root + "/usr/lib/x86_64-linux-gnu"
     os.makedirs(folder)
     shutil.copy(mps.SOFTGPU, folder + "/libcuda.so.580.1")
@@ -191,7 +191,7 @@ def system_library(root):
 
 
 def install(root, prefix, target="install", status=0, **more):
-    """make install, or another target; returns what it says on standard error."""
+    """make install, or another target; returns its standard error."""
     build = os.path.relpath(mps.BUILD, harness.ROOT)
     variables = dict(more, BUILD=build, SAN=os.environ.get("MPS_SAN", ""), DESTDIR=root, PREFIX=prefix)
     done = subprocess.run(["make", "-s", "-C", harness.ROOT, target,
@@ -203,7 +203,7 @@ def install(root, prefix, target="install", status=0, **more):
 
 
 def test_install():
-    """ldconfig over the installed root finds the system's libcuda.so.1 as it was."""
+    """After ldconfig in the installed root, the system's libcuda.so.1 is found as before."""
     ldconfig = shutil.which("ldconfig", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     if not ldconfig:
         raise Skip("no ldconfig")
@@ -243,19 +243,19 @@ def read_file(path):
 
 
 def test_vendor_names():
-    """They are installed where none of the driver's is in the way, and again over themselves."""
+    """They are installed unless files of the driver are in the way; installing again works."""
     with tempfile.TemporaryDirectory() as root:
         for _ in range(2):
             equal(install(root, "/usr"), "")
             for name in "control", "server":
                 equal(os.readlink("%s/usr/bin/nvidia-cuda-mps-%s" % (root, name)), "mps-" + name)
-        # Those in /usr/bin are ours.
+        # Those in /usr/bin are this project's.
         equal(install(root, "/usr/local"), "")
         assert os.path.islink(root + "/usr/local/bin/nvidia-cuda-mps-control")
 
 
 def test_vendor_names_in_the_way():
-    """One of the driver's files anywhere in the default PATH: it stays, and neither name is ours."""
+    """A file of the driver anywhere in the default PATH stays, and neither name is installed."""
     for prefix, taken in (("/usr", "/usr/bin/nvidia-cuda-mps-control"),
                           ("/usr/local", "/usr/bin/nvidia-cuda-mps-server"),
                           ("/opt/mps", "/usr/sbin/nvidia-cuda-mps-control")):
@@ -267,12 +267,12 @@ def test_vendor_names_in_the_way():
             equal(read_file(root + taken), "the driver's")
             left = set(glob.glob(root + "/**/nvidia-cuda-mps-*", recursive=True))
             equal(left, {root + taken})
-            # As with Debian's alternatives: a link, which may lead nowhere.
+            # As with Debian's alternatives: a link, which may be dangling.
             os.unlink(root + taken)
             os.symlink("/etc/alternatives/x", root + taken)
             contains(install(root, prefix), taken)
             equal(os.readlink(root + taken), "/etc/alternatives/x")
-            # A folder of their own is no matter of the others.
+            # A separate folder does not affect the others.
             equal(install(root, prefix, "install-compat", COMPATDIR="/opt/names"), "")
             for name in "control", "server":
                 link = root + "/opt/names/nvidia-cuda-mps-" + name
@@ -290,7 +290,7 @@ def test_compat_folder_of_others():
 
 
 def test_service_by_vendor_names():
-    """Scripts find the processes of a service by NVIDIA's names, and the daemon its server without PATH."""
+    """Scripts find the processes by NVIDIA's names; the daemon finds its server without PATH."""
     with installed() as prefix:
         names = os.path.dirname(os.path.dirname(prefix)) + "/names"
         install(prefix[:-len("/opt/mps")], "/opt/mps", "install-compat", COMPATDIR="/names")
@@ -302,7 +302,7 @@ def test_service_by_vendor_names():
                                (server, [prefix + "/bin/nvidia-cuda-mps-server", "--uid"])):
                 equal(mps.command_line(pid).split()[:2], words)
                 equal(read_file("/proc/%d/comm" % pid), "nvidia-cuda-mps\n")
-        # Copies, as in an image, without our own names.
+        # Copies, as in an image, without this project's names.
         copies = names + "/copies"
         os.mkdir(copies)
         for name in "control", "server":
@@ -314,7 +314,7 @@ def test_service_by_vendor_names():
 
 
 def test_man_pages():
-    """groff finds nothing to complain about, and each command and option of the daemon is told."""
+    """groff reports no errors, and each command and option of the daemon is documented."""
     groff = mps.need_program("groff")
     pages = sorted(glob.glob(harness.ROOT + "/docs/man/*"))
     equal([os.path.basename(page) for page in pages],

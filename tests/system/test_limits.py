@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 100 s
-"""Limits of a GPU that one client raises for all: bounded, and lowered when nobody asks for them."""
+"""Limits of a GPU that one client raises for all: bounded, and lowered when not needed."""
 
 import harness
 import mps
@@ -15,14 +15,14 @@ SETTINGS = {"SOFTGPU_MEMORY_MIB": "4096"}
 
 
 class Client(Asker):
-    """One that asks for limits."""
+    """A client that raises limits."""
 
     def __init__(self, service):
         super().__init__(service)
         equal(self.ask("device_open")[0], 0)
 
     def limit(self, limit, value):
-        """What is answered to who wants so much."""
+        """The result of raising a limit to `value'."""
         return self.ask("limit_raise", limit=limit, value=value)[0]
 
     def free_mib(self):
@@ -32,7 +32,7 @@ class Client(Asker):
 
 
 def test_bounds():
-    """What is too much is refused, the client is told why, and nobody has less memory."""
+    """A request beyond the maximum is refused with the reason, and takes no memory."""
     with mps.Service(SETTINGS) as service:
         with Client(service) as client:
             before = client.free_mib()
@@ -45,7 +45,7 @@ def test_bounds():
             equal(client.limit(PRINTF, 64 * MIB), 0)
             equal(client.limit(HEAP, 1024 * MIB), 0)
             assert client.free_mib() < before - 1000, client.free_mib()
-        # By the library, which says why.
+        # Through the library, which logs the reason.
         code, out, err = service.run("limits_refused")
         equal(code, 0, out + err)
         contains(out, "limits_refused: ok")
@@ -54,7 +54,7 @@ def test_bounds():
 
 
 def test_lowered_at_the_end():
-    """The memory is back when the client has gone, and the stack is what it was."""
+    """The memory is freed when the client has left, and the stack has its first size."""
     with mps.Service(SETTINGS) as service:
         with Client(service) as client:
             before = client.free_mib()
@@ -70,14 +70,14 @@ def test_lowered_at_the_end():
         service.run_ok("limits")
 
 
-def test_largest_of_those_who_live():
+def test_largest_of_the_live_clients():
     with mps.Service(SETTINGS) as service:
         with Client(service) as looker, Client(service) as first:
             before = looker.free_mib()
             equal(first.limit(HEAP, 256 * MIB), 0)
             with Client(service) as second:
                 equal(second.limit(HEAP, 768 * MIB), 0)
-                # No more than there is: it counts as asked for all the same.
+                # No more than the existing size: it counts as a request nevertheless.
                 equal(first.limit(HEAP, 512 * MIB), 0)
                 equal(before - looker.free_mib(), 768 - 64)
             wait_for("the heap to be smaller", lambda: before - looker.free_mib() == 512 - 64,
@@ -87,8 +87,8 @@ def test_largest_of_those_who_live():
                      10 * mps.SLOW)
 
 
-def test_work_is_not_held_up():
-    """To change the stack waits for kernels: it stays as long as somebody's run."""
+def test_work_is_not_delayed():
+    """A change of the stack waits for kernels: the stack stays while any kernel runs."""
     with mps.Service(dict(SETTINGS, SOFTGPU_LAUNCH_US="3000000")) as service:
         with Client(service) as client:
             equal(client.limit(STACK, 16 << 10), 0)

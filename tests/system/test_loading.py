@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""When code is loaded: at its first use, or with its image where the program wants that."""
+"""When code is loaded: at its first use, or with its image if the program requests that."""
 
 import harness
 import mps
@@ -14,7 +14,7 @@ SEVERAL = ("process1", "symbols", "separate", "graph_capture", "kernels", "link"
 
 
 def modules_while(service, env):
-    """What the driver has loaded while a client stands there that has used nothing."""
+    """What the driver has loaded for a client that has used nothing yet."""
     process = service.popen("eager", "--stay", env=env)
     equal(process.stdout.readline(), "eager: loaded\n")
     n = service.stats(service.server())["modules"] - mps.OWN_LIBRARIES
@@ -23,7 +23,7 @@ def modules_while(service, env):
     return n
 
 
-def test_loaded_when_wanted():
+def test_lazy_loading():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -35,7 +35,7 @@ def test_loaded_when_wanted():
         equal(modules_while(service, {}), 0)
 
 
-def test_programs_that_want_it():
+def test_eager_loading():
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()

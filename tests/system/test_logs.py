@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in control.log and server.log, and that it is all there."""
+"""The contents of control.log and server.log, and that they are complete."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ import harness
 import mps
 from harness import Skip, equal, need_root, wait_for
 
-# Lines of NVIDIA's daemon, driver 580.159, at a start, a client's run and quit, without what
-# differs from run to run. "=": ours are the same; "-": NVIDIA's alone; "+": ours alone.
+# Lines of NVIDIA's daemon, driver 580.159, at a start, a client's run and quit, without the parts
+# that differ between runs. "=": both have it; "-": only NVIDIA's; "+": only this project's.
 CONTROL = """
 = Starting control daemon using socket PATH
 = To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=PATH
@@ -68,7 +68,7 @@ SERVER = """
 
 
 def shape(line):
-    """A line without its stamp and without what another run has otherwise."""
+    """A line without its stamp and without the parts that differ between runs."""
     text = re.sub(r"^\[[^]]*\] ", "", line)
     for pattern, word in ((r"GPU-[0-9a-f-]{36}", "GPU"), (r"(?<=[ =])/[^ ,]+", "PATH"),
                           (r"Software GPU", "NAME"), (r"-?\d+", "N")):
@@ -83,18 +83,18 @@ def check_shapes(log, wanted):
 
 def test_shapes():
     with mps.Service() as service:
-        # With a driver's module loaded its version is told as well.
+        # If a driver's module is loaded, its version is logged as well.
         service.run_ok("process1")
         service.wait_for_log("disconnected")
         service.command("quit")
         wait_for("the end", lambda: "Exit with" in service.control_log())
-        # The server may have told of the client's end only after the daemon's quit.
+        # The server may have reported the client's end only after the daemon's quit.
         check_shapes(re.sub(r".*active worker threads.*\n", "", service.control_log()), CONTROL)
         check_shapes(re.sub(r".*\] Display Driver version.*\n", "", service.server_log()), SERVER)
 
 
 class Journal(threading.Thread):
-    """A journal of one's own: what is sent to it, as fields."""
+    """A journal of the test: the fields of its entries."""
 
     def __init__(self, folder):
         super().__init__(daemon=True)
@@ -123,7 +123,7 @@ class Journal(threading.Thread):
 
 @contextlib.contextmanager
 def journalled(folder):
-    """A service that systemd seems to have started, with a journal in the folder."""
+    """A service as if started by systemd, with a journal in the folder."""
     need_root()
     script = ("mount -t tmpfs mps-test /run && mkdir -p /run/systemd/journal && "
               "mount --bind %s /run/systemd/journal && exec \"$@\"" % folder)
@@ -142,7 +142,7 @@ def quit_service(service):
 
 
 def test_journal():
-    """Each line is there once, without its stamp, with what is known of it."""
+    """Each line is there once, without its stamp, with its fields."""
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(folder)
         with journalled(folder) as service:
@@ -184,7 +184,7 @@ def check_fields(entries, client, server):
 
 
 def test_no_journal_without_systemd():
-    """Without its variables nothing is sent there."""
+    """Without the variables of systemd, nothing is sent to a journal."""
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(folder)
         with journalled(folder) as service:
@@ -199,7 +199,7 @@ def test_no_journal_without_systemd():
 
 
 def test_standard_error_is_the_journal():
-    """It is known by its numbers; where standard output is the same, nothing goes there twice."""
+    """A journal as standard error is recognised; if output is the same, no line is doubled."""
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(folder)
         with journalled(folder) as service:
@@ -217,7 +217,7 @@ def test_standard_error_is_the_journal():
 
 
 def test_moved_while_lines_are_written():
-    """logrotate moves the files away and says SIGHUP: each line is in one of them."""
+    """logrotate moves the files and sends SIGHUP: each line is in one of them."""
     with mps.Service() as service:
         sock = socket.socket(socket.AF_UNIX)
         sock.connect(service.pipe + "/control")
@@ -227,7 +227,7 @@ def test_moved_while_lines_are_written():
             for _ in range(40):
                 sock.sendall(b"unknown%d\n" % n_lines)
                 n_lines += 1
-            # Some of these lines are on their way.
+            # Some of these lines are still in a pipe.
             os.rename(service.log + "/control.log", service.log + "/control.log.%d" % (i + 2))
             os.kill(service.daemon_pid(), signal.SIGHUP)
             wait_for("a new file", lambda: os.path.exists(service.log + "/control.log"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Memory that is mapped, pooled or shared goes back with the last who has it."""
+"""Memory that is mapped, pooled or shared is freed with its last user."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from test_kill import gives_back, settle
 
 
 def test_orphan():
-    """The maker of shared memory is killed; it stays for who has it open, and no longer."""
+    """The creator of shared memory is killed; it stays for the processes that have it open."""
     with mps.Service() as service:
         for name in 2 * ("ipc_memory", "pool_ipc"):
             service.run_ok(name)
@@ -36,7 +36,7 @@ def test_orphans_at_once():
 
 
 def killed(name, *args):
-    """A program is killed at many moments, and the server has all of it back."""
+    """A program is killed at many moments, and the server has everything back."""
     with mps.Service() as service:
         service.run_ok(name, *args)
         service.run_ok(name, *args)
@@ -59,10 +59,10 @@ def test_kill_virtual_memory():
 
 
 def test_green_contexts_are_kept():
-    """The driver leaks with each that is made: who comes next has those that were left."""
+    """The driver leaks memory with each creation, so later clients get those of earlier ones."""
     with mps.Service() as service:
-        # One is left when its streams were seen to have ended, before which its own program may want
-        # another: after four at once there are some of each kind for that.
+        # One is kept once its streams are known to have ended; until then its own program may need
+        # another: after four at once, there are enough of each kind.
         for process in [service.popen("green_contexts") for _ in range(4)]:
             equal(service.finish(process)[:2], (0, "green_contexts: ok\n"))
         server = service.server()
@@ -88,7 +88,7 @@ MANAGED = ["managed_" + form for form in ("variable", "cubin", "linked", "parts"
 
 
 def test_managed_variables():
-    """However nvcc has built them; several programs at once, and the server has all of it back."""
+    """With every way of building; several programs at once; the server has everything back."""
     with mps.Service() as service:
         service.run_ok("managed_module")
         server = service.server()
@@ -107,7 +107,7 @@ def test_kill_managed_variables():
 
 
 def test_managed_variables_too_late():
-    """Refused with a word, where a kernel has had variables of its own already."""
+    """Refused with a message if a kernel has used its own variables already."""
     with mps.Service() as service:
         code, out, err = service.run("managed_module", "--late")
         equal((code, out), (0, "managed_module: CUDA_ERROR_NOT_SUPPORTED\n"), err)
@@ -120,7 +120,7 @@ def test_kill_shared_mappings():
 
 
 def test_files_cut_short():
-    """While the GPU is at them; a neighbour goes on, and killed at any moment it leaves nothing."""
+    """While the GPU uses them; a neighbour continues, and a kill at any moment leaves nothing."""
     with mps.Service() as service:
         neighbour = service.popen("process1", "--seconds", "2")
         several = [service.popen("registered_cut", "--rounds", "5") for _ in range(2)]
@@ -167,7 +167,7 @@ time.sleep(60)
 
 
 def test_sleeper():
-    """A program that sleeps after giving back memory keeps nobody's code in the server."""
+    """A program that sleeps after a free does not keep other programs' code in the server."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -179,7 +179,7 @@ def test_sleeper():
         process.kill()
 
 
-# Frees most of the GPU's memory; then does what is put in at once, and stays.
+# Frees most of the GPU's memory; then runs the inserted statement at once, and stays.
 KEEPER = CONTEXT + """
 large, stream, wait = ctypes.c_uint64(), ctypes.c_void_p(), cuda.cuStreamWaitValue32_v2
 must("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(64))
@@ -215,8 +215,8 @@ def kept_by(service, what):
     return keeper
 
 
-def test_freed_memory_is_everybodys():
-    """A program that frees memory and sleeps has no more of it than compat.md says."""
+def test_freed_memory_is_available_to_all():
+    """A program that frees memory and sleeps keeps no more of it than docs/compat.md says."""
     with mps.Service() as service:
         keeper = kept_by(service, "0")
         wait_for("its memory", lambda: is_free_for_others(service))
@@ -224,7 +224,7 @@ def test_freed_memory_is_everybodys():
 
 
 def test_unused_memory_counts_as_free():
-    """Another's, too: programs size themselves by what is said to be free, and could have it."""
+    """Another program's, too: programs rely on the reported free memory, and can get it."""
     with mps.Service() as service:
         keeper = kept_by(service, "wait(stream, at, 1, 0)")
         assert is_free_for_others(service)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 200 s
-"""How much memory of a GPU a client may have: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and groups."""
+"""A client's memory limit on a GPU: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT and groups."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ OUT_OF_MEMORY = 2
 
 
 def numbers(text, what):
-    """What the program has printed in the lines that begin so, as tuples."""
+    """The program's output lines that begin so, as tuples."""
     return [tuple(map(int, re.findall(r"\d+", line.partition(": ")[2])))
             for line in text.splitlines() if line.startswith(what + ": ")]
 
@@ -30,7 +30,7 @@ def run(service, way, kib, env):
 
 
 def holds(service, way, kib, least):
-    """At most the limit can be had in that way, at least so many MiB, and again after it is freed."""
+    """This way gets at most the limit, at least so many MiB, and the same again after the free."""
     out, _ = run(service, way, kib, LIMIT)
     for got, result in numbers(out, way):
         equal(result, OUT_OF_MEMORY, out)
@@ -55,13 +55,13 @@ def test_each_way():
 
 
 def totals(service, env):
-    """What a client is told of its first GPU's memory, in KiB, and what it says of its limit."""
+    """The memory of its first GPU that a client sees, in KiB, and its log lines about its limit."""
     out, err = run(service, "plain", 600 * MIB, env)
     return numbers(out, "at first")[0][1:], err
 
 
 def test_entries():
-    """GPUs are named as the client sees them; what names none is reported, and the others hold."""
+    """GPUs are named as the client sees them; an invalid name is reported, and the others hold."""
     with mps.Service(dict(SETTINGS, SOFTGPU_DEVICES="2")) as service:
         uuids = [wire_uuid(service, i) for i in range(2)]
 
@@ -84,13 +84,13 @@ def test_entries():
 
 
 def wire_uuid(service, ordinal):
-    """Of a GPU, as the server's log has it."""
+    """The limit of a GPU in the server's log."""
     run(service, "plain", 600 * MIB, {"CUDA_VISIBLE_DEVICES": str(ordinal)})
     return re.findall(r"\(uuid (GPU-[0-9a-f-]+)\) is associated", service.server_log())[-1]
 
 
-def test_each_has_its_own():
-    """A client at its limit takes nothing from another's, nor from one without a limit."""
+def test_limits_are_per_client():
+    """A client at its limit takes nothing from another's limit, nor from a client without one."""
     with mps.Service(SETTINGS) as service:
         first = service.popen("limited_memory", "hold", str(64 * MIB), env=LIMIT,
                               stdin=subprocess.PIPE)

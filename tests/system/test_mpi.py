@@ -3,8 +3,8 @@
 # time limit: 300 s
 """Ranks of an Open MPI program are clients of one server.
 
-tests/programs/runtime/halo.cu checks every bit by itself, and that the ranks' kernels run
-beside each other's: natively they would wait for each other's turns.
+tests/programs/runtime/halo.cu checks every bit, and that the ranks' kernels run concurrently:
+natively each rank would wait for the others' turns.
 """
 
 import os
@@ -39,7 +39,7 @@ def test_halo():
 
 
 def test_halo_on_two_gpus():
-    """Every other rank on the second one: neighbours reach each other's memory."""
+    """Every other rank on the second GPU: neighbours access each other's memory."""
     with mps.Service({"SOFTGPU_DEVICES": "2"}) as service:
         finish(service, start(service))
 
@@ -53,7 +53,7 @@ def test_two_jobs():
 
 
 def test_killed():
-    """A rank that is killed in the middle takes its job along, and leaves nothing in the server."""
+    """A rank that is killed in its work ends its job, and leaves nothing in the server."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -67,7 +67,7 @@ def test_killed():
             os.kill(ranks[i], signal.SIGKILL)
             code, _, err = service.finish(process, 60)
             assert code != 0, err
-            # The dead are clients until their last kernel has ended, and none of the next job's.
+            # Dead ranks stay clients until their last kernel has ended.
             settle(service, server)
         equal(service.servers(), [server])
         gives_back(service, server, before)

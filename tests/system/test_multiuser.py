@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
-"""A daemon with -M: one server, without rights of its own, works for every user."""
+"""A daemon with -M: one server, as an unprivileged user, works for every user."""
 
 import os
 import pwd
@@ -57,7 +57,7 @@ def trespass(shared, who, owner, *words):
 
 
 def test_strangers_reach_nothing():
-    """Neither by an address nor by a handle, though one server works for both."""
+    """Neither by address nor by handle, though one server works for both."""
     with service() as shared:
         is_over = os.path.join(shared.folder, "over")
         owner = shared.popen("trespass", "owner", is_over, **user(ALICE))

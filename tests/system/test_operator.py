@@ -18,7 +18,7 @@ from test_memory_limits import MIB, OUT_OF_MEMORY, SETTINGS, numbers
 GUESTS = (7001, 7002)
 MEMORY = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 PRIORITY = "CUDA_MPS_CLIENT_PRIORITY"
-# Ways to allocate that the server counts in different places.
+# Ways of allocating that the server counts in different places.
 ALLOCATIONS = (("plain", 100), ("async", 3 * MIB), ("create", 2 * MIB), ("array", 512),
                ("graph", 300), ("managed", 4 * MIB), ("variable", 1024))
 
@@ -32,7 +32,7 @@ def said(service, *words):
 
 
 def row_of(service, process):
-    """What ps says of a client, whose server has told the daemon of it by then."""
+    """What ps shows for a client, once its server has reported it to the daemon."""
     row, = wait_for("its row in ps", lambda: [
         row for row in json.loads(said(service, "ps", "--json"))["clients"]
         if row["pid"] == process.pid])
@@ -40,7 +40,7 @@ def row_of(service, process):
 
 
 def told(service, process):
-    """(SMs, memory in bytes, priority, group) of a client, the same in both forms of ps."""
+    """(SMs, memory in bytes, priority, group) of a client, equal in both forms of ps."""
     row = row_of(service, process)
     found = (row["sms"], row["memory_limit"], row["priority"], row["group"])
     words, = [line.split() for line in said(service, "ps", "-l").splitlines()[1:]
@@ -51,7 +51,7 @@ def told(service, process):
 
 
 def logged(service, process, text):
-    """Waits until server.log says that of the client."""
+    """Waits until server.log has this about the client."""
     line = r"Client \{PID: %d, Context ID: \d+\}%s" % (process.pid, re.escape(text))
     wait_for(line, lambda: re.search(line, service.server_log()))
 
@@ -63,7 +63,7 @@ def check_percentage(service, process, percentage, n_sms):
 
 
 class Holder:
-    """A client that takes a piece of memory at its start, and one more whenever it is asked."""
+    """A client that allocates a piece of memory at its start, and another one on each request."""
 
     def __init__(self, service, mib, **more):
         self.process = service.popen("limited_memory", "hold", str(mib * MIB),
@@ -84,9 +84,9 @@ class Holder:
 
 
 def allocates(service, limit_mib, ways=ALLOCATIONS, **more):
-    """Clients, one by one, get no more than the limit in any way, and are told so."""
+    """Clients, one after the other, get at most the limit in every way, and see the limit."""
     for way, kib in ways:
-        # What the one before has had is its group's again.
+        # Its group has the memory of the previous client again.
         wait_for("the end of clients", lambda: not any(map(service.clients, service.servers())))
         code, out, err = service.run("limited_memory", way, str(kib), **more)
         equal(code, 0, out + err)
@@ -100,7 +100,7 @@ def allocates(service, limit_mib, ways=ALLOCATIONS, **more):
 # ---- the share of SMs
 
 def test_default_percentage():
-    """Four clients of 25 % have SMs of their own, in all their ways of launching."""
+    """Four clients of 25 % have separate SMs, in every way of launching."""
     with mps.Service() as service:
         equal(said(service, "set_default_active_thread_percentage", 25), "25.0\n")
         clients = Together(service, [{}] * 4)
@@ -127,7 +127,7 @@ def test_default_is_for_later_servers():
 
 
 def test_percentage_of_a_server():
-    """It is for new clients, and may be above the default."""
+    """It is for new clients, and may exceed the default."""
     with mps.Service({"SOFTGPU_SMS": str(SMS)}) as service:
         said(service, "set_default_active_thread_percentage", "12.5")
         clients = Together(service, [{}])
@@ -147,7 +147,7 @@ def test_percentage_of_a_server():
 
 
 def test_environment_lowers():
-    """A client's own variables lower the operator's limits, and raise none."""
+    """A client's own variables can only lower the operator's limits."""
     with mps.Service(SETTINGS) as service:
         said(service, "set_default_active_thread_percentage", 50)
         said(service, "set_default_device_pinned_mem_limit", 0, "64M")
@@ -163,7 +163,7 @@ def test_environment_lowers():
 # ---- memory
 
 def test_default_memory():
-    """64 MiB hold, in each way of allocating, and are told."""
+    """64 MiB hold in each way of allocating, and are reported."""
     with mps.Service(SETTINGS) as service:
         equal(said(service, "set_default_device_pinned_mem_limit", 0, "64M"), "")
         equal(said(service, "get_default_device_pinned_mem_limit", 0), "64M\n")
@@ -178,7 +178,7 @@ def test_default_memory():
 
 
 def test_memory_of_a_server():
-    """It is for new clients; those that are there keep theirs."""
+    """It is for new clients; existing clients keep theirs."""
     with mps.Service(SETTINGS) as service:
         said(service, "set_default_device_pinned_mem_limit", 0, "64M")
         old = Holder(service, 40)
@@ -198,7 +198,7 @@ def test_memory_of_a_server():
 # ---- groups
 
 def test_group_shares_sms():
-    """Its clients have the same SMs, and those of others are others."""
+    """Its clients have the same SMs, and other clients have others."""
     with mps.Service() as service:
         said(service, "group", "create", "g", "-active_thread_percentage", 50)
         said(service, "set_active_thread_percentage", "-group", "g", 25)
@@ -230,7 +230,7 @@ def test_group_and_server():
 
 
 def test_group_shares_memory():
-    """Its clients have the limit together; group set changes it for those that are there."""
+    """Its clients share the limit; group set changes it for existing clients."""
     with mps.Service(SETTINGS) as service:
         said(service, "group", "create", "g", "-device_pinned_mem_limit", 0, "64M")
         member = {"MPS_GROUP": "g"}
@@ -246,7 +246,7 @@ def test_group_shares_memory():
         equal(second.more(), (0, 8, 128, 128))
         equal(second.more()[0], OUT_OF_MEMORY)
 
-        # What they have they keep; the lower limit is for what comes.
+        # They keep their memory; the lower limit is for new allocations.
         equal(said(service, "set_device_pinned_mem_limit", "-group", "g", 0, "96M"), "")
         tells(service, second, 96)
         equal(second.more(), (OUT_OF_MEMORY, 0, 96, 96))
@@ -257,12 +257,12 @@ def test_group_shares_memory():
 
 
 def tells(service, holder, mib):
-    """ps tells the new limit as soon as the server has taken it."""
+    """ps shows the new limit as soon as the server has applied it."""
     wait_for("the limit in ps", lambda: told(service, holder.process)[1] == (mib and mib << 20))
 
 
 def test_groups_raise_nothing():
-    """A group's larger limit does not raise what the server allows, nor the client itself."""
+    """A group's larger limit raises neither the server's limit nor the client's own."""
     with mps.Service(SETTINGS) as service:
         said(service, "group", "create", "g", "-device_pinned_mem_limit", 0, "32M")
         said(service, "set_default_device_pinned_mem_limit", 0, "64M")
@@ -285,7 +285,7 @@ def test_group_ends():
         equal(code, 1)
         contains(err, 'Group "g" (MPS_GROUP) does not exist: the operator creates it with "mps-control group '
                       'create g"')
-        # What is made anew by that name is another one.
+        # A new group with that name is a different one.
         said(service, "group", "create", "g", "-active_thread_percentage", 50)
         equal([len(sms) for sms in Together(service, [{"MPS_GROUP": "g"}]).run()], [64])
 
@@ -306,7 +306,7 @@ def test_group_of_another_user():
 
 @contextlib.contextmanager
 def made_cgroup(name):
-    """A folder of cgroups of version 2, by path and by what processes in it are told."""
+    """A folder of cgroups of version 2, by its path and by the report of the processes in it."""
     with open("/proc/self/mounts", encoding="utf-8") as file:
         mounts = [line.split()[1] for line in file if line.split()[2] == "cgroup2"]
     with open("/proc/self/cgroup", encoding="utf-8") as file:
@@ -331,7 +331,7 @@ def processes_in(cgroup):
 
 
 def test_group_of_a_cgroup():
-    """Clients of a cgroup have its group's limits, and those outside have none."""
+    """Clients of a cgroup have its group's limits; other clients have none."""
     with made_cgroup("mps-test-%d" % os.getpid()) as (path, name):
         def enter():
             with open(os.path.join(path, "cgroup.procs"), "w", encoding="ascii") as file:
@@ -362,7 +362,7 @@ def test_daemon_environment():
     service.daemon_env.update({"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "12.5", MEMORY: "0=64M",
                                PRIORITY: "1"})
     with service:
-        # It has not reached the clients by themselves: theirs is another environment.
+        # It has not reached the clients directly: their environment is different.
         clients = Together(service, [{}, {}])
         equal([told(service, client) for client in clients.clients], [(16, 64 << 20, 1, None)] * 2)
         found = clients.run()
@@ -378,7 +378,7 @@ def test_daemon_environment():
 
 
 def test_priorities():
-    """The client's own value wins, but for the background; of a group's the lower one holds."""
+    """The client's own value wins, except background; with a group, the lower one holds."""
     with mps.Service() as service:
         clients = Together(service, [])
 
@@ -408,7 +408,7 @@ def test_priorities():
 # ---- several users
 
 def check_users(service):
-    """Two users with limits of their own at once: groups of theirs."""
+    """Two users with separate limits at the same time: their own groups."""
     for uid, percentage, mib in zip(GUESTS, (25, 50), (64, 96)):
         equal(said(service, "group", "create", "of%d" % uid, "-uid", uid,
                    "-active_thread_percentage", percentage, "-device_pinned_mem_limit", 0,
@@ -426,7 +426,7 @@ def check_users(service):
 
 
 def test_users_at_once():
-    """Each has a server, and what is set for it changes nothing of the other's."""
+    """Each has a server, whose settings do not affect the other's."""
     need_root()
     with mps.Service(SETTINGS) as service:
         said(service, "set_default_active_thread_percentage", 50)
@@ -467,7 +467,7 @@ def test_users_of_groups():
 
 
 def test_users_of_one_server():
-    """With -M their SMs are others, too."""
+    """With -M, their SMs differ, too."""
     need_root()
     service = mps.Service(SETTINGS, options=["-M"])
     service.daemon_env["MPS_SERVER_USER"] = "nobody"
@@ -478,7 +478,7 @@ def test_users_of_one_server():
 
 
 def test_users_in_turns():
-    """A server that takes over a GPU in EXCLUSIVE_PROCESS has the defaults, not its predecessor's."""
+    """A server that gets a GPU in EXCLUSIVE_PROCESS has the defaults, not older settings."""
     need_root()
     with mps.Service(dict(SETTINGS, SOFTGPU_COMPUTE_MODE="exclusive")) as service:
         said(service, "set_default_active_thread_percentage", 50)

@@ -33,7 +33,7 @@ def add(shared, chunks):
 
 
 def rows(shared):
-    """What lspart shows, without the two lines of its head."""
+    """The output of lspart, without the two lines of its head."""
     lines = ask(shared, "lspart").splitlines()
     equal(lines[0].split(), ["GPU", "Partition", "free", "used", "free", "used", "clients"])
     equal(lines[1].split(), ["chunk(s)", "chunk(s)", "SM", "SM"])
@@ -41,7 +41,7 @@ def rows(shared):
 
 
 def sms_of(text):
-    """{way: SMs} of what the program smids says."""
+    """{way: SMs} in the output of smids."""
     found = {}
     for way, ranges in re.findall(r"^(\w+): ([\d,-]+)$", text, re.M):
         sms = set()
@@ -53,7 +53,7 @@ def sms_of(text):
 
 
 def test_kernels_stay_within():
-    """Each client on the SMs of its partition, by every way to launch; and no two on the same."""
+    """Each client on the SMs of its partition, in every way of launching; all are disjoint."""
     with service() as shared:
         names = [add(shared, chunks) for chunks in (2, 5, 1)]
         is_over = os.path.join(shared.folder, "over")
@@ -130,7 +130,7 @@ def test_limits_of_the_gpu():
 
 
 def test_removal():
-    """Not while a client has it; its chunks are free then."""
+    """Not while a client uses it; then its chunks are free."""
     with service() as shared:
         name = add(shared, 16)
         uuid, _, which = name.partition("/")
@@ -147,7 +147,7 @@ def test_removal():
         add(shared, 16)
 
 
-def test_who_may():
+def test_permissions():
     need_root()
     with service() as shared:
         name = add(shared, 4)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 60 s
-"""CUDA_MPS_CLIENT_PRIORITY: which priority a client gets, and that programs work with each."""
+"""CUDA_MPS_CLIENT_PRIORITY: which priority a client gets; and programs work with each."""
 
 import re
 
@@ -18,12 +18,12 @@ def run(service, name, value):
 
 
 def told(service):
-    """The priorities that the log has of clients that are not normal."""
+    """The priorities in the log, of clients that are not normal."""
     return re.findall(r"memory limit all, priority (-?\d+)$", service.server_log(), re.M)
 
 
 def test_streams():
-    """A stream has the priority that its program sets, within the range that it is told."""
+    """A stream has the priority that its program sets, within the reported range."""
     with mps.Service() as service:
         for value in (None, "", "0", "1", "2"):
             for name in ("stream_attributes", "stream_overlap"):
@@ -32,7 +32,7 @@ def test_streams():
 
 
 def test_nonsense():
-    """It is reported, to the program and to the operator, and ignored."""
+    """It is reported to the program and to the operator, and ignored."""
     with mps.Service() as service:
         for value in ("3", "-1", "low", "1 "):
             contains(run(service, "stream_attributes", value),

@@ -15,18 +15,18 @@ CROWD = 64
 
 
 def at_once(service, server, processes):
-    """How many clients there are, once it is all of them or one process has ended."""
+    """The number of clients, once all of them are there or one process has ended."""
     n = len(service.clients(server))
     return n if n == len(processes) or any(p.poll() is not None for p in processes) else 0
 
 
 def test_64_at_once():
-    # So many wait for the software GPU's one lock, when they end too.
+    # All of them wait for the software GPU's only lock, also when they end.
     with mps.Service({"MPS_GRACE_MS": "100000"}) as service:
         service.run_ok("process1")
         server = service.server()
         before = settle(service, server)
-        # The first must not be through before the last has come, which may take its time.
+        # The first must not finish before the last has come, which may take some time.
         for seconds in 2, 8, 32:
             several = [service.popen("process1", "--seconds", str(seconds * mps.SLOW))
                        for _ in range(CROWD)]
@@ -41,7 +41,7 @@ def test_64_at_once():
 
 
 def test_stopped_at_any_moment():
-    """Neighbours do not notice, and those that stood still end well."""
+    """Neighbours are not affected, and stopped programs end normally."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
@@ -97,7 +97,7 @@ def test_many_threads():
 
 
 def test_endless_kernel():
-    """What runs on after its client costs the server, and nobody else waits for it."""
+    """A kernel that outlives its client ends the server; no other server waits for it."""
     with mps.Service({"MPS_GRACE_MS": "500", "SOFTGPU_LAUNCH_US": "4000000"}) as service:
         _, server = service.leave_a_kernel()
         began = time.monotonic()
@@ -108,7 +108,7 @@ def test_endless_kernel():
 
 
 def test_newcomers_beside_an_endless_kernel():
-    """Whether the kernel ends in time or costs the server: a client that came meanwhile is served."""
+    """If the kernel ends in time or ends the server, a client that came meanwhile is served."""
     for kernel_us, grace_ms, ends in (4000000, 1500, False), (1500000, 10000, True):
         with mps.Service({"MPS_GRACE_MS": str(grace_ms * mps.SLOW),
                           "SOFTGPU_LAUNCH_US": str(kernel_us * mps.SLOW)}) as service:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
-"""Each command by each kind of user: who may give it, and who learns and changes nothing by it.
+"""Each command by each kind of user: permissions, visible results, and no effect of a refused one.
 
-A command that is in the daemon's table and not in this one fails the test.
+A command that is in the daemon's table and not in this table fails the test.
 """
 
 import os
@@ -21,10 +21,10 @@ OWNER, OTHER, DAEMON = 12345, 12346, 12347
 SERVER_USER = "nobody"
 MAY, NOT = "may", "may not"
 
-# S is a server with the client C, of user U; D is another user's client in it (with -M).
-# The daemon of root: the owner of the server, and another user. The daemon of a user who is not
-# root: another user. A daemon with -M: the user of the client. Root and the user who runs the
-# daemon may give all commands.
+# S is a server with the client C, of user U; D is another user's client in it (with -M). With a
+# daemon of root: the owner of the server, and another user. With a daemon of another user: a third
+# user. With a daemon with -M: the user of the client. Root and the daemon's user may give all
+# commands.
 TABLE = (
     # command                                 owner  other  other  -M
     ("get_server_list",                       MAY,   MAY,   MAY,   MAY),
@@ -75,14 +75,14 @@ TABLE = (
     ("shutdown_server S -f",                  MAY,   NOT,   NOT,   NOT),
     ("quit -t 0",                             NOT,   NOT,   NOT,   NOT),
 )
-# The same of a daemon with -S, which has no client.
+# The same for a daemon with -S, which has no client.
 PARTITION_TABLE = (
     # command                                 another user
     ("lspart",                                MAY),
     ("sm_partition add 0 2",                  NOT),
     ("sm_partition rm 0 x",                   NOT),
 )
-# What a command that is refused must not change.
+# What a refused command must not change.
 STATE = ("get_server_list", "get_client_list S", "get_default_active_thread_percentage",
          "get_default_client_priority", "get_default_device_pinned_mem_limit 0", "group list",
          "log_level", "get_active_thread_percentage S", "get_client_priority S",
@@ -108,7 +108,7 @@ def converse(path, line):
 
 
 def said_to(uid, path, line):
-    """The reply that a process of that user gets."""
+    """The reply for a process of that user."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -147,7 +147,7 @@ class Ground:
         return " ".join(words.get(word, word) for word in line.split(" "))
 
     def furnish(self):
-        """The clients, which may have to be made anew."""
+        """The clients, created again if necessary."""
         self.end()
         for name, uid in (("C", self.owner), ("D", self.beside)):
             if uid is None:
@@ -191,7 +191,7 @@ class Ground:
                 self.check(row[0], uid, row[column], is_owner)
 
     def check_trusted(self, uid):
-        """Root, and the user who runs the daemon; nobody gives quit before the others are done."""
+        """Root and the daemon's user; quit comes last."""
         for row in TABLE:
             if row[1] is not None and not row[0].startswith("quit"):
                 self.check(row[0], uid, MAY, True)
@@ -248,7 +248,7 @@ def test_partitions():
 
 
 def test_multiuser():
-    """With -M: a user with a client in the server, and one without."""
+    """With -M: a user with a client in the server, and a user without."""
     need_root()
     service = mps.Service(options=["-M"])
     service.daemon_env["MPS_SERVER_USER"] = SERVER_USER

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The test runner itself: whatever goes wrong in a test counts as a failure."""
+"""The test runner itself: every kind of error in a test counts as a failure."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ RUN = os.path.join(harness.ROOT, "tests", "run")
 
 
 def runner_of(scripts, *args, mode=0o755):
-    """Runs the runner over scripts, by their names; returns (exit code, its output)."""
+    """Runs the runner with scripts by name; returns (exit code, output)."""
     with tempfile.TemporaryDirectory() as folder:
         for name, script in scripts.items():
             path = os.path.join(folder, name)
@@ -82,7 +82,7 @@ def test_leftover():
 
 
 def test_longest_first():
-    """Two at a time: the third begins when one of the two with longer limits has ended."""
+    """Two at a time: the third starts when one of the two with longer limits has ended."""
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "began")
         scripts = {"test_%s" % name: "#!/bin/sh\n# time limit: %d s\necho %s >>%s\nsleep 0.3\n" % (

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Programs of other versions of CUDA's runtime than the one that is installed.
+"""Programs with other versions of CUDA's runtime than the installed one.
 
-NVIDIA's wheels of runtimes lie in $MPS_RUNTIMES, a folder each by version, as
-`tests/setup --all' puts them into build/runtimes. One program in C
-(tests/runtimes/runtime.c) is built against the headers of each, and with
-each of its libraries: the shared one, and the static one where there is one.
+NVIDIA's wheels of runtimes are in $MPS_RUNTIMES, a folder each by version, where
+`tests/setup --all' puts them (build/runtimes). One C program (tests/runtimes/runtime.c) is built
+against the headers of each version, and with each of its libraries: the shared one, and the static
+one if it exists.
 """
 
 import glob
@@ -26,7 +26,7 @@ LIBRARIES = ("libcudart.so.*", "libcudart_static.a")
 
 
 def runtimes():
-    """(version, include folder, library) of each that is there."""
+    """(version, include folder, library) of each available runtime."""
     found = []
     for version in sorted(os.listdir(FOLDER) if os.path.isdir(FOLDER) else ()):
         for home in glob.glob(os.path.join(FOLDER, version, "nvidia", "*")):
@@ -52,8 +52,8 @@ def compile_kernels(folder):
 
 
 def build(path, kernels, runtime, *flags):
-    """What a runtime's headers lack is the compiler's, of whatever version. The runtime is that one,
-    wherever LD_LIBRARY_PATH has another."""
+    """Headers that a runtime lacks come from the compiler's version. The library is this runtime's,
+    even if LD_LIBRARY_PATH has another."""
     _, include, library = runtime
     subprocess.run(
         [os.environ.get("CC", "gcc"), "-std=gnu17", "-Wall", "-Werror", "-O1",
@@ -63,7 +63,7 @@ def build(path, kernels, runtime, *flags):
 
 
 def build_all(folder, *flags):
-    """The program with each runtime: pairs of that, in a word or two, and where it is."""
+    """The program with each runtime: pairs of a short name and the program's path."""
     os.chmod(folder, 0o755)
     kernels = compile_kernels(folder)
     for number, runtime in enumerate(runtimes()):
@@ -73,7 +73,7 @@ def build_all(folder, *flags):
 
 
 def run_everywhere(*flags, **env):
-    """Builds it with each runtime, and runs that as a client; nothing is refused."""
+    """Builds it with each runtime, and runs it as a client; no call is refused."""
     runtimes()
     with tempfile.TemporaryDirectory() as folder, mps.Service() as service:
         wrong = []
@@ -92,7 +92,7 @@ def test_runtimes():
 
 
 def test_streams_of_threads():
-    """The default stream is each thread's own: the runtime asks for other symbols."""
+    """The default stream is per thread: the runtime uses other symbols."""
     run_everywhere("-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1")
 
 

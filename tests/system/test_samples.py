@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of tests/gpu/samples, and its runs, with programs of ours for samples."""
+"""The judge of tests/gpu/samples, and its runs, with this project's programs as samples."""
 
 import importlib.machinery
 import importlib.util
@@ -31,7 +31,7 @@ samples = load()
 
 
 def verdict(native, client, name="x", log=""):
-    """Of what was said, or of an exit code and that."""
+    """The verdict on an output, or on an exit code and an output."""
     both = [samples.Ended(*(one if isinstance(one, tuple) else (0, one)), 1.0) for one in (native, client)]
     return samples.verdict(name, *both, log)[0]
 
@@ -70,7 +70,7 @@ def test_known_differences():
 
 
 def run(*programs):
-    """(exit code, what the script printed) with these example programs for samples."""
+    """(exit code, output of the script) with these example programs as samples."""
     with tempfile.TemporaryDirectory() as folder:
         for name in programs:
             os.makedirs(os.path.join(folder, "bin", name))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""The whole path: programs share a GPU, an operator looks on and ends it."""
+"""The whole path: programs share a GPU; an operator queries and ends the service."""
 
 import fcntl
 import os
@@ -46,7 +46,7 @@ def test_eight_at_once():
 
 
 def test_addresses_after_larger_stacks():
-    """The driver then has free addresses of its own, and gives those whatever it is asked for."""
+    """The driver then has free addresses of its own, and returns those for every request."""
     with mps.Service() as service:
         service.run_ok("limits")
         several = [service.popen(name) for name in ("virtual_memory", "virtual_memory", "process1")]
@@ -55,12 +55,12 @@ def test_addresses_after_larger_stacks():
             equal(code, 0, out + err)
 
 
-def test_text_of_kernels_is_told_apart():
+def test_kernel_output_is_kept_apart():
     with mps.Service() as service:
         running = [service.popen("print", "--rounds", "15") for _ in range(4)]
         for process in running:
             equal(service.finish(process), (0, "print: ok\n", ""))
-        # One that is killed in the middle leaves its text to nobody.
+        # The output of a program that is killed in its work is dropped.
         for _ in range(3):
             victim = service.popen("print", "--rounds", "1000000")
             server = service.server()
@@ -74,7 +74,7 @@ def test_text_of_kernels_is_told_apart():
 
 
 def ask(service, how):
-    """get_server_list in one of the ways that people use."""
+    """get_server_list in each common way."""
     socket = os.path.join(service.pipe, "control")
     ways = {
         "argv": "'%s' get_server_list" % mps.CONTROL,
@@ -121,7 +121,7 @@ def test_logs():
 
 
 def test_logs_without_a_daemon():
-    """The next daemon's log gets what happens while there is no daemon."""
+    """The next daemon's log has what happened while there was no daemon."""
     with mps.Service() as service:
         process = service.popen("process1", "--seconds", "300")
         server = service.server()
@@ -197,7 +197,7 @@ def test_start_server():
 
 
 def test_lock_of_a_dead_daemons_child():
-    """A server that a killed daemon has just begun has the daemon's lock for a moment."""
+    """A server that a killed daemon has just forked holds the daemon's lock for a moment."""
     with mps.Service() as service:
         service.daemon.kill()
         service.daemon.wait()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
-"""Which server serves whom: turns on GPUs that admit one process, and servers of one program.
+"""Which server serves which client: turns on GPUs for one process, and isolated servers.
 
 The servers are stand-ins (fake_server.py).
 """
@@ -39,7 +39,7 @@ def of_program(daemon, program, uid=None, **fields):
 
 
 def read_pending(client):
-    """What a client is told that has to wait for its turn."""
+    """What a client receives that has to wait for its turn."""
     kind = wire.FRAMES["pending"]
     words = b""
     while len(words) < kind.size:
@@ -125,7 +125,7 @@ def test_idle_server_gives_way_at_once():
 
 
 def read_until_served(client):
-    """The PID of the server, after however many frames that tell to wait."""
+    """The PID of the server, after any number of PENDING frames."""
     while True:
         head = client.sock.recv(1, socket.MSG_PEEK)
         if head != b"\0":
@@ -134,7 +134,7 @@ def read_until_served(client):
 
 
 def test_servers_that_start_at_once():
-    """Nobody knows the compute mode before the first server is there."""
+    """The compute mode is unknown before the first server exists."""
     need_root()
     with exclusive_daemon(mode="slow") as daemon:
         clients = [Client(daemon, uid) for uid in (ALICE, BOB, CAROL)]
@@ -153,8 +153,8 @@ def test_servers_that_start_at_once():
         equal(len(served), 3)
 
 
-def test_server_that_stands_still_keeps_no_turn():
-    """It was stopped before it was told to give way: its clients do not leave by themselves."""
+def test_unresponsive_server_loses_its_turn():
+    """It was stopped before it was told to give way: its clients do not leave."""
     need_root()
     with exclusive_daemon() as daemon:
         alice = Client(daemon, ALICE)
@@ -168,7 +168,7 @@ def test_server_that_stands_still_keeps_no_turn():
 
 
 def test_default_mode_again():
-    """The mode counts that the newest server tells."""
+    """The newest server's report of the mode counts."""
     need_root()
     with exclusive_daemon() as daemon:
         alice = Client(daemon, ALICE)
@@ -183,8 +183,8 @@ def test_default_mode_again():
         equal(len(daemon.servers()), 2)
 
 
-def test_user_that_lies_of_the_mode():
-    """A user's server is that user's: what it says of the compute mode makes nobody wait."""
+def test_user_that_lies_about_the_mode():
+    """A report by a user's server of the compute mode affects only that user."""
     need_root()
     with Daemon() as daemon:
         with open(daemon.fake + "/claimed_mode_%d" % ALICE, "w", encoding="utf-8") as file:
@@ -198,7 +198,7 @@ def test_user_that_lies_of_the_mode():
 
 
 def test_user_that_lies_again_and_again():
-    """The daemon probes as long as a server lies, but no other user waits for all of that."""
+    """The daemon probes while a server reports wrong modes, but other users wait less than that."""
     need_root()
     with Daemon() as daemon:
         for name, value in (("claimed_mode_%d" % ALICE, EXCLUSIVE), ("slow_probe", 3),
@@ -225,7 +225,7 @@ def test_quit_while_others_wait():
         contains(read_refused(bob.sock)[1], "is being stopped")
 
 
-# ---- servers of one program
+# ---- isolated servers
 
 
 def test_isolated_program():
@@ -265,7 +265,7 @@ def served(client):
 
 
 def test_quarantine():
-    """The second fault within a minute; the next one hurts no other program."""
+    """The second fault within a minute; the next one affects no other program."""
     with Daemon() as daemon:
         for _ in range(2):
             fault(served(of_program(daemon, 7)))
@@ -279,7 +279,7 @@ def test_quarantine():
         equal(served(of_program(daemon, 2)).server, bystander.server)
 
 
-def test_one_fault_is_no_quarantine():
+def test_one_fault_is_not_quarantined():
     with Daemon() as daemon:
         fault(served(of_program(daemon, 7)))
         equal(served(of_program(daemon, 7)).server, served(of_program(daemon, 1)).server)

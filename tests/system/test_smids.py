@@ -13,7 +13,7 @@ WAYS = ("plain", "stream", "burst", "graph", "captured", "cooperative")
 
 
 def said(sms):
-    """What smids prints when each way is on those SMs."""
+    """The output of smids if each way uses those SMs."""
     return "".join("%s: %s\n" % (way, sms) for way in WAYS)
 
 
@@ -33,7 +33,7 @@ def test_natively():
 
 
 def test_too_many():
-    """The program does see kernels that are where they may not be."""
+    """The program does detect kernels on forbidden SMs."""
     code, out, _ = native("--sms", "19", SOFTGPU_SMS="20")
     equal((code, out.splitlines()[-1]), (1, "smids: plain: on 20 SMs of 20, limit 19"))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
-"""Twenty seconds of tests/soak, from another seed each time."""
+"""Twenty seconds of tests/soak, with a new seed each time."""
 
 import os
 import subprocess

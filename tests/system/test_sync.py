@@ -3,8 +3,8 @@
 # time limit: 240 s
 """Which calls wait for the GPU: CUDA's table, by call, memory and stream (sync_matrix).
 
-The program checks itself. Here it runs on the software GPU, natively and as a client, with all
-that the documentation leaves open decided, and what it found to check is compared.
+The program checks itself. Here it runs on the software GPU, natively and as a client, in strict
+mode, and the lists of checked calls are compared.
 """
 
 import os
@@ -20,7 +20,7 @@ OK = "sync_matrix: ok\n"
 
 
 def checked(code, out, err):
-    """What the program has printed; an error if it found any, with its words about them."""
+    """The program's output; an error if it reported any, with its text."""
     about = [line for line in out.splitlines() if line.startswith("sync_matrix:")]
     equal((code, err), (0, ""), "\n".join(about))
     return out
@@ -41,9 +41,9 @@ def client(*args):
 
 
 def is_comparable(line):
-    """Not what a client does otherwise, or the software GPU not at all.
+    """Excludes calls that differ for clients, or that the software GPU does not have.
 
-    Private registered memory is out of a client's GPU's reach (docs/compat.md).
+    For clients, private registered memory is out of the GPU's reach (docs/compat.md).
     """
     return "registered " not in line.replace(",", " ") and "BatchAsync(" not in line
 
@@ -58,7 +58,7 @@ def test_table():
 
 
 def test_natively():
-    """As on a GPU, where it has to pass too."""
+    """In the mode for a real GPU, where it has to pass too."""
     equal(native(), OK)
 
 

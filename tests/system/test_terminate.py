@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
-"""terminate_client: the client's work ends, its process and everybody else's work go on."""
+"""terminate_client: the client's work ends; its process and the work of others continue."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from harness import contains, equal, need_root, wait_for
 from terminations import TERMINATED, running, terminate
 
 GRACE_S = 1
-# What a server has for the end of a client's work, and what a command may take longer.
+# A server's time limit for ending a client's work, and the extra time of a command.
 BOUND_S = GRACE_S + 5 + 1
 SHORT = {"MPS_GRACE_MS": str(GRACE_S * 1000)}
 
@@ -46,7 +46,7 @@ def test_replies():
 
 
 def test_process_lives():
-    """Each call of every thread returns 810; the memory is back, and the process is listed."""
+    """Each call of every thread returns 810; the memory is free, and the process is listed."""
     with mps.Service() as service:
         neighbour = service.popen("process1", "--seconds", "60")
         service.wait_for_active(neighbour)
@@ -59,7 +59,7 @@ def test_process_lives():
         equal(client.stdout.readline(), "terminated: ok\n")
         wait_for("its memory", lambda: service.stats(server)["device_bytes"] < empty + (64 << 20))
         equal(sorted(service.clients(server)), sorted([neighbour.pid, client.pid]))
-        # Once more says the same.
+        # A second command gives the same reply.
         equal(terminate(service, server, client.pid), "0\n")
         service.run_ok("process2")
         equal(service.server(), server)
@@ -70,7 +70,7 @@ def test_process_lives():
 
 
 def test_process_that_has_used_nothing():
-    """It does not go to the next server either."""
+    """Its calls do not go to the next server either."""
     with mps.Service() as service:
         client = running(service, "terminated", "unused", stdin=subprocess.PIPE)
         server = service.server()
@@ -94,15 +94,15 @@ def test_all_sessions_of_a_process():
             service.wait_for_active(neighbour)
             equal(terminate(service, service.server(), os.getpid()), "0\n")
             equal([fault_of(one), fault_of(two)], [TERMINATED] * 2)
-            # Its own words move nothing any more.
+            # Its control words have no effect any more.
             one.place(wire.message("device_open", 1))
             equal(service.clients().count(os.getpid()), 2)
             equal(neighbour.poll(), None)
         wait_for("their end", lambda: os.getpid() not in service.clients())
 
 
-def test_clients_that_stand_still():
-    """In a host function, behind a word, stopped: each ends at once, and nobody notices."""
+def test_blocked_clients():
+    """In a host function, waiting, stopped: each ends at once, without other effects."""
     with mps.Service() as service:
         neighbour = service.popen("process1", "--seconds", "60")
         service.wait_for_active(neighbour)
@@ -127,7 +127,7 @@ def test_clients_that_stand_still():
 
 
 def test_kernel_that_runs_for_ever():
-    """It has the grace of a dead client's, then its server is replaced."""
+    """It has the grace of a dead client; then its server is replaced."""
     with mps.Service(SHORT) as service:
         neighbour = service.popen("process1", "--seconds", "60")
         service.wait_for_active(neighbour)
@@ -143,8 +143,8 @@ def test_kernel_that_runs_for_ever():
         contains(service.server_log(), "was terminated 1000 ms ago")
 
 
-def test_server_that_stands_still():
-    """The command ends within its bound, says what happened, and others' go on meanwhile."""
+def test_unresponsive_server():
+    """The command ends within its limit and reports the result; other commands work meanwhile."""
     with mps.Service(SHORT) as service:
         client = running(service, "victim")
         server = service.server()
@@ -178,7 +178,7 @@ def test_server_that_ends():
 
 
 def test_driver_that_stalls():
-    """A call of the driver for the client does not come back before the grace is over."""
+    """A driver call for the client does not return before the grace is over."""
     with mps.Service(SHORT) as service:
         client = running(service, "victim")
         server = service.server()
@@ -205,7 +205,7 @@ def test_client_that_waits_for_its_welcome():
 
 
 def test_shutdown_after_it():
-    """A server does not wait for processes that can do nothing any more."""
+    """A server does not wait for processes whose calls all fail."""
     with mps.Service() as service:
         client = running(service, "terminated", stdin=subprocess.PIPE)
         server = service.server()
@@ -217,8 +217,8 @@ def test_shutdown_after_it():
         equal(client.wait(20), 0)
 
 
-def test_who_may():
-    """A user terminates clients of the own server, nobody else's; root terminates any."""
+def test_permissions():
+    """A user terminates only clients of the own server; root terminates any."""
     need_root()
     with mps.Service() as service:
         users = [{"user": uid, "group": uid, "extra_groups": []} for uid in (7001, 7002)]
@@ -234,7 +234,7 @@ def test_who_may():
             contains(service.finish(process)[1], "(%d)" % TERMINATED)
 
 
-def test_who_may_in_a_server_of_all():
+def test_permissions_with_one_server():
     need_root()
     users = [{"user": uid, "group": uid, "extra_groups": []} for uid in (7001, 7002)]
     service = mps.Service(options=["-M"])

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/tour.md: each step is in its file, and leads to the next one.
 
-A step is `FILE:NAME', a function or an object; FILE of generated code begins
-with gen/. Within a list a step leads to the next if the code of either names the
-other. A list leads to the next of its flow if a message or a frame of the one is
-served in the other, or if one of its names occurs there.
+A step is `FILE:NAME', a function or an object; FILE of generated code begins with gen/.
+Within a list, a step leads to the next if the code of either names the other. A list leads to the next of its
+flow if a message or a frame of the first is handled in the other, or if one of its names occurs
+there.
 """
 
 import os
@@ -40,7 +40,7 @@ def flows():
 
 
 def definition(path, name):
-    """The text that defines a name in a file; None: it is not there."""
+    """The text that defines a name in a file; None if there is none."""
     text = read(path)
     found = (re.search(r"^[A-Za-z_][^;{}=]*?\b%s\([^;{]*\)\n\{\n.*?^\}" % name, text, re.M | re.S)
              or re.search(r"^[A-Za-z_][^;()=]*\b%s(?:\[\w*\])* = .*?^\};" % name, text,
@@ -61,7 +61,7 @@ def frames(step):
 
 
 def list_leads(steps, following):
-    """Whether a message, a frame or a thing that both know leads from one list to the next."""
+    """Whether a message, a frame or a shared name leads from one list to the next."""
     sent = {step[1][len("send_"):] for step in steps if step[1].startswith("send_")}
     done = {step[1][len("do_"):] for step in following if step[1].startswith("do_")}
     if following[0][1].startswith("local_"):
@@ -73,7 +73,7 @@ def list_leads(steps, following):
     return any(leads(a, b) or (words(a) & words(b) & SHARED) for a in steps for b in following)
 
 
-# What one thread or call leaves for another without calling it.
+# What a thread or call leaves for another without calling it.
 SHARED = {"is_ending", "is_done", "capture"}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 180 s
-"""Who is believed to be the service: not a stranger who was there first, nor one who could have been."""
+"""Which process a client trusts as the service: never a stranger, even one that was there first."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ NATIVE = "uses the GPU without MPS"
 
 @contextlib.contextmanager
 def squatter(mode=0o755):
-    """A directory of a stranger's, who listens there and never says anything."""
+    """A directory of a stranger, who listens there and never replies."""
     need_root()
     folder = tempfile.mkdtemp(prefix="mps-squat-")
     os.chmod(folder, 0o755)
@@ -55,7 +55,7 @@ def as_user(uid):
 
 
 def run(service, program, env=None, **more):
-    """(exit code, what it said, seconds)"""
+    """(exit code, output, seconds)"""
     began = time.monotonic()
     code, out, err = service.run(program, env=env, **more)
     return code, out + err, time.monotonic() - began
@@ -77,7 +77,7 @@ def test_clients_of_a_squatter():
 
 
 def test_directory_that_others_can_write():
-    """What is in it may be root's: anybody could put something else there."""
+    """The socket in it may belong to root: any user could put another one there."""
     with mps.Service() as service:
         service.run_ok("process1")
         for mode in 0o777, 0o1777, 0o775:
@@ -95,7 +95,7 @@ def test_directory_that_others_can_write():
 
 
 def test_daemon_of_a_squatted_directory():
-    """It does not start, and says what to do."""
+    """It does not start, and prints what to do."""
     with squatter() as pipe:
         folder = os.path.dirname(pipe)
         env = dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe, CUDA_MPS_LOG_DIRECTORY=folder + "/log")
@@ -121,7 +121,7 @@ def test_front_end_of_a_squatter():
         contains(done.stderr, "belongs to UID %d" % STRANGER)
 
 
-def test_front_end_of_a_daemon_that_stands_still():
+def test_front_end_of_an_unresponsive_daemon():
     with mps.Service() as service:
         os.kill(service.daemon.pid, signal.SIGSTOP)
         try:
@@ -153,7 +153,7 @@ def in_namespace(service, setup, *options, env=None):
 
 
 def test_user_namespace():
-    """Root has no UID there, and any stranger looks like it: a mount of its own says more."""
+    """Root has no UID there, and every stranger looks like root: only a separate mount decides."""
     with mps.Service() as service:
         for options in ("--map-user=%d" % USER,), ():
             said = in_namespace(service, "", *options)
@@ -166,7 +166,7 @@ def test_user_namespace():
 
 
 def test_user_namespace_with_a_stranger():
-    """Who has put no mount there does not listen for root."""
+    """A listener without a separate mount is not trusted as root."""
     with mps.Service() as service, squatter() as pipe:
         service.env["CUDA_MPS_PIPE_DIRECTORY"] = pipe
         try:

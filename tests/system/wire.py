@@ -5,8 +5,8 @@
     wire.message("seqno_write", stream=0, value=7)
     wire.answer("memory_alloc", body)["address"]
 
-No size, offset or field is written here a second time: the compiler computes sizes
-and offsets, and the parser of the generator reads the spec.
+This module repeats no size, offset or field: the compiler computes sizes and offsets, and the
+parser of the generator reads the spec.
 """
 
 import functools
@@ -25,10 +25,10 @@ sys.path.insert(0, os.path.join(harness.ROOT, "proto"))
 from gen.spec import HEAD_SIZE, layout, padded, read_spec  # noqa: E402
 
 INCLUDE = os.path.join(harness.ROOT, "include")
-# struct code of each type of the spec; a handle and a devptr go as their ids and addresses.
+# struct code of each type of the spec; a handle and a devptr are sent as ID and address.
 CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "i64": "q", "f32": "f",
          "f64": "d"}
-# Constant expressions over layout.h, and their names here.
+# Constant expressions over layout.h, and their names in this module.
 NUMBERS = {
     "RING_DATA": "RING_DATA_OFFSET", "RING_SIZE": "RING_SIZE", "RING_BYTES": "RING_BYTES",
     "STAGING_SIZE": "STAGING_SIZE", "MESSAGE_MAX": "MESSAGE_MAX", "REPLY_MAX": "REPLY_MAX",
@@ -134,7 +134,7 @@ def hello(**fields):
 
 
 def variable(text):
-    """An environment variable, as it lies in HELLO."""
+    """An environment variable, in the layout of HELLO."""
     return struct.pack("<I", 1) + text
 
 
@@ -154,7 +154,7 @@ def frame_name(words):
 
 
 class Body:
-    """The fixed part of a message or an answer, and its tails."""
+    """The fixed part of a message or a reply, and its tails."""
 
     def __init__(self, spec, fields, start):
         members, self.size = layout(spec, fields, start)
@@ -213,7 +213,7 @@ def message(name, reply=0, seq=1, /, **values):
 
 
 def answer(name, words):
-    """The members of an answer; its tail as bytes."""
+    """The members of a reply; its tail as bytes."""
     body = WIRES[name].reply
     if not body.size or len(words) < body.size:
         return {}
