@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-#   make demo     everything set up, then two programs share a GPU
-#   make check    everything set up, then every test
-#   make          the programs and the library alone
+#   make demo     installs what is missing, then two programs share a GPU
+#   make check    installs what is missing, then runs every test
+#   make          only the programs and the library
 #   make install  DESTDIR=… PREFIX=/usr
-#   make install-compat  COMPATDIR=…  the programs by NVIDIA's names, in a folder of their own
-#   make lint     format, tidy, who may include whom
+#   make install-compat  COMPATDIR=…  the programs by NVIDIA's names, in a separate folder
+#   make lint     format, clang-tidy, includes between folders
 #
-# SAN=address,undefined or SAN=thread builds beside, in build-SAN; COVERAGE=1 in
-# build-coverage, which counts the lines that run. All that is made lies under $(BUILD).
+# SAN=address,undefined or SAN=thread builds in build-SAN; COVERAGE=1 builds in build-coverage, with
+# counters for lines. All output is under $(BUILD).
 
 SAN ?=
 COVERAGE ?=
@@ -21,7 +21,7 @@ NVCC ?= $(CUDA_HOME)/bin/nvcc
 PYTHON ?= python3
 LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/local/lib/libuv.a) -luv)
 
-# What packs images; into the server, so that it needs nothing where it is installed.
+# Compression of images; linked statically, so that an installed server needs no library.
 static = $(firstword $(wildcard /usr/lib/*/lib$(1).a /usr/local/lib/lib$(1).a) -l$(1))
 UNPACKERS ?= $(call static,lz4) $(call static,zstd)
 
@@ -30,7 +30,7 @@ OBJ := $(BUILD)/obj
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-# CUDA's headers are the compiler's business, not ours: -isystem keeps their warnings out.
+# -isystem suppresses warnings in CUDA's headers.
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) $(CFLAGS) -fno-strict-aliasing -pthread \
 	-iquote include -I$(GEN) -isystem $(CUDA_HOME)/include -MMD -MP
 ALL_LDFLAGS = $(LDFLAGS) -pthread
@@ -57,7 +57,7 @@ GENERATED := $(addprefix $(GEN)/,spec_hash.h wire.h send.h send.c client.h stubs
 	cuda_api.h cuda_api.c serve.h serve.c wire.c client.syms symbols.h calls.md coverage.md \
 	test_rules.c)
 
-# What lies in shared memory and on the socket is part of what two builds compare.
+# The hash that two builds compare covers the layout of shared memory and frames.
 WIRE := include/layout.h include/frame.h
 
 $(GEN)/.stamp: proto/cuda.spec $(WIRE) $(wildcard proto/*.py proto/gen/*.py proto/*.txt) | $(GEN)
@@ -68,7 +68,7 @@ $(GENERATED): $(GEN)/.stamp ;
 $(GEN):
 	@mkdir -p $@
 
-# ---- how objects are made: obj/USER/PATH.o, as each user compiles in its own way
+# ---- objects: obj/USER/PATH.o; each user compiles with its own flags
 
 # $(1) user, $(2) its flags
 define compile
@@ -111,7 +111,7 @@ $(BUILD)/bin/mps-run: client/mps-run
 	@mkdir -p $(@D)
 	install $< $@
 
-# No -pthread here: libc alone, by symbols that glibc 2.17 had (client/util/compat.h).
+# Without -pthread: only libc, with symbols of glibc 2.17 (client/util/compat.h).
 $(LIBRARY): $(call objects,client,$(CLIENT_SRC)) $(GEN)/client.syms
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -shared -Wl,-soname,libcuda.so.1 \

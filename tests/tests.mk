@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# How the tests, examples and set-up are built and run; part of the Makefile.
+# Building and running the tests, the examples and the set-up; part of the Makefile.
 
 # ---- unit tests: tests/unit/ROOM/test_X.c is $(BUILD)/tests/test_ROOM_X
 
@@ -8,7 +8,7 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 unit_name = test_$(subst /test_,_,$(1:tests/unit/%.c=%))
 UNIT := $(foreach s,$(UNIT_SRC),$(BUILD)/tests/$(call unit_name,$(s)))
 
-# What a unit test is linked with: its unit_ line here, else nothing but itself.
+# The files that a unit test is linked with: its unit_ line here, else only itself.
 unit_test_proto_ring := proto/ring.c proto/shm.c
 unit_test_proto_frame := proto/frame.c
 unit_test_proto_limit_text := proto/limit_text.c
@@ -30,11 +30,11 @@ unit_test_daemon_log_file := daemon/log_file.c daemon/journald.c daemon/director
 	proto/quote.c
 unit_test_daemon_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
 unit_test_proto_shm := proto/shm.c
-# The server without its loop, over a driver that counts: what its tests and fuzzers run in.
+# The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
 	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
 	server/fault_report.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
-# What is charged for memory, alone.
+# The accounts of memory, alone.
 ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/log.c
 unit_test_server_account := $(ACCOUNT)
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
@@ -104,17 +104,17 @@ endef
 $(foreach s,$(UNIT_SRC),$(eval $(call unit_test,$(call unit_name,$(s)),$(s))))
 
 # ---- fuzzers: test_fuzz_X replays tests/fuzz/corpus/X, and seeds that are made from the spec;
-# `make fuzz' looks for more with libFuzzer, FUZZ_SECONDS each, and keeps what it finds under
+# `make fuzz' searches for more with libFuzzer, FUZZ_SECONDS each, and keeps the results under
 # $(BUILD)/fuzz
 
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SECONDS ?= 60
 fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_session))
-# What others are linked with.
+# The files that the other fuzzers are linked with.
 fuzz_of_frame := proto/frame.c
 fuzz_of_tokenize := daemon/line_buffer.c daemon/tokenize.c proto/quote.c
 fuzz_of_xid := daemon/xid.c
-# The daemon without what it asks of the system.
+# The daemon without its calls of the system.
 fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c options.c spawn.c process.c record.c) \
 	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV)
@@ -147,18 +147,18 @@ fuzz: $(FUZZ:%=$(BUILD)/fuzz/fuzz_%) $(BUILD)/fuzz/seeds/.stamp
 		$(BUILD)/fuzz/seeds/$$f || exit 1; done
 	@$(MAKE) --no-print-directory SAN=address,undefined fuzz-clients
 
-# Whole processes against a real service (tests/fuzz/clients).
+# Whole processes with a real service (tests/fuzz/clients).
 .PHONY: fuzz-clients
 fuzz-clients: all softgpu examples
 	MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/fuzz/clients \
 		--seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
-# tests/run takes what lies there: what a test was called before a rename goes.
+# tests/run takes every program there, so a program with an old name is removed.
 .PHONY: unit
 unit: $(UNIT)
 	@rm -f $(filter-out $(UNIT),$(wildcard $(BUILD)/tests/test_*))
 
-# ---- what makes libc's functions fail, preloaded by tests/fault
+# ---- the library that makes libc's functions fail, preloaded by tests/fault
 
 BREAK := $(BUILD)/fault/libbreak.so
 
@@ -167,15 +167,16 @@ $(BREAK): tests/fault/break.c
 	$(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) $(WERROR) -O2 -g -fPIC -fno-builtin -shared \
 		-fvisibility=hidden -o $@ $< -ldl
 
-# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime;
-# tests/programs/FOLDER/X is $(BUILD)/bin/examples/X. A line of the opening comment says what differs: `Runs: on a GPU' (uses NVIDIA's libraries, which need
-# not be installed; built by `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS';
-# with `Needs: Open MPI' it is built where that is installed (MPI: what nvcc needs for it)
+# ---- example programs: unmodified CUDA, nvcc's default flags, static runtime.
+# tests/programs/FOLDER/X is $(BUILD)/bin/examples/X. Lines of its opening comment state exceptions:
+# `Runs: on a GPU' (uses NVIDIA's libraries, which need not be installed; built by
+# `make gpu-examples'), `Runs: for a test of its own', `Builds with: FLAGS', `Needs: Open MPI'
+# (built if it is installed; MPI has what nvcc needs for it)
 
 PROGRAM_SRC := $(wildcard $(addprefix tests/programs/,runtime/*.cu driver_api/*.c gpu_only/*.cu))
 MPICC := $(shell command -v mpicc)
 MPI_DIRS := $(if $(MPICC),$(shell $(MPICC) --showme:incdirs 2>/dev/null))
-# The compiler's wrapper may be there without the headers.
+# The compiler's wrapper may exist without the headers.
 MPI := $(if $(wildcard $(MPI_DIRS:%=%/mpi.h)),$(MPI_DIRS:%=-I%) \
 	$(patsubst %,-L%,$(shell $(MPICC) --showme:libdirs)) -lmpi)
 MPI_ONLY := $(shell grep -ls '^ \* Needs: Open MPI' $(PROGRAM_SRC))
@@ -192,13 +193,13 @@ endef
 $(eval $(call nvcc_program,runtime))
 $(eval $(call nvcc_program,gpu_only))
 
-# Of the driver API: our library stands in for the toolkit's stub, which its wheels lack.
+# Of the driver API: the client library replaces the toolkit's stub, which its wheels lack.
 $(BUILD)/bin/examples/%: tests/programs/driver_api/%.c $(BUILD)/lib/libcuda.so.1 $(wildcard tests/programs/helpers/*)
 	@mkdir -p $(@D)
 	$(CC) -O2 -isystem $(CUDA_HOME)/include -o $@ $< \
 		$(BUILD)/lib/libcuda.so.1 -Wl,--allow-shlib-undefined $(call built_with,$<)
 
-# Programs have nothing of ours in them: other builds take the plain one's.
+# Programs contain nothing of this project: other builds use those of the plain build.
 .PHONY: examples
 ifeq ($(SAN)$(COVERAGE),)
 examples: $(EXAMPLES)
@@ -212,9 +213,9 @@ endif
 .PHONY: gpu-examples
 gpu-examples: examples $(call example,$(GPU_ONLY))
 
-# ---- everything at once, each after its set-up: a second make sees what that brought
+# ---- everything at once, each after its set-up: a second make sees what the set-up installed
 
-# All processors, unless the caller has said how many.
+# All processors, unless the caller has set a number.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 .PHONY: setup demo check everything
@@ -233,13 +234,13 @@ check: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) everything
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --jobs 2 $(TESTS)
 
-# What hostile programs do that takes minutes: kills by the thousand, storms of strangers.
+# Hostile programs for minutes: kills by the thousand, floods by strangers.
 .PHONY: check-hostile
 check-hostile: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --folder tests/hostile $(TESTS)
 
-# Everything at random, for as long as one likes.
+# Everything at random, for any length of time.
 SOAK_SECONDS ?= 3600
 
 .PHONY: soak
@@ -258,8 +259,8 @@ coverage: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) COVERAGE=1 all softgpu examples corpus
 	@CC=$(CC) tests/coverage --seconds $(COVERAGE_SECONDS) $(COVERAGE_ARGS)
 
-# ---- install: the library in a folder that ldconfig never scans, or it would
-# make the machine's libcuda.so.1 point at ours
+# ---- install: the library goes into a folder that ldconfig never scans, or ldconfig would link the
+# machine's libcuda.so.1 to it
 
 LIBDIR := $(DESTDIR)$(PREFIX)/lib/mps
 MANDIR := $(DESTDIR)$(PREFIX)/share/man
@@ -281,7 +282,7 @@ install: all
 	install -m 644 $(wildcard docs/man/*.1) $(MANDIR)/man1
 	install -m 644 $(wildcard docs/man/*.8) $(MANDIR)/man8
 
-# NVIDIA's names in a folder of their own, for where `install' leaves them out.
+# NVIDIA's names in a separate folder, for where `install' omits them.
 COMPATDIR ?= $(PREFIX)/lib/mps/compat
 
 .PHONY: install-compat

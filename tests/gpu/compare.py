@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what clients have computed is what native runs compute.
+"""Compares the results of clients with those of native runs.
 
-A result that is the same in every native run, to the last bit, has to be that in every client.
-Others differ natively too, as parts of a sum come together in the order of chance: a client's may
-then be away from the nearest native one by TIMES the most that two native ones are apart.
+A result that is equal in every native run, to the last bit, must be equal in every client. Other
+results differ natively too, as the parts of a sum are added in random order: a client's may then
+differ from the nearest native one by TIMES the largest difference of two native ones.
 """
 
 import itertools
@@ -11,16 +11,16 @@ import json
 import math
 import re
 
-# Few native runs see less than the most that is possible.
+# A few native runs show less than the largest possible difference.
 TIMES = 4
-# What one rounding is of the largest number, for a native spread that the samples do not show.
+# One rounding relative to the largest number, for a native spread that the samples do not show.
 ROUNDING = {"float64": 2.0 ** -52, "float32": 2.0 ** -23, "float16": 2.0 ** -10,
             "bfloat16": 2.0 ** -7, "complex64": 2.0 ** -23, "complex128": 2.0 ** -52}
 EQUAL, WITHIN, WRONG = "equal", "within", "wrong"
 
 
 def told(text, kind):
-    """The lines of that kind ("record", "note") in a program's output, by their names."""
+    """The lines of that kind ("record", "note") in a program's output, by name."""
     found = {}
     for line in text.splitlines():
         if line.startswith('{"%s": ' % kind):
@@ -50,7 +50,7 @@ def apart(one, other):
 
 
 def allowed(natives):
-    """How far a client's samples and norm may be from the nearest native ones."""
+    """How far a client's samples and norm may differ from the nearest native ones."""
     spread = [max(column) for column in zip(*(
         apart(a, b) for a, b in itertools.combinations(natives, 2)))]
     if "text" in natives[0]:
@@ -58,19 +58,19 @@ def allowed(natives):
     kind, _, shape = natives[0]["type"].partition("[")
     largest = max((abs(x) for x in natives[0]["sample"] if math.isfinite(x)), default=0)
     one = max(spread[0], ROUNDING.get(kind, 0) * largest)
-    # Two norms are close by chance alone: they may be apart as far as such arrays may be.
+    # Two norms may be close by chance: they may differ as much as such arrays may.
     size = math.prod(int(n) for n in re.findall(r"\d+", shape))
     return TIMES * one, TIMES * max(spread[1], one * math.sqrt(size))
 
 
 def judge_one(natives, ours):
-    """(EQUAL, WITHIN or WRONG, what is to be said about it) for one result of one client."""
+    """(EQUAL, WITHIN or WRONG, a text about it) for one result of one client."""
     if all(same(native, natives[0]) for native in natives):
         if same(ours, natives[0]):
             return EQUAL, ""
         return WRONG, "%s, natively always the same" % describe(natives, ours)
     limits = allowed(natives)
-    # What is infinitely far from all, as another shape or text is, nothing allows.
+    # An infinite difference, such as another shape or text, is never allowed.
     if any(all(d <= most and math.isfinite(d) for d, most in zip(apart(native, ours), limits))
            for native in natives):
         return WITHIN, ""
@@ -87,9 +87,9 @@ def describe(natives, ours):
 
 
 def judge(natives, ours):
-    """Compares the outputs of clients with those of native runs, each as told() gives them.
+    """Compares the outputs of clients with those of native runs, each as returned by told().
 
-    Returns {name: (EQUAL, WITHIN or WRONG, what is to be said)}, the worst of the clients each.
+    Returns {name: (EQUAL, WITHIN or WRONG, a text about it)}, for the worst of the clients.
     """
     found = {}
     order = (EQUAL, WITHIN, WRONG)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of a program of tests/frameworks, at the same time, watched, and ended in any case.
+"""Concurrent copies of a program of tests/frameworks, watched, and ended in any case.
 
-What a program wants is in its opening comment, a line each:
+The opening comment of a program has its options, one per line:
 
-    Mode NAME: VARIABLE=VALUE...    runs so, too; without such lines it runs once, plainly
+    Mode NAME: VARIABLE=VALUE...    also runs in this mode; without such lines it runs once, plainly
     Copies: N                       at once; otherwise two
     GPU memory: N GiB               of a copy at most; otherwise 10
     Limit: N s                      for copies at the same time; otherwise 100
@@ -27,7 +27,7 @@ import mps
 
 FOLDER = os.path.join(mps.ROOT, "tests", "frameworks")
 MARK = "FRAMEWORK_RUN"
-# What each copy makes anew, so that a client compiles as the native run before it did.
+# Each copy generates these again, so that a client compiles as the native run before it did.
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
 
 Program = collections.namedtuple("Program", "name path env copies gib limit takes_seconds")
@@ -35,7 +35,7 @@ Ended = collections.namedtuple("Ended", "code out err seconds")
 
 
 def programs():
-    """All that there are, each in all its modes."""
+    """All programs, each in all its modes."""
     found = []
     for path in sorted(glob.glob(os.path.join(FOLDER, "*.py"))):
         with open(path, encoding="utf-8") as file:
@@ -57,7 +57,7 @@ def programs():
 
 
 class Copies:
-    """Processes of one program in an environment; each has a session and a folder of its own."""
+    """Processes of one program in an environment, each with a separate session and folder."""
 
     def __init__(self, program, env, count, seconds=None):
         self.program = program
@@ -76,18 +76,18 @@ class Copies:
                     stdout=out, stderr=err, start_new_session=True))
 
     def tree(self):
-        """PIDs of the copies and of all that they have started."""
+        """PIDs of the copies and of all their descendants."""
         return mps.processes_with(MARK, self.folder)
 
     def running(self):
-        """Whether one still runs; notes when each has ended."""
+        """Whether one still runs; records when each has ended."""
         for i, process in enumerate(self.processes):
             if i not in self.ends and process.poll() is not None:
                 self.ends[i] = time.monotonic() - self.began
         return len(self.ends) < len(self.processes)
 
     def wait(self, stop, limit, watch=None):
-        """Until all have ended, the limit is reached, or `stop' is set; then ends what is left."""
+        """Waits until all have ended, the time is over, or `stop' is set; then ends the rest."""
         late = False
         while self.running() and not stop.is_set():
             if time.monotonic() - self.began > limit:
@@ -107,7 +107,7 @@ class Copies:
             return file.read()
 
     def end(self, number=signal.SIGKILL):
-        """Ends all of them, and theirs."""
+        """Ends all of them, and their descendants."""
         for process in self.processes:
             if process.poll() is None:
                 os.killpg(process.pid, number)
@@ -132,7 +132,7 @@ class Copies:
 
 
 def mapped(pid, name):
-    """The files with that in their name which the process has mapped."""
+    """The mapped files of the process with that in their names."""
     try:
         with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as file:
             return {line.split(None, 5)[5].strip() for line in file
@@ -142,7 +142,7 @@ def mapped(pid, name):
 
 
 def nvidia_smi(query):
-    """The lines of its answer; none where it is not there."""
+    """The lines of the command's output; none if the command does not exist."""
     if not shutil.which("nvidia-smi"):
         return []
     done = subprocess.run(["nvidia-smi", "--query-" + query, "--format=csv,noheader,nounits"],
@@ -151,7 +151,7 @@ def nvidia_smi(query):
 
 
 def compute_apps():
-    """What nvidia-smi says has a context: {PID: MiB}."""
+    """The processes with a context, according to nvidia-smi: {PID: MiB}."""
     found = {}
     for line in nvidia_smi("compute-apps=pid,used_memory"):
         pid, _, mib = line.partition(", ")
@@ -176,21 +176,21 @@ for name in os.listdir("/proc/self/fd"):
 
 @functools.cache
 def opened_by_nvml():
-    """What NVML opens in a process that has no CUDA at all."""
+    """What NVML opens in a process without CUDA."""
     said = subprocess.run([sys.executable, "-c", NVML], env=mps.clean_environment(True),
                           capture_output=True, text=True, timeout=60, check=False).stdout
     return {path for path in said.split() if path.startswith("/dev/nvidia")}
 
 
 def open_devices(pid):
-    """What shows that a process uses the driver itself; what NVML opens does not. Whether it has a
-    context nvidia-smi says."""
+    """Signs that a process uses the driver itself, without what NVML opens. nvidia-smi shows
+    whether it has a context."""
     devices = {path for path in mps.open_files(pid) if path.startswith("/dev/nvidia")}
     return devices - opened_by_nvml() if devices and mapped(pid, "libnvidia-ml.so") else devices
 
 
 class Watch:
-    """Looks at clients while they run: no device open, no context; and what the server needs."""
+    """Watches running clients: no open device, no context; and what the server needs."""
 
     def __init__(self, service):
         self.service, self.server = service, None
@@ -222,13 +222,13 @@ class Watch:
         self.next_look = time.monotonic() + 0.5
 
     def growth_kib(self, seconds):
-        """By how much the server's memory has grown in the last so many seconds."""
+        """The growth of the server's memory in the last so many seconds."""
         last = [kib for when, kib in self.memory if when > self.memory[-1][0] - seconds]
         return last[-1] - last[0] if last else 0
 
 
 class Budget:
-    """Lets as many in as the GPU has memory for."""
+    """Admits as many copies as the GPU has memory for."""
 
     def __init__(self, gib):
         self.gib, self.used = gib, 0

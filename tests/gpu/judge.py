@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs of frameworks natively and as clients, copies at the same time, and compares.
+"""Runs programs of frameworks natively and as clients, with concurrent copies, and compares.
 
-The native copies run at the same time too: so what is different from run to run, and what a
-crowded GPU makes different (algorithms chosen by their time), is known from them.
+The native copies are concurrent too: they show the differences from run to run, and those that a
+busy GPU makes (algorithms are chosen by their time).
 """
 
 import concurrent.futures
@@ -15,15 +15,15 @@ import mps
 from copies import Budget, Copies, Watch, gpu_gib
 from table import keep, row
 
-# The server's own, while programs that serve are at it: its logs and caches have their sizes then.
+# The server's own memory while programs run: its logs and caches then have their full sizes.
 GROWTH_KIB = 16 << 10
-# What a program that serves takes natively: its answers are wanted, and something to compare with.
+# Native time of a program that serves: its answers are needed, and a time to compare with.
 NATIVE_SECONDS = 10
-# The start of Python, framework and model, besides the seconds that were asked for.
+# The start of Python, framework and model, in addition to the requested seconds.
 START_SECONDS = 60
 LINES = 25
 OURS = re.compile(r'^{"record"|Accepting connection|Cmd:get_server_list| \d+\] \d+$')
-# Of one program's row, of what is wrong; all of it goes to $OUT.
+# Length of an error in a program's row; $OUT gets all of it.
 SHOWN = 80
 
 
@@ -46,13 +46,13 @@ def failed(ended, program):
 
 
 def tail(text, name):
-    """The last lines, without what was looked for by ourselves."""
+    """The last lines, without those of this test's own checks."""
     lines = [line for line in text.strip().splitlines() if not OURS.search(line)][-LINES:]
     return ["--- %s" % name] + ["  " + line[:300] for line in lines]
 
 
 def complaints(how, program, copies):
-    """How many copies failed, and what the first of them said."""
+    """How many copies failed, and the output of the first of them."""
     bad = [copy for copy in copies if failed(copy, program)]
     if not bad:
         return []
@@ -63,7 +63,7 @@ def complaints(how, program, copies):
 
 
 class Judge:
-    """What is common to all programs of a run."""
+    """State that all programs of a run share."""
 
     def __init__(self, seconds, jobs):
         self.seconds = seconds
@@ -73,7 +73,7 @@ class Judge:
         self.telling = threading.Lock()
 
     def run(self, program, env, seconds=None, watch=None):
-        """Copies of it at the same time; how each ended."""
+        """Concurrent copies of it; how each ended."""
         gib = program.gib * program.copies
         self.budget.take(gib)
         try:
@@ -90,7 +90,7 @@ class Judge:
         return self.run(program, native_environment(), min(NATIVE_SECONDS, self.seconds))
 
     def clients(self, program):
-        """As clients of a service of their own: how they ended, the watch, what it logged."""
+        """As clients of a separate service: how they ended, the watch, the service's logs."""
         with mps.Service(library=None) as service:
             watch = Watch(service)
             ours = self.run(program, service.client_env(), self.seconds, watch)
@@ -103,7 +103,7 @@ class Judge:
         return ours, watch, said
 
     def verdict(self, program, natives, ours):
-        """Compares; before anything is wrong, native runs are asked once more."""
+        """Compares; before it reports an error, it repeats the native runs once."""
         told = [compare.told(copy.out, "record") for copy in natives]
         mine = [compare.told(copy.out, "record") for copy in ours]
         found = compare.judge(told, mine)
@@ -115,8 +115,8 @@ class Judge:
         return found
 
     def judge(self, program):
-        """One program: (native seconds, ours, what was compared, notes, what is wrong, logs);
-        or the reason why it cannot be run here."""
+        """One program: (native seconds, client's seconds, results compared, notes, errors, logs);
+        or the reason why it cannot run here."""
         natives = self.native(program)
         reason = missing(natives[0])
         if reason:
@@ -143,10 +143,10 @@ class Judge:
                 wrong, said if wrong else [])
 
     def tell(self, program):
-        """Judges it, and adds a row of the table."""
+        """Judges it, and adds a row to the table."""
         try:
             result = self.judge(program)
-        except Exception as error:  # the other programs still tell something
+        except Exception as error:  # the other programs are still useful
             result = 0, 0, {}, [], ["%s: %s" % (type(error).__name__, str(error)[:3000])], []
         with self.telling:
             if self.stop.is_set():
@@ -162,7 +162,7 @@ class Judge:
                 "%.1f, %.1f" % (native, ours), "%d equal, %d within, %d wrong" % tuple(count), not wrong)
             for line in notes:
                 print("      " + line)
-            # Logs say nothing about a number that is wrong; the file has them all the same.
+            # Logs explain no wrong number; the file has them all the same.
             shown = wrong if any(count) else wrong + said
             for line in shown[:SHOWN]:
                 print("      ! " + line)
@@ -173,7 +173,7 @@ class Judge:
 
 
 def told_beside(copies):
-    """What copies have noted: the least and the most of each."""
+    """The notes of copies: the least and the most of each."""
     told = [compare.told(copy.out, "note") for copy in copies]
     for name in told[0] if told else ():
         values = [one[name]["value"] for one in told if name in one]
@@ -181,11 +181,11 @@ def told_beside(copies):
 
 
 def judge_all(wanted, seconds=60, jobs=3):
-    """Judges these programs, several at a time; whether all were right."""
+    """Judges these programs, several at a time; returns whether all were right."""
     judge = Judge(seconds, jobs)
     try:
         return all(list(judge.pool.map(judge.tell, wanted)))
     finally:
-        # Whatever ends us early ends what we have started.
+        # An early end of this process also ends the processes that it has started.
         judge.stop.set()
         judge.pool.shutdown(cancel_futures=True)

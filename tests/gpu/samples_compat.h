@@ -3,10 +3,10 @@
 #define SAMPLES_COMPAT_H
 
 /*
- * What CUDA 13 took away from CUDA 12's programs, for NVIDIA's samples of 12.4 (tests/gpu/samples).
+ * What CUDA 13 removed from CUDA 12, for NVIDIA's samples of 12.4 (tests/gpu/samples).
  *
- * Given to nvcc with -include, before anything else of a program; C programs and older toolkits see
- * nothing of it. Calls that have other parameters now are overloaded with those that they had.
+ * Included with nvcc's -include before everything else of a program; it has no effect on C programs
+ * and older toolkits. Calls whose parameters have changed are overloaded with the old parameters.
  */
 
 #ifdef __cplusplus
@@ -16,7 +16,7 @@
 
 #if CUDART_VERSION >= 13000
 
-/* Properties with the members that were dropped, which are attributes still. */
+/* Properties with the removed members, which still exist as attributes. */
 struct compat_device_prop : cudaDeviceProp {
 	int clockRate;
 	int memoryClockRate;
@@ -49,12 +49,12 @@ static inline cudaError_t cudaGetDeviceProperties(compat_device_prop *prop, int 
 #define cudaThreadSynchronize cudaDeviceSynchronize
 #define cudaDeviceBlockingSync cudaDeviceScheduleBlockingSync
 
-/* Results of cuFFT that the samples' table of words still has. */
+/* Results of cuFFT that the samples' table of texts still has. */
 #define CUFFT_INCOMPLETE_PARAMETER_LIST static_cast<cufftResult>(0xa)
 #define CUFFT_PARSE_ERROR static_cast<cufftResult>(0xc)
 #define CUFFT_LICENSE_ERROR static_cast<cufftResult>(0xf)
 
-/* A place was the number of a device, or less than 0 for the host. */
+/* A location was the number of a device, or negative for the host. */
 static inline cudaMemLocation compat_location(int device)
 {
 	cudaMemLocation location = {};
@@ -114,7 +114,7 @@ static inline CUresult cuCtxCreate(CUcontext *context, unsigned flags, CUdevice 
 	return cuCtxCreate(context, nullptr, flags, device);
 }
 
-/* Function objects that C++ has itself by now. */
+/* Function objects that are part of C++ now. */
 namespace thrust
 {
 template <class A, class R> struct unary_function {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table that a run on a GPU fills and ends with, and the folder $OUT where logs are kept."""
+"""The table that a run on a GPU fills and prints at its end, and the folder $OUT for logs."""
 
 import os
 
 OUT = os.environ.get("OUT")
-ROWS = []  # (what, number or text, what it should be, True/False/None)
+ROWS = []  # (name, number or text, expected value, True/False/None)
 MARKS = {True: "ok", False: "MISSED", None: ""}
 
 
@@ -20,7 +20,7 @@ def need(what, good, detail=""):
 
 
 def keep(name, text, how="w"):
-    """A file in $OUT, where that is set."""
+    """A file in $OUT, if it is set."""
     if OUT:
         with open(os.path.join(OUT, name), how, encoding="utf-8") as file:
             file.write(text + "\n")

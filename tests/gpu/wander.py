@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of one server that begin, run a program of a framework, end or are killed, at random moments.
+"""Clients of one server that start, run a program of a framework, and end or are killed at random.
 
-First each program runs once. What the server then holds, it has to hold again each time that it is
-quiet, and at the end; and the logs have to tell of each client that it came and went.
+First each program runs once. What the server holds then, it must hold again whenever it has no
+clients, and at the end; and the logs must have the start and the end of each client.
 """
 
 import collections
@@ -20,17 +20,17 @@ from table import row, save
 
 AT_ONCE = 6
 QUIET_EVERY_S = 240
-# A program that serves has so long, so that others have their turn.
+# How long a program that serves may run, so that others get their turn.
 SERVE_SECONDS = 10
-# Freed memory that the server's allocator keeps: what eight of these programs need at a time is
-# more than what one after another did in the warm-up.
+# Freed memory that the server's allocator keeps: eight of these programs at a time need more than
+# one after the other in the warm-up.
 GROWTH_KIB = 128 << 10
-# The driver keeps code, and local memory for the kernels that need most, once they have run.
+# The driver keeps code, and local memory for the largest kernels, once they have run.
 GPU_GROWTH_MIB = 256
 
 
 class Wanderer:
-    """A client: a program, and perhaps the moment when it is killed."""
+    """A client: a program, and maybe the time when it is killed."""
 
     def __init__(self, program, env, dies_after=None, how=signal.SIGKILL):
         self.program, self.how, self.was_killed = program, how, False
@@ -39,7 +39,7 @@ class Wanderer:
         self.copies = Copies(program, env, 1, SERVE_SECONDS)
 
     def has_ended(self):
-        """Whether it is over; it is killed here when its time has come."""
+        """Whether it has ended; kills it if its time has come."""
         now = time.monotonic()
         if self.copies.running() and now < self.late_at:
             if self.dies_at is None or now < self.dies_at:
@@ -61,13 +61,13 @@ class Wanderer:
 
 
 class Soak:
-    """The service, who is in it, and what its server held at first."""
+    """The service, its clients, and what its server held at first."""
 
     def __init__(self, service, programs, dice):
         self.service, self.programs, self.dice = service, programs, dice
         self.running = []
         self.n_ended = self.n_killed = 0
-        self.served = set()  # PIDs of those who came to their end
+        self.served = set()  # PIDs of clients that ended by themselves
         self.wrong = []
         self.gib = gpu_gib()
 
@@ -87,13 +87,13 @@ class Soak:
         self.running.append(Wanderer(program, self.service.client_env(), dies_after, how))
 
     def sweep(self):
-        """Takes leave of those who have ended."""
+        """Handles the clients that have ended."""
         for wanderer in [w for w in self.running if w.has_ended()]:
             self.running.remove(wanderer)
             try:
                 ended = wanderer.how_it_ended()
                 complaint = wanderer.complaint(ended)
-                if missing(ended):  # its framework is not here: no client
+                if missing(ended):  # its framework is not installed: it was no client
                     self.programs = [p for p in self.programs if p != wanderer.program]
                     continue
                 if complaint:
@@ -127,7 +127,7 @@ class Soak:
         print("    after each once: %s %s" % (self.before, self.memory_before), flush=True)
 
     def check(self):
-        """All that were there are gone: what is left is what was left before."""
+        """All clients are gone: the server must hold what it held before."""
         self.finish_all()
         if self.service.servers() != [self.server]:
             self.wrong.append("the server was replaced")
@@ -151,7 +151,7 @@ class Soak:
                        self.dice.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)))
 
     def stories(self):
-        """Clients whose story the logs do not tell from beginning to end."""
+        """Clients whose start or end is missing in the logs."""
         came = collections.Counter(re.findall(r"NEW CLIENT (\d+) from", self.service.control_log()))
         log = self.service.server_log()
         served = collections.Counter(re.findall(r"Received new client request for \{PID: (\d+),", log))
@@ -182,7 +182,7 @@ def go_on(soak, seconds):
 
 
 def wander(programs, seconds, seed):
-    """Rows of the table say how it went."""
+    """Adds the results to the table."""
     print("seed %d" % seed, flush=True)
     with mps.Service(library=None) as service:
         soak = Soak(service, programs, random.Random(seed))

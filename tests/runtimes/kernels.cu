@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The kernels of runtime.c. Names as in C, as it registers them itself.
+ * The kernels of runtime.c. They have C names, because runtime.c registers them itself.
  */
 
 __constant__ int factor = 1;

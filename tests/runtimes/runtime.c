@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program of whatever CUDA runtime it is built with, from 11 on: C against
- * that runtime's headers, with the kernels of kernels.cu registered by
- * hand as nvcc's own code does it. The runtime then asks the driver for its
- * calls as of its version, and for its tables. tests/system/test_runtimes.py
- * builds and runs it; KERNELS is the path of the fatbin.
+ * A program for every CUDA runtime from 11 on: C with that runtime's headers. It registers the
+ * kernels of kernels.cu by hand, like the code from nvcc. The runtime then requests the driver's
+ * functions for its version, and its tables. tests/system/test_runtimes.py builds and runs it;
+ * KERNELS is the path of the fatbin.
  */
 
 #include <cuda_runtime_api.h>
@@ -15,7 +14,7 @@
 #include <string.h>
 
 #ifndef KERNELS
-#define KERNELS "/dev/null" /* read by linters alone */
+#define KERNELS "/dev/null" /* only linters read this */
 #endif
 
 #define NAME "runtime"
@@ -52,9 +51,9 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *device, const ch
 	size_t size, int is_constant, int is_global);
 char __cudaInitModule(void **handle);
 
-/* Their addresses are the names of what the image holds. */
+/* Their addresses stand for the names of kernels and variables in the image. */
 static char add, look, step, factor, counter;
-static int *word; /* where the variable of that name is, when the module is initialised */
+static int *word; /* the address of the variable of that name, once the module is initialised */
 static void **handle;
 
 static void unregister(void)
@@ -154,7 +153,7 @@ static void use_variables(const int *a, const int *b, int *sum)
 	CHECK(cudaMemcpyToSymbol(&factor, &value, sizeof(value), 0, cudaMemcpyHostToDevice));
 }
 
-/* Of __managed__: the program has a pointer to it, which the runtime fills in. */
+/* A __managed__ variable: the program has a pointer to it, which the runtime fills in. */
 static void use_managed_variable(void)
 {
 	int by = 10;
@@ -315,7 +314,7 @@ static void use_textures(void)
 	CHECK(cudaFree(out));
 }
 
-/* A stream of each thread's own, whose symbols the runtime looks up by a flag. */
+/* A per-thread stream, whose symbols the runtime requests with a flag. */
 static void *use_thread_stream(void *sum)
 {
 	int *a = NULL, host[COUNT];
@@ -349,7 +348,7 @@ static void use_memory(const int *a)
 	CHECK(cudaFree(managed));
 }
 
-/* Wrong calls give their errors, and the program goes on. */
+/* Wrong calls return their errors, and the program continues. */
 static void make_errors(void)
 {
 	void *args[] = {NULL};
@@ -396,7 +395,7 @@ int main(void)
 	show_device();
 	run_all();
 	CHECK(cudaDeviceReset());
-	/* All is new after a reset, the image too. */
+	/* After a reset everything is new, including the image. */
 	run_all();
 	printf(NAME ": ok\n");
 	return 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program that opens the driver by given names: it opens each library and prints the result of
- * its cuInit().
+ * A program that opens the driver by given names: it opens each library and prints the result
+ * of its cuInit().
  *
  *   opener [--by PLUGIN] NAME...
  *
- * With --by, a library opens them that is loaded without access to preloaded symbols: this file with
- * -DPLUGIN. With -DDECOY this file is a library to be opened.
+ * With --by, another library opens them, which is loaded without access to preloaded symbols: this
+ * file with -DPLUGIN. With -DDECOY, this file is a library to be opened.
  */
 
 #define _GNU_SOURCE

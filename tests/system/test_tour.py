@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/tour.md: each step is in its file, and leads to the next one.
 
-A step is `FILE:NAME', a function or an object; FILE of generated code begins with gen/.
-Within a list, a step leads to the next if the code of either names the other. A list leads to the next of its
-flow if a message or a frame of the first is handled in the other, or if one of its names occurs
-there.
+A step is `FILE:NAME', a function or an object; FILE of generated code begins with gen/. Within
+a list, a step leads to the next if the code of either names the other. A list leads to the next of
+its flow if a message or a frame of the first is handled in the other, or if one of its names
+occurs there.
 """
 
 import os

@@ -9,7 +9,7 @@
  *
  *   driver_queues [ROUNDS]
  *
- * Prints `KIND busy=N standing=M behind=K of ROUNDS' for some numbers of streams.
+ * Prints `KIND busy=N blocked=M behind=K of ROUNDS' for some numbers of streams.
  *
  * Runs: for a test of its own
  */
@@ -22,7 +22,7 @@
 
 enum {
 	BUSY_MAX = 96,
-	STANDING_MAX = 8,
+	BLOCKED_MAX = 8,
 	LOOKERS = 16,
 	ENOUGH = 10, /* rounds in which work was behind a wait */
 	N_KINDS = 3,
@@ -51,7 +51,7 @@ static const char image[] = ".version 7.0\n"
 
 static CUfunction spin;
 static CUdeviceptr memory;
-static CUstream standing[STANDING_MAX], busy[BUSY_MAX], lookers[LOOKERS];
+static CUstream blocked[BLOCKED_MAX], busy[BUSY_MAX], lookers[LOOKERS];
 static void *pinned;
 static volatile uint32_t *word;
 
@@ -127,17 +127,17 @@ static void look(const struct kind *kind, CUstream on)
 	round_now++;
 }
 
-static void close_gates(unsigned n)
+static void block_streams(unsigned n)
 {
 	*word = 0;
 	for (unsigned i = 0; i < n; i++) {
-		CHECK(cuMemcpyDtoDAsync(memory, memory + 64, 8, standing[i]));
+		CHECK(cuMemcpyDtoDAsync(memory, memory + 64, 8, blocked[i]));
 		CHECK(cuStreamWaitValue32(
-			standing[i], (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+			blocked[i], (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
 	}
 }
 
-static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_standing, unsigned rounds)
+static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_blocked, unsigned rounds)
 {
 	unsigned round;
 
@@ -146,7 +146,7 @@ static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_standing
 		if (round % 32 == 0 || *word == 1) {
 			*word = 1;
 			CHECK(cuCtxSynchronize());
-			close_gates(n_standing);
+			block_streams(n_blocked);
 		}
 		for (unsigned i = 0; i < n_busy; i++)
 			launch(busy[i]);
@@ -154,7 +154,7 @@ static void try_it(const struct kind *kind, unsigned n_busy, unsigned n_standing
 	}
 	*word = 1;
 	CHECK(cuCtxSynchronize());
-	printf("%s busy=%u standing=%u behind=%u of %u\n", kind->name, n_busy, n_standing, n_behind,
+	printf("%s busy=%u blocked=%u behind=%u of %u\n", kind->name, n_busy, n_blocked, n_behind,
 		round);
 	fflush(stdout);
 }
@@ -175,8 +175,8 @@ static void setup(void)
 	CHECK(cuMemHostAlloc(&pinned, COPY_BYTES, 0));
 	CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
 	*word = 1;
-	for (unsigned i = 0; i < STANDING_MAX; i++)
-		standing[i] = stream();
+	for (unsigned i = 0; i < BLOCKED_MAX; i++)
+		blocked[i] = stream();
 	for (unsigned i = 0; i < BUSY_MAX; i++) {
 		busy[i] = stream();
 		launch(busy[i]);
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 	MUST(pthread_create(&thread, NULL, watch, NULL) == 0);
 	for (unsigned k = 0; k < N_KINDS; k++)
 		for (unsigned i = 0; i < sizeof(n_busy) / sizeof(n_busy[0]); i++)
-			for (unsigned n = 1; n <= STANDING_MAX; n *= 2)
+			for (unsigned n = 1; n <= BLOCKED_MAX; n *= 2)
 				try_it(&kinds[k], n_busy[i], n, rounds);
 	printf(NAME ": ok\n");
 	return 0;
