@@ -80,7 +80,7 @@ class Soak:
                 "GPU MiB": compute_apps().get(self.server, 0)}
 
     def quiet(self):
-        wait_for("the server to have nobody", lambda: not self.service.clients(self.server), 60)
+        wait_for("the server to have no clients", lambda: not self.service.clients(self.server), 60)
         return settled(self.holds, still_s=2, timeout_s=20), self.memory()
 
     def start(self, program, dies_after=None, how=signal.SIGKILL):

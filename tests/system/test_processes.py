@@ -63,7 +63,7 @@ def test_stopped_at_any_moment():
 
 
 def test_stopped_while_it_arrives():
-    """The daemon and the server wait for nobody who does not read."""
+    """The daemon and the server do not wait for a client that does not read."""
     with mps.Service() as service:
         service.run_ok("process1")
         for n in range(12):

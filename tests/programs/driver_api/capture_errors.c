@@ -297,8 +297,7 @@ static void information(void)
 	CHECK(cuGraphDestroy(graph));
 }
 
-/* Memory to be set may be nobody's until the graph is made executable: cuDNN tries so what it has.
- */
+/* The memory of a fill is checked at instantiation only: cuDNN probes for it in this way. */
 static void nobodys(void)
 {
 	const CUdeviceptr wild = 0x80;

@@ -52,7 +52,7 @@ static void recorded(CUcontext context, CUstream a, CUstream b, CUdeviceptr memo
 	/* Later work is not included. */
 	CHECK(cuEventRecord(later, b));
 	usleep(3000);
-	expect(cuEventQuery(event) == CUDA_ERROR_NOT_READY, "one stream stands still");
+	expect(cuEventQuery(event) == CUDA_ERROR_NOT_READY, "one stream is blocked");
 	CHECK(cuEventSynchronize(later));
 	*gate = 1;
 	CHECK(cuEventSynchronize(event));

@@ -117,7 +117,7 @@ static void logs(void)
 	CHECK(cuLogsDumpToMemory(&iterator, text, &size, 0));
 	expect(size == 0 && text[0] == 'x', "nothing was logged since just now");
 	expect(cuMemFree(16) == CUDA_ERROR_INVALID_VALUE, "nothing is freed there");
-	expect(heard == 1, "who listens has heard of it");
+	expect(heard == 1, "the callback has been called");
 	size = sizeof(text);
 	CHECK(cuLogsDumpToMemory(&iterator, text, &size, 0));
 	expect(size == strlen(text) && text[0] == '[', "lines begin with the time");

@@ -112,7 +112,7 @@ static void try_bad(void)
 	if (!memchr(logs.error, 0, LOG_SIZE) || logs.error[0] == 0)
 		fail("the error log of bad code is empty");
 	if ((uintptr_t)logs.values[1] == 0 || (uintptr_t)logs.values[1] > LOG_SIZE)
-		fail("nobody wrote how much is in the error log");
+		fail("the size of the error log was not set");
 	CHECK(cuLibraryLoadData(&library, bad, NULL, NULL, 0, NULL, NULL, 0));
 	EXPECT(CUDA_ERROR_INVALID_PTX, cuLibraryGetKernel(&kernel, library, "seven"));
 	CHECK(cuLibraryUnload(library));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Allocates in one way, which its first argument names, until there is no more,
- * gives all of it back, and does that once more. The second argument is how many KiB each
- * piece has. It prints what it got, and what the driver says that there is and was free.
+ * Allocates in one way, which its first argument names, until no memory is left, frees all of
+ * it, and does both once more. The second argument is the KiB of each piece. It prints how much
+ * it got, and the driver's total and free memory.
  *
  *	limited_memory WAY KIB
  *	limited_memory hold KIB: takes a piece, and one more for each line of its standard

@@ -44,7 +44,7 @@ static void nothing_said(CUdeviceptr memory)
 			CU_DEVICE_INVALID,
 		"nothing was prefetched");
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, memory, PART) == CU_DEVICE_INVALID,
-		"nobody is said to access it");
+		"no device is reported as accessing it");
 	expect(ask(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, memory, PART) ==
 			CU_MEM_LOCATION_TYPE_INVALID,
 		"no kind of place is preferred");

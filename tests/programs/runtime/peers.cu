@@ -154,7 +154,7 @@ static void run_pool(void)
 	CHECK(cudaStreamSynchronize(cudaStreamPerThread));
 	CHECK(cudaMemPoolGetAccess(&flags, pool, &access.location));
 	if (flags != cudaMemAccessFlagsProtNone)
-		FAIL("a pool that nobody was admitted to has flags %d", flags);
+		FAIL("a pool without access for the other GPU has flags %d", flags);
 	CHECK(cudaMemPoolSetAccess(pool, &access, 1));
 	CHECK(cudaMemPoolGetAccess(&flags, pool, &access.location));
 	if (flags != cudaMemAccessFlagsProtReadWrite)

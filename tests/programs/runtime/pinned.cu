@@ -224,7 +224,7 @@ static void crowd(void)
 
 	CHECK(cudaMallocHost(&p, 100));
 	if (first == MAP_FAILED || mprotect(first, 3ul << 32, PROT_NONE) != 0)
-		fail("somebody else's memory", 0);
+		fail("another program's memory", 0);
 	memset(p, 1, 100);
 	CHECK(cudaFreeHost(p));
 }

@@ -106,7 +106,7 @@ static void beside_a_thread(void)
 	for (double until = now_s() + 10; *(volatile int *)&x[N] == before && now_s() < until;)
 		usleep(1000);
 	if (*(volatile int *)&x[N] == before)
-		FAIL("the thread stands still");
+		FAIL("the thread makes no progress");
 	is_done = 1;
 	pthread_join(thread, NULL);
 	CHECK(cudaHostUnregister(x));

@@ -29,7 +29,7 @@ static CUcomputemode mode_named(const char *word, size_t len)
 		return CU_COMPUTEMODE_PROHIBITED;
 	if (word_is(word, len, "3") || word_is(word, len, "exclusive"))
 		return CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
-	fprintf(stderr, "softgpu: compute mode '%.*s' is none of 0, 2 and 3; 0 is used\n", (int)len,
+	fprintf(stderr, "softgpu: compute mode '%.*s' is not 0, 2 or 3; 0 is used\n", (int)len,
 		word);
 	return CU_COMPUTEMODE_DEFAULT;
 }

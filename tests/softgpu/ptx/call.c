@@ -178,7 +178,7 @@ static bool split_call(struct ptx_tr *tr, struct call_parts *parts)
 	if (parts->name && i == stmt->n_operands && !parts->name->offset &&
 		!parts->name->is_negated)
 		return true;
-	ptx_tr_fail(tr, -EINVAL, "a call that is none");
+	ptx_tr_fail(tr, -EINVAL, "an invalid call");
 	return false;
 }
 

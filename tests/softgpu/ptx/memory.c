@@ -160,8 +160,7 @@ static void address_variable(struct ptx_tr *tr, const struct ptx_symbol *symbol,
 		return;
 	}
 	if (address->offset < 0 || !range_ok((uint64_t)address->offset, size, symbol->size)) {
-		ptx_tr_fail(
-			tr, -EINVAL, "'%s' reaches behind '%s'", tr->stmt->opcode, symbol->name);
+		ptx_tr_fail(tr, -EINVAL, "'%s' exceeds '%s'", tr->stmt->opcode, symbol->name);
 		return;
 	}
 	address->route = PTX_ROUTE_FRAME;

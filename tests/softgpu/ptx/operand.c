@@ -154,7 +154,7 @@ int32_t ptx_tr_register(struct ptx_tr *tr, const char *name, enum ptx_type *ret_
 	struct ptx_symbol *symbol = ptx_tr_symbol(tr, name, &index);
 
 	if (!symbol || symbol->kind != PTX_SYMBOL_REG) {
-		ptx_tr_fail(tr, -EINVAL, "'%s' is no register", name);
+		ptx_tr_fail(tr, -EINVAL, "'%s' is not a register", name);
 		*ret_type = PTX_B64;
 		return 0;
 	}
@@ -239,7 +239,7 @@ static int32_t name_source(struct ptx_tr *tr, const struct ptx_operand *operand)
 	if (symbol->kind == PTX_SYMBOL_VAR)
 		return ptx_tr_address(tr, symbol, operand->offset);
 	if (symbol->kind != PTX_SYMBOL_FUNC) {
-		ptx_tr_fail(tr, -EINVAL, "'%s' is no value", operand->name);
+		ptx_tr_fail(tr, -EINVAL, "'%s' is not a value", operand->name);
 		return 0;
 	}
 	if (!symbol->function->has_body) {

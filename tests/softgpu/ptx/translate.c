@@ -45,7 +45,8 @@ void ptx_tr_refuse(struct ptx_tr *tr)
 
 void ptx_tr_bad_operand(struct ptx_tr *tr, uint32_t i)
 {
-	ptx_tr_fail(tr, -EINVAL, "operand %u of '%s' can't be that", i + 1, tr->stmt->opcode);
+	ptx_tr_fail(
+		tr, -EINVAL, "operand %u of '%s' is of the wrong kind", i + 1, tr->stmt->opcode);
 }
 
 struct ptx_insn *ptx_tr_emit(struct ptx_tr *tr, ptx_exec_fn *exec)

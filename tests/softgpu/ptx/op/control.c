@@ -67,7 +67,7 @@ static void translate_bra(struct ptx_tr *tr)
 		return;
 	label = operand->kind == PTX_OPERAND_NAME ? ptx_tr_symbol(tr, operand->name, &index) : NULL;
 	if (!label || label->kind != PTX_SYMBOL_LABEL || operand->offset || operand->is_negated) {
-		ptx_tr_fail(tr, -EINVAL, "'%s' is no label",
+		ptx_tr_fail(tr, -EINVAL, "'%s' is not a label",
 			operand->kind == PTX_OPERAND_NAME ? operand->name : "the target");
 		return;
 	}
@@ -109,7 +109,8 @@ static void emit_targets(struct ptx_tr *tr, const struct ptx_symbol *list)
 		if (item->kind == PTX_OPERAND_NAME)
 			label = ptx_tr_symbol(tr, item->name, &index);
 		if (!label || label->kind != PTX_SYMBOL_LABEL) {
-			ptx_tr_fail(tr, -EINVAL, "'%s' has a target that is no label", list->name);
+			ptx_tr_fail(
+				tr, -EINVAL, "'%s' has a target that is not a label", list->name);
 			return;
 		}
 		in = ptx_tr_emit(tr, exec_bra);

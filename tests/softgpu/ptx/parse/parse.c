@@ -350,7 +350,7 @@ int ptx_parse(struct ptx_unit *unit, const char *text, size_t len, struct ptx_lo
 	if (!ptx_parser_accept_dot(&parser, "version"))
 		return ptx_log_fail(log, -EINVAL, 1, "no '.version' at the start");
 	if (parser.lex.token.kind != PTX_TOKEN_F64)
-		return ptx_log_fail(log, -EINVAL, 1, "no number behind '.version'");
+		return ptx_log_fail(log, -EINVAL, 1, "no number after '.version'");
 	ptx_lex_next(&parser.lex);
 	parse_module(&parser);
 	if (!log->error && !unit->arch)

@@ -38,7 +38,7 @@ static uint32_t parse_align(struct ptx_parser *parser)
 
 	if (align > 0 && align <= (int64_t)ALIGN_MAX && !(align & (align - 1)))
 		return (uint32_t)align;
-	ptx_parser_fail(parser, -EINVAL, "an alignment that is no power of two, or too large");
+	ptx_parser_fail(parser, -EINVAL, "an alignment that is not a power of two, or too large");
 	return 1;
 }
 
