@@ -147,7 +147,7 @@ def test_servers_that_start_at_once():
                     served.add(client)
                 client.sock.settimeout(20)
             for client in [each for each in clients if each in served]:
-                equal(len(daemon.servers()), 1, "one has the GPU")
+                wait_for("the end of the other servers", lambda: len(daemon.servers()) == 1)
                 client.sock.close()
                 clients.remove(client)
         equal(len(served), 3)
