@@ -149,8 +149,11 @@ static CUresult read_answer(unsigned slot, void *ret_fixed, uint32_t fixed_size,
 	uint32_t tail_size;
 
 	memcpy(&head, reply, sizeof(head));
-	if (head.result != CUDA_SUCCESS)
+	if (head.result != CUDA_SUCCESS) {
+		if (fixed_size > 0 && head.size == fixed_size)
+			memcpy(ret_fixed, reply + sizeof(head), fixed_size);
 		return (CUresult)head.result;
+	}
 	if (head.size > REPLY_MAX - sizeof(head) || head.size < fixed_size)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	tail_size = head.size - fixed_size;

@@ -84,7 +84,8 @@ def ask_lines(spec, message, tails):
     else:
         arguments += ["NULL", "0", "NULL"]
     lines.append(wrapped("result = call_ask(", arguments, ");", 1))
-    lines.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
+    if not message.answers_always:
+        lines.append("\tif (result != CUDA_SUCCESS)\n\t\treturn result;")
     if tail:
         one = tail[0]
         lines.append(f"\tif (tail_size != (uint64_t)reply.{one.size_name} * sizeof(*{one.name}))")
@@ -96,7 +97,7 @@ def ask_lines(spec, message, tails):
             lines.append(f"\t*ret_{one.name} = reply.{one.name};")
     if tail:
         lines.append(f"\t*ret_{tail[0].size_name} = reply.{tail[0].size_name};")
-    lines.append("\treturn CUDA_SUCCESS;")
+    lines.append("\treturn result;" if message.answers_always else "\treturn CUDA_SUCCESS;")
     return lines
 
 
@@ -118,6 +119,8 @@ def gen_one(spec, message):
     out.append("")
     out += checks + array_lines(message)
     if answer:
+        if message.answers_always:
+            out.append("\tmemset(&reply, 0xff, sizeof(reply));")
         out += ask_lines(spec, message, tails)
     elif message.is_sync:
         arguments = ["&msg.head", "sizeof(msg)"] + tails + ["NULL", "0", "NULL", "0", "NULL"]

@@ -37,7 +37,7 @@ REPLY = """
 /* A reply, before the worker puts it into the page. */
 struct reply {
 	uint32_t result; /* CUresult */
-	uint32_t size;   /* bytes used of `body'; 0 unless CUDA_SUCCESS */
+	uint32_t size;   /* bytes used of `body'; on failure 0, but of `sync always' */
 	_Alignas(8) uint8_t body[REPLY_MAX - sizeof(struct reply_head)];
 };
 
@@ -148,6 +148,8 @@ def answer_lines(spec, message):
         lines.append(f"\tassert(body->{one.size_name} <= {one.rules['max']});")
         tail = f"body->{one.size_name} * sizeof({spec.c_type(one.type)})"
         size = f"(uint32_t)(sizeof(*body) + {tail})"
+    if message.answers_always:
+        return lines + [wrapped("reply->size = ", [size], ";", 1), "\treturn 0;"]
     return lines + ["\tif (reply->result == CUDA_SUCCESS)",
                     wrapped("reply->size = ", [size], ";", 2), "\treturn 0;"]
 

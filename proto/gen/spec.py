@@ -72,6 +72,7 @@ class Message:
     name: str
     op: int
     is_sync: bool
+    answers_always: bool
     fields: list = field(default_factory=list)
 
     def of(self, is_in, is_tail):
@@ -257,9 +258,9 @@ class Parser:
         self.block.align = max(self.block.align, size)
 
     def read_message(self, text):
-        match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync)", text)
+        match = re.fullmatch(r"message\s+([a-z]\w*)\s*=\s*(0x[0-9a-fA-F]+)\s+(async|sync|sync always)", text)
         if not match:
-            self.fail("expected: message NAME = OPCODE async|sync")
+            self.fail("expected: message NAME = OPCODE async|sync|sync always")
         name, op = match.group(1), int(match.group(2), 16)
         self.claim(name, "message")
         if not 0 < op <= 0xffff:
@@ -267,7 +268,8 @@ class Parser:
         if op in self.ops:
             self.fail(f"{self.ops[op]} already has the opcode {match.group(2)}")
         self.ops[op] = name
-        self.block = Message(self.line, name, op, match.group(3) == "sync")
+        self.block = Message(self.line, name, op, match.group(3) != "async",
+                             match.group(3) == "sync always")
         self.spec.messages.append(self.block)
 
     # ---- fields
@@ -287,6 +289,8 @@ class Parser:
         self.check_rules(made)
         if not made.is_in and not self.block.is_sync:
             self.fail("an async message has no reply")
+        if not made.is_in and made.is_tail and self.block.answers_always:
+            self.fail("the reply of a `sync always' message has no tail")
         if not made.is_in and made.is_tail and self.block.of(False, True):
             self.fail("a reply has at most one tail")
         self.block.fields.append(made)

@@ -227,8 +227,11 @@ CUresult call_ask(struct message_head *msg, uint32_t msg_size, const struct ring
 		if (has_worker)
 			sleep_some();
 	}
-	if (head->result != CUDA_SUCCESS)
+	if (head->result != CUDA_SUCCESS) {
+		if (ret_fixed && head->size == fixed_size)
+			memcpy(ret_fixed, head + 1, fixed_size);
 		return (CUresult)head->result;
+	}
 	must(head->size >= fixed_size && head->size - fixed_size <= tail_max, "size of a reply");
 	if (ret_fixed)
 		memcpy(ret_fixed, head + 1, fixed_size);

@@ -119,3 +119,18 @@ CUresult send_wait(void)
 
 	return call_ask(&msg.head, sizeof(msg), NULL, 0, NULL, 0, NULL, 0, NULL);
 }
+
+CUresult send_try(uint32_t what, uint32_t *ret_number)
+{
+	struct msg_try msg = {
+		.head.op = OP_TRY,
+		.what = what,
+	};
+	struct reply_try reply;
+	CUresult result;
+
+	memset(&reply, 0xff, sizeof(reply));
+	result = call_ask(&msg.head, sizeof(msg), NULL, 0, &reply, sizeof(reply), NULL, 0, NULL);
+	*ret_number = reply.number;
+	return result;
+}

@@ -23,5 +23,6 @@ CUresult send_ask(uint32_t thing, uint64_t source, uint32_t size, const char *na
 	uint32_t n_found_max, uint32_t *ret_n_found);
 CUresult send_poke(void);
 CUresult send_wait(void);
+CUresult send_try(uint32_t what, uint32_t *ret_number);
 
 #endif

@@ -167,6 +167,24 @@ static int serve_wait(struct session *session, const struct message_head *head, 
 	return 0;
 }
 
+static int serve_try(struct session *session, const struct message_head *head, struct reply *reply,
+	const char **ret_why)
+{
+	const struct msg_try *msg = (const void *)head;
+	struct reply_try *body = (void *)reply->body;
+
+	if (head->size != sizeof(*msg))
+		return malformed(ret_why, "try: size: exact");
+	if (head->reply < 1 || head->reply > REPLY_SLOTS)
+		return malformed(ret_why, "try: reply: a slot");
+	if (msg->pad0 != 0)
+		return malformed(ret_why, "try: pad0: not zero");
+	memset(body, 0, sizeof(*body));
+	reply->result = do_try(session, msg->what, &body->number);
+	reply->size = sizeof(*body);
+	return 0;
+}
+
 int serve_message(struct session *session, const struct message_head *msg, struct reply *reply,
 	const char **ret_why)
 {
@@ -183,6 +201,8 @@ int serve_message(struct session *session, const struct message_head *msg, struc
 		return serve_poke(session, msg, reply, ret_why);
 	case OP_WAIT:
 		return serve_wait(session, msg, reply, ret_why);
+	case OP_TRY:
+		return serve_try(session, msg, reply, ret_why);
 	default:
 		return malformed(ret_why, "unknown message");
 	}

@@ -19,7 +19,7 @@ struct thing;
 /* A reply, before the worker puts it into the page. */
 struct reply {
 	uint32_t result; /* CUresult */
-	uint32_t size;   /* bytes used of `body'; 0 unless CUDA_SUCCESS */
+	uint32_t size;   /* bytes used of `body'; on failure 0, but of `sync always' */
 	_Alignas(8) uint8_t body[REPLY_MAX - sizeof(struct reply_head)];
 };
 
@@ -50,5 +50,6 @@ CUresult do_ask(struct session *session, struct thing *thing, uint64_t source, u
 	struct pair *found, uint32_t n_found_max, uint32_t *ret_n_found);
 CUresult do_poke(struct session *session);
 CUresult do_wait(struct session *session);
+CUresult do_try(struct session *session, uint32_t what, uint32_t *ret_number);
 
 #endif

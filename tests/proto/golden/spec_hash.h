@@ -8,6 +8,6 @@
  * Made from proto/cuda.spec by proto/gen.py.
  */
 
-#define SPEC_HASH 0x4d9bcfaeb027cfe8ull
+#define SPEC_HASH 0x44aba164fedfaa09ull
 
 #endif

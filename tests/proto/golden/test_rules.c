@@ -686,6 +686,45 @@ static const struct rule rules_wait[] = {
 	{"wait: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
 };
 
+static uint32_t make_try(void *buffer)
+{
+	struct msg_try *msg = buffer;
+
+	memset(buffer, 0, 24);
+	msg->head.size = 24;
+	msg->head.op = OP_TRY;
+	msg->head.reply = 1;
+	msg->what = 0x1410u;
+	return 24;
+}
+
+CUresult do_try(struct session *session, uint32_t what, uint32_t *ret_number)
+{
+	rules_done(OP_TRY, session);
+	*ret_number = 0x1420u;
+	if (!rules_strict)
+		return CUDA_SUCCESS;
+	EXPECT(what == 0x1410u);
+	return CUDA_SUCCESS;
+}
+
+static void round_trip_try(void)
+{
+	uint32_t number = 0;
+	CUresult result;
+
+	result = send_try(0x1410u, &number);
+	EXPECT(result == CUDA_SUCCESS);
+	EXPECT(number == 0x1420u);
+}
+
+static const struct rule rules_try[] = {
+	{"head: reserved: not zero", CUDA_SUCCESS, 12, 4, 0x1ull},
+	{"try: reply: a slot", CUDA_SUCCESS, 6, 2, 0x0ull},
+	{"try: reply: a slot", CUDA_SUCCESS, 6, 2, 0x41ull},
+	{"try: pad0: not zero", CUDA_SUCCESS, 20, 4, 0x1ull},
+};
+
 const struct rule_case rule_cases[] = {
 	{"scalars", make_scalars, round_trip_scalars, rules_scalars, ARRAY_SIZE(rules_scalars),
 		attempts_scalars, ARRAY_SIZE(attempts_scalars)},
@@ -693,6 +732,7 @@ const struct rule_case rule_cases[] = {
 		ARRAY_SIZE(attempts_ask)},
 	{"poke", make_poke, round_trip_poke, rules_poke, ARRAY_SIZE(rules_poke), NULL, 0},
 	{"wait", make_wait, round_trip_wait, rules_wait, ARRAY_SIZE(rules_wait), NULL, 0},
+	{"try", make_try, round_trip_try, rules_try, ARRAY_SIZE(rules_try), NULL, 0},
 };
 
 const unsigned n_rule_cases = ARRAY_SIZE(rule_cases);

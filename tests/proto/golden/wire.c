@@ -43,6 +43,8 @@ const char *op_name(uint16_t op)
 		return "poke";
 	case OP_WAIT:
 		return "wait";
+	case OP_TRY:
+		return "try";
 	default:
 		return "unknown";
 	}

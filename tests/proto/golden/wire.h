@@ -29,6 +29,7 @@ enum op {
 	OP_ASK = 0x0102,
 	OP_POKE = 0x0201,
 	OP_WAIT = 0xfffe,
+	OP_TRY = 0x0202,
 };
 
 /* scalars: no reply */
@@ -86,6 +87,20 @@ struct msg_wait {
 	struct message_head head;
 };
 _Static_assert(sizeof(struct msg_wait) == 16, "wire");
+
+/* try: has a reply */
+struct msg_try {
+	struct message_head head;
+	uint32_t what;
+	uint32_t pad0;
+};
+_Static_assert(sizeof(struct msg_try) == 24, "wire");
+
+struct reply_try {
+	uint32_t number;
+	uint32_t pad0;
+};
+_Static_assert(sizeof(struct reply_try) == 8, "wire");
 
 /* The name of a message, for log lines; never NULL. */
 const char *op_name(uint16_t op);

@@ -211,7 +211,7 @@ static void test_null_stream_goes(void **state)
 	assert_int_equal(harness.session->streams[BLOCKING]->seen_serial, 2);
 }
 
-/* A graph that names an unknown share is refused. */
+/* A graph that names an unknown share is refused, and the reply names the node. */
 static void test_nodes(void **state)
 {
 	static const uint32_t one[3] = {1, 1, 1}, none[3];
@@ -235,10 +235,16 @@ static void test_nodes(void **state)
 	assert_int_equal(share->refs, 2);
 	send_context_share_destroy(SHARE);
 	send_graph_begin(GRAPH + 1, 0);
+	send_graph_empty(GRAPH + 1, 0);
 	send_graph_kernel(
-		GRAPH + 1, 0, SHARE, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
+		GRAPH + 1, 1, SHARE, KERNEL, one, one, 0, 0, none, 0, 0, params, sizeof(params));
 	assert_int_equal(
-		send_graph_instantiate(GRAPH + 1, 1, 0, &error_node), CUDA_ERROR_INVALID_HANDLE);
+		send_graph_instantiate(GRAPH + 1, 2, 0, &error_node), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(error_node, 1);
+	/* Refused before the handler: no node is named. */
+	assert_int_equal(
+		send_graph_instantiate(GRAPH + 9, 2, 0, &error_node), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(error_node, UINT32_MAX);
 	assert_int_equal(share->refs, 1);
 	send_graph_destroy(GRAPH);
 	assert_int_equal(settle(), CUDA_SUCCESS);
