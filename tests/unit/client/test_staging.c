@@ -212,7 +212,7 @@ static void *die_later(void *user)
 	if (user)
 		__atomic_store_n(&page->fault, CUDA_ERROR_ILLEGAL_ADDRESS, __ATOMIC_RELEASE);
 	else
-		__atomic_store_n(&server.is_dead, 1, __ATOMIC_RELEASE);
+		atomic_store_explicit(&server.is_dead, 1, memory_order_release);
 	return NULL;
 }
 
