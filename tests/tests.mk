@@ -65,6 +65,7 @@ unit_test_server_managed := $(unit_test_server_session)
 unit_test_server_sm_loads := server/driver/sm_loads.c
 unit_test_server_sm_share := $(unit_test_server_session)
 unit_test_server_context_share := $(unit_test_server_session)
+unit_test_server_conditional := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
 unit_test_server_launch_batch := $(unit_test_server_session)
 unit_test_server_deferred := $(unit_test_server_session)

@@ -40,6 +40,13 @@
 /* Kernels of executable graphs for which a context has memory at first. (driver_waits.c) */
 #define DRIVER_GRAPH_KERNELS 4160u
 
+/*
+ * Memory of the GPU that an executable graph takes for each node in the body of a conditional
+ * node. When the graph ends, the driver keeps this memory for later graphs.
+ * (driver_keeps.c)
+ */
+#define DRIVER_BODY_NODE_MEMORY (60ull << 10)
+
 /* Host memory that the driver leaks with each green context that is made and ended.
  * (driver_growth.c) */
 #define DRIVER_GREEN_LEAK ((16u << 20) / 10)

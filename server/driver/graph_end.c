@@ -7,9 +7,13 @@
  * graph_end(), and deferred calls keep their order.
  */
 
+#include <stdatomic.h>
+
 #include "server/util/account.h"
 #include "deferred.h"
 #include "device.h"
+#include "device_quota.h"
+#include "driver_facts.h"
 #include "server/session/fault.h"
 #include "graph_end.h"
 
@@ -18,14 +22,42 @@ struct graph_end {
 	CUgraphExec exec;
 	CUgraph model;
 	struct device *device;
-	struct channel_part part; /* of the channel budget; all 0: none */
+	struct channel_part part;    /* of the channel budget; all 0: none */
+	struct device_quota *memory; /* a reference; NULL: no node in a body is charged */
+	uint32_t n_body_nodes;
 };
+
+/* Of all sessions: about 1 GiB of the driver's memory. */
+#define BODY_NODES_MAX (16u << 10)
+
+static atomic_uint n_body_nodes;
 
 struct graph_end *graph_end_new(struct account *account)
 {
 	/* While too many objects wait for their end, no new one may begin. */
 	return deferred_is_full() ? NULL
 				  : account_alloc(account, sizeof(struct graph_end), KEPT_GRAPH);
+}
+
+bool graph_end_take_body_nodes(struct graph_end *end, struct device_quota *memory, uint32_t n_nodes)
+{
+	if (n_nodes == 0 || end->n_body_nodes > 0)
+		return true;
+	if (atomic_fetch_add(&n_body_nodes, n_nodes) + n_nodes <= BODY_NODES_MAX &&
+		device_quota_charge(memory, n_nodes * DRIVER_BODY_NODE_MEMORY)) {
+		end->memory = device_quota_ref(memory);
+		end->n_body_nodes = n_nodes;
+		return true;
+	}
+	atomic_fetch_sub(&n_body_nodes, n_nodes);
+	return false;
+}
+
+static void give_body_nodes(const struct graph_end *end)
+{
+	atomic_fetch_sub(&n_body_nodes, end->n_body_nodes);
+	device_quota_refund(end->memory, end->n_body_nodes * DRIVER_BODY_NODE_MEMORY);
+	device_quota_unref(end->memory);
 }
 
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
@@ -61,6 +93,7 @@ static void end_now(struct deferred *deferred)
 		channel_budget_release(end->device, &end->part);
 	if (end->model && !device_lost)
 		cuda.cuGraphDestroy(end->model);
+	give_body_nodes(end);
 	account_free(end);
 }
 

@@ -14,6 +14,7 @@
 #include "channel_budget.h"
 
 struct account;
+struct device_quota;
 struct graph_end;
 
 /*
@@ -22,6 +23,14 @@ struct graph_end;
  * each node and edge.
  */
 struct graph_end *graph_end_new(struct account *account);
+
+/*
+ * Charges memory of the GPU for the nodes in bodies of conditional nodes, until the graph has
+ * ended. Only the first call charges. False: a limit is met, of the session or of all
+ * sessions, because the driver does not return this memory before the server ends.
+ */
+bool graph_end_take_body_nodes(
+	struct graph_end *end, struct device_quota *memory, uint32_t n_nodes);
 
 /*
  * Makes the executable graph that graph_end() ends. CUDA_ERROR_NOT_READY: the driver needs

@@ -7,6 +7,7 @@
  * may run. A graph that is destroyed while it runs is freed afterwards.
  */
 
+#include "server/stream/context_share.h"
 #include "server/stream/event.h"
 #include "graph.h"
 #include "server/driver/graph_end.h"
@@ -39,7 +40,9 @@ static void graph_free(struct session *session, struct graph *graph, bool device
 		cuda.cuEventDestroy_v2(graph->end);
 	for (uint32_t i = 0; i < graph->n_nodes; i++)
 		graph_node_fini(&graph->nodes[i], device_lost);
-	session->n_graph_nodes -= graph->n_nodes;
+	session->n_graph_nodes -= graph->n_nodes + graph->n_bodies;
+	context_share_unref(graph->share, device_lost);
+	account_free(graph->bodies);
 	account_free(graph->nodes);
 	account_free(graph);
 }
@@ -169,15 +172,18 @@ static CUresult add_edge(struct graph *graph, const struct graph_edge *edge)
 	const CUgraphEdgeData data = {
 		.from_port = edge->from_port, .to_port = edge->to_port, .type = edge->type};
 	CUgraphNode from, to;
+	CUgraph body;
 
-	if (edge->from >= graph->n_nodes || edge->to >= graph->n_nodes)
+	if (edge->from >= graph->n_nodes || edge->to >= graph->n_nodes ||
+		graph->nodes[edge->from].body != graph->nodes[edge->to].body)
 		return CUDA_ERROR_INVALID_VALUE;
+	body = graph_body(graph, graph->nodes[edge->to].body);
 	graph_join(graph, &graph->nodes[edge->from], &graph->nodes[edge->to]);
 	from = graph->nodes[edge->from].real;
 	to = graph->nodes[edge->to].real;
 	if (edge->from_port || edge->to_port || edge->type)
-		return cuda.cuGraphAddDependencies_v2(graph->model, &from, &to, &data, 1);
-	return cuda.cuGraphAddDependencies(graph->model, &from, &to, 1);
+		return cuda.cuGraphAddDependencies_v2(body, &from, &to, &data, 1);
+	return cuda.cuGraphAddDependencies(body, &from, &to, 1);
 }
 
 CUresult do_graph_edges(struct session *session, struct graph *graph,
@@ -230,6 +236,9 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 		result = session_device_enter(session, graph->sdev);
 	if (result == CUDA_SUCCESS && by_node_priority)
 		result = set_priorities(graph);
+	if (result == CUDA_SUCCESS &&
+		!graph_end_take_body_nodes(graph->ending, graph->sdev->memory, graph->n_body_nodes))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
 		return result;
 	part = (struct channel_part){graph->n_nodes - graph->n_joined, graph->n_nodes};

@@ -35,7 +35,14 @@ struct graph_node {
 	struct memory_op *ops;       /* owned; NULL: none */
 	uint32_t n_ops;
 	uint64_t kept;               /* by the driver: charged to graph::ending */
+	uint32_t body;               /* of which it is a node; 0: of the graph itself */
 	bool is_followed, is_joined; /* another node continues its branch; it continues one */
+};
+
+/* A graph within a conditional node. The driver ends it with the graph. */
+struct graph_body {
+	CUgraph real;
+	uint32_t depth; /* 1: of a node of the graph itself */
 };
 
 struct graph {
@@ -47,8 +54,12 @@ struct graph {
 	struct graph_end *ending;    /* owned */
 	struct graph_node *nodes;
 	uint32_t n_nodes, n_free_channels;
-	uint32_t n_joined; /* nodes that continue a branch */
-	CUresult result;   /* the first error since the client asked */
+	uint32_t n_joined;         /* nodes that continue a branch */
+	struct graph_body *bodies; /* owned; body 1 is the first */
+	uint32_t n_bodies, body;   /* `body': of the next nodes */
+	uint32_t n_conditions, n_body_nodes;
+	struct context_share *share; /* of the conditions, a reference; NULL: the client's */
+	CUresult result;             /* the first error since the client asked */
 	uint32_t error_node;
 	bool has_calls;     /* host nodes */
 	bool prints;        /* a kernel of it can print, or once could */
@@ -64,6 +75,15 @@ struct graph {
 
 /* Drops what a node refers to. */
 void graph_node_fini(struct graph_node *node, bool device_lost);
+
+/* conditional.c: the driver's graph of a body. */
+CUgraph graph_body(const struct graph *graph, uint32_t body);
+
+/* The context of all conditions and nodes of bodies. The graph's context is current. */
+CUresult graph_conditional_context(const struct graph *graph, CUcontext *ret_context);
+
+/* Whether the driver executes such nodes in bodies. */
+bool graph_body_may_have(CUgraphNodeType type);
 
 /* Whether the session may still use all memory of the graph. */
 bool graph_spans_ok(struct session *session, const struct graph *graph);

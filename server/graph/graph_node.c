@@ -16,7 +16,7 @@
 #include "server/copy/copy.h"
 #include "server/copy/copy_kernel.h"
 #include "server/stream/event.h"
-#include "graph.h"
+#include "graph_node.h"
 #include "server/memory/host.h"
 #include "server/module/kernel.h"
 #include "server/launch/launch.h"
@@ -75,26 +75,25 @@ static bool node_pay(struct graph *graph, const struct graph_node *node, uint64_
 	return node->kept <= kept_before || account_keep(graph->ending, node->kept - kept_before);
 }
 
-/*
- * Nodes are numbered in the order of their messages. In an executable graph, each keeps its
- * kind. The driver keeps `more' bytes besides the node itself.
- */
-static CUresult node_find(struct session *session, struct graph *graph, uint32_t number,
+CUresult graph_node_find(struct session *session, struct graph *graph, uint32_t number,
 	CUgraphNodeType type, uint64_t more, struct graph_node *ret_node)
 {
 	uint64_t kept_before = 0;
 
-	*ret_node = (struct graph_node){.type = type, .kept = KEPT_NODE + more};
+	*ret_node = (struct graph_node){.type = type,
+		.kept = KEPT_NODE + more + (graph->body > 0 ? KEPT_IN_BODY : 0),
+		.body = graph->body};
 	if (graph->real) {
 		if (number >= graph->n_nodes || graph->nodes[number].type != type)
 			return CUDA_ERROR_INVALID_VALUE;
 		ret_node->real = graph->nodes[number].real;
 		ret_node->attr_mask = graph->nodes[number].attr_mask;
 		ret_node->is_by_kernel = graph->nodes[number].is_by_kernel;
+		ret_node->body = graph->nodes[number].body;
 		kept_before = graph->nodes[number].kept;
 	} else if (graph->result != CUDA_SUCCESS) {
 		return graph->result;
-	} else if (number != graph->n_nodes) {
+	} else if (number != graph->n_nodes || (graph->body > 0 && !graph_body_may_have(type))) {
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (!node_pay(graph, ret_node, kept_before))
@@ -131,8 +130,7 @@ static uint32_t count_waits(const struct graph_node *node)
 	return n;
 }
 
-/* Takes what the node refers to. Notes an error for a later query. */
-static void node_put(struct session *session, struct graph *graph, uint32_t number,
+void graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
 	if (result == CUDA_SUCCESS && !graph->real && !node_make_room(session, graph))
@@ -144,6 +142,7 @@ static void node_put(struct session *session, struct graph *graph, uint32_t numb
 			graph_node_fini(&graph->nodes[number], false);
 		} else {
 			graph->n_nodes++;
+			graph->n_body_nodes += graph->body > 0;
 			session->n_graph_nodes++;
 		}
 		graph->nodes[number] = *node;
@@ -159,11 +158,13 @@ static void node_put(struct session *session, struct graph *graph, uint32_t numb
 CUresult do_graph_empty(struct session *session, struct graph *graph, uint32_t number)
 {
 	struct graph_node node;
-	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, 0, &node);
+	CUresult result =
+		graph_node_find(session, graph, number, CU_GRAPH_NODE_TYPE_EMPTY, 0, &node);
 
 	if (result == CUDA_SUCCESS && !graph->real)
-		result = cuda.cuGraphAddEmptyNode(&node.real, graph->model, NULL, 0);
-	node_put(session, graph, number, &node, result);
+		result = cuda.cuGraphAddEmptyNode(
+			&node.real, graph_body(graph, graph->body), NULL, 0);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -194,7 +195,8 @@ static CUresult kernel_put(struct graph *graph, struct graph_node *node,
 							      graph->real, node->real, params)
 						    : CUDA_ERROR_INVALID_VALUE;
 	node->attr_mask = attr_mask;
-	result = cuda.cuGraphAddKernelNode_v2(&node->real, graph->model, NULL, 0, params);
+	result = cuda.cuGraphAddKernelNode_v2(
+		&node->real, graph_body(graph, graph->body), NULL, 0, params);
 	return result == CUDA_SUCCESS ? set_attributes(node->real, attributes, n_attributes)
 				      : result;
 }
@@ -268,7 +270,7 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 	struct kernel_params all;
 	const struct device_kernel *found;
 	struct graph_node node;
-	CUresult result = node_find(
+	CUresult result = graph_node_find(
 		session, graph, number, CU_GRAPH_NODE_TYPE_KERNEL, KEPT_PARAMS(params_size), &node);
 
 	all.node = (CUDA_KERNEL_NODE_PARAMS_v2){NULL, grid[0], grid[1], grid[2], block[0], block[1],
@@ -296,21 +298,29 @@ CUresult do_graph_kernel(struct session *session, struct graph *graph, uint32_t 
 		graph->prints = graph->prints || kernel->prints;
 	}
 	(void)context_share_leave(session, node.share);
-	node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
-/* The current context is the one of the node: the session's own. */
+/* The session's own context, but in a body the context of all nodes of bodies. */
+static CUresult copy_context(
+	const struct graph *graph, const struct graph_node *node, CUcontext *ret_context)
+{
+	return node->body > 0 ? graph_conditional_context(graph, ret_context)
+			      : cuda.cuCtxGetCurrent(ret_context);
+}
+
 static CUresult copy_put(struct graph *graph, struct graph_node *node, const CUDA_MEMCPY3D *copy)
 {
 	CUcontext context = NULL;
-	CUresult result = cuda.cuCtxGetCurrent(&context);
+	CUresult result = copy_context(graph, node, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (graph->real)
 		return cuda.cuGraphExecMemcpyNodeSetParams(graph->real, node->real, copy, context);
-	return cuda.cuGraphAddMemcpyNode(&node->real, graph->model, NULL, 0, copy, context);
+	return cuda.cuGraphAddMemcpyNode(
+		&node->real, graph_body(graph, graph->body), NULL, 0, copy, context);
 }
 
 /*
@@ -362,7 +372,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	struct array *const arrays[2])
 {
 	struct graph_node node;
-	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY,
+	CUresult result = graph_node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMCPY,
 		KEPT_PARAMS(sizeof(struct copy_kernel_params)), &node);
 
 	if (result == CUDA_SUCCESS &&
@@ -374,7 +384,7 @@ static CUresult copy_node(struct session *session, struct graph *graph, uint32_t
 	for (unsigned i = 0; i < ARRAY_SIZE(node.arrays); i++)
 		if (result == CUDA_SUCCESS && arrays[i])
 			node.arrays[i] = array_ref(arrays[i]);
-	node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -395,7 +405,7 @@ static CUresult refuse_node(struct session *session, struct graph *graph, uint32
 {
 	struct graph_node node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 
-	node_put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
+	graph_node_put(session, graph, number, &node, CUDA_ERROR_INVALID_VALUE);
 	return CUDA_SUCCESS;
 }
 
@@ -435,13 +445,14 @@ static CUresult fill_put(
 	struct graph *graph, struct graph_node *node, const CUDA_MEMSET_NODE_PARAMS *fill)
 {
 	CUcontext context = NULL;
-	CUresult result = cuda.cuCtxGetCurrent(&context);
+	CUresult result = copy_context(graph, node, &context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (graph->real)
 		return cuda.cuGraphExecMemsetNodeSetParams(graph->real, node->real, fill, context);
-	return cuda.cuGraphAddMemsetNode(&node->real, graph->model, NULL, 0, fill, context);
+	return cuda.cuGraphAddMemsetNode(
+		&node->real, graph_body(graph, graph->body), NULL, 0, fill, context);
 }
 
 CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t number, uint64_t dst,
@@ -457,7 +468,8 @@ CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t nu
 	};
 	uint64_t size = fill_extent(width, count, pitch, rows);
 	struct graph_node node;
-	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
+	CUresult result =
+		graph_node_find(session, graph, number, CU_GRAPH_NODE_TYPE_MEMSET, 0, &node);
 
 	node.spans[0] = (struct graph_span){dst, size};
 	if (result == CUDA_SUCCESS &&
@@ -466,7 +478,7 @@ CUresult do_graph_fill(struct session *session, struct graph *graph, uint32_t nu
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = fill_put(graph, &node, &fill);
-	node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -480,7 +492,8 @@ static CUresult batch_put(struct graph *graph, struct graph_node *node,
 		return result;
 	if (graph->real)
 		return cuda.cuGraphExecBatchMemOpNodeSetParams(graph->real, node->real, &batch);
-	return cuda.cuGraphAddBatchMemOpNode(&node->real, graph->model, NULL, 0, &batch);
+	return cuda.cuGraphAddBatchMemOpNode(
+		&node->real, graph_body(graph, graph->body), NULL, 0, &batch);
 }
 
 /* The client keeps what a host node calls, so the node is never changed here. */
@@ -488,7 +501,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 {
 	CUstreamBatchMemOpParams params[PENDING_WAIT_CALL_OPS];
 	struct graph_node node;
-	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST,
+	CUresult result = graph_node_find(session, graph, number, CU_GRAPH_NODE_TYPE_HOST,
 		PENDING_WAIT_CALL_OPS * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	if (result == CUDA_SUCCESS && graph->real)
@@ -498,7 +511,7 @@ CUresult do_graph_call(struct session *session, struct graph *graph, uint32_t nu
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, PENDING_WAIT_CALL_OPS);
 	graph->has_calls = graph->has_calls || result == CUDA_SUCCESS;
-	node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -518,7 +531,7 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 {
 	CUstreamBatchMemOpParams params[WIRE_MEMORY_OPS_MAX];
 	struct graph_node node;
-	CUresult result = node_find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+	CUresult result = graph_node_find(session, graph, number, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
 		n_ops * (uint64_t)KEPT_MEMORY_OP, &node);
 
 	for (uint32_t i = 0; i < n_ops && result == CUDA_SUCCESS; i++)
@@ -527,7 +540,7 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
 		result = batch_put(graph, &node, params, n_ops);
-	node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 
@@ -538,15 +551,17 @@ static CUresult event_put(struct graph *graph, struct graph_node *node, CUevent 
 					 graph->real, node->real, event)
 			       : cuda.cuGraphExecEventRecordNodeSetEvent(
 					 graph->real, node->real, event);
-	return is_wait ? cuda.cuGraphAddEventWaitNode(&node->real, graph->model, NULL, 0, event)
-		       : cuda.cuGraphAddEventRecordNode(&node->real, graph->model, NULL, 0, event);
+	return is_wait ? cuda.cuGraphAddEventWaitNode(
+				 &node->real, graph_body(graph, graph->body), NULL, 0, event)
+		       : cuda.cuGraphAddEventRecordNode(
+				 &node->real, graph_body(graph, graph->body), NULL, 0, event);
 }
 
 CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t number,
 	struct event *event, uint32_t is_wait)
 {
 	struct graph_node node;
-	CUresult result = node_find(session, graph, number,
+	CUresult result = graph_node_find(session, graph, number,
 		is_wait ? CU_GRAPH_NODE_TYPE_WAIT_EVENT : CU_GRAPH_NODE_TYPE_EVENT_RECORD, 0,
 		&node);
 
@@ -558,7 +573,7 @@ CUresult do_graph_event(struct session *session, struct graph *graph, uint32_t n
 		node.event = event;
 		event_use(event);
 	}
-	node_put(session, graph, number, &node, result);
+	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }
 

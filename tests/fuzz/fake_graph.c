@@ -18,8 +18,13 @@ struct node {
 
 struct fake_graph {
 	unsigned n, n_free_channels;
-	bool is_exec, is_chain;
+	bool is_exec, is_chain, is_body;
 	struct node *nodes;
+	unsigned n_conditions;     /* of the outermost graph */
+	struct fake_graph *outer;  /* of a body: the outermost graph */
+	struct fake_graph *bodies; /* of an outermost graph: those of all its conditional nodes */
+	struct fake_graph *next;   /* among them */
+	CUgraph *lists; /* of the first body of a node: the driver's list of its bodies */
 };
 
 static CUresult graph_create(CUgraph *ret, unsigned flags)
@@ -34,16 +39,31 @@ static CUresult graph_create(CUgraph *ret, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
+/* Not its bodies. */
 static void graph_free(struct fake_graph *graph)
 {
+	free(graph->lists);
 	free(graph->nodes);
 	free(graph);
+}
+
+static void bodies_free(struct fake_graph *graph)
+{
+	while (graph->bodies) {
+		struct fake_graph *body = graph->bodies;
+
+		graph->bodies = body->next;
+		graph_free(body);
+	}
 }
 
 static CUresult graph_destroy(CUgraph graph)
 {
 	BEGIN();
-	must(graph && !((struct fake_graph *)graph)->is_exec, "the end of no graph");
+	must(graph && !((struct fake_graph *)graph)->is_exec &&
+			!((struct fake_graph *)graph)->is_body,
+		"the end of no graph");
+	bodies_free((struct fake_graph *)graph);
 	graph_free((struct fake_graph *)graph);
 	fake_counts.graphs--;
 	return CUDA_SUCCESS;
@@ -143,6 +163,50 @@ static CUresult add_event(
 	return CUDA_SUCCESS;
 }
 
+static CUresult create_condition(CUgraphConditionalHandle *ret, CUgraph handle, CUcontext context,
+	unsigned value, unsigned flags)
+{
+	struct fake_graph *graph = (struct fake_graph *)handle;
+
+	BEGIN();
+	(void)value;
+	must(context && !graph->is_body && !(flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT),
+		"an odd condition");
+	*ret = ++graph->n_conditions;
+	return CUDA_SUCCESS;
+}
+
+/* Its bodies lie with the outermost graph, and their list with the first of them. */
+static CUresult add_conditional(CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *data, size_t n, CUgraphNodeParams *params)
+{
+	struct fake_graph *graph = (struct fake_graph *)handle;
+	struct fake_graph *outer = graph->is_body ? graph->outer : graph;
+	CUDA_CONDITIONAL_NODE_PARAMS *conditional = &params->conditional;
+	CUgraph *list;
+
+	BEGIN();
+	must(params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && !dependencies && !data && n == 0,
+		"an odd node");
+	must(conditional->handle >= 1 && conditional->handle <= outer->n_conditions &&
+			conditional->ctx && conditional->size > 0,
+		"an odd conditional node");
+	list = fake_alloc(conditional->size * sizeof(CUgraph));
+	for (unsigned i = 0; i < conditional->size; i++) {
+		struct fake_graph *body = fake_alloc(sizeof(*body));
+
+		body->is_body = true;
+		body->outer = outer;
+		body->next = outer->bodies;
+		body->lists = i == 0 ? list : NULL;
+		outer->bodies = body;
+		list[i] = (CUgraph)body;
+	}
+	add(handle, CU_GRAPH_NODE_TYPE_CONDITIONAL, ret);
+	conditional->phGraph_out = list;
+	return CUDA_SUCCESS;
+}
+
 static CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, size_t n)
 {
 	const struct fake_graph *graph = (struct fake_graph *)handle;
@@ -165,6 +229,8 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph handle, unsigned long long
 	exec = fake_alloc(sizeof(*exec));
 	*exec = *graph;
 	exec->is_exec = true;
+	exec->bodies = NULL;
+	exec->lists = NULL;
 	exec->nodes = fake_alloc(MAX(graph->n, 1u) * sizeof(*exec->nodes));
 	for (unsigned i = 0; i < graph->n; i++)
 		exec->nodes[i] = graph->nodes[i];
@@ -224,6 +290,8 @@ void fake_graph_start(void)
 	cuda.cuGraphAddBatchMemOpNode = add_ops;
 	cuda.cuGraphAddEventRecordNode = add_event;
 	cuda.cuGraphAddEventWaitNode = add_event;
+	cuda.cuGraphConditionalHandleCreate = create_condition;
+	cuda.cuGraphAddNode_v2 = add_conditional;
 	cuda.cuGraphAddDependencies = add_edges;
 	cuda.cuGraphInstantiateWithFlags = instantiate;
 	cuda.cuGraphExecDestroy = exec_destroy;

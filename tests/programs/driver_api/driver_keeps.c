@@ -37,6 +37,7 @@ enum {
 	LINKERS = 200,
 	GRAPHS = 4000,
 	NODES = 8000,
+	CONDITIONALS = 256,
 	OPS = 255,
 	DENSE = 300, /* nodes that all depend on every earlier node */
 	ARRAYS = 500,
@@ -280,6 +281,42 @@ static struct made make_large_kernel_nodes(void)
 	return make_kernel_nodes_of(load(large, "nothing"), 4000);
 }
 
+/* Each with a body, which `n_nodes' nodes fill. The driver's first such graph costs more. */
+static struct made make_conditional_nodes_of(unsigned n, unsigned n_nodes)
+{
+	CUDA_KERNEL_NODE_PARAMS params = node_of(function);
+	CUgraphConditionalHandle handle;
+	CUgraphNode node;
+
+	begin_graph();
+	for (unsigned i = 0; i < n; i++) {
+		CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+
+		CHECK(cuGraphConditionalHandleCreate(&handle, graph, context, 1, 1));
+		conditional.conditional.handle = handle;
+		conditional.conditional.type = CU_GRAPH_COND_TYPE_IF;
+		conditional.conditional.size = 1;
+		conditional.conditional.ctx = context;
+		CHECK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &conditional));
+		for (unsigned k = 0; k < n_nodes; k++)
+			CHECK(cuGraphAddKernelNode(
+				&node, conditional.conditional.phGraph_out[0], NULL, 0, &params));
+	}
+	instantiate();
+	return (struct made){n, KEPT_CONDITION + KEPT_NODE + KEPT_CONDITIONAL + KEPT_GRAPH +
+					n_nodes * (KEPT_NODE + KEPT_IN_BODY)};
+}
+
+static struct made make_conditional_nodes(void)
+{
+	return make_conditional_nodes_of(CONDITIONALS, 1);
+}
+
+static struct made make_nodes_in_bodies(void)
+{
+	return make_conditional_nodes_of(CONDITIONALS / 4, 16);
+}
+
 static struct made make_fill_nodes(void)
 {
 	const CUDA_MEMSET_NODE_PARAMS fill = {
@@ -438,6 +475,8 @@ static const struct thing {
 	{"empty_node", make_empty_nodes},
 	{"kernel_node", make_kernel_nodes},
 	{"large_kernel_node", make_large_kernel_nodes},
+	{"conditional_node", make_conditional_nodes},
+	{"conditional_node_of_16", make_nodes_in_bodies},
 	{"fill_node", make_fill_nodes},
 	{"copy_node", make_copy_nodes},
 	{"event_node", make_event_nodes},
