@@ -13,6 +13,7 @@
 
 #include "client/stream/recorder.h"
 #include "client.h"
+#include "conditional.h"
 #include "exec.h"
 #include "client/util/log.h"
 #include "client/memory/memory.h"
@@ -177,7 +178,13 @@ static CUgraphNode original_of(const struct graph *graph, const struct graph_nod
 	return NULL;
 }
 
-static CUresult exec_make(struct exec *exec, const struct graph *graph, CUgraphNode *ret_error)
+/* Why a graph was not made executable. */
+struct failure {
+	CUgraphInstantiateResult reason;
+	CUgraphNode node; /* of the program; NULL: no specific node */
+};
+
+static CUresult exec_make(struct exec *exec, const struct graph *graph, struct failure *failure)
 {
 	const struct graph_node *error = NULL;
 	CUresult result = graph_clone(graph, &exec->image);
@@ -191,21 +198,42 @@ static CUresult exec_make(struct exec *exec, const struct graph *graph, CUgraphN
 	if (result == CUDA_SUCCESS)
 		result = exec_send(exec, &error);
 	if (result != CUDA_SUCCESS) {
-		*ret_error = original_of(graph, error);
+		failure->node = original_of(graph, error);
 		(void)send_graph_destroy(exec_id(exec));
 	}
 	return result;
 }
 
+/* Whether the driver would make the graph executable. */
+static CUresult exec_check(const struct graph *graph, cuuint64_t flags, struct failure *failure)
+{
+	bool is_conditional = graph_is_conditional(graph);
+	const struct graph_node *node;
+
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return is_conditional
+			       ? CUDA_ERROR_INVALID_VALUE
+			       : refuse("cuGraphInstantiate", "kernels cannot launch graphs");
+	if (is_conditional && (graph->parent || exec_is_of(graph->unique, NULL)))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* The memory of its allocation nodes can be used by only one executable graph. */
+	if (graph->is_moved || (graph->has_memory && exec_is_of(graph->unique, NULL)))
+		return CUDA_ERROR_INVALID_VALUE;
+	failure->reason = graph_conditional_check(graph, &node);
+	failure->node = (CUgraphNode)node;
+	return failure->reason == CUDA_GRAPH_INSTANTIATE_SUCCESS ? CUDA_SUCCESS
+								 : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult exec_instantiate(
-	CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags, CUgraphNode *ret_error)
+	CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags, struct failure *failure)
 {
 	struct context *context;
 	struct graph *graph;
 	struct exec *exec;
 	CUresult result = context_enter(&context);
 
-	*ret_error = NULL;
+	*failure = (struct failure){.reason = CUDA_GRAPH_INSTANTIATE_SUCCESS};
 	if (result != CUDA_SUCCESS)
 		return result;
 	GRAPHS_LOCKED;
@@ -213,18 +241,16 @@ static CUresult exec_instantiate(
 	graph = graph_find(handle);
 	if (!ret_exec || !graph || (flags & ~(cuuint64_t)FLAGS_MASK))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return refuse("cuGraphInstantiate", "kernels cannot launch graphs");
-	/* The memory of its allocation nodes can be used by only one executable graph. */
-	if (graph->is_moved || (graph->has_memory && exec_is_of(graph->unique, NULL)))
-		return CUDA_ERROR_INVALID_VALUE;
+	result = exec_check(graph, flags, failure);
+	if (result != CUDA_SUCCESS)
+		return result;
 	exec = slab_take(&execs);
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	exec->context = context;
 	exec->source = graph->unique;
 	exec->flags = flags;
-	result = exec_make(exec, graph, ret_error);
+	result = exec_make(exec, graph, failure);
 	if (result != CUDA_SUCCESS) {
 		exec_free(exec);
 		return result;
@@ -236,11 +262,11 @@ static CUresult exec_instantiate(
 CUresult local_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 	CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
-	CUgraphNode error = NULL;
-	CUresult result = exec_instantiate(phGraphExec, hGraph, 0, &error);
+	struct failure failure;
+	CUresult result = exec_instantiate(phGraphExec, hGraph, 0, &failure);
 
 	if (phErrorNode)
-		*phErrorNode = error;
+		*phErrorNode = failure.node;
 	if (logBuffer && bufferSize > 0)
 		*logBuffer = '\0';
 	return result;
@@ -249,23 +275,24 @@ CUresult local_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 CUresult local_cuGraphInstantiateWithFlags(
 	CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
 {
-	CUgraphNode error;
+	struct failure failure;
 
-	return exec_instantiate(phGraphExec, hGraph, flags, &error);
+	return exec_instantiate(phGraphExec, hGraph, flags, &failure);
 }
 
 CUresult local_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 	CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, CUstream implicit)
 {
-	CUgraphNode error = NULL;
+	struct failure failure;
 	CUresult result;
 
 	if (!instantiateParams)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = exec_instantiate(phGraphExec, hGraph, instantiateParams->flags, &error);
-	instantiateParams->hErrNode_out = error;
-	instantiateParams->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-							       : CUDA_GRAPH_INSTANTIATE_ERROR;
+	result = exec_instantiate(phGraphExec, hGraph, instantiateParams->flags, &failure);
+	if (result != CUDA_SUCCESS && failure.reason == CUDA_GRAPH_INSTANTIATE_SUCCESS)
+		failure.reason = CUDA_GRAPH_INSTANTIATE_ERROR;
+	instantiateParams->hErrNode_out = failure.node;
+	instantiateParams->result_out = failure.reason;
 	if (result != CUDA_SUCCESS ||
 		!(instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
 		return result;

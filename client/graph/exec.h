@@ -47,6 +47,7 @@ struct exec {
 	struct exec_bounce *bounces;
 	uint32_t n_bounces;
 	uint32_t n_numbers;    /* number of the server's nodes */
+	uint32_t n_bodies;     /* of conditional nodes */
 	struct stream *stream; /* of the last launch; NULL: none */
 	uint64_t seqno;
 	bool is_closing;

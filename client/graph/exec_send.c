@@ -113,6 +113,13 @@ static CUresult send_event(uint32_t graph, uint32_t number, const struct node_op
 		graph, number, slab_id(&events, event), op->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
 }
 
+static CUresult send_conditional(
+	uint32_t graph, uint32_t number, const struct node_op_conditional *conditional)
+{
+	return send_graph_conditional(graph, number, (uint32_t)conditional->handle,
+		(uint32_t)conditional->type, conditional->n_bodies);
+}
+
 static CUresult send_node_op(uint32_t graph, uint32_t number, const struct node_op *op)
 {
 	switch (op->type) {
@@ -121,6 +128,8 @@ static CUresult send_node_op(uint32_t graph, uint32_t number, const struct node_
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return send_graph_memory_ops(
 			graph, number, op->memory_ops.ops, op->memory_ops.n_ops);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return send_conditional(graph, number, &op->conditional);
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 		return send_event(graph, number, op);
@@ -195,6 +204,27 @@ static CUresult send_call(struct exec *exec, struct graph_node *node, uint32_t n
 	return send_graph_call(exec_id(exec), number, call->call);
 }
 
+/* Each conditional node's bodies get the next numbers. A child graph lies where its node lies. */
+static void number_bodies(struct exec *exec, const struct graph_node *node)
+{
+	struct graph *const *inner;
+	uint32_t n = node_inner_graphs(node, &inner);
+
+	for (uint32_t i = 0; i < n; i++)
+		inner[i]->body = node->op.type == CU_GRAPH_NODE_TYPE_CONDITIONAL
+					 ? ++exec->n_bodies
+					 : node->graph->body;
+}
+
+/* Makes the server add what follows to the graph or body of the node. */
+static CUresult enter_body(const struct exec *exec, const struct graph_node *node, uint32_t *body)
+{
+	if (node->graph->body == *body)
+		return CUDA_SUCCESS;
+	*body = node->graph->body;
+	return send_graph_body(exec_id(exec), *body);
+}
+
 static CUresult send_node(struct exec *exec, struct graph_node *node)
 {
 	_cleanup_(lowering_fini) struct lowering lowering = {0};
@@ -203,6 +233,7 @@ static CUresult send_node(struct exec *exec, struct graph_node *node)
 	CUresult result = CUDA_SUCCESS;
 
 	node->first = exec->n_numbers;
+	number_bodies(exec, node);
 	if (bounce_size > 0)
 		result = bounce_new(exec, node, bounce_size);
 	if (result == CUDA_SUCCESS)
@@ -262,6 +293,37 @@ static const struct graph_node *node_by_number(const struct exec *exec, uint32_t
 	return NULL;
 }
 
+static CUresult send_conditions(const struct exec *exec)
+{
+	const struct graph *image = exec->image;
+	struct graph_condition list[WIRE_GRAPH_CONDITIONS_MAX];
+
+	if (image->n_conditions == 0)
+		return CUDA_SUCCESS;
+	for (uint32_t i = 0; i < image->n_conditions; i++)
+		list[i] = (struct graph_condition){
+			image->conditions[i].default_value, image->conditions[i].is_assigned};
+	return send_graph_conditions(exec_id(exec), context_share_id(image->conditions->context),
+		list, image->n_conditions);
+}
+
+static CUresult send_nodes(struct exec *exec, const struct graph_node **ret_error)
+{
+	struct graph *image = exec->image;
+	uint32_t body = 0;
+	CUresult result = send_conditions(exec);
+
+	for (struct graph_node *node = image->first; node && result == CUDA_SUCCESS;
+		node = graph_next(image, node)) {
+		result = enter_body(exec, node, &body);
+		if (result == CUDA_SUCCESS)
+			result = send_node(exec, node);
+		if (result != CUDA_SUCCESS)
+			*ret_error = node;
+	}
+	return result;
+}
+
 CUresult exec_send(struct exec *exec, const struct graph_node **ret_error)
 {
 	struct edges edges = {.graph = exec_id(exec)};
@@ -270,12 +332,8 @@ CUresult exec_send(struct exec *exec, const struct graph_node **ret_error)
 	struct graph *image = exec->image;
 
 	*ret_error = NULL;
-	for (struct graph_node *node = image->first; node && result == CUDA_SUCCESS;
-		node = graph_next(image, node)) {
-		result = send_node(exec, node);
-		if (result != CUDA_SUCCESS)
-			*ret_error = node;
-	}
+	if (result == CUDA_SUCCESS)
+		result = send_nodes(exec, ret_error);
 	for (struct graph_node *node = image->first; node && result == CUDA_SUCCESS;
 		node = graph_next(image, node))
 		result = send_edges_of(&edges, node);

@@ -293,6 +293,27 @@ static bool kernel_matches(
 	return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED, node, NULL);
 }
 
+static bool conditionals_match(
+	const struct node_op_conditional *old, const struct node_op_conditional *conditional)
+{
+	return old->handle == conditional->handle && old->type == conditional->type &&
+	       old->n_bodies == conditional->n_bodies;
+}
+
+static bool inner_graphs_match(
+	struct update *update, const struct graph_node *old, const struct graph_node *node)
+{
+	struct graph *const *ours, *const *theirs;
+	uint32_t n = node_inner_graphs(node, &theirs);
+
+	node_inner_graphs(old, &ours);
+	for (uint32_t i = 0; i < n; i++)
+		if (ours[i]->n_nodes != theirs[i]->n_nodes)
+			return update_fail(
+				update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
+	return true;
+}
+
 static bool node_matches(
 	struct update *update, const struct graph_node *old, const struct graph_node *node)
 {
@@ -304,9 +325,21 @@ static bool node_matches(
 			update, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, node, NULL);
 	if (node->op.type == CU_GRAPH_NODE_TYPE_KERNEL)
 		return kernel_matches(update, old, node);
-	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH &&
-		node->op.child->n_nodes != old->op.child->n_nodes)
-		return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, node, NULL);
+	if (node->op.type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+		!conditionals_match(&old->op.conditional, &node->op.conditional))
+		return update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, node, NULL);
+	return inner_graphs_match(update, old, node);
+}
+
+/* A condition keeps its default value, which the driver cannot change without the whole graph. */
+static bool conditions_match(const struct graph *image, const struct graph *graph)
+{
+	if (image->n_conditions != graph->n_conditions)
+		return false;
+	for (uint32_t i = 0; i < graph->n_conditions; i++)
+		if (image->conditions[i].default_value != graph->conditions[i].default_value ||
+			image->conditions[i].is_assigned != graph->conditions[i].is_assigned)
+			return false;
 	return true;
 }
 
@@ -327,7 +360,8 @@ static bool graphs_match(
 		node = graph_next(graph, node), old = graph_next(image, old))
 		if (!edges_match(update, old, node))
 			return false;
-	return true;
+	return conditions_match(image, graph) ||
+	       update_fail(update, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, NULL, NULL);
 }
 
 static bool kernel_is(const struct node_op_kernel *one, const struct node_op_kernel *other)
@@ -349,6 +383,7 @@ static bool node_op_is_same(const struct node_op *one, const struct node_op *oth
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		return one->memory == other->memory;
 	case CU_GRAPH_NODE_TYPE_GRAPH:
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		return true;
 	default:

@@ -86,7 +86,30 @@ void graph_free(struct graph *graph)
 		node_drop(node);
 	}
 	graph_release_references(graph);
+	free(graph->conditions);
 	slab_give(&graphs, graph);
+}
+
+uint32_t node_inner_graphs(const struct graph_node *node, struct graph *const **ret_graphs)
+{
+	*ret_graphs = NULL;
+	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH) {
+		*ret_graphs = &node->op.child;
+		return 1;
+	}
+	if (node->op.type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return 0;
+	*ret_graphs = node->op.conditional.bodies;
+	return node->op.conditional.n_bodies;
+}
+
+static void node_adopt_inner_graphs(struct graph_node *node)
+{
+	struct graph *const *inner;
+	uint32_t n = node_inner_graphs(node, &inner);
+
+	for (uint32_t i = 0; i < n; i++)
+		inner[i]->parent = node;
 }
 
 CUresult node_new(struct graph *graph, struct node_op *op, struct graph_node **ret_node)
@@ -100,8 +123,7 @@ CUresult node_new(struct graph *graph, struct node_op *op, struct graph_node **r
 	node->graph = graph;
 	node->unique = ++last_unique;
 	node->op = *op;
-	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		op->child->parent = node;
+	node_adopt_inner_graphs(node);
 	node->previous = graph->last;
 	if (graph->last)
 		graph->last->next = node;
@@ -122,10 +144,9 @@ CUresult node_set(struct graph_node *node, struct node_op *op)
 	/* Separate calls set a kernel's attributes. */
 	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
 		op->kernel.launch.attrs = node->op.kernel.launch.attrs;
-	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		op->child->parent = node;
 	node_op_fini(&node->op);
 	node->op = *op;
+	node_adopt_inner_graphs(node);
 	return CUDA_SUCCESS;
 }
 
@@ -275,6 +296,20 @@ static CUresult clone_nodes(
 	return result;
 }
 
+static CUresult copy_conditions(const struct graph *graph, struct graph *clone)
+{
+	size_t size = graph->n_conditions * sizeof(*graph->conditions);
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	clone->conditions = malloc(size);
+	if (!clone->conditions)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(clone->conditions, graph->conditions, size);
+	clone->n_conditions = graph->n_conditions;
+	return CUDA_SUCCESS;
+}
+
 static CUresult clone_into(const struct graph *graph, struct graph *clone)
 {
 	struct graph_node **clones = calloc(graph->n_nodes + 1, sizeof(struct graph_node *));
@@ -284,6 +319,8 @@ static CUresult clone_into(const struct graph *graph, struct graph *clone)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = clone_nodes(graph, clone, clones);
 	free(clones);
+	if (result == CUDA_SUCCESS)
+		result = copy_conditions(graph, clone);
 	return result == CUDA_SUCCESS ? graph_copy_references(graph, clone) : result;
 }
 
@@ -325,17 +362,32 @@ struct graph_node *graph_find_clone(const struct graph *graph, uint64_t original
 	return node;
 }
 
+/* The first node in the node's inner graphs that follow `after'; NULL: in all of them. */
+static struct graph_node *first_within(const struct graph_node *node, const struct graph *after)
+{
+	struct graph *const *inner;
+	uint32_t n = node_inner_graphs(node, &inner), i = 0;
+
+	while (after && i < n && inner[i++] != after)
+		;
+	while (i < n && !inner[i]->first)
+		i++;
+	return i < n ? inner[i]->first : NULL;
+}
+
 struct graph_node *graph_next(const struct graph *graph, struct graph_node *node)
 {
-	const struct graph *inner = node->graph;
+	struct graph_node *next = first_within(node, NULL);
 
-	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH && node->op.child->first)
-		return node->op.child->first;
-	while (!node->next && inner != graph) {
-		node = inner->parent;
-		inner = node->graph;
+	while (!next && node) {
+		const struct graph *inner = node->graph;
+
+		next = node->next;
+		node = inner != graph ? inner->parent : NULL;
+		if (!next && node)
+			next = first_within(node, inner);
 	}
-	return node->next;
+	return next;
 }
 
 void graph_set_private(struct graph *graph, bool is_private)

@@ -44,6 +44,13 @@ struct user_reference {
 	unsigned count;
 };
 
+/* A number that kernels of the graph set and a conditional node reads (conditional.h). */
+struct condition {
+	const struct context *context;
+	uint32_t default_value;
+	bool is_assigned; /* each launch assigns the default value first */
+};
+
 struct graph {
 	struct slab_head slab;
 	uint64_t unique;           /* unique among graphs and nodes */
@@ -55,6 +62,9 @@ struct graph {
 	size_t n_nodes;
 	struct user_reference *references; /* owned */
 	size_t n_references;
+	struct condition *conditions; /* of an outermost graph; owned */
+	uint32_t n_conditions;
+	uint32_t body; /* the server's number of it, for the copy of an executable graph */
 };
 
 void graphs_lock(void);
@@ -80,7 +90,10 @@ CUresult graph_clone(const struct graph *graph, struct graph **ret_clone);
 /* The clone of a node in a graph; NULL: none. */
 struct graph_node *graph_find_clone(const struct graph *graph, uint64_t original);
 
-/* The next of all nodes in a graph; a child's nodes follow the child's node. NULL: no more. */
+/* The graphs within a node: its child graph, or the bodies of a conditional node. */
+uint32_t node_inner_graphs(const struct graph_node *node, struct graph *const **ret_graphs);
+
+/* The next of all nodes in a graph; nodes of inner graphs follow their node. NULL: no more. */
 struct graph_node *graph_next(const struct graph *graph, struct graph_node *node);
 
 /* Whether the program can have no handles of the graph, its children, and their nodes. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client.h"
-#include "graph.h"
+#include "conditional.h"
 #include "wire.h"
 
 CUresult local_cuGraphCreate(CUgraph *phGraph, unsigned int flags)
@@ -47,7 +47,7 @@ CUresult local_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	graph = graph_find(originalGraph);
 	if (!phGraphClone || !graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (graph->has_memory)
+	if (graph->has_memory || graph_is_conditional(graph))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = graph_clone(graph, &clone);
 	if (result == CUDA_SUCCESS)

@@ -30,6 +30,8 @@ static const char *type_name(CUgraphNodeType type)
 		return "EVENT_RECORD";
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return "BATCH_MEM_OP";
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return "CONDITIONAL";
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		return "MEM_ALLOC";
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
@@ -56,14 +58,29 @@ static void print_label(FILE *file, const struct graph_node *node)
 			(unsigned long long)op->copy.box.width,
 			(unsigned long long)op->copy.box.height,
 			(unsigned long long)op->copy.box.depth);
+	else if (op->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		fprintf(file, "\\n%s %llu",
+			(const char *const[]){"IF", "WHILE", "SWITCH"}[op->conditional.type],
+			(unsigned long long)op->conditional.handle);
 	else if (op->type == CU_GRAPH_NODE_TYPE_MEMSET)
 		fprintf(file, "\\n%#llx, value %u", (unsigned long long)op->fill.dst,
 			op->fill.value);
 }
 
+/* Edges from a node to the first nodes of a graph within it. */
+static void print_entries(FILE *file, unsigned long long number, const struct graph *graph)
+{
+	for (const struct graph_node *inner = graph->first; inner; inner = inner->next)
+		if (inner->n_before == 0)
+			fprintf(file, "\t\"node_%llu\" -> \"node_%llu\" [style=\"dashed\"];\n",
+				number, (unsigned long long)inner->unique);
+}
+
 static void print_node(FILE *file, const struct graph_node *node, bool is_verbose)
 {
 	unsigned long long number = node->unique;
+	struct graph *const *inner;
+	uint32_t n;
 
 	fprintf(file, "\t\"node_%llu\" [shape=\"box\" label=\"", number);
 	if (is_verbose)
@@ -74,12 +91,9 @@ static void print_node(FILE *file, const struct graph_node *node, bool is_verbos
 	for (uint32_t i = 0; i < node->n_before; i++)
 		fprintf(file, "\t\"node_%llu\" -> \"node_%llu\";\n",
 			(unsigned long long)node->before[i].node->unique, number);
-	if (node->op.type != CU_GRAPH_NODE_TYPE_GRAPH)
-		return;
-	for (const struct graph_node *inner = node->op.child->first; inner; inner = inner->next)
-		if (inner->n_before == 0)
-			fprintf(file, "\t\"node_%llu\" -> \"node_%llu\" [style=\"dashed\"];\n",
-				number, (unsigned long long)inner->unique);
+	n = node_inner_graphs(node, &inner);
+	for (uint32_t i = 0; i < n; i++)
+		print_entries(file, number, inner[i]);
 }
 
 CUresult local_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)

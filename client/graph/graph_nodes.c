@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "client/stream/event.h"
+#include "conditional.h"
 #include "exec.h"
 
 /* Takes ownership of `op' if `result', which is that of making it, is CUDA_SUCCESS. */
@@ -487,11 +488,26 @@ static CUresult add_moved(CUgraphNode *ret_node, CUgraph handle, const CUgraphNo
 	if (!child || child->parent || is_within(graph_find(handle), child) ||
 		(child->has_memory && exec_is_of(child->unique, NULL)))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph_is_conditional(child))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	result = graph_new(&op.child);
 	if (result == CUDA_SUCCESS)
 		result = add_node(ret_node, handle, dependencies, data, n, result, &op);
 	if (result == CUDA_SUCCESS)
 		graph_move(child, (struct graph_node *)*ret_node);
+	return result;
+}
+
+static CUresult add_conditional(CUgraphNode *ret_node, CUgraph handle,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *data, size_t n,
+	CUDA_CONDITIONAL_NODE_PARAMS *params)
+{
+	struct node_op op;
+	CUresult result = node_op_conditional(graph_find(handle), params, &op);
+
+	result = add_node(ret_node, handle, dependencies, data, n, result, &op);
+	if (result == CUDA_SUCCESS)
+		params->phGraph_out = (CUgraph *)op.conditional.bodies;
 	return result;
 }
 
@@ -509,6 +525,9 @@ CUresult local_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		nodeParams->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
 		return add_moved(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
 			nodeParams->graph.graph);
+	if (nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return add_conditional(phGraphNode, hGraph, dependencies, dependencyData,
+			numDependencies, &nodeParams->conditional);
 	result = add_node(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
 		node_op_any(nodeParams, &op), &op);
 	if (result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)

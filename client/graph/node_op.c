@@ -39,6 +39,11 @@ void node_op_fini(struct node_op *op)
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		graph_free(op->child);
 		break;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		for (uint32_t i = 0; i < op->conditional.n_bodies; i++)
+			graph_free(op->conditional.bodies[i]);
+		free(op->conditional.bodies);
+		break;
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		graph_memory_unref(op->memory);
@@ -173,6 +178,23 @@ static CUresult dup_memory_ops(
 	return made->ops && made->params ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* On failure, node_op_fini() frees the bodies that were made. */
+static CUresult dup_conditional(
+	const struct node_op_conditional *from, struct node_op_conditional *made)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	made->n_bodies = 0;
+	made->bodies = calloc(from->n_bodies, sizeof(struct graph *));
+	if (!made->bodies)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < from->n_bodies && result == CUDA_SUCCESS; i++) {
+		result = graph_clone(from->bodies[i], &made->bodies[i]);
+		made->n_bodies += result == CUDA_SUCCESS;
+	}
+	return result;
+}
+
 CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -189,6 +211,8 @@ CUresult node_op_dup(const struct node_op *from, struct node_op *ret_op)
 	} else if (from->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 		ret_op->child = NULL;
 		result = graph_clone(from->child, &ret_op->child);
+	} else if (from->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+		result = dup_conditional(&from->conditional, &ret_op->conditional);
 	} else if (node_op_is_memory(from)) {
 		graph_memory_ref(from->memory);
 	}

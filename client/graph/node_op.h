@@ -49,6 +49,13 @@ struct node_op_event {
 	uint64_t serial;
 };
 
+struct node_op_conditional {
+	CUgraphConditionalHandle handle; /* the number of the condition, from 1 on */
+	CUgraphConditionalNodeType type;
+	struct graph **bodies; /* owned, like the graphs; the program sees it as handles */
+	uint32_t n_bodies;
+};
+
 struct node_op {
 	CUgraphNodeType type;
 	union {
@@ -58,7 +65,8 @@ struct node_op {
 		struct node_op_host host;
 		struct node_op_memory_ops memory_ops;
 		struct node_op_event event;
-		struct graph *child;         /* owned */
+		struct graph *child; /* owned */
+		struct node_op_conditional conditional;
 		struct graph_memory *memory; /* a reference: what the node allocates or frees */
 	};
 };
@@ -88,7 +96,7 @@ CUresult node_op_event(CUgraphNodeType type, CUevent event, struct node_op *ret_
 CUresult node_op_memory_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *params, struct node_op *ret_op);
 CUresult node_op_memory_free(CUdeviceptr address, struct node_op *ret_op);
 
-/* Any of these, an empty node, or a child graph. */
+/* Any of these, an empty node, or a child graph; not a conditional node (conditional.h). */
 CUresult node_op_any(const CUgraphNodeParams *params, struct node_op *ret_op);
 
 /* The attributes of kernels. CUDA_ERROR_INVALID_VALUE: a node cannot have the attribute. */

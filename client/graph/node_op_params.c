@@ -12,6 +12,7 @@
 
 #include "client.h"
 #include "client/stream/event.h"
+#include "conditional.h"
 #include "graph_memory.h"
 #include "client/memory/memory_op.h"
 #include "client/memory/pool_calls.h"
@@ -167,7 +168,7 @@ static CUresult node_op_child(CUgraph handle, struct node_op *ret_op)
 
 	if (!graph)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (graph->has_memory)
+	if (graph->has_memory || graph_is_conditional(graph))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	*ret_op = (struct node_op){.type = CU_GRAPH_NODE_TYPE_GRAPH};
 	return graph_clone(graph, &ret_op->child);
@@ -177,8 +178,7 @@ static CUresult refuse_type(CUgraphNodeType type)
 {
 	switch (type) {
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-		return refuse("cuGraphAddNode", "conditional nodes are not supported: they need a "
-						"handle of the driver before the graph exists");
+		return CUDA_ERROR_NOT_SUPPORTED;
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
 		return refuse("cuGraphAddNode", "external semaphores are not supported: they "
