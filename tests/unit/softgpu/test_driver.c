@@ -3,6 +3,7 @@
 
 #include "softgpu_child.h"
 
+#include <elf.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -423,6 +424,25 @@ static void peers_child(void)
 }
 CHILD(peers, "SOFTGPU_DEVICES=2")
 
+/* The error log names the architecture of machine code, which the software GPU cannot run. */
+static void machine_code_child(void)
+{
+	static Elf64_Ehdr cubin = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3},
+		.e_machine = EM_CUDA,
+		.e_flags = 75 << 8};
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	char log[256] = "";
+	void *values[] = {log, (void *)(uintptr_t)sizeof(log)};
+	CUmodule module;
+
+	context_open();
+	cubin.e_ident[EI_ABIVERSION] = 8;
+	EXPECT(CUDA_ERROR_NO_BINARY_FOR_GPU,
+		CU(cuModuleLoadDataEx)(&module, &cubin, 2, options, values));
+	CHECK(strstr(log, "sm_75 machine code"));
+}
+CHILD(machine_code)
+
 /* Wrong handles are errors here; the driver may crash. */
 static void handles_child(void)
 {
@@ -471,6 +491,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(contexts),
 		cmocka_unit_test(reset),
 		cmocka_unit_test(peers),
+		cmocka_unit_test(machine_code),
 		cmocka_unit_test(handles),
 		cmocka_unit_test(fail_switch),
 		cmocka_unit_test(fail_any),

@@ -7,14 +7,21 @@
 #include "ptx_harness.h"
 #include "tests/unit/seed.h"
 
-static void refuse(const char *text, int error, const char *message)
+#include <elf.h>
+
+static void refuse_image(const void *image, size_t size, int error, const char *message)
 {
 	struct ptx_module *module = NULL;
 	char log[256];
 
-	assert_int_equal(ptx_module_new(text, strlen(text), log, sizeof(log), &module), error);
+	assert_int_equal(ptx_module_new(image, size, log, sizeof(log), &module), error);
 	if (!strstr(log, message))
 		fail_msg("'%s' has no '%s'", log, message);
+}
+
+static void refuse(const char *text, int error, const char *message)
+{
+	refuse_image(text, strlen(text), error, message);
 }
 
 #define BODY(text)                                                                                 \
@@ -52,7 +59,45 @@ static void test_malformed(_unused_ void **state)
 	refuse(PTX_HEAD ".global .u32 x[2] = {1, 2, 3};", -EINVAL, "too many");
 	refuse(PTX_HEAD ".global .u64 x = y;", -EINVAL, "'y'");
 	refuse(PTX_HEAD ".global .b8 x[0xffffffffffffffff];", -EINVAL, "too large");
-	refuse("\177ELF...", -ENOEXEC, "cubin");
+	refuse("\177ELF...", -ENOEXEC, "short cubin");
+}
+
+/* The head of a cubin for sm_75, by either version of the ABI. */
+static void test_machine_code(_unused_ void **state)
+{
+	Elf64_Ehdr head = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3},
+		.e_machine = EM_CUDA,
+		.e_flags = 0x6004b04};
+
+	head.e_ident[EI_ABIVERSION] = 8;
+	refuse_image(&head, sizeof(head), -ENOEXEC, "sm_75 machine code");
+	head.e_ident[EI_ABIVERSION] = 7;
+	head.e_flags = 0x4b054b;
+	refuse_image(&head, sizeof(head), -ENOEXEC, "sm_75 machine code");
+	refuse_image(&head, sizeof(head) - 1, -ENOEXEC, "short cubin");
+	head.e_machine = EM_X86_64;
+	refuse_image(&head, sizeof(head), -ENOEXEC, "no cubin");
+}
+
+/* One entry without bytes: kind, version, size of the header; then the architecture. */
+static void fatbin_entry(uint32_t *entry, uint32_t kind, uint32_t arch)
+{
+	memset(entry, 0, 64);
+	entry[0] = kind | 0x101u << 16;
+	entry[1] = 64;
+	entry[7] = arch;
+}
+
+static void test_fatbin_without_ptx(_unused_ void **state)
+{
+	uint32_t fatbin[4 + 3 * 16] = {0xba55ed50, 1 | 16u << 16, 3 * 64};
+
+	fatbin_entry(fatbin + 4, 2, 75);
+	fatbin_entry(fatbin + 20, 8, 90);
+	fatbin_entry(fatbin + 36, 2, 100);
+	refuse_image(fatbin, sizeof(fatbin), -ENOEXEC,
+		"the fatbin has sm_75 machine code, sm_90 LTO code, sm_100 machine code; the "
+		"software GPU runs PTX for sm_90 or lower only");
 }
 
 static void test_error_has_line(_unused_ void **state)
@@ -263,6 +308,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_machine_code),
+		cmocka_unit_test(test_fatbin_without_ptx),
 		cmocka_unit_test(test_error_has_line),
 		cmocka_unit_test(test_information),
 		cmocka_unit_test(test_initial_values),

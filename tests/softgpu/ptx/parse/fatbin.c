@@ -8,6 +8,7 @@
 
 #include "fatbin.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <lz4.h>
 #include <zstd.h>
@@ -20,6 +21,7 @@
 enum {
 	KIND_PTX = 1,
 	KIND_MACHINE_CODE = 2,
+	KIND_LTO = 8, /* code for the linker's optimizer */
 };
 
 enum {
@@ -182,4 +184,33 @@ int ptx_fatbin_text(const void *image, size_t size, uint32_t arch, char **ret_te
 	}
 	*ret_text = text;
 	return 0;
+}
+
+static const char *name_of(uint16_t kind)
+{
+	switch (kind) {
+	case KIND_PTX:
+		return "PTX";
+	case KIND_MACHINE_CODE:
+		return "machine code";
+	case KIND_LTO:
+		return "LTO code";
+	default:
+		return "unknown code";
+	}
+}
+
+void ptx_fatbin_describe(const void *image, size_t size, char *text, size_t text_size)
+{
+	struct entry entry;
+	struct rest rest;
+	size_t len = 0;
+
+	snprintf(text, text_size, "nothing");
+	if (!entries_of(image, size, &rest))
+		return;
+	while (rest.size > 0 && take_entry(&rest, &entry) && len < text_size) {
+		len += (size_t)snprintf(text + len, text_size - len, "%ssm_%u %s",
+			len > 0 ? ", " : "", entry.header.arch, name_of(entry.header.kind));
+	}
 }

@@ -27,4 +27,7 @@ bool ptx_fatbin_is(const void *image, size_t size);
  */
 int ptx_fatbin_text(const void *image, size_t size, uint32_t arch, char **ret_text);
 
+/* Writes what is in the image, for a message: "sm_75 machine code, sm_100 PTX". */
+void ptx_fatbin_describe(const void *image, size_t size, char *text, size_t text_size);
+
 #endif

@@ -18,6 +18,9 @@
 /* The architecture that the software GPU reports. */
 #define ARCH_MAX 90u
 
+/* Since this version of the ABI, the architecture is in the second byte of e_flags. */
+#define ABI_WIDE_ARCH 8
+
 /* Takes `text', on failure too. */
 static int put_text(struct ptx_texts *texts, char *text)
 {
@@ -34,11 +37,15 @@ static int put_text(struct ptx_texts *texts, char *text)
 
 static int add_fatbin(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
-	char *text = NULL;
+	char *text = NULL, content[256];
 	int r = ptx_fatbin_text(image, size, ARCH_MAX, &text);
 
-	if (r == -ENOEXEC)
-		return ptx_log_fail(log, r, 0, "no PTX for sm_%u or lower in the fatbin", ARCH_MAX);
+	if (r == -ENOEXEC) {
+		ptx_fatbin_describe(image, size, content, sizeof(content));
+		return ptx_log_fail(log, r, 0,
+			"the fatbin has %s; the software GPU runs PTX for sm_%u or lower only",
+			content, ARCH_MAX);
+	}
 	if (r < 0 && r != -ENOMEM)
 		return ptx_log_fail(log, -EINVAL, 0, "malformed fatbin");
 	if (r == 0)
@@ -67,6 +74,20 @@ static int read_placed(struct ptx_texts *texts, const void *image, size_t size, 
 	return 0;
 }
 
+static int refuse_machine_code(const void *image, size_t size, struct ptx_log *log)
+{
+	Elf64_Ehdr head;
+
+	if (size < sizeof(head))
+		return ptx_log_fail(log, -ENOEXEC, 0, "a short cubin");
+	memcpy(&head, image, sizeof(head));
+	if (head.e_machine != EM_CUDA)
+		return ptx_log_fail(log, -ENOEXEC, 0, "an ELF file that is no cubin");
+	return ptx_log_fail(log, -ENOEXEC, 0, "sm_%u machine code; the software GPU runs PTX only",
+		(head.e_ident[EI_ABIVERSION] >= ABI_WIDE_ARCH ? head.e_flags >> 8 : head.e_flags) &
+			0xff);
+}
+
 static int add_linked(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
 	const uint8_t *section;
@@ -76,7 +97,7 @@ static int add_linked(struct ptx_texts *texts, const void *image, size_t size, s
 	if (r < 0)
 		return r;
 	if (!ptx_file_section(image, size, PTX_FILE_TEXTS, &section, &size))
-		return ptx_log_fail(log, -ENOEXEC, 0, "a cubin without PTX");
+		return refuse_machine_code(image, size, log);
 	at = (const char *)section;
 	while (size > 0) {
 		size_t len = strnlen(at, size);
