@@ -7,6 +7,7 @@
  */
 
 #include "graph.h"
+#include "graph_memory.h"
 
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct graph *graph_new(void)
 	if (!graph)
 		return NULL;
 	graph->refs = 1;
+	graph->id = ++driver.last_id;
 	graph->tail = &graph->nodes;
 	object_add(&graph->object, OBJECT_GRAPH);
 	stat_add(STAT_GRAPHS, 1);
@@ -80,6 +82,10 @@ CUgraphNodeType node_type_of(const struct work *work)
 		return CU_GRAPH_NODE_TYPE_WAIT_EVENT;
 	case WORK_RECORD_EVENT:
 		return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+	case WORK_GRAPH_ALLOC:
+		return CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+	case WORK_GRAPH_FREE:
+		return CU_GRAPH_NODE_TYPE_MEM_FREE;
 	default:
 		return CU_GRAPH_NODE_TYPE_EMPTY;
 	}
@@ -117,6 +123,8 @@ CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t 
 	node->type = type;
 	node->work = *work;
 	result = node_depend(node, dependencies, n);
+	if (result == CUDA_SUCCESS)
+		result = graph_memory_claim(graph, work);
 	if (result != CUDA_SUCCESS) {
 		node_free(node);
 		return result;
@@ -285,6 +293,8 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	original = object_find(OBJECT_GRAPH, originalGraph);
 	if (!phGraphClone || !original)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph_has_memory(original))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	result = graph_clone(original, &clone);
 	if (result == CUDA_SUCCESS)
 		*phGraphClone = (CUgraph)clone;
@@ -308,35 +318,52 @@ CUresult cuGraphNodeFindInClone(
 	return CUDA_SUCCESS;
 }
 
+/* The child is a copy, or the graph itself if it is moved. */
+static CUresult child_add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+	size_t n, CUgraph child_handle, bool is_moved)
+{
+	struct work work = {.kind = WORK_NONE};
+	struct graph *graph = object_find(OBJECT_GRAPH, handle);
+	struct graph *child = object_find(OBJECT_GRAPH, child_handle);
+	struct node *node;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!ret_node || !graph || !child || graph == child || (is_moved && child->is_child))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < n; i++)
+		if (!dependencies || !object_find(OBJECT_NODE, dependencies[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	if (!is_moved)
+		result = graph_has_memory(child) ? CUDA_ERROR_NOT_SUPPORTED
+						 : graph_clone(child, &child);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = node_new(graph, (struct node *const *)dependencies, n, CU_GRAPH_NODE_TYPE_GRAPH,
+		&work, &node);
+	if (result != CUDA_SUCCESS) {
+		if (!is_moved)
+			graph_unref(child);
+		return result;
+	}
+	child->is_child = true;
+	child->is_moved = is_moved;
+	node->child = child;
+	*ret_node = (CUgraphNode)node;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph)
 {
-	struct work work = {.kind = WORK_NONE};
-	struct graph *graph, *child, *clone;
-	struct node *node;
-	CUresult result;
-
 	ENTER(CALL_INIT);
-	graph = object_find(OBJECT_GRAPH, hGraph);
-	child = object_find(OBJECT_GRAPH, childGraph);
-	if (!phGraphNode || !graph || !child || graph == child)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < numDependencies; i++)
-		if (!dependencies || !object_find(OBJECT_NODE, dependencies[i]))
-			return CUDA_ERROR_INVALID_VALUE;
-	result = graph_clone(child, &clone);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = node_new(graph, (struct node *const *)dependencies, numDependencies,
-		CU_GRAPH_NODE_TYPE_GRAPH, &work, &node);
-	if (result != CUDA_SUCCESS) {
-		graph_unref(clone);
-		return result;
-	}
-	clone->is_child = true;
-	node->child = clone;
-	*phGraphNode = (CUgraphNode)node;
-	return CUDA_SUCCESS;
+	return child_add(phGraphNode, hGraph, dependencies, numDependencies, childGraph, false);
+}
+
+CUresult graph_add_child(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
+	size_t n, const CUDA_CHILD_GRAPH_NODE_PARAMS *params)
+{
+	return child_add(ret_node, graph, dependencies, n, params->graph,
+		params->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
@@ -371,6 +398,8 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
 	graph = node->graph;
+	if (graph_has_memory(graph))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	for (struct node *other = graph->nodes; other; other = other->next)
 		node_forget(other, node);
 	link = &graph->nodes;
@@ -397,6 +426,8 @@ static CUresult edges_change(
 	for (size_t i = 0; i < n; i++)
 		if (!object_find(OBJECT_NODE, from[i]) || !object_find(OBJECT_NODE, to[i]))
 			return CUDA_ERROR_INVALID_VALUE;
+	if (n > 0 && !is_added && graph_has_memory((struct graph *)handle))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	for (size_t i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct node *on = (struct node *)from[i];
 

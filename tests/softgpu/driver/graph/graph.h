@@ -42,9 +42,11 @@ struct node {
 
 struct graph {
 	struct object object;
+	uint64_t id;
 	struct graph *pending; /* only while being freed */
 	uint32_t refs;
 	bool is_child; /* belongs to a node: the program does not destroy it */
+	bool is_moved; /* ... and is not a copy: nothing else uses it */
 	struct node *nodes;
 	struct node **tail;
 	size_t n_nodes;
@@ -60,6 +62,10 @@ CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t 
 	CUgraphNodeType type, struct work *work, struct node **ret_node);
 CUresult node_depend(struct node *node, struct node *const *on, size_t n);
 CUgraphNodeType node_type_of(const struct work *work);
+
+/* The node of a child graph, for cuGraphAddNode(). */
+CUresult graph_add_child(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
+	size_t n, const CUDA_CHILD_GRAPH_NODE_PARAMS *params);
 
 /* All nodes, child graphs expanded, in the order of dependency. The caller frees the array. */
 CUresult graph_sort(struct graph *graph, struct node ***ret_nodes, size_t *ret_n);

@@ -12,6 +12,7 @@
 #include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/stream/event.h"
 #include "graph.h"
+#include "graph_memory.h"
 #include "tests/softgpu/driver/stream/channels.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
@@ -45,6 +46,24 @@ static void steps_free(struct step *steps, size_t n)
 	for (size_t i = 0; i < n; i++)
 		work_fini(&steps[i].work);
 	free(steps);
+}
+
+static void steps_unbind(struct step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		graph_memory_unbind(&steps[i].work);
+}
+
+/* An allocation node belongs to one executable graph at a time. */
+static bool steps_bind(struct step *steps, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (graph_memory_bind(&steps[i].work))
+			continue;
+		steps_unbind(steps, i);
+		return false;
+	}
+	return true;
 }
 
 /* A node continues the branch of a dependency if no other node does. */
@@ -106,7 +125,7 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	struct exec *exec;
 	CUresult result;
 
-	if (!ret_exec || !graph)
+	if (!ret_exec || !graph || graph->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -118,6 +137,8 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	result = steps_new(graph, &exec->steps, &exec->n_steps, &exec->n_branches);
 	if (result == CUDA_SUCCESS)
 		result = user_refs_copy(graph->user_refs, &exec->user_refs);
+	if (result == CUDA_SUCCESS && !steps_bind(exec->steps, exec->n_steps))
+		result = CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS) {
 		user_refs_drop(&exec->user_refs);
 		steps_free(exec->steps, exec->n_steps);
@@ -198,6 +219,7 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	if (exec->last_stream)
 		device_wait(exec->last_stream->context->device);
 	channels_leave(exec->device, exec->n_branches, exec->n_steps);
+	steps_unbind(exec->steps, exec->n_steps);
 	steps_free(exec->steps, exec->n_steps);
 	user_refs_drop(&exec->user_refs);
 	stream_unref(exec->last_stream);
@@ -232,7 +254,8 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 {
 	struct step *step = step_find(handle, node);
 
-	if (!step || step->type != type) {
+	if (!step || step->type != type || type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+		type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
 		work_fini(work);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -284,9 +307,12 @@ static CUresult update(
 	size_t n, n_branches;
 	CUresult result;
 
-	if (!exec || !graph)
+	if (!exec || !graph || graph->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR;
+	/* Memory keeps its address. */
+	if (graph_has_memory(graph))
+		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	result = steps_new(graph, &steps, &n, &n_branches);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -350,6 +376,8 @@ static CUresult step_submit(const struct step *step, struct stream *stream)
 		return event_await(step->work.event, stream);
 	if (step->work.kind == WORK_RECORD_EVENT)
 		return event_record(step->work.event, stream);
+	if (step->work.kind == WORK_GRAPH_ALLOC || step->work.kind == WORK_GRAPH_FREE)
+		return graph_memory_submit(&step->work, stream);
 	result = work_dup(&step->work, &work);
 	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
 }
@@ -362,6 +390,21 @@ static bool copies_on_host(const struct exec *exec)
 			copy_is_on_host(&exec->steps[i].work.copy))
 			return true;
 	return false;
+}
+
+static CUresult steps_submit(const struct exec *exec, struct stream *stream)
+{
+	const bool frees_itself = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+	const uint64_t launch = ++driver.last_id;
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
+		result = graph_memory_check(&exec->steps[i].work, launch, frees_itself);
+	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
+		result = step_submit(&exec->steps[i], stream);
+	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
+		graph_memory_used(&exec->steps[i].work, stream);
+	return result;
 }
 
 static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
@@ -377,8 +420,8 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 		return capture_forbid(stream);
 	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream)
 		result = stream_depend(stream, exec->last_stream, exec->last_ticket);
-	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
-		result = step_submit(&exec->steps[i], stream);
+	if (result == CUDA_SUCCESS)
+		result = steps_submit(exec, stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	stream_unref(exec->last_stream);

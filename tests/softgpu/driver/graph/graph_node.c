@@ -10,6 +10,7 @@
 #include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/stream/event.h"
 #include "graph.h"
+#include "graph_memory.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "tests/softgpu/driver/module/module.h"
 
@@ -346,6 +347,29 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, CUDA_SUCCESS, &work);
 }
 
+CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies,
+	CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams)
+{
+	struct work work;
+	CUresult result;
+
+	ENTER(CALL_CONTEXT);
+	result = graph_memory_alloc_work(nodeParams, &work);
+	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
+}
+
+CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+	const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr)
+{
+	struct work work;
+	CUresult result;
+
+	ENTER(CALL_CONTEXT);
+	result = graph_memory_free_work(dptr, &work);
+	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
+}
+
 CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	const CUgraphNode *dependencies, size_t numDependencies, CUevent event)
 {
@@ -445,12 +469,18 @@ CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct work work;
 	CUresult result;
 
-	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		return cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies,
-			nodeParams->graph.graph);
 	ENTER(CALL_CONTEXT);
 	(void)dependencyData;
-	result = any_work(nodeParams, &work);
+	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return graph_add_child(
+			phGraphNode, hGraph, dependencies, numDependencies, &nodeParams->graph);
+	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		result = graph_memory_alloc_work(
+			(CUDA_MEM_ALLOC_NODE_PARAMS *)&nodeParams->alloc, &work);
+	else if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+		result = graph_memory_free_work(nodeParams->free.dptr, &work);
+	else
+		result = any_work(nodeParams, &work);
 	return node_add(phGraphNode, hGraph, dependencies, numDependencies, result, &work);
 }
 

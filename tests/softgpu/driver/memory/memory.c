@@ -11,6 +11,7 @@
 
 #include "client/memory/advice.h"
 #include "tests/softgpu/driver/graph/capture.h"
+#include "tests/softgpu/driver/graph/graph_memory.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
@@ -96,6 +97,8 @@ void memory_free_context(struct context *context)
 			stat_add(STAT_REGISTRATIONS, -1);
 		} else if (range->context == context && range->kind != RANGE_MAPPED) {
 			memory_free(range);
+		} else if (range->graph_memory) {
+			graph_memory_end(range->graph_memory, context);
 		}
 		next = range_next(end);
 	}
@@ -168,6 +171,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	range = range_find(dptr);
 	if (result != CUDA_SUCCESS || !range)
 		return result;
+	if (range->graph_memory)
+		return graph_memory_free(range->graph_memory);
 	memory_free(range);
 	return CUDA_SUCCESS;
 }

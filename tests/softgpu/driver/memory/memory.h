@@ -16,6 +16,7 @@
 struct context;
 struct allocation;
 struct advised;
+struct graph_memory;
 
 /* ACCESS_BITS for each device, by its number in the driver. */
 #define ACCESS_BITS 2
@@ -39,11 +40,12 @@ struct range {
 	struct context *context;       /* the context that allocated it; NULL: none. Not owned */
 	struct allocation *allocation; /* mapped: owns a reference */
 	CUmemoryPool pool;             /* stream-ordered: not owned */
-	struct advised *advised;       /* managed: owned; NULL: no advice */
-	uint64_t id;                   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
-	size_t charged;                /* bytes of the device's memory */
-	bool is_freeing;               /* cuMemFreeAsync() is queued */
-	bool is_sync;                  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set */
+	struct graph_memory *graph_memory; /* NULL: not allocated by a graph. Not owned */
+	struct advised *advised;           /* managed: owned; NULL: no advice */
+	uint64_t id;                       /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+	size_t charged;                    /* bytes of the device's memory */
+	bool is_freeing;                   /* cuMemFreeAsync() is queued */
+	bool is_sync;                      /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set */
 };
 
 /* range.c */

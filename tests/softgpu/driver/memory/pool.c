@@ -8,6 +8,7 @@
 
 #include "tests/softgpu/driver/stream/context.h"
 #include "memory.h"
+#include "tests/softgpu/driver/graph/graph_memory.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 #include <string.h>
@@ -62,6 +63,25 @@ static bool has_pending_frees(void)
 	return false;
 }
 
+/* The node's allocation does not come from `pool', which only says on which device it is. */
+static CUresult alloc_captured(
+	CUdeviceptr *dptr, size_t size, const struct pool *pool, struct stream *stream)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = size};
+	struct work work;
+	CUresult result;
+
+	params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	params.poolProps.location.id = (int)(pool->device - driver.devices);
+	result = graph_memory_alloc_work(&params, &work);
+	if (result == CUDA_SUCCESS)
+		result = stream_push(stream, &work);
+	if (result == CUDA_SUCCESS)
+		*dptr = params.dptr;
+	return result;
+}
+
 static CUresult alloc_async(CUdeviceptr *dptr, size_t size, struct pool *pool, CUstream handle)
 {
 	struct context *context;
@@ -71,8 +91,6 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, struct pool *pool, C
 
 	if (!dptr || size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (result == CUDA_SUCCESS)
-		result = stream_check_sync(stream);
 	if (result != CUDA_SUCCESS)
 		return result;
 	context = stream->context;
@@ -80,6 +98,8 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, struct pool *pool, C
 		pool = pool_current(context->device);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (stream->capture)
+		return alloc_captured(dptr, size, pool, stream);
 	result = memory_alloc(context, RANGE_DEVICE, size, 0, &range);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && has_pending_frees()) {
 		result = device_wait(context->device);
@@ -112,8 +132,12 @@ static CUresult free_async(CUdeviceptr dptr, CUstream handle)
 		return result;
 	if (!range || range->start != dptr || range->kind != RANGE_DEVICE || range->is_freeing)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (range->graph_memory && !stream->capture)
+		return graph_memory_free_async(range->graph_memory, stream);
+	if (range->graph_memory)
+		graph_memory_free_work(dptr, &work);
 	result = stream_push(stream, &work);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS && !range->graph_memory)
 		range->is_freeing = true;
 	return result;
 }

@@ -10,6 +10,7 @@
 #include "work.h"
 
 #include "event.h"
+#include "tests/softgpu/driver/graph/graph_memory.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/module/module.h"
 #include "stream.h"
@@ -52,6 +53,9 @@ CUresult work_run(struct work *work, struct stream *stream)
 	case WORK_FREE:
 		memory_free_async(work->address);
 		return CUDA_SUCCESS;
+	case WORK_GRAPH_FREE:
+		graph_memory_discard(work->memory);
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -83,6 +87,10 @@ void work_fini(struct work *work)
 	case WORK_WAIT_EVENT:
 	case WORK_RECORD_EVENT:
 		event_unref(work->event);
+		break;
+	case WORK_GRAPH_ALLOC:
+	case WORK_GRAPH_FREE:
+		graph_memory_unref(work->memory);
 		break;
 	default:
 		break;
@@ -132,6 +140,10 @@ CUresult work_dup(const struct work *from, struct work *ret_work)
 	case WORK_WAIT_EVENT:
 	case WORK_RECORD_EVENT:
 		work.event->refs++;
+		break;
+	case WORK_GRAPH_ALLOC:
+	case WORK_GRAPH_FREE:
+		graph_memory_ref(work.memory);
 		break;
 	default:
 		break;

@@ -15,6 +15,7 @@
 
 struct ptx_kernel;
 struct event;
+struct graph_memory;
 struct module;
 struct stamp;
 struct stream;
@@ -30,7 +31,9 @@ enum work_kind {
 	WORK_HOST,
 	WORK_CALLBACK,
 	WORK_MEMOPS,
-	WORK_FREE, /* of a stream-ordered allocation */
+	WORK_FREE,        /* of a stream-ordered allocation */
+	WORK_GRAPH_ALLOC, /* only in graphs: makes memory live at launch */
+	WORK_GRAPH_FREE,
 };
 
 struct kernel_work {
@@ -88,8 +91,9 @@ struct work {
 		struct fill_work fill;
 		struct host_work host;
 		struct memop_work memops;
-		struct stamp *stamp; /* owns a reference */
-		struct event *event; /* owns a reference */
+		struct stamp *stamp;         /* owns a reference */
+		struct event *event;         /* owns a reference */
+		struct graph_memory *memory; /* owns a reference */
 		uint64_t address;
 	};
 };

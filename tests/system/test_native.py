@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 300 s
+"""The example programs on the software GPU itself, without a service.
+
+The programs are right on a real GPU. So a program that fails here shows a gap of the software GPU.
+"""
+
+import os
+import re
+import subprocess
+
+import harness
+import mps
+from harness import equal
+
+# What the software GPU lacks. A program that no longer fails must leave this table.
+GAPS = {
+    "context_events": "cuCtxRecordEvent",
+    "copy_batches": "cuMemcpy3DBatchAsync",
+    "diagnostics": "core dumps",
+    "eager": "an image that fails is refused at its first use only",
+    "green_contexts": "cuGreenCtxRecordEvent",
+    "ipc_event": "IPC",
+    "ipc_memory": "IPC",
+    "launch_blocking": "CUDA_LAUNCH_BLOCKING",
+    "legacy_launch": "cuFuncSetBlockShape",
+    "managed_cubin": "an initialised __managed__ variable cannot be freed",
+    "managed_debug": "an initialised __managed__ variable cannot be freed",
+    "managed_linked": "an initialised __managed__ variable cannot be freed",
+    "managed_parts": "an initialised __managed__ variable cannot be freed",
+    "managed_variable": "an initialised __managed__ variable cannot be freed",
+    "pool_attributes": "pools keep no memory",
+    "pool_ipc": "IPC",
+    "print": "the size of the buffer of printf",
+    "sm_share": "shares of SMs are the service's",
+    "stream_attributes": "attributes of streams",
+}
+
+
+def native(name, *args, **settings):
+    env = dict(mps.clean_environment(), LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU), **settings)
+    env["LD_PRELOAD"] = ":".join(mps.sanitizer_preload())
+    done = subprocess.run([mps.program(name), *args], env=env, capture_output=True, text=True,
+                          timeout=60 * mps.SLOW, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_programs():
+    for name in mps.PROGRAMS:
+        code, out, err = native(name)
+        equal((code, out) == (0, name + ": ok\n"), name not in GAPS, (name, code, out, err))
+
+
+def test_graph_memory():
+    equal(native("graph_memory", "unordered")[:2], (0, "graph_memory: ok\n"))
+    code, out, err = native("graph_memory", "footprint")
+    equal((code, re.sub(r"\d+", "N", out)),
+          (0, "graph_memory: N of N bytes\ngraph_memory: ok\n"), err)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
