@@ -36,8 +36,8 @@
  * CUDA_VISIBLE_DEVICES        as the driver's: ordinals or GPU-uuid prefixes, up to the first
  *                             unknown one
  *
- * Not implemented, and therefore refused: sparse arrays, IPC, events of green contexts, external
- * memory. Peer access always works.
+ * Not implemented, and therefore refused: sparse arrays, IPC of pools, events of green contexts,
+ * external memory. Peer access always works.
  *
  * An image is translated when it is loaded, which reports errors on stderr. A library returns them
  * at its first use, as in the driver. A reset or destroyed context drops the queued work of its

@@ -21,8 +21,6 @@ GAPS = {
     "diagnostics": "core dumps",
     "eager": "an image that fails is refused at its first use only",
     "green_contexts": "cuGreenCtxRecordEvent",
-    "ipc_event": "IPC",
-    "ipc_memory": "IPC",
     "launch_blocking": "CUDA_LAUNCH_BLOCKING",
     "legacy_launch": "cuFuncSetBlockShape",
     "managed_cubin": "an initialised __managed__ variable cannot be freed",
@@ -31,7 +29,7 @@ GAPS = {
     "managed_parts": "an initialised __managed__ variable cannot be freed",
     "managed_variable": "an initialised __managed__ variable cannot be freed",
     "pool_attributes": "pools keep no memory",
-    "pool_ipc": "IPC",
+    "pool_ipc": "pools shared between processes",
     "print": "the size of the buffer of printf",
     "sm_share": "shares of SMs are the service's",
     "stream_attributes": "attributes of streams",
@@ -57,6 +55,10 @@ def test_graph_memory():
     code, out, err = native("graph_memory", "footprint")
     equal((code, re.sub(r"\d+", "N", out)),
           (0, "graph_memory: N of N bytes\ngraph_memory: ok\n"), err)
+
+
+def test_ipc_without_the_owner():
+    equal(native("ipc_memory", "orphan"), (0, "ipc_memory: ok\n", ""))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ CUresult memory_alloc(struct context *context, enum range_kind kind, size_t size
 
 void memory_free(struct range *range)
 {
-	const bool is_device = range->kind == RANGE_DEVICE || range->kind == RANGE_MODULE;
+	const bool is_device = range->kind == RANGE_DEVICE || range->kind == RANGE_MODULE ||
+			       range->kind == RANGE_IPC;
 	void *p = (void *)(uintptr_t)range->start;
 	size_t size = mapped_size(range->end - range->start);
 
@@ -70,6 +71,7 @@ void memory_free(struct range *range)
 		device_refund(range->device, range->charged);
 	stat_add(is_device ? STAT_ALLOCATIONS : STAT_HOST_ALLOCATIONS, -1);
 	advised_free(range->advised);
+	shared_memory_free(range->shared);
 	range_remove(range->start);
 	munmap(p, size);
 }

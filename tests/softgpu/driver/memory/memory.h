@@ -17,6 +17,7 @@ struct context;
 struct allocation;
 struct advised;
 struct graph_memory;
+struct shared_memory;
 
 /* ACCESS_BITS for each device, by its number in the driver. */
 #define ACCESS_BITS 2
@@ -24,6 +25,7 @@ struct graph_memory;
 
 enum range_kind {
 	RANGE_DEVICE,     /* cuMemAlloc */
+	RANGE_IPC,        /* cuIpcOpenMemHandle */
 	RANGE_MODULE,     /* variables of a module */
 	RANGE_MAPPED,     /* cuMemMap */
 	RANGE_HOST,       /* cuMemHostAlloc */
@@ -40,6 +42,7 @@ struct range {
 	struct context *context;       /* the context that allocated it; NULL: none. Not owned */
 	struct allocation *allocation; /* mapped: owns a reference */
 	CUmemoryPool pool;             /* stream-ordered: not owned */
+	struct shared_memory *shared;  /* owned; NULL: no other process has a handle of it */
 	struct graph_memory *graph_memory; /* NULL: not allocated by a graph. Not owned */
 	struct advised *advised;           /* managed: owned; NULL: no advice */
 	uint64_t id;                       /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
@@ -67,6 +70,9 @@ bool range_is_hidden(uint64_t address);
 /* Whether it is host memory, pageable or pinned. Managed memory is neither. */
 bool host_owns(uint64_t address);
 
+/* Whether other processes can open it. */
+bool range_is_shareable(const struct range *range);
+
 bool range_is_managed(uint64_t address);
 
 /* Whether it is registered memory of the program. Any thread, without the lock. */
@@ -91,6 +97,9 @@ void memory_free(struct range *range);
 void memory_free_async(uint64_t address);
 /* Frees everything that was allocated in this context, without waiting. */
 void memory_free_context(struct context *context);
+
+/* ipc_memory.c */
+void shared_memory_free(struct shared_memory *shared);
 
 /* mapping.c */
 void allocation_unref(struct allocation *allocation);

@@ -56,8 +56,10 @@ static CUresult answer_kind(
 		*ret = (struct answer){is_plain, sizeof(int)};
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*ret = (struct answer){range_is_shareable(range), sizeof(int)};
+		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		*ret = (struct answer){false, sizeof(int)}; /* neither is modelled */
+		*ret = (struct answer){false, sizeof(int)}; /* not modelled */
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*ret = (struct answer){

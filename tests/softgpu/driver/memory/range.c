@@ -131,6 +131,12 @@ bool host_owns(uint64_t address)
 	return !range || range->kind == RANGE_HOST || range->kind == RANGE_REGISTERED;
 }
 
+bool range_is_shareable(const struct range *range)
+{
+	return range->kind == RANGE_DEVICE && !range->pool && !range->graph_memory &&
+	       !range->is_freeing;
+}
+
 bool range_is_managed(uint64_t address)
 {
 	const struct range *range = range_find(address);

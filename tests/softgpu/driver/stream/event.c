@@ -10,17 +10,25 @@
 
 #include "tests/softgpu/driver/graph/capture.h"
 #include "context.h"
+#include "event_share.h"
+#include "tests/softgpu/driver/ipc.h"
 #include "tests/softgpu/driver/launch/launch.h"
 #include "stream.h"
 
+#include <string.h>
 #include <time.h>
 
 #define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 
 void stamp_unref(struct stamp *stamp)
 {
-	if (stamp && --stamp->refs == 0)
-		free(stamp);
+	if (!stamp || --stamp->refs > 0)
+		return;
+	/* A record that was dropped must not stop other processes. */
+	if (stamp->share)
+		event_share_done(stamp->share, stamp->number);
+	event_share_unref(stamp->share);
+	free(stamp);
 }
 
 void stamp_set(struct stamp *stamp)
@@ -29,6 +37,8 @@ void stamp_set(struct stamp *stamp)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	stamp->time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	if (stamp->share)
+		event_share_done(stamp->share, stamp->number);
 }
 
 void event_unref(struct event *event)
@@ -38,6 +48,7 @@ void event_unref(struct event *event)
 	capture_point_unref(event->captured);
 	stamp_unref(event->stamp);
 	stream_unref(event->stream);
+	event_share_unref(event->share);
 	free(event);
 }
 
@@ -64,8 +75,17 @@ CUresult event_get(CUevent handle, struct event **ret_event)
 	return CUDA_SUCCESS;
 }
 
+/* Whether the last record is of another process, which may not be done. */
+static bool is_foreign(const struct event *event)
+{
+	return event->share &&
+	       event_share_last(event->share) != (event->stamp ? event->stamp->number : 0);
+}
+
 static bool event_is_done(const struct event *event)
 {
+	if (is_foreign(event))
+		return event_share_reached(event->share, event_share_last(event->share));
 	return !event->stream || stream_reached(event->stream, event->ticket);
 }
 
@@ -79,6 +99,10 @@ CUresult event_record(struct event *event, struct stream *stream)
 	if (!stamp)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stamp->refs = 2;
+	if (event->share) {
+		stamp->share = event_share_ref(event->share);
+		stamp->number = event_share_record(event->share);
+	}
 	event->stamp = stamp;
 	result = stream_submit(stream, &work);
 	if (result != CUDA_SUCCESS) {
@@ -95,34 +119,87 @@ CUresult event_record(struct event *event, struct stream *stream)
 	return CUDA_SUCCESS;
 }
 
+static CUresult await_foreign(struct event *event, struct stream *stream)
+{
+	struct work work = {.kind = WORK_WAIT_SHARED,
+		.shared = {event_share_ref(event->share), event_share_last(event->share)}};
+
+	return stream_submit(stream, &work);
+}
+
 CUresult event_await(struct event *event, struct stream *stream)
 {
+	if (is_foreign(event))
+		return await_foreign(event, stream);
 	if (event_is_done(event) || event->stream == stream)
 		return CUDA_SUCCESS;
 	return stream_depend(stream, event->stream, event->ticket);
 }
 
+/* Takes `share'. */
+static CUresult event_new(unsigned flags, struct event_share *share, CUevent *ret_event)
+{
+	struct event *event = calloc(1, sizeof(*event));
+
+	if (!event) {
+		event_share_unref(share);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	event->refs = 1;
+	event->flags = flags;
+	event->share = share;
+	event->context = context_current();
+	event->next = event->context->events;
+	event->context->events = event;
+	object_add(&event->object, OBJECT_EVENT);
+	stat_add(STAT_EVENTS, 1);
+	*ret_event = (CUevent)event;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
-	struct event *event;
+	struct event_share *share = NULL;
 
 	ENTER(CALL_CONTEXT);
 	if (!phEvent || (Flags & ~(unsigned)EVENT_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING))
 		return CUDA_ERROR_INVALID_VALUE;
-	event = calloc(1, sizeof(*event));
-	if (!event)
+	if ((Flags & CU_EVENT_INTERPROCESS) && event_share_new(&share) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	event->refs = 1;
-	event->flags = Flags;
-	event->context = context_current();
-	event->next = event->context->events;
-	event->context->events = event;
-	object_add(&event->object, OBJECT_EVENT);
-	stat_add(STAT_EVENTS, 1);
-	*phEvent = (CUevent)event;
+	return event_new(Flags, share, phEvent);
+}
+
+_Static_assert(sizeof(struct ipc_ticket) <= sizeof(CUipcEventHandle), "a ticket is a handle");
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+	struct event *found;
+	struct ipc_ticket ticket;
+	CUresult result;
+
+	ENTER(CALL_CONTEXT);
+	result = event_get(event, &found);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pHandle || !found->share || event_share_ticket(found->share, &ticket) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(pHandle, 0, sizeof(*pHandle));
+	memcpy(pHandle, &ticket, sizeof(ticket));
 	return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct event_share *share;
+	struct ipc_ticket ticket;
+
+	ENTER(CALL_CONTEXT);
+	memcpy(&ticket, &handle, sizeof(ticket));
+	if (!phEvent || event_share_open(&ticket, &share) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	return event_new(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, share, phEvent);
 }
 
 CUresult cuEventDestroy_v2(CUevent hEvent)
@@ -203,6 +280,21 @@ CUresult cuEventQuery(CUevent hEvent)
 	return event_is_done(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+/* Another process ends the wait, so other calls go on meanwhile. */
+static CUresult wait_foreign(const struct event *event)
+{
+	struct event_share *share = event_share_ref(event->share);
+	const uint64_t last = event_share_last(share);
+
+	while (!event_share_reached(share, last) && driver.fault == CUDA_SUCCESS) {
+		pthread_mutex_unlock(&driver.lock);
+		event_share_pause();
+		pthread_mutex_lock(&driver.lock);
+	}
+	event_share_unref(share);
+	return driver.fault;
+}
+
 CUresult cuEventSynchronize(CUevent hEvent)
 {
 	struct event *event;
@@ -214,7 +306,9 @@ CUresult cuEventSynchronize(CUevent hEvent)
 		return result;
 	if (event->captured)
 		return capture_forbid_event(event);
-	if (event->stream)
+	if (is_foreign(event))
+		result = wait_foreign(event);
+	else if (event->stream)
 		result = stream_wait(event->stream, event->ticket);
 	print_flush();
 	return result;

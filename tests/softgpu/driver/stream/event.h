@@ -10,13 +10,16 @@
 #include "tests/softgpu/driver/driver.h"
 
 struct context;
+struct event_share;
 struct graph_point;
 struct stream;
 
 /* The time of a record; the event and the work that fills it share it. */
 struct stamp {
 	uint32_t refs;
-	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t time_ns;          /* CLOCK_MONOTONIC */
+	struct event_share *share; /* of an event that processes share: owns a reference */
+	uint64_t number;           /* of the record there */
 };
 
 struct event {
@@ -28,6 +31,7 @@ struct event {
 	struct stream *stream; /* NULL until recorded; owns a reference */
 	uint64_t ticket;
 	struct stamp *stamp;
+	struct event_share *share;    /* with CU_EVENT_INTERPROCESS: owned */
 	struct graph_point *captured; /* recorded in a capture: what a wait for the event joins */
 };
 

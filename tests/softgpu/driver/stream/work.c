@@ -10,6 +10,7 @@
 #include "work.h"
 
 #include "event.h"
+#include "event_share.h"
 #include "tests/softgpu/driver/graph/graph_memory.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/module/module.h"
@@ -31,6 +32,14 @@ static CUresult work_guarded(struct work *work, struct stream *stream)
 	}
 }
 
+static CUresult wait_shared(const struct shared_work *shared, const struct stream *stream)
+{
+	while (!event_share_reached(shared->share, shared->number) &&
+		!__atomic_load_n(&stream->cancelled, __ATOMIC_RELAXED))
+		event_share_pause();
+	return CUDA_SUCCESS;
+}
+
 CUresult work_run(struct work *work, struct stream *stream)
 {
 	switch (work->kind) {
@@ -42,6 +51,8 @@ CUresult work_run(struct work *work, struct stream *stream)
 	case WORK_STAMP:
 		stamp_set(work->stamp);
 		return CUDA_SUCCESS;
+	case WORK_WAIT_SHARED:
+		return wait_shared(&work->shared, stream);
 	case WORK_HOST:
 		call_forbid(true);
 		work->host.fn(work->host.user);
@@ -83,6 +94,9 @@ void work_fini(struct work *work)
 		break;
 	case WORK_STAMP:
 		stamp_unref(work->stamp);
+		break;
+	case WORK_WAIT_SHARED:
+		event_share_unref(work->shared.share);
 		break;
 	case WORK_WAIT_EVENT:
 	case WORK_RECORD_EVENT:

@@ -15,6 +15,7 @@
 
 struct ptx_kernel;
 struct event;
+struct event_share;
 struct graph_memory;
 struct module;
 struct stamp;
@@ -28,6 +29,7 @@ enum work_kind {
 	WORK_STAMP,        /* the record of an event */
 	WORK_WAIT_EVENT,   /* only in graphs: becomes a dependency at launch */
 	WORK_RECORD_EVENT, /* only in graphs: becomes a stamp at launch */
+	WORK_WAIT_SHARED,  /* for a record of another process */
 	WORK_HOST,
 	WORK_CALLBACK,
 	WORK_MEMOPS,
@@ -83,6 +85,11 @@ struct memop_work {
 	CUstreamBatchMemOpParams *ops;
 };
 
+struct shared_work {
+	struct event_share *share; /* owns a reference */
+	uint64_t number;           /* of the record that is waited for */
+};
+
 struct work {
 	enum work_kind kind;
 	union {
@@ -91,6 +98,7 @@ struct work {
 		struct fill_work fill;
 		struct host_work host;
 		struct memop_work memops;
+		struct shared_work shared;
 		struct stamp *stamp;         /* owns a reference */
 		struct event *event;         /* owns a reference */
 		struct graph_memory *memory; /* owns a reference */
