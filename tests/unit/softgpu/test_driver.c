@@ -443,6 +443,58 @@ static void machine_code_child(void)
 }
 CHILD(machine_code)
 
+/* count: adds 1 to *p, waits for the grid, and stores *p behind it, for each block. */
+static const char grid_image[] =
+	".version 8.0\n.target sm_90\n.address_size 64\n"
+	".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 a);\n"
+	".extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 a, .param .b32 b);\n"
+	".visible .entry count(.param .u64 p)\n{\n"
+	".reg .b32 %r<8>; .reg .b64 %d<8>;\n"
+	".param .b32 scope; .param .b64 handle; .param .b64 grid; .param .b32 flags; "
+	".param .b32 result;\n"
+	"ld.param.u64 %d1, [p]; atom.global.add.u32 %r1, [%d1], 1;\n"
+	"st.param.b32 [scope], 1; call.uni (handle), cudaCGGetIntrinsicHandle, (scope);\n"
+	"ld.param.b64 %d2, [handle]; st.param.b64 [grid], %d2; st.param.b32 [flags], 0;\n"
+	"call.uni (result), cudaCGSynchronize, (grid, flags);\n"
+	"ld.param.b32 %r2, [result]; ld.volatile.global.u32 %r3, [%d1]; add.s32 %r3, %r3, %r2;\n"
+	"mov.u32 %r4, %ctaid.x; mad.wide.u32 %d3, %r4, 4, %d1; st.global.u32 [%d3+4], %r3;\n"
+	"ret;\n}\n";
+
+/* Barriers of a grid are in the device runtime, an archive with machine code. */
+static void grid_barrier_child(void)
+{
+	static char archive[] = "!<arch>\ncuda_device_runtime.o/", other[] = "!<arch>\nmine.o/";
+	enum {
+		BLOCKS = 40
+	};
+	uint32_t words[BLOCKS + 1] = {0};
+	CUlinkState linker;
+	CUfunction count;
+	CUdeviceptr p;
+	CUmodule module;
+	void *params[] = {&p}, *cubin;
+
+	context_open();
+	OK(CU(cuLinkCreate_v2)(0, NULL, NULL, &linker));
+	OK(CU(cuLinkAddData_v2)(linker, CU_JIT_INPUT_PTX, (void *)grid_image, sizeof(grid_image),
+		"count", 0, NULL, NULL));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, CU(cuLinkAddData_v2)(linker, CU_JIT_INPUT_LIBRARY, other,
+						 sizeof(other), "mine", 0, NULL, NULL));
+	OK(CU(cuLinkAddData_v2)(linker, CU_JIT_INPUT_LIBRARY, archive, sizeof(archive), "cudadevrt",
+		0, NULL, NULL));
+	OK(CU(cuLinkComplete)(linker, &cubin, NULL));
+	OK(CU(cuModuleLoadData)(&module, cubin));
+	OK(CU(cuLinkDestroy)(linker));
+	OK(CU(cuModuleGetFunction)(&count, module, "count"));
+	OK(CU(cuMemAlloc)(&p, sizeof(words)));
+	OK(CU(cuMemcpyHtoD)(p, words, sizeof(words)));
+	OK(CU(cuLaunchCooperativeKernel)(count, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, params));
+	OK(CU(cuMemcpyDtoH)(words, p, sizeof(words)));
+	for (unsigned i = 0; i <= BLOCKS; i++)
+		CHECK(words[i] == BLOCKS);
+}
+CHILD(grid_barrier)
+
 /* Wrong handles are errors here; the driver may crash. */
 static void handles_child(void)
 {
@@ -492,6 +544,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(reset),
 		cmocka_unit_test(peers),
 		cmocka_unit_test(machine_code),
+		cmocka_unit_test(grid_barrier),
 		cmocka_unit_test(handles),
 		cmocka_unit_test(fail_switch),
 		cmocka_unit_test(fail_any),

@@ -108,9 +108,13 @@ static CUresult add(
 
 	if (linker->image || !data || size == 0 || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* This linker cannot read objects of the host, and archives of them. */
-	if (!is_input(type))
+	if (type == CU_JIT_INPUT_LIBRARY && device_runtime_is(data, size)) {
+		data = device_runtime_ptx;
+		size = strlen(device_runtime_ptx);
+	} else if (!is_input(type)) {
+		/* This linker cannot read objects of the host, and other archives of them. */
 		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	r = ptx_texts_add(&linker->texts, data, size, &log);
 	for (size_t i = first; i < linker->texts.n && r == 0; i++)
 		r = check_text(linker->texts.texts[i], &log);

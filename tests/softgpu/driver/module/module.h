@@ -85,6 +85,10 @@ struct jit {
 	void **values;
 };
 
+/* device_runtime.c: whether an archive is the device runtime; and its text for this linker. */
+bool device_runtime_is(const void *archive, size_t size);
+extern const char device_runtime_ptx[];
+
 /* Fills the logs that the program wants. */
 void jit_say(const struct jit *jit, const char *error, const char *info);
 
