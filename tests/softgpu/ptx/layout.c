@@ -316,6 +316,7 @@ int ptx_layout_kernels(struct ptx_module *module, struct ptx_unit *unit, struct 
 		if (!f->is_entry)
 			continue;
 		kernel->info.max_threads = f->max_threads ? f->max_threads : 1024;
+		kernel->info.n_regs = f->max_regs;
 		kernel->info.ptx_version = unit->arch;
 		memcpy(kernel->info.cluster, f->cluster, sizeof(f->cluster));
 		for (uint32_t i = 0; i < f->n_vars; i++)

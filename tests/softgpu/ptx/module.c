@@ -19,7 +19,7 @@
  */
 #define REGS_MIN 10u
 #define REGS_MAX 64u
-#define REGS_NAMED_PER_REAL 4u
+#define REGS_NAMED_PER_REAL 2u
 
 static int translate_functions(struct ptx_tr *tr, struct ptx_unit *unit)
 {
@@ -71,6 +71,35 @@ static int place_globals(
 	return n == texts->n_placed ? 0 : ptx_log_fail(log, -EINVAL, 0, "addresses of nothing");
 }
 
+/* .maxnreg is in n_regs so far. */
+static void estimate_registers(struct ptx_kernel *kernel)
+{
+	uint32_t limit = kernel->info.n_regs ? kernel->info.n_regs : REGS_MAX;
+
+	kernel->info.n_regs = MIN(MAX(kernel->code->n_rows / REGS_NAMED_PER_REAL, REGS_MIN), limit);
+}
+
+void ptx_module_limit_registers(struct ptx_module *module, uint32_t max_regs)
+{
+	for (uint32_t i = 0; i < module->n_kernels; i++)
+		module->kernels[i].info.n_regs = MIN(module->kernels[i].info.n_regs, max_regs);
+}
+
+/* Kernels of a module share its constants, so each has the size of all of them. */
+static void count_constants(struct ptx_module *module)
+{
+	uint64_t size = 0;
+
+	for (uint32_t i = 0; i < module->n_globals; i++) {
+		const struct ptx_global *global = &module->globals[i].info;
+
+		if (global->is_constant)
+			size = ALIGN_UP(size, (uint64_t)global->align) + global->size;
+	}
+	for (uint32_t i = 0; i < module->n_kernels; i++)
+		module->kernels[i].info.const_size = (uint32_t)size;
+}
+
 static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, struct ptx_log *log)
 {
 	_cleanup_(ptx_unit_fini) struct ptx_unit unit = {0};
@@ -93,9 +122,10 @@ static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, 
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < module->n_kernels; i++)
-		module->kernels[i].info.n_regs =
-			MIN(MAX(module->kernels[i].code->n_rows / REGS_NAMED_PER_REAL, REGS_MIN),
-				REGS_MAX);
+		estimate_registers(&module->kernels[i]);
+	count_constants(module);
+	if (texts->max_regs)
+		ptx_module_limit_registers(module, texts->max_regs);
 	return 0;
 }
 

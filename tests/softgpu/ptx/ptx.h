@@ -51,10 +51,11 @@ struct ptx_kernel_info {
 	uint32_t param_size;    /* bytes of the whole packed buffer */
 	uint32_t shared_static; /* bytes */
 	uint32_t local_size;    /* bytes a thread */
-	uint32_t n_regs;
-	uint32_t max_threads; /* from .maxntid, else 1024 */
-	uint32_t ptx_version; /* e.g. 75 of .target sm_75 */
-	uint32_t cluster[3];  /* from .reqnctapercluster; 0: not set */
+	uint32_t const_size;    /* bytes of the variables in constant memory */
+	uint32_t n_regs;        /* an estimate */
+	uint32_t max_threads;   /* from .maxntid, else 1024 */
+	uint32_t ptx_version;   /* e.g. 75 of .target sm_75 */
+	uint32_t cluster[3];    /* from .reqnctapercluster; 0: not set */
 };
 
 /* Fills [*ret_start, *ret_end) with the mapped range around `addr'; false if none. */
@@ -104,6 +105,9 @@ struct ptx_fault {
 int ptx_module_new(
 	const void *image, size_t size, char *log, size_t log_size, struct ptx_module **ret_module);
 void ptx_module_free(struct ptx_module *module);
+
+/* CU_JIT_MAX_REGISTERS: no kernel reports more. */
+void ptx_module_limit_registers(struct ptx_module *module, uint32_t max_regs);
 
 uint32_t ptx_module_n_kernels(const struct ptx_module *module);
 const struct ptx_kernel *ptx_module_kernel(const struct ptx_module *module, uint32_t i);

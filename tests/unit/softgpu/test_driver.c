@@ -495,6 +495,47 @@ static void grid_barrier_child(void)
 }
 CHILD(grid_barrier)
 
+static int attribute_of(CUmodule module, const char *name, CUfunction_attribute attribute)
+{
+	CUfunction found;
+	int value;
+
+	OK(CU(cuModuleGetFunction)(&found, module, name));
+	OK(CU(cuFuncGetAttribute)(&value, attribute, found));
+	return value;
+}
+
+/* Registers are limited by the text, the linker and the loader; a module's constants count. */
+static void attributes_child(void)
+{
+	static const char text[] =
+		".version 8.0\n.target sm_90\n.address_size 64\n"
+		".const .align 4 .b8 a[5]; .const .align 8 .b8 b[100]; .global .b8 c[50];\n"
+		".visible .entry few() .maxnreg 8 { ret; }\n.visible .entry many() { ret; }\n";
+	CUjit_option option = CU_JIT_MAX_REGISTERS;
+	void *value = (void *)9, *cubin;
+	CUlinkState linker;
+	CUmodule module;
+
+	context_open();
+	OK(CU(cuModuleLoadData)(&module, text));
+	CHECK(attribute_of(module, "few", CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES) == 108);
+	CHECK(attribute_of(module, "few", CU_FUNC_ATTRIBUTE_NUM_REGS) == 8);
+	CHECK(attribute_of(module, "many", CU_FUNC_ATTRIBUTE_NUM_REGS) > 9);
+	OK(CU(cuModuleLoadDataEx)(&module, text, 1, &option, &value));
+	CHECK(attribute_of(module, "few", CU_FUNC_ATTRIBUTE_NUM_REGS) == 8);
+	CHECK(attribute_of(module, "many", CU_FUNC_ATTRIBUTE_NUM_REGS) == 9);
+	OK(CU(cuLinkCreate_v2)(1, &option, &value, &linker));
+	value = NULL;
+	OK(CU(cuLinkAddData_v2)(
+		linker, CU_JIT_INPUT_PTX, (void *)text, sizeof(text), "text", 0, NULL, NULL));
+	OK(CU(cuLinkComplete)(linker, &cubin, NULL));
+	OK(CU(cuModuleLoadData)(&module, cubin));
+	CHECK(attribute_of(module, "many", CU_FUNC_ATTRIBUTE_NUM_REGS) == 9);
+	OK(CU(cuLinkDestroy)(linker));
+}
+CHILD(attributes)
+
 /* Wrong handles are errors here; the driver may crash. */
 static void handles_child(void)
 {
@@ -545,6 +586,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(peers),
 		cmocka_unit_test(machine_code),
 		cmocka_unit_test(grid_barrier),
+		cmocka_unit_test(attributes),
 		cmocka_unit_test(handles),
 		cmocka_unit_test(fail_switch),
 		cmocka_unit_test(fail_any),

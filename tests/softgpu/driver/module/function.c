@@ -57,6 +57,8 @@ static CUresult attribute_get(int *value, CUfunction_attribute attribute, const 
 		*value = 90;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+		*value = (int)info->const_size;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
 		*value = 0;

@@ -116,7 +116,7 @@ static CUresult copy_linked(void *const *parts, void **ret_copy, size_t *ret_siz
 		       : r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 				      : CUDA_ERROR_INVALID_IMAGE;
 	}
-	return ptx_file_make(texts.texts, texts.n, NULL, 0, ret_copy, ret_size) == 0
+	return ptx_file_make(texts.texts, texts.n, NULL, 0, 0, ret_copy, ret_size) == 0
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -191,6 +191,14 @@ void jit_say(const struct jit *jit, const char *error, const char *info)
 	jit_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
 }
 
+uint32_t jit_max_regs(const struct jit *jit)
+{
+	for (unsigned i = 0; i < jit->n_options; i++)
+		if (jit->options[i] == CU_JIT_MAX_REGISTERS)
+			return (uint32_t)(uintptr_t)jit->values[i];
+	return 0;
+}
+
 static CUresult load_result(int r, const void *image, size_t size)
 {
 	static const char version[] = ".version";
@@ -224,6 +232,8 @@ CUresult code_new(const void *image, size_t size, const struct jit *jit, struct 
 		fprintf(stderr, "softgpu: cannot load an image: %s\n", *log ? log : strerror(-r));
 		return load_result(r, image, size);
 	}
+	if (jit_max_regs(jit))
+		ptx_module_limit_registers(code->ptx, jit_max_regs(jit));
 	code->refs = 1;
 	*ret_code = TAKE_PTR(code);
 	return CUDA_SUCCESS;

@@ -21,6 +21,7 @@
 struct linker {
 	struct object object;
 	struct ptx_texts texts;
+	uint32_t max_regs;
 	struct jit jit; /* the arrays belong to the program until the end */
 	void **rooms;   /* the option values at the beginning, with the sizes of logs */
 	void *image;
@@ -56,6 +57,7 @@ static CUresult create(unsigned n, CUjit_option *options, void **values, CUlinkS
 	if (!linker)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	linker->jit = (struct jit){n, options, values};
+	linker->max_regs = jit_max_regs(&linker->jit);
 	linker->rooms = calloc(MAX(n, 1), sizeof(void *));
 	if (!linker->rooms) {
 		linker_free(linker);
@@ -151,27 +153,29 @@ static int list_managed(
 
 /* The file again, with the __managed__ variables of the linked module. */
 static int make_file(const struct ptx_texts *texts, const struct ptx_module *module,
-	void **ret_image, size_t *ret_size)
+	uint32_t max_regs, void **ret_image, size_t *ret_size)
 {
 	_cleanup_free_ struct ptx_file_variable *variables = NULL;
 	size_t n;
 	int r = list_managed(module, &variables, &n);
 
-	return r < 0 ? r : ptx_file_make(texts->texts, texts->n, variables, n, ret_image, ret_size);
+	return r < 0 ? r
+		     : ptx_file_make(
+			       texts->texts, texts->n, variables, n, max_regs, ret_image, ret_size);
 }
 
-static int link_texts(
-	const struct ptx_texts *texts, char said[SAID_SIZE], void **ret_image, size_t *ret_size)
+static int link_texts(const struct ptx_texts *texts, uint32_t max_regs, char said[SAID_SIZE],
+	void **ret_image, size_t *ret_size)
 {
 	_cleanup_free_ void *draft = NULL;
 	struct ptx_module *module = NULL;
 	size_t size;
-	int r = ptx_file_make(texts->texts, texts->n, NULL, 0, &draft, &size);
+	int r = ptx_file_make(texts->texts, texts->n, NULL, 0, 0, &draft, &size);
 
 	if (r == 0)
 		r = ptx_module_new(draft, size, said, SAID_SIZE, &module);
 	if (r == 0)
-		r = make_file(texts, module, ret_image, ret_size);
+		r = make_file(texts, module, max_regs, ret_image, ret_size);
 	ptx_module_free(module);
 	return r;
 }
@@ -185,7 +189,7 @@ static CUresult complete(struct linker *linker, void **ret_image, size_t *ret_si
 
 	if (linker->image || linker->texts.n == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = link_texts(&linker->texts, said, &image, &size);
+	r = link_texts(&linker->texts, linker->max_regs, said, &image, &size);
 	say(linker, said);
 	if (r < 0)
 		return result_of(r);

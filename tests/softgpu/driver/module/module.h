@@ -78,12 +78,15 @@ CUresult image_copy(const void *image, void **ret_copy, size_t *ret_size);
 /* The whole file, followed by a NUL. The caller frees. */
 CUresult image_read(const char *path, void **ret_image, size_t *ret_size);
 
-/* JIT options: only the log buffers have an effect. */
+/* JIT options: only the log buffers and the number of registers have an effect. */
 struct jit {
 	unsigned n_options;
 	CUjit_option *options;
 	void **values;
 };
+
+/* CU_JIT_MAX_REGISTERS; 0: no limit. */
+uint32_t jit_max_regs(const struct jit *jit);
 
 /* device_runtime.c: whether an archive is the device runtime; and its text for this linker. */
 bool device_runtime_is(const void *archive, size_t size);

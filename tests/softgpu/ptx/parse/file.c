@@ -26,6 +26,7 @@ enum section {
 	ADDRESSES,
 	RELOCATIONS,
 	INITIAL,
+	REGISTERS,
 	SYMBOLS,
 	NAMES,
 	SECTION_NAMES,
@@ -38,6 +39,7 @@ static const char *const names[SECTIONS] = {
 	[ADDRESSES] = PTX_FILE_ADDRESSES,
 	[RELOCATIONS] = PTX_FILE_RELOCATIONS,
 	[INITIAL] = ".nv.global.init",
+	[REGISTERS] = PTX_FILE_REGISTERS,
 	[SYMBOLS] = ".symtab",
 	[NAMES] = ".strtab",
 	[SECTION_NAMES] = ".shstrtab",
@@ -114,6 +116,13 @@ static void put_initial(struct making *making, const struct ptx_file_variable *v
 	section_end(making, INITIAL);
 }
 
+static void put_registers(struct making *making, uint32_t max_regs)
+{
+	section_begin(making, REGISTERS, SHT_PROGBITS);
+	append(making, &max_regs, sizeof(max_regs));
+	section_end(making, REGISTERS);
+}
+
 static void put_symbols(struct making *making, const struct ptx_file_variable *variables, size_t n)
 {
 	Elf64_Sym symbol = {0};
@@ -171,7 +180,7 @@ static void put_heads(struct making *making)
 }
 
 int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_variable *variables,
-	size_t n_variables, void **ret_image, size_t *ret_size)
+	size_t n_variables, uint32_t max_regs, void **ret_image, size_t *ret_size)
 {
 	struct making making = {0};
 
@@ -179,6 +188,7 @@ int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_vari
 	put_texts(&making, texts, n_texts);
 	put_addresses(&making, n_variables);
 	put_initial(&making, variables, n_variables);
+	put_registers(&making, max_regs);
 	put_symbols(&making, variables, n_variables);
 	put_heads(&making);
 	if (making.is_short) {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define PTX_FILE_TEXTS ".nv.texts"
+#define PTX_FILE_REGISTERS ".nv.registers"
 #define PTX_FILE_ADDRESSES ".nv.constant4"
 #define PTX_FILE_RELOCATIONS ".rela.nv.constant4"
 
@@ -23,9 +24,9 @@ struct ptx_file_variable {
 	const uint8_t *initial; /* NULL: zeros */
 };
 
-/* The caller frees. 0 or -ENOMEM. */
+/* `max_regs': the linker's limit of registers, 0 for no limit. The caller frees. 0 or -ENOMEM. */
 int ptx_file_make(char *const *texts, size_t n_texts, const struct ptx_file_variable *variables,
-	size_t n_variables, void **ret_image, size_t *ret_size);
+	size_t n_variables, uint32_t max_regs, void **ret_image, size_t *ret_size);
 
 /* The bytes of a section; false if no section has that name. */
 bool ptx_file_section(

@@ -109,11 +109,16 @@ static void parse_cluster(struct ptx_parser *parser, uint32_t *cluster)
 
 static void parse_tuning(struct ptx_parser *parser, struct ptx_function *function)
 {
-	static const char *const with_number[] = {
-		"minnctapersm", "maxnreg", "maxnctapersm", "maxclusterrank"};
+	static const char *const with_number[] = {"minnctapersm", "maxnctapersm", "maxclusterrank"};
 
 	if (ptx_parser_accept_dot(parser, "maxntid") || ptx_parser_accept_dot(parser, "reqntid")) {
 		function->max_threads = parse_product(parser);
+		return;
+	}
+	if (ptx_parser_accept_dot(parser, "maxnreg")) {
+		int64_t n = ptx_parser_int(parser);
+
+		function->max_regs = (uint32_t)MIN(MAX(n, INT64_C(0)), (int64_t)UINT16_MAX);
 		return;
 	}
 	if (ptx_parser_accept_dot(parser, "reqnctapercluster")) {

@@ -111,6 +111,7 @@ struct ptx_function {
 	struct ptx_symbol **results;
 	uint32_t n_results;
 	uint32_t max_threads; /* 0: not set */
+	uint32_t max_regs;    /* .maxnreg; 0: not set */
 	uint32_t cluster[3];
 	struct ptx_symbol **vars; /* the .local, .shared and .param variables of the body */
 	uint32_t n_vars;

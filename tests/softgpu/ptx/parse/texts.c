@@ -90,7 +90,9 @@ static int refuse_machine_code(const void *image, size_t size, struct ptx_log *l
 
 static int add_linked(struct ptx_texts *texts, const void *image, size_t size, struct ptx_log *log)
 {
+	const size_t file_size = size;
 	const uint8_t *section;
+	size_t n_bytes;
 	const char *at;
 	int r = read_placed(texts, image, size, log);
 
@@ -99,6 +101,9 @@ static int add_linked(struct ptx_texts *texts, const void *image, size_t size, s
 	if (!ptx_file_section(image, size, PTX_FILE_TEXTS, &section, &size))
 		return refuse_machine_code(image, size, log);
 	at = (const char *)section;
+	if (ptx_file_section(image, file_size, PTX_FILE_REGISTERS, &section, &n_bytes) &&
+		n_bytes == sizeof(texts->max_regs))
+		memcpy(&texts->max_regs, section, n_bytes);
 	while (size > 0) {
 		size_t len = strnlen(at, size);
 

@@ -18,6 +18,7 @@ struct ptx_texts {
 	/* The addresses of the __managed__ variables, in order; NULL: they are not placed. */
 	uint64_t *placed;
 	size_t n_placed;
+	uint32_t max_regs; /* the linker's limit of registers; 0: no limit */
 };
 
 /*
