@@ -11,7 +11,8 @@
  * mapped ranges, so a wrong address is a fault, never a crash.
  *
  * Refused when a module is loaded, with the name of the instruction or function:
- * textures of cubes and their gradients, matrix instructions and tensor maps,
+ * textures of cubes and their gradients, matrix instructions except mma of
+ * doubles, tensor maps,
  * registers and atomics of 128 bits, kernels that launch kernels, and images without
  * PTX.
  *

@@ -24,7 +24,7 @@ static const struct ptx_family_table *const family_tables[] = {&ptx_float_famili
 	&ptx_compare_families, &ptx_move_families, &ptx_convert_families, &ptx_memory_families,
 	&ptx_atomic_families, &ptx_control_families, &ptx_meet_families, &ptx_barrier_families,
 	&ptx_simd_families, &ptx_async_families, &ptx_cluster_families, &ptx_texture_families,
-	&ptx_surface_families};
+	&ptx_surface_families, &ptx_matrix_families};
 
 void ptx_tr_fail(struct ptx_tr *tr, int error, const char *format, ...)
 {

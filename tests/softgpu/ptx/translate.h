@@ -92,7 +92,7 @@ extern const struct ptx_op_table ptx_int_ops, ptx_bits_ops, ptx_wide_ops;
 extern const struct ptx_family_table ptx_float_families, ptx_compare_families, ptx_move_families,
 	ptx_convert_families, ptx_memory_families, ptx_atomic_families, ptx_control_families,
 	ptx_meet_families, ptx_barrier_families, ptx_simd_families, ptx_async_families,
-	ptx_cluster_families, ptx_texture_families, ptx_surface_families;
+	ptx_cluster_families, ptx_texture_families, ptx_surface_families, ptx_matrix_families;
 
 /* Translates a function with a body; code, parameters and frame are then laid out. */
 void ptx_translate_function(struct ptx_tr *tr, struct ptx_function *function);
