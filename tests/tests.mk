@@ -214,6 +214,20 @@ endif
 .PHONY: gpu-examples
 gpu-examples: examples $(call example,$(GPU_ONLY))
 
+# ---- the speed of the software GPU, alone or compared: BENCH_LIBRARIES="old/libcuda.so.1 new/libcuda.so.1"
+
+BENCH_LIBRARIES ?= $(SOFTGPU)
+BENCH := $(BUILD)/bin/softgpu-bench
+
+$(BENCH): tests/softgpu/bench/bench.cu
+	@mkdir -p $(@D)
+	$(NVCC) -o $@ $<
+	$(NVCC) -ptx -o $@.ptx $<
+
+.PHONY: bench-softgpu
+bench-softgpu: $(SOFTGPU) $(BENCH)
+	tests/softgpu/bench/run $(BENCH) $(BENCH).ptx $(BENCH_LIBRARIES)
+
 # ---- everything at once, each after its set-up: a second make sees what the set-up installed
 
 # All processors, unless the caller has set a number.
