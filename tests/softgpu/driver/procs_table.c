@@ -125,6 +125,7 @@ const struct proc procs[] = {
 	LEGACY(cuGraphBatchMemOpNodeSetParams, 11070, cuGraphBatchMemOpNodeSetParams),
 	LEGACY(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph),
 	LEGACY(cuGraphClone, 10000, cuGraphClone),
+	LEGACY(cuGraphConditionalHandleCreate, 12030, cuGraphConditionalHandleCreate),
 	LEGACY(cuGraphCreate, 10000, cuGraphCreate),
 	LEGACY(cuGraphDebugDotPrint, 11030, cuGraphDebugDotPrint),
 	LEGACY(cuGraphDestroy, 10000, cuGraphDestroy),

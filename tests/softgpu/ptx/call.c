@@ -90,6 +90,23 @@ PTX_EXEC(exec_free)
 	return in + 1;
 }
 
+PTX_EXEC(exec_set_condition)
+{
+	const struct ptx_launch *launch = warp->run->launch;
+	const struct ptx_call *call = in->call;
+
+	for (uint32_t left = warp->mask; left; left &= left - 1) {
+		unsigned l = (unsigned)__builtin_ctz(left);
+		uint64_t handle = argument(warp, r, l, &call->args[0]);
+		uint32_t value = (uint32_t)argument(warp, r, l, &call->args[1]);
+
+		if (!launch->conditions ||
+			!launch->set_condition(launch->conditions, handle, value))
+			return ptx_run_fault(warp->run, PTX_FAULT_ADDRESS, handle, true);
+	}
+	return in + 1;
+}
+
 struct builtin {
 	const char *name;
 	ptx_exec_fn *exec;
@@ -103,6 +120,7 @@ static const struct builtin builtins[] = {
 	{"__assertfail", exec_assertfail, 5, 0, {8, 8, 4, 8, 8}, 0},
 	{"malloc", exec_malloc, 1, 1, {8}, 8},
 	{"free", exec_free, 1, 0, {8}, 0},
+	{"cudaGraphSetConditional", exec_set_condition, 2, 0, {8, 4}, 0},
 };
 
 static const struct builtin *builtin_find(const char *name)

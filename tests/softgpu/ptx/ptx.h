@@ -77,6 +77,10 @@ struct ptx_launch {
 	uint32_t cluster[3]; /* blocks of a cluster; 0: the kernel's, else one */
 	/* The object of a number (texture.h), NULL without one. The pointer may be NULL. */
 	const struct ptx_texture *(*texture)(void *user, uint64_t value, bool is_surface);
+	/* Sets the condition of a handle; false: no such handle. Both are NULL outside of graphs.
+	 */
+	bool (*set_condition)(void *conditions, uint64_t handle, uint32_t value);
+	void *conditions;
 };
 
 enum ptx_fault_kind {

@@ -6,6 +6,7 @@
  * its own graph.
  */
 
+#include "conditional.h"
 #include "graph.h"
 #include "graph_memory.h"
 
@@ -33,18 +34,24 @@ static void node_free(struct node *node)
 	work_fini(&node->work);
 	free(node->dependencies);
 	free(node->param_pointers);
+	free(node->bodies);
 	free(node);
 }
 
-/* Child graphs without references are freed by a list, not by recursion. */
+/* Drops a reference; the last one puts the graph on the list `pending', which is returned. */
+static struct graph *graph_pend(struct graph *graph, struct graph *pending)
+{
+	if (!graph || --graph->refs > 0)
+		return pending;
+	graph->pending = pending;
+	return graph;
+}
+
+/* Child graphs and bodies without references are freed by a list, not by recursion. */
 void graph_unref(struct graph *graph)
 {
-	struct graph *pending = NULL;
+	struct graph *pending = graph_pend(graph, NULL);
 
-	if (!graph || --graph->refs > 0)
-		return;
-	graph->pending = NULL;
-	pending = graph;
 	while (pending) {
 		graph = pending;
 		pending = graph->pending;
@@ -54,13 +61,13 @@ void graph_unref(struct graph *graph)
 			struct node *node = graph->nodes;
 
 			graph->nodes = node->next;
-			if (node->child && --node->child->refs == 0) {
-				node->child->pending = pending;
-				pending = node->child;
-			}
+			pending = graph_pend(node->child, pending);
+			for (size_t i = 0; i < node->n_bodies; i++)
+				pending = graph_pend(node->bodies[i], pending);
 			node_free(node);
 		}
 		user_refs_drop(&graph->user_refs);
+		free(graph->conditions);
 		free(graph);
 	}
 }
@@ -86,6 +93,8 @@ CUgraphNodeType node_type_of(const struct work *work)
 		return CU_GRAPH_NODE_TYPE_MEM_ALLOC;
 	case WORK_GRAPH_FREE:
 		return CU_GRAPH_NODE_TYPE_MEM_FREE;
+	case WORK_CONDITIONAL:
+		return CU_GRAPH_NODE_TYPE_CONDITIONAL;
 	default:
 		return CU_GRAPH_NODE_TYPE_EMPTY;
 	}
@@ -293,7 +302,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 	original = object_find(OBJECT_GRAPH, originalGraph);
 	if (!phGraphClone || !original)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (graph_has_memory(original))
+	if (graph_has_memory(original) || graph_is_conditional(original))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	result = graph_clone(original, &clone);
 	if (result == CUDA_SUCCESS)
@@ -333,6 +342,8 @@ static CUresult child_add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNo
 	for (size_t i = 0; i < n; i++)
 		if (!dependencies || !object_find(OBJECT_NODE, dependencies[i]))
 			return CUDA_ERROR_INVALID_VALUE;
+	if (graph_is_conditional(child))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_moved)
 		result = graph_has_memory(child) ? CUDA_ERROR_NOT_SUPPORTED
 						 : graph_clone(child, &child);
@@ -388,21 +399,13 @@ static void node_forget(struct node *node, const struct node *on)
 	node->n_dependencies = n;
 }
 
-CUresult cuGraphDestroyNode(CUgraphNode hNode)
+void node_destroy(struct node *node)
 {
-	struct graph *graph;
-	struct node *node, **link;
+	struct graph *graph = node->graph;
+	struct node **link = &graph->nodes;
 
-	ENTER(CALL_INIT);
-	node = object_find(OBJECT_NODE, hNode);
-	if (!node)
-		return CUDA_ERROR_INVALID_VALUE;
-	graph = node->graph;
-	if (graph_has_memory(graph))
-		return CUDA_ERROR_NOT_SUPPORTED;
 	for (struct node *other = graph->nodes; other; other = other->next)
 		node_forget(other, node);
-	link = &graph->nodes;
 	while (*link && *link != node)
 		link = &(*link)->next;
 	*link = node->next;
@@ -410,7 +413,21 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 		graph->tail = link;
 	graph->n_nodes--;
 	graph_unref(node->child);
+	conditional_release(node);
 	node_free(node);
+}
+
+CUresult cuGraphDestroyNode(CUgraphNode hNode)
+{
+	struct node *node;
+
+	ENTER(CALL_INIT);
+	node = object_find(OBJECT_NODE, hNode);
+	if (!node)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (graph_has_memory(node->graph))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	node_destroy(node);
 	return CUDA_SUCCESS;
 }
 

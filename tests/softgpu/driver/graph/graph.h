@@ -13,6 +13,7 @@
 #include "tests/softgpu/driver/driver.h"
 #include "tests/softgpu/driver/stream/work.h"
 
+struct exec;
 struct graph;
 struct user_object;
 
@@ -29,7 +30,9 @@ struct node {
 	struct graph *graph; /* not owned */
 	CUgraphNodeType type;
 	struct work work;
-	struct graph *child; /* of a child graph node; owns a reference */
+	struct graph *child;   /* of a child graph node; owns a reference */
+	struct graph **bodies; /* of a conditional node; owns a reference to each */
+	size_t n_bodies;
 	struct node **dependencies;
 	size_t n_dependencies;
 	const struct node *original; /* the node that it is a clone of; only compared */
@@ -38,6 +41,14 @@ struct node {
 	bool is_followed; /* its branch continues in another node, as of the last instantiation */
 	int priority;     /* of a kernel node; only for queries */
 	bool is_captured; /* by a stream */
+};
+
+/* A handle of a condition; its number is its place, from 1 on. */
+struct condition {
+	CUcontext context;       /* only compared */
+	const struct node *node; /* the conditional node that uses it, or NULL; not owned */
+	uint32_t value;          /* at the beginning of each launch, if `is_assigned' */
+	bool is_assigned;
 };
 
 struct graph {
@@ -50,6 +61,10 @@ struct graph {
 	struct node *nodes;
 	struct node **tail;
 	size_t n_nodes;
+	struct node *owner;           /* of a body: its conditional node; not owned */
+	struct condition *conditions; /* of an outermost graph, for its bodies too */
+	uint32_t n_conditions;
+	const struct exec *exec; /* the one that was made of its conditional nodes; only compared */
 	struct user_ref *user_refs;
 };
 
@@ -61,6 +76,8 @@ void graph_unref(struct graph *graph);
 CUresult node_new(struct graph *graph, struct node *const *dependencies, size_t n,
 	CUgraphNodeType type, struct work *work, struct node **ret_node);
 CUresult node_depend(struct node *node, struct node *const *on, size_t n);
+/* Removes the node from its graph, whose nodes no longer depend on it. */
+void node_destroy(struct node *node);
 CUgraphNodeType node_type_of(const struct work *work);
 
 /* The node of a child graph, for cuGraphAddNode(). */

@@ -8,6 +8,7 @@
  */
 
 #include "capture.h"
+#include "conditional.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/stream/event.h"
@@ -22,13 +23,6 @@
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \
 		CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
-struct step {
-	const struct node *node; /* only compared */
-	CUgraphNodeType type;
-	bool is_disabled;
-	struct work work;
-};
-
 struct exec {
 	struct object object;
 	cuuint64_t flags;
@@ -39,9 +33,11 @@ struct exec {
 	struct stream *last_stream; /* of the last launch; owns a reference */
 	uint64_t last_ticket;
 	struct user_ref *user_refs;
+	struct work assign;        /* begins a launch; WORK_NONE without conditions */
+	const struct graph *graph; /* of which it was made; only compared */
 };
 
-static void steps_free(struct step *steps, size_t n)
+void steps_free(struct step *steps, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		work_fini(&steps[i].work);
@@ -89,7 +85,21 @@ static size_t count_branches(struct node *const *nodes, size_t n)
 	return n_branches;
 }
 
-static CUresult steps_new(
+static CUresult step_new(struct node *node, struct step *step)
+{
+	CUresult result;
+
+	step->node = node;
+	step->type = node->type;
+	if (node->work.kind == WORK_FILL && !fill_is_in_range(&node->work.fill))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = work_dup(&node->work, &step->work);
+	return result == CUDA_SUCCESS && node->n_bodies > 0
+		       ? conditional_bodies_new(node, &step->work.conditional)
+		       : result;
+}
+
+CUresult steps_new(
 	struct graph *graph, struct step **ret_steps, size_t *ret_n, size_t *ret_n_branches)
 {
 	_cleanup_free_ struct node **nodes = NULL;
@@ -103,13 +113,9 @@ static CUresult steps_new(
 	if (!steps)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < n; i++) {
-		steps[i].node = nodes[i];
-		steps[i].type = nodes[i]->type;
-		result = nodes[i]->work.kind == WORK_FILL && !fill_is_in_range(&nodes[i]->work.fill)
-				 ? CUDA_ERROR_INVALID_VALUE
-				 : work_dup(&nodes[i]->work, &steps[i].work);
+		result = step_new(nodes[i], &steps[i]);
 		if (result != CUDA_SUCCESS) {
-			steps_free(steps, i);
+			steps_free(steps, i + 1);
 			return result;
 		}
 	}
@@ -119,7 +125,24 @@ static CUresult steps_new(
 	return CUDA_SUCCESS;
 }
 
-static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags)
+/* The nodes of the graph as steps, and the conditions that they use. */
+static CUresult exec_fill(struct exec *exec, struct graph *graph)
+{
+	CUresult result = steps_new(graph, &exec->steps, &exec->n_steps, &exec->n_branches);
+
+	if (result == CUDA_SUCCESS)
+		result = condition_assign_new(graph, NULL, &exec->assign);
+	if (result == CUDA_SUCCESS)
+		result = user_refs_copy(graph->user_refs, &exec->user_refs);
+	if (result == CUDA_SUCCESS && !steps_bind(exec->steps, exec->n_steps))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		steps_attach(exec->steps, exec->n_steps, exec->assign.assign.values);
+	return result;
+}
+
+static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t flags,
+	CUgraphInstantiateResult *ret_detail)
 {
 	struct graph *graph = object_find(OBJECT_GRAPH, handle);
 	struct exec *exec;
@@ -128,24 +151,30 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	if (!ret_exec || !graph || graph->is_moved)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return graph_is_conditional(graph) ? CUDA_ERROR_INVALID_VALUE
+						   : CUDA_ERROR_NOT_SUPPORTED;
 	if (flags & ~(cuuint64_t)INSTANTIATE_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
+	result = conditional_check(graph, ret_detail);
+	if (result == CUDA_SUCCESS && graph->exec)
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	if (result != CUDA_SUCCESS)
+		return result;
 	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = steps_new(graph, &exec->steps, &exec->n_steps, &exec->n_branches);
-	if (result == CUDA_SUCCESS)
-		result = user_refs_copy(graph->user_refs, &exec->user_refs);
-	if (result == CUDA_SUCCESS && !steps_bind(exec->steps, exec->n_steps))
-		result = CUDA_ERROR_INVALID_VALUE;
+	result = exec_fill(exec, graph);
 	if (result != CUDA_SUCCESS) {
 		user_refs_drop(&exec->user_refs);
+		work_fini(&exec->assign);
 		steps_free(exec->steps, exec->n_steps);
 		free(exec);
 		return result;
 	}
 	exec->flags = flags;
+	exec->graph = graph;
+	if (graph_is_conditional(graph))
+		graph->exec = exec;
 	exec->device = context_current()->device;
 	channels_take(exec->device, exec->n_branches, exec->n_steps);
 	object_add(&exec->object, OBJECT_EXEC);
@@ -157,19 +186,23 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 CUresult cuGraphInstantiateWithFlags(
 	CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
 {
+	CUgraphInstantiateResult detail;
+
 	ENTER(CALL_CONTEXT);
-	return instantiate(phGraphExec, hGraph, flags);
+	return instantiate(phGraphExec, hGraph, flags, &detail);
 }
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
 	char *logBuffer, size_t bufferSize)
 {
+	CUgraphInstantiateResult detail;
+
 	ENTER(CALL_CONTEXT);
 	if (phErrorNode)
 		*phErrorNode = NULL;
 	if (logBuffer && bufferSize > 0)
 		*logBuffer = '\0';
-	return instantiate(phGraphExec, hGraph, 0);
+	return instantiate(phGraphExec, hGraph, 0, &detail);
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
@@ -181,14 +214,14 @@ CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNod
 static CUresult instantiate_with_params(
 	CUgraphExec *ret_exec, CUgraph handle, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
+	CUgraphInstantiateResult detail = CUDA_GRAPH_INSTANTIATE_ERROR;
 	CUresult result;
 
 	if (!params)
 		return CUDA_ERROR_INVALID_VALUE;
 	params->hErrNode_out = NULL;
-	result = instantiate(ret_exec, handle, params->flags);
-	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-						    : CUDA_GRAPH_INSTANTIATE_ERROR;
+	result = instantiate(ret_exec, handle, params->flags, &detail);
+	params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : detail;
 	return result;
 }
 
@@ -206,6 +239,15 @@ CUresult cuGraphInstantiateWithParams_ptsz(
 	return instantiate_with_params(phGraphExec, hGraph, instantiateParams);
 }
 
+/* Its graph may be instantiated again. The graph's address may be another graph's by now. */
+static void exec_release(const struct exec *exec)
+{
+	struct graph *graph = object_find(OBJECT_GRAPH, exec->graph);
+
+	if (graph && graph->exec == exec)
+		graph->exec = NULL;
+}
+
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
 	struct exec *exec;
@@ -220,7 +262,9 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 		device_wait(exec->last_stream->context->device);
 	channels_leave(exec->device, exec->n_branches, exec->n_steps);
 	steps_unbind(exec->steps, exec->n_steps);
+	exec_release(exec);
 	steps_free(exec->steps, exec->n_steps);
+	work_fini(&exec->assign);
 	user_refs_drop(&exec->user_refs);
 	stream_unref(exec->last_stream);
 	free(exec);
@@ -244,10 +288,7 @@ static struct step *step_find(CUgraphExec handle, CUgraphNode node)
 {
 	struct exec *exec = object_find(OBJECT_EXEC, handle);
 
-	for (size_t i = 0; exec && i < exec->n_steps; i++)
-		if (exec->steps[i].node == (const struct node *)node)
-			return &exec->steps[i];
-	return NULL;
+	return exec ? steps_find(exec->steps, exec->n_steps, (const struct node *)node) : NULL;
 }
 
 CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, struct work *work)
@@ -264,10 +305,18 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 		work->kernel.is_cooperative = step->work.kernel.is_cooperative;
 		memcpy(work->kernel.cluster, step->work.kernel.cluster,
 			sizeof(work->kernel.cluster));
+		work->kernel.conditions = condition_values_ref(step->work.kernel.conditions);
 	}
 	work_fini(&step->work);
 	step->work = *work;
 	return CUDA_SUCCESS;
+}
+
+/* Only nodes of these types can be disabled. */
+static bool step_has_switch(const struct step *step)
+{
+	return step->type == CU_GRAPH_NODE_TYPE_KERNEL || step->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+	       step->type == CU_GRAPH_NODE_TYPE_MEMSET;
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
@@ -276,10 +325,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 
 	ENTER(CALL_ALIVE);
 	step = step_find(hGraphExec, hNode);
-	if (!step)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (step->type != CU_GRAPH_NODE_TYPE_KERNEL && step->type != CU_GRAPH_NODE_TYPE_MEMCPY &&
-		step->type != CU_GRAPH_NODE_TYPE_MEMSET)
+	if (!step || !step_has_switch(step))
 		return CUDA_ERROR_INVALID_VALUE;
 	step->is_disabled = !isEnabled;
 	return CUDA_SUCCESS;
@@ -291,9 +337,25 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 
 	ENTER(CALL_ALIVE);
 	step = step_find(hGraphExec, hNode);
-	if (!step || !isEnabled)
+	if (!step || !isEnabled || !step_has_switch(step))
 		return CUDA_ERROR_INVALID_VALUE;
 	*isEnabled = !step->is_disabled;
+	return CUDA_SUCCESS;
+}
+
+/* The nodes of the original graph continue to name its nodes. */
+static CUresult exec_take(struct exec *exec, const struct graph *graph, struct step *steps)
+{
+	struct condition_values *values = exec->assign.assign.values;
+	struct work assign;
+	CUresult result = condition_assign_new(graph, values, &assign);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	steps_exchange(exec->steps, steps, exec->n_steps);
+	steps_attach(exec->steps, exec->n_steps, values);
+	work_fini(&exec->assign);
+	exec->assign = assign;
 	return CUDA_SUCCESS;
 }
 
@@ -303,6 +365,7 @@ static CUresult update(
 {
 	struct exec *exec = object_find(OBJECT_EXEC, exec_handle);
 	struct graph *graph = object_find(OBJECT_GRAPH, graph_handle);
+	CUgraphInstantiateResult detail;
 	struct step *steps;
 	size_t n, n_branches;
 	CUresult result;
@@ -313,26 +376,16 @@ static CUresult update(
 	/* Memory keeps its address. */
 	if (graph_has_memory(graph))
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-	result = steps_new(graph, &steps, &n, &n_branches);
+	result = conditional_check(graph, &detail);
+	if (result == CUDA_SUCCESS)
+		result = steps_new(graph, &steps, &n, &n_branches);
 	if (result != CUDA_SUCCESS)
 		return result;
-	*ret_result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
-	if (n != exec->n_steps)
-		*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-	for (size_t i = 0; i < n && *ret_result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++)
-		if (steps[i].type != exec->steps[i].type)
-			*ret_result = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
-	if (*ret_result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-		steps_free(steps, n);
-		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-	}
-	/* The nodes of the original graph continue to name its nodes. */
-	for (size_t i = 0; i < n; i++) {
-		work_fini(&exec->steps[i].work);
-		exec->steps[i].work = steps[i].work;
-	}
-	free(steps);
-	return CUDA_SUCCESS;
+	*ret_result = steps_compare(exec->steps, exec->n_steps, steps, n);
+	result = *ret_result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? exec_take(exec, graph, steps)
+							     : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+	steps_free(steps, n);
+	return result;
 }
 
 CUresult cuGraphExecUpdate_v2(
@@ -392,6 +445,17 @@ static bool copies_on_host(const struct exec *exec)
 	return false;
 }
 
+static CUresult assign_submit(const struct exec *exec, struct stream *stream)
+{
+	struct work work;
+	CUresult result;
+
+	if (exec->assign.kind == WORK_NONE)
+		return CUDA_SUCCESS;
+	result = work_dup(&exec->assign, &work);
+	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
+}
+
 static CUresult steps_submit(const struct exec *exec, struct stream *stream)
 {
 	const bool frees_itself = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
@@ -420,6 +484,8 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 		return capture_forbid(stream);
 	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream)
 		result = stream_depend(stream, exec->last_stream, exec->last_ticket);
+	if (result == CUDA_SUCCESS)
+		result = assign_submit(exec, stream);
 	if (result == CUDA_SUCCESS)
 		result = steps_submit(exec, stream);
 	if (result != CUDA_SUCCESS)

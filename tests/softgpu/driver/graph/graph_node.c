@@ -9,6 +9,7 @@
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/copy/copy.h"
 #include "tests/softgpu/driver/stream/event.h"
+#include "conditional.h"
 #include "graph.h"
 #include "graph_memory.h"
 #include "tests/softgpu/driver/launch/launch.h"
@@ -471,6 +472,9 @@ CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 	ENTER(CALL_CONTEXT);
 	(void)dependencyData;
+	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return conditional_add(phGraphNode, hGraph, dependencies, numDependencies,
+			&nodeParams->conditional);
 	if (nodeParams && nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return graph_add_child(
 			phGraphNode, hGraph, dependencies, numDependencies, &nodeParams->graph);

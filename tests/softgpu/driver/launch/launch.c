@@ -8,6 +8,7 @@
 
 #include "launch.h"
 
+#include "tests/softgpu/driver/graph/conditional.h"
 #include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/green.h"
 #include "kernel_log.h"
@@ -73,7 +74,9 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 		.n_sms_all = driver.n_sms,
 		.sms = sms,
 		.cancelled = &stream->cancelled,
-		.print = print};
+		.print = print,
+		.conditions = kernel->conditions,
+		.set_condition = condition_set};
 	struct ptx_fault fault = {.kind = PTX_FAULT_NONE};
 	int r;
 
@@ -224,6 +227,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	module_ref(kernel->module);
 	kernel->kernel = function->kernel;
 	kernel->function = launch->function;
+	kernel->conditions = NULL;
 	kernel->context = green ? green_context(green) : (CUcontext)context;
 	kernel->shared_dynamic = launch->shared_dynamic;
 	kernel->is_cooperative = launch->is_cooperative;

@@ -12,6 +12,7 @@
 #include "event.h"
 #include "event_share.h"
 #include "tests/softgpu/driver/graph/graph_memory.h"
+#include "tests/softgpu/driver/graph/conditional.h"
 #include "tests/softgpu/driver/memory/memory.h"
 #include "tests/softgpu/driver/module/module.h"
 #include "stream.h"
@@ -67,6 +68,11 @@ CUresult work_run(struct work *work, struct stream *stream)
 	case WORK_GRAPH_FREE:
 		graph_memory_discard(work->memory);
 		return CUDA_SUCCESS;
+	case WORK_CONDITIONAL:
+		return conditional_run(&work->conditional, stream);
+	case WORK_ASSIGN:
+		condition_assign(&work->assign);
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -84,6 +90,7 @@ void work_fini(struct work *work)
 	switch (work->kind) {
 	case WORK_KERNEL:
 		module_unref(work->kernel.module);
+		condition_values_unref(work->kernel.conditions);
 		free(work->kernel.params);
 		break;
 	case WORK_COPY:
@@ -105,6 +112,13 @@ void work_fini(struct work *work)
 	case WORK_GRAPH_ALLOC:
 	case WORK_GRAPH_FREE:
 		graph_memory_unref(work->memory);
+		break;
+	case WORK_CONDITIONAL:
+		conditional_fini(&work->conditional);
+		break;
+	case WORK_ASSIGN:
+		condition_values_unref(work->assign.values);
+		free(work->assign.assignments);
 		break;
 	default:
 		break;
@@ -138,6 +152,7 @@ CUresult work_dup(const struct work *from, struct work *ret_work)
 		if (!dup_into(&work.kernel.params, work.kernel.params_size))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		module_ref(work.kernel.module);
+		condition_values_ref(work.kernel.conditions);
 		break;
 	case WORK_COPY:
 		if (!dup_into(&work.copy.staged, work.copy.width))
@@ -159,6 +174,10 @@ CUresult work_dup(const struct work *from, struct work *ret_work)
 	case WORK_GRAPH_FREE:
 		graph_memory_ref(work.memory);
 		break;
+	case WORK_CONDITIONAL:
+		return conditional_dup(from, ret_work);
+	case WORK_ASSIGN:
+		return condition_assign_dup(from, ret_work);
 	default:
 		break;
 	}

@@ -13,6 +13,8 @@
 #include "tests/softgpu/driver/driver.h"
 #include "tests/softgpu/driver/sms.h"
 
+struct body;
+struct condition_values;
 struct ptx_kernel;
 struct event;
 struct event_share;
@@ -36,6 +38,8 @@ enum work_kind {
 	WORK_FREE,        /* of a stream-ordered allocation */
 	WORK_GRAPH_ALLOC, /* only in graphs: makes memory live at launch */
 	WORK_GRAPH_FREE,
+	WORK_CONDITIONAL,
+	WORK_ASSIGN, /* of conditions, at the beginning of a launch */
 };
 
 struct kernel_work {
@@ -53,6 +57,7 @@ struct kernel_work {
 			    cooperative */
 	void *params;    /* packed */
 	size_t params_size;
+	struct condition_values *conditions; /* of its graph, or NULL; owns a reference */
 };
 
 /* A box of bytes; height and depth are 1 for a plain copy. */
@@ -90,6 +95,28 @@ struct shared_work {
 	uint64_t number;           /* of the record that is waited for */
 };
 
+/* A conditional node; in a graph it has neither values nor bodies. */
+struct conditional_work {
+	CUgraphConditionalNodeType type;
+	CUgraphConditionalHandle handle;
+	CUcontext context;               /* only compared */
+	struct condition_values *values; /* owns a reference */
+	struct body *bodies;
+	uint32_t n_bodies;
+};
+
+/* Of one condition: its default value, and whether a launch assigns that. */
+struct assignment {
+	uint32_t value;
+	bool is_assigned;
+};
+
+struct assign_work {
+	struct condition_values *values; /* owns a reference */
+	struct assignment *assignments;
+	uint32_t n;
+};
+
 struct work {
 	enum work_kind kind;
 	union {
@@ -99,6 +126,8 @@ struct work {
 		struct host_work host;
 		struct memop_work memops;
 		struct shared_work shared;
+		struct conditional_work conditional;
+		struct assign_work assign;
 		struct stamp *stamp;         /* owns a reference */
 		struct event *event;         /* owns a reference */
 		struct graph_memory *memory; /* owns a reference */
