@@ -86,6 +86,9 @@ unit_test_client_advice := client/memory/advice.c
 unit_test_client_logs := client/util/logs.c
 unit_test_client_image := client/module/image.c
 unit_test_client_mapping := client/util/mapping.c
+unit_test_client_exchange := client/memory/exchange.c client/util/stop_threads.c \
+	client/util/sleep.c client/util/mapping.c proto/shm.c
+unit_libs_test_client_exchange := -Wl,--wrap=syscall -pthread
 unit_libs_test_client_mapping := -Wl,--wrap=madvise
 unit_test_client_graph_lowering := client/graph/graph_lowering.c
 unit_test_client_staging := client/stream/staging.c client/stream/timeline.c client/util/sleep.c

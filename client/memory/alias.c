@@ -49,41 +49,41 @@ static const char *why_not(int r)
 	}
 }
 
-/* 0, with an address of 0 if the server refused; or -errno if the request could not be made. */
-static int alias_request(const struct memory_range *range, uint64_t *ret_address)
+static void log_copied(const struct memory_range *range, const char *why)
+{
+	log_info("the GPU cannot access memory registered at %#llx, which is copied instead: %s",
+		(unsigned long long)range->address, why);
+}
+
+bool alias_new_of(struct memory_range *range, const struct mapping *mapping)
+{
+	struct memory_range alias = *range;
+	int r = mapping_populate(range->address, range->size);
+
+	alias.kind = MEMORY_ALIAS;
+	alias.other = range->address;
+	if (r < 0 || send_alias(range, mapping, &alias.address) != CUDA_SUCCESS) {
+		log_copied(range, r < 0 ? why_not(r) : "the server did not pin it");
+		return false;
+	}
+	if (memory_add(&alias) != CUDA_SUCCESS) {
+		(void)send_host_alias_end(alias.address);
+		return false;
+	}
+	range->other = alias.address;
+	range->id = alias.id;
+	return true;
+}
+
+void alias_new(struct memory_range *range)
 {
 	_cleanup_(mapping_close) struct mapping mapping;
 	int r = mapping_open(range->address, range->size, &mapping);
 
 	if (r == 0)
-		r = mapping_populate(range->address, range->size);
-	if (r == 0 && send_alias(range, &mapping, ret_address) != CUDA_SUCCESS)
-		*ret_address = 0;
-	return r;
-}
-
-void alias_new(struct memory_range *range)
-{
-	struct memory_range alias = *range;
-	int r;
-
-	alias.kind = MEMORY_ALIAS;
-	alias.other = range->address;
-	alias.address = 0;
-	r = alias_request(range, &alias.address);
-	if (alias.address == 0) {
-		log_info("the GPU cannot access memory registered at %#llx, which is copied "
-			 "instead: %s",
-			(unsigned long long)range->address,
-			r < 0 ? why_not(r) : "the server did not pin it");
-		return;
-	}
-	if (memory_add(&alias) != CUDA_SUCCESS) {
-		(void)send_host_alias_end(alias.address);
-		return;
-	}
-	range->other = alias.address;
-	range->id = alias.id;
+		(void)alias_new_of(range, &mapping);
+	else
+		log_copied(range, why_not(r));
 }
 
 CUresult alias_end(uint64_t address)

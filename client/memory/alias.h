@@ -7,6 +7,7 @@
  * has registered. Any thread.
  */
 
+#include "client/util/mapping.h"
 #include "memory.h"
 
 /*
@@ -15,6 +16,9 @@
  * stays 0, and the log says why.
  */
 void alias_new(struct memory_range *range);
+
+/* The same for a range whose file is known; false: the range has no alias. */
+bool alias_new_of(struct memory_range *range, const struct mapping *mapping);
 
 /* Called after all work that uses it is done. */
 CUresult alias_end(uint64_t address);

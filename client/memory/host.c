@@ -210,13 +210,10 @@ CUresult local_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
 		return result;
 	if (!pdptr || !p || Flags != 0 || !find_host(p, &range))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == MEMORY_REGISTERED && range.other == 0) {
-		log_refused("cuMemHostGetDevicePointer",
-			"kernels cannot access registered memory, which is copied instead, unless "
-			"it is a shared mapping of a file in memory (memfd_create, shm_open) that "
-			"the program can open for writing; use memory from cuMemHostAlloc");
-		return CUDA_ERROR_NOT_SUPPORTED;
-	}
+	if (range.kind == MEMORY_REGISTERED && range.other == 0)
+		result = registered_reach((uintptr_t)p);
+	if (result != CUDA_SUCCESS)
+		return result;
 	*pdptr = registered_translate((uintptr_t)p, 1);
 	return CUDA_SUCCESS;
 }

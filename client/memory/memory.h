@@ -27,6 +27,7 @@ enum memory_kind {
 
 struct advised;
 struct allocation;
+struct exchange;
 struct piece;
 struct pool;
 
@@ -39,6 +40,7 @@ struct memory_range {
 	struct piece *piece;
 	struct allocation *allocation; /* of a mapping; not owned */
 	struct advised *advised;       /* of managed memory */
+	struct exchange *exchange;     /* of registered memory whose pages are exchanged */
 	uint64_t other; /* of registered memory the alias, and of an alias the registered memory; 0:
 			   none */
 	enum memory_kind kind;

@@ -2,11 +2,12 @@
 
 /*
  * The program's own memory that it registers. The server pins shared memory at an
- * alias. Other memory is only recorded, because no other process can pin it. Any
- * thread of the application.
+ * alias. Private memory is only recorded, because no other process can pin it, until
+ * the program asks for its device pointer. Any thread of the application.
  *
- * Invariant: the program's pages never move. The GPU never accesses memory without
- * an alias; copies of such memory go through staging.
+ * Invariant: the program's pages move only for cuMemHostGetDevicePointer(), and back
+ * when the registration ends. The GPU never accesses memory without an alias; copies of
+ * such memory go through staging.
  */
 
 #include <pthread.h>
@@ -16,6 +17,8 @@
 #include "alias.h"
 #include "client.h"
 #include "address_map.h"
+#include "exchange.h"
+#include "client/util/log.h"
 #include "registered.h"
 #include "client/stream/stream.h"
 
@@ -25,6 +28,8 @@
 
 static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct address_map registered;
+/* One range at a time gets an alias late. Taken before registered_lock. */
+static pthread_mutex_t reach_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t n_aliases; /* 0 in most programs, so that copies need no lookup */
 
 bool registered_find(uint64_t address, struct memory_range *ret_range)
@@ -67,18 +72,80 @@ static void take_out(const struct memory_range *range)
 	address_map_remove(&registered, range->address);
 }
 
-void registered_end_context(const struct context *context)
+/* Removes the next range of the context. */
+static bool take_next(const struct context *context, uint64_t *at, struct memory_range *ret_range)
 {
 	const struct memory_range *range;
-	uint64_t at = 0;
+	bool is_found = false;
 
 	pthread_mutex_lock(&registered_lock);
-	while ((range = address_map_next(&registered, at))) {
-		at = range->address + 1;
-		if (range->context == context)
+	while (!is_found && (range = address_map_next(&registered, *at))) {
+		*at = range->address + 1;
+		is_found = range->context == context;
+		if (is_found) {
+			*ret_range = *range;
 			take_out(range);
+		}
 	}
 	pthread_mutex_unlock(&registered_lock);
+	return is_found;
+}
+
+void registered_end_context(const struct context *context)
+{
+	struct memory_range range;
+	uint64_t at = 0;
+
+	while (take_next(context, &at, &range))
+		exchange_end(range.exchange);
+}
+
+/* Records the alias of a range; false: it is not registered any more. */
+static bool set_alias(const struct memory_range *with_alias)
+{
+	struct memory_range *range;
+	bool is_there;
+
+	pthread_mutex_lock(&registered_lock);
+	range = (struct memory_range *)address_map_find(&registered, with_alias->address);
+	is_there = range && range->address == with_alias->address && range->other == 0 &&
+		   range->size == with_alias->size;
+	if (is_there) {
+		*range = *with_alias;
+		atomic_fetch_add_explicit(&n_aliases, 1, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&registered_lock);
+	return is_there;
+}
+
+/* Under reach_lock. */
+static CUresult exchange_and_alias(struct memory_range *range)
+{
+	_cleanup_(mapping_close) struct mapping mapping = {.fd = -EBADF};
+	int r = exchange_new(range->address, range->size, &range->exchange, &mapping);
+
+	if (r < 0) {
+		log_refused("cuMemHostGetDevicePointer", exchange_why(r));
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (alias_new_of(range, &mapping) && set_alias(range))
+		return CUDA_SUCCESS;
+	if (range->other)
+		(void)alias_end(range->other);
+	exchange_end(range->exchange);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult registered_reach(uint64_t address)
+{
+	struct memory_range range;
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&reach_lock);
+	if (registered_find(address, &range))
+		result = range.other ? CUDA_SUCCESS : exchange_and_alias(&range);
+	pthread_mutex_unlock(&reach_lock);
+	return result;
 }
 
 static bool overlaps_known(uint64_t address, uint64_t size)
@@ -193,5 +260,8 @@ CUresult local_cuMemHostUnregister(void *p)
 		return result;
 	if (!remove_range((uintptr_t)p, &range))
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-	return range.other ? alias_end(range.other) : CUDA_SUCCESS;
+	if (range.other)
+		result = alias_end(range.other);
+	exchange_end(range.exchange);
+	return result;
 }

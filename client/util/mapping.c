@@ -31,13 +31,6 @@
 /* Pages that one call reads if the kernel lacks this advice. */
 #define READ_PAGES 512u
 
-/* A line of /proc/self/maps. */
-struct area {
-	uint64_t start, end, offset, filesystem, inode;
-	bool is_usable; /* shared, for reading and writing */
-	const char *path;
-};
-
 static void closedir_p(DIR **dir)
 {
 	if (*dir)
@@ -68,7 +61,7 @@ static bool skip_char(const char **at, char c)
 }
 
 /* start-end rwxs offset major:minor inode  path */
-static bool area_parse(const char *line, struct area *ret_area)
+bool area_parse(const char *line, struct area *ret_area)
 {
 	unsigned major_number;
 	const char *flags;
@@ -81,6 +74,8 @@ static bool area_parse(const char *line, struct area *ret_area)
 	if (!skip_char(&line, ' ') || strnlen(flags, 5) < 5)
 		return false;
 	ret_area->is_usable = flags[0] == 'r' && flags[1] == 'w' && flags[3] == 's';
+	ret_area->is_private =
+		flags[0] == 'r' && flags[1] == 'w' && flags[2] == '-' && flags[3] == 'p';
 	line = flags + 4;
 	if (!skip_char(&line, ' '))
 		return false;
@@ -216,6 +211,17 @@ int mapping_open(uint64_t address, uint64_t size, struct mapping *ret_mapping)
 	ret_mapping->filesystem = area.filesystem;
 	ret_mapping->inode = area.inode;
 	ret_mapping->offset = area.offset + (address - area.start);
+	return 0;
+}
+
+int mapping_file(struct mapping *mapping)
+{
+	struct stat file;
+
+	if (syscall(SYS_fstat, mapping->fd, &file) < 0)
+		return -errno;
+	mapping->filesystem = file.st_dev;
+	mapping->inode = file.st_ino;
 	return 0;
 }
 

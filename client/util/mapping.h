@@ -6,6 +6,17 @@
 
 #include "base.h"
 
+/* A line of /proc/self/maps. */
+struct area {
+	uint64_t start, end, offset, filesystem, inode;
+	bool is_usable;   /* shared, for reading and writing */
+	bool is_private;  /* private, for reading and writing, not for execution */
+	const char *path; /* in the line */
+};
+
+/* `line' ends without a newline. */
+bool area_parse(const char *line, struct area *ret_area);
+
 struct mapping {
 	uint64_t filesystem, inode; /* st_dev and st_ino of the file */
 	uint64_t offset;            /* of the first byte in it */
@@ -20,6 +31,9 @@ struct mapping {
  * for reading.
  */
 int mapping_open(uint64_t address, uint64_t size, struct mapping *ret_mapping);
+
+/* Sets which file `fd' is. */
+int mapping_file(struct mapping *mapping);
 
 void mapping_close(struct mapping *mapping);
 

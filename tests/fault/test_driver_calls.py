@@ -26,7 +26,7 @@ PROGRAMS = ("memory_ops", "jit", "pool_attributes", "link", "ipc_memory", "graph
             "context_events", "managed_module")
 if IS_LONG:
     PROGRAMS += ("process1", "driver", "symbols", "kernels", "events", "registered",
-                 "registered_shared", "surface", "graph_nodes", "graph_update", "graph_host",
+                 "registered_shared", "registered_private", "surface", "graph_nodes", "graph_update", "graph_host",
                  "capture_errors", "ipc_event", "pool_ipc", "stream_alloc", "managed", "separate", "boxes",
                  "texture_linear", "texture_layered_mip", "clusters")
 # This many calls of a program fail; a longer program has them spread at random.

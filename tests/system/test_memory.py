@@ -119,6 +119,22 @@ def test_kill_shared_mappings():
     killed("registered_shared")
 
 
+def test_exchanged_pages():
+    """Kernels use private registered memory; a variable forbids it; a kill leaves nothing."""
+    with mps.Service() as service:
+        service.run_ok("registered_private")
+        server = service.server()
+        before = settle(service, server)
+        service.run_ok("registered_private", "--rounds", "3")
+        gives_back(service, server, before)
+        code, out, err = service.run("registered_private",
+                                     env={"MPS_CLIENT_MOVE_REGISTERED": "0"})
+        equal(code, 1, out + err)
+        assert "operation not supported (801)" in out, out
+        assert "MPS_CLIENT_MOVE_REGISTERED=0 forbids" in err, err
+    killed("registered_private")
+
+
 def test_files_cut_short():
     """While the GPU uses them; a neighbour continues, and a kill at any moment leaves nothing."""
     with mps.Service() as service:
