@@ -217,7 +217,7 @@ endif
 .PHONY: gpu-examples
 gpu-examples: examples $(call example,$(GPU_ONLY))
 
-# ---- the speed of the software GPU, alone or compared: BENCH_LIBRARIES="old/libcuda.so.1 new/libcuda.so.1"
+# ---- the speed of the software GPU; BENCH_LIBRARIES="OLD NEW" compares two builds
 
 BENCH_LIBRARIES ?= $(SOFTGPU)
 BENCH := $(BUILD)/bin/softgpu-bench

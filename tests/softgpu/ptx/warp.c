@@ -61,6 +61,36 @@ static bool is_together(const struct ptx_warp *warp, unsigned x, unsigned y)
 }
 
 /*
+ * warp_pick() if no lane has had its turn, in one pass: a new leader leaves the lanes of the
+ * one before behind, which wait where that one is, or in a frame further out.
+ */
+_hot_ static void pick_from_all(struct ptx_warp *warp, uintptr_t *ret_stop)
+{
+	unsigned leader = (unsigned)__builtin_ctz(warp->ready);
+	uintptr_t stop = UINTPTR_MAX;
+	uint32_t mask = 1u << leader;
+
+	for (uint32_t left = warp->ready & (warp->ready - 1); left; left &= left - 1) {
+		unsigned l = (unsigned)__builtin_ctz(left);
+		bool is_same_frame = warp->frames[l] == warp->frames[leader];
+
+		if (is_together(warp, l, leader)) {
+			mask |= 1u << l;
+		} else if (goes_before(warp, l, leader)) {
+			stop = is_same_frame ? (uintptr_t)warp->pc[leader] : UINTPTR_MAX;
+			leader = l;
+			mask = 1u << l;
+		} else if (is_same_frame && warp->pc[l] != warp->pc[leader]) {
+			stop = MIN(stop, (uintptr_t)warp->pc[l]);
+		}
+	}
+	warp->mask = mask;
+	warp->frame = warp->frames[leader];
+	warp->local_base = warp->local_bases[leader];
+	*ret_stop = stop;
+}
+
+/*
  * Forms the next group: its leader, and the lanes at the same place. *ret_stop is the
  * next place where other lanes wait to join. False if all lanes have had their turn.
  */
@@ -71,6 +101,10 @@ static bool warp_pick(struct ptx_warp *warp, uintptr_t *ret_stop)
 
 	if (!left)
 		return false;
+	if (left == warp->ready) {
+		pick_from_all(warp, ret_stop);
+		return true;
+	}
 	leader = (unsigned)__builtin_ctz(left);
 	for (left &= left - 1; left; left &= left - 1)
 		if (goes_before(warp, (unsigned)__builtin_ctz(left), leader))

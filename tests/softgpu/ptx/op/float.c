@@ -53,7 +53,18 @@ F64_BINARY(sub, x - y)
 F64_BINARY(mul, x *y)
 F64_BINARY(div, x / y)
 
-PTX_EXEC(fma_f32)
+/*
+ * A second copy for processors with the instruction; the other one calls libm for each lane.
+ * Sanitizers and linkers without indirect functions get only that one.
+ */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) &&                 \
+	!defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define PTX_CLONES __attribute__((target_clones("fma", "default")))
+#else
+#define PTX_CLONES
+#endif
+
+PTX_CLONES PTX_EXEC(fma_f32)
 {
 	PTX_SOURCE(a);
 	PTX_SOURCE(b);
@@ -78,7 +89,7 @@ PTX_EXEC(fma_ftz_f32)
 	return in + 1;
 }
 
-PTX_EXEC(fma_f64)
+PTX_CLONES PTX_EXEC(fma_f64)
 {
 	PTX_SOURCE(a);
 	PTX_SOURCE(b);
