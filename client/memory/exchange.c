@@ -122,7 +122,7 @@ static bool is_written_by_kernel(const char *path)
 /* Pages that a device has pinned for long, such as RDMA's and io_uring's. */
 static bool has_pinned_pages(void)
 {
-	_cleanup_fclose_ FILE *status = fopen("/proc/self/status", "re");
+	_cleanup_fclose_ FILE *status = fopen("/proc/thread-self/status", "re");
 	char line[256];
 
 	while (status && fgets(line, sizeof(line), status))
@@ -160,7 +160,7 @@ static int add_piece(struct exchange *exchange, const struct area *area, uint64_
 
 static int find_pieces(struct exchange *exchange)
 {
-	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_fclose_ FILE *maps = fopen("/proc/thread-self/maps", "re");
 	_cleanup_free_ char *line = NULL;
 	uint64_t at = exchange->start;
 	struct area area;
@@ -203,7 +203,7 @@ static int add_intact(struct exchange *exchange, const struct area *area)
 /* Finds the parts of it where the file is still mapped for reading and writing. */
 static int find_intact(struct exchange *exchange)
 {
-	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_fclose_ FILE *maps = fopen("/proc/thread-self/maps", "re");
 	_cleanup_free_ char *line = NULL;
 	struct area area;
 	size_t n_room = 0;

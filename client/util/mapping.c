@@ -105,7 +105,7 @@ static bool area_follows(const struct area *area, const struct area *next)
 static int find_area(
 	uint64_t address, uint64_t size, struct area *ret_area, char ret_path[PATH_MAX])
 {
-	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
+	_cleanup_fclose_ FILE *maps = fopen("/proc/thread-self/maps", "re");
 	_cleanup_free_ char *line = NULL;
 	struct area area, whole = {0};
 	size_t n_room = 0;

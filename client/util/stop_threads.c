@@ -30,7 +30,7 @@
 #define THREADS_MAX 4096u
 #define TRACER_STACK (64u << 10)
 /* A thread that waits for a child of vfork() or for a device may not stop sooner. */
-#define STOP_NS 1000000000ull
+#define STOP_NS 5000000000ull
 #define POLL_NS 20000u
 
 #ifndef PR_SET_PTRACER
@@ -107,12 +107,43 @@ static int list_threads(struct stop *stop)
 	return n < 0 ? -errno : 0;
 }
 
-static int tracer_seize(struct traced *thread)
+/* Writes "ID/stat"; returns its start in the buffer. */
+static const char *stat_name(pid_t id, char name[24])
+{
+	static const char suffix[] = "/stat";
+	char *at = name + 24 - sizeof(suffix);
+
+	for (size_t i = 0; i < sizeof(suffix); i++)
+		at[i] = suffix[i];
+	for (; id > 0; id /= 10)
+		*--at = (char)('0' + id % 10);
+	return at;
+}
+
+/* The kernel lists a thread that has ended until its end is complete, a main thread for longer. */
+static bool tracer_has_ended(const struct stop *stop, pid_t id)
+{
+	char name[24], text[128];
+	long fd = syscall(SYS_openat, stop->tasks, stat_name(id, name), O_RDONLY | O_CLOEXEC);
+	long n = fd < 0 ? 0 : syscall(SYS_read, fd, text, sizeof(text));
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ESRCH;
+	syscall(SYS_close, fd);
+	if (n < 0)
+		return errno == ESRCH;
+	/* The state is behind the name, which ends with the last parenthesis. */
+	while (n > 0 && text[n - 1] != ')')
+		n--;
+	return n > 0 && n + 1 < (long)sizeof(text) && (text[n + 1] == 'Z' || text[n + 1] == 'X');
+}
+
+static int tracer_seize(const struct stop *stop, struct traced *thread)
 {
 	if (syscall(SYS_ptrace, PTRACE_SEIZE, thread->id, 0, 0) == 0 &&
 		syscall(SYS_ptrace, PTRACE_INTERRUPT, thread->id, 0, 0) == 0)
 		return 0;
-	if (errno != ESRCH)
+	if (errno != ESRCH && !tracer_has_ended(stop, thread->id))
 		return -EPERM;
 	thread->is_gone = true;
 	return 0;
@@ -152,7 +183,7 @@ static int tracer_stop_all(struct stop *stop)
 		n_known = stop->n;
 		r = list_threads(stop);
 		for (unsigned i = n_known; i < stop->n && r == 0; i++)
-			r = tracer_seize(&stop->threads[i]);
+			r = tracer_seize(stop, &stop->threads[i]);
 		for (unsigned i = n_known; i < stop->n && r == 0; i++)
 			if (!stop->threads[i].is_gone)
 				r = tracer_await(&stop->threads[i], end);
