@@ -34,9 +34,14 @@ static struct slab execs = {
 
 static struct exec *closing;
 
+/* The server's numbers that are not those of their slots, plus 1: a remade graph swaps two. */
+static uint32_t numbers[WIRE_GRAPHS_MAX];
+
 uint32_t exec_id(const struct exec *exec)
 {
-	return slab_id(&execs, exec);
+	uint32_t slot = slab_id(&execs, exec);
+
+	return numbers[slot] ? numbers[slot] - 1 : slot;
 }
 
 struct exec *exec_find(CUgraphExec handle)
@@ -204,6 +209,81 @@ static CUresult exec_make(struct exec *exec, const struct graph *graph, struct f
 	return result;
 }
 
+/* What the program changed by handles of nodes; those handles then name the fresh image. */
+static CUresult inherit_nodes(struct exec *fresh, const struct exec *exec)
+{
+	struct graph_node *node = fresh->image->first, *old = exec->image->first;
+	CUresult result = CUDA_SUCCESS;
+
+	for (; node && result == CUDA_SUCCESS;
+		node = graph_next(fresh->image, node), old = graph_next(exec->image, old)) {
+		node->original = old->original;
+		if (old->is_disabled)
+			result = exec_enable(fresh, node, false);
+	}
+	if (result != CUDA_SUCCESS)
+		return result;
+	graph_release_references(fresh->image);
+	free(fresh->names);
+	fresh->names = NULL;
+	fresh->n_names = 0;
+	result = graph_copy_references(exec->image, fresh->image);
+	return result == CUDA_SUCCESS ? name_nodes(fresh) : result;
+}
+
+/* `exec' stays the program's handle; `fresh' takes what launches may still use. */
+static void exec_swap(struct exec *exec, struct exec *fresh)
+{
+	struct exec old = *exec;
+	uint32_t old_id = exec_id(exec);
+
+	numbers[slab_id(&execs, exec)] = exec_id(fresh) + 1;
+	numbers[slab_id(&execs, fresh)] = old_id + 1;
+	*exec = *fresh;
+	*fresh = old;
+}
+
+static CUresult exec_make_like(struct exec *fresh, const struct exec *exec,
+	const struct graph *graph, struct failure *failure)
+{
+	CUresult result;
+
+	fresh->context = exec->context;
+	fresh->source = exec->source;
+	fresh->flags = exec->flags;
+	fresh->stream = exec->stream;
+	fresh->seqno = exec->seqno;
+	fresh->is_remade = exec->stream;
+	result = exec_make(fresh, graph, failure);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = inherit_nodes(fresh, exec);
+	if (result != CUDA_SUCCESS)
+		(void)send_graph_destroy(exec_id(fresh));
+	return result;
+}
+
+CUresult exec_remake(
+	struct exec *exec, const struct graph *graph, const struct graph_node **ret_error)
+{
+	struct failure failure = {0};
+	struct exec *fresh = slab_take(&execs);
+	CUresult result;
+
+	*ret_error = NULL;
+	if (!fresh)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = exec_make_like(fresh, exec, graph, &failure);
+	if (result != CUDA_SUCCESS) {
+		*ret_error = node_find(failure.node);
+		exec_free(fresh);
+		return result;
+	}
+	exec_swap(exec, fresh);
+	exec_end(fresh);
+	return CUDA_SUCCESS;
+}
+
 /* Whether the driver would make the graph executable. */
 static CUresult exec_check(const struct graph *graph, cuuint64_t flags, struct failure *failure)
 {
@@ -345,11 +425,24 @@ static CUresult note_events(const struct exec *exec, struct stream *stream)
 	return CUDA_SUCCESS;
 }
 
-static CUresult exec_post_launch(const struct exec *exec, const struct stream *stream)
+/* The driver orders the launches of one executable graph, but this is a new one for it. */
+static CUresult wait_for_earlier(struct exec *exec, struct stream *stream)
 {
-	uint64_t launch;
-	CUresult result;
+	CUresult result = CUDA_SUCCESS;
 
+	if (exec->stream != stream && !timeline_reached(exec->stream, exec->seqno))
+		result = event_between(exec->stream, stream);
+	exec->is_remade = result != CUDA_SUCCESS;
+	return result;
+}
+
+static CUresult exec_post_launch(struct exec *exec, struct stream *stream)
+{
+	CUresult result = exec->is_remade ? wait_for_earlier(exec, stream) : CUDA_SUCCESS;
+	uint64_t launch;
+
+	if (result != CUDA_SUCCESS)
+		return result;
 	if (exec->n_calls == 0)
 		return send_graph_launch(stream_id(stream), exec_id(exec));
 	result = calls_expect(exec, &launch);

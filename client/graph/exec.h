@@ -50,6 +50,7 @@ struct exec {
 	uint32_t n_bodies;     /* of conditional nodes */
 	struct stream *stream; /* of the last launch; NULL: none */
 	uint64_t seqno;
+	bool is_remade; /* since the last launch */
 	bool is_closing;
 };
 
@@ -62,6 +63,13 @@ struct graph_node *exec_node(const struct exec *exec, CUgraphNode handle);
 
 /* Whether an executable graph other than `but' is made from that graph. `but' may be NULL. */
 bool exec_is_of(uint64_t graph, const struct exec *but);
+
+/*
+ * Makes it anew, from a graph that matches it: what the driver cannot change. The handles
+ * stay. On failure nothing has changed; as exec_send().
+ */
+CUresult exec_remake(
+	struct exec *exec, const struct graph *graph, const struct graph_node **ret_error);
 
 /* Frees destroyed executable graphs whose launches have ended. Takes the lock. */
 void execs_free_closed(void);
@@ -80,6 +88,9 @@ CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct nod
 
 /* Asks for the result of the changes; as exec_send(). */
 CUresult exec_confirm(struct exec *exec, const struct graph_node **ret_error);
+
+/* Whether launches execute the node; one of its image. */
+CUresult exec_enable(const struct exec *exec, struct graph_node *node, bool is_enabled);
 
 /* Whether the server's node of that number is a call. */
 bool exec_is_call(const struct exec *exec, uint32_t number);

@@ -356,6 +356,18 @@ bool exec_is_call(const struct exec *exec, uint32_t number)
 	return false;
 }
 
+CUresult exec_enable(const struct exec *exec, struct graph_node *node, bool is_enabled)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint32_t i = node->first; i <= node->last && result == CUDA_SUCCESS; i++)
+		if (!exec_is_call(exec, i))
+			result = send_graph_enable(exec_id(exec), i, is_enabled);
+	if (result == CUDA_SUCCESS)
+		node->is_disabled = !is_enabled;
+	return result;
+}
+
 static void set_chunk(struct exec *exec, uint32_t number, const struct box_chunk *chunk)
 {
 	for (uint32_t i = 0; i < exec->n_calls; i++)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client/stream/context_share.h"
 #include "exec.h"
 #include "send.h"
 
@@ -216,20 +217,12 @@ static struct graph_node *find_switchable(
 CUresult local_cuGraphNodeSetEnabled(
 	CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
 {
-	CUresult result = CUDA_SUCCESS;
 	struct graph_node *node;
 	struct exec *exec;
 
 	GRAPHS_LOCKED;
 	node = find_switchable(hGraphExec, hNode, &exec);
-	if (!node)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (uint32_t i = node->first; i <= node->last && result == CUDA_SUCCESS; i++)
-		if (!exec_is_call(exec, i))
-			result = send_graph_enable(exec_id(exec), i, isEnabled != 0);
-	if (result == CUDA_SUCCESS)
-		node->is_disabled = !isEnabled;
-	return result;
+	return node ? exec_enable(exec, node, isEnabled != 0) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult local_cuGraphNodeGetEnabled(
@@ -331,11 +324,16 @@ static bool node_matches(
 	return inner_graphs_match(update, old, node);
 }
 
-/* A condition keeps its default value, which the driver cannot change without the whole graph. */
 static bool conditions_match(const struct graph *image, const struct graph *graph)
 {
-	if (image->n_conditions != graph->n_conditions)
-		return false;
+	return image->n_conditions == graph->n_conditions &&
+	       (graph->n_conditions == 0 || context_share_id(image->conditions->context) ==
+						    context_share_id(graph->conditions->context));
+}
+
+/* In the driver's graph a condition keeps its default value. */
+static bool defaults_match(const struct graph *image, const struct graph *graph)
+{
 	for (uint32_t i = 0; i < graph->n_conditions; i++)
 		if (image->conditions[i].default_value != graph->conditions[i].default_value ||
 			image->conditions[i].is_assigned != graph->conditions[i].is_assigned)
@@ -432,7 +430,8 @@ static CUresult update_all(
 	update->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 	if (!graphs_match(update, image, graph))
 		return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-	result = send_changes(update, exec, image, graph);
+	result = defaults_match(image, graph) ? send_changes(update, exec, image, graph)
+					      : exec_remake(exec, graph, &update->node);
 	if (result == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	update->result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;

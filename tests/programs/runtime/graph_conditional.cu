@@ -209,7 +209,10 @@ static void changed(void)
 	/* The update takes the default value too; nodes of `graph' still name those of `exec'. */
 	CHECK(cudaGraphExecUpdate(exec, other, &info));
 	RUN(exec, 0, 700);
+	CHECK(cudaGraphNodeSetEnabled(exec, added, 0));
 	CHECK(cudaGraphExecUpdate(exec, graph, &info));
+	RUN(exec, 0, 0);
+	CHECK(cudaGraphNodeSetEnabled(exec, added, 1));
 	RUN(exec, 0, 1);
 	set_added(exec, added, 31);
 	RUN(exec, 0, 31);
@@ -219,29 +222,44 @@ static void changed(void)
 	CHECK(cudaGraphExecDestroy(exec));
 }
 
-/* Launches without a wait between them, in two streams: they run one after the other. */
-static void repeated(void)
+/* Counts the word down to 0, then adds 3. */
+static cudaGraph_t loop_new(unsigned value)
 {
 	cudaGraph_t graph = graph_new();
-	cudaGraphConditionalHandle handle = handle_new(graph, 1);
+	cudaGraphConditionalHandle handle = handle_new(graph, value);
 	cudaGraphNode_t node = cond_node(graph, NULL, handle, cudaGraphCondTypeWhile, 1);
-	cudaGraphExec_t exec;
-	cudaStream_t side;
-	int found = 5;
 
 	word_node(bodies[0], NULL, (void *)countdown_kernel, handle);
 	add_node(graph, node, 3);
-	exec = instantiate(graph);
+	return graph;
+}
+
+/*
+ * Launches without a wait between them, in two streams: they run one after the other, also if
+ * the default value changes between them.
+ */
+static void repeated(bool changes)
+{
+	cudaGraph_t graph = loop_new(1), other = loop_new(2);
+	cudaGraphExec_t exec = instantiate(graph);
+	cudaGraphExecUpdateResultInfo info;
+	cudaStream_t side;
+	int found = 5;
+
 	CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
 	CHECK(cudaMemcpy(word, &found, sizeof(found), cudaMemcpyHostToDevice));
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 20; i++) {
+		if (changes)
+			CHECK(cudaGraphExecUpdate(exec, i % 4 < 2 ? graph : other, &info));
 		CHECK(cudaGraphLaunch(exec, i % 2 ? side : stream));
+	}
 	CHECK(cudaDeviceSynchronize());
 	CHECK(cudaMemcpy(&found, word, sizeof(found), cudaMemcpyDeviceToHost));
 	if (found != 3)
 		FAIL("after repeated launches the word is %d", found);
 	CHECK(cudaStreamDestroy(side));
 	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(other));
 	CHECK(cudaGraphDestroy(graph));
 }
 
@@ -261,7 +279,8 @@ int main(int argc, char **argv)
 		children();
 		memory();
 		changed();
-		repeated();
+		repeated(false);
+		repeated(true);
 	}
 	return finish();
 }
