@@ -9,30 +9,20 @@
 
 #include "bound.h"
 
-#include <time.h>
-
 #include "server/driver/deferred.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
 
-/* How long to wait for deferred calls. */
-#define ENDS_ROUNDS 100
-#define ENDS_SLEEP_NS 10000000L
-
 /* Waits for deferred calls. False: there are none. */
 static bool bound_wait_for_ends(const struct session *session)
 {
 	uint64_t n = deferred_n_added();
+	unsigned round = 0;
 
-	if (deferred_has_made(n))
-		return false;
-	deferred_reclaim();
-	for (int i = 0; i < ENDS_ROUNDS && !deferred_has_made(n) && fault_get() == CUDA_SUCCESS &&
-			!atomic_load(&session->is_ending);
-		i++)
-		nanosleep(&(struct timespec){.tv_nsec = ENDS_SLEEP_NS}, NULL);
-	return true;
+	while (deferred_wait(session, n, round))
+		round++;
+	return round > 0;
 }
 
 static void bound_log(struct session *session, uint64_t amount)

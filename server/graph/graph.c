@@ -10,6 +10,7 @@
 #include "server/stream/context_share.h"
 #include "server/stream/event.h"
 #include "graph.h"
+#include "server/driver/deferred.h"
 #include "server/driver/graph_end.h"
 #include "server/launch/launch.h"
 #include "server/memory/memory_op.h"
@@ -223,6 +224,20 @@ static CUresult set_priorities(const struct graph *graph)
 	return result;
 }
 
+/* Graphs that were destroyed give theirs back when the driver destroys them. */
+static bool take_body_nodes(struct session *session, struct graph *graph)
+{
+	uint64_t n_ends = deferred_n_added();
+	bool is_taken;
+	unsigned round = 0;
+
+	do
+		is_taken = graph_end_take_body_nodes(
+			graph->ending, graph->sdev->memory, graph->n_body_nodes);
+	while (!is_taken && deferred_wait(session, n_ends, round++));
+	return is_taken;
+}
+
 CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint32_t n_nodes,
 	uint32_t by_node_priority, uint32_t *ret_error_node)
 {
@@ -236,8 +251,7 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 		result = session_device_enter(session, graph->sdev);
 	if (result == CUDA_SUCCESS && by_node_priority)
 		result = set_priorities(graph);
-	if (result == CUDA_SUCCESS &&
-		!graph_end_take_body_nodes(graph->ending, graph->sdev->memory, graph->n_body_nodes))
+	if (result == CUDA_SUCCESS && !take_body_nodes(session, graph))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -263,6 +263,26 @@ static void repeated(bool changes)
 	CHECK(cudaGraphDestroy(graph));
 }
 
+/* Graphs with many nodes in bodies, each destroyed while it runs. */
+static void large(void)
+{
+	for (int i = 0; i < 12; i++) {
+		cudaGraph_t graph = graph_new();
+		cudaGraphNode_t node = NULL;
+		cudaGraphExec_t exec;
+
+		cond_node(graph, NULL, handle_new(graph, 1), cudaGraphCondTypeIf, 1);
+		for (int k = 0; k < 1999; k++)
+			CHECK(cudaGraphAddEmptyNode(&node, bodies[0], NULL, 0));
+		add_node(bodies[0], NULL, 1);
+		exec = instantiate(graph);
+		CHECK(cudaGraphDestroy(graph));
+		CHECK(cudaGraphLaunch(exec, stream));
+		CHECK(cudaGraphExecDestroy(exec));
+	}
+	CHECK(cudaStreamSynchronize(stream));
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = options_read(argc, argv);
@@ -281,6 +301,7 @@ int main(int argc, char **argv)
 		changed();
 		repeated(false);
 		repeated(true);
+		large();
 	}
 	return finish();
 }
