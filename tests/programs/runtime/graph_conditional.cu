@@ -108,11 +108,12 @@ static void nested(void)
 	}
 }
 
+/* As deep as a client may. */
 static void deep(void)
 {
 	cudaGraph_t graph = graph_new(), inner = graph;
 
-	for (int depth = 0; depth < 20; depth++) {
+	for (int depth = 0; depth < 128; depth++) {
 		cond_node(inner, NULL, handle_new(inner, 1), cudaGraphCondTypeIf, 1);
 		inner = bodies[0];
 	}
