@@ -105,14 +105,20 @@ static void in_a_row(unsigned *word, cudaStream_t stream)
 	CHECK(cudaEventDestroy(event));
 }
 
+/*
+ * The driver does not make a parent in a graph wait for the tail launches of the parent before
+ * it, natively either; a kernel without children waits for all of them.
+ */
 static void in_graph(unsigned *word, cudaStream_t stream)
 {
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
 
 	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		parent<<<1, 1, 0, stream>>>(word);
+		multiply<<<1, 1, 0, stream>>>(word, 1);
+	}
 	CHECK(cudaStreamEndCapture(stream, &graph));
 	CHECK(cudaGraphInstantiate(&exec, graph, 0));
 	CHECK(cudaMemset(word, 0, sizeof(*word)));
