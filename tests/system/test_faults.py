@@ -203,7 +203,7 @@ def test_log_of_another_pid_namespace():
 
 
 def test_kernel_that_outlives_its_client():
-    with mps.Service({"MPS_GRACE_MS": "500"}) as service:
+    with mps.Service({"MPS_GRACE_MS": "1500"}) as service:
         neighbour = bystander(service)
         client = terminations.running(service, "stuck", "kernel")
         client.kill()
