@@ -22,9 +22,9 @@
 #include "client/memory/exchange.h"
 #include "client/util/log.h"
 
-#define PAGE 4096u
+#define PAGE ((size_t)4096)
 #define N_PAGES 16u
-#define SIZE ((size_t)N_PAGES * PAGE)
+#define SIZE (N_PAGES * PAGE)
 #define ROUNDS 1000
 
 static atomic_int fail_at; /* the number of the mremap() that fails; 0: none */

@@ -183,6 +183,8 @@ bool graph_is_conditional(const struct graph *graph)
 static CUgraphInstantiateResult bodies_check(
 	const struct graph *graph, const struct node *node, CUcontext context);
 
+/* Graphs nest. NOLINTBEGIN(misc-no-recursion) */
+
 /* A node of a body whose outermost conditional node is of `context'. */
 static CUgraphInstantiateResult body_node_check(
 	const struct graph *graph, const struct node *node, CUcontext context);
@@ -241,6 +243,8 @@ static CUgraphInstantiateResult bodies_check(
 		detail = body_check(graph, node->bodies[i], context);
 	return detail;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 CUresult conditional_check(const struct graph *graph, CUgraphInstantiateResult *ret_detail)
 {

@@ -162,6 +162,8 @@ CUresult graph_memory_claim(const struct graph *graph, const struct work *work)
 	return CUDA_SUCCESS;
 }
 
+/* Graphs nest. NOLINTBEGIN(misc-no-recursion) */
+
 bool graph_has_memory(const struct graph *graph)
 {
 	for (const struct node *node = graph->nodes; node; node = node->next)
@@ -169,6 +171,8 @@ bool graph_has_memory(const struct graph *graph)
 			return true;
 	return false;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 bool graph_memory_bind(const struct work *work)
 {
