@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two sides of a comparison: programs on the GPU itself, and as clients of a service.
+
+A side says in which environment a program runs. When it ends, `left' says what it has left behind.
+"""
+
+import glob
+import os
+import re
+import shutil
+import stat
+import subprocess
+
+import mps
+from harness import BUILD, settled
+
+SHARED = "/dev/shm"
+# A server keeps memory, streams and code for later clients. More than this is a leak.
+SERVER_KIB_MAX = 64 * 1024
+
+
+def has_gpu():
+    """Whether this machine has an NVIDIA GPU and its driver."""
+    if not shutil.which("nvidia-smi"):
+        return False
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60,
+                          check=False)
+    return done.returncode == 0 and "GPU 0" in done.stdout
+
+
+def gpu_name(real):
+    """The GPU in words, for the table."""
+    if not real:
+        return "software GPU"
+    done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                          capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.splitlines()[0].replace(", ", ", driver ")
+
+
+def shared_files():
+    """Files in /dev/shm that no process of others has open."""
+    return set(os.listdir(SHARED)) if os.path.isdir(SHARED) else set()
+
+
+def open_shared_files():
+    """Names of the files in /dev/shm that a live process maps or has open."""
+    found = set()
+    for path in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found.update(re.findall(SHARED + "/([^ \n]+)", file.read()))
+        except OSError:
+            pass
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for target in mps.open_files(int(pid)):
+            if target.startswith(SHARED + "/"):
+                found.add(target[len(SHARED) + 1:].partition(" ")[0])
+    return found
+
+
+class Side:
+    """What both sides have."""
+
+    name = None
+
+    def __init__(self, real):
+        self.real = real
+        self.env = {}
+        self.left = []
+        self.clients = 0
+        self.before = shared_files()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        new = shared_files() - self.before
+        for name in sorted(new - open_shared_files()):
+            self.left.append("file %s/%s" % (SHARED, name))
+
+    def words(self, words):
+        """The command that runs this command on this side."""
+        return words
+
+    def after_unit(self, unit):
+        """Looks at what a unit has left."""
+
+
+class Native(Side):
+    """Programs use the driver of the GPU, or the software GPU."""
+
+    name = "native"
+
+    def __init__(self, real):
+        super().__init__(real)
+        self.env = mps.clean_environment(real)
+        if not real:
+            self.env["LD_LIBRARY_PATH"] = os.path.dirname(mps.SOFTGPU)
+
+
+class Client(Side):
+    """Programs are clients of a service of its own, started by mps-run."""
+
+    name = "client"
+
+    def __init__(self, real):
+        super().__init__(real)
+        self.service = mps.Service(library=None if real else mps.SOFTGPU)
+        self.first = {}  # by server: memory and objects after the first unit
+
+    def __enter__(self):
+        self.service.start()
+        self.env = dict(self.service.env)
+        return self
+
+    def words(self, words):
+        return [os.path.join(BUILD, "bin", "mps-run"), *words]
+
+    def after_unit(self, unit):
+        """Every client has ended, and the server keeps no more than before."""
+        for server in self.service.servers():
+            clients = settled(lambda server=server: self.service.clients(server))
+            for pid in clients:
+                self.left.append("client %d of server %d after %s" % (pid, server, unit))
+            self.look_at(server, unit)
+
+    def look_at(self, server, unit):
+        """Compares the server's memory with that after the first unit it served."""
+        try:
+            now = mps.memory_kib(server)
+        except OSError:  # it has ended meanwhile
+            return
+        objects = self.service.stats(server)
+        first, _ = self.first.setdefault(server, (now, objects))
+        if now > first + SERVER_KIB_MAX:
+            self.left.append("server memory after %s: %d MiB, %d MiB after the first unit"
+                             % (unit, now >> 10, first >> 10))
+            self.first[server] = (now, objects)
+
+    def __exit__(self, *about):
+        log = self.service.control_log()
+        self.clients = len(re.findall(r"NEW CLIENT", log))
+        left, complaints = self.service.stop()
+        self.left += ["process after the end of the service: %s" % line for line in left]
+        self.left += ["sanitizer: %s" % line for line in complaints]
+        self.left += ["socket %s" % path for path in self.sockets()]
+        self.keep_logs()
+        shutil.rmtree(self.service.folder, ignore_errors=True)
+        super().__exit__(*about)
+
+    def sockets(self):
+        """Sockets of the service, in its folder and elsewhere, that its end has left."""
+        found = [path for path in glob.glob(self.service.folder + "/**", recursive=True)
+                 if stat.S_ISSOCK(os.lstat(path).st_mode)]
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
+            return found + [line.split()[-1] for line in file if self.service.folder in line]
+
+    def keep_logs(self):
+        """Copies the logs of the service, whose folder is about to go."""
+        for path in glob.glob(os.path.join(self.service.log, "*.log")):
+            shutil.copy(path, os.path.join(BUILD, "suites"))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of the folder `catalogue', and how each is installed.
+
+A file there describes one suite:
+
+    VERSION            its name and version, for the table
+    PACKAGE            what Python imports
+    REQUIREMENTS       what pip installs, each package with its version and without dependencies
+    REQUIREMENTS_GPU   what pip installs in addition on a real GPU
+    ENV, FOLDERS       variables of its programs, and variables that name an empty folder of a unit
+    UNIT_LIMIT_S       the longest time of a unit
+    STALL_S            a test that takes longer hangs
+    NEEDS              `machine code' if the suite's kernels are not PTX, so that it needs a GPU
+    SHORT              the units of a short run
+    LEFT_OUT           units that do not run, each with the reason
+    prepare(site, real)   (optional) what to do after the installation
+    units(site)           the names of the units
+    command(site, unit)   the arguments of Python that run a unit and report (outcomes.py)
+"""
+
+import glob
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+from harness import BUILD
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+
+
+class CannotRun(Exception):
+    """The suite cannot run here; the text says why."""
+
+
+def name_of(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def paths(wanted=()):
+    """The files of all suites, or of those with these names."""
+    found = sorted(glob.glob(os.path.join(HERE, "catalogue", "*.py")))
+    unknown = set(wanted) - {name_of(path) for path in found}
+    assert not unknown, "no such suite: %s" % " ".join(sorted(unknown))
+    return [path for path in found if not wanted or name_of(path) in wanted]
+
+
+def load(path):
+    """A Python file as a module, without its folder in sys.path: it may be named as a package."""
+    spec = importlib.util.spec_from_file_location("suite_" + name_of(path), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Suite:
+    """One suite, and the Python with which it runs."""
+
+    def __init__(self, path, real):
+        self.name = name_of(path)
+        self.about = load(path)
+        self.real = real
+        self.folder = os.path.join(BUILD, "suites", self.name)
+        self.python = self.site = None
+        self.env = dict(getattr(self.about, "ENV", {}))
+        self.folders = getattr(self.about, "FOLDERS", ())
+        self.unit_limit_s = getattr(self.about, "UNIT_LIMIT_S", 900)
+        self.stall_s = getattr(self.about, "STALL_S", 180)
+
+    def words(self, unit):
+        """The command that runs a unit."""
+        return [self.python, *self.about.command(self.site, unit)]
+
+    def units(self, short):
+        """The units to run, in order, and those that are left out."""
+        found = sorted(self.about.units(self.site))
+        left_out = {unit: why for unit, why in self.about.LEFT_OUT.items() if unit in found}
+        if short:
+            assert set(self.about.SHORT) <= set(found), "%s: no such unit in SHORT" % self.name
+            return list(self.about.SHORT), {}
+        return [unit for unit in found if unit not in left_out], left_out
+
+    # ---- installation
+
+    def install(self):
+        """Installs the suite into a folder of its own, unless that is done or SUITES_PYTHON is set."""
+        if getattr(self.about, "NEEDS", None) == "machine code" and not self.real:
+            raise CannotRun("needs a GPU's own machine code")
+        given = os.environ.get("SUITES_PYTHON")
+        if given or (getattr(self.about, "PREFER_INSTALLED", False) and self.importable(sys.executable)):
+            self.use(given or sys.executable)
+            return
+        wanted = self.about.REQUIREMENTS + (
+            getattr(self.about, "REQUIREMENTS_GPU", []) if self.real else [])
+        stamp = os.path.join(self.folder, "." + hashlib.sha256(
+            " ".join(wanted + [sys.version, str(self.real)]).encode()).hexdigest()[:16])
+        if not os.path.exists(stamp):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.install_wheels(wanted)
+            with open(stamp, "w", encoding="ascii"):
+                pass
+        self.use(os.path.join(self.folder, "bin", "python"))
+
+    def install_wheels(self, wanted):
+        """A virtual environment without pip, into which the pip of this machine installs."""
+        env = dict(os.environ)
+        if os.path.exists(AUTHORITIES):
+            env.setdefault("PIP_CERT", AUTHORITIES)
+        python = os.path.join(self.folder, "bin", "python")
+        commands = (
+            [sys.executable, "-m", "venv", "--without-pip", self.folder],
+            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
+             "--disable-pip-version-check", "--only-binary=:all:", "--root-user-action=ignore", *wanted])
+        for words in commands:
+            done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=1500,
+                                  check=False)
+            if done.returncode != 0:
+                if self.importable(sys.executable):
+                    self.use(sys.executable)
+                    return
+                raise CannotRun("cannot be installed: %s" % (done.stderr or done.stdout).strip())
+        self.use(python)
+        if hasattr(self.about, "prepare"):
+            self.about.prepare(self.site, self.real)
+
+    def importable(self, python):
+        """Whether that Python has the package already."""
+        return subprocess.run([python, "-c", "import importlib.util as u, sys; "
+                               "sys.exit(not u.find_spec(%r))" % self.about.PACKAGE],
+                              capture_output=True, timeout=60, check=False).returncode == 0
+
+    def use(self, python):
+        """Runs with this Python; finds the folder in which the package lies."""
+        done = subprocess.run([python, "-c", "import importlib.util as u; "
+                               "print(u.find_spec(%r).submodule_search_locations[0])"
+                               % self.about.PACKAGE],
+                              capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise CannotRun("%s has no %s" % (python, self.about.PACKAGE))
+        self.python, self.site = python, os.path.dirname(done.stdout.strip())
