@@ -226,14 +226,15 @@ static CUresult session_device_new(
 		memory_limit(session, device->ordinal));
 	if (!sdev->memory)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	sdev->priorities = priority_range(device, session->limits.priority);
-	init_null(&sdev->null, sdev);
 	session->current = NULL;
 	result = session_device_make(session, sdev);
 	if (result != CUDA_SUCCESS) {
 		device_quota_unref(sdev->memory);
 		return result;
 	}
+	/* The device is open now, so its stream priorities are known. */
+	sdev->priorities = priority_range(device, session->limits.priority);
+	init_null(&sdev->null, sdev);
 	session->current = sdev;
 	*ret_sdev = TAKE_PTR(sdev);
 	return CUDA_SUCCESS;

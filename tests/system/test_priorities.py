@@ -31,6 +31,15 @@ def test_streams():
         equal(told(service), ["1", "1", "2", "2"])
 
 
+def test_first_client():
+    """The first client of a server, which opens the GPU for it, has the same range as later ones."""
+    for value, greatest in (("0", -2), ("1", -1), ("2", 0)):
+        with mps.Service() as service:
+            for _ in range(2):
+                out, _ = service.run_ok("stream_attributes", env={"CUDA_MPS_CLIENT_PRIORITY": value})
+                contains(out, "stream_attributes: priorities 0 to %d\n" % greatest)
+
+
 def test_nonsense():
     """It is reported to the program and to the operator, and ignored."""
     with mps.Service() as service:

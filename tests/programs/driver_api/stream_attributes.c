@@ -82,6 +82,7 @@ static void check_priority(CUstream stream)
 	CHECK(cuMemAlloc(&memory, 4096));
 	CHECK(cuMemsetD32Async(memory, 7, 1024, stream));
 	CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
+	printf(NAME ": priorities %d to %d\n", least, greatest);
 	for (int wanted = greatest - 3; wanted <= least + 3; wanted++) {
 		int nearest = wanted < greatest ? greatest : wanted > least ? least : wanted;
 
