@@ -11,9 +11,7 @@ import sides
 import suite as suites
 import units
 import verdict
-from harness import BUILD
 
-FOLDER = os.path.join(BUILD, "suites")
 RERUNS = 2
 TABLE_HEAD = ("| suite | date | GPU | tests | natively | as clients | time | differences |\n"
               "| --- | --- | --- | --- | --- | --- | --- | --- |\n")
@@ -26,8 +24,8 @@ def say(*words):
 class Comparison:
     """One suite: outcomes by side, then what follows from them."""
 
-    def __init__(self, suite, jobs):
-        self.suite, self.jobs = suite, jobs
+    def __init__(self, suite, jobs, out):
+        self.suite, self.jobs, self.out = suite, jobs, out
         self.outcomes, self.seconds = {}, {}
         self.left, self.unstable, self.new, self.explained, self.unused = [], [], [], [], []
         self.left_out = {}
@@ -38,7 +36,7 @@ class Comparison:
 
     def run_unit(self, side, unit, only=None):
         """The outcomes of one unit on one side, by UNIT:TEST."""
-        folder = os.path.join(FOLDER, self.suite.name + "-logs", side.name)
+        folder = os.path.join(self.out, self.suite.name + "-logs", side.name)
         os.makedirs(folder, exist_ok=True)
         log = os.path.join(folder, unit + (".again" if only else "") + ".log")
         one = units.Unit(self.suite, side, unit, log)
@@ -68,7 +66,7 @@ class Comparison:
 
     def write(self, name):
         """The outcomes of a side, as text."""
-        with open(os.path.join(FOLDER, "%s.%s" % (self.suite.name, name)), "w",
+        with open(os.path.join(self.out, "%s.%s" % (self.suite.name, name)), "w",
                   encoding="utf-8") as file:
             for test, outcome in sorted(self.outcomes[name].items()):
                 file.write("%s\t%s\t%.3f\t%s\n" % (test, *outcome))
@@ -80,7 +78,7 @@ class Comparison:
         only = None if name.startswith("(") else [name]
         pair = []
         for kind in (sides.Native, sides.Client):
-            with kind(self.suite.real) as side:
+            with kind(self.suite.real, self.out) as side:
                 found = self.run_unit(side, unit, only)
                 pair.append(verdict.outcome_of(found, test))
         return pair[0] != pair[1]
@@ -147,7 +145,7 @@ class Comparison:
 
 def judge(path, real, known, args):
     """Installs and runs one suite; returns its Comparison, or the reason why it cannot run."""
-    one = suites.Suite(path, real)
+    one = suites.Suite(path, real, args.out)
     began = time.monotonic()
     try:
         one.install()
@@ -155,22 +153,22 @@ def judge(path, real, known, args):
         say("%s: not run: %s" % (one.name, why))
         return None
     say("%s: installed in %.0f s" % (one.name, time.monotonic() - began))
-    found = Comparison(one, args.jobs)
+    found = Comparison(one, args.jobs, args.out)
     wanted, found.left_out = one.units(args.short)
     wanted = [unit for unit in wanted if not args.only or args.only in unit]
     for kind in (sides.Native, sides.Client):
-        found.run_side(kind(real), wanted)
+        found.run_side(kind(real, args.out), wanted)
     found.judge(known)
     found.tell()
     return found
 
 
-def finish(results, real):
+def finish(results, real, out):
     """The table and the sum; returns the exit code."""
     ran = [one for one in results if one]
     gpu = sides.gpu_name(real)
     table = TABLE_HEAD + "".join(one.row(gpu) for one in ran)
-    with open(os.path.join(FOLDER, "table.md"), "w", encoding="utf-8") as file:
+    with open(os.path.join(out, "table.md"), "w", encoding="utf-8") as file:
         file.write(table)
     say("\n" + table)
     failed = sum(not one.is_good() for one in ran)

@@ -63,8 +63,8 @@ class Side:
 
     name = None
 
-    def __init__(self, real):
-        self.real = real
+    def __init__(self, real, out):
+        self.real, self.out = real, out
         self.env = {}
         self.left = []
         self.clients = 0
@@ -91,8 +91,8 @@ class Native(Side):
 
     name = "native"
 
-    def __init__(self, real):
-        super().__init__(real)
+    def __init__(self, real, out):
+        super().__init__(real, out)
         self.env = mps.clean_environment(real)
         if not real:
             self.env["LD_LIBRARY_PATH"] = os.path.dirname(mps.SOFTGPU)
@@ -103,8 +103,8 @@ class Client(Side):
 
     name = "client"
 
-    def __init__(self, real):
-        super().__init__(real)
+    def __init__(self, real, out):
+        super().__init__(real, out)
         self.service = mps.Service(library=None if real else mps.SOFTGPU)
         self.first = {}  # by server: memory and objects after the first unit
 
@@ -158,4 +158,4 @@ class Client(Side):
     def keep_logs(self):
         """Copies the logs of the service, whose folder is about to go."""
         for path in glob.glob(os.path.join(self.service.log, "*.log")):
-            shutil.copy(path, os.path.join(BUILD, "suites"))
+            shutil.copy(path, self.out)

@@ -26,9 +26,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import BUILD
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+CATALOGUE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalogue")
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
@@ -40,9 +38,9 @@ def name_of(path):
     return os.path.splitext(os.path.basename(path))[0]
 
 
-def paths(wanted=()):
+def paths(catalogue, wanted=()):
     """The files of all suites, or of those with these names."""
-    found = sorted(glob.glob(os.path.join(HERE, "catalogue", "*.py")))
+    found = sorted(glob.glob(os.path.join(catalogue, "*.py")))
     unknown = set(wanted) - {name_of(path) for path in found}
     assert not unknown, "no such suite: %s" % " ".join(sorted(unknown))
     return [path for path in found if not wanted or name_of(path) in wanted]
@@ -59,11 +57,11 @@ def load(path):
 class Suite:
     """One suite, and the Python with which it runs."""
 
-    def __init__(self, path, real):
+    def __init__(self, path, real, out):
         self.name = name_of(path)
         self.about = load(path)
         self.real = real
-        self.folder = os.path.join(BUILD, "suites", self.name)
+        self.folder = os.path.join(out, self.name)
         self.python = self.site = None
         self.env = dict(getattr(self.about, "ENV", {}))
         self.folders = getattr(self.about, "FOLDERS", ())

@@ -8,16 +8,22 @@ import subprocess
 VERSION = "numba-cuda 0.30.4"
 PACKAGE = "numba_cuda"
 # Compilers of CUDA 13.0: those of later versions write PTX that a driver of 13.0 cannot load.
+# Later bindings lack a member that the tests of IPC read.
 REQUIREMENTS = """
     numba-cuda==0.30.4 numba==0.68.1 llvmlite==0.50.0 numpy==2.4.6 packaging==26.3 cffi==2.0.0
-    pycparser==2.23 cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinder==1.9.0
+    pycparser==2.23 cuda-bindings==13.0.3 cuda-core==1.2.2 cuda-pathfinder==1.9.0
     nvidia-nvvm==13.0.88 nvidia-cuda-nvrtc==13.0.88 nvidia-cuda-runtime==13.0.96
     nvidia-cuda-cccl==13.0.85 filecheck==1.0.6 pytest==9.2.0 iniconfig==2.3.1 pluggy==1.7.0
-    pygments==2.21.0""".split()
+    pygments==2.21.0 ml_dtypes==0.5.4""".split()
 REQUIREMENTS_GPU = ["nvidia-nvjitlink==13.0.88"]
 TESTS = os.path.join("numba_cuda", "numba", "cuda", "tests")
 LEFT_OUT = {}
-SHORT = ("core.test_itanium_mangler",)
+SHORT = tuple("""
+    cudadrv.test_context_stack cudadrv.test_cuda_driver cudadrv.test_cuda_memory
+    cudadrv.test_cuda_ndarray cudadrv.test_events cudadrv.test_host_alloc cudadrv.test_linker
+    cudadrv.test_managed_alloc cudadrv.test_pinned cudapy.test_cooperative_groups
+    cudapy.test_cuda_array_interface cudapy.test_dispatcher cudapy.test_gufunc cudapy.test_ipc
+    cudapy.test_print cudapy.test_reduction cudapy.test_stream_api cudapy.test_warp_ops""".split())
 
 
 def prepare(site, real):

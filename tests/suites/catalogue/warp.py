@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warp's own tests, by unittest as its authors run them, a module at a time.
+
+Tests whose names end in `_cpu' use no GPU and are not counted. Each unit has an empty cache of
+kernels: both sides compile.
+"""
+
+import glob
+import os
+
+# Later versions write machine code, which the software GPU does not run.
+VERSION = "warp-lang 1.17.0"
+PACKAGE = "warp"
+REQUIREMENTS = ["warp-lang==1.17.0", "numpy==2.4.6"]
+FOLDERS = ("WARP_CACHE_PATH",)
+SHORT = ("cuda.test_streams",)
+LEFT_OUT = {}
+
+
+def prepare(site, real):
+    """The software GPU needs PTX, which also programs that tests start have to write."""
+    if real:
+        return
+    path = os.path.join(site, "warp", "config.py")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    line = "\ncuda_output: str | None = "
+    assert line + "None\n" in text, "Warp's setting of the output has changed"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(line + "None\n", line + '"ptx"\n'))
+
+
+def units(site):
+    """The modules of tests."""
+    root = os.path.join(site, "warp", "tests")
+    paths = glob.glob(os.path.join(root, "**", "test_*.py"), recursive=True)
+    return [os.path.relpath(path, root)[:-len(".py")].replace(os.sep, ".") for path in paths]
+
+
+def command(_, unit):
+    """What Python runs for a unit."""
+    return ["-m", "outcomes", "unittest", "--not", "_cpu$", "warp.tests." + unit]
