@@ -258,6 +258,18 @@ check-hostile: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
 	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --folder tests/hostile $(TESTS)
 
+# Test suites of other projects, natively and as clients: SUITES="numba warp" chooses, SHORT=1 takes a
+# few modules of each.
+SUITES ?=
+SUITES_JOBS ?= 1
+
+.PHONY: suites
+suites:
+	@tests/setup --suites
+	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu
+	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/suites/run --jobs $(SUITES_JOBS) \
+		$(if $(SHORT),--short) $(SUITES)
+
 # Everything at random, for any length of time.
 SOAK_SECONDS ?= 3600
 

@@ -104,7 +104,7 @@ class Comparison:
 
     def tell(self):
         """What was found, as text."""
-        say("\n== %s (%s)" % (self.suite.name, self.suite.about.VERSION))
+        say("\n== %s (%s)" % (self.suite.name, self.suite.title))
         for name, about in (("native", "natively"), ("client", "as clients")):
             outcomes = self.outcomes[name]
             say("%s: %s, in %.0f s" % (about, verdict.in_words(verdict.count(outcomes)),
@@ -137,21 +137,20 @@ class Comparison:
         """A row of the table in docs/compat.md."""
         counts = [verdict.count(self.outcomes[name]) for name in ("native", "client")]
         return "| %s | %s | %s | %d | %s | %s | %.0f s, %.0f s | %s |\n" % (
-            self.suite.about.VERSION, datetime.date.today(), gpu, sum(counts[0].values()),
+            self.suite.title, datetime.date.today(), gpu, sum(counts[0].values()),
             *map(verdict.in_words, counts), self.seconds["native"], self.seconds["client"],
             ", ".join(["%d known" % len(self.explained)] * bool(self.explained)
                       + ["%d new" % len(self.new)] * bool(self.new)) or "none")
 
 
 def judge(path, real, known, args):
-    """Installs and runs one suite; returns its Comparison, or the reason why it cannot run."""
+    """Installs and runs one suite; returns its Comparison. None: it needs another GPU."""
     one = suites.Suite(path, real, args.out)
-    began = time.monotonic()
-    try:
-        one.install()
-    except suites.CannotRun as why:
-        say("%s: not run: %s" % (one.name, why))
+    if one.needs_gpu() and not real:
+        say("%s: not run: needs a GPU's own machine code" % one.name)
         return None
+    began = time.monotonic()
+    one.install()
     say("%s: installed in %.0f s" % (one.name, time.monotonic() - began))
     found = Comparison(one, args.jobs, args.out)
     wanted, found.left_out = one.units(args.short)

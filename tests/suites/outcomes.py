@@ -5,7 +5,7 @@ Runs in the process of the unit, in one of three ways:
 
     pytest -p outcomes ...                  as a plugin of pytest
     outcomes.py unittest [--not RE] MODULE  runs a module of unittest; leaves out names that match
-    import outcomes                         in a program that calls Report itself
+    outcomes.run_functions(functions)       in a program that imports this module
 
 A line of the file SUITES_RESULTS is `found TEST', `begin TEST', `end TEST OUTCOME SECONDS DETAIL'
 or `done', with tabs between the words. Tests in the file SUITES_SKIP have run before; where
@@ -19,6 +19,7 @@ import os
 import re
 import sys
 import time
+import traceback
 import unittest
 
 PASSED, FAILED, SKIPPED, ERROR = "passed", "failed", "skipped", "error"
@@ -219,6 +220,26 @@ def run_unittest(module, left_out):
     wanted = report.found(tests)
     suite = unittest.TestSuite(tests[name] for name in wanted)
     unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
+    report.done()
+
+
+# ---- a program of functions
+
+def run_functions(functions):
+    """Runs functions, by name; one that raises an exception has failed."""
+    report = Report()
+    for name in report.found(functions):
+        report.begin(name)
+        try:
+            functions[name]()
+        except unittest.SkipTest as why:
+            report.end(name, SKIPPED, why)
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            print("==== %s" % name)
+            traceback.print_exc(file=sys.stdout)
+            report.end(name, FAILED, "%s: %s" % (type(error).__name__, error))
+        else:
+            report.end(name, PASSED)
     report.done()
 
 

@@ -3,9 +3,12 @@
 
 A file there describes one suite:
 
-    VERSION            its name and version, for the table
+    TITLE              its name in the table
+    DISTRIBUTION       the package of the registry whose version is that of the suite
     PACKAGE            what Python imports
-    REQUIREMENTS       what pip installs, each package with its version and without dependencies
+    REQUIREMENTS       what pip installs, each package with its version
+    WITH_DEPENDENCIES  also what these packages ask for
+    PREFER_INSTALLED   not if this machine's Python can import PACKAGE
     REQUIREMENTS_GPU   what pip installs in addition on a real GPU
     ENV, FOLDERS       variables of its programs, and variables that name an empty folder of a unit
     UNIT_LIMIT_S       the longest time of a unit
@@ -30,8 +33,8 @@ CATALOGUE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalogue"
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
-class CannotRun(Exception):
-    """The suite cannot run here; the text says why."""
+class CannotInstall(Exception):
+    """The suite cannot be installed; the text says why."""
 
 
 def name_of(path):
@@ -62,11 +65,15 @@ class Suite:
         self.about = load(path)
         self.real = real
         self.folder = os.path.join(out, self.name)
-        self.python = self.site = None
+        self.python = self.site = self.title = None
         self.env = dict(getattr(self.about, "ENV", {}))
         self.folders = getattr(self.about, "FOLDERS", ())
         self.unit_limit_s = getattr(self.about, "UNIT_LIMIT_S", 900)
         self.stall_s = getattr(self.about, "STALL_S", 180)
+
+    def needs_gpu(self):
+        """Whether its kernels are machine code, which the software GPU does not run."""
+        return getattr(self.about, "NEEDS", None) == "machine code"
 
     def words(self, unit):
         """The command that runs a unit."""
@@ -85,8 +92,6 @@ class Suite:
 
     def install(self):
         """Installs the suite into a folder of its own, unless that is done or SUITES_PYTHON is set."""
-        if getattr(self.about, "NEEDS", None) == "machine code" and not self.real:
-            raise CannotRun("needs a GPU's own machine code")
         given = os.environ.get("SUITES_PYTHON")
         if given or (getattr(self.about, "PREFER_INSTALLED", False) and self.importable(sys.executable)):
             self.use(given or sys.executable)
@@ -108,9 +113,10 @@ class Suite:
         if os.path.exists(AUTHORITIES):
             env.setdefault("PIP_CERT", AUTHORITIES)
         python = os.path.join(self.folder, "bin", "python")
+        extent = [] if getattr(self.about, "WITH_DEPENDENCIES", False) else ["--no-deps"]
         commands = (
             [sys.executable, "-m", "venv", "--without-pip", self.folder],
-            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
+            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *extent,
              "--disable-pip-version-check", "--only-binary=:all:", "--root-user-action=ignore", *wanted])
         for words in commands:
             done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=1500,
@@ -119,7 +125,7 @@ class Suite:
                 if self.importable(sys.executable):
                     self.use(sys.executable)
                     return
-                raise CannotRun("cannot be installed: %s" % (done.stderr or done.stdout).strip())
+                raise CannotInstall("cannot be installed: %s" % (done.stderr or done.stdout).strip())
         self.use(python)
         if hasattr(self.about, "prepare"):
             self.about.prepare(self.site, self.real)
@@ -132,10 +138,14 @@ class Suite:
 
     def use(self, python):
         """Runs with this Python; finds the folder in which the package lies."""
-        done = subprocess.run([python, "-c", "import importlib.util as u; "
-                               "print(u.find_spec(%r).submodule_search_locations[0])"
-                               % self.about.PACKAGE],
-                              capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [python, "-c", "import importlib.util, importlib.metadata as m\n"
+             "print(importlib.util.find_spec(%r).submodule_search_locations[0])\n"
+             "print(m.version(%r) if %r else '')" % (
+                 self.about.PACKAGE, self.about.DISTRIBUTION, self.about.DISTRIBUTION)],
+            capture_output=True, text=True, timeout=60, check=False)
         if done.returncode != 0:
-            raise CannotRun("%s has no %s" % (python, self.about.PACKAGE))
-        self.python, self.site = python, os.path.dirname(done.stdout.strip())
+            raise CannotInstall("%s has no %s" % (python, self.about.PACKAGE))
+        package, version = done.stdout.split("\n")[:2]
+        self.python, self.site = python, os.path.dirname(package)
+        self.title = " ".join(filter(None, (self.about.TITLE, version)))

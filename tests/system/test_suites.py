@@ -20,7 +20,7 @@ import units  # pylint: disable=wrong-import-position
 import verdict  # pylint: disable=wrong-import-position
 
 CATALOGUE = """
-    VERSION = "fake 1"
+    TITLE, DISTRIBUTION = "fake", ""
     PACKAGE = "json"
     REQUIREMENTS = []
     SHORT = ("test_fine",)

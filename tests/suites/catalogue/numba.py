@@ -5,7 +5,7 @@ import glob
 import os
 import subprocess
 
-VERSION = "numba-cuda 0.30.4"
+TITLE = DISTRIBUTION = "numba-cuda"
 PACKAGE = "numba_cuda"
 # Compilers of CUDA 13.0: those of later versions write PTX that a driver of 13.0 cannot load.
 # Later bindings lack a member that the tests of IPC read.

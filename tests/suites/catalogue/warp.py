@@ -9,7 +9,7 @@ import glob
 import os
 
 # Later versions write machine code, which the software GPU does not run.
-VERSION = "warp-lang 1.17.0"
+TITLE, DISTRIBUTION = "Warp", "warp-lang"
 PACKAGE = "warp"
 REQUIREMENTS = ["warp-lang==1.17.0", "numpy==2.4.6"]
 FOLDERS = ("WARP_CACHE_PATH",)
