@@ -28,7 +28,6 @@ class Comparison:
         self.suite, self.jobs, self.out = suite, jobs, out
         self.outcomes, self.seconds = {}, {}
         self.left, self.unstable, self.new, self.explained, self.unused = [], [], [], [], []
-        self.left_out = {}
         self.clients = 0
         self.lock = threading.Lock()
 
@@ -112,8 +111,8 @@ class Comparison:
             for test, outcome in sorted(outcomes.items()):
                 if outcome.outcome in (units.HANG, units.CRASH, units.NOT_RUN):
                     say("  %s: %s (%s)" % (outcome.outcome, test, outcome.detail))
-        for unit, why in self.left_out.items():
-            say("left out: %s: %s" % (unit, why))
+        for pattern, why in self.suite.left_out.items():
+            say("left out: %s: %s" % (pattern, why))
         for difference, entry in self.explained:
             say("known difference: %s: %s -> %s: %s" % (*difference, entry.reason))
         for difference in self.unstable:
@@ -153,8 +152,7 @@ def judge(path, real, known, args):
     one.install()
     say("%s: installed in %.0f s" % (one.name, time.monotonic() - began))
     found = Comparison(one, args.jobs, args.out)
-    wanted, found.left_out = one.units(args.short)
-    wanted = [unit for unit in wanted if not args.only or args.only in unit]
+    wanted = [unit for unit in one.units(args.short) if not args.only or args.only in unit]
     for kind in (sides.Native, sides.Client):
         found.run_side(kind(real, args.out), wanted)
     found.judge(known)

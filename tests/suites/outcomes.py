@@ -4,19 +4,20 @@
 Runs in the process of the unit, in one of three ways:
 
     pytest -p outcomes ...                  as a plugin of pytest
-    outcomes.py unittest [--not RE] MODULE  runs a module of unittest; leaves out names that match
+    outcomes.py unittest MODULE             runs a module of unittest
     outcomes.run_functions(functions)       in a program that imports this module
 
 A line of the file SUITES_RESULTS is `found TEST', `begin TEST', `end TEST OUTCOME SECONDS DETAIL'
 or `done', with tabs between the words. Tests in the file SUITES_SKIP have run before; where
-SUITES_ONLY is set, only the tests in that file run. After an error that stays with the context,
+SUITES_ONLY is set, only the tests in that file run. The file SUITES_LEFT_OUT has patterns of the
+shell for tests that do not run. After an error that stays with the context,
 the process ends with the status POISONED: the tests that are left need a new process.
 """
 
 import ctypes
 import faulthandler
+import fnmatch
 import os
-import re
 import sys
 import time
 import traceback
@@ -60,6 +61,7 @@ class Report:
         self.file = open(os.environ["SUITES_RESULTS"], "a", encoding="utf-8", buffering=1)
         self.skip = names_in("SUITES_SKIP") or set()
         self.only = names_in("SUITES_ONLY")
+        self.left_out = names_in("SUITES_LEFT_OUT") or set()
         self.began = {}
         faulthandler.enable()
 
@@ -68,7 +70,8 @@ class Report:
 
     def found(self, names):
         """Says which tests there are, and returns those that are to run now."""
-        wanted = [name for name in names if self.only is None or name in self.only]
+        wanted = [name for name in names if (self.only is None or name in self.only)
+                  and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.left_out)]
         for name in wanted:
             self.say("found", name)
         return [name for name in wanted if name not in self.skip]
@@ -211,12 +214,11 @@ def tests_of(suite):
             yield one
 
 
-def run_unittest(module, left_out):
+def run_unittest(module):
     """Runs the wanted tests of a module, with the set-up of its classes."""
     Result.report = report = Report()
     tests = {short_name(test): test
-             for test in tests_of(unittest.defaultTestLoader.loadTestsFromName(module))
-             if not (left_out and re.search(left_out, short_name(test)))}
+             for test in tests_of(unittest.defaultTestLoader.loadTestsFromName(module))}
     wanted = report.found(tests)
     suite = unittest.TestSuite(tests[name] for name in wanted)
     unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
@@ -246,8 +248,7 @@ def run_functions(functions):
 def main(words):
     """The command line."""
     assert words[0] == "unittest", words
-    left_out = words[2] if words[1] == "--not" else None
-    run_unittest(words[-1], left_out)
+    run_unittest(words[1])
 
 
 if __name__ == "__main__":

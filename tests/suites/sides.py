@@ -17,6 +17,8 @@ from harness import BUILD, settled
 SHARED = "/dev/shm"
 # A server keeps memory, streams and code for later clients. More than this is a leak.
 SERVER_KIB_MAX = 64 * 1024
+# The software GPU's own gigabyte is too small for some tests.
+SOFTGPU = {"SOFTGPU_MEMORY_MIB": "6144"}
 
 
 def has_gpu():
@@ -95,7 +97,7 @@ class Native(Side):
         super().__init__(real, out)
         self.env = mps.clean_environment(real)
         if not real:
-            self.env["LD_LIBRARY_PATH"] = os.path.dirname(mps.SOFTGPU)
+            self.env.update(SOFTGPU, LD_LIBRARY_PATH=os.path.dirname(mps.SOFTGPU))
 
 
 class Client(Side):
@@ -105,7 +107,7 @@ class Client(Side):
 
     def __init__(self, real, out):
         super().__init__(real, out)
-        self.service = mps.Service(library=None if real else mps.SOFTGPU)
+        self.service = mps.Service(library=None) if real else mps.Service(SOFTGPU)
         self.first = {}  # by server: memory and objects after the first unit
 
     def __enter__(self):

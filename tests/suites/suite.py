@@ -15,12 +15,14 @@ A file there describes one suite:
     STALL_S            a test that takes longer hangs
     NEEDS              `machine code' if the suite's kernels are not PTX, so that it needs a GPU
     SHORT              the units of a short run
-    LEFT_OUT           units that do not run, each with the reason
+    LEFT_OUT           patterns of the shell for UNIT or UNIT:TEST that do not run, with the reasons
+    TOO_SLOW           the same, on the software GPU only
     prepare(site, real)   (optional) what to do after the installation
     units(site)           the names of the units
     command(site, unit)   the arguments of Python that run a unit and report (outcomes.py)
 """
 
+import fnmatch
 import glob
 import hashlib
 import importlib.util
@@ -67,6 +69,9 @@ class Suite:
         self.folder = os.path.join(out, self.name)
         self.python = self.site = self.title = None
         self.env = dict(getattr(self.about, "ENV", {}))
+        self.left_out = dict(getattr(self.about, "LEFT_OUT", {}))
+        if not real:
+            self.left_out.update(getattr(self.about, "TOO_SLOW", {}))
         self.folders = getattr(self.about, "FOLDERS", ())
         self.unit_limit_s = getattr(self.about, "UNIT_LIMIT_S", 900)
         self.stall_s = getattr(self.about, "STALL_S", 180)
@@ -80,13 +85,18 @@ class Suite:
         return [self.python, *self.about.command(self.site, unit)]
 
     def units(self, short):
-        """The units to run, in order, and those that are left out."""
+        """The units to run, in order."""
         found = sorted(self.about.units(self.site))
-        left_out = {unit: why for unit, why in self.about.LEFT_OUT.items() if unit in found}
         if short:
             assert set(self.about.SHORT) <= set(found), "%s: no such unit in SHORT" % self.name
-            return list(self.about.SHORT), {}
-        return [unit for unit in found if unit not in left_out], left_out
+            return list(self.about.SHORT)
+        return [unit for unit in found
+                if not any(fnmatch.fnmatchcase(unit, pattern) for pattern in self.left_out)]
+
+    def left_out_tests(self, unit):
+        """Patterns for the tests of a unit that do not run."""
+        pairs = (pattern.partition(":") for pattern in self.left_out)
+        return [test for of, colon, test in pairs if colon and fnmatch.fnmatchcase(unit, of)]
 
     # ---- installation
 

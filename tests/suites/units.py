@@ -19,8 +19,9 @@ import mps
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARK = "SUITES_UNIT"
 CRASH, HANG, NOT_RUN, PASSED = "crash", "hang", "not run", "passed"
-# Of the process as a whole: its end, and the import of the module.
-END, MODULE = "(end)", "(module)"
+# Of the process as a whole.
+END = "(end)"
+LATE = "time limit of the unit"
 
 Outcome = collections.namedtuple("Outcome", "outcome seconds detail")
 
@@ -71,7 +72,7 @@ class Attempt:
                 is_late = time.monotonic() > deadline
                 self.kill()
                 self.read()
-                return "time limit of the unit" if is_late else "nothing for %d s" % stall_s
+                return LATE if is_late else "nothing for %d s" % stall_s
             time.sleep(0.02)
         self.read()
         return None
@@ -85,19 +86,24 @@ class Attempt:
             except (subprocess.TimeoutExpired, ProcessLookupError):
                 pass
 
+    @staticmethod
+    def kind(why):
+        """What became of a test during which the process ended."""
+        if not why:
+            return CRASH
+        return NOT_RUN if why == LATE else HANG
+
     def interrupted(self, why):
         """Outcomes of the tests that the end of the process has interrupted."""
-        if why:
-            kind = HANG if why.startswith("nothing") else NOT_RUN
-        else:
-            kind, why = CRASH, "exit code %d" % self.process.returncode
+        kind = self.kind(why)
+        why = why or "exit code %d" % self.process.returncode
         now = time.monotonic()
         return {test: Outcome(kind, now - began, why) for test, began in self.running.items()}
 
     def end(self, why):
         """How the process ended after its last test."""
         if why:
-            return Outcome(HANG, 0, why)
+            return Outcome(self.kind(why), 0, why)
         if self.process.returncode < 0:
             return Outcome(CRASH, 0, "signal %d at the end" % -self.process.returncode)
         return Outcome(PASSED, 0, "")
@@ -126,7 +132,8 @@ class Unit:
         env = dict(self.side.env, **self.suite.env)
         env.update({MARK: folder, "TMPDIR": folder, "PYTHONDONTWRITEBYTECODE": "1",
                     "PYTHONPATH": HERE, "PYTHONUNBUFFERED": "1"})
-        for variable, names in (("SUITES_SKIP", finished), ("SUITES_ONLY", only)):
+        for variable, names in (("SUITES_SKIP", finished), ("SUITES_ONLY", only),
+                                ("SUITES_LEFT_OUT", self.suite.left_out_tests(self.name))):
             if names is None:
                 continue
             env[variable] = os.path.join(folder, variable)

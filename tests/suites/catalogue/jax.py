@@ -12,7 +12,6 @@ REQUIREMENTS = ["jax[cuda13]==0.10.2"]
 # Beside a second program, JAX would take most of the GPU's memory.
 ENV = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 SHORT = ("unary", "reductions", "control")
-LEFT_OUT = {}
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "jax_ops.py")
 
 

@@ -17,7 +17,6 @@ REQUIREMENTS = """
     pygments==2.21.0 ml_dtypes==0.5.4""".split()
 REQUIREMENTS_GPU = ["nvidia-nvjitlink==13.0.88"]
 TESTS = os.path.join("numba_cuda", "numba", "cuda", "tests")
-LEFT_OUT = {}
 SHORT = tuple("""
     cudadrv.test_context_stack cudadrv.test_cuda_driver cudadrv.test_cuda_memory
     cudadrv.test_cuda_ndarray cudadrv.test_events cudadrv.test_host_alloc cudadrv.test_linker

@@ -11,7 +11,6 @@ PREFER_INSTALLED = True
 WITH_DEPENDENCIES = True
 REQUIREMENTS = ["torch==2.11.0", "numpy==2.4.6", "expecttest==0.3.0"]
 SHORT = ("a", "fft", "linalg", "nn-c")
-LEFT_OUT = {}
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "torch_ops.py")
 
 
