@@ -43,6 +43,7 @@ class Comparison:
             os.unlink(log)
         found = {"%s:%s" % (unit, test): outcome for test, outcome in one.run(only).items()}
         with self.lock:
+            self.seconds[side.name] = self.seconds.get(side.name, 0) + (not only) * one.seconds
             side.left += one.left
             if self.jobs == 1:
                 side.after_unit(unit)
@@ -53,11 +54,9 @@ class Comparison:
     def run_side(self, side, wanted):
         """All units on one side."""
         outcomes = {}
-        began = time.monotonic()
         with side, concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             for found in pool.map(lambda unit: self.run_unit(side, unit), wanted):
                 outcomes.update(found)
-        self.seconds[side.name] = time.monotonic() - began
         self.outcomes[side.name] = outcomes
         self.left += ["%s: %s" % (side.name, what) for what in side.left]
         self.clients += side.clients
@@ -107,7 +106,7 @@ class Comparison:
         for name, about in (("native", "natively"), ("client", "as clients")):
             outcomes = self.outcomes[name]
             say("%s: %s, in %.0f s" % (about, verdict.in_words(verdict.count(outcomes)),
-                                       self.seconds[name]))
+                                       self.seconds.get(name, 0)))
             for test, outcome in sorted(outcomes.items()):
                 if outcome.outcome in (units.HANG, units.CRASH, units.NOT_RUN):
                     say("  %s: %s (%s)" % (outcome.outcome, test, outcome.detail))
@@ -137,7 +136,8 @@ class Comparison:
         counts = [verdict.count(self.outcomes[name]) for name in ("native", "client")]
         return "| %s | %s | %s | %d | %s | %s | %.0f s, %.0f s | %s |\n" % (
             self.suite.title, datetime.date.today(), gpu, sum(counts[0].values()),
-            *map(verdict.in_words, counts), self.seconds["native"], self.seconds["client"],
+            *map(verdict.in_words, counts), self.seconds.get("native", 0),
+            self.seconds.get("client", 0),
             ", ".join(["%d known" % len(self.explained)] * bool(self.explained)
                       + ["%d new" % len(self.new)] * bool(self.new)) or "none")
 
