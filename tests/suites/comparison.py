@@ -145,13 +145,17 @@ class Comparison:
 
 
 def judge(path, real, known, args):
-    """Installs and runs one suite; returns its Comparison. None: it needs another GPU."""
+    """Installs and runs one suite; returns its Comparison. None: it needs a GPU; False: it failed."""
     one = suites.Suite(path, real, args.out)
     if one.needs_gpu() and not real:
         say("%s: not run: needs a GPU's own machine code" % one.name)
         return None
     began = time.monotonic()
-    one.install()
+    try:
+        one.install()
+    except suites.CannotInstall as why:
+        say("%s: %s" % (one.name, why))
+        return False
     say("%s: installed in %.0f s" % (one.name, time.monotonic() - began))
     found = Comparison(one, args.jobs, args.out)
     wanted = [unit for unit in one.units(args.short) if not args.only or args.only in unit]
@@ -170,6 +174,7 @@ def finish(results, real, out):
     with open(os.path.join(out, "table.md"), "w", encoding="utf-8") as file:
         file.write(table)
     say("\n" + table)
-    failed = sum(not one.is_good() for one in ran)
-    say("%d passed, %d failed, %d skipped" % (len(ran) - failed, failed, len(results) - len(ran)))
+    good = sum(one.is_good() for one in ran)
+    failed = len(ran) - good + results.count(False)
+    say("%d passed, %d failed, %d skipped" % (good, failed, results.count(None)))
     return 1 if failed else 0

@@ -171,8 +171,10 @@ class Client(Side):
         """Sockets of the service, in its folder and elsewhere, that its end has left."""
         found = [path for path in glob.glob(self.service.folder + "/**", recursive=True)
                  if stat.S_ISSOCK(os.lstat(path).st_mode)]
-        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
-            return found + [line.split()[-1] for line in file if self.service.folder in line]
+        if os.path.exists("/proc/net/unix"):
+            with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
+                found += [line.split()[-1] for line in file if self.service.folder in line]
+        return found
 
     def keep_logs(self):
         """Copies the logs of the service, whose folder is about to go."""

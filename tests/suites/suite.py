@@ -101,48 +101,59 @@ class Suite:
     # ---- installation
 
     def install(self):
-        """Installs the suite into a folder of its own, unless that is done or SUITES_PYTHON is set."""
+        """Installs the suite into a folder of its own, unless that is done or a Python is given.
+
+        Without a network, this machine's Python serves if it has the package.
+        """
         given = os.environ.get("SUITES_PYTHON")
-        if given or (getattr(self.about, "PREFER_INSTALLED", False) and self.importable(sys.executable)):
-            self.use(given or sys.executable)
+        if not given and getattr(self.about, "PREFER_INSTALLED", False) and self.importable():
+            given = sys.executable
+        if given:
+            self.use(given)
             return
+        try:
+            self.install_wheels()
+        except CannotInstall:
+            if not self.importable():
+                raise
+            self.use(sys.executable)
+
+    def install_wheels(self):
+        """A virtual environment, with a stamp that says what is installed there."""
         wanted = self.about.REQUIREMENTS + (
             getattr(self.about, "REQUIREMENTS_GPU", []) if self.real else [])
+        python = os.path.join(self.folder, "bin", "python")
         stamp = os.path.join(self.folder, "." + hashlib.sha256(
             " ".join(wanted + [sys.version, str(self.real)]).encode()).hexdigest()[:16])
-        if not os.path.exists(stamp):
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.install_wheels(wanted)
-            with open(stamp, "w", encoding="ascii"):
-                pass
-        self.use(os.path.join(self.folder, "bin", "python"))
-
-    def install_wheels(self, wanted):
-        """A virtual environment without pip, into which the pip of this machine installs."""
-        env = dict(os.environ)
-        if os.path.exists(AUTHORITIES):
-            env.setdefault("PIP_CERT", AUTHORITIES)
-        python = os.path.join(self.folder, "bin", "python")
-        extent = [] if getattr(self.about, "WITH_DEPENDENCIES", False) else ["--no-deps"]
-        commands = (
-            [sys.executable, "-m", "venv", "--without-pip", self.folder],
-            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *extent,
-             "--disable-pip-version-check", "--only-binary=:all:", "--root-user-action=ignore", *wanted])
-        for words in commands:
-            done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=1500,
-                                  check=False)
-            if done.returncode != 0:
-                if self.importable(sys.executable):
-                    self.use(sys.executable)
-                    return
-                raise CannotInstall("cannot be installed: %s" % (done.stderr or done.stdout).strip())
+        if os.path.exists(stamp):
+            self.use(python)
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.pip_install(python, wanted)
         self.use(python)
         if hasattr(self.about, "prepare"):
             self.about.prepare(self.site, self.real)
+        with open(stamp, "w", encoding="ascii"):
+            pass
 
-    def importable(self, python):
-        """Whether that Python has the package already."""
-        return subprocess.run([python, "-c", "import importlib.util as u, sys; "
+    def pip_install(self, python, wanted):
+        """The environment has no pip: that of this machine installs into it."""
+        env = dict(os.environ)
+        if os.path.exists(AUTHORITIES):
+            env.setdefault("PIP_CERT", AUTHORITIES)
+        extent = [] if getattr(self.about, "WITH_DEPENDENCIES", False) else ["--no-deps"]
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *extent]
+        for words in ([sys.executable, "-m", "venv", "--without-pip", self.folder],
+                      [*pip, "--disable-pip-version-check", "--only-binary=:all:",
+                       "--root-user-action=ignore", *wanted]):
+            done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=1500,
+                                  check=False)
+            if done.returncode != 0:
+                raise CannotInstall("cannot be installed: " + (done.stderr or done.stdout).strip())
+
+    def importable(self):
+        """Whether this machine's Python has the package already."""
+        return subprocess.run([sys.executable, "-c", "import importlib.util as u, sys; "
                                "sys.exit(not u.find_spec(%r))" % self.about.PACKAGE],
                               capture_output=True, timeout=60, check=False).returncode == 0
 
