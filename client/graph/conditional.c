@@ -23,7 +23,7 @@ static struct graph *outermost(const struct graph *graph)
 	return (struct graph *)graph;
 }
 
-static bool is_in_body(const struct graph *graph)
+bool graph_is_in_body(const struct graph *graph)
 {
 	while (graph->parent && graph->parent->op.type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		graph = graph->parent->graph;
@@ -38,7 +38,7 @@ bool graph_is_conditional(const struct graph *graph)
 		return true;
 	while (node && node->op.type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		node = graph_next(graph, node);
-	return node || is_in_body(graph);
+	return node || graph_is_in_body(graph);
 }
 
 static bool condition_is_used(const struct graph *graph, CUgraphConditionalHandle handle)
@@ -208,7 +208,7 @@ CUgraphInstantiateResult graph_conditional_check(
 		return CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
 	for (struct graph_node *node = graph->first;
 		node && result == CUDA_GRAPH_INSTANTIATE_SUCCESS; node = graph_next(graph, node)) {
-		if (!is_in_body(node->graph))
+		if (!graph_is_in_body(node->graph))
 			continue;
 		*ret_node = node;
 		result = check_in_body(node, graph->conditions->context);

@@ -20,6 +20,9 @@ CUresult node_op_conditional(
  */
 bool graph_is_conditional(const struct graph *graph);
 
+/* Whether it is a body, or within one. */
+bool graph_is_in_body(const struct graph *graph);
+
 /*
  * Whether the driver would make the graph executable, as far as conditions and bodies decide
  * that. `*ret_node': the node that prevents it; NULL: no specific node.

@@ -13,6 +13,7 @@
 
 #include "client/util/compat.h"
 #include "client/stream/event.h"
+#include "conditional.h"
 #include "graph_memory.h"
 #include "client/memory/memory.h"
 #include "client/stream/timeline.h"
@@ -235,8 +236,8 @@ CUresult node_resolve_memory(struct graph_node *node)
 
 	if (!node_op_is_memory(&node->op))
 		return CUDA_SUCCESS;
-	/* No check would see an allocation in a child graph. */
-	if (node->graph->parent)
+	/* No check would see an allocation in a child graph. A graph with one in a body never runs. */
+	if (node->graph->parent && !graph_is_in_body(node->graph))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (node->op.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		result = graph_memory_resolve_alloc(node);

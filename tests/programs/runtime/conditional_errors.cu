@@ -152,6 +152,23 @@ static void forbidden_add(cudaGraph_t graph, int kind, cudaEvent_t event)
 		CHECK(cudaGraphAddEventWaitNode(&node, graph, NULL, 0, event));
 }
 
+/* Graphs may allocate memory, but not in a body; as Warp expects, the instantiation says so. */
+static void allocation(void)
+{
+	cudaGraph_t graph = if_graph();
+	cudaMemAllocNodeParams params;
+	cudaGraphNode_t node;
+
+	add_node(bodies[0], NULL, 1);
+	memset(&params, 0, sizeof(params));
+	params.poolProps.allocType = cudaMemAllocationTypePinned;
+	params.poolProps.location.type = cudaMemLocationTypeDevice;
+	params.bytesize = 4096;
+	CHECK(cudaGraphAddMemAllocNode(&node, bodies[0], NULL, 0, &params));
+	REFUSE(graph, cudaGraphInstantiateNodeOperationNotSupported);
+	CHECK(cudaGraphDestroy(graph));
+}
+
 /* Beside the conditional node these are allowed; in a body and its child graphs they are not. */
 static void forbidden(void)
 {
@@ -206,6 +223,7 @@ int main(int argc, char **argv)
 		copies();
 		enabled();
 		forbidden();
+		allocation();
 		pageable();
 	}
 	return finish();
