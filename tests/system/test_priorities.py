@@ -36,7 +36,8 @@ def test_first_client():
     for value, greatest in (("0", -2), ("1", -1), ("2", 0)):
         with mps.Service() as service:
             for _ in range(2):
-                out, _ = service.run_ok("stream_attributes", env={"CUDA_MPS_CLIENT_PRIORITY": value})
+                out, _ = service.run_ok("stream_attributes", "range",
+                                        env={"CUDA_MPS_CLIENT_PRIORITY": value})
                 contains(out, "stream_attributes: priorities 0 to %d\n" % greatest)
 
 
