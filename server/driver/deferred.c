@@ -255,8 +255,7 @@ bool deferred_wait(const struct session *session, uint64_t n, unsigned round)
 	if (deferred_has_made(n) || round == WAIT_ROUNDS || fault_get() != CUDA_SUCCESS ||
 		atomic_load(&session->is_ending))
 		return false;
-	if (round == 0)
-		deferred_reclaim();
+	deferred_reclaim();
 	nanosleep(&(struct timespec){.tv_nsec = WAIT_SLEEP_NS}, NULL);
 	return true;
 }

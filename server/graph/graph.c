@@ -224,18 +224,32 @@ static CUresult set_priorities(const struct graph *graph)
 	return result;
 }
 
-/* Graphs that were destroyed give theirs back when the driver destroys them. */
+static bool has_closed_graphs(const struct session *session)
+{
+	const struct graph *graph = session->graph_list;
+
+	while (graph && !graph->is_closed)
+		graph = graph->next;
+	return graph;
+}
+
+/*
+ * Graphs that were destroyed give theirs back when the driver destroys them, after their last
+ * launch.
+ */
 static bool take_body_nodes(struct session *session, struct graph *graph)
 {
-	uint64_t n_ends = deferred_n_added();
-	bool is_taken;
+	uint64_t n_ends;
 	unsigned round = 0;
 
-	do
-		is_taken = graph_end_take_body_nodes(
-			graph->ending, graph->sdev->memory, graph->n_body_nodes);
-	while (!is_taken && deferred_wait(session, n_ends, round++));
-	return is_taken;
+	do {
+		if (graph_end_take_body_nodes(
+			    graph->ending, graph->sdev->memory, graph->n_body_nodes))
+			return true;
+		graphs_sweep(session);
+		n_ends = deferred_n_added() + has_closed_graphs(session);
+	} while (deferred_wait(session, n_ends, round++));
+	return false;
 }
 
 CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint32_t n_nodes,

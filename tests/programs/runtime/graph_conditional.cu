@@ -264,9 +264,19 @@ static void repeated(bool changes)
 	CHECK(cudaGraphDestroy(graph));
 }
 
-/* Graphs with many nodes in bodies, each destroyed while it runs. */
+static __global__ void spin_kernel(long long clocks)
+{
+	long long start = clock64();
+
+	while (clock64() - start < clocks)
+		;
+}
+
+/* Graphs with many nodes in bodies, each destroyed before or while it runs. */
 static void large(void)
 {
+	spin_kernel<<<1, 1, 0, stream>>>(400000000);
+	CHECK(cudaGetLastError());
 	for (int i = 0; i < 12; i++) {
 		cudaGraph_t graph = graph_new();
 		cudaGraphNode_t node = NULL;
