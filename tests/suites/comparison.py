@@ -56,8 +56,13 @@ class Comparison:
         """All units on one side."""
         outcomes = {}
         with side, concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            for found in pool.map(lambda unit: self.run_unit(side, unit), wanted):
-                outcomes.update(found)
+            try:
+                for found in pool.map(lambda unit: self.run_unit(side, unit), wanted):
+                    outcomes.update(found)
+            except BaseException:
+                units.STOP.set()
+                pool.shutdown(cancel_futures=True)
+                raise
         self.outcomes[side.name] = outcomes
         self.left += ["%s: %s" % (side.name, what) for what in side.left]
         self.clients += side.clients

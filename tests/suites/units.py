@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import mps
@@ -22,6 +23,9 @@ CRASH, HANG, NOT_RUN, PASSED = "crash", "hang", "not run", "passed"
 # Of the process as a whole.
 END = "(end)"
 LATE = "time limit of the unit"
+
+# Set by a signal: processes end, and no further one starts.
+STOP = threading.Event()
 
 Outcome = collections.namedtuple("Outcome", "outcome seconds detail")
 
@@ -68,8 +72,8 @@ class Attempt:
         """Waits for the end; returns None, or why the process was ended."""
         while self.process.poll() is None:
             self.read()
-            if time.monotonic() > min(self.heard + stall_s, deadline):
-                is_late = time.monotonic() > deadline
+            is_late = STOP.is_set() or time.monotonic() > deadline
+            if is_late or time.monotonic() > self.heard + stall_s:
                 self.kill()
                 self.read()
                 return LATE if is_late else "nothing for %d s" % stall_s
@@ -150,7 +154,11 @@ class Unit:
         words = self.side.words(self.suite.words(self.name))
         while True:
             attempt = Attempt(words, self.environment(folder, finished, only), folder, self.log)
-            why = attempt.wait(self.suite.stall_s, deadline)
+            try:
+                why = attempt.wait(self.suite.stall_s, deadline)
+            except BaseException:  # such as a signal to the main thread
+                attempt.kill()
+                raise
             found.update(dict.fromkeys(attempt.found))
             fresh = dict(attempt.interrupted(why), **attempt.ended)
             finished.update(fresh)
@@ -158,7 +166,7 @@ class Unit:
             if attempt.is_done:
                 finished[END] = attempt.end(why)
                 break
-            if not fresh or time.monotonic() > deadline:
+            if not fresh or STOP.is_set() or time.monotonic() > deadline:
                 finished[END] = attempt.end(why) if why else Outcome(
                     CRASH, 0, "exit code %d" % attempt.process.returncode)
                 break

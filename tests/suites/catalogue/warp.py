@@ -33,18 +33,6 @@ TOO_SLOW = {
     "tile.test_tile_matmul": "code of libmathdx: a minute for a test",
     "tile.test_tile_solve": "code of libmathdx: a minute for a test",
 }
-STALL_S = 150
-UNIT_LIMIT_S = 1800
-SHORT = tuple("""
-    cuda.test_capture_mode cuda.test_conditional_captures cuda.test_ipc cuda.test_kernel_attributes
-    cuda.test_mempool cuda.test_pinned cuda.test_texture cuda.test_unified_memory geometry.test_mesh
-    test_allocator test_array_reduce test_atomic test_copy test_launch test_rand test_struct test_tape
-    test_types test_utils""".split())
-LEFT_OUT = {"*:*_cpu": "uses no GPU"}
-TOO_SLOW = {
-    "test_large:*": "launches 2^33 threads",
-    "test_graph:*_alloc_transient_stream_*": "runs 6 thousand million threads",
-}
 
 
 def prepare(site, real):
