@@ -68,8 +68,11 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	session->last_kernel = kernel;
 	queued.function = found->function;
 	queued.params_size = kernel->param_bytes;
-	/* A launch batch has all SMs of the session. */
-	if (found->is_clustered || unlikely(stream->green) ||
+	/*
+	 * A launch batch has all SMs of the session. And in a graph the driver does not make a
+	 * parent wait for what the parent before it launches last (cudaStreamTailLaunch).
+	 */
+	if (found->is_clustered || unlikely(stream->green) || unlikely(kernel->is_parent) ||
 		(session->batch->n == 0 && !ring_has_next(&session->receiver))) {
 		launch_batch_flush(session);
 		return launch_alone(&queued, real);

@@ -101,13 +101,16 @@ static CUresult kernel_load(
 		return result;
 	}
 	if (!kernel->is_measured) {
+		unsigned abilities;
 		uint32_t n;
 
 		result = read_params(kernel, NULL, WIRE_PARAMS_COUNT_MAX, &n);
 		if (result != CUDA_SUCCESS)
 			return result;
 		kernel->n_params = n;
-		kernel->prints = image_prints(kernel->library->deferred.image, kernel->library);
+		abilities = image_abilities(kernel->library->deferred.image, kernel->library);
+		kernel->prints = abilities & IMAGE_PRINTS;
+		kernel->is_parent = abilities & IMAGE_LAUNCHES;
 	}
 	found->function = function;
 	return CUDA_SUCCESS;

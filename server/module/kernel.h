@@ -28,7 +28,8 @@ struct kernel {
 	struct kernel *next; /* in the list of its library */
 	struct library *library;
 	uint32_t id;
-	bool prints;      /* it can print; set with is_measured */
+	bool prints;      /* it can print; set with is_measured, as the next */
+	bool is_parent;   /* it can launch kernels */
 	bool is_measured; /* param_bytes is known, as after every successful kernel_find() */
 	uint32_t param_bytes, n_params;
 	CUkernel real;

@@ -208,27 +208,27 @@ bool machine_code_would_mention(const struct image *image, const char *word)
 	return fatbin_mentions(image->data, image->size, word) > 0;
 }
 
-bool image_prints(struct image *image, void *payer)
+unsigned image_abilities(struct image *image, void *payer)
 {
-	enum {
-		UNKNOWN,
-		NO,
-		YES
-	};
-	unsigned known = atomic_load_explicit(&image->prints, memory_order_relaxed);
-	bool prints = false;
+	const unsigned looked = 1;
+	unsigned abilities = atomic_load_explicit(&image->abilities, memory_order_relaxed);
 
-	if (known != UNKNOWN)
-		return known == YES;
+	if (abilities)
+		return abilities;
+	abilities = looked;
 	if (image->size <= IMAGE_LOOK_MAX) {
 		uint64_t size = machine_code_unpacked(image);
 
 		/* The search may have to unpack the image. */
 		if (!account_keep(payer, size))
-			return false;
-		prints = fatbin_mentions(image->data, image->size, "vprintf") > 0;
+			return 0;
+		if (fatbin_mentions(image->data, image->size, "vprintf") > 0)
+			abilities |= IMAGE_PRINTS;
+		/* Functions of the GPU's runtime, and of the driver below it. */
+		if (machine_code_would_mention(image, "LaunchDevice"))
+			abilities |= IMAGE_LAUNCHES;
 		account_unkeep(payer, size);
 	}
-	atomic_store_explicit(&image->prints, prints ? YES : NO, memory_order_relaxed);
-	return prints;
+	atomic_store_explicit(&image->abilities, abilities, memory_order_relaxed);
+	return abilities;
 }

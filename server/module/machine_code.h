@@ -45,10 +45,14 @@ uint64_t machine_code_variables(const struct image *image, const struct device *
 /* Whether the PTX of an image contains that word. Does not compile it. */
 bool machine_code_would_mention(const struct image *image, const char *word);
 
+/* What code of an image can do. */
+#define IMAGE_PRINTS 2u   /* it calls vprintf */
+#define IMAGE_LAUNCHES 4u /* its kernels launch kernels */
+
 /*
- * Whether code of the image can print: it calls vprintf. Searches once, in small images. The
+ * The abilities of the image's code, by the names in it. Searches once, in small images. The
  * memory is charged to the session's block `payer'.
  */
-bool image_prints(struct image *image, void *payer);
+unsigned image_abilities(struct image *image, void *payer);
 
 #endif

@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const uint8_t *part;
 		size_t part_size;
 
-		image_prints(image, payer);
+		image_abilities(image, payer);
 		if (!image_code(image))
 			abort();
 		for (unsigned i = 0; (part = image_part(image, i, &part_size)); i++)

@@ -114,6 +114,27 @@ static void test_beside_a_wait(void **state)
 	assert_int_equal(fake_calls.graph_launches, 2);
 }
 
+/* In a graph, a kernel that launches kernels would not wait for those of the one before it. */
+static void test_parents(void **state)
+{
+	static const char image[] = ".version 8.0 // call __cudaCDP2LaunchDeviceV2";
+	static const uint32_t one[3] = {1, 1, 1};
+	const uint8_t params[FAKE_PARAM_BYTES] = {0};
+	int32_t attributes[16];
+
+	(void)state;
+	harness_send_image(image, sizeof(image));
+	assert_int_equal(send_library_load(2, sizeof(image)), CUDA_SUCCESS);
+	assert_int_equal(send_library_kernel(2, 2, "parent", attributes), CUDA_SUCCESS);
+	for (unsigned round = 0; round < 6; round++) {
+		for (unsigned i = 0; i < 4; i++)
+			send_launch(0, 2, one, one, 0, params, sizeof(params));
+		assert_int_equal(settle(), CUDA_SUCCESS);
+	}
+	assert_int_equal(fake_calls.launches, 24);
+	assert_int_equal(fake_calls.graph_launches, 0);
+}
+
 static void test_batch_refused(void **state)
 {
 	(void)state;
@@ -206,6 +227,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_batches),
 		TEST(test_beside_a_wait),
+		TEST(test_parents),
 		TEST(test_batch_refused),
 		TEST(test_after_a_failure),
 		TEST(test_batch_order),
