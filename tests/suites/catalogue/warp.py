@@ -20,18 +20,25 @@ SHORT = tuple("""
     test_allocator test_array_reduce test_atomic test_copy test_launch test_rand test_struct test_tape
     test_types test_utils""".split())
 LEFT_OUT = {"*:*_cpu": "uses no GPU"}
+# Modules about the code that the compiler generates: they compile for minutes.
+COMPILER = """
+    deterministic.test_deterministic_[bcos]* matrix.* test_arithmetic test_assert test_bf16 test_codegen*
+    test_compil* test_fabricarray test_fast_math test_func* test_generics test_grad* test_map test_math
+    test_module_* test_noise test_op* test_overwrite test_quat* test_ref test_scalar_ops test_spatial*
+    test_special_values test_static test_subscript_types test_template_* test_vec*""".split()
 TOO_SLOW = {
+    "cuda.test_async:*_Access[BDS]*": "access between GPUs changes nothing on one GPU",
+    "cuda.test_async:*_Grad_*": "copies as without gradients, and there are 2373 of these tests",
     "fem.*": "integrates over meshes: minutes for a test",
     "geometry.test_grouped_bvh:*_capture_bvh_rebuild_*": "sorts 100 000 boxes",
+    "geometry.test_volume": "a minute of compiling",
     "test_examples": "whole simulations: minutes for each",
     "test_graph:*_alloc_transient_stream_*": "runs 6 thousand million threads",
     "test_graph:*_preserves_merged_frontier_*": "runs thousands of millions of threads",
     "test_large:*": "launches 2^33 threads",
     "test_linear_solvers:*_gmres_*": "minutes for a test",
-    "tile.test_tile_cholesky": "code of libmathdx: a minute for a test",
-    "tile.test_tile_mathdx": "code of libmathdx: a minute for a test",
-    "tile.test_tile_matmul": "code of libmathdx: a minute for a test",
-    "tile.test_tile_solve": "code of libmathdx: a minute for a test",
+    "tile.test_tile_[a-z]*": "compiles for minutes; tile.test_tile runs",
+    **dict.fromkeys(COMPILER, "tests the generated code, and compiles for minutes"),
 }
 
 
