@@ -14,6 +14,7 @@
 
 #include "base.h"
 #include "bounds.h"
+#include "counters.h"
 
 #define FRAME_VERSION 1
 
@@ -43,7 +44,8 @@ enum frame_type {
 	FRAME_PENDING,       /* daemon to client: wait for another user's turn to end */
 	FRAME_FAULT,         /* server to daemon: a GPU fault, and the client that caused it */
 	FRAME_FAULT_ADDRESS, /* daemon to server: its address, from the kernel's log */
-	FRAME_TYPE_MAX = FRAME_FAULT_ADDRESS,
+	FRAME_COUNTERS,      /* daemon to server: a request; server to daemon: of one client */
+	FRAME_TYPE_MAX = FRAME_COUNTERS,
 };
 
 struct frame_head {
@@ -240,6 +242,18 @@ struct frame_fault_address {
 	uint64_t address; /* 0: the kernel's log cannot be read, no address will come */
 	uint32_t ordinal; /* or FAULT_DEVICE_UNKNOWN */
 	uint32_t reserved;
+};
+
+/*
+ * The reply to a request has one for each client, and then one with the client 0. A client's
+ * last one comes before FRAME_CLIENT_GONE. A request has zeros.
+ */
+struct frame_counters {
+	struct frame_head head;
+	uint64_t client;
+	uint64_t counters[COUNTERS];
+	uint64_t memory[DEVICES_MAX];      /* bytes in use, by the server's ordinals */
+	uint64_t memory_peak[DEVICES_MAX]; /* the most that was ever in use */
 };
 
 struct frame_shutdown {

@@ -15,6 +15,8 @@
 
 #include "async_close.h"
 #include "bound.h"
+#include "counter_report.h"
+#include "server/driver/device_quota.h"
 #include "server/driver/driver.h"
 #include "server/driver/grant.h"
 #include "server/util/log.h"
@@ -147,6 +149,7 @@ static void on_end(uv_poll_t *poll, int status, int events)
 
 static void client_conn_free(struct client_conn *conn)
 {
+	device_quotas_unref(conn->session);
 	session_free(conn->session);
 	user_remove_client(conn->user);
 	async_close(conn->connection);
@@ -402,6 +405,7 @@ static void client_conn_reap(struct client_conn *conn)
 	struct server *server = conn->server;
 
 	pthread_join(conn->session->thread, NULL);
+	counters_report_client(conn);
 	fault_report_note_end(server, conn);
 	server->n_active -= conn->is_active;
 	if (conn->is_terminated)

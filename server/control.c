@@ -15,6 +15,7 @@
 #include "server/session/fault.h"
 #include "server/session/group.h"
 #include "server/util/log.h"
+#include "counter_report.h"
 #include "newcomers.h"
 #include "server.h"
 #include "spec_hash.h"
@@ -160,6 +161,9 @@ static void take_order(struct server *server)
 		break;
 	case FRAME_TERMINATE:
 		terminate_client(server, terminate->client);
+		break;
+	case FRAME_COUNTERS:
+		counters_report(server);
 		break;
 	case FRAME_FAULT_ADDRESS:
 		fault_report_take_address(server, address);

@@ -199,6 +199,7 @@ static void server_on_news(uv_async_t *async)
 		next = conn->next;
 		client_conn_update(conn);
 	}
+	sampler_start(server);
 	newcomers_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);
@@ -284,6 +285,7 @@ static void close_all(struct server *server)
 	uv_close((uv_handle_t *)&server->news, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
 	uv_close((uv_handle_t *)&server->looks, NULL);
+	uv_close((uv_handle_t *)&server->sampler.timer, NULL);
 	uv_close((uv_handle_t *)&server->sigterm, NULL);
 	uv_close((uv_handle_t *)&server->sigint, NULL);
 }
@@ -340,6 +342,7 @@ static void loop_init(struct server *server)
 	server->tick.data = server;
 	uv_timer_init(&server->loop, &server->looks);
 	server->looks.data = server;
+	sampler_init(server);
 	uv_signal_init(&server->loop, &server->sigterm);
 	uv_signal_init(&server->loop, &server->sigint);
 	server->sigterm.data = server->sigint.data = server;

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "control.h"
+#include "counter_report.h"
 #include "fault_report.h"
 #include "client_conn.h"
 
@@ -24,6 +25,7 @@ struct server {
 	uv_timer_t tick;  /* runs while a client is ending */
 	uv_timer_t looks; /* ... while there is a client */
 	uv_signal_t sigterm, sigint;
+	struct work_sampler sampler;
 	struct control control;
 	uid_t uid;
 	bool is_multiuser; /* its clients are of any user, kept apart by their UIDs */

@@ -33,7 +33,7 @@ unit_test_proto_shm := proto/shm.c
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
 	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
-	server/fault_report.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
+	server/fault_report.c server/counter_report.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
 # The accounts of memory, alone.
 ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/log.c
 unit_test_server_account := $(ACCOUNT)

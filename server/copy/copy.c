@@ -11,6 +11,7 @@
 #include "server/driver/device.h"
 #include "server/memory/host.h"
 #include "server/driver/owner.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "staging.h"
 #include "server/stream/stream.h"
@@ -88,6 +89,7 @@ CUresult do_copy_in(struct session *session, struct stream *stream, uint64_t dst
 		result = staging_piece(session, offset, size, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
+	counter_add_copy(session, false, true, size);
 	return copy_line(end_of(dst), end_of_piece(piece), size, real);
 }
 
@@ -102,6 +104,7 @@ CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t sr
 		result = staging_piece(session, offset, size, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
+	counter_add_copy(session, true, false, size);
 	return copy_line(end_of_piece(piece), end_of(src), size, real);
 }
 
@@ -135,6 +138,7 @@ CUresult do_copy_device(
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	counter_add_copy(session, end_of(dst).is_host, end_of(src).is_host, size);
 	return is_between_mapped(session, dst, src)
 		       ? copy_mapped(session, dst, src, size, real)
 		       : copy_line(end_of(dst), end_of(src), size, real);

@@ -9,6 +9,7 @@
 
 #include "server/memory/box.h"
 #include "server/memory/host.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/stream/stream.h"
 
@@ -87,6 +88,7 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 	result = stream_begin_light(session, stream, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
+	counter_add(session, COUNTER_FILLS, 1);
 	if (host_cut(dst, size) < size)
 		return fill_cut(session, dst, value, width, count, pitch, rows, real);
 	return rows == 1 ? fill_row(dst, value, width, count, real)

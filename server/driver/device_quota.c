@@ -7,6 +7,7 @@
  */
 
 #include "device_quota.h"
+#include "server/session/session.h"
 
 struct device_quota *device_quota_new(
 	struct account *account, struct group *group, uint32_t ordinal, uint64_t limit)
@@ -41,11 +42,27 @@ void device_quota_unref(struct device_quota *quota)
 
 bool device_quota_charge(struct device_quota *quota, uint64_t size)
 {
-	return !quota || quota_charge(&quota->quota, size);
+	uint64_t used;
+
+	if (!quota)
+		return true;
+	if (!quota_charge(&quota->quota, size))
+		return false;
+	used = quota_used(&quota->quota);
+	/* Another thread's charge at the same time may be missed: the next one notes both. */
+	if (used > atomic_load_explicit(&quota->peak, memory_order_relaxed))
+		atomic_store_explicit(&quota->peak, used, memory_order_relaxed);
+	return true;
 }
 
 void device_quota_refund(struct device_quota *quota, uint64_t size)
 {
 	if (quota && size > 0)
 		quota_refund(&quota->quota, size);
+}
+
+void device_quotas_unref(struct session *session)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		device_quota_unref(atomic_exchange(&session->quotas[i], NULL));
 }

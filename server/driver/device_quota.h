@@ -16,10 +16,13 @@
 #include "server/util/account.h"
 #include "server/session/group.h"
 
+struct session;
+
 struct device_quota {
 	struct quota quota;
 	struct group *group; /* a reference; NULL: none */
 	atomic_uint refs;
+	_Atomic uint64_t peak;    /* the most that was ever charged at a time */
 	_Atomic uint64_t closing; /* charged for arrays that wait for their deferred end */
 };
 
@@ -33,5 +36,11 @@ void device_quota_unref(struct device_quota *quota); /* NULL is fine */
 /* NULL is fine in both, and has no limit. False: a limit is met. */
 bool device_quota_charge(struct device_quota *quota, uint64_t size);
 void device_quota_refund(struct device_quota *quota, uint64_t size);
+
+/*
+ * The loop, before session_free(): the session's own references, with which the loop reads
+ * what its GPUs' quotas have.
+ */
+void device_quotas_unref(struct session *session);
 
 #endif

@@ -253,6 +253,8 @@ CUresult session_device_open(
 	if (result != CUDA_SUCCESS)
 		return result;
 	session->devices[device] = *ret_sdev;
+	if (!session->quotas[device])
+		session->quotas[device] = device_quota_ref((*ret_sdev)->memory);
 	log_arrival(session, *ret_sdev);
 	return CUDA_SUCCESS;
 }

@@ -16,6 +16,7 @@
 #include "server/memory/memory_op.h"
 #include "server/stream/pending_wait.h"
 #include "server/stream/printf_capture.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
@@ -350,6 +351,7 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	graph->last = real;
 	/* It is unknown which of its nodes is running. */
 	session->last_kernel = NULL;
+	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
 	result = cuda.cuGraphLaunch(graph->real, real);
 	if (may_block)
 		pending_waits_end(session, stream, real);

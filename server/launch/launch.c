@@ -14,6 +14,7 @@
 #include "launch.h"
 #include "launch_batch.h"
 #include "server/stream/printf_capture.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
@@ -75,6 +76,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	if (found->is_clustered || unlikely(stream->green) || unlikely(kernel->is_parent) ||
 		(session->batch->n == 0 && !ring_has_next(&session->receiver))) {
 		launch_batch_flush(session);
+		counter_add(session, COUNTER_LAUNCHES, 1);
 		return launch_alone(&queued, real);
 	}
 	launch_batch_add(session, stream, real, &queued);
@@ -172,6 +174,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	if (kernel->prints)
 		printf_capture_begin(session);
 	session->last_kernel = kernel;
+	counter_add(session, COUNTER_LAUNCHES, 1);
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));
 	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);

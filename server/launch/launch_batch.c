@@ -11,6 +11,7 @@
  */
 
 #include "server/driver/graph_end.h"
+#include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/session/reply.h"
 #include "server/session/session.h"
@@ -253,7 +254,9 @@ static void flush_together(struct session *session, struct launch_batch *batch, 
 			chain_run(session, &store->chains[index], batch->stream, launches, length);
 
 		/* The failing launch then reports its own error; the launches before it run. */
-		if (result != CUDA_SUCCESS)
+		if (result == CUDA_SUCCESS)
+			counter_add(session, COUNTER_BATCHES, 1);
+		else
 			flush_one_by_one(session, launches, length, batch->real);
 		done += length;
 	}
@@ -266,6 +269,9 @@ _hot_ void launch_batch_flush(struct session *session)
 	unsigned n = batch->n;
 
 	batch->n = 0;
+	if (n == 0)
+		return;
+	counter_add(session, COUNTER_LAUNCHES, n);
 	if (n > 1)
 		flush_together(session, batch, n);
 	else

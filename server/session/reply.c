@@ -6,6 +6,7 @@
  * Invariant: the `seq' of a reply slot is written after everything else in it.
  */
 
+#include "counting.h"
 #include "fault.h"
 #include "reply.h"
 
@@ -53,9 +54,17 @@ static bool is_for_the_next_server(const struct session *session)
 	       !atomic_load(&session->is_active);
 }
 
+/* "Not ready" is an answer, and so is that pinned memory needs a new region. */
+static bool is_error(const struct session *session, uint32_t op)
+{
+	return session->reply.result != CUDA_ERROR_NOT_READY && op != OP_HOST_ALLOC;
+}
+
 void reply_complete(struct session *session, const struct message_head *msg)
 {
 	fault_note(session, (CUresult)session->reply.result);
+	if (unlikely(session->reply.result != CUDA_SUCCESS) && is_error(session, msg->op))
+		counter_add(session, COUNTER_ERRORS, 1);
 	if (is_for_the_next_server(session))
 		return;
 	if (msg->reply)

@@ -87,6 +87,7 @@ int session_new(uint32_t id, struct quota *quota,
 	session->id = id;
 	limits_init(&session->limits);
 	session->active_threads = ACTIVE_THREADS_ALL;
+	session->n_marks = DEVICES_MAX;
 	pthread_mutex_init(&session->pending_waits_lock, NULL);
 	frame_reader_init(&session->images, async_close);
 	r = open_account(session, quota, on_full);

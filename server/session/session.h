@@ -20,6 +20,7 @@
 
 #include "server/util/account.h"
 #include "bounds.h"
+#include "counters.h"
 #include "cuda_api.h"
 #include "frame.h"
 #include "group.h"
@@ -30,6 +31,7 @@
 #include "server/util/watchdog.h"
 
 struct aliases;
+struct device_quota;
 struct pending_waits;
 struct host_region;
 struct opened;
@@ -79,7 +81,11 @@ struct session {
 	atomic_bool is_done;          /* set by the worker: it has cleaned up */
 	atomic_bool waits_for_others; /* set by the worker: it waits for work of other sessions */
 	struct watchdog watchdog;     /* the call that the worker is in */
-	pthread_mutex_t pending_waits_lock; /* see pending_wait.h */
+	_Atomic uint64_t counters[COUNTERS]; /* see server/session/counting.h, as the next two */
+	_Atomic uint64_t marks[STREAMS_MAX]; /* by stream */
+	_Atomic uint32_t n_marks;            /* streams from here on have never existed */
+	struct device_quota *_Atomic quotas[DEVICES_MAX]; /* see device_quotas_unref() */
+	pthread_mutex_t pending_waits_lock;               /* see pending_wait.h */
 
 	/* The worker's. */
 	pthread_t thread;

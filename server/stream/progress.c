@@ -10,6 +10,7 @@
 
 #include "progress.h"
 #include "server/session/fault.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "stream.h"
@@ -37,6 +38,7 @@ CUresult do_seqno_write(struct session *session, struct stream *stream, uint64_t
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuStreamWriteValue64_v2(
 			real, word, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+	counter_mark(session, stream->id, value);
 	if (likely(result == CUDA_SUCCESS) || result_is_fault(result))
 		return result;
 	/* The worker does not wait: the stream may depend on this client's next message. */
@@ -77,5 +79,6 @@ CUresult do_seqno_watch(struct session *session, uint32_t id, uint64_t value)
 	result = stream_begin_seqno(session, stream, &real);
 	if (result != CUDA_SUCCESS)
 		return result;
+	counter_add(session, COUNTER_WAITS, 1);
 	return waiters_watch(session, stream->id, stream->sdev->device, real);
 }

@@ -22,6 +22,7 @@
 #include "park.h"
 #include "pending_wait.h"
 #include "progress.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
@@ -191,6 +192,7 @@ static CUresult stream_enter(struct session *session, struct stream *stream)
 		stream->next_busy = session->busy;
 		session->busy = stream;
 		atomic_store_explicit(&session->has_work, true, memory_order_relaxed);
+		sampler_wake(session);
 	}
 	return CUDA_SUCCESS;
 }
@@ -215,6 +217,7 @@ CUresult stream_begin(struct session *session, struct stream *stream, CUstream *
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
 	*ret_real = stream->real;
+	counter_mark(session, stream->id, MARK_WORK);
 	if (stream->is_null) {
 		turns->serial++;
 		return turns->unjoined ? join_blocking(session, turns) : CUDA_SUCCESS;
@@ -286,6 +289,7 @@ static void free_real(struct stream *stream, bool device_lost)
 static void stream_rest(struct session *session, struct stream *stream, bool device_lost)
 {
 	stream->is_busy = false;
+	counter_mark(session, stream->id, 0);
 	unlink_unjoined(stream);
 	/* The seqno of a NULL stream includes the blocking streams, which end before it does. */
 	if ((!stream->is_null || stream->is_closed) && !device_lost)
@@ -408,6 +412,7 @@ CUresult do_stream_create(
 	stream->turns = &sdev->turns;
 	stream->is_blocking = !(flags & CU_STREAM_NON_BLOCKING);
 	session->streams[id] = stream;
+	counter_note_stream(session, id);
 	return CUDA_SUCCESS;
 }
 

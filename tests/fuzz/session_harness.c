@@ -14,6 +14,7 @@
 #include "server/bound.h"
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
+#include "server/driver/device_quota.h"
 #include "server/session/fault.h"
 #include "server/driver/green.h"
 #include "server/worker.h"
@@ -120,6 +121,7 @@ void harness_close(void)
 	}
 	close(session->connection);
 	close(harness.client);
+	device_quotas_unref(session);
 	session_free(session);
 	harness.session = NULL;
 	wait_for_deferred();

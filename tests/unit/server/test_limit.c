@@ -12,6 +12,7 @@
 
 #include "server/driver/deferred.h"
 #include "server/driver/device.h"
+#include "server/driver/device_quota.h"
 #include "server/driver/limit.h"
 #include "server/worker.h"
 #include "tests/fuzz/session_harness.h"
@@ -90,6 +91,7 @@ static void end_other(struct harness before)
 	session_clean_up(harness.session);
 	close(harness.session->connection);
 	close(harness.client);
+	device_quotas_unref(harness.session);
 	session_free(harness.session);
 	harness = before;
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Invariant: the timer runs, or `sampler_rests' is set, and then a worker whose stream gets
+ * work wakes the loop.
+ */
+
+#include "counter_report.h"
+
+#include "client_conn.h"
+#include "server.h"
+#include "server/driver/device_quota.h"
+#include "server/session/counting.h"
+
+/* One second without work. */
+#define IDLE_SAMPLES (1000 / SAMPLE_MS)
+
+/* After a delay of the loop it is not known whether the clients were at work meanwhile. */
+#define SAMPLE_NS_MAX (10000000ull * SAMPLE_MS)
+
+static bool sample_all(const struct server *server, uint64_t ns)
+{
+	bool has_work = false;
+
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next) {
+		counters_sample(conn->session, ns);
+		has_work |= atomic_load_explicit(&conn->session->has_work, memory_order_relaxed);
+	}
+	return has_work;
+}
+
+static void on_sample(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+	struct work_sampler *sampler = &server->sampler;
+	uint64_t now = uv_hrtime();
+
+	sampler->n_idle = sample_all(server, MIN(now - sampler->last_ns, SAMPLE_NS_MAX))
+				  ? 0
+				  : sampler->n_idle + 1;
+	sampler->last_ns = now;
+	if (sampler->n_idle < IDLE_SAMPLES)
+		return;
+	uv_timer_stop(timer);
+	atomic_store(&sampler_rests, true);
+	/* A worker may have looked at the flag just before. */
+	if (sample_all(server, 0))
+		sampler_start(server);
+}
+
+void sampler_init(struct server *server)
+{
+	uv_timer_init(&server->loop, &server->sampler.timer);
+	server->sampler.timer.data = server;
+	atomic_store(&sampler_rests, true);
+}
+
+void sampler_start(struct server *server)
+{
+	struct work_sampler *sampler = &server->sampler;
+
+	if (uv_is_active((uv_handle_t *)&sampler->timer) || !sample_all(server, 0))
+		return;
+	atomic_store(&sampler_rests, false);
+	sampler->n_idle = 0;
+	sampler->last_ns = uv_hrtime();
+	uv_timer_start(&sampler->timer, on_sample, SAMPLE_MS, SAMPLE_MS);
+}
+
+void counters_report_client(const struct client_conn *conn)
+{
+	const struct session *session = conn->session;
+	struct frame_counters frame = {0};
+
+	frame_init(&frame, FRAME_COUNTERS, 0);
+	frame.client = conn->id;
+	for (unsigned i = 0; i < COUNTERS; i++)
+		frame.counters[i] = counter_read(session, i);
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		const struct device_quota *quota = atomic_load(&session->quotas[i]);
+
+		if (!quota)
+			continue;
+		frame.memory[i] = quota_used(&quota->quota);
+		frame.memory_peak[i] = atomic_load_explicit(&quota->peak, memory_order_relaxed);
+	}
+	control_send(conn->server, &frame);
+}
+
+void counters_report(struct server *server)
+{
+	struct frame_counters end = {0};
+
+	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
+		counters_report_client(conn);
+	frame_init(&end, FRAME_COUNTERS, 0);
+	control_send(server, &end);
+}
