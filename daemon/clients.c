@@ -121,6 +121,7 @@ int clients_add_context(struct server *server, const struct frame_context *frame
 static void client_free(struct server *server, struct client *client)
 {
 	list_remove(&client->link);
+	counting_note_end(server, client);
 	free(client);
 	server->daemon->n_sessions--;
 	if (--server->n_clients == 0)

@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include "counting.h"
 #include "frame.h"
 #include "list.h"
 
@@ -49,6 +50,7 @@ struct client {
 	uint64_t partition[DEVICES_MAX]; /* the chunks of SMs that it named, with -S */
 	struct context contexts[DEVICES_MAX];
 	unsigned n_contexts;
+	struct counts counts; /* as of the server's last report */
 	enum termination_state termination;
 };
 

@@ -16,6 +16,7 @@
 #include "command_terminate.h"
 #include "commands.h"
 #include "conn.h"
+#include "counting.h"
 #include "line_buffer.h"
 #include "probe.h"
 #include "slot.h"
@@ -54,6 +55,8 @@ static const struct command commands[] = {
 		"show which client caused a GPU fault, and how that is known", NULL},
 	{"ps", " [-p PID] [-l] [--json]", 1, TOKENS_MAX, command_ps,
 		"list clients and their GPUs; -p: of one server; -l: with their limits", NULL},
+	{"stats", " [--json]", 1, 2, command_stats,
+		"list what clients have done: launches, copies, time at work, memory", NULL},
 	{"device_query", " [PID] [--csv | --json]", 1, TOKENS_MAX, command_device_query,
 		"list the GPUs of all servers, or of one server", NEEDS_GPUS},
 	{"set_default_active_thread_percentage", " PERCENTAGE", 1, 2,
@@ -188,6 +191,8 @@ void command_on_deadline(struct conn *conn)
 	 */
 	if (conn->termination)
 		termination_on_deadline(conn);
+	else if (conn->is_counting)
+		counting_on_deadline(conn);
 	else
 		slot_on_starter_deadline(conn);
 }

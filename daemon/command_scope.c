@@ -60,6 +60,16 @@ bool scope_sees_client(
 	return scope_sees_server(conn, server) && client->uid == conn->cred.uid;
 }
 
+bool scope_sees_all(const struct conn *conn)
+{
+	return daemon_trusts(conn->daemon, conn->cred.uid);
+}
+
+bool scope_sees_user(const struct conn *conn, uid_t uid)
+{
+	return uid == conn->cred.uid || scope_sees_all(conn);
+}
+
 /* ---- servers and groups */
 
 struct server *scope_find_server(

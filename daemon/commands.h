@@ -24,6 +24,7 @@ void command_log_level(struct conn *conn, const struct tokens *tokens);
 void command_get_client_list(struct conn *conn, const struct tokens *tokens);
 void command_get_device_client_list(struct conn *conn, const struct tokens *tokens);
 void command_ps(struct conn *conn, const struct tokens *tokens);
+void command_stats(struct conn *conn, const struct tokens *tokens);
 
 /* command_device.c */
 void command_device_query(struct conn *conn, const struct tokens *tokens);

@@ -62,13 +62,15 @@ struct conn {
 	/* A command connection: */
 	bool is_waiting;                 /* for the end of a long command */
 	struct termination *termination; /* not owned: what it waits for, or NULL */
+	bool is_counting;                /* waits for counters of servers (counting.h) */
+	bool has_counters;               /* ... and has them */
 	bool at_end;                     /* the peer sends no more */
 	bool is_skipping;                /* the rest of a line that was too long */
 	bool wants_marks;                /* reports failures with NAK: see command_conn.h */
 	bool is_marked;                  /* the running command has been reported as failed */
 	char command[48];                /* the name of the running command */
 	char *out;                       /* replies that did not fit into the socket */
-	char *retry;                     /* probe.c: the command to run again after the probe */
+	char *retry; /* the command to run again after the probe, or with counters */
 	size_t out_size, out_room;
 
 	/* Received input: a frame, or lines. */
@@ -83,6 +85,7 @@ struct conn {
 		struct frame_context context;
 		struct frame_terminate terminated;
 		struct frame_fault fault;
+		struct frame_counters counters;
 		uint8_t bytes[FRAME_MAX];
 		char text[COMMAND_MAX];
 	} in;

@@ -69,6 +69,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 	if (!daemon->is_quitting) {
 		daemon->is_quitting = true;
 		probe_stop(daemon);
+		counting_stop(daemon);
 		notify_state("STOPPING=1");
 		refuse_all_clients(daemon);
 		list_for_each_safe (item, following, &daemon->servers)
@@ -314,6 +315,7 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	list_init(&daemon->tenants);
 	list_init(&daemon->servers);
 	list_init(&daemon->quit_conns);
+	list_init(&daemon->counting);
 	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);
 	daemon->last_client_id = first_client_id();

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "bounds.h"
+#include "counting.h"
 #include "group_name.h"
 #include "list.h"
 #include "settings.h"
@@ -25,6 +26,7 @@ struct group {
 	bool has_uid;     /* only clients of `uid' may be in it */
 	uid_t uid;
 	struct settings settings;
+	struct counts ended; /* the sum of its clients that have ended */
 	char name[GROUP_NAME_MAX];
 };
 

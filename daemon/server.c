@@ -120,6 +120,7 @@ static void server_end(struct server *server, bool is_clean)
 	if (conn)
 		conn_close(conn);
 	terminations_fail(server);
+	counting_fail(server);
 	clients_clear(server);
 	count_server(server->tenant, -1);
 	list_remove(&server->link_in_daemon);

@@ -53,6 +53,7 @@ struct server {
 	uint64_t fault;           /* serial of its fault, or 0 (faults.h) */
 	bool has_faulting_client; /* the client that caused the fault is known */
 	bool is_address_sent; /* the server was sent the fault's address, or that it is unknown */
+	bool is_counting;     /* it was asked for its clients' counters */
 	struct list terminations; /* commands that wait for the end of a client's work */
 	unsigned n_clients;
 	uint64_t idle_ms; /* since when it has no clients, by the loop's clock */

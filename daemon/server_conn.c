@@ -43,6 +43,7 @@ void server_conn_on_disconnect(struct server *server, bool is_unread)
 	server->conn = NULL;
 	clients_end_handover(server, is_unread);
 	terminations_fail(server);
+	counting_fail(server);
 	/* A server whose connection breaks reconnects by itself. */
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
@@ -192,6 +193,9 @@ int server_conn_on_frame(struct server *server, struct conn *conn)
 		return on_client_context(server, &conn->in.context);
 	case FRAME_FAULT:
 		return faults_on_frame(server, &conn->in.fault);
+	case FRAME_COUNTERS:
+		counting_on_frame(server, &conn->in.counters);
+		return 0;
 	case FRAME_TERMINATED:
 		termination_on_answer(server, &conn->in.terminated);
 		return 0;

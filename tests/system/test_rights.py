@@ -40,6 +40,8 @@ TABLE = (
     ("ps -l",                                 MAY,   MAY,   MAY,   MAY),
     ("ps --json",                             MAY,   MAY,   MAY,   MAY),
     ("ps -p S",                               MAY,   NOT,   NOT,   MAY),
+    ("stats",                                 MAY,   MAY,   MAY,   MAY),
+    ("stats --json",                          MAY,   MAY,   MAY,   MAY),
     ("device_query",                          MAY,   MAY,   MAY,   MAY),
     ("device_query --json",                   MAY,   MAY,   MAY,   MAY),
     ("device_query S",                        MAY,   NOT,   NOT,   MAY),

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COUNTING_H
+#define COUNTING_H
+
+/*
+ * What clients have done, as their servers count it. The daemon asks the servers when a
+ * command needs it, and keeps the sums of clients that have ended. Loop thread.
+ */
+
+#include "base.h"
+#include "bounds.h"
+#include "counters.h"
+
+struct client;
+struct conn;
+struct daemon;
+struct frame_counters;
+struct server;
+
+struct counts {
+	uint64_t counters[COUNTERS];
+	uint64_t memory[DEVICES_MAX];      /* bytes, by the server's ordinals */
+	uint64_t memory_peak[DEVICES_MAX]; /* bytes */
+};
+
+/* Adds counters; memory is not summed. */
+void counts_add(struct counts *sum, const struct counts *counts);
+
+/*
+ * Whether the counters are fresh. If not, the servers are asked, and `command' runs again
+ * when all have replied, or after a second.
+ */
+bool counting_is_fresh(struct conn *conn, const char *command);
+
+/* The connection has reached its deadline: its command uses what is known. */
+void counting_on_deadline(struct conn *conn);
+
+/* A server's frame. */
+void counting_on_frame(struct server *server, const struct frame_counters *frame);
+
+/* The server's connection is gone: no reply will come. */
+void counting_fail(struct server *server);
+
+/*
+ * Whether the client counts as its user's: the server of another ordinary user may claim that
+ * its clients are this user's.
+ */
+bool counting_is_of_user(const struct server *server, const struct client *client);
+
+/* A client has ended: its counters go to its user and its group. */
+void counting_note_end(const struct server *server, const struct client *client);
+
+/* Commands no longer wait. */
+void counting_stop(struct daemon *daemon);
+
+#endif
