@@ -29,6 +29,8 @@ unit_test_daemon_line_limit := daemon/line_limit.c daemon/rate_limit.c
 unit_test_daemon_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
 unit_test_daemon_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
+unit_test_daemon_ini := daemon/ini.c
+unit_test_daemon_nearest := daemon/nearest.c
 unit_test_proto_shm := proto/shm.c
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
