@@ -95,6 +95,8 @@ static const struct command commands[] = {
 	{"lspart", "", 1, 1, command_lspart, "with -S: list the partitions of SMs", NEEDS_GPUS},
 	{"sm_partition", " add DEVICE CHUNKS|rm DEVICE ID", 4, 4, command_sm_partition,
 		"with -S: create or remove a partition", NEEDS_GPUS},
+	{"reload", "", 1, 1, command_reload,
+		"apply the configuration file again, and reopen the logs", NULL},
 	{"log_level", " [info|debug]", 1, 2, command_log_level,
 		"print or set the level of control.log; debug adds limits, devices and contexts",
 		NULL},

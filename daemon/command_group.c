@@ -53,8 +53,10 @@ static bool group_read_uid(struct conn *conn, const char *text, struct change *c
 
 static bool group_read_percentage(struct conn *conn, const char *text, struct change *change)
 {
-	if (parse_percentage(text, &change->settings.active_threads) == 0)
+	if (parse_percentage(text, &change->settings.active_threads) == 0) {
+		change->settings.active_threads_origin = ORIGIN_COMMAND;
 		return true;
+	}
 	command_fail(conn,
 		"\"%s\" is not a percentage: -active_thread_percentage takes " PERCENTAGE_ACCEPTED,
 		text);
@@ -76,7 +78,7 @@ static bool group_read_memory(
 	}
 	if (!scope_check_device(conn, devices, device))
 		return false;
-	if (settings_set_memory(&change->settings, devices, device, bytes) < 0) {
+	if (settings_set_memory(&change->settings, devices, device, bytes, ORIGIN_COMMAND) < 0) {
 		command_fail(
 			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
 		return false;
@@ -87,8 +89,10 @@ static bool group_read_memory(
 
 static bool group_read_priority(struct conn *conn, const char *text, struct change *change)
 {
-	if (parse_priority(text, &change->settings.priority) == 0)
+	if (parse_priority(text, &change->settings.priority) == 0) {
+		change->settings.priority_origin = ORIGIN_COMMAND;
 		return true;
+	}
 	command_fail(conn, "\"%s\" is not a priority: it " PRIORITY_ACCEPTED, text);
 	return false;
 }

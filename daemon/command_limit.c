@@ -59,6 +59,7 @@ static void limit_set_percentage(
 		return;
 	}
 	scope->settings->active_threads = thousandths;
+	scope->settings->active_threads_origin = ORIGIN_COMMAND;
 	scope_changed(conn, scope);
 	limit_reply_percentage(conn, scope->settings);
 }
@@ -108,7 +109,8 @@ static void limit_set_memory(
 	}
 	if (!scope_check_device(conn, scope->devices, device))
 		return;
-	if (settings_set_memory(scope->settings, scope->devices, device, bytes) < 0) {
+	if (settings_set_memory(scope->settings, scope->devices, device, bytes, ORIGIN_COMMAND) <
+		0) {
 		command_fail(
 			conn, "Limits are set for %d devices, which is the maximum", DEVICES_MAX);
 		return;
@@ -175,6 +177,7 @@ static void limit_set_priority(
 		return;
 	}
 	scope->settings->priority = priority;
+	scope->settings->priority_origin = ORIGIN_COMMAND;
 	scope_changed(conn, scope);
 }
 

@@ -47,6 +47,9 @@ void command_get_default_priority(struct conn *conn, const struct tokens *tokens
 void command_set_priority(struct conn *conn, const struct tokens *tokens);
 void command_get_priority(struct conn *conn, const struct tokens *tokens);
 
+/* command_reload.c */
+void command_reload(struct conn *conn, const struct tokens *tokens);
+
 /* command_group.c */
 void command_group(struct conn *conn, const struct tokens *tokens);
 

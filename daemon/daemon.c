@@ -24,6 +24,7 @@
 #include "partitions.h"
 #include "probe.h"
 #include "record.h"
+#include "reload.h"
 #include "server.h"
 #include "tenant.h"
 
@@ -218,14 +219,10 @@ static void check_stopped_servers(struct daemon *daemon)
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct daemon *daemon = handle->data;
-	struct error_message error;
 
 	switch (number) {
 	case SIGHUP:
-		if (log_files_reopen(&daemon->logs, &error) < 0)
-			log_control(&daemon->logs, "%s", error.text);
-		else
-			log_control(&daemon->logs, "Reopened the logs");
+		reload_on_hangup(daemon);
 		break;
 	case SIGCHLD:
 		reap_orphans(daemon);
@@ -346,5 +343,6 @@ void daemon_run(struct daemon *daemon)
 	faults_fini(&daemon->faults);
 	devices_fini(&daemon->devices);
 	groups_fini(&daemon->groups);
+	config_file_fini(&daemon->config_file);
 	partitions_free(&daemon->partitions);
 }

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "config_file.h"
 #include "devices.h"
 #include "faults.h"
 #include "groups.h"
@@ -28,6 +29,7 @@ struct tenant;
 struct daemon {
 	uv_loop_t loop;
 	struct config config;
+	struct config_file config_file;
 	struct log_files logs;
 	struct listener listener;
 	struct list tenants; /* every known UID: struct tenant */

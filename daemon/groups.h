@@ -25,6 +25,8 @@ struct group {
 	uint32_t version; /* of its settings */
 	bool has_uid;     /* only clients of `uid' may be in it */
 	uid_t uid;
+	bool is_of_file;     /* the configuration file has a section for it */
+	bool is_uid_of_file; /* `has_uid' and `uid' are that section's */
 	struct settings settings;
 	struct counts ended; /* the sum of its clients that have ended */
 	char name[GROUP_NAME_MAX];

@@ -16,9 +16,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "check_config.h"
 #include "cli.h"
 #include "command.h"
 #include "daemon.h"
+#include "file_limits.h"
 #include "frame.h"
 #include "notify.h"
 #include "options.h"
@@ -38,7 +40,8 @@ static void print_help(void)
 	     "\n"
 	     "mps-control [options] [command]");
 	options_print();
-	puts("\nWithout options it sends the command, or each line of its standard input, to the "
+	puts("\nmps-control [-c FILE] check-config [FILE] checks a configuration file.\n"
+	     "\nWithout options it sends the command, or each line of its standard input, to the "
 	     "daemon:\n");
 	commands_print();
 	puts("\n"
@@ -182,6 +185,7 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct error_messa
 	r = open_log_files(daemon, mode, error);
 	if (r < 0)
 		return r;
+	daemon->logs.is_verbose = daemon->config.is_verbose;
 	return daemon_start(daemon, error);
 }
 
@@ -214,6 +218,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	if (chdir("/") < 0)
 		return EXIT_FAILURE;
 	log_start(daemon);
+	file_limits_start(daemon);
 	if (mode == MODE_BACKGROUND)
 		report_ready(ready);
 	notify_state("READY=1");
@@ -224,12 +229,48 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	return EXIT_SUCCESS;
 }
 
+static void keep_line(void *arg, const char *line)
+{
+	struct error_message *error = arg;
+
+	error_message_set(error, 0, "%s", line);
+}
+
+/* The front end needs the file only to find the daemon: an error in it is not its concern. */
+static int load_file_for_cli(struct config_file *file, struct error_message *error)
+{
+	const struct config_report report = {keep_line, error};
+	int r = config_file_read(file, &report);
+
+	return file->is_required && r < 0 ? r : 0;
+}
+
+static int load_file_for_daemon(struct config_file *file, struct error_message *error)
+{
+	const struct config_report report = {check_config_print, NULL};
+
+	if (config_file_read(file, &report) == 0)
+		return 0;
+	return error_message_set(error, -EINVAL,
+		"The daemon does not start, as %.200s has an error: mend it, and check it with "
+		"mps-control check-config",
+		file->path);
+}
+
+static bool is_check_config(const struct options *options)
+{
+	return options->mode == MODE_CLI && *options->command &&
+	       strcmp(options->command[0], "check-config") == 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon daemon;
+	struct config_file *file = &daemon.config_file;
 	struct config *config = &daemon.config;
 	struct options options;
 	struct error_message error;
+	int r;
 
 	if (options_read(&options, argc, argv, &error) < 0) {
 		fprintf(stderr, "mps-control: %s: see mps-control -h\n", error.text);
@@ -239,12 +280,18 @@ int main(int argc, char **argv)
 		options.mode == MODE_HELP ? print_help() : print_version();
 		return EXIT_SUCCESS;
 	}
-	if (config_load(config, &error) < 0)
+	if (is_check_config(&options))
+		return check_config_run(options.config_path, options.command + 1);
+	r = config_file_init(file, options.config_path, &error);
+	if (r == 0)
+		r = options.mode == MODE_CLI ? load_file_for_cli(file, &error)
+					     : load_file_for_daemon(file, &error);
+	if (r < 0 || config_load(config, &file->values, &error) < 0)
 		return print_error(&error);
 	if (options.mode == MODE_CLI)
 		return cli_run(config, options.command, options.is_strict);
-	config->is_multiuser = options.is_multiuser;
-	config->is_partitioned = options.is_partitioned;
+	config->is_multiuser |= options.is_multiuser;
+	config->is_partitioned |= options.is_partitioned;
 	if (config->is_multiuser && config_load_server_user(config, &error) < 0)
 		return print_error(&error);
 	spawn_init();

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config_file.h"
 #include "options.h"
 #include "tokenize.h"
 
@@ -19,6 +20,7 @@
 
 /* The vendor's long options may have one dash; "forground" is spelled as in the vendor's help. */
 static const struct option long_options[] = {
+	{"config", required_argument, NULL, 'c'},
 	{"daemon", no_argument, NULL, 'd'},
 	{"foreground", no_argument, NULL, 'f'},
 	{"forground", no_argument, NULL, 'f'},
@@ -41,6 +43,8 @@ void options_print(void)
 	     "connections\n"
 	     "  -f, --foreground           run the daemon in the foreground; copy both logs to "
 	     "standard output\n"
+	     "  -c, --config FILE          the configuration file; default: " CONFIG_FILE_DEFAULT
+	     "\n"
 	     "  -M, --multiuser-server     for the daemon: run one server for all users; needs "
 	     "root\n"
 	     "  -S, --static-partitioning  for the daemon: give clients static partitions of SMs\n"
@@ -107,8 +111,11 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 	*options = (struct options){0};
 	/* "+": arguments after a command are the command's own, like its -f. */
 	while (r == 0 &&
-		(option = getopt_long_only(argc, argv, "+dfhMp:Sv", long_options, NULL)) != -1) {
+		(option = getopt_long_only(argc, argv, "+c:dfhMp:Sv", long_options, NULL)) != -1) {
 		switch (option) {
+		case 'c':
+			options->config_path = optarg;
+			break;
 		case 'd':
 			r = set_mode(options, MODE_BACKGROUND, error);
 			break;

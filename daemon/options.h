@@ -19,10 +19,11 @@ enum mode {
 
 struct options {
 	enum mode mode;
-	bool is_strict;       /* the exit status is 1 if a command fails */
-	bool is_multiuser;    /* one server for all users */
-	bool is_partitioned;  /* SMs are divided into static partitions */
-	char *const *command; /* the command, may be empty; within argv */
+	bool is_strict;          /* the exit status is 1 if a command fails */
+	bool is_multiuser;       /* one server for all users */
+	bool is_partitioned;     /* SMs are divided into static partitions */
+	const char *config_path; /* -c: the configuration file; NULL: the default */
+	char *const *command;    /* the command, may be empty; within argv */
 };
 
 /* Reads argv and CUDA_MPS_PROTOCOL_VERSION. 0 or -EINVAL with an error message. */

@@ -312,6 +312,17 @@ static int server_watch_output(struct server *server, int output)
 	return 0;
 }
 
+struct settings server_initial_settings(const struct daemon *daemon, uid_t uid)
+{
+	const struct config_section *user = config_file_find_user(&daemon->config_file, uid);
+	struct settings settings = settings_of_server(&daemon->settings);
+
+	/* The server of all users has each user's settings for that user's clients only. */
+	if (user && !daemon->config.is_multiuser)
+		settings_apply_user(&settings, &user->settings, &daemon->devices);
+	return settings;
+}
+
 /* Takes the descriptors in `spawned', on failure too. */
 static int server_new(struct slot *slot, const struct spawned *spawned, struct server **ret)
 {
@@ -342,7 +353,8 @@ static int server_new(struct slot *slot, const struct spawned *spawned, struct s
 	server->state = SERVER_INITIALIZING;
 	list_init(&server->clients);
 	list_init(&server->terminations);
-	server->settings = settings_of_server(&daemon->settings);
+	server->settings = server_initial_settings(daemon, server->tenant->uid);
+	server->grace_ms = daemon->config.grace_ms;
 	server->idle_ms = uv_now(&daemon->loop);
 	count_server(server->tenant, 1);
 	list_add_tail(&daemon->servers, &server->link_in_daemon);
@@ -354,11 +366,15 @@ int server_start(struct slot *slot, struct error_message *error)
 {
 	struct tenant *tenant = slot->tenant;
 	struct daemon *daemon = tenant->daemon;
+	struct settings settings = server_initial_settings(daemon, tenant->uid);
 	struct spawned spawned;
 	struct server *server;
-	int r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
-		&daemon->settings, &spawned, error);
+	int r;
 
+	if (settings.priority < 0)
+		settings.priority = daemon->settings.priority;
+	r = spawn_server(&daemon->config, tenant->uid, tenant->has_gid ? &tenant->gid : NULL,
+		&settings, &spawned, error);
 	if (r < 0)
 		return r;
 	log_control_as(&daemon->logs, spawned.pid, "Starting new server %d for user %u",
@@ -464,7 +480,7 @@ struct record server_record(const struct server *server)
 
 uint64_t server_end_ms(const struct server *server)
 {
-	return (uint64_t)server->daemon->config.grace_ms + END_MS;
+	return (uint64_t)server->grace_ms + END_MS;
 }
 
 const char *server_state_name(const struct server *server)

@@ -24,6 +24,7 @@
 #include "settings.h"
 
 struct conn;
+struct daemon;
 struct slot;
 struct tenant;
 
@@ -34,6 +35,7 @@ struct server {
 	struct daemon *daemon;
 	pid_t pid;
 	uint64_t start_time; /* process_start_time() */
+	unsigned grace_ms;   /* its MPS_GRACE_MS */
 	int pidfd;
 	int output; /* the pipe of its output; negative: an adopted one has none yet */
 	bool is_child;
@@ -72,6 +74,9 @@ struct server {
 
 /* Starts the process for the slot. 0 or -errno with an error message. */
 int server_start(struct slot *slot, struct error_message *error);
+
+/* The settings of a server of that user that starts now. */
+struct settings server_initial_settings(const struct daemon *daemon, uid_t uid);
 
 /*
  * Adopts a server of the previous daemon's record, if that process is alive

@@ -23,6 +23,13 @@ struct settings settings_of_server(const struct settings *defaults)
 	struct settings settings = *defaults;
 
 	settings.priority = -1;
+	settings.priority_origin = ORIGIN_DEFAULT;
+	/* A command about the defaults is none about this server. */
+	if (settings.active_threads_origin == ORIGIN_COMMAND)
+		settings.active_threads_origin = ORIGIN_DEFAULT;
+	for (unsigned i = 0; i < settings.n_memory; i++)
+		if (settings.memory[i].origin == ORIGIN_COMMAND)
+			settings.memory[i].origin = ORIGIN_DEFAULT;
 	return settings;
 }
 
@@ -67,8 +74,8 @@ static void remove_memory_limit(
 	settings->n_memory = n;
 }
 
-int settings_set_memory(
-	struct settings *settings, const struct devices *devices, const char *name, uint64_t bytes)
+int settings_set_memory(struct settings *settings, const struct devices *devices, const char *name,
+	uint64_t bytes, enum origin origin)
 {
 	const struct frame_device *device;
 	struct memory_limit *limit;
@@ -80,6 +87,7 @@ int settings_set_memory(
 		return -ENOSPC;
 	limit = &settings->memory[settings->n_memory++];
 	limit->bytes = bytes;
+	limit->origin = origin;
 	if (devices_find(devices, name, &device) == 0)
 		device_uuid_text(device, limit->device);
 	else
@@ -87,14 +95,22 @@ int settings_set_memory(
 	return 0;
 }
 
-uint64_t settings_get_memory(
+const struct memory_limit *settings_find_memory(
 	const struct settings *settings, const struct devices *devices, const char *name)
 {
 	/* If several names mean the same GPU, the last one was set last. */
 	for (unsigned i = settings->n_memory; i-- > 0;)
 		if (is_same_device(devices, settings->memory[i].device, name))
-			return settings->memory[i].bytes;
-	return MEMORY_ALL;
+			return &settings->memory[i];
+	return NULL;
+}
+
+uint64_t settings_get_memory(
+	const struct settings *settings, const struct devices *devices, const char *name)
+{
+	const struct memory_limit *limit = settings_find_memory(settings, devices, name);
+
+	return limit ? limit->bytes : MEMORY_ALL;
 }
 
 /* ---- effective limits */
@@ -123,13 +139,37 @@ void settings_lower(
 		limits->memory[i] = MIN(limits->memory[i], memory[i]);
 }
 
-/* ---- the environment */
+/* ---- values of the environment and of the file */
 
-static const char *read_variable(const char *name)
+static const struct {
+	const char *name, *variable;
+} texts[SETTINGS] = {
+	[SETTING_ACTIVE_THREADS] = {"active_thread_percentage",
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"},
+	[SETTING_MEMORY] = {"device_pinned_mem_limit", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"},
+	[SETTING_PRIORITY] = {"client_priority", "CUDA_MPS_CLIENT_PRIORITY"},
+};
+
+const char *setting_name(enum setting setting)
 {
-	const char *value = getenv(name);
+	return texts[setting].name;
+}
+
+const char *setting_variable(enum setting setting)
+{
+	return texts[setting].variable;
+}
+
+static const char *environment_text(enum setting setting)
+{
+	const char *value = getenv(texts[setting].variable);
 
 	return value && *value ? value : NULL;
+}
+
+bool setting_is_in_environment(enum setting setting)
+{
+	return environment_text(setting);
 }
 
 /* Reads one "DEVICE=SIZE". */
@@ -144,7 +184,7 @@ static int add_memory_entry(struct settings *settings, char *entry)
 	*size++ = '\0';
 	if (!device_name_ok(entry) || parse_size(size, &bytes) < 0)
 		return -EINVAL;
-	return settings_set_memory(settings, &none, entry, bytes);
+	return settings_set_memory(settings, &none, entry, bytes, ORIGIN_DEFAULT);
 }
 
 static int add_memory_entries(struct settings *settings, char *text)
@@ -152,7 +192,8 @@ static int add_memory_entries(struct settings *settings, char *text)
 	char *rest = NULL;
 
 	for (char *entry = strtok_r(text, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest)) {
-		int r = add_memory_entry(settings, entry);
+		/* In a file a blank follows the comma, as it does in a sentence. */
+		int r = add_memory_entry(settings, entry + strspn(entry, " \t"));
 
 		if (r < 0)
 			return r;
@@ -160,36 +201,46 @@ static int add_memory_entries(struct settings *settings, char *text)
 	return 0;
 }
 
-static int load_memory_limits(struct settings *settings, struct error_message *error)
+static int read_memory(struct settings *settings, const char *text, struct error_message *error)
 {
-	static const char name[] = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
-	const char *value = read_variable(name);
 	char copy[DEVICES_MAX * (DEVICE_NAME_MAX + SIZE_TEXT_MAX)];
 
-	if (!value)
-		return 0;
-	if ((size_t)snprintf(copy, sizeof(copy), "%s", value) < sizeof(copy) &&
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", text) < sizeof(copy) &&
 		add_memory_entries(settings, copy) == 0)
 		return 0;
 	return error_message_set(error, -EINVAL,
-		"%s is \"%.64s\": it takes DEVICE=SIZE pairs separated by commas, such as "
-		"0=1G,1=512M; DEVICE is " DEVICE_NAME_ACCEPTED ", SIZE is " SIZE_ACCEPTED,
-		name, value);
+		"it takes DEVICE=SIZE pairs separated by commas, such as 0=1G,1=512M; DEVICE "
+		"is " DEVICE_NAME_ACCEPTED ", SIZE is " SIZE_ACCEPTED);
+}
+
+int settings_read(struct settings *settings, enum setting setting, const char *text,
+	struct error_message *error)
+{
+	switch (setting) {
+	case SETTING_ACTIVE_THREADS:
+		if (parse_percentage(text, &settings->active_threads) == 0)
+			return 0;
+		return error_message_set(error, -EINVAL, "it takes " PERCENTAGE_ACCEPTED);
+	case SETTING_PRIORITY:
+		if (parse_priority(text, &settings->priority) == 0)
+			return 0;
+		return error_message_set(error, -EINVAL, "it " PRIORITY_ACCEPTED);
+	default:
+		return read_memory(settings, text, error);
+	}
 }
 
 int settings_load(struct settings *settings, struct error_message *error)
 {
-	const char *percentage = read_variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-	const char *priority = read_variable("CUDA_MPS_CLIENT_PRIORITY");
-
 	*settings = (struct settings){.active_threads = ACTIVE_THREADS_ALL};
-	if (percentage && parse_percentage(percentage, &settings->active_threads) < 0)
-		return error_message_set(error, -EINVAL,
-			"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is \"%.64s\": it takes "
-			"" PERCENTAGE_ACCEPTED,
-			percentage);
-	if (priority && parse_priority(priority, &settings->priority) < 0)
-		return error_message_set(error, -EINVAL,
-			"CUDA_MPS_CLIENT_PRIORITY is \"%.64s\": it " PRIORITY_ACCEPTED, priority);
-	return load_memory_limits(settings, error);
+	for (enum setting setting = 0; setting < SETTINGS; setting++) {
+		const char *value = environment_text(setting);
+		struct error_message why;
+		int r = value ? settings_read(settings, setting, value, &why) : 0;
+
+		if (r < 0)
+			return error_message_set(error, r, "%s is \"%.64s\": %s",
+				texts[setting].variable, value, why.text);
+	}
+	return 0;
 }

@@ -20,16 +20,33 @@
 
 #define MEMORY_ALL UINT64_MAX
 
+/* Which of the operator's means set a value. */
+enum origin {
+	ORIGIN_DEFAULT, /* the environment, or nothing; in a server: the defaults at its start */
+	ORIGIN_FILE,
+	ORIGIN_COMMAND,
+};
+
 struct memory_limit {
 	char device[DEVICE_NAME_MAX];
 	uint64_t bytes;
+	enum origin origin;
 };
 
 struct settings {
 	uint32_t active_threads; /* thousandths of a percent; 0: not set */
 	int32_t priority;        /* negative: not set */
+	enum origin active_threads_origin, priority_origin;
 	unsigned n_memory;
 	struct memory_limit memory[DEVICES_MAX];
+};
+
+/* The settings by their keys in the configuration file. */
+enum setting {
+	SETTING_ACTIVE_THREADS,
+	SETTING_MEMORY,
+	SETTING_PRIORITY,
+	SETTINGS,
 };
 
 /* Nothing is set. */
@@ -42,12 +59,34 @@ void settings_init(struct settings *settings);
  */
 int settings_load(struct settings *settings, struct error_message *error);
 
+const char *setting_name(enum setting setting);
+
+/* The variable of the daemon's environment that sets the default. */
+const char *setting_variable(enum setting setting);
+
+/* Whether the environment has a value for the default, which then counts instead of the file's. */
+bool setting_is_in_environment(enum setting setting);
+
+/*
+ * Reads a value of the environment or of the file. Else -EINVAL, and `error'
+ * has what the setting takes: "it takes …".
+ */
+int settings_read(struct settings *settings, enum setting setting, const char *text,
+	struct error_message *error);
+
 /* The initial settings of a new server, from the defaults. It has no client priority of its own. */
 struct settings settings_of_server(const struct settings *defaults);
 
-/* `bytes' may be MEMORY_ALL, which removes the limit. `devices' are the known GPUs, if any. */
-int settings_set_memory(
-	struct settings *settings, const struct devices *devices, const char *name, uint64_t bytes);
+/*
+ * `bytes' may be MEMORY_ALL, which removes the limit. `devices' are the known
+ * GPUs, if any. 0 or -ENOSPC.
+ */
+int settings_set_memory(struct settings *settings, const struct devices *devices, const char *name,
+	uint64_t bytes, enum origin origin);
+
+/* NULL if there is no limit. */
+const struct memory_limit *settings_find_memory(
+	const struct settings *settings, const struct devices *devices, const char *name);
 
 /* MEMORY_ALL if there is no limit. */
 uint64_t settings_get_memory(
@@ -62,6 +101,42 @@ void format_percentage(uint32_t thousandths, char *text, size_t size);
 
 /* No limits. */
 void limits_init(struct frame_limits *limits);
+
+/* ---- the configuration file (settings_file.c) */
+
+void settings_unset(struct settings *settings, enum setting setting);
+
+/*
+ * The file has been read: what it sets replaces everything else, and what it
+ * no longer sets gets the value of `base'. The rest stays.
+ */
+void settings_apply_file(struct settings *settings, const struct settings *file,
+	const struct settings *base, const struct devices *devices);
+
+/* What is set for a user replaces everything but commands. */
+void settings_apply_user(
+	struct settings *settings, const struct settings *user, const struct devices *devices);
+
+/*
+ * The same for the settings of a running server: `initial' is what a server
+ * would have that starts now.
+ */
+void settings_renew(
+	struct settings *settings, const struct settings *initial, const struct devices *devices);
+
+/* A value as text: "50.0", "0=1G,1=512M", "2", "none". */
+#define SETTING_TEXT_MAX 512
+void setting_format(
+	const struct settings *settings, enum setting setting, char text[SETTING_TEXT_MAX]);
+
+/* Whether both have the same value; `devices' are the known GPUs, which may have several names. */
+bool setting_is_equal(const struct settings *one, const struct settings *other,
+	enum setting setting, const struct devices *devices);
+
+/* Whether a command has set the value, or a part of it. */
+bool setting_is_by_command(const struct settings *settings, enum setting setting);
+
+/* ---- the result */
 
 /* Lowers `limits' to the settings for the GPUs of a server. */
 void settings_lower(const struct settings *settings, const struct devices *devices,

@@ -28,9 +28,17 @@ unit_test_server_log := server/util/log.c
 unit_test_daemon_line_limit := daemon/line_limit.c daemon/rate_limit.c
 unit_test_daemon_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
-unit_test_daemon_config := daemon/config.c daemon/tokenize.c daemon/error_message.c
+CONFIG := daemon/config.c daemon/config_environment.c daemon/tokenize.c daemon/error_message.c \
+	proto/device_name.c proto/frame.c
+unit_test_daemon_config := $(CONFIG)
+CONFIG_FILE := $(CONFIG) daemon/config_file.c daemon/config_report.c daemon/config_text.c daemon/ini.c \
+	daemon/nearest.c daemon/settings.c daemon/devices.c daemon/group_name.c daemon/line_buffer.c \
+	proto/limit_text.c proto/quote.c
+unit_test_daemon_config_file := $(CONFIG_FILE)
 unit_test_daemon_ini := daemon/ini.c
 unit_test_daemon_nearest := daemon/nearest.c
+unit_test_daemon_settings_file := daemon/settings_file.c daemon/settings.c daemon/devices.c daemon/tokenize.c \
+	daemon/error_message.c proto/device_name.c proto/frame.c proto/limit_text.c
 unit_test_proto_shm := proto/shm.c
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
@@ -119,9 +127,10 @@ fuzz_src = tests/fuzz/fuzz_$(1).c $(or $(fuzz_of_$(1)),$(unit_test_server_sessio
 # The files that the other fuzzers are linked with.
 fuzz_of_frame := proto/frame.c
 fuzz_of_tokenize := daemon/line_buffer.c daemon/tokenize.c proto/quote.c
+fuzz_of_config := $(CONFIG_FILE)
 fuzz_of_xid := daemon/xid.c
 # The daemon without its calls of the system.
-fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c options.c spawn.c process.c record.c) \
+fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c check_config.c options.c spawn.c process.c record.c) \
 	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV)
 
@@ -301,7 +310,7 @@ MANDIR := $(DESTDIR)$(PREFIX)/share/man
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d \
-		$(DESTDIR)$(PREFIX)/share/doc/mps $(MANDIR)/man1 $(MANDIR)/man8
+		$(DESTDIR)$(PREFIX)/share/doc/mps $(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man8
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin"
 	install -m 644 $(LIBRARY) $(LIBDIR)
@@ -310,8 +319,9 @@ install: all
 	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
 	install -m 644 daemon/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
-	install -m 644 README.md LICENSE $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps
+	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps
 	install -m 644 $(wildcard docs/man/*.1) $(MANDIR)/man1
+	install -m 644 $(wildcard docs/man/*.5) $(MANDIR)/man5
 	install -m 644 $(wildcard docs/man/*.8) $(MANDIR)/man8
 
 # NVIDIA's names in a separate folder, for where `install' omits them.

@@ -377,7 +377,7 @@ def test_environment():
         equal(service.command("get_default_device_pinned_mem_limit", "0").stdout, "512M\n")
         equal(row_of(service, running(service)), "512M 2 -")
     for name, value in (("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "0"), ("CUDA_MPS_CLIENT_PRIORITY", "3"),
-                        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1T"), ("MPS_GROUP_BY_CGROUP", "yes")):
+                        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1T"), ("MPS_GROUP_BY_CGROUP", "on")):
         env = dict(service.daemon_env, **{name: value, "CUDA_MPS_PIPE_DIRECTORY": "/nonexistent/x"})
         done = subprocess.run([service.control, "-f"], env=env, capture_output=True, text=True,
                               timeout=30, check=False)

@@ -70,6 +70,7 @@ TABLE = (
     ("group delete g",                        NOT,   NOT,   NOT,   NOT),
     ("log_level",                             MAY,   MAY,   MAY,   MAY),
     ("log_level debug",                       NOT,   NOT,   NOT,   NOT),
+    ("reload",                                NOT,   NOT,   NOT,   NOT),
     ("help",                                  MAY,   MAY,   MAY,   MAY),
     ("terminate_client S C",                  MAY,   NOT,   NOT,   MAY),
     ("terminate_client S D",                  None,  None,  None,  NOT),

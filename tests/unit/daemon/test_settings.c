@@ -90,20 +90,23 @@ static void test_memory(_unused_ void **state)
 
 	settings_init(&settings);
 	assert_true(settings_get_memory(&settings, &devices, "0") == MEMORY_ALL);
-	assert_int_equal(settings_set_memory(&settings, &devices, "0", 2 * GIB), 0);
-	assert_int_equal(settings_set_memory(&settings, &devices, "00:06.0", GIB), 0);
+	assert_int_equal(settings_set_memory(&settings, &devices, "0", 2 * GIB, ORIGIN_COMMAND), 0);
+	assert_int_equal(
+		settings_set_memory(&settings, &devices, "00:06.0", GIB, ORIGIN_COMMAND), 0);
 	assert_int_equal(settings.n_memory, 1);
 	assert_int_equal(settings_get_memory(&settings, &devices, "0"), GIB);
 	assert_true(settings_get_memory(&settings, &devices, "1") == MEMORY_ALL);
-	assert_int_equal(settings_set_memory(&settings, &devices, "0", MEMORY_ALL), 0);
+	assert_int_equal(
+		settings_set_memory(&settings, &devices, "0", MEMORY_ALL, ORIGIN_COMMAND), 0);
 	assert_int_equal(settings.n_memory, 0);
 
 	/* If names turn out to mean one GPU, the last limit counts. */
-	assert_int_equal(settings_set_memory(&settings, &none, "1", GIB), 0);
-	assert_int_equal(settings_set_memory(&settings, &none, "a1:00.0", 3 * GIB), 0);
+	assert_int_equal(settings_set_memory(&settings, &none, "1", GIB, ORIGIN_COMMAND), 0);
+	assert_int_equal(
+		settings_set_memory(&settings, &none, "a1:00.0", 3 * GIB, ORIGIN_COMMAND), 0);
 	assert_int_equal(settings.n_memory, 2);
 	assert_int_equal(settings_get_memory(&settings, &devices, "1"), 3 * GIB);
-	assert_int_equal(settings_set_memory(&settings, &devices, "1", 4 * GIB), 0);
+	assert_int_equal(settings_set_memory(&settings, &devices, "1", 4 * GIB, ORIGIN_COMMAND), 0);
 	assert_int_equal(settings.n_memory, 1);
 
 	settings_init(&settings);
@@ -111,9 +114,11 @@ static void test_memory(_unused_ void **state)
 		char name[16];
 
 		snprintf(name, sizeof(name), "%u", i);
-		assert_int_equal(settings_set_memory(&settings, &none, name, GIB), 0);
+		assert_int_equal(
+			settings_set_memory(&settings, &none, name, GIB, ORIGIN_COMMAND), 0);
 	}
-	assert_int_equal(settings_set_memory(&settings, &none, "GPU-1", GIB), -ENOSPC);
+	assert_int_equal(
+		settings_set_memory(&settings, &none, "GPU-1", GIB, ORIGIN_COMMAND), -ENOSPC);
 }
 
 static void test_lower(_unused_ void **state)
@@ -123,8 +128,8 @@ static void test_lower(_unused_ void **state)
 	struct frame_limits limits;
 
 	limits_init(&limits);
-	settings_set_memory(&server, &devices, "1", 2 * GIB);
-	settings_set_memory(&server, &devices, "7", GIB);
+	settings_set_memory(&server, &devices, "1", 2 * GIB, ORIGIN_COMMAND);
+	settings_set_memory(&server, &devices, "7", GIB, ORIGIN_COMMAND);
 	settings_lower(&server, &devices, &limits);
 	assert_int_equal(limits.active_threads, 50000);
 	assert_int_equal(limits.priority, 0);
@@ -136,8 +141,8 @@ static void test_lower(_unused_ void **state)
 	assert_int_equal(limits.active_threads, 50000);
 	group.active_threads = 70000;
 	group.priority = 2;
-	settings_set_memory(&group, &devices, "1", 3 * GIB);
-	settings_set_memory(&group, &devices, "0", 3 * GIB);
+	settings_set_memory(&group, &devices, "1", 3 * GIB, ORIGIN_COMMAND);
+	settings_set_memory(&group, &devices, "0", 3 * GIB, ORIGIN_COMMAND);
 	settings_lower(&group, &devices, &limits);
 	assert_int_equal(limits.active_threads, 50000);
 	assert_int_equal(limits.priority, 2);

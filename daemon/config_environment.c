@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The environment of a server. The loop thread makes one for each new server.
+ *
+ * Invariant: a server inherits only variables that are named here or in
+ * MPS_SERVER_ENV, and never LD_PRELOAD.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+
+/* Servers inherit these from the daemon, or get them from the file, if they are set. */
+static const char *const passed_on[] = {
+	"CUDA_CACHE_DISABLE",
+	"CUDA_CACHE_MAXSIZE",
+	"CUDA_CACHE_PATH",
+	"CUDA_DEVICE_ORDER",
+	"CUDA_VISIBLE_DEVICES",
+	"LD_LIBRARY_PATH",
+	"MPS_CLIENT_HOST_MIB",
+	"MPS_CUDA_LIBRARY",
+	"MPS_GRACE_MS",
+	"PATH",
+};
+
+/* A growing list of strings; NULL terminates it at all times. */
+struct strings {
+	char **items;
+	size_t n;
+};
+
+static int strings_add(
+	struct strings *strings, const char *name, size_t name_length, const char *value)
+{
+	_cleanup_free_ char *item = NULL;
+	char **items;
+
+	if (asprintf(&item, "%.*s=%s", (int)name_length, name, value) < 0) {
+		item = NULL;
+		return -ENOMEM;
+	}
+	items = reallocarray(strings->items, strings->n + 2, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	strings->items = items;
+	items[strings->n++] = TAKE_PTR(item);
+	items[strings->n] = NULL;
+	return 0;
+}
+
+static void strings_fini(struct strings *strings)
+{
+	config_environment_free(strings->items);
+}
+
+static bool is_same_name(const char *name, size_t length, const char *wanted)
+{
+	return strlen(wanted) == length && memcmp(name, wanted, length) == 0;
+}
+
+/* Adds the variables that the operator names, separated by commas or blanks. */
+static int add_named_variables(struct strings *strings, const char *names)
+{
+	while (*names) {
+		size_t length = strcspn(names, ", \t");
+		char name[128];
+
+		if (length > 0 && length < sizeof(name) &&
+			!is_same_name(names, length, "LD_PRELOAD")) {
+			memcpy(name, names, length);
+			name[length] = '\0';
+			if (getenv(name) && strings_add(strings, name, length, getenv(name)) < 0)
+				return -ENOMEM;
+		}
+		names += length;
+		names += *names != '\0';
+	}
+	return 0;
+}
+
+/* The daemon's own variable, or what the configuration file says instead; NULL: neither. */
+static const char *server_variable(const struct config *config, const char *name)
+{
+	for (enum config_key key = 0; key < CONFIG_KEYS; key++) {
+		const char *variable = config_key_variable(key);
+
+		if (variable && strcmp(variable, name) == 0 && config_key_text(key, config->file))
+			return config_key_text(key, config->file);
+	}
+	return getenv(name);
+}
+
+char **config_environment(const struct config *config)
+{
+	_cleanup_(strings_fini) struct strings strings = {0};
+	const char *names = config_key_text(CONFIG_SERVER_ENV, config->file);
+
+	if (strings_add(&strings, "CUDA_MPS_PIPE_DIRECTORY", strlen("CUDA_MPS_PIPE_DIRECTORY"),
+		    config->pipe_directory) < 0 ||
+		strings_add(&strings, "CUDA_DEVICE_MAX_CONNECTIONS",
+			strlen("CUDA_DEVICE_MAX_CONNECTIONS"), "32") < 0 ||
+		strings_add(
+			&strings, "CUDA_MODULE_LOADING", strlen("CUDA_MODULE_LOADING"), "LAZY") < 0)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++) {
+		const char *value = server_variable(config, passed_on[i]);
+
+		if (value && strings_add(&strings, passed_on[i], strlen(passed_on[i]), value) < 0)
+			return NULL;
+	}
+	if (names && add_named_variables(&strings, names) < 0)
+		return NULL;
+	return TAKE_PTR(strings.items);
+}
+
+void config_environment_free(char **environment)
+{
+	for (size_t i = 0; environment && environment[i]; i++)
+		free(environment[i]);
+	free(environment);
+}
