@@ -39,12 +39,22 @@ unsigned word_distance(const char *one, const char *other)
 	return row[m];
 }
 
-/* Whether one word is a part of the other, such as "grace" of "grace_ms". */
-static bool is_part(const char *one, const char *other)
+static size_t common_beginning(const char *one, const char *other)
 {
-	if (MIN(strlen(one), strlen(other)) < 3)
+	size_t length = 0;
+
+	while (one[length] && is_same_byte(one[length], other[length]))
+		length++;
+	return length;
+}
+
+/* Whether one word is a part of the other, or nearly its beginning: "grace" and "grace_ms". */
+static bool is_part(const char *word, const char *other)
+{
+	if (MIN(strlen(word), strlen(other)) < 3)
 		return false;
-	return strcasestr(one, other) || strcasestr(other, one);
+	return strcasestr(word, other) || strcasestr(other, word) ||
+	       common_beginning(word, other) * 4 >= strlen(word) * 3;
 }
 
 const char *nearest_word(const char *word, const char *const *words, size_t n)

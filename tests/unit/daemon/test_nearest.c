@@ -55,6 +55,8 @@ static void test_nearest(_unused_ void **state)
 	check("idel_s", "idle_s");
 	check("priority", "client_priority");
 	check("log_dir", "log_directory");
+	check("client_prios", "client_priority");
+	check("memory", NULL);
 	check("pipe-directory", "pipe_directory");
 	check("x", NULL);
 	check("ms", NULL);

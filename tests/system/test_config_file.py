@@ -1,0 +1,578 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 200 s
+"""The configuration file: what each key does, what a reload changes, and how errors are told."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import harness
+import mps
+from harness import contains, equal, need_root, wait_for
+from test_commands import document, running
+
+ALICE, BOB = 12345, 12346
+HANGS = {"SOFTGPU_LAUNCH_US": "60000000"}
+REFUSED = "nothing has changed, as %s has an error: mend it and reload again\n"
+
+
+class Service(mps.Service):
+    """A service with a configuration file; `unset' are variables to remove from the daemon's."""
+
+    def __init__(self, text, settings=None, unset=(), options=(), **more):
+        super().__init__(settings, **more)
+        self.path = os.path.join(self.folder, "mps.conf")
+        self.options = ["-c", self.path, *options]
+        self.write(text)
+        for name in unset:
+            del self.daemon_env[name]
+
+    def write(self, text):
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.path, 0o644)
+
+    def said(self, line):
+        return self.command(*line.split()).stdout
+
+    def reload(self, text=None):
+        """The reply without its last line, which says that the file is applied."""
+        if text is not None:
+            self.write(text)
+        reply = self.said("reload")
+        assert reply.endswith("Applied %s\n" % self.path), reply
+        return reply[:-len("Applied %s\n" % self.path)]
+
+    def hang_up(self):
+        """SIGHUP; what control.log has from then on."""
+        before = self.control_log()
+        os.kill(self.daemon_pid(), signal.SIGHUP)
+        wait_for("the logs to be reopened",
+                 lambda: "Reopened the logs" in self.control_log()[len(before):])
+        # The daemon has one thread: it answers once it is done with the signal.
+        self.said("get_server_list")
+        return self.control_log()[len(before):]
+
+    def device(self):
+        """The UUID of the GPU, by which the daemon keeps limits once it knows the GPUs."""
+        return json.loads(self.said("device_query --json"))["default"][0]["uuid"]
+
+    def client(self, env=None, **who):
+        return running(self, env=env, **who)
+
+    def limits(self, process):
+        """SMs, memory, priority and group that `ps -l' shows for the client."""
+        for line in self.said("ps -l").splitlines()[1:]:
+            words = line.split()
+            if words[0] == str(process.pid):
+                return " ".join(words[5:9])
+        raise AssertionError("ps does not show %d" % process.pid)
+
+
+def user(uid):
+    return {"user": uid, "group": uid, "extra_groups": []}
+
+
+def environment_of(pid):
+    with open("/proc/%d/environ" % pid, encoding="utf-8") as file:
+        return dict(part.split("=", 1) for part in file.read().split("\0") if part)
+
+
+def control(*words, env=None):
+    """The front end, without a service's environment."""
+    return subprocess.run([mps.CONTROL, *words], env=dict(mps.clean_environment(), **(env or {})),
+                          capture_output=True, text=True, timeout=30 * mps.SLOW,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+# ---- keys of [daemon]
+
+def test_directories():
+    """The daemon, its servers and the front end find the directories of the file."""
+    service = Service("", unset=("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"))
+    service.write("[daemon]\npipe_directory = %s/\nlog_directory = %s\n"
+                  % (service.pipe, service.log))
+    with service:
+        service.run_ok("process1")
+        equal(environment_of(service.server())["CUDA_MPS_PIPE_DIRECTORY"], service.pipe)
+        contains(service.control_log(), "Using the configuration file %s\n" % service.path)
+        found = control("-c", service.path, "get_server_list")
+        equal(found.stdout, "%d\n" % service.server(), found.stderr)
+        # A relative path, and an error that does not concern the front end.
+        service.write("[daemon]\npipe_directory = %s\nidle_s = x\n" % service.pipe)
+        found = control("-c", os.path.relpath(service.path), "get_server_list")
+        equal((found.stdout, found.stderr), ("%d\n" % service.server(), ""))
+
+
+def test_servers_environment():
+    """Servers get what the file says, and what the variables that it names say."""
+    service = Service("[daemon]\ngrace_ms = 777\nclient_host_mib = 333\nserver_env = MINE, "
+                      "SOFTGPU_DIR,SOFTGPU_DEVICES\nvisible_devices = 1\ndevice_order = PCI_BUS_ID\n"
+                      "cuda_library = %s\n" % mps.for_everybody(mps.SOFTGPU),
+                      unset=("MPS_CUDA_LIBRARY", "MPS_SERVER_ENV"))
+    service.daemon_env.update(MINE="1", SOFTGPU_DEVICES="2")
+    service.daemon_env.pop("MPS_GRACE_MS", None)
+    with service:
+        contains(service.said("device_query"), "0               0000:02.00.00")
+        equal(service.said("device_query").count("Software GPU"), 1)
+        service.run_ok("process1")
+        env = environment_of(service.server())
+        for name, value in (("MPS_GRACE_MS", "777"), ("MPS_CLIENT_HOST_MIB", "333"), ("MINE", "1"),
+                            ("CUDA_VISIBLE_DEVICES", "1"), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")):
+            equal(env[name], value, name)
+
+
+def test_grace():
+    """A kernel that outlives its client costs the server after the file's grace, not the default's.
+
+    A reload is for the next server.
+    """
+    with Service("[daemon]\ngrace_ms = 200\n", HANGS) as service:
+        if "MPS_GRACE_MS" in service.daemon_env:
+            raise harness.Skip("the environment sets the grace")
+        _, server = service.leave_a_kernel()
+        service.wait_for_log("(MPS_GRACE_MS)", timeout_s=8)
+        wait_for("the end of the server", lambda: server not in service.servers())
+        equal(service.reload("[daemon]\ngrace_ms = 300000\n"),
+              "grace_ms: 300000 (was 200), for servers that start from now on\n")
+        process = service.popen("process1")
+        wait_for("the next server", service.servers)
+        equal(environment_of(service.server())["MPS_GRACE_MS"], "300000")
+        process.kill()
+
+
+def test_at_once():
+    """idle_s, log_level, log_max_mib and servers_max have effect without a restart."""
+    with Service("") as service:
+        service.run_ok("process1")
+        server = service.server()
+        equal(service.said("log_level"), "info\n")
+        equal(service.reload("[daemon]\nidle_s = 1\nlog_level = debug\nlog_max_mib = 1\n"
+                             "servers_max = 1\n"),
+              "log_max_mib: 1 (was 100)\nlog_level: debug (was info)\nidle_s: 1 (was 3600)\n"
+              "servers_max: 1 (was 64)\n")
+        equal(service.said("log_level"), "debug\n")
+        wait_for("the end of the idle server", lambda: server not in service.servers())
+        contains(service.control_log(), "has had no clients for 1 s (MPS_IDLE_S)")
+        lines = "an unknown command with many words %s\n" % ("x" * 900) * 100
+        for _ in range(20):
+            subprocess.run([mps.CONTROL], env=service.env, input=lines, text=True, check=True,
+                           capture_output=True, timeout=30 * mps.SLOW)
+        assert (1 << 19) < os.path.getsize(service.log + "/control.log.1") <= 1 << 20
+        # A level that a command has set stays if the file has not had any.
+        equal(service.reload(""), "log_max_mib: 100 (was 1)\nlog_level: info (was debug)\n"
+              "idle_s: 3600 (was 1)\nservers_max: 64 (was 1)\n")
+        equal(service.said("log_level"), "info\n")
+        service.said("log_level debug")
+        equal(service.reload(), "")
+        equal(service.said("log_level"), "debug\n")
+
+
+def test_servers_max():
+    need_root()
+    with Service("[daemon]\nservers_max = 1\n") as service:
+        keeper = service.client(**user(ALICE))
+        code, _, err = service.run("process1", **user(BOB))
+        assert code != 0, "a second server"
+        contains(err, "which is the maximum")
+        service.reload("")
+        service.run_ok("process1", **user(BOB))
+        keeper.kill()
+
+
+def test_after_restart():
+    """What cannot change is named at each reload until the daemon is started again."""
+    never = "%s (was %s): cannot change while the daemon runs: quit it and start it again\n"
+    with Service("[daemon]\nvisible_devices = 0\n") as service:
+        want = (never % ("kernel_log: /dev/null", "/dev/kmsg")
+                + never % ("visible_devices: 1", "0")
+                + never % ("multiuser_server: yes", "no")
+                + never % ("metrics_listen: 9400", "off"))
+        text = ("[daemon]\nkernel_log = /dev/null\nvisible_devices = 1\nmetrics_listen = 9400\n"
+                "multiuser_server = yes\n")
+        equal(service.reload(text), want)
+        equal(service.reload(), want)
+        contains(service.control_log(), "] " + want.splitlines()[1])
+        service.run_ok("process1")
+        equal(environment_of(service.server())["CUDA_VISIBLE_DEVICES"], "0")
+        equal(service.reload("[daemon]\nvisible_devices = 0\n"), "")
+
+
+def test_options_of_the_daemon():
+    """multiuser_server and static_partitioning are the options -M and -S."""
+    need_root()
+    with Service("[daemon]\nmultiuser_server = yes\nserver_user = nobody\n") as service:
+        service.run_ok("process1", **user(ALICE))
+        service.run_ok("process1")
+        equal(len(service.servers()), 1)
+    with Service("[daemon]\nstatic_partitioning = 1\n") as service:
+        assert not service.said("lspart").startswith("Unknown"), service.said("lspart")
+        contains(service.said("sm_partition add 0 2"), "GPU-")
+
+
+def test_groups_by_cgroup():
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        if not any(line.startswith("0::/") for line in file):
+            raise harness.Skip("no cgroup of version 2")
+    with Service("[daemon]\ngroup_by_cgroup = yes\n[group /]\nclient_priority = 2\n") as service:
+        equal(service.limits(service.client()).split()[-2:], ["2", "/"])
+        equal(service.reload("[group /]\nclient_priority = 2\n"),
+              "group_by_cgroup: no (was yes)\n")
+        equal(service.limits(service.client()).split()[-2:], ["0", "-"])
+
+
+# ---- limits
+
+def test_defaults():
+    with Service("[default]\nactive_thread_percentage = 50\ndevice_pinned_mem_limit = 0=1G\n"
+                 "client_priority = 1\n") as service:
+        equal(service.said("get_default_active_thread_percentage"), "50.0\n")
+        equal(service.said("get_default_device_pinned_mem_limit 0"), "1G\n")
+        equal(service.said("get_default_client_priority"), "1\n")
+        process = service.client()
+        sms, *rest = service.limits(process).split()
+        equal(rest, ["1G", "1", "-"])
+        contains(service.server_log(), "Active Threads Percentage set to 50.0\n")
+        contains(service.server_log(), "set to 0x40000000 bytes\n")
+        service.said("set_active_thread_percentage %d 100" % service.server())
+        all_sms = service.limits(service.client()).split()[0]
+        assert int(sms) < int(all_sms), (sms, all_sms)
+
+
+def test_users():
+    """A user's section replaces the defaults, by name or UID; for other users it has no effect."""
+    me = os.geteuid()
+    with Service("[default]\nactive_thread_percentage = 50\ndevice_pinned_mem_limit = 0=1G\n"
+                 "[user %d]\nactive_thread_percentage = 100\nclient_priority = 2\n"
+                 "[user %d]\nclient_priority = 1\n" % (me, me + 1)) as service:
+        process = service.client()
+        equal(service.limits(process).split()[1:], ["1G", "2", "-"])
+        server = service.server()
+        equal(service.said("get_active_thread_percentage %d" % server), "100.0\n")
+        equal(service.said("get_client_priority %d" % server), "2\n")
+        contains(service.server_log(), "Active Threads Percentage set to 100.0\n")
+        contains(service.server_log(), "Server Priority set to 2\n")
+        # The section goes: the defaults are in force again, for new clients of that server, too.
+        equal(service.reload("[default]\nactive_thread_percentage = 50\n"
+                             "device_pinned_mem_limit = 0=1G\n"),
+              "user %d: active_thread_percentage: none (was 100.0)\n"
+              "user %d: client_priority: none (was 2)\nuser %d: client_priority: none (was 1)\n"
+              % (me, me, me + 1))
+        equal(service.said("get_active_thread_percentage %d" % server), "50.0\n")
+        equal(service.limits(service.client()).split()[1:], ["1G", "0", "-"])
+
+
+def test_users_of_one_server():
+    """In the server of all users each user has the limits of its section."""
+    need_root()
+    with Service("[daemon]\nserver_user = nobody\n[default]\nclient_priority = 1\n"
+                 "[user %d]\nclient_priority = 2\ndevice_pinned_mem_limit = 0=64M\n" % ALICE,
+                 options=["-M"]) as service:
+        for uid, want in ((ALICE, ["64M", "2", "-"]), (BOB, ["-", "1", "-"])):
+            equal(service.limits(service.client(**user(uid))).split()[1:], want)
+        equal(len(service.servers()), 1)
+        # A command about the server counts for all of its clients.
+        service.said("set_client_priority %d 0" % service.server())
+        equal(service.limits(service.client(**user(ALICE))).split()[1:], ["64M", "0", "-"])
+
+
+def groups(service):
+    listed = json.loads(service.said("group list --json"))["groups"]
+    return {one["name"]: one for one in listed}
+
+
+def test_groups():
+    """Sections of groups create, change and delete groups."""
+    with Service("[group team/a]\ndevice_pinned_mem_limit = 0=64M\nclient_priority = 2\n"
+                 "[group b]\n") as service:
+        equal(sorted(groups(service)), ["b", "team/a"])
+        process = service.client({"MPS_GROUP": "team/a"})
+        equal(service.limits(process).split()[1:], ["64M", "2", "team/a"])
+        contains(service.control_log(), "Configuration: group team/a: created\n")
+        equal(service.reload("[group team/a]\ndevice_pinned_mem_limit = 0=32M\n[group c]\n"
+                             "active_thread_percentage = 25\n"),
+              "group b: deleted\ngroup team/a: device_pinned_mem_limit: 0=32M (was 0=64M)\n"
+              "group team/a: client_priority: none (was 2)\ngroup c: created\n"
+              "group c: active_thread_percentage: 25.0 (was none)\n"
+              .replace("0=32M", service.device() + "=32M"))
+        # The memory of a group is limited at once; other limits are for new clients.
+        equal(service.limits(process).split()[1:], ["32M", "2", "team/a"])
+        equal(service.said("group get c").splitlines()[1], "active_thread_percentage 25.0")
+        said = service.reload("")
+        contains(said, "group team/a: stays without limits, as it has 1 clients: reload again")
+        contains(said, "group c: deleted\n")
+        process.kill()
+        process.wait()
+        wait_for("the client to be gone", lambda: groups(service)["team/a"]["clients"] == 0)
+        equal(service.reload(), "group team/a: deleted\n")
+        equal(groups(service), {})
+
+
+def test_groups_of_users():
+    need_root()
+    with Service("[group a]\nuid = %d\n" % ALICE) as service:
+        code, _, err = service.run("process1", env={"MPS_GROUP": "a"})
+        assert code != 0, "a stranger in the group"
+        contains(err, "is for UID %d" % ALICE)
+        process = service.client({"MPS_GROUP": "a"}, **user(ALICE))
+        equal(service.reload("[group a]\nuid = nobody\n"),
+              "line 2: the uid of group a cannot change while it has 1 clients: reload again when "
+              "they have ended\n")
+        process.kill()
+        process.wait()
+        wait_for("the client to be gone", lambda: groups(service)["a"]["clients"] == 0)
+        assert service.reload().startswith("group a: uid: "), service.control_log()
+        equal(service.reload("[group a]\n"), "group a: uid: any\n")
+        service.run_ok("process1", env={"MPS_GROUP": "a"})
+
+
+def test_groups_and_commands():
+    """What a command has set stays until the file mentions it."""
+    with Service("[group a]\nclient_priority = 1\n[group b]\n") as service:
+        service.said("group set a -active_thread_percentage 25")
+        service.said("group create mine -priority 1")
+        service.said("group delete b")
+        equal(service.reload(), "group b: created\n")
+        equal(service.said("group get a").splitlines()[1], "active_thread_percentage 25.0")
+        equal(service.reload("[group mine]\nclient_priority = 2\n"),
+              "group a: client_priority: none (was 1)\n"
+              "group a: stays, as a command has set a limit of it: end it with group delete\n"
+              "group b: deleted\n"
+              "group mine: client_priority: 2 (was 1, which a command had set)\n")
+        equal(sorted(groups(service)), ["a", "mine"])
+        equal(service.reload("[group mine]\n"), "group mine: client_priority: none (was 2)\n")
+
+
+# ---- reload
+
+def test_reload_beside_clients():
+    """New clients of a running server get the new limits, clients that run keep theirs."""
+    with Service("[default]\nactive_thread_percentage = 100\nclient_priority = 1\n") as service:
+        old = service.client()
+        before = service.limits(old)
+        server = service.server()
+        equal(service.reload("[default]\nactive_thread_percentage = 25\n"
+                             "device_pinned_mem_limit = 0=128M\n"),
+              "default: active_thread_percentage: 25.0 (was 100.0)\n"
+              "default: device_pinned_mem_limit: %s=128M (was none)\n"
+              "default: client_priority: 0 (was 1)\n" % service.device())
+        new = service.client()
+        equal(service.server(), server)
+        equal(service.limits(old), before)
+        sms, memory, priority, _ = service.limits(new).split()
+        assert int(sms) < int(before.split()[0]), (sms, before)
+        equal((memory, priority), ("128M", "0"))
+        for process in old, new:
+            equal(process.poll(), None)
+        equal(service.reload(), "")
+
+
+def test_commands_and_reload():
+    """A limit that the file does not mention stays as a command has set it."""
+    with Service("[default]\nactive_thread_percentage = 50\n") as service:
+        service.run_ok("process1")
+        server = service.server()
+        for command in ("set_default_active_thread_percentage 30", "set_default_client_priority 2",
+                        "set_default_device_pinned_mem_limit 0 1G",
+                        "set_device_pinned_mem_limit %d 0 2G" % server,
+                        "set_active_thread_percentage %d 20" % server):
+            service.said(command)
+        equal(service.reload(), "default: active_thread_percentage: 50.0 (was 30.0, which a "
+              "command had set)\n")
+        equal(service.said("get_default_client_priority"), "2\n")
+        equal(service.said("get_default_device_pinned_mem_limit 0"), "1G\n")
+        service.reload("[default]\ndevice_pinned_mem_limit = 0=3G\n")
+        equal(service.said("get_default_active_thread_percentage"), "100.0\n")
+        equal(service.said("get_default_device_pinned_mem_limit 0"), "3G\n")
+        # The server's own.
+        equal(service.said("get_device_pinned_mem_limit %d 0" % server), "2G\n")
+        equal(service.said("get_active_thread_percentage %d" % server), "20.0\n")
+
+
+def test_bad_file():
+    """Nothing of a file with an error is applied; the reply, and control.log, have each error."""
+    good = "[default]\nactive_thread_percentage = 50\n[daemon]\nidle_s = 77\n"
+    with Service(good) as service:
+        service.write("[default]\nactive_thread_percentage = 25\nclient_priority = 9\n[daemon]\n"
+                      "idle = 5\n[group g]\n")
+        errors = ('%s:3: client_priority is "9": it must be 0 (normal), 1 (below normal) or 2 '
+                  "(background)\n%s:5: [daemon] has no key \"idle\": did you mean idle_s?\n"
+                  % (service.path, service.path))
+        done = service.command("--strict", "reload", check=False)
+        equal(done.returncode, 1)
+        equal(done.stdout, errors + REFUSED % service.path)
+        equal(done.stderr, "mps-control: reload: " + REFUSED % service.path)
+        equal(service.command("reload").returncode, 0)
+        log = service.hang_up()
+        for line in errors.splitlines() + [(REFUSED % service.path).rstrip()]:
+            contains(log, "] Reload: %s\n" % line)
+        os.unlink(service.path)
+        contains(service.said("reload"), "%s: cannot be read: No such file" % service.path)
+        equal(service.said("get_default_active_thread_percentage"), "50.0\n")
+        equal(service.said("get_default_client_priority"), "0\n")
+        equal(groups(service), {})
+        equal(service.reload(good), "")
+
+
+def test_hangup():
+    """SIGHUP applies a file that has changed, and otherwise undoes no command."""
+    with Service("[default]\nactive_thread_percentage = 50\n") as service:
+        service.said("set_default_active_thread_percentage 30")
+        assert "Reload:" not in service.hang_up(), service.control_log()
+        equal(service.said("get_default_active_thread_percentage"), "30.0\n")
+        service.write("[default]\nactive_thread_percentage = 20\n")
+        log = service.hang_up()
+        contains(log, "] Reload: default: active_thread_percentage: 20.0 (was 30.0, which a "
+                 "command had set)\n")
+        contains(log, "] Reload: applied %s\n" % service.path)
+        equal(service.said("get_default_active_thread_percentage"), "20.0\n")
+        os.rename(service.log + "/control.log", service.log + "/control.log.1")
+        service.reload()
+        contains(service.control_log(), "Applied %s\n" % service.path)
+
+
+def test_environment_wins():
+    text = ("[daemon]\nidle_s = 5\nservers_max = 7\n[default]\nactive_thread_percentage = 50\n"
+            "client_priority = 2\n")
+    service = Service(text)
+    service.daemon_env.update(MPS_IDLE_S="55", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="40")
+    with service:
+        equal(service.said("get_default_active_thread_percentage"), "40.0\n")
+        equal(service.said("get_default_client_priority"), "2\n")
+        notes = ("line 2: idle_s has no effect, as MPS_IDLE_S is set in the daemon's environment",
+                 "line 5: active_thread_percentage has no effect, as "
+                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is set in the daemon's environment")
+        for note in notes:
+            contains(service.control_log(), "Configuration: %s\n" % note)
+        service.said("set_default_active_thread_percentage 30")
+        equal(service.reload(text.replace("= 5", "= 6")), "\n".join(notes) + "\n")
+        equal(service.said("get_default_active_thread_percentage"), "30.0\n")
+
+
+def test_unknown_devices():
+    """A limit for a GPU that is not there is reported once the GPUs are known."""
+    with Service("[default]\ndevice_pinned_mem_limit = 3=1G\n") as service:
+        service.run_ok("process1")
+        contains(service.reload(), 'line 2: the limit of device "3" has no effect: the devices are '
+                 "0 (0000:01:00.0, ")
+
+
+# ---- check-config, and starts
+
+def test_check_config():
+    with Service("[daemon]\ngrace_ms = 5\n") as service:
+        done = control("check-config", service.path)
+        equal((done.returncode, done.stdout, done.stderr), (0, service.path + ": no errors\n", ""))
+        equal(control("-c", service.path, "check-config").returncode, 0)
+        service.write("[daemon]\ngrace_ms = soon\n[default]\nactive_threads = 5\n")
+        done = control("check-config", service.path)
+        equal((done.returncode, done.stdout), (1, ""))
+        equal(done.stderr,
+              'mps-control: %s:2: grace_ms is "soon": it takes milliseconds, a number from 0 to '
+              "3600000\nmps-control: %s:4: [default] has no key \"active_threads\": did you mean "
+              "active_thread_percentage?\nmps-control: %s: 2 errors\n"
+              % (service.path, service.path, service.path))
+        equal(control("-c", service.path, "check-config").returncode, 1)
+        done = control("check-config", service.path + ".none")
+        equal(done.returncode, 1)
+        contains(done.stderr, "mps.conf.none: cannot be read: No such file")
+        for words in (("check-config", "a", "b"), ("-c", "a", "check-config", "b")):
+            done = control(*words)
+            equal(done.returncode, 1)
+            contains(done.stderr, "check-config takes one file")
+    if not os.path.exists("/etc/mps.conf"):
+        done = control("check-config")
+        equal((done.returncode, done.stderr), (0, ""))
+        contains(done.stdout, "/etc/mps.conf: there is no such file: the defaults apply")
+
+
+def test_permissions():
+    """A daemon of root refuses a file that others can write; others are warned."""
+    with Service("[daemon]\nidle_s = 5\n") as service:
+        is_root = os.geteuid() == 0
+        os.chmod(service.path, 0o666)
+        done = control("check-config", service.path)
+        equal(done.returncode, int(is_root))
+        contains(done.stderr, "other users can write the file (mode 0666)")
+        if is_root:
+            contains(service.said("reload"), REFUSED.rstrip() % service.path)
+            os.chmod(service.path, 0o644)
+            os.chown(service.path, ALICE, 0)
+            contains(service.said("reload"), "the file belongs to UID %d" % ALICE)
+            os.chown(service.path, 0, 0)
+        os.chmod(service.path, 0o644)
+        service.reload()
+
+
+def fails_to_start(text, want, *options, **env):
+    service = Service(text)
+    try:
+        done = control("-f", "-c", service.path, *options,
+                       env=dict(service.daemon_env, **env))
+        assert done.returncode == 1, done.stdout
+        contains(done.stderr, want.replace("FILE", service.path))
+        assert not os.path.exists(service.pipe), "the socket's directory"
+    finally:
+        shutil.rmtree(service.folder)
+
+
+def test_starts():
+    """A daemon with a wrong file does not start, and says why."""
+    fails_to_start("[daemon]\nidle_s = x\n", "mps-control: FILE:2: idle_s is \"x\"")
+    fails_to_start("[daemon]\nidle_s = x\n", "does not start, as FILE has an error: mend it")
+    fails_to_start("x\n", "FILE:1: the line belongs to no section")
+    fails_to_start("", "/none/mps.conf: cannot be read: No such file", "-c", "/none/mps.conf")
+    fails_to_start("[daemon]\nmultiuser_server = yes\nserver_user = no-such-user\n",
+                   'the system has no user "no-such-user"' if os.geteuid() == 0 else
+                   "needs a daemon of root")
+    done = control("-c", "/none/mps.conf", "get_server_list")
+    equal(done.returncode, 1)
+    contains(done.stderr, "/none/mps.conf: cannot be read")
+
+
+# ---- documents
+
+def keys_in_sources():
+    """Names of keys: of [daemon], and of the other sections."""
+    source = document("daemon", "config.c")
+    daemon = set(re.findall(r'\[CONFIG_\w+\] = \{"(\w+)"', source))
+    settings = document("daemon", "settings.c")
+    limits = set(re.findall(r'\[SETTING_\w+\] = \{"(\w+)"', settings))
+    assert len(daemon) > 10 and len(limits) == 3, (daemon, limits)
+    return daemon, limits | {"uid"}
+
+
+def test_documents():
+    """The manual page, docs/settings.md and the example name each key; the examples are right."""
+    daemon, limits = keys_in_sources()
+    page = document("docs", "man", "mps.conf.5")
+    equal(set(re.findall(r"^\.BI (\w+) ", page, re.M)), daemon | limits)
+    example = document("daemon", "mps.conf")
+    equal(set(re.findall(r"^#(\w+) = ", example, re.M)), daemon | limits)
+    named = set(re.findall(r"`(\w+)`", document("docs", "settings.md")))
+    equal((daemon | limits) - named, set())
+    with Service(example) as service:
+        equal(control("check-config", service.path).returncode, 0)
+        # Every key at its default, or at an example of this machine's users.
+        service.write(re.sub(r"^#(\w|\[)", r"\1", example, flags=re.M).replace("alice", "root"))
+        done = control("check-config", service.path)
+        equal(done.returncode, 0, done.stderr)
+        defaults = dict(re.findall(r"^#(\w+) = (.*)$", example, re.M))
+        service.write("[daemon]\n" + "".join(
+            "%s = %s\n" % (key, value) for key, value in defaults.items()
+            if key in daemon - {"pipe_directory", "log_directory", "visible_devices",
+                                "device_order", "cuda_library", "server_env", "server_user",
+                                "client_host_mib"}))
+        equal(service.reload(), "")
+        in_page = page.partition(".SH EXAMPLE")[2].partition(".EX\n")[2].partition(".EE")[0]
+        service.write(in_page.replace("alice", "root").replace("bob", "nobody"))
+        done = control("check-config", service.path)
+        equal(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
