@@ -170,6 +170,48 @@ def test_daemon_starts():
     assert total > 10, "nothing fails"
 
 
+RELOADED = ("[default]\nactive_thread_percentage = 50\n[user 1]\nclient_priority = 1\n[group a]\n",
+            "[default]\nactive_thread_percentage = 20\n[group b]\nclient_priority = 2\n")
+
+
+def reload_state(service):
+    return (service.command("get_default_active_thread_percentage").stdout,
+            service.command("group", "list").stdout)
+
+
+def test_reload():
+    """Each call of each function fails during a reload: the file is applied, or nothing changes."""
+    total = refused = 0
+    service = breaking.Service()
+    path = os.path.join(service.folder, "mps.conf")
+    service.make_readable(path)
+    service.options = ["-c", path]
+    with service:
+        for name, errors in ERRORS.items():
+            for error, n in itertools.product(errors, range(1, 13)):
+                about = "%s %d fails with %d" % (name, n, error)
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(RELOADED[total % 2])
+                before = reload_state(service)
+                service.broken["daemon"].set(name, n, error)
+                reply = service.command("reload", check=False).stdout
+                was_reached = service.broken["daemon"].seen() >= n
+                service.broken["daemon"].set("")
+                state = reload_state(service)
+                is_refused = "nothing has changed, as" in reply
+                assert state == before or not is_refused, "%s: %s" % (about, reply)
+                if state != before and "is not created" not in reply:
+                    service.command("reload")
+                    equal(reload_state(service), state, about)
+                service.command("reload")
+                total += 1
+                refused += is_refused
+                if not was_reached:
+                    break
+    print("    %d failures, %d refused reloads" % (total, refused))
+    assert refused > 3, "nothing fails"
+
+
 def start(service):
     """None once the daemon serves, or its exit code."""
     with open(os.path.join(service.folder, "daemon.out"), "ab") as out:
