@@ -47,7 +47,7 @@ struct daemon {
 	bool is_exclusive;        /* servers take turns: see turns.h */
 	struct settings settings; /* the defaults */
 	struct groups groups;
-	struct list counting; /* commands that wait for counters */
+	struct list counting;               /* commands that wait for counters */
 	struct devices devices;             /* of the last trusted server or probe */
 	struct probe *probe;                /* NULL: none runs */
 	struct error_message probe_failure; /* of the last one; "": it did not fail */

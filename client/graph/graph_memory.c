@@ -236,7 +236,8 @@ CUresult node_resolve_memory(struct graph_node *node)
 
 	if (!node_op_is_memory(&node->op))
 		return CUDA_SUCCESS;
-	/* No check would see an allocation in a child graph. A graph with one in a body never runs. */
+	/* No check would see an allocation in a child graph. A graph with one in a body never runs.
+	 */
 	if (node->graph->parent && !graph_is_in_body(node->graph))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (node->op.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)

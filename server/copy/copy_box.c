@@ -213,8 +213,8 @@ CUresult copy_box(struct session *session, struct box_end dst, struct box_end sr
 	uint64_t dst_bytes = 0, src_bytes = 0, n;
 	CUresult result = CUDA_SUCCESS;
 
-	counter_add_copy(session, dst.at.is_host, src.at.is_host,
-		size->width * size->height * size->depth);
+	counter_add_copy(
+		session, dst.at.is_host, src.at.is_host, size->width * size->height * size->depth);
 	if (box_is_within_host(&dst, &src))
 		return copy_host_box(session, &dst, &src, size, real);
 	if ((!dst.array && !box_extent(dst.pitch, dst.rows, &slice, &dst_bytes)) ||
