@@ -56,16 +56,33 @@ static void prepare_key(enum config_key key, struct config_values *old, struct c
 	}
 }
 
+/*
+ * A level that a command has set stays, unless the file says something about it, or has said so
+ * before.
+ */
+static void apply_log_level(
+	struct daemon *daemon, const struct config_file *old, const struct config_report *report)
+{
+	const struct config_file *file = &daemon->config_file;
+	const char *level = config_key_text(CONFIG_LOG_LEVEL, &file->values);
+	bool is_new = !is_same_text(config_key_text(CONFIG_LOG_LEVEL, &old->values), level);
+
+	if (file->values.of[CONFIG_LOG_LEVEL].line == 0 && !is_new)
+		return;
+	if (!is_new && daemon->logs.is_verbose != daemon->config.is_verbose)
+		config_report(report, "log_level: %s (was %s, which a command had set)", level,
+			daemon->logs.is_verbose ? "debug" : "info");
+	daemon->logs.is_verbose = daemon->config.is_verbose;
+}
+
 /* The values are in the configuration: puts those in force that other objects have copies of. */
-static void apply_keys(struct daemon *daemon, bool sets_log_level)
+static void apply_keys(struct daemon *daemon)
 {
 	for (enum config_key key = 0; key < CONFIG_KEYS; key++)
 		if (config_key_effect(key) != CONFIG_AFTER_RESTART)
 			config_key_apply(key, &daemon->config);
 	daemon->logs.options.size_max = (uint64_t)daemon->config.log_max_mib << 20;
 	daemon->guest_conns_max = admission_guests_max(daemon->config.servers_max);
-	if (sets_log_level)
-		daemon->logs.is_verbose = daemon->config.is_verbose;
 	if (daemon->n_tenants > 0) {
 		/* Its interval depends on MPS_IDLE_S. */
 		uv_timer_stop(&daemon->idle_timer);
@@ -77,9 +94,6 @@ static void apply_file(
 	struct daemon *daemon, struct config_file *next, const struct config_report *report)
 {
 	struct config_file *old = &daemon->config_file;
-	/* A level that a command has set stays unless the file says or said something about it. */
-	bool sets_log_level = old->values.of[CONFIG_LOG_LEVEL].line > 0 ||
-			      next->values.of[CONFIG_LOG_LEVEL].line > 0;
 	struct config_file replaced;
 
 	config_file_report_overridden(next, report);
@@ -88,7 +102,8 @@ static void apply_file(
 	replaced = *old;
 	*old = *next;
 	*next = replaced;
-	apply_keys(daemon, sets_log_level);
+	apply_keys(daemon);
+	apply_log_level(daemon, next, report);
 	file_limits_apply(daemon, next, report);
 }
 

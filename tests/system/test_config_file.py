@@ -170,6 +170,9 @@ def test_at_once():
         service.said("log_level debug")
         equal(service.reload(), "")
         equal(service.said("log_level"), "debug\n")
+        equal(service.reload("[daemon]\nlog_level = info\n"),
+              "log_level: info (was debug, which a command had set)\n")
+        equal(service.said("log_level"), "info\n")
 
 
 def test_servers_max():

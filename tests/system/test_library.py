@@ -222,7 +222,8 @@ def test_install():
 def check_installed(prefix):
     for name in ("bin/mps-control", "bin/mps-server", "bin/mps-run", "lib/mps/libmpsclient.so",
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
-                 "share/man/man8/mps-server.8", "lib/systemd/system/mps-control.service",
+                 "share/man/man5/mps.conf.5", "share/man/man8/mps-server.8", "share/doc/mps/mps.conf",
+                 "lib/systemd/system/mps-control.service",
                  "lib/tmpfiles.d/mps-control.conf"):
         assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
     for name in DRIVER_NAMES:
