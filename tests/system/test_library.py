@@ -319,7 +319,7 @@ def test_man_pages():
     groff = mps.need_program("groff")
     pages = sorted(glob.glob(harness.ROOT + "/docs/man/*"))
     equal([os.path.basename(page) for page in pages],
-          ["mps-control.1", "mps-run.1", "mps-server.8"])
+          ["mps-control.1", "mps-run.1", "mps-server.8", "mps.conf.5"])
     for page in pages:
         done = subprocess.run([groff, "-man", "-ww", "-z", page], capture_output=True, text=True,
                               check=True)
