@@ -63,6 +63,6 @@ void device_quota_refund(struct device_quota *quota, uint64_t size)
 
 void device_quotas_unref(struct session *session)
 {
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
+	for (unsigned i = 0; session && i < DEVICES_MAX; i++)
 		device_quota_unref(atomic_exchange(&session->quotas[i], NULL));
 }

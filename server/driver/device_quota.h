@@ -39,7 +39,7 @@ void device_quota_refund(struct device_quota *quota, uint64_t size);
 
 /*
  * The loop, before session_free(): the session's own references, with which the loop reads
- * what its GPUs' quotas have.
+ * what its GPUs' quotas have. Accepts NULL.
  */
 void device_quotas_unref(struct session *session);
 
