@@ -122,7 +122,7 @@ class Comparison:
         for difference, entry in self.explained:
             say("known difference: %s: %s -> %s: %s" % (*difference, entry.reason))
         for difference in self.unstable:
-            say("unstable: %s: %s -> %s once, the same when run again" % difference)
+            say("unstable: %s: %s -> %s, but not each time when run again" % difference)
         for entry in self.unused:
             say("known:%d explains no difference of this run: %s" % (entry.line, entry.pattern))
         for what in self.left:

@@ -150,7 +150,7 @@ def test_different():
     equal(code, 1, text)
     contains(text, "DIFFERENCE: test_other:Test.test_new: passed -> failed: True is not false : only natively")
     contains(text, "known difference: test_other:Test.test_known: passed -> failed: as this test wants")
-    contains(text, "unstable: test_other:Test.test_unstable: passed -> failed once")
+    contains(text, "unstable: test_other:Test.test_unstable: passed -> failed, but not each time")
     contains(text, "known:2 explains no difference of this run: test_other:*gpu")
     equal(text.count("DIFFERENCE"), 1, text)
 
