@@ -46,10 +46,11 @@ endif
 
 PROGRAMS := $(BUILD)/bin/mps-control $(BUILD)/bin/mps-server
 LIBRARY := $(BUILD)/lib/libmpsclient.so
+CHECK := $(BUILD)/lib/mps-check
 SOFTGPU := $(BUILD)/softgpu/libcuda.so.1
 
 .PHONY: all
-all: $(PROGRAMS) $(BUILD)/bin/mps-run $(LIBRARY) $(BUILD)/lib/libcuda.so.1 $(BUILD)/lib/libcuda.so
+all: $(PROGRAMS) $(BUILD)/bin/mps-run $(CHECK) $(LIBRARY) $(BUILD)/lib/libcuda.so.1 $(BUILD)/lib/libcuda.so
 
 # ---- what is generated
 
@@ -85,6 +86,7 @@ objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 $(eval $(call compile,daemon,-Idaemon $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
+$(eval $(call compile,check,-iquote . $(COUNTED)))
 $(eval $(call compile,softgpu,-iquote . -fPIC -fvisibility=hidden -ffp-contract=off))
 $(eval $(call compile,test,-iquote . -Idaemon -DMPS_SCRIBBLE $(COUNTED)))
 
@@ -94,7 +96,9 @@ DAEMON_SRC := $(wildcard daemon/*.c) proto/frame.c proto/device_name.c proto/lim
 	proto/trust.c proto/quote.c
 SERVER_SRC := $(wildcard server/*.c server/*/*.c) proto/frame.c proto/device_name.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/async_close.c proto/fd_kind.c proto/trust.c proto/quote.c $(GEN)/serve.c $(GEN)/cuda_api.c $(GEN)/wire.c
-CLIENT_SRC := $(wildcard client/*/*.c) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
+# Not in the library: what `mps-run --check' runs.
+CHECK_SRC := $(wildcard client/check/*.c) proto/frame.c proto/trust.c proto/quote.c
+CLIENT_SRC := $(filter-out client/check/%,$(wildcard client/*/*.c)) proto/frame.c proto/limit_text.c proto/ring.c proto/shm.c proto/find_cuda.c \
 	proto/fd_kind.c proto/trust.c $(GEN)/send.c $(GEN)/stubs.c $(GEN)/procs.c $(GEN)/cuda_api.c $(GEN)/wire.c
 SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entry/tables.c client/device/storage.c client/entry/integrity.c \
 	client/util/md2.c client/transport/error.c client/memory/advice.c
@@ -106,6 +110,10 @@ $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC))
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(UNPACKERS) -ldl
+
+$(CHECK): $(call objects,check,$(CHECK_SRC))
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^
 
 $(BUILD)/bin/mps-run: client/mps-run
 	@mkdir -p $(@D)

@@ -8,10 +8,18 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Owner name and type of the ELF note by which the client library recognises itself. */
 #define FIND_CUDA_NOTE_NAME "mps-client"
 #define FIND_CUDA_NOTE_TYPE 1
+
+/* The contents of the note: what the client library says to a daemon about its version. */
+struct find_cuda_note {
+	uint32_t version; /* FRAME_VERSION */
+	uint32_t reserved;
+	uint64_t spec_hash;
+};
 
 /* Room for a text with every path that was tried. */
 #define FIND_CUDA_WHY_MAX 2048

@@ -314,6 +314,7 @@ install: all
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin"
 	install -m 644 $(LIBRARY) $(LIBDIR)
+	install $(CHECK) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
 	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \

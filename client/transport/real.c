@@ -11,20 +11,31 @@
 #include "client/util/compat.h"
 #include "dlopen.h"
 #include "find_cuda.h"
+#include "frame.h"
 #include "client/util/log.h"
 #include "real.h"
+#include "spec_hash.h"
 
 struct cuda_api real;
 
-/* The search for the real libcuda recognises this library by this note, under any name and path. */
+#define TEXT_OF(macro) TEXT_OF_WORD(macro)
+#define TEXT_OF_WORD(word) #word
+
+/*
+ * The search for the real libcuda recognises this library by this note, under any name and path.
+ * The contents are a struct find_cuda_note.
+ */
 __asm__(".pushsection .note.mps, \"a\", @note\n"
 	".balign 4\n"
 	".long 2f - 1f\n"
-	".long 0\n"
+	".long 4f - 3f\n"
 	".long 1\n"
 	"1: .asciz \"" FIND_CUDA_NOTE_NAME "\"\n"
 	"2: .balign 4\n"
-	".popsection");
+	"3: .long " TEXT_OF(FRAME_VERSION) ", 0\n"
+					   ".quad " SPEC_HASH_TEXT "\n"
+					   "4:\n"
+					   ".popsection");
 
 static void *real_symbol(void *handle, const char *name)
 {

@@ -9,5 +9,7 @@
  */
 
 #define SPEC_HASH 0x44aba164fedfaa09ull
+/* For the assembler, which knows no suffix. */
+#define SPEC_HASH_TEXT "0x44aba164fedfaa09"
 
 #endif
