@@ -152,6 +152,10 @@ static void refuse_client_version(struct conn *conn, uint32_t version, uint64_t 
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
 }
 
+/*
+ * A server of the previous daemon, which was of another version, works for its clients until
+ * they end: every version understands the polite shutdown.
+ */
 static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t spec_hash)
 {
 	struct server *server = handshake_find_server(conn);
@@ -161,10 +165,15 @@ static void refuse_server_version(struct conn *conn, uint32_t version, uint64_t 
 		"mps-server has version %u (spec %016llx), mps-control version %d (spec %016llx): "
 		"install both from the same build",
 		version, (unsigned long long)spec_hash, FRAME_VERSION, SPEC_HASH);
+	if (server && !server->is_child && !server->conn) {
+		handshake_refuse_server(conn, error.text);
+		server_release(server);
+		return;
+	}
 	conn_log(conn, "Server %d of user %u is refused: %s", conn->cred.pid, conn->cred.uid,
 		error.text);
 	conn_close(conn);
-	if (server && server->is_child && !server->conn)
+	if (server && !server->conn)
 		server_kill(server, &error);
 }
 

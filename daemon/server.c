@@ -429,6 +429,15 @@ void server_adopt(struct slot *slot, const struct record *record)
 	server_set_deadline(server, server_end_ms(server), "connect to the new daemon");
 }
 
+void server_release(struct server *server)
+{
+	server_log(server,
+		"Server %d of user %u is of another version than this daemon: it works for its "
+		"clients until they have ended, and new clients get another server",
+		server->pid, server->tenant->uid);
+	server_end(server, true);
+}
+
 static void send_output_pipe(struct server *server)
 {
 	_cleanup_close_ int output = -EBADF, input = -EBADF;

@@ -91,6 +91,12 @@ void server_adopt(struct slot *slot, const struct record *record);
  */
 void server_on_adopted_link(struct server *server);
 
+/*
+ * Forgets a server of the previous daemon that this one does not understand: its process
+ * works for its clients until they end, and then ends by itself. The slot may start another.
+ */
+void server_release(struct server *server);
+
 /* The server that has this PID, or NULL. */
 struct server *server_find(const struct daemon *daemon, pid_t pid);
 

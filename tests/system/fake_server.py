@@ -5,6 +5,7 @@ test_daemon.py installs it beside a copy of mps-control. The words in the file `
 $FAKE_DIR select how it misbehaves; without them it behaves correctly.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -64,10 +65,14 @@ class Server:
         except OSError:
             return False
         claimed = 4242 if "wrong_uid" in self.modes else self.uid
-        spec = int(os.environ["FAKE_SPEC"], 16) + ("wrong_spec" in self.modes)
-        daemon.sendall(frame(SERVER, struct.pack("<IIQQ", 1, claimed, spec, os.getpid())))
+        spec = int(os.environ["FAKE_SPEC"], 16) + ("wrong_spec" in self.modes
+                                                   or mode_in("other_spec_%d" % os.getpid(), 0))
+        words = frame(SERVER, struct.pack("<IIQQ", 1, claimed, spec, os.getpid()))
         for number, (pid, _) in self.clients.items():
-            daemon.sendall(frame(HERE, struct.pack("<QQ", number, pid)))
+            words += frame(HERE, struct.pack("<QQ", number, pid))
+        # The code that reads notices a refusal.
+        with contextlib.suppress(OSError):
+            daemon.sendall(words)
         self.daemon = daemon
         return True
 
@@ -176,7 +181,7 @@ class Server:
     def run(self):
         idle_since = time.monotonic()
         while not (self.ending and not self.clients):
-            if not self.daemon and self.connect():
+            if not self.daemon and not self.ending and self.connect():
                 self.ready()
             if not self.daemon and not self.clients and time.monotonic() - idle_since > 10:
                 return

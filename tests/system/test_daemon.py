@@ -1069,6 +1069,33 @@ def test_adoption():
         contains(daemon.read("control"), "Server %d has ended" % server)
 
 
+def test_adoption_of_another_version():
+    """An upgrade: old clients keep their server, new clients get another one at once."""
+    with Daemon() as daemon:
+        client = Client(daemon)
+        old = client.served_by()
+        os.kill(daemon.pid(), signal.SIGKILL)
+        wait_for("its end", lambda: not lives(daemon.pid()))
+        with open("%s/other_spec_%d" % (daemon.fake, old), "w", encoding="utf-8") as file:
+            file.write("1")
+        equal(daemon.run("-d").returncode, 0)
+        wait_for("its release", lambda: "Server %d of user %d is of another version" % (old, os.getuid())
+                 in daemon.read("control"))
+        began = time.monotonic()
+        second = Client(daemon)
+        new = second.served_by()
+        assert new != old and time.monotonic() - began < 10
+        equal(daemon.ask("get_server_list"), "%d\n" % new)
+        # Longer than a server without a connection gets to connect: MPS_GRACE_MS (0) and 5 s.
+        wait_for("further attempts", lambda: time.monotonic() - began > 8, 60)
+        assert lives(old)
+        client.sock.sendall(b"still")
+        equal(client.sock.recv(100), b"echo still")
+        equal(daemon.read("control").count("Server %d of user %d is refused" % (old, os.getuid())), 1)
+        client.close()
+        wait_for("the end of the old server", lambda: not lives(old), 30)
+
+
 def test_adoption_needs_the_record():
     """A process's own report does not make it a server, even while the daemon expects one."""
     need_root()
