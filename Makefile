@@ -5,6 +5,7 @@
 #   make          only the programs and the library
 #   make install  DESTDIR=… PREFIX=/usr
 #   make install-compat  COMPATDIR=…  the programs by NVIDIA's names, in a separate folder
+#   make deb      Debian packages in build/deb
 #   make lint     format, clang-tidy, includes between folders
 #
 # SAN=address,undefined or SAN=thread builds in build-SAN; COVERAGE=1 builds in build-coverage, with
@@ -16,7 +17,9 @@ empty :=
 comma := ,
 BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COVERAGE),-coverage)
 PREFIX ?= /usr/local
-CUDA_HOME := $(shell CUDA_HOME=$(CUDA_HOME) tests/setup --cuda)
+VERSION ?= 0.1
+# The programs need only CUDA's headers, the tests also its compiler.
+CUDA_HOME := $(shell export CUDA_HOME=$(CUDA_HOME); tests/setup --cuda || tests/setup --headers)
 NVCC ?= $(CUDA_HOME)/bin/nvcc
 PYTHON ?= python3
 LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/local/lib/libuv.a) -luv)
@@ -138,9 +141,10 @@ $(SOFTGPU): $(call objects,softgpu,$(SOFTGPU_SRC)) tests/softgpu/softgpu.syms
 .PHONY: softgpu
 softgpu: $(SOFTGPU)
 
-# ---- tests
+# ---- tests, installation, packages
 
 include tests/tests.mk
+include daemon/package.mk
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 

@@ -110,7 +110,7 @@ static void describe_command(const struct command *command, char line[LINE_MAX_S
 	char text[128];
 
 	snprintf(text, sizeof(text), "%s%s", command->name, command->usage);
-	snprintf(line, LINE_MAX_SIZE, "%-60s %s", text, command->help);
+	snprintf(line, LINE_MAX_SIZE, "%-59s  %s", text, command->help);
 }
 
 static void command_help(struct conn *conn, _unused_ const struct tokens *tokens)

@@ -281,6 +281,13 @@ suites:
 	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/suites/run --jobs $(SUITES_JOBS) \
 		$(if $(SHORT),--short) $(SUITES)
 
+# What needs a large installation: packages in a fresh root of Debian.
+.PHONY: check-cluster
+check-cluster:
+	@tests/setup --cluster
+	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
+	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/run --folder tests/cluster $(TESTS)
+
 # Everything at random, for any length of time.
 SOAK_SECONDS ?= 3600
 
@@ -304,15 +311,22 @@ coverage: setup
 # machine's libcuda.so.1 to it
 
 LIBDIR := $(DESTDIR)$(PREFIX)/lib/mps
-MANDIR := $(DESTDIR)$(PREFIX)/share/man
+SHARE := $(DESTDIR)$(PREFIX)/share
+MANDIR := $(SHARE)/man
+MANUAL := $(wildcard docs/man/*)
+
+# Empty: without links by NVIDIA's names.
+VENDOR_NAMES ?= yes
+PIPE_DIRECTORY = $(shell sed -n 's/^.define PIPE_DIRECTORY_DEFAULT "\(.*\)"/\1/p' include/bounds.h)
 
 .PHONY: install
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d \
-		$(DESTDIR)$(PREFIX)/share/doc/mps $(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man8
+		$(SHARE)/doc/mps $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
+		$(SHARE)/zsh/site-functions $(patsubst .%,$(MANDIR)/man%,$(sort $(suffix $(MANUAL))))
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
-	daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin"
+	$(if $(VENDOR_NAMES),daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin")
 	install -m 644 $(LIBRARY) $(LIBDIR)
 	install $(CHECK) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
@@ -320,10 +334,13 @@ install: all
 	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
 	install -m 644 daemon/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
-	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(DESTDIR)$(PREFIX)/share/doc/mps
-	install -m 644 $(wildcard docs/man/*.1) $(MANDIR)/man1
-	install -m 644 $(wildcard docs/man/*.5) $(MANDIR)/man5
-	install -m 644 $(wildcard docs/man/*.8) $(MANDIR)/man8
+	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
+	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done
+	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/mps.pc.in \
+		>$(SHARE)/pkgconfig/mps.pc
+	install -m 644 daemon/completion/mps-control.bash $(SHARE)/bash-completion/completions/mps-control
+	install -m 644 daemon/completion/mps-run.bash $(SHARE)/bash-completion/completions/mps-run
+	install -m 644 daemon/completion/_mps-control daemon/completion/_mps-run $(SHARE)/zsh/site-functions
 
 # NVIDIA's names in a separate folder, for where `install' omits them.
 COMPATDIR ?= $(PREFIX)/lib/mps/compat

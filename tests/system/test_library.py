@@ -222,8 +222,11 @@ def test_install():
 def check_installed(prefix):
     for name in ("bin/mps-control", "bin/mps-server", "bin/mps-run", "lib/mps/libmpsclient.so",
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
-                 "share/man/man5/mps.conf.5", "share/man/man8/mps-server.8", "share/doc/mps/mps.conf",
-                 "lib/systemd/system/mps-control.service",
+                 "share/man/man5/mps.conf.5", "share/doc/mps/mps.conf",
+                 "share/man/man8/mps-server.8", "share/man/man7/libmpsclient.7", "lib/mps/mps-check",
+                 "share/bash-completion/completions/mps-control",
+                 "share/bash-completion/completions/mps-run", "share/zsh/site-functions/_mps-control",
+                 "share/zsh/site-functions/_mps-run", "lib/systemd/system/mps-control.service",
                  "lib/tmpfiles.d/mps-control.conf"):
         assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
     for name in DRIVER_NAMES:
@@ -314,22 +317,124 @@ def test_service_by_vendor_names():
             contains(mps.command_line(service.server()), copies + "/nvidia-cuda-mps-server --uid ")
 
 
+def page(name):
+    return read_file(harness.ROOT + "/docs/man/" + name).replace("\\", "")
+
+
 def test_man_pages():
     """groff reports no errors, and each command and option of the daemon is documented."""
     groff = mps.need_program("groff")
-    pages = sorted(glob.glob(harness.ROOT + "/docs/man/*"))
-    equal([os.path.basename(page) for page in pages],
-          ["mps-control.1", "mps-run.1", "mps-server.8", "mps.conf.5"])
-    for page in pages:
-        done = subprocess.run([groff, "-man", "-ww", "-z", page], capture_output=True, text=True,
+    pages = {os.path.basename(path): path for path in glob.glob(harness.ROOT + "/docs/man/*")}
+    missing = {"libmpsclient.7", "mps-control.1", "mps-run.1", "mps-server.8", "mps.conf.5"} - set(pages)
+    equal(missing, set())
+    for path in pages.values():
+        done = subprocess.run([groff, "-man", "-ww", "-z", path], capture_output=True, text=True,
                               check=True)
-        equal(done.stderr, "", page)
-    with open(pages[0], encoding="ascii") as file:
-        text = file.read().replace("\\", "")
+        equal(done.stderr, "", path)
+    text = page("mps-control.1")
     usage = output(mps.CONTROL, "-h")
     for word in re.findall(r"^  (\w+)  |(?<= )(--?\w[-\w]*)(?=[ ,])", usage, re.M) + re.findall(
             r"()(C?U?D?A?_?MPS_\w+)", usage):
         contains(text, word[0] or word[1])
+    for option in re.findall(r"--?\w+(?=[, ] )", output(mps.BUILD + "/bin/mps-run", "--help")):
+        contains(page("mps-run.1"), option)
+
+
+def test_man_pages_of_clients():
+    """Every variable of a client, and every error that the service adds, is documented."""
+    settings = read_file(harness.ROOT + "/docs/settings.md")
+    section = settings.partition("\n## Of a client\n")[2].partition("\n## ")[0]
+    variables = set(re.findall(r"^\| `(\w+)", section, re.M))
+    assert "MPS_GROUP" in variables, section
+    for name in variables:
+        contains(page("libmpsclient.7"), name)
+        contains(page("mps-run.1"), name)
+    sources = [read_file(path) for path in glob.glob(harness.ROOT + "/daemon/*.c")
+               + glob.glob(harness.ROOT + "/server/*.c") + glob.glob(harness.ROOT + "/client/*/*.c")
+               if not path.endswith("/transport/error.c")]
+    errors = set(re.findall(r"(?<!case )\bCUDA_ERROR_MPS_\w+(?=[;:)]|, [\"&])", "\n".join(sources)))
+    assert len(errors) >= 5, errors
+    for name in errors:
+        contains(page("libmpsclient.7"), name)
+
+
+def pc_variables(path):
+    """The variables of a pkg-config file, expanded."""
+    found = {"pcfiledir": os.path.dirname(path)}
+    for name, value in re.findall(r"^(\w+)=(.*)$", read_file(path), re.M):
+        found[name] = re.sub(r"\$\{(\w+)\}", lambda match: found[match.group(1)], value)
+    return found
+
+
+def test_pkg_config():
+    """mps.pc says where the library is, also after the installation has moved."""
+    with installed() as prefix:
+        os.rename(prefix, prefix + "-moved")
+        path = prefix + "-moved/share/pkgconfig/mps.pc"
+        found = pc_variables(path)
+        for name, file in (("library", "lib/mps/libmpsclient.so"), ("libdir", "lib/mps"), ("bindir", "bin")):
+            equal(os.path.realpath(found[name]), os.path.realpath(prefix + "-moved/" + file))
+        with open(harness.ROOT + "/include/bounds.h", encoding="utf-8") as file:
+            contains(file.read(), '#define PIPE_DIRECTORY_DEFAULT "%s"' % found["pipe_directory"])
+        assert re.search(r"^Version: \d+\.\d+", read_file(path), re.M), read_file(path)
+        if shutil.which("pkg-config"):
+            env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(path))
+            equal(output("pkg-config", "--variable=library", "mps", env=env).strip(), found["library"])
+
+
+def make_tarball(folder):
+    """Unpacks what `make tarball' has made."""
+    said = subprocess.run(["make", "-s", "-C", harness.ROOT, "tarball", "VERSION=7.8", "SAN=",
+                           "BUILD=" + os.path.relpath(mps.BUILD, harness.ROOT)], check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}).stdout
+    path = os.path.join(harness.ROOT, said.splitlines()[-1])
+    subprocess.run(["tar", "-C", folder, "-xzf", path], check=True)
+    os.unlink(path)
+    name, = os.listdir(folder)
+    contains(name, "mps-7.8-linux-")
+    return os.path.join(folder, name)
+
+
+def check_service_at(prefix):
+    built = mps.CONTROL
+    mps.CONTROL = prefix + "/bin/mps-control"
+    try:
+        with mps.Service() as service:
+            code, out, err = service.run(prefix + "/bin/mps-run", mps.program("process1"), preload=False)
+            equal((code, out), (0, "process1: ok\n"), err)
+            contains(mps.command_line(service.server()), prefix + "/bin/mps-server")
+            done = subprocess.run([prefix + "/bin/mps-run", "--check", mps.program("process1")],
+                                  env=service.env, capture_output=True, text=True, check=False)
+            equal(done.returncode, 0, done.stdout)
+    finally:
+        mps.CONTROL = built
+
+
+def test_tarball():
+    """Its programs work where it is unpacked and where it is installed."""
+    if os.environ.get("MPS_SAN"):
+        raise Skip("a tarball is of a plain build")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        os.mkdir(folder + "/unpacked")
+        place = make_tarball(folder + "/unpacked")
+        contains(read_file(place + "/share/pkgconfig/mps.pc"), "Version: 7.8\n")
+        os.rename(place, folder + "/anywhere")
+        place = folder + "/anywhere"
+        check_service_at(place)
+        done = subprocess.run([place + "/install", "relative"], capture_output=True, text=True, check=False)
+        equal(done.returncode, 2)
+        contains(done.stderr, "absolute path")
+        subprocess.run([place + "/install", "/opt/mps"], check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, DESTDIR=folder + "/root"))
+        shutil.rmtree(place)
+        prefix = folder + "/root/opt/mps"
+        check_installed(prefix)
+        contains(read_file(prefix + "/lib/systemd/system/mps-control.service"),
+                 "ExecStart=/opt/mps/bin/mps-control -f\n")
+        equal(os.readlink(prefix + "/bin/nvidia-cuda-mps-control"), "mps-control")
+        check_service_at(prefix)
 
 
 def test_installed_service_runs():

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Packages; part of the Makefile.
+
+.PHONY: deb
+deb:
+	CUDA_HOME=$(CUDA_HOME) daemon/build-deb $(VERSION) $(abspath $(BUILD))/deb
+
+# For other systems: works where it is unpacked, and has a script that installs it elsewhere.
+TARBALL := mps-$(VERSION)-linux-$(shell uname -m)
+
+.PHONY: tarball
+tarball: all
+	rm -rf $(BUILD)/tarball
+	$(MAKE) --no-print-directory -s install DESTDIR=$(abspath $(BUILD))/tarball/ PREFIX=$(TARBALL) \
+		VENDOR_NAMES=
+	rm -r $(BUILD)/tarball/$(TARBALL)/lib/systemd
+	install -m 755 daemon/install-tarball $(BUILD)/tarball/$(TARBALL)/install
+	install -d $(BUILD)/tarball/$(TARBALL)/share/mps
+	install -m 644 daemon/mps-control.service $(BUILD)/tarball/$(TARBALL)/share/mps
+	install -m 755 daemon/install-names $(BUILD)/tarball/$(TARBALL)/share/mps
+	strip --strip-debug $(addprefix $(BUILD)/tarball/$(TARBALL)/,bin/mps-control bin/mps-server \
+		lib/mps/libmpsclient.so lib/mps/mps-check)
+	tar -C $(BUILD)/tarball --owner=0 --group=0 --sort=name -czf $(BUILD)/$(TARBALL).tar.gz $(TARBALL)
+	@echo $(BUILD)/$(TARBALL).tar.gz

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# time limit: 120 s
+"""Completion of mps-control and mps-run in bash and zsh: all that the help names is offered."""
+
+import os
+import re
+import subprocess
+
+import harness
+import mps
+from harness import contains, equal
+
+FOLDER = harness.ROOT + "/daemon/completion/"
+RUN = mps.BUILD + "/bin/mps-run"
+
+BASH = """
+source "$1"; function=$2; shift 2
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+$function
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+# What zsh's completion system would define.
+ZSH = """
+compadd() {
+	if [[ $1 == -a ]]; then print -rl -- ${(P)2}; else shift; print -rl -- "$@"; fi
+}
+_describe() { print -rl -- ${${(P)2}%%:*}; }
+_command_names() { print -r -- COMMANDS; }
+_normal() { print -r -- NORMAL $words; }
+file=$1; shift
+words=("$@"); CURRENT=$#
+source $file
+"""
+
+
+def bash(program, *words, env=None):
+    """What bash offers for the last word."""
+    name = os.path.basename(program)
+    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", FOLDER + name + ".bash",
+                           "_" + name.replace("-", "_"), program, *words], capture_output=True,
+                          text=True, env=env, timeout=60, check=False)
+    equal(done.stderr, "")
+    return set(done.stdout.split())
+
+
+def zsh(program, *words, env=None):
+    """What zsh offers, whatever the last word begins with: zsh itself filters."""
+    shell = mps.need_program("zsh")
+    done = subprocess.run([shell, "-f", "-c", ZSH, "zsh", FOLDER + "_" + os.path.basename(program),
+                           program, *words], capture_output=True, text=True, env=env, timeout=60,
+                          check=False)
+    equal(done.stderr, "")
+    return set(done.stdout.split())
+
+
+def help_text():
+    return subprocess.run([mps.CONTROL, "-h"], capture_output=True, text=True, check=True).stdout
+
+
+def usages():
+    """command -> usage, from the table of commands in the daemon's source."""
+    with open(harness.ROOT + "/daemon/command.c", encoding="utf-8") as file:
+        found = re.findall(r'^\t\{"(\w+)",\s*"([^"]*)"', file.read(), re.M)
+    assert len(found) > 20, found
+    return dict(found)
+
+
+def check_commands(offer):
+    """Options, commands and the literal words of their usages."""
+    first = offer(mps.CONTROL, "")
+    for name in usages():
+        assert name in first, "%s is not offered" % name
+    options = set(re.findall(r"(?<= )--?[a-zA-Z][-\w]*(?=[ ,])",
+                             "\n".join(line for line in help_text().splitlines()
+                                       if re.match(r" +-", line))))
+    assert {"-d", "--strict", "--protocol"} <= options, options
+    equal(options - first, set(), "options that are not offered")
+    for name, usage in usages().items():
+        words = offer(mps.CONTROL, name, "")
+        for word in re.findall(r"(?<![\w-])(-{1,2}[a-z][\w-]*|[a-z]\w+)(?!\w)", usage):
+            assert word in words, "%s: %s is not offered: %s" % (name, word, words)
+        equal(offer(mps.CONTROL, "--strict", name, ""), words)
+    equal(offer(mps.CONTROL, "-p", ""), {"2"})
+    contains(" ".join(offer(mps.CONTROL, "group", "create", "x", "")), "-device_pinned_mem_limit")
+
+
+def check_answers(offer):
+    """What a running daemon knows: its servers, clients and groups."""
+    with mps.Service() as service:
+        service.run_ok("process1")
+        service.command("group", "create", "team")
+        assert str(service.server()) in offer(mps.CONTROL, "shutdown_server", "", env=service.env)
+        assert "team" in offer(mps.CONTROL, "group", "delete", "", env=service.env)
+        process = service.popen("process1", "--seconds", "20")
+        harness.wait_for("the client", lambda: process.pid in service.clients())
+        assert str(process.pid) in offer(mps.CONTROL, "terminate_client", "1", "", env=service.env)
+    # Without a daemon, its front end's message is not offered.
+    equal(offer(mps.CONTROL, "get_server_status", "", env=service.env), set())
+
+
+def test_bash():
+    check_commands(bash)
+    equal({w for w in bash(mps.CONTROL, "set_d")}, {w for w in usages() if w.startswith("set_d")})
+    check_answers(bash)
+
+
+def test_zsh():
+    check_commands(zsh)
+    check_answers(zsh)
+
+
+def run_options():
+    text = subprocess.run([RUN, "--help"], capture_output=True, text=True, check=True).stdout
+    found = set(re.findall(r"^  (-\w), (--\w+) ", text, re.M))
+    assert len(found) >= 2, text
+    return {option for pair in found for option in pair}
+
+
+def test_run_bash():
+    equal(bash(RUN, "-"), run_options())
+    assert "sh" in bash(RUN, "sh") and "sh" in bash(RUN, "--check", "sh")
+
+
+def test_run_zsh():
+    equal(zsh(RUN, "-"), run_options())
+    for words in ([""], ["--check", ""]):
+        equal(zsh(RUN, *words), {"COMMANDS"})
+    equal(zsh(RUN, "--check", "ls", "-"), {"NORMAL", "ls", "-"})
+
+
+if __name__ == "__main__":
+    harness.main(globals())
