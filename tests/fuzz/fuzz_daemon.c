@@ -501,7 +501,9 @@ static void open_daemon(void)
 	/* With partitions the number is odd: a byte has no more bits. */
 	for (unsigned i = 0; i < (modes >> 5); i++)
 		fake_system_record(uids[i % ARRAY_SIZE(uids)]);
-	daemon_->logs = (struct log_files){.directory = -EBADF,
+	/* A reload cannot open the logs there. */
+	daemon_->logs = (struct log_files){.options.directory = "/proc/none",
+		.directory = -EBADF,
 		.control.fd = control_log,
 		.server.fd = server_log,
 		.journald.fd = -EBADF};

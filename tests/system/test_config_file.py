@@ -565,11 +565,13 @@ def test_documents():
         done = control("check-config", service.path)
         equal(done.returncode, 0, done.stderr)
         defaults = dict(re.findall(r"^#(\w+) = (.*)$", example, re.M))
+        # In a sanitized build the tests set the grace.
+        overridden = {"grace_ms"} if "MPS_GRACE_MS" in service.daemon_env else set()
         service.write("[daemon]\n" + "".join(
             "%s = %s\n" % (key, value) for key, value in defaults.items()
             if key in daemon - {"pipe_directory", "log_directory", "visible_devices",
                                 "device_order", "cuda_library", "server_env", "server_user",
-                                "client_host_mib"}))
+                                "client_host_mib"} - overridden))
         equal(service.reload(), "")
         in_page = page.partition(".SH EXAMPLE")[2].partition(".EX\n")[2].partition(".EE")[0]
         service.write(in_page.replace("alice", "root").replace("bob", "nobody"))
