@@ -137,20 +137,31 @@ class Client(Side):
             time.sleep(0.05)
         return pids
 
+    def grown(self, server, before):
+        """The objects of which the server has more than before; it may unload code a moment later."""
+        deadline = time.monotonic() + END_S
+        while True:
+            objects = self.service.stats(server)
+            grown = {name: n for name, n in objects.items()
+                     if before and n > before[name] and name not in GROWING}
+            if not grown or time.monotonic() > deadline:
+                return objects, grown
+            time.sleep(0.05)
+
     def look_at(self, server, unit):
         """Compares the server's memory and objects with those after the first unit it served."""
+        first, last, before = self.servers.get(server, (None, None, None))
+        objects, grown = self.grown(server, before)
         try:
             kib = mps.memory_kib(server)
         except OSError:  # it has ended meanwhile
             return
-        objects = self.service.stats(server)
-        first, last, before = self.servers.get(server, (kib, kib, objects))
-        self.servers[server] = first, kib, objects
-        if kib > last + SERVER_KIB_MAX:
+        self.servers[server] = first or kib, kib, objects
+        if last and kib > last + SERVER_KIB_MAX:
             self.left.append("server memory after %s: %d MiB, before %d MiB"
                              % (unit, kib >> 10, last >> 10))
         self.left += ["%s in the server after %s: %d, before %d" % (name, unit, n, before[name])
-                      for name, n in objects.items() if n > before[name] and name not in GROWING]
+                      for name, n in grown.items()]
 
     def __exit__(self, *about):
         self.after_unit("the last unit")

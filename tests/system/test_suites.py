@@ -3,6 +3,7 @@
 # time limit: 240 s
 """The judge of `make suites`, and a run of it with a suite of this test's own."""
 
+import collections
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ SUITES = os.path.join(harness.ROOT, "tests", "suites")
 sys.dont_write_bytecode = True
 sys.path.insert(0, SUITES)
 
+import sides  # pylint: disable=wrong-import-position
 import units  # pylint: disable=wrong-import-position
 import verdict  # pylint: disable=wrong-import-position
 
@@ -190,6 +192,27 @@ def test_left_behind():
     equal(code, 1, text)
     contains(text, "LEFT BEHIND: client: process of test_leaves: sleep 77")
     contains(text, "LEFT BEHIND: client: file /dev/shm/" + name)
+
+
+def look(counts):
+    """What a look at a server finds, whose libraries are first one, then each of `counts` in turn."""
+    class Service:
+        def stats(self, _):
+            now = counts.pop(0) if len(counts) > 1 else counts[0]
+            return collections.Counter(libraries=now, launches=now)
+
+    side = sides.Client.__new__(sides.Client)
+    side.service, side.left = Service(), []
+    side.servers = {os.getpid(): (1 << 30, 1 << 30, collections.Counter(libraries=1))}
+    side.look_at(os.getpid(), "unit")
+    return side.left
+
+
+def test_late_end():
+    """A server that unloads code a moment after its last client leaves nothing behind."""
+    equal(look([3, 3, 1]), [])
+    sides.END_S = 1
+    equal(look([3]), ["libraries in the server after unit: 3, before 1"])
 
 
 def test_lost_context():
