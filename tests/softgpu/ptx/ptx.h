@@ -19,6 +19,7 @@
  * Nothing here calls the driver half (tests/softgpu/driver), which calls this half.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,10 +70,10 @@ struct ptx_launch {
 	const void *params;      /* packed, kernel_info.param_size bytes */
 	ptx_lookup_fn lookup;
 	void *user;
-	uint32_t n_sms;                 /* the number of SMs that it may use */
-	uint32_t n_sms_all;             /* %nsmid; 0: n_sms */
-	const uint16_t *sms;            /* their numbers; NULL: from 0 on */
-	const volatile bool *cancelled; /* read now and then; may be NULL */
+	uint32_t n_sms;               /* the number of SMs that it may use */
+	uint32_t n_sms_all;           /* %nsmid; 0: n_sms */
+	const uint16_t *sms;          /* their numbers; NULL: from 0 on */
+	const atomic_bool *cancelled; /* read now and then; may be NULL */
 	void (*print)(void *user, const char *text, size_t len); /* vprintf; may be NULL */
 	uint32_t cluster[3]; /* blocks of a cluster; 0: the kernel's, else one */
 	/* The object of a number (texture.h), NULL without one. The pointer may be NULL. */

@@ -128,7 +128,7 @@ static int run_grid(struct ptx_run *run)
 {
 	_cleanup_(schedule_fini) struct schedule schedule = {
 		.n_wanted = 1, .n_max = resident_max(run), .patience = PATIENCE};
-	const volatile bool *cancelled = run->launch->cancelled;
+	const atomic_bool *cancelled = run->launch->cancelled;
 
 	while (run->fault.kind == PTX_FAULT_NONE) {
 		int r = schedule_fill(&schedule, run);
@@ -138,7 +138,7 @@ static int run_grid(struct ptx_run *run)
 		if (!schedule.n_resident)
 			return 0;
 		schedule_adapt(&schedule, schedule_round(&schedule, run));
-		if (cancelled && *cancelled)
+		if (cancelled && atomic_load_explicit(cancelled, memory_order_relaxed))
 			ptx_run_fault(run, PTX_FAULT_CANCELLED, 0, false);
 	}
 	return -EFAULT;

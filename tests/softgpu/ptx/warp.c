@@ -139,7 +139,7 @@ _hot_ static void warp_run_group(struct ptx_warp *warp, uintptr_t stop)
 
 void ptx_warp_run(struct ptx_warp *warp)
 {
-	const volatile bool *cancelled = warp->run->launch->cancelled;
+	const atomic_bool *cancelled = warp->run->launch->cancelled;
 	uint32_t yielded;
 	uintptr_t stop;
 
@@ -152,7 +152,7 @@ void ptx_warp_run(struct ptx_warp *warp)
 			return;
 		if (yielded == warp->yielded)
 			continue;
-		if (cancelled && *cancelled) {
+		if (cancelled && atomic_load_explicit(cancelled, memory_order_relaxed)) {
 			ptx_run_fault(warp->run, PTX_FAULT_CANCELLED, 0, false);
 			return;
 		}

@@ -414,7 +414,7 @@ static void test_cancel(_unused_ void **state)
 {
 	static const char text[] = PTX_HEAD ".visible .entry k() { LOOP: bra LOOP; }\n";
 	struct ptx_module *module = load(text);
-	volatile bool cancelled = true;
+	atomic_bool cancelled = true;
 	struct ptx_launch launch = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .cancelled = &cancelled};
 	struct ptx_fault fault;
 

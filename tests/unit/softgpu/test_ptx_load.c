@@ -277,7 +277,7 @@ static void test_mutations(_unused_ void **state)
 	for (unsigned i = 0; i < 4000; i++) {
 		char text[sizeof(sample)], log[128];
 		struct ptx_module *module = NULL;
-		volatile bool cancelled = true;
+		atomic_bool cancelled = true;
 		struct ptx_launch launch = {.grid = {1, 1, 1},
 			.block = {40, 1, 1},
 			.params = params,

@@ -163,7 +163,7 @@ CUresult conditional_dup(const struct work *from, struct work *ret_work)
 
 static bool is_cancelled(const struct stream *stream)
 {
-	return __atomic_load_n(&stream->cancelled, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&stream->cancelled, memory_order_relaxed);
 }
 
 static CUresult body_run(const struct body *body, struct stream *stream)

@@ -52,7 +52,7 @@ static CUresult wait_run(const CUstreamBatchMemOpParams *op, const struct stream
 		if (is_satisfied(word, is_64 ? op->waitValue.value64 : op->waitValue.value,
 			    op->waitValue.flags, is_64))
 			return CUDA_SUCCESS;
-		if (__atomic_load_n(&stream->cancelled, __ATOMIC_RELAXED))
+		if (atomic_load_explicit(&stream->cancelled, memory_order_relaxed))
 			return CUDA_SUCCESS;
 		usleep(POLL_US);
 	}
@@ -81,7 +81,7 @@ CUresult memops_run(const struct memop_work *memops, const struct stream *stream
 		case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 		case CU_STREAM_MEM_OP_WAIT_VALUE_64:
 			result = wait_run(&memops->ops[i], stream);
-			if (__atomic_load_n(&stream->cancelled, __ATOMIC_RELAXED))
+			if (atomic_load_explicit(&stream->cancelled, memory_order_relaxed))
 				return result;
 			break;
 		case CU_STREAM_MEM_OP_WRITE_VALUE_32:

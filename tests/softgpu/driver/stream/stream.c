@@ -403,7 +403,7 @@ void streams_drop(struct context *context)
 	for (struct stream *stream = context->streams; stream; stream = next) {
 		next = stream->next;
 		stream->is_dropped = true;
-		__atomic_store_n(&stream->cancelled, true, __ATOMIC_RELAXED);
+		atomic_store_explicit(&stream->cancelled, true, memory_order_relaxed);
 		stream_close(stream);
 	}
 	pthread_cond_broadcast(&driver.progress);
@@ -419,7 +419,7 @@ void streams_fault(CUresult fault)
 	stat_add(STAT_FAULTS, 1);
 	for (struct context *context = driver.contexts; context; context = context->next)
 		for (struct stream *stream = context->streams; stream; stream = stream->next)
-			__atomic_store_n(&stream->cancelled, true, __ATOMIC_RELAXED);
+			atomic_store_explicit(&stream->cancelled, true, memory_order_relaxed);
 	pthread_cond_broadcast(&driver.progress);
 }
 

@@ -13,6 +13,8 @@
  * reference to it.
  */
 
+#include <stdatomic.h>
+
 #include "tests/softgpu/driver/driver.h"
 #include "work.h"
 
@@ -58,7 +60,7 @@ struct stream {
 	bool has_thread;
 	bool is_closing;         /* destroyed: the thread ends when the queue is empty */
 	bool is_dropped;         /* its context is ending: queued work is dropped */
-	volatile bool cancelled; /* the running kernel has to stop */
+	atomic_bool cancelled;   /* the running kernel has to stop */
 	struct capture *capture; /* while it is being captured */
 };
 

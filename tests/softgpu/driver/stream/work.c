@@ -36,7 +36,7 @@ static CUresult work_guarded(struct work *work, struct stream *stream)
 static CUresult wait_shared(const struct shared_work *shared, const struct stream *stream)
 {
 	while (!event_share_reached(shared->share, shared->number) &&
-		!__atomic_load_n(&stream->cancelled, __ATOMIC_RELAXED))
+		!atomic_load_explicit(&stream->cancelled, memory_order_relaxed))
 		event_share_pause();
 	return CUDA_SUCCESS;
 }
