@@ -104,6 +104,15 @@ struct peer_facts {
 /* A value of fault_pid in struct page. */
 #define FAULT_PID_UNKNOWN UINT32_MAX
 
+/* Which limit has refused memory to the client. */
+enum memory_refusal {
+	REFUSAL_NONE,
+	REFUSAL_BY_CLIENT, /* the client's own limit of a GPU's memory */
+	REFUSAL_BY_GROUP,  /* the limit of the client's group */
+	REFUSAL_BY_HOST,   /* the bound of host memory that the server holds for the client */
+	REFUSALS,
+};
+
 /* The server writes, the client reads. Words that change have a cache line each. */
 struct page {
 	uint32_t head; /* free-running count of bytes taken out of the ring */
@@ -111,7 +120,10 @@ struct page {
 	uint32_t worker_asleep; /* 1: wake ring_control.tail after putting a message in */
 	uint8_t pad1[60];
 	uint64_t error; /* count << 32 | CUresult of the last late error of this client */
-	uint8_t pad2[56];
+	/* The last limit that has refused memory, for the client's log. */
+	uint64_t refusal_limit; /* bytes */
+	uint32_t refusal;       /* enum memory_refusal */
+	uint8_t pad2[64 - 20];
 	uint32_t fault;     /* CUresult of every call from now on; 0: none */
 	uint32_t fault_pid; /* PID of the client whose kernel it was, or FAULT_PID_UNKNOWN; 0: not
 			       known yet */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Sessions at their bounds. A worker.
+ * Sessions at their limits. A worker.
  *
  * Invariant: a client at its bound waits here for at most a second at a time. It delays
  * other clients only by deferred calls that are made earlier.
@@ -10,6 +10,7 @@
 #include "bound.h"
 
 #include "server/driver/deferred.h"
+#include "server/driver/device_quota.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "server/session/session.h"
@@ -43,6 +44,12 @@ static void bound_log(struct session *session, uint64_t amount)
 		session->allocations.n_used);
 }
 
+static void bound_set_refusal(struct session *session, enum memory_refusal refusal, uint64_t limit)
+{
+	shm_store64(&session->page->refusal_limit, limit);
+	shm_store32(&session->page->refusal, refusal);
+}
+
 bool bound_met(void *arg, uint64_t amount, unsigned round)
 {
 	struct session *session = arg;
@@ -52,5 +59,17 @@ bool bound_met(void *arg, uint64_t amount, unsigned round)
 	if (round == 0 && bound_wait_for_ends(session))
 		return true;
 	bound_log(session, amount);
+	bound_set_refusal(session, REFUSAL_BY_HOST, account_limit(session->account));
 	return false;
+}
+
+void bound_note_refusal(struct session *session)
+{
+	enum memory_refusal refusal = REFUSAL_NONE;
+	uint64_t limit = 0;
+
+	for (unsigned i = 0; i < DEVICES_MAX && refusal == REFUSAL_NONE; i++)
+		refusal = device_quota_take_refusal(atomic_load(&session->quotas[i]), &limit);
+	if (refusal != REFUSAL_NONE)
+		bound_set_refusal(session, refusal, limit);
 }

@@ -3,13 +3,23 @@
 #define BOUND_H
 
 /*
- * What a session does when its account meets a bound: it waits for deferred calls, which may
- * refund something, and then logs once what the session holds. The session's worker only.
+ * Sessions at their limits. The session's worker only.
+ *
+ * When the account of a session meets a bound, the session waits for deferred calls, which may
+ * refund something, and then logs once what it holds.
  */
 
 #include "base.h"
 
+struct session;
+
 /* account_owner::on_full of a session. */
 bool bound_met(void *session, uint64_t amount, unsigned round);
+
+/*
+ * A message fails with CUDA_ERROR_OUT_OF_MEMORY. If a limit of a GPU's memory is the reason, notes
+ * the limit in the page, where the client reads it when its own call fails in the end.
+ */
+void bound_note_refusal(struct session *session);
 
 #endif

@@ -30,6 +30,7 @@
 #include "server/util/thread.h"
 #include "spin.h"
 #include "server/memory/virtual.h"
+#include "bound.h"
 #include "worker.h"
 
 /* Spins after the last message: the next message of a busy client comes sooner than a wake-up. */
@@ -98,6 +99,8 @@ static int serve_run(struct session *session)
 		watchdog_end(&session->watchdog);
 		if (r < 0)
 			return r;
+		if (unlikely(session->reply.result == CUDA_ERROR_OUT_OF_MEMORY))
+			bound_note_refusal(session);
 		reply_complete(session, msg);
 	}
 	if (r < 0)

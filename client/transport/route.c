@@ -21,6 +21,7 @@
 #include "client/util/log.h"
 #include "client/util/logs.h"
 #include "real.h"
+#include "refusal.h"
 #include "route.h"
 
 struct route_state route_state;
@@ -121,6 +122,8 @@ void route_failed(const char *symbol, CUresult result)
 	if (result == CUDA_ERROR_NOT_READY || route_get() == ROUTE_NATIVE ||
 		local_cuGetErrorName(result, &name) != CUDA_SUCCESS)
 		return;
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && route_get() == ROUTE_MPS)
+		refusal_log(server.page);
 	snprintf(text, sizeof(text), "Returning %d (%s) from %s", (int)result, name, symbol);
 	logs_add(LOG_ERROR, text);
 }

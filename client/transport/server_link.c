@@ -167,7 +167,9 @@ bool server_link_is_lost(const struct server_link *link)
 static void give_up(struct server_link *link)
 {
 	if (!atomic_exchange_explicit(&link->is_dead, 1, memory_order_acq_rel))
-		log_error("the server has ended: all further calls fail");
+		log_error("the server has ended: all further calls fail; restart the program. "
+			  "server.log "
+			  "shows the reason");
 }
 
 bool server_link_is_alive(void *user)

@@ -40,13 +40,42 @@ void device_quota_unref(struct device_quota *quota)
 	account_free(quota);
 }
 
+/* The own limit, or else that of the group. */
+static enum memory_refusal device_quota_find_refusal(const struct quota *quota, uint64_t size)
+{
+	uint64_t limit = atomic_load_explicit(&quota->limit, memory_order_relaxed);
+	uint64_t used = quota_used(quota);
+
+	if (!quota->parent || used > limit || size > limit - used)
+		return REFUSAL_BY_CLIENT;
+	return REFUSAL_BY_GROUP;
+}
+
+enum memory_refusal device_quota_take_refusal(struct device_quota *quota, uint64_t *ret_limit)
+{
+	const struct quota *by = quota ? &quota->quota : NULL;
+	enum memory_refusal refusal = REFUSAL_NONE;
+
+	if (quota)
+		refusal = atomic_exchange(&quota->refusal, REFUSAL_NONE);
+	if (refusal == REFUSAL_BY_GROUP)
+		by = by->parent;
+	if (refusal != REFUSAL_NONE)
+		*ret_limit = quota_limit(by);
+	return refusal;
+}
+
 bool device_quota_charge(struct device_quota *quota, uint64_t size)
 {
+	enum memory_refusal refusal = REFUSAL_NONE;
 	uint64_t used;
 
 	if (!quota)
 		return true;
 	if (!quota_charge(&quota->quota, size))
+		refusal = device_quota_find_refusal(&quota->quota, size);
+	atomic_store_explicit(&quota->refusal, refusal, memory_order_relaxed);
+	if (refusal != REFUSAL_NONE)
 		return false;
 	used = quota_used(&quota->quota);
 	/* Another thread's charge at the same time may be missed: the next one notes both. */

@@ -24,6 +24,7 @@ struct device_quota {
 	atomic_uint refs;
 	_Atomic uint64_t peak;    /* the most that was ever charged at a time */
 	_Atomic uint64_t closing; /* charged for arrays that wait for their deferred end */
+	_Atomic uint32_t refusal; /* of the last charge: enum memory_refusal */
 };
 
 /* `group' may be NULL. Returns NULL without memory. */
@@ -36,6 +37,12 @@ void device_quota_unref(struct device_quota *quota); /* NULL is fine */
 /* NULL is fine in both, and has no limit. False: a limit is met. */
 bool device_quota_charge(struct device_quota *quota, uint64_t size);
 void device_quota_refund(struct device_quota *quota, uint64_t size);
+
+/*
+ * Which limit has refused the last charge, and how many bytes it is; the next call does not
+ * return the same refusal again. REFUSAL_NONE: no limit. NULL is fine.
+ */
+enum memory_refusal device_quota_take_refusal(struct device_quota *quota, uint64_t *ret_limit);
 
 /*
  * The loop, before session_free(): the session's own references, with which the loop reads

@@ -116,6 +116,11 @@ uint64_t account_held(const struct account *account)
 	return quota_used(&account->quota);
 }
 
+uint64_t account_limit(const struct account *account)
+{
+	return quota_limit(&account->quota);
+}
+
 void account_explain(const struct account *account, uint64_t amount, char text[ACCOUNT_TEXT])
 {
 	const struct quota *own = &account->quota;

@@ -87,6 +87,9 @@ static inline void account_freep(void *block)
 /* The bytes that the account is charged with. */
 uint64_t account_held(const struct account *account);
 
+/* How much the account may hold, if the other accounts leave as much. */
+uint64_t account_limit(const struct account *account);
+
 /* Says why `amount' more is refused, for the log. */
 #define ACCOUNT_TEXT 384
 void account_explain(const struct account *account, uint64_t amount, char text[ACCOUNT_TEXT]);

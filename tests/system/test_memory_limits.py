@@ -14,6 +14,7 @@ MIB = 1024  # KiB
 SETTINGS = {"SOFTGPU_MEMORY_MIB": "1024"}
 LIMIT = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=64M"}
 OUT_OF_MEMORY = 2
+REACHED = "this program has reached its limit of a GPU's memory (64 MiB): free memory, or raise"
 
 
 def numbers(text, what):
@@ -31,7 +32,8 @@ def run(service, way, kib, env):
 
 def holds(service, way, kib, least):
     """This way gets at most the limit, at least so many MiB, and the same again after the free."""
-    out, _ = run(service, way, kib, LIMIT)
+    out, err = run(service, way, kib, LIMIT)
+    equal(err.count(REACHED), 1, err)
     for got, result in numbers(out, way):
         equal(result, OUT_OF_MEMORY, out)
         assert least * MIB <= got <= 64 * MIB, out
@@ -97,7 +99,8 @@ def test_limits_are_per_client():
         equal(first.stdout.readline().split()[0], "at")
         equal(first.stdout.readline(), "hold: 0\n")
         holds(service, "plain", 64 * MIB, 64)
-        out, _ = run(service, "plain", 64 * MIB, {})
+        out, err = run(service, "plain", 64 * MIB, {})
+        equal(err, "")
         got, result = numbers(out, "plain")[0]
         equal(result, OUT_OF_MEMORY)
         assert got > 800 * MIB, out

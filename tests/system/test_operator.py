@@ -41,10 +41,13 @@ def row_of(service, process):
 
 def told(service, process):
     """(SMs, memory in bytes, priority, group) of a client, equal in both forms of ps."""
-    row = row_of(service, process)
+    row, words = row_of(service, process), None
+    # A limit may change between the two commands.
+    while words is None or row_of(service, process) != row:
+        row = row_of(service, process)
+        words, = [line.split() for line in said(service, "ps", "-l").splitlines()[1:]
+                  if line.split()[0] == str(process.pid)]
     found = (row["sms"], row["memory_limit"], row["priority"], row["group"])
-    words, = [line.split() for line in said(service, "ps", "-l").splitlines()[1:]
-              if line.split()[0] == str(process.pid)]
     size = found[1] and ("%dM" % (found[1] >> 20) if found[1] % (1 << 30) else "%dG" % (found[1] >> 30))
     equal(words[5:9], [str(found[0]), size or "-", str(found[2]), found[3] or "-"])
     return found
@@ -83,8 +86,8 @@ class Holder:
         return self.read()
 
 
-def allocates(service, limit_mib, ways=ALLOCATIONS, **more):
-    """Clients, one after the other, get at most the limit in every way, and see the limit."""
+def allocates(service, limit_mib, ways=ALLOCATIONS, whose="(the group of )?this program", **more):
+    """Clients, one after the other, get at most the limit in every way, and see whose limit it is."""
     for way, kib in ways:
         # Its group has the memory of the previous client again.
         wait_for("the end of clients", lambda: not any(map(service.clients, service.servers())))
@@ -93,6 +96,8 @@ def allocates(service, limit_mib, ways=ALLOCATIONS, **more):
         for got, result in numbers(out, way):
             equal(result, OUT_OF_MEMORY, out)
             assert limit_mib * 4 // 5 * MIB <= got <= limit_mib * MIB, out
+        equal(len(re.findall(r"warn: %s has reached its limit of a GPU's memory \(%d MiB\): free memory"
+                             % (whose, limit_mib), err)), 1, err)
         for free, total, device in numbers(out, "at first") + numbers(out, "in the end"):
             equal((free, total, device), (limit_mib * MIB,) * 3, out)
 
@@ -225,7 +230,7 @@ def test_group_and_server():
         equal([told(service, client) for client in clients.clients],
               [(32, 48 << 20, 1, "large"), (16, 32 << 20, 2, "small")])
         equal([len(sms) for sms in clients.run()], [32, 16])
-        allocates(service, 32, env={"MPS_GROUP": "small"})
+        allocates(service, 32, whose="the group of this program", env={"MPS_GROUP": "small"})
         allocates(service, 48, env={"MPS_GROUP": "large"}, ways=ALLOCATIONS[:2])
 
 

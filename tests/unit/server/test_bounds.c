@@ -59,7 +59,9 @@ static uint32_t make_all(const struct every_kind *one)
 
 	while (n < one->n_max && (result = one->make(n)) == CUDA_SUCCESS)
 		n++;
-	if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY)
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		assert_int_equal(shm_load32(&harness.session->page->refusal), REFUSAL_BY_HOST);
+	else if (result != CUDA_SUCCESS)
 		assert_int_equal(result, CUDA_ERROR_INVALID_VALUE);
 	assert_true(held() <= LIMIT);
 	return n;
