@@ -151,13 +151,18 @@ static struct counts sum_of(const struct daemon *daemon, const struct counts *en
 
 static void write_users(struct conn *conn, struct json *json)
 {
+	static const struct counts none;
+
 	json_open(json, "users", '[');
 	list_for_each (item, &conn->daemon->tenants) {
 		const struct tenant *tenant = container_of(item, struct tenant, link);
-		struct counts sum = sum_of(conn->daemon, &tenant->ended, is_of_user, tenant);
+		const struct usage *usage = usage_find(&conn->daemon->usages, tenant->uid);
+		const struct counts *ended = usage ? &usage->ended : &none;
+		struct counts sum;
 
 		if (!scope_sees_user(conn, tenant->uid))
 			continue;
+		sum = sum_of(conn->daemon, ended, is_of_user, tenant);
 		json_open(json, NULL, '{');
 		json_number(json, "uid", tenant->uid);
 		write_counters(json, &sum);

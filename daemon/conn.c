@@ -162,6 +162,7 @@ void conn_refuse(struct conn *conn, uint32_t result, const char *format, ...)
 
 	frame_init(&refused, FRAME_REFUSED, 0);
 	refused.result = result;
+	usage_count(conn->daemon, conn->cred.uid, USAGE_REFUSAL);
 	va_start(args, format);
 	vsnprintf(refused.text, sizeof(refused.text), format, args);
 	va_end(args);

@@ -130,12 +130,10 @@ bool counting_is_of_user(const struct server *server, const struct client *clien
 void counting_note_end(const struct server *server, const struct client *client)
 {
 	struct daemon *daemon = server->daemon;
-	struct tenant *tenant =
-		counting_is_of_user(server, client) ? tenant_find(daemon, client->uid) : NULL;
 	struct group *group = groups_get(&daemon->groups, client->group);
 
-	if (tenant)
-		counts_add(&tenant->ended, &client->counts);
+	if (counting_is_of_user(server, client))
+		usage_add_ended(daemon, client->uid, &client->counts);
 	if (group)
 		counts_add(&group->ended, &client->counts);
 }

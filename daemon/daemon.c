@@ -343,6 +343,7 @@ void daemon_run(struct daemon *daemon)
 	faults_fini(&daemon->faults);
 	devices_fini(&daemon->devices);
 	groups_fini(&daemon->groups);
+	usages_fini(&daemon->usages);
 	config_file_fini(&daemon->config_file);
 	partitions_free(&daemon->partitions);
 }

@@ -21,6 +21,7 @@
 #include "log_file.h"
 #include "rate_limit.h"
 #include "settings.h"
+#include "usage.h"
 
 struct conn;
 struct probe;
@@ -47,6 +48,7 @@ struct daemon {
 	bool is_exclusive;        /* servers take turns: see turns.h */
 	struct settings settings; /* the defaults */
 	struct groups groups;
+	struct usages usages;
 	struct list counting;               /* commands that wait for counters */
 	struct devices devices;             /* of the last trusted server or probe */
 	struct probe *probe;                /* NULL: none runs */

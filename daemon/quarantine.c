@@ -61,6 +61,7 @@ void quarantine_note_fault(struct tenant *tenant, uint32_t program)
 	if (faulty->n_faults < QUARANTINE_FAULTS || faulty->is_quarantined)
 		return;
 	faulty->is_quarantined = true;
+	usage_count(tenant->daemon, tenant->uid, USAGE_QUARANTINE);
 	log_control(&tenant->daemon->logs,
 		"A program of user %u has caused %u GPU faults within %u s: it is quarantined on a "
 		"server of its own until it has caused no fault for %u s",

@@ -122,6 +122,8 @@ static void server_end(struct server *server, bool is_clean)
 	terminations_fail(server);
 	counting_fail(server);
 	clients_clear(server);
+	if (!is_clean)
+		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);
 	count_server(server->tenant, -1);
 	list_remove(&server->link_in_daemon);
 	server->slot = NULL;
@@ -386,6 +388,7 @@ int server_start(struct slot *slot, struct error_message *error)
 		return error_message_set(error, r, "Cannot watch the new server: %s", strerror(-r));
 	}
 	server->is_child = true;
+	usage_count(daemon, tenant->uid, USAGE_SERVER_START);
 	/* Without a start time the record would one day name another process. */
 	if (process_start_time(spawned.pid, &server->start_time) < 0)
 		server->start_time = 0;

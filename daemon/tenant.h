@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include "bounds.h"
-#include "counting.h"
 #include "line_limit.h"
 #include "list.h"
 #include "rate_limit.h"
@@ -31,9 +30,8 @@ struct tenant {
 	bool has_gid;
 	struct list conns; /* its connections, the oldest first */
 	unsigned n_conns;
-	struct list slots;   /* `shared' is the first */
-	struct slot shared;  /* for all programs that are not isolated */
-	struct counts ended; /* the sum of its clients that have ended */
+	struct list slots;  /* `shared' is the first */
+	struct slot shared; /* for all programs that are not isolated */
 
 	/* Its use of the allowances: see allowances.h. */
 	struct line_limit control_lines, server_lines;

@@ -98,6 +98,21 @@ def test_sums():
         equal((group["group"], part(group)), ("g", WORK))
 
 
+def test_sums_outlive_the_tenant():
+    """The daemon forgets a user without connections and servers, but not the sums."""
+    need_root()
+    alice = {"user": 7001, "group": 7001, "extra_groups": []}
+    with mps.Service({"MPS_IDLE_S": "1"}) as service:
+        for n in (1, 2):
+            process = worked(service, **alice)
+            found, = [user for user in stats(service)["users"] if user["uid"] == 7001]
+            equal(part(found), {name: n * count for name, count in WORK.items()})
+            process.kill()
+            process.wait()
+            wait_for("the daemon to forget the user", lambda: 7001 not in
+                     [user["uid"] for user in stats(service)["users"]], 60 * mps.SLOW)
+
+
 def test_errors():
     """A call that fails counts as an error of its client."""
     with mps.Service() as service:
