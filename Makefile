@@ -86,7 +86,7 @@ endef
 
 objects = $(patsubst %.c,$(OBJ)/$(1)/%.o,$(patsubst $(GEN)/%,gen/%,$(2)))
 
-$(eval $(call compile,daemon,-Idaemon $(COUNTED)))
+$(eval $(call compile,daemon,-Idaemon -DMPS_VERSION='"$(VERSION)"' $(COUNTED)))
 $(eval $(call compile,server,-iquote . $(COUNTED)))
 $(eval $(call compile,client,-iquote . -fPIC -fvisibility=hidden -ftls-model=initial-exec))
 $(eval $(call compile,check,-iquote . $(COUNTED)))

@@ -57,6 +57,8 @@ static const struct command commands[] = {
 		"list clients and their GPUs; -p: of one server; -l: with their limits", NULL},
 	{"stats", " [--json]", 1, 2, command_stats,
 		"list what clients have done: launches, copies, time at work, memory", NULL},
+	{"metrics", "", 1, 1, command_metrics,
+		"print all counters in the format of Prometheus: see mps-control(1)", NULL},
 	{"device_query", " [PID] [--csv | --json]", 1, TOKENS_MAX, command_device_query,
 		"list the GPUs of all servers, or of one server", NEEDS_GPUS},
 	{"set_default_active_thread_percentage", " PERCENTAGE", 1, 2,

@@ -26,6 +26,9 @@ void command_get_device_client_list(struct conn *conn, const struct tokens *toke
 void command_ps(struct conn *conn, const struct tokens *tokens);
 void command_stats(struct conn *conn, const struct tokens *tokens);
 
+/* command_metrics.c */
+void command_metrics(struct conn *conn, const struct tokens *tokens);
+
 /* command_device.c */
 void command_device_query(struct conn *conn, const struct tokens *tokens);
 

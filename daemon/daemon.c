@@ -246,8 +246,8 @@ static void start_signals(struct daemon *daemon)
 	}
 }
 
-/* Client ids differ from those of an earlier daemon, whose servers may still use them. */
-static uint64_t first_client_id(void)
+/* Nanoseconds since 1970. */
+static uint64_t wall_clock_ns(void)
 {
 	struct timespec now;
 
@@ -315,7 +315,10 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	list_init(&daemon->counting);
 	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);
-	daemon->last_client_id = first_client_id();
+	daemon->start_time_ns = wall_clock_ns();
+	daemon->start_ms = uv_now(&daemon->loop);
+	/* They differ from those of an earlier daemon, whose servers may still use them. */
+	daemon->last_client_id = daemon->start_time_ns;
 	r = listener_start(daemon);
 	if (r < 0)
 		return error_message_set(

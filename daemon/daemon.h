@@ -59,6 +59,9 @@ struct daemon {
 	uv_timer_t retry_timer;      /* an action has to be tried again */
 	uv_timer_t idle_timer;       /* checks for idle servers and tenants */
 
+	uint64_t start_time_ns; /* when the daemon was started, since 1970 */
+	uint64_t start_ms;      /* the same, by the loop's clock */
+
 	bool is_quitting;
 	bool is_forced;
 	bool is_over;           /* every server has ended; only the answers to quit remain */

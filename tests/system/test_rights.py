@@ -42,6 +42,7 @@ TABLE = (
     ("ps -p S",                               MAY,   NOT,   NOT,   MAY),
     ("stats",                                 MAY,   MAY,   MAY,   MAY),
     ("stats --json",                          MAY,   MAY,   MAY,   MAY),
+    ("metrics",                               MAY,   MAY,   MAY,   MAY),
     ("device_query",                          MAY,   MAY,   MAY,   MAY),
     ("device_query --json",                   MAY,   MAY,   MAY,   MAY),
     ("device_query S",                        MAY,   NOT,   NOT,   MAY),
