@@ -8,11 +8,9 @@
  * function, so that both mean the same and are refused alike.
  */
 
-#include <arpa/inet.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "allowances.h"
 #include "config.h"
@@ -178,34 +176,14 @@ static int check_order(_unused_ const struct key *key, _unused_ struct config *c
 	return error_message_set(error, -EINVAL, "it takes FASTEST_FIRST or PCI_BUS_ID");
 }
 
-/* "ADDRESS" or "[ADDRESS]" of IPv6, without its port. */
-static bool is_address(const char *text, size_t length)
-{
-	bool has_brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
-	char address[METRICS_LISTEN_MAX];
-	struct in6_addr parsed;
-
-	if (has_brackets) {
-		text++;
-		length -= 2;
-	}
-	if (length >= sizeof(address))
-		return false;
-	memcpy(address, text, length);
-	address[length] = '\0';
-	return inet_pton(has_brackets ? AF_INET6 : AF_INET, address, &parsed) == 1;
-}
-
 static int set_metrics_listen(_unused_ const struct key *key, struct config *config,
 	const char *value, struct error_message *error)
 {
 	bool is_off = strcmp(value, "off") == 0;
-	const char *colon = strrchr(value, ':'), *port = colon ? colon + 1 : value;
-	uint64_t number;
+	struct metrics_address address;
 
-	if (!is_off && (strlen(value) >= METRICS_LISTEN_MAX ||
-			       parse_number(port, UINT16_MAX, &number) < 0 || number == 0 ||
-			       (colon && !is_address(value, (size_t)(colon - value)))))
+	if (!is_off &&
+		(strlen(value) >= METRICS_LISTEN_MAX || !metrics_address_parse(value, &address)))
 		return error_message_set(error, -EINVAL,
 			"it takes off, a PORT, or ADDRESS:PORT, such as 9400, 127.0.0.1:9400 or "
 			"[::1]:9400");
@@ -258,8 +236,8 @@ static const struct key keys[CONFIG_KEYS] = {
 		.effect = CONFIG_FOR_NEW_SERVERS, .set = check_variables, .is_passed_on = true},
 	[CONFIG_STATIC_PARTITIONING] = {"static_partitioning", NULL, "no",
 		.effect = CONFIG_AFTER_RESTART, .set = set_switch, AT(is_partitioned)},
-	[CONFIG_METRICS_LISTEN] = {"metrics_listen", NULL, "off", .effect = CONFIG_AFTER_RESTART,
-		.set = set_metrics_listen},
+	[CONFIG_METRICS_LISTEN] = {"metrics_listen", "MPS_METRICS_LISTEN", "off",
+		.effect = CONFIG_AT_ONCE, .set = set_metrics_listen},
 };
 
 const char *config_key_name(enum config_key key)
@@ -392,4 +370,13 @@ struct sockaddr_un config_address(const struct config *config)
 	_Static_assert(sizeof(address.sun_path) == sizeof(config->socket_path), "SOCKET_PATH_MAX");
 	memcpy(address.sun_path, config->socket_path, sizeof(address.sun_path));
 	return address;
+}
+
+const char *config_metrics_address(const struct config *config)
+{
+	const char *option = config->metrics_option;
+
+	if (!option)
+		return config->metrics_listen;
+	return strcmp(option, "off") == 0 ? "" : option;
 }

@@ -16,6 +16,7 @@
 
 #include "bounds.h"
 #include "error_message.h"
+#include "metrics_address.h"
 
 /* The keys of the section [daemon]. */
 enum config_key {
@@ -55,8 +56,6 @@ struct config_values {
 	} of[CONFIG_KEYS];
 };
 
-#define METRICS_LISTEN_MAX 64
-
 struct config {
 	char pipe_directory[PATH_MAX]; /* absolute, without a slash at its end */
 	char log_directory[PATH_MAX];  /* the same */
@@ -69,12 +68,14 @@ struct config {
 	unsigned idle_s;           /* MPS_IDLE_S; 0: servers without clients stay */
 	bool groups_by_cgroup;     /* MPS_GROUP_BY_CGROUP */
 	bool is_verbose;           /* the log level at the start is debug */
-	char metrics_listen[METRICS_LISTEN_MAX]; /* [ADDRESS:]PORT, "": off */
+	char metrics_listen[METRICS_LISTEN_MAX]; /* MPS_METRICS_LISTEN: [ADDRESS:]PORT, "": off */
 
 	/* From the command line of the daemon, too: */
 	bool is_multiuser;   /* -M: one server for all users, with this UID: */
 	uid_t server_uid;    /* MPS_SERVER_USER */
 	bool is_partitioned; /* -S: static partitions of SMs */
+	/* -m: instead of `metrics_listen'; not owned; NULL: not given */
+	const char *metrics_option;
 
 	const struct config_values *file; /* not owned; NULL: there is none */
 };
@@ -121,6 +122,9 @@ void config_key_apply(enum config_key key, struct config *config);
 
 /* The address of the control socket, for bind() and connect(). */
 struct sockaddr_un config_address(const struct config *config);
+
+/* Where the metrics can be read; "": nowhere. */
+const char *config_metrics_address(const struct config *config);
 
 /* ---- the environment of a server (config_environment.c) */
 

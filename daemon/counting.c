@@ -15,6 +15,7 @@
 #include "conn.h"
 #include "daemon.h"
 #include "groups.h"
+#include "metrics_server.h"
 #include "server.h"
 #include "tenant.h"
 
@@ -57,6 +58,7 @@ static void check(struct daemon *daemon)
 		return;
 	list_for_each_safe (item, following, &daemon->counting)
 		resume(container_of(item, struct conn, wait));
+	metrics_server_on_counters(daemon);
 }
 
 /* A server that is busy with an earlier request or reads too slowly is not asked again. */
@@ -73,14 +75,19 @@ static void ask_all(struct daemon *daemon)
 	}
 }
 
+bool counting_ask(struct daemon *daemon)
+{
+	ask_all(daemon);
+	return is_any_asked(daemon);
+}
+
 bool counting_is_fresh(struct conn *conn, const char *command)
 {
 	struct daemon *daemon = conn->daemon;
 
 	if (conn->has_counters)
 		return true;
-	ask_all(daemon);
-	if (!is_any_asked(daemon))
+	if (!counting_ask(daemon))
 		return true;
 	conn->retry = strdup(command);
 	if (!conn->retry)

@@ -20,6 +20,7 @@
 #include "conn.h"
 #include "cuda.h"
 #include "daemon.h"
+#include "metrics_server.h"
 #include "notify.h"
 #include "partitions.h"
 #include "probe.h"
@@ -140,6 +141,7 @@ void daemon_check_quit(struct daemon *daemon)
 			return;
 		daemon->is_over = true;
 		listener_stop(daemon);
+		metrics_server_close(daemon);
 		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
 	}
 	resume_quit_conns(daemon);

@@ -24,6 +24,7 @@
 #include "usage.h"
 
 struct conn;
+struct metrics_server;
 struct probe;
 struct tenant;
 
@@ -49,10 +50,11 @@ struct daemon {
 	struct settings settings; /* the defaults */
 	struct groups groups;
 	struct usages usages;
-	struct list counting;               /* commands that wait for counters */
-	struct devices devices;             /* of the last trusted server or probe */
-	struct probe *probe;                /* NULL: none runs */
-	struct error_message probe_failure; /* of the last one; "": it did not fail */
+	struct list counting;                  /* commands that wait for counters */
+	struct metrics_server *metrics_server; /* NULL: the daemon does not listen for HTTP */
+	struct devices devices;                /* of the last trusted server or probe */
+	struct probe *probe;                   /* NULL: none runs */
+	struct error_message probe_failure;    /* of the last one; "": it did not fail */
 	uint64_t probe_failed_ms, probe_began_ms;
 	uint64_t probe_began_number; /* n_queued when the probe began */
 	bool is_probe_due;           /* probe_again() was asked for too soon after the last one */

@@ -22,6 +22,7 @@
 #include "daemon.h"
 #include "file_limits.h"
 #include "frame.h"
+#include "metrics_server.h"
 #include "notify.h"
 #include "options.h"
 #include "spawn.h"
@@ -53,8 +54,9 @@ static void print_help(void)
 	     "CUDA_MPS_PROTOCOL_VERSION,\n"
 	     "MPS_CLIENT_HOST_MIB, MPS_CUDA_LIBRARY, MPS_GRACE_MS, MPS_GROUP_BY_CGROUP, "
 	     "MPS_IDLE_S,\n"
-	     "MPS_KERNEL_LOG, MPS_LOG_MAX_MIB, MPS_SERVERS_MAX, MPS_SERVER_ENV, MPS_SERVER_USER,\n"
-	     "MPS_TRUST_UID: see mps-control(1).");
+	     "MPS_KERNEL_LOG, MPS_LOG_MAX_MIB, MPS_METRICS_LISTEN, MPS_SERVERS_MAX, "
+	     "MPS_SERVER_ENV,\n"
+	     "MPS_SERVER_USER, MPS_TRUST_UID: see mps-control(1).");
 }
 
 static void print_version(void)
@@ -189,6 +191,17 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct error_messa
 	return daemon_start(daemon, error);
 }
 
+/* The daemon works without. */
+static void listen_for_metrics(struct daemon *daemon)
+{
+	struct error_message error;
+
+	if (metrics_server_listen(daemon, config_metrics_address(&daemon->config), &error) == 0)
+		return;
+	log_control(&daemon->logs, "%s", error.text);
+	print_error(&error);
+}
+
 static int run_daemon(struct daemon *daemon, enum mode mode)
 {
 	struct error_message error;
@@ -219,6 +232,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 		return EXIT_FAILURE;
 	log_start(daemon);
 	file_limits_start(daemon);
+	listen_for_metrics(daemon);
 	if (mode == MODE_BACKGROUND)
 		report_ready(ready);
 	notify_state("READY=1");
@@ -290,6 +304,7 @@ int main(int argc, char **argv)
 		return print_error(&error);
 	if (options.mode == MODE_CLI)
 		return cli_run(config, options.command, options.is_strict);
+	config->metrics_option = options.metrics;
 	config->is_multiuser |= options.is_multiuser;
 	config->is_partitioned |= options.is_partitioned;
 	if (config->is_multiuser && config_load_server_user(config, &error) < 0)

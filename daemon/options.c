@@ -25,6 +25,7 @@ static const struct option long_options[] = {
 	{"foreground", no_argument, NULL, 'f'},
 	{"forground", no_argument, NULL, 'f'},
 	{"help", no_argument, NULL, 'h'},
+	{"metrics", required_argument, NULL, 'm'},
 	{"multiuser-server", no_argument, NULL, 'M'},
 	{"protocol", required_argument, NULL, 'p'},
 	{"static-partitioning", no_argument, NULL, 'S'},
@@ -45,6 +46,8 @@ void options_print(void)
 	     "standard output\n"
 	     "  -c, --config FILE          the configuration file; default: " CONFIG_FILE_DEFAULT
 	     "\n"
+	     "  -m, --metrics ADDRESS      for the daemon: answer HTTP requests for the metrics at "
+	     "[HOST:]PORT\n"
 	     "  -M, --multiuser-server     for the daemon: run one server for all users; needs "
 	     "root\n"
 	     "  -S, --static-partitioning  for the daemon: give clients static partitions of SMs\n"
@@ -73,6 +76,16 @@ static int choose_protocol(const char *option, struct error_message *error)
 	return option ? check_protocol(option, "-p", error) : 0;
 }
 
+static int set_metrics(struct options *options, const char *address, struct error_message *error)
+{
+	struct error_message why;
+
+	if (config_key_check(CONFIG_METRICS_LISTEN, address, &why) < 0)
+		return error_message_set(error, -EINVAL, "-m is \"%.64s\": %s", address, why.text);
+	options->metrics = address;
+	return 0;
+}
+
 static int set_mode(struct options *options, enum mode mode, struct error_message *error)
 {
 	if (options->mode != MODE_CLI && options->mode != mode)
@@ -86,9 +99,9 @@ static int check_combination(
 	const struct options *options, const char *protocol, struct error_message *error)
 {
 	if (options->mode == MODE_CLI) {
-		if (options->is_multiuser || options->is_partitioned)
+		if (options->is_multiuser || options->is_partitioned || options->metrics)
 			return error_message_set(error, -EINVAL,
-				"-M and -S apply to the daemon: use them with -d or -f");
+				"-M, -S and -m apply to the daemon: use them with -d or -f");
 		return protocol ? check_protocol(protocol, "-p", error) : 0;
 	}
 	if (*options->command)
@@ -110,8 +123,8 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 
 	*options = (struct options){0};
 	/* "+": arguments after a command are the command's own, like its -f. */
-	while (r == 0 &&
-		(option = getopt_long_only(argc, argv, "+c:dfhMp:Sv", long_options, NULL)) != -1) {
+	while (r == 0 && (option = getopt_long_only(
+				  argc, argv, "+c:dfhm:Mp:Sv", long_options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
 			options->config_path = optarg;
@@ -126,6 +139,9 @@ int options_read(struct options *options, int argc, char **argv, struct error_me
 		case 'v':
 			options->mode = option == 'h' ? MODE_HELP : MODE_VERSION;
 			return 0;
+		case 'm':
+			r = set_metrics(options, optarg, error);
+			break;
 		case 'M':
 			options->is_multiuser = true;
 			break;

@@ -11,6 +11,7 @@
 #include "admission.h"
 #include "daemon.h"
 #include "file_limits.h"
+#include "metrics_server.h"
 #include "reload.h"
 
 /* ---- the section [daemon] */
@@ -90,6 +91,20 @@ static void apply_keys(struct daemon *daemon)
 	}
 }
 
+static void apply_metrics(struct daemon *daemon, const struct config_report *report)
+{
+	const struct config *config = &daemon->config;
+	struct error_message error;
+
+	if (config->metrics_option && config->file->of[CONFIG_METRICS_LISTEN].line > 0)
+		config_report(report,
+			"line %u: metrics_listen has no effect, as the daemon was started with -m "
+			"%s",
+			config->file->of[CONFIG_METRICS_LISTEN].line, config->metrics_option);
+	if (metrics_server_listen(daemon, config_metrics_address(config), &error) < 0)
+		config_report(report, "%s", error.text);
+}
+
 static void apply_file(
 	struct daemon *daemon, struct config_file *next, const struct config_report *report)
 {
@@ -105,6 +120,7 @@ static void apply_file(
 	apply_keys(daemon);
 	apply_log_level(daemon, next, report);
 	file_limits_apply(daemon, next, report);
+	apply_metrics(daemon, report);
 }
 
 int reload_run(struct daemon *daemon, bool if_changed, const struct config_report *report)

@@ -193,9 +193,8 @@ def test_after_restart():
     with Service("[daemon]\nvisible_devices = 0\n") as service:
         want = (never % ("kernel_log: /dev/null", "/dev/kmsg")
                 + never % ("visible_devices: 1", "0")
-                + never % ("multiuser_server: yes", "no")
-                + never % ("metrics_listen: 9400", "off"))
-        text = ("[daemon]\nkernel_log = /dev/null\nvisible_devices = 1\nmetrics_listen = 9400\n"
+                + never % ("multiuser_server: yes", "no"))
+        text = ("[daemon]\nkernel_log = /dev/null\nvisible_devices = 1\n"
                 "multiuser_server = yes\n")
         equal(service.reload(text), want)
         equal(service.reload(), want)

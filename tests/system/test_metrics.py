@@ -4,21 +4,29 @@
 """The metrics: the page of the command, and its listener."""
 
 import contextlib
+import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
+import time
 
 import exposition
 import harness
 import mps
 import session
 from harness import contains, equal, need_root, wait_for
+from test_config_file import Service as FileService
 from test_stats import MIB, WORK, stats, worked
 
 ALICE, BOB = 12345, 12346
 # METRICS_CLIENTS_MAX (daemon/metrics.h), PROCESS_SESSIONS_MAX (daemon/allowances.h).
 CLIENTS_MAX, OF_A_PROCESS = 256, 16
+# CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/metrics_server.c).
+CONNS_OF_PEER, CONNS, CONN_S = 12, 32, 10
+CANNOT = "Cannot listen on 127.0.0.1:%d for the metrics: Address already in use: set metrics_listen " \
+    "to another address, or reload when this one is free\n"
 # The counters of `stats --json' -> the families of the metrics, and the direction of copies.
 COUNTERS = {"launches": ("launches_total", {}), "graph_launches": ("graph_launches_total", {}),
             "batches": ("launch_batches_total", {}), "fills": ("fills_total", {}),
@@ -51,13 +59,23 @@ def check_counters(families, kind, want, **labels):
     equal(families["mps_%s_busy_seconds_total" % kind].value(**labels), want["busy_ns"] / 1e9)
 
 
+def still_metrics(service):
+    """`stats --json' and the metrics of the same moment: memory is given back a little later."""
+    def look():
+        before, families = stats(service), metrics(service)
+        same = ("clients", "users", "groups")
+        after = stats(service)
+        return [after[name] for name in same] == [before[name] for name in same] and (before, families)
+    return wait_for("counters that stand still", look)
+
+
 def test_values():
     """Clients, users, groups and GPUs have what `stats --json' says."""
     with mps.Service() as service:
         service.command("group", "create", "a.b/c-d", "-device_pinned_mem_limit", "0", "512M")
         first = worked(service)
         second = worked(service, env={"MPS_GROUP": "a.b/c-d"})
-        found, families = stats(service), metrics(service)
+        found, families = still_metrics(service)
         for client in found["clients"]:
             labels = {"pid": str(client["pid"]), "client": str(client["client"]),
                       "uid": str(client["uid"]), "group": client["group"] or "",
@@ -238,6 +256,266 @@ def test_arguments():
     with mps.Service() as service:
         done = service.command("metrics", "--json", check=False)
         contains(done.stderr, "Usage: metrics")
+
+
+# ---- over HTTP
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def request(port, path="/metrics", method="GET", body=None, host="127.0.0.1", timeout=20 * mps.SLOW):
+    """(status, headers, text)"""
+    conn = http.client.HTTPConnection(host, port, timeout=timeout)
+    with contextlib.closing(conn):
+        conn.request(method, path, body=body)
+        response = conn.getresponse()
+        return response.status, response.headers, response.read().decode()
+
+
+def scrape(port, host="127.0.0.1"):
+    status, headers, text = request(port, host=host)
+    equal((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+    return exposition.read(text)
+
+
+def refuses(port, host="127.0.0.1"):
+    with socket.socket() as sock:
+        return sock.connect_ex((host, port)) != 0
+
+
+def test_off_by_default():
+    with mps.Service() as service:
+        assert "metrics" not in service.control_log()
+        inodes = {name[len("socket:["):-1] for name in mps.open_files(service.daemon_pid())
+                  if name.startswith("socket:[")}
+        for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+            with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as file:
+                for line in file.read().splitlines()[1:]:
+                    assert line.split()[9] not in inodes, line
+
+
+def test_http():
+    """The page is that of the command for root, without the names of programs."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        contains(service.control_log(),
+                 "The metrics can be read at http://127.0.0.1:%d/metrics\n" % port)
+        equal(scrape(port)["mps_clients"].value(), 0)
+        process = worked(service)
+        wait_for("fresh counters", lambda: scrape(port)["mps_clients"].value() == 1, 5 * mps.SLOW)
+        families, found = scrape(port), stats(service)["clients"][0]
+        check_counters(families, "client", found, pid=str(process.pid))
+        equal(set(families), set(metrics(service)))
+        assert "counted" not in request(port)[2], "the name of a program"
+        # Only there, not on other addresses of this machine.
+        assert refuses(port, "127.0.0.2")
+
+
+def test_http_errors():
+    port = free_port()
+    with mps.Service(options=["--metrics", "127.0.0.1:%d" % port]):
+        for path in ("/", "/metrics/", "/metrics2", "/../metrics", "//metrics"):
+            equal(request(port, path)[0], 404, path)
+        for method in ("HEAD", "POST", "PUT", "DELETE", "OPTIONS", "BREW"):
+            status, headers, _ = request(port, method=method)
+            equal((status, headers["Allow"]), (405, "GET"), method)
+        equal(request(port, method="POST", body=b"x" * 1000)[0], 405)
+        equal(request(port, body=b"x" * 100000)[0], 200)
+        equal(request(port, "/metrics?name[]=x")[0], 200)
+
+
+def exchange(port, words, patience_s=20 * mps.SLOW):
+    """What the daemon replies to these bytes before it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=patience_s) as sock:
+        text = b""
+        with contextlib.suppress(ConnectionError):
+            sock.sendall(words)
+            while more := sock.recv(65536):
+                text += more
+        return text
+
+
+def test_malformed_requests():
+    """Each is refused or dropped, and the next one is answered."""
+    port = free_port()
+    dice = harness.dice()
+    right = b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n"
+    with mps.Service(options=["-m", str(port)]) as service:
+        assert exchange(port, right).startswith(b"HTTP/1.1 200 OK\r\n")
+        for words in (b"GET /metrics HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000 + b"\r\n\r\n",
+                      b"GET /" + b"x" * 100000, b"\0" * 1000 + b"\r\n\r\n", b"\r\n" * 1000 + b"\r\n",
+                      b"GET /metrics HTTP/9.9\r\n\r\n",
+                      b"GET /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+                      b"GET /metrics HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+            assert not exchange(port, words).startswith(b"HTTP/1.1 200"), words[:80]
+        for _ in range(60):
+            words = bytearray(right)
+            for _ in range(dice.randint(1, 4)):
+                words[dice.randrange(len(words))] = dice.randrange(256)
+            with socket.create_connection(("127.0.0.1", port)) as sock:
+                sock.sendall(words)
+                sock.shutdown(socket.SHUT_WR)
+        equal(scrape(port)["mps_clients"].value(), 0)
+        equal(service.command("get_server_list").stdout, "")
+
+
+def descriptors(service):
+    return len(mps.open_files(service.daemon_pid()))
+
+
+def test_slow_peers():
+    """Peers that send and read nothing hold up neither commands nor scrapes."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service, contextlib.ExitStack() as stack:
+        worked(service)
+        before = descriptors(service)
+        socks = []
+        for i in range(4 * CONNS):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            # Some have sent a part of a request, some a whole one that they do not read.
+            with contextlib.suppress(ConnectionError):
+                sock.sendall((b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")[i % 3])
+            socks.append(sock)
+            if i % 16 == 0:
+                equal(len(stats(service)["clients"]), 1)
+                equal(scrape(port)["mps_clients"].value(), 1)
+        equal(scrape(port)["mps_clients"].value(), 1)
+        assert descriptors(service) <= before + CONNS, (before, descriptors(service))
+        # The oldest ones gave way.
+        with contextlib.suppress(ConnectionError):
+            socks[0].settimeout(20 * mps.SLOW)
+            equal(socks[0].recv(1), b"")
+
+
+def test_deadline():
+    """A peer that sends a byte now and then is closed, too."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        before = descriptors(service)
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+            began = time.monotonic()
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+                while time.monotonic() - began < (CONN_S + 20) * mps.SLOW:
+                    sock.sendall(b"x")
+                    time.sleep(0.2)
+        took = time.monotonic() - began
+        assert took < (CONN_S + 15) * mps.SLOW, took
+        wait_for("its descriptor to be closed", lambda: descriptors(service) == before)
+
+
+def test_stopped_server():
+    """A scrape waits for a server for a second at most, and then shows what the server last said."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        process = worked(service)
+        wait_for("its counters", lambda: scrape(port)["mps_client_launches_total"].having(
+            pid=str(process.pid)))
+        time.sleep(1)
+        os.kill(service.server(), signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            equal(scrape(port)["mps_client_launches_total"].value(), WORK["launches"])
+            took = time.monotonic() - began
+            assert took < 1 + 4 * mps.SLOW, took
+            # Commands of others are answered meanwhile.
+            service.command("get_server_list")
+        finally:
+            os.kill(service.server(), signal.SIGCONT)
+
+
+def test_end_beside_requests():
+    """The daemon ends while scrapes wait for a server that does not reply."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service, contextlib.ExitStack() as stack:
+        process = worked(service)
+        server = service.server()
+        os.kill(server, signal.SIGSTOP)
+        for _ in range(5):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        process.kill()
+        os.kill(server, signal.SIGKILL)
+        service.command("quit", "-t", "0", timeout=40)
+        equal(service.daemon.wait(30 * mps.SLOW), 0)
+
+
+# ---- the address
+
+def test_variable_and_ipv6():
+    port = free_port()
+    service = mps.Service()
+    service.daemon_env["MPS_METRICS_LISTEN"] = "[::1]:%d" % port
+    with socket.socket(socket.AF_INET6) as sock:
+        try:
+            sock.bind(("::1", 0))
+        except OSError:
+            raise harness.Skip("no IPv6") from None
+    with service:
+        assert "mps_clients" in scrape(port, "::1")
+        assert refuses(port)
+
+
+def test_reload():
+    """The address changes with the file; connections to the old one end."""
+    first, second = free_port(), free_port()
+    with FileService("[daemon]\nmetrics_listen = %d\n" % first) as service:
+        assert "mps_clients" in scrape(first)
+        with socket.create_connection(("127.0.0.1", first), timeout=20 * mps.SLOW) as sock:
+            equal(service.reload("[daemon]\nmetrics_listen = 127.0.0.1:%d\n" % second),
+                  "metrics_listen: 127.0.0.1:%d (was %d)\n" % (second, first))
+            with contextlib.suppress(ConnectionError):
+                equal(sock.recv(1), b"")
+        assert "mps_clients" in scrape(second)
+        assert refuses(first)
+        equal(service.reload(), "")
+        assert "mps_clients" in scrape(second)
+        equal(service.reload(""), "metrics_listen: off (was 127.0.0.1:%d)\n" % second)
+        assert refuses(second)
+        service.write("[daemon]\nmetrics_listen = localhost:1\n")
+        done = service.command("check-config", service.path, check=False)
+        contains(done.stderr, "it takes off, a PORT, or ADDRESS:PORT")
+
+
+def test_option_counts():
+    """-m counts instead of the file; a reload says so."""
+    port, other = free_port(), free_port()
+    with FileService("", options=["-m", str(port)]) as service:
+        said = service.reload("[daemon]\nmetrics_listen = %d\n" % other)
+        contains(said, "line 2: metrics_listen has no effect, as the daemon was started with -m %d\n"
+                 % port)
+        assert "mps_clients" in scrape(port)
+        assert refuses(other)
+    with FileService("[daemon]\nmetrics_listen = %d\n" % port, options=["-m", "off"]) as service:
+        assert refuses(port)
+
+
+def test_taken_port():
+    """The daemon works without the listener, says why, and listens after a reload."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with FileService("[daemon]\nmetrics_listen = %d\n" % port) as service:
+            contains(service.control_log(), CANNOT % port)
+            contains(service.read("daemon.out"), "mps-control: " + CANNOT % port)
+            service.run_ok("process1")
+            equal(service.reload(), CANNOT % port)
+            taken.close()
+            equal(service.reload(), "")
+            assert "mps_clients" in scrape(port)
+
+
+def test_options():
+    for words, why in ((("-d", "-m", "x"), '-m is "x": it takes off, a PORT, or ADDRESS:PORT'),
+                       (("-m", "9400", "ps"), "-M, -S and -m apply to the daemon")):
+        done = subprocess.run([mps.CONTROL, *words], env=mps.clean_environment(), text=True,
+                              capture_output=True, check=False, timeout=30 * mps.SLOW)
+        equal(done.returncode, 1)
+        contains(done.stderr, why)
 
 
 if __name__ == "__main__":
