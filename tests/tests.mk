@@ -326,7 +326,7 @@ PIPE_DIRECTORY = $(shell sed -n 's/^.define PIPE_DIRECTORY_DEFAULT "\(.*\)"/\1/p
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
 		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d \
-		$(SHARE)/doc/mps $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
+		$(SHARE)/doc/mps $(SHARE)/mps/fleet $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
 		$(SHARE)/zsh/site-functions $(patsubst .%,$(MANDIR)/man%,$(sort $(suffix $(MANUAL))))
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
 	$(if $(VENDOR_NAMES),daemon/install-names "$(DESTDIR)" "$(PREFIX)/bin")
@@ -338,6 +338,7 @@ install: all
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
 	install -m 644 daemon/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
 	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
+	install -m 644 $(wildcard docs/fleet/*) $(SHARE)/mps/fleet
 	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done
 	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/mps.pc.in \
 		>$(SHARE)/pkgconfig/mps.pc

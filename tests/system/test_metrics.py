@@ -5,6 +5,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from test_config_file import Service as FileService
 from test_stats import MIB, WORK, stats, worked
 
 ALICE, BOB = 12345, 12346
+FLEET = os.path.join(harness.ROOT, "docs", "fleet")
 # METRICS_CLIENTS_MAX (daemon/metrics.h), PROCESS_SESSIONS_MAX (daemon/allowances.h).
 CLIENTS_MAX, OF_A_PROCESS = 256, 16
 # CONNS_OF_PEER_MAX, ALL_CONNS_MAX and CONN_MS (daemon/metrics_server.c).
@@ -516,6 +518,53 @@ def test_options():
                               capture_output=True, check=False, timeout=30 * mps.SLOW)
         equal(done.returncode, 1)
         contains(done.stderr, why)
+
+
+# ---- what refers to the metrics
+
+def dashboard_queries():
+    with open(FLEET + "/dashboard.json", encoding="utf-8") as file:
+        dashboard = json.load(file)
+    return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def test_dashboard():
+    """Each panel has an ID and a place of its own, and its queries use the machines that are chosen."""
+    with open(FLEET + "/dashboard.json", encoding="utf-8") as file:
+        dashboard = json.load(file)
+    panels = dashboard["panels"]
+    equal(len({panel["id"] for panel in panels}), len(panels))
+    taken = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
+                 for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
+        taken |= cells
+        assert panel["title"] and panel["description"], panel
+        for target in panel["targets"]:
+            contains(target["expr"], 'instance=~"$instance"')
+    equal([variable["name"] for variable in dashboard["templating"]["list"]],
+          ["datasource", "instance"])
+
+
+def test_names():
+    """Dashboard, alerts and documentation name what the daemon exports, the latter all of it."""
+    with mps.Service() as service:
+        names = set(metrics(service))
+    used = set(re.findall(r"\bmps_[a-z_]+", " ".join(dashboard_queries())))
+    assert used and used <= names, used - names
+    for name in ("alerts.yml", "alerts_test.yml"):
+        with open("%s/%s" % (FLEET, name), encoding="utf-8") as file:
+            used = set(re.findall(r"\bmps_[a-z_]+", file.read()))
+        assert used and used <= names, (name, used - names)
+    with open(harness.ROOT + "/docs/looking.md", encoding="utf-8") as file:
+        rows = re.findall(r"^\| (`mps_.*?) \|", file.read(), re.M)
+    documented = set()
+    for row in rows:
+        for name in re.findall(r"`(mps_[a-zA-Z_]+)`", row):
+            documented |= {name.replace("_KIND_", "_%s_" % kind) for kind in ("client", "user", "group")}
+    equal(documented, names)
 
 
 if __name__ == "__main__":
