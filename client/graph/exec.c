@@ -101,6 +101,8 @@ static CUresult name_nodes(struct exec *exec)
 	for (struct graph_node *node = image->first; node; node = graph_next(image, node)) {
 		exec->names[exec->n_names++] = (struct exec_name){node->original, node};
 		exec->records |= node->op.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+		exec->awaits_host |= node->op.type == CU_GRAPH_NODE_TYPE_HOST ||
+				     node->op.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
 	}
 	qsort(exec->names, n, sizeof(*exec->names), compare_names);
 	return CUDA_SUCCESS;
@@ -472,6 +474,8 @@ static CUresult exec_launch(CUgraphExec handle, struct stream *stream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	timeline_note(stream, &exec->seqno);
+	if (exec->awaits_host)
+		stream_awaits_host(stream);
 	exec->stream = stream;
 	graph_launch_done(&exec->memory, stream, exec->seqno);
 	return exec->records ? note_events(exec, stream) : CUDA_SUCCESS;

@@ -40,6 +40,7 @@ struct exec {
 	struct exec_name *names; /* sorted */
 	size_t n_names;
 	bool records;               /* whether it records events */
+	bool awaits_host;           /* whether it has host functions or semaphores */
 	uint64_t source;            /* struct graph::unique of the graph that it was made from */
 	struct graph_launch memory; /* the memory that a launch allocates and frees */
 	struct exec_call *calls;

@@ -168,6 +168,21 @@ struct piece *heap_take(struct heap *heap, uint64_t size, struct stream *stream)
 	return NULL;
 }
 
+struct piece *heap_take_pending(
+	struct heap *heap, uint64_t size, struct stream **ret_stream, uint64_t *ret_seqno)
+{
+	struct piece *found = NULL, *piece = NULL;
+
+	while ((piece = heap_next_pending(heap, piece)))
+		if (piece->size >= size && (!found || piece->size < found->size))
+			found = piece;
+	if (!found)
+		return NULL;
+	*ret_stream = found->stream;
+	*ret_seqno = found->seqno;
+	return piece_use(heap, found, size);
+}
+
 /* The bytes before `address' stay free. NULL: out of memory. */
 static struct piece *use_from(
 	struct heap *heap, struct piece *piece, uint64_t address, uint64_t size)

@@ -59,6 +59,13 @@ int heap_add(struct heap *heap, uint64_t address, uint64_t size);
  */
 struct piece *heap_take(struct heap *heap, uint64_t size, struct stream *stream);
 
+/*
+ * Takes a piece that work of `*ret_stream' may still use, until that stream has reached
+ * `*ret_seqno'. heap_give() with both undoes it.
+ */
+struct piece *heap_take_pending(
+	struct heap *heap, uint64_t size, struct stream **ret_stream, uint64_t *ret_seqno);
+
 /* Takes exactly [address, address + size), if it is free and waits for no stream. */
 struct piece *heap_take_at(struct heap *heap, uint64_t address, uint64_t size);
 

@@ -86,8 +86,10 @@ static CUresult memory_ops_post(CUstream handle, const struct memory_op *ops, ui
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = send_memory_ops(stream_id(stream), ops, n_ops);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		stream_issued(stream);
+		stream_awaits_host(stream);
+	}
 	return result;
 }
 

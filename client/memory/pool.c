@@ -15,10 +15,16 @@
 #include "pool.h"
 #include "send.h"
 #include "client/stream/timeline.h"
+#include "clock.h"
 
 #define POOLS_MAX 4096u
 /* A pool grows by its own size, to avoid many small blocks, but at most by this much. */
 #define BLOCK_MAX (32ull << 20)
+/*
+ * How long cuMemAllocAsync() waits at most, if a stream may wait for the program: for a
+ * semaphore or a host function that the calling thread delays.
+ */
+#define ALLOC_WAIT_NS 10000000000u
 /* Kept for the next cuMemAlloc(): little compared with the cost of a separate context. */
 #define PLAIN_KEPT (32ull << 20)
 
@@ -244,19 +250,61 @@ bool pools_trim_device(const struct device *device)
 	return is_less;
 }
 
+/* After the wait, stream_waited() may have released the memory already. */
 bool pools_make_room(const struct device *device)
 {
-	if (device_has_pending(device) && streams_wait_device(device->index) != CUDA_SUCCESS)
+	bool is_waiting = device_has_pending(device);
+
+	if (is_waiting && streams_wait_device(device->index) != CUDA_SUCCESS)
 		return false;
-	return pools_trim_device(device);
+	return pools_trim_device(device) || is_waiting;
 }
 
-/* Memory is short: only now wait for pieces that were freed in the order of streams. */
+/*
+ * Takes memory that another stream is about to free, and makes `stream' wait for that
+ * stream: the host need not wait. The driver does the same when it has no memory left
+ * (REUSE_ALLOW_INTERNAL_DEPENDENCIES).
+ */
+static struct piece *pool_take_pending(struct pool *pool, uint64_t size, struct stream *stream)
+{
+	struct stream *before;
+	struct piece *piece;
+	uint64_t seqno;
+
+	pthread_mutex_lock(&pool_lock);
+	piece = heap_take_pending(&pool->heap, size, &before, &seqno);
+	if (piece) {
+		pool->used += piece->size;
+		pool->used_high = MAX(pool->used_high, pool->used);
+	}
+	pthread_mutex_unlock(&pool_lock);
+	if (piece && stream_follow(before, seqno, stream) != CUDA_SUCCESS)
+		pool_free_at(pool, TAKE_PTR(piece), before, seqno);
+	return piece;
+}
+
+/* Waits for pieces that were freed in the order of streams. */
+static CUresult wait_for_pending(const struct device *device, const struct stream *stream)
+{
+	bool is_bounded = stream && streams_await_host();
+	uint64_t deadline_ns = is_bounded ? now_ns() + ALLOC_WAIT_NS : UINT64_MAX;
+	CUresult result = streams_wait_device_until(device->index, deadline_ns);
+
+	return result == CUDA_ERROR_NOT_READY ? CUDA_ERROR_OUT_OF_MEMORY : result;
+}
+
+/* Memory is short: only now use or await pieces that were freed in the order of streams. */
 static CUresult alloc_again(
 	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece)
 {
-	if (device_has_pending(pool->device)) {
-		CUresult result = streams_wait_device(pool->device->index);
+	bool is_waiting;
+
+	*ret_piece = stream ? pool_take_pending(pool, size, stream) : NULL;
+	if (*ret_piece)
+		return CUDA_SUCCESS;
+	is_waiting = device_has_pending(pool->device);
+	if (is_waiting) {
+		CUresult result = wait_for_pending(pool->device, stream);
 
 		if (result != CUDA_SUCCESS)
 			return result;
@@ -264,7 +312,8 @@ static CUresult alloc_again(
 	*ret_piece = pool_take(pool, size, stream);
 	if (*ret_piece)
 		return CUDA_SUCCESS;
-	if (!pools_trim_device(pool->device))
+	/* After the wait, stream_waited() may have released the memory already. */
+	if (!pools_trim_device(pool->device) && !is_waiting)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return pool_grow(pool, ALIGN_UP(size, pool->device->granularity), size, stream, ret_piece);
 }

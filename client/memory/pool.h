@@ -74,7 +74,8 @@ CUresult pool_unimport(struct pool *pool);
 
 /*
  * Allocates `size' bytes, not 0, for later work on `stream'; NULL: for any work.
- * May wait for this process's own work if no memory is free.
+ * If no memory is free, later work on `stream' may wait for another stream that frees
+ * some, or the caller for this process's own work.
  */
 CUresult pool_alloc(
 	struct pool *pool, uint64_t size, struct stream *stream, struct piece **ret_piece);

@@ -252,8 +252,10 @@ static CUresult callback_post(struct stream *stream, struct callback *callback)
 		else
 			callback_drop(callback);
 	}
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
 		stream_issued(stream);
+		stream_awaits_host(stream);
+	}
 	pthread_mutex_unlock(&stream->lock);
 	return result;
 }

@@ -382,12 +382,17 @@ static bool is_busy(struct stream *stream)
 		       stream, atomic_load_explicit(&stream->posted_seqno, memory_order_acquire));
 }
 
-static CUresult wait_one(struct stream *stream)
+static CUresult wait_one_until(struct stream *stream, uint64_t deadline_ns)
 {
 	uint64_t seqno;
 	CUresult result = timeline_post(stream, &seqno);
 
-	return result == CUDA_SUCCESS ? timeline_wait(stream, seqno) : result;
+	return result == CUDA_SUCCESS ? timeline_wait_until(stream, seqno, deadline_ns) : result;
+}
+
+static CUresult wait_one(struct stream *stream)
+{
+	return wait_one_until(stream, UINT64_MAX);
 }
 
 /* `null' and the streams ordered with it; NULL: all streams of the device. */
@@ -414,7 +419,7 @@ static unsigned next_of(unsigned i)
 }
 
 /* Posts all seqnos first, so that the GPU works on all streams at once. */
-static CUresult wait_many(unsigned device, const struct stream *null)
+static CUresult wait_many(unsigned device, const struct stream *null, uint64_t deadline_ns)
 {
 	unsigned n = atomic_load_explicit(&n_slots, memory_order_acquire);
 	CUresult result = CUDA_SUCCESS;
@@ -425,7 +430,7 @@ static CUresult wait_many(unsigned device, const struct stream *null)
 			result = timeline_post(&streams[i], &seqno);
 	for (unsigned i = device; i < n && result == CUDA_SUCCESS; i = next_of(i))
 		if (is_meant(&streams[i], device, null) && is_busy(&streams[i]))
-			result = wait_one(&streams[i]);
+			result = wait_one_until(&streams[i], deadline_ns);
 	if (result == CUDA_SUCCESS)
 		result = server_link_check(&server);
 	orphans_check();
@@ -439,7 +444,7 @@ CUresult stream_wait(struct stream *stream)
 	CUresult result;
 
 	if (stream_is_null(stream))
-		return wait_many(stream->device, stream);
+		return wait_many(stream->device, stream, UINT64_MAX);
 	result = wait_one(stream);
 	stream_waited();
 	return result;
@@ -546,9 +551,37 @@ CUresult streams_each(const struct context *context, bool busy_only,
 	return result;
 }
 
+bool streams_await_host(void)
+{
+	unsigned n = streams_ever();
+
+	for (unsigned i = 0; i < n; i++)
+		if (!timeline_reached(&streams[i],
+			    atomic_load_explicit(&streams[i].host_seqno, memory_order_acquire)))
+			return true;
+	return false;
+}
+
 CUresult streams_wait_device(unsigned device)
 {
-	return wait_many(device, NULL);
+	return streams_wait_device_until(device, UINT64_MAX);
+}
+
+CUresult streams_wait_device_until(unsigned device, uint64_t deadline_ns)
+{
+	return wait_many(device, NULL, deadline_ns);
+}
+
+/* Under the lock, a slot is not freed; and it is not free before all its seqnos are reached. */
+CUresult stream_follow(struct stream *first, uint64_t seqno, struct stream *second)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&table_lock);
+	if (!timeline_reached(first, seqno))
+		result = event_between(first, second);
+	pthread_mutex_unlock(&table_lock);
+	return result;
 }
 
 void streams_end_context(struct context *context)

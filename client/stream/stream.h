@@ -45,6 +45,7 @@ struct stream {
 	pthread_mutex_t lock;                  /* protects posted_seqno and posting */
 	_Atomic uint64_t posted_seqno;         /* the newest one */
 	_Atomic uint64_t sync_seqno;           /* sync_leave(); the seqno that covers it */
+	_Atomic uint64_t host_seqno;           /* stream_awaits_host(); the seqno that covers it */
 };
 
 extern struct stream streams[STREAMS_MAX];
@@ -64,6 +65,14 @@ static inline bool stream_is_null(const struct stream *stream)
 static inline void stream_issued(struct stream *stream)
 {
 	atomic_store_explicit(&stream->is_issued, 1, memory_order_release);
+}
+
+/* Called after work was posted that may wait for the program: a host function or a semaphore. */
+static inline void stream_awaits_host(struct stream *stream)
+{
+	uint64_t seqno = atomic_load_explicit(&stream->posted_seqno, memory_order_acquire) + 1;
+
+	atomic_store_explicit(&stream->host_seqno, seqno, memory_order_release);
 }
 
 /* Makes a device's NULL stream usable. Called under the lock of device_open(). */
@@ -125,8 +134,17 @@ bool stream_is_used(const struct stream *stream);
 /* Streams that were ever in use have lower IDs. */
 unsigned streams_ever(void);
 
+/* Whether a stream has work that may wait for the program (stream_awaits_host()). */
+bool streams_await_host(void);
+
 /* Waits for all work that this process has posted on a device. */
 CUresult streams_wait_device(unsigned device);
+
+/* The same at most until now_ns() is `deadline_ns': then CUDA_ERROR_NOT_READY. */
+CUresult streams_wait_device_until(unsigned device, uint64_t deadline_ns);
+
+/* Makes later work on `second' wait for `first', unless `first' has reached that seqno. */
+CUresult stream_follow(struct stream *first, uint64_t seqno, struct stream *second);
 
 /* Atomic: a memory pool has memory to return, so hooks.reclaim_pools() must be called. */
 extern _Atomic uint32_t pools_pending;

@@ -152,6 +152,11 @@ static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
 
 CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 {
+	return timeline_wait_until(stream, seqno, UINT64_MAX);
+}
+
+CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t deadline_ns)
+{
 	const uint32_t __shm *word = shm_low_half(&server.page->timeline[stream_id(stream)]);
 	CUresult result, late;
 
@@ -180,5 +185,7 @@ CUresult timeline_wait(struct stream *stream, uint64_t seqno)
 		late = server_link_late_error(&server);
 		if (late != CUDA_SUCCESS)
 			return late;
+		if (now_ns() >= deadline_ns)
+			return CUDA_ERROR_NOT_READY;
 	}
 }

@@ -47,4 +47,7 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno);
 /* Waits for a posted seqno. Returns the result of server_link_check() if it will never come. */
 CUresult timeline_wait(struct stream *stream, uint64_t seqno);
 
+/* The same at most until now_ns() is `deadline_ns': then CUDA_ERROR_NOT_READY. */
+CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t deadline_ns);
+
 #endif

@@ -3,6 +3,7 @@
 # time limit: 300 s
 """Memory that is mapped, pooled or shared is freed with its last user."""
 
+import os
 import sys
 import time
 
@@ -82,6 +83,14 @@ def test_compressed_memory():
 
 def test_kill_allocations():
     killed("alloc_patterns", "--rounds", "3")
+
+
+def test_full_pool():
+    """An allocation waits for what other streams are about to free, as natively, but not for ever."""
+    with mps.Service({"SOFTGPU_MEMORY_MIB": "256"}) as service:
+        service.run_ok("pool_full", preload=False,
+                       env={"LD_LIBRARY_PATH": os.path.dirname(mps.SOFTGPU)})
+        service.run_ok("pool_full", "--semaphore")
 
 
 MANAGED = ["managed_" + form for form in ("variable", "cubin", "linked", "parts", "debug", "module")]
