@@ -128,16 +128,18 @@ static CUresult event_post(
 }
 
 /* Writes the seqno in any case, because the client may wait for it. */
-CUresult do_event_record(
-	struct session *session, struct event *event, struct stream *stream, uint64_t seqno)
+CUresult do_event_record(struct session *session, uint32_t id, uint32_t stream_id, uint64_t seqno)
 {
-	CUresult result, marked;
+	struct stream *stream = session_stream(session, stream_id);
+	struct event *event = session_event(session, id);
+	CUresult result = CUDA_ERROR_INVALID_HANDLE, marked;
 	CUstream real;
 
-	result = stream_begin_seqno(session, stream, &real);
+	if (event && stream)
+		result = stream_begin_seqno(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = event_post(session, event, stream, real);
-	marked = do_seqno_write(session, stream, seqno);
+	marked = do_seqno_write(session, stream_id, seqno);
 	return result != CUDA_SUCCESS ? result : marked;
 }
 

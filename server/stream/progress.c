@@ -16,22 +16,22 @@
 #include "stream.h"
 #include "waiter.h"
 
-static void write_now(struct session *session, const struct stream *stream, uint64_t value)
+static void write_now(struct session *session, uint32_t stream, uint64_t value)
 {
-	uint64_t __shm *seqno = &session->page->timeline[stream->id];
+	uint64_t __shm *seqno = &session->page->timeline[stream];
 
 	shm_store64(seqno, value);
 	shm_wake(shm_low_half(seqno));
 }
 
-CUresult do_seqno_write(struct session *session, struct stream *stream, uint64_t value)
+static CUresult write_in_order(struct session *session, struct stream *stream, uint64_t value)
 {
 	CUdeviceptr word = session->timeline + stream->id * sizeof(uint64_t);
 	CUstream real;
 	CUresult result;
 
 	if (stream_is_idle(session, stream)) {
-		write_now(session, stream, value);
+		write_now(session, stream->id, value);
 		return CUDA_SUCCESS;
 	}
 	result = stream_begin_seqno(session, stream, &real);
@@ -47,10 +47,24 @@ CUresult do_seqno_write(struct session *session, struct stream *stream, uint64_t
 	return result;
 }
 
+/*
+ * A stream that could not be created has no work. The client learns of that from the
+ * result of a later call; its threads that wait meanwhile must not wait for ever.
+ */
+CUresult do_seqno_write(struct session *session, uint32_t id, uint64_t value)
+{
+	struct stream *stream = session_stream(session, id);
+
+	if (stream)
+		return write_in_order(session, stream, value);
+	write_now(session, id, value);
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
 void progress_settle(struct session *session, struct stream *stream)
 {
 	if (stream->pending_seqno > shm_load64(&session->page->timeline[stream->id]))
-		write_now(session, stream, stream->pending_seqno);
+		write_now(session, stream->id, stream->pending_seqno);
 	stream->pending_seqno = 0;
 }
 

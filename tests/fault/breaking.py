@@ -44,7 +44,7 @@ class Breaking:
 
     def __init__(self, path, binary, object_name=""):
         self.path, self.object = path, object_name
-        self.libuv = libuv_range(binary, is_narrow=binary == mps.CONTROL)
+        self.libuv = libuv_range(binary)
         with open(path, "wb") as file:
             file.write(bytes(self.SHAPE.size))
         with open(path, "r+b") as file:
@@ -61,17 +61,17 @@ class Breaking:
         return self.SHAPE.unpack(self.memory)[3]
 
 
-def libuv_range(binary, is_narrow):
+def libuv_range(binary):
     """The range of libuv in a program, if it is linked in; (0, 0) if it is a library.
 
-    The linker puts the library last, but its functions that are rarely called before main(). A
-    narrow range is without these; another one covers most of the program, too.
+    The linker puts the library last, but its functions that are rarely called before main(). The
+    range is without these, as it would else cover most of the program, too.
     """
     said = subprocess.run(["nm", binary], capture_output=True, text=True, check=True).stdout
     names = {line.split()[-1]: int(line.split()[0], 16) for line in said.splitlines()
              if re.match(r"^[0-9a-f]+ [tT] ", line)}
     places = [at for name, at in names.items()
-              if name.startswith("uv_") and (at > names.get("main", 0) or not is_narrow)]
+              if name.startswith("uv_") and at > names.get("main", 0)]
     return (min(places), max(places) + 4096) if places else (0, 0)
 
 

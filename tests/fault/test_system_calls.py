@@ -21,6 +21,14 @@ from harness import equal, wait_for
 from test_kill import holds, settle
 
 PROGRAM = "patient"
+IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
+# Programs with other objects than it has; and this many allocations of each fail.
+ALLOCATING = ("events", "virtual_memory", "graph_clone", "green_contexts", "ipc_memory", "arrays")
+if IS_LONG:
+    ALLOCATING += ("pool_ipc", "ipc_event", "graph_nodes", "graph_update", "graph_host", "link", "jit",
+                   "registered", "registered_private", "managed_module", "memory_ops", "symbols",
+                   "context_events", "stream_alloc", "surface", "texture_linear", "boxes")
+ALLOCATIONS_MAX = 30 if IS_LONG else 10
 
 
 def ended(service, process, about):
@@ -101,6 +109,36 @@ def test_server():
             equal(code, 0, about)
 
     sweep("server", check)
+
+
+def test_server_allocations():
+    """Each allocation of the server fails beside programs with other kinds of objects.
+
+    None of these programs repeats a call. Of many allocations, some are chosen at random.
+    """
+    dice = harness.dice(11)
+    total = failed = 0
+    with breaking.Service() as service:
+        broken = service.broken["server"]
+        for name in ALLOCATING:
+            for _ in range(2):
+                service.run_ok(name)
+            server = service.server()
+            before = settle(service, server)
+            seen = counted(broken, "malloc", lambda name=name: service.run_ok(name))
+            step = max(1, seen // ALLOCATIONS_MAX)
+            for n in range(1 + dice.randrange(step), seen + 1, step):
+                about = "%s: allocation %d of %d in the server" % (name, n, seen)
+                settle(service, server)
+                broken.set("malloc", n, breaking.ENOMEM)
+                code, text = ended(service, service.popen(name), about)
+                broken.set("")
+                total += 1
+                failed += code
+                after_idle(service, server, before, about + ": " + text)
+            service.run_ok(name)
+    print("    %d failures, %d told to the program" % (total, failed))
+    assert failed > total // 4, "nothing fails"
 
 
 def test_daemon():

@@ -386,9 +386,30 @@ static void test_events(void **state)
 	assert_int_equal(send_event_elapsed(1, 2, &time), CUDA_SUCCESS);
 	send_event_create(1, 0);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
-	send_event_destroy(1);
-	send_event_record(1, 0, 9);
+}
+
+/* The client waits for seqnos whose stream or event the server had no memory to create. */
+static void test_seqnos_without_objects(void **state)
+{
+	uint64_t a = alloc(MIB);
+
+	(void)state;
+	send_fill(0, a, 1, 1, 1, 0, 1);
+	send_event_record(1, 0, 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+	assert_true(harness_wait(0, 1));
+	send_seqno_write(STREAM_A, 2);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+	assert_true(harness_wait(STREAM_A, 2));
+	send_event_create(1, 0);
+	send_event_record(1, STREAM_A, 3);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
+	assert_true(harness_wait(STREAM_A, 3));
+	/* A stream with that ID continues. */
+	send_stream_create(STREAM_A, 0, 0, 0);
+	send_event_record(1, STREAM_A, 4);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	assert_true(harness_wait(STREAM_A, 4));
 }
 
 /* A seqno is written even if the driver refuses to write it. */
@@ -661,6 +682,7 @@ int main(void)
 		QUIET(test_null_stream_order),
 		QUIET(test_streams),
 		QUIET(test_events),
+		QUIET(test_seqnos_without_objects),
 		QUIET(test_seqno_write_fails),
 		QUIET(test_memory_comes_back),
 		QUIET(test_late_errors_are_counted),
