@@ -148,11 +148,12 @@ static void default_stream(void)
 	CHECK(cudaStreamDestroy(blocking));
 }
 
-/* Memory of each kind may be freed in the other way. */
+/* Memory of each kind may be freed in the other way, and no memory in either. */
 static void other_free(cudaStream_t stream)
 {
 	unsigned *data;
 
+	CHECK(cudaFreeAsync(NULL, stream));
 	CHECK(cudaMallocAsync(&data, WORDS * sizeof(*data), stream));
 	fill<<<1, 64, 0, stream>>>(data, WORDS, 1);
 	CHECK(cudaStreamSynchronize(stream));

@@ -128,7 +128,7 @@ static CUresult free_async(CUdeviceptr dptr, CUstream handle)
 	struct stream *stream;
 	CUresult result = stream_get(handle, &stream);
 
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;
 	if (!range || range->start != dptr || range->kind != RANGE_DEVICE || range->is_freeing)
 		return CUDA_ERROR_INVALID_VALUE;
