@@ -6,8 +6,9 @@
  * Whether a program may trust the process that listens on `control': it belongs to
  * root, to the program's own user, or to the user in MPS_TRUST_UID. In a user
  * namespace where the host's root has no UID, root appears under the overflow UID.
- * So does every other unknown user; therefore that UID is trusted only if the
- * socket's directory is a separate mount, which the container's creator made.
+ * So does every other unknown user, and the user of the namespace who has that
+ * UID; therefore that UID is trusted only if the socket's directory is a separate
+ * mount, which the container's creator made.
  *
  * Any thread. `why' gets the reason against it, and what to do.
  */

@@ -19,6 +19,8 @@
 
 #define OVERFLOW_UID_DEFAULT 65534
 #define LINE_SIZE 4096
+/* (uid_t)-1 is no UID. */
+#define UID_COUNT 0xffffffffU
 
 static uint64_t number_next(const char **text)
 {
@@ -42,10 +44,10 @@ static uid_t overflow_uid(void)
 }
 
 /*
- * Whether this user namespace has that UID: by the number in this namespace, or
- * (`outer') in the parent namespace. A line of the map is "here there count".
+ * Whether this user namespace has a number for root of its parent namespace. A
+ * line of the map is "here there count".
  */
-static bool is_mapped(uid_t uid, bool outer)
+static bool is_root_mapped(void)
 {
 	_cleanup_fclose_ FILE *file = fopen("/proc/self/uid_map", "re");
 	char line[64];
@@ -55,19 +57,41 @@ static bool is_mapped(uid_t uid, bool outer)
 		return true;
 	while (fgets(line, sizeof(line), file)) {
 		const char *at = line;
-		uint64_t here = number_next(&at), there = number_next(&at);
-		uint64_t first = outer ? there : here;
 
-		if (range_ok(uid - first, 1, number_next(&at)))
+		number_next(&at);
+		if (number_next(&at) == 0 && number_next(&at) > 0)
 			return true;
 	}
 	return false;
 }
 
-/* The UID that stands for all UIDs without a number in this namespace. */
+/* Whether every UID has a number in this user namespace, as in the first one. */
+static bool has_all_uids(void)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/uid_map", "re");
+	uint64_t sum = 0;
+	char line[64];
+
+	if (!file)
+		return true;
+	while (fgets(line, sizeof(line), file)) {
+		const char *at = line;
+
+		number_next(&at);
+		number_next(&at);
+		sum += number_next(&at);
+	}
+	return sum >= UID_COUNT;
+}
+
+/*
+ * The UID that stands for all UIDs without a number in this namespace. A
+ * container engine's map of 65536 UIDs contains that UID: it then is also a user
+ * of the container, and nobody can tell the two apart.
+ */
 static bool is_unknown(uid_t uid)
 {
-	return uid == overflow_uid() && !is_mapped(uid, false);
+	return uid == overflow_uid() && !has_all_uids();
 }
 
 /* Decodes "\040" and the like, which stand for bytes that would end a field. */
@@ -142,7 +166,7 @@ static bool is_trusted(uid_t uid, const char *socket_path)
 	if (!is_unknown(uid))
 		return uid == 0 || uid == geteuid();
 	/* Root would have its own UID in this namespace. */
-	if (is_mapped(0, true))
+	if (is_root_mapped())
 		return false;
 	directory_of(socket_path, directory);
 	return is_mount_point(directory);
@@ -152,9 +176,9 @@ static int refuse(const char *what, uid_t uid, char *why, size_t why_size)
 {
 	if (is_unknown(uid))
 		snprintf(why, why_size,
-			"%s belongs to a user without a UID in this user namespace (UID %u here): "
-			"mount the directory itself into the container, or set MPS_TRUST_UID=%u if "
-			"no other such user can write there",
+			"%s belongs to UID %u, which stands for every user without a UID in this "
+			"user namespace: mount the directory itself into the container, or set "
+			"MPS_TRUST_UID=%u if no other such user can write there",
 			what, (unsigned)uid, (unsigned)uid);
 	else
 		snprintf(why, why_size,

@@ -157,7 +157,8 @@ def test_user_namespace():
     with mps.Service() as service:
         for options in ("--map-user=%d" % USER,), ():
             said = in_namespace(service, "", *options)
-            contains(said, "belongs to a user without a UID in this user namespace (UID 65534 here)")
+            contains(said, "belongs to UID 65534, which stands for every user without a UID in this "
+                           "user namespace")
             contains(said, NATIVE)
             said = in_namespace(service, "", *options, env={"MPS_TRUST_UID": "65534"})
             assert NATIVE not in said, said
