@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "cdi.h"
 #include "check_config.h"
 #include "cli.h"
 #include "command.h"
@@ -31,6 +32,14 @@
 /* The CUDA release whose client API the daemon serves, as the vendor's daemon prints it. */
 #define BINARY_VERSION 13000
 
+/* In columns like those of the daemon's commands: shell completion reads them. */
+static void front_commands_print(void)
+{
+	printf("  %-59s  %s\n", "check-config [FILE]", "check a configuration file");
+	printf("  %-59s  %s\n", "cdi [--output FILE] [--library FOLDER]",
+		"write a CDI specification: container engines make clients by it");
+}
+
 static void print_help(void)
 {
 	puts("CUDA MPS Control for Linux. An open multi-process service.\n"
@@ -41,8 +50,9 @@ static void print_help(void)
 	     "\n"
 	     "mps-control [options] [command]");
 	options_print();
-	puts("\nmps-control [-c FILE] check-config [FILE] checks a configuration file.\n"
-	     "\nWithout options it sends the command, or each line of its standard input, to the "
+	puts("\nThese commands need no daemon:\n");
+	front_commands_print();
+	puts("\nWithout options it sends the command, or each line of its standard input, to the "
 	     "daemon:\n");
 	commands_print();
 	puts("\n"
@@ -271,10 +281,10 @@ static int load_file_for_daemon(struct config_file *file, struct error_message *
 		file->path);
 }
 
-static bool is_check_config(const struct options *options)
+static bool is_front_command(const struct options *options, const char *name)
 {
 	return options->mode == MODE_CLI && *options->command &&
-	       strcmp(options->command[0], "check-config") == 0;
+	       strcmp(options->command[0], name) == 0;
 }
 
 int main(int argc, char **argv)
@@ -294,7 +304,7 @@ int main(int argc, char **argv)
 		options.mode == MODE_HELP ? print_help() : print_version();
 		return EXIT_SUCCESS;
 	}
-	if (is_check_config(&options))
+	if (is_front_command(&options, "check-config"))
 		return check_config_run(options.config_path, options.command + 1);
 	r = config_file_init(file, options.config_path, &error);
 	if (r == 0)
@@ -302,6 +312,8 @@ int main(int argc, char **argv)
 					     : load_file_for_daemon(file, &error);
 	if (r < 0 || config_load(config, &file->values, &error) < 0)
 		return print_error(&error);
+	if (is_front_command(&options, "cdi"))
+		return cdi_run(config, options.command + 1);
 	if (options.mode == MODE_CLI)
 		return cli_run(config, options.command, options.is_strict);
 	config->metrics_option = options.metrics;

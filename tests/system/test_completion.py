@@ -72,6 +72,8 @@ def check_commands(offer):
     first = offer(mps.CONTROL, "")
     for name in usages():
         assert name in first, "%s is not offered" % name
+    assert {"cdi", "check-config"} <= first, first
+    assert {"--output", "--library"} <= offer(mps.CONTROL, "cdi", "")
     options = set(re.findall(r"(?<= )--?[a-zA-Z][-\w]*(?=[ ,])",
                              "\n".join(line for line in help_text().splitlines()
                                        if re.match(r" +-", line))))
