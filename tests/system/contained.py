@@ -23,9 +23,16 @@ SCRIPT = os.path.join(ROOT, "tests", "system", "container.py")
 PRELOAD = ("LD_PRELOAD=" + LIBRARY + "/libmpsclient.so", "LD_LIBRARY_PATH=" + LIBRARY)
 
 
-def copy_program(path, folder):
-    """Copies a program and the libraries that it needs into a root."""
-    shutil.copy(path, folder + "/bin/" + os.path.basename(path))
+def pod_share():
+    """What a pod shares with the host: its users. An ordinary user can make no such container."""
+    return ("user",) if os.geteuid() == 0 else ()
+
+
+def copy_program(path, folder, target=None):
+    """Copies a program or library, and the libraries that it needs, into a root."""
+    target = folder + (target or "/bin/" + os.path.basename(path))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copy(path, target)
     listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
     for word in listed.split():
         if word.startswith("/") and not os.path.exists(folder + word):
@@ -34,7 +41,10 @@ def copy_program(path, folder):
 
 
 class Image:
-    """A root with example programs (or any paths) and the libraries that they need, nothing else."""
+    """A root with example programs (or any paths) and the libraries that they need, nothing else.
+
+    Without a service, the caller names the mounts and runs the words itself.
+    """
 
     def __init__(self, service, *programs):
         if os.environ.get("MPS_SAN"):
@@ -42,7 +52,6 @@ class Image:
         self.service = service
         self.path = tempfile.mkdtemp(prefix="mps-image-")
         os.chmod(self.path, 0o755)
-        os.mkdir(self.path + "/bin")
         for name in programs:
             copy_program(name if "/" in name else mps.program(name), self.path)
 
