@@ -27,6 +27,7 @@ void command_reload(struct conn *conn, const struct tokens *tokens)
 
 	if (!scope_permits_config(conn, tokens->item[0]))
 		return;
+	manager_begin_reload(daemon);
 	if (log_files_reopen(&daemon->logs, &error) < 0)
 		command_fail(conn, "%s", error.text);
 	if (reload_run(daemon, false, &report) < 0)
@@ -35,4 +36,5 @@ void command_reload(struct conn *conn, const struct tokens *tokens)
 		command_reply(conn, "Applied %s", daemon->config_file.path);
 	else
 		command_reply(conn, "There is no %s: the defaults apply", daemon->config_file.path);
+	manager_end_reload(daemon);
 }

@@ -21,7 +21,6 @@
 #include "cuda.h"
 #include "daemon.h"
 #include "metrics_server.h"
-#include "notify.h"
 #include "partitions.h"
 #include "probe.h"
 #include "record.h"
@@ -43,6 +42,7 @@
 static void force_shutdown(struct daemon *daemon)
 {
 	daemon->is_forced = true;
+	manager_say_stopping(daemon);
 	list_for_each_safe (item, following, &daemon->servers)
 		server_shutdown(container_of(item, struct server, link_in_daemon), true);
 }
@@ -72,7 +72,6 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 		daemon->is_quitting = true;
 		probe_stop(daemon);
 		counting_stop(daemon);
-		notify_state("STOPPING=1");
 		refuse_all_clients(daemon);
 		list_for_each_safe (item, following, &daemon->servers)
 			server_shutdown(container_of(item, struct server, link_in_daemon), false);
@@ -100,6 +99,7 @@ static void close_everything(struct daemon *daemon)
 	uv_close((uv_handle_t *)&daemon->retry_timer, NULL);
 	uv_close((uv_handle_t *)&daemon->idle_timer, NULL);
 	kernel_log_close(daemon);
+	manager_stop(daemon);
 	uv_close((uv_handle_t *)&daemon->report_timer, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(daemon->signals); i++)
 		uv_close((uv_handle_t *)&daemon->signals[i], NULL);
@@ -140,6 +140,7 @@ void daemon_check_quit(struct daemon *daemon)
 		if (!list_empty(&daemon->servers))
 			return;
 		daemon->is_over = true;
+		manager_say_stopping(daemon);
 		listener_stop(daemon);
 		metrics_server_close(daemon);
 		uv_timer_start(&daemon->quit_timer, on_quit_reply_timeout, QUIT_REPLY_MS, 0);
@@ -338,6 +339,7 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	daemon->quit_timer.data = daemon->retry_timer.data = daemon->idle_timer.data = daemon;
 	daemon->guest_conns_max = admission_guests_max(daemon->config.servers_max);
 	adopt_recorded_servers(daemon);
+	manager_start(daemon);
 	return 0;
 }
 

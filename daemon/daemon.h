@@ -19,6 +19,7 @@
 #include "list.h"
 #include "listener.h"
 #include "log_file.h"
+#include "manager.h"
 #include "rate_limit.h"
 #include "settings.h"
 #include "usage.h"
@@ -34,6 +35,7 @@ struct daemon {
 	struct config_file config_file;
 	struct log_files logs;
 	struct listener listener;
+	struct manager manager;
 	struct list tenants; /* every known UID: struct tenant */
 	struct tenant *tenants_by_uid[1024];
 	struct list servers; /* in the order of their starts: struct server */

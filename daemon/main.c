@@ -186,7 +186,7 @@ static int open_daemon(struct daemon *daemon, enum mode mode, struct error_messa
 	if (fd < 0 && fd != -ENOENT)
 		return error_message_set(error, fd,
 			"Cannot use the socket that the service manager passed: %s: the daemon "
-			"needs libsystemd.so.0 and exactly one listening stream socket",
+			"needs exactly one listening stream socket",
 			strerror(-fd));
 	r = settings_load(&daemon->settings, error);
 	if (r < 0)
@@ -245,7 +245,6 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 	listen_for_metrics(daemon);
 	if (mode == MODE_BACKGROUND)
 		report_ready(ready);
-	notify_state("READY=1");
 	daemon_run(daemon);
 	log_control(&daemon->logs, "Exit with status 0");
 	log_files_close(&daemon->logs);

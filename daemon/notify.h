@@ -3,15 +3,22 @@
 #define NOTIFY_H
 
 /*
- * The service manager, if there is one. libsystemd is loaded only if the
- * manager's variables are set, so that the program also runs on systems that
- * have only libc.
+ * The protocol of the service manager: what sd_notify(3), sd_watchdog_enabled(3)
+ * and sd_listen_fds(3) do. It is written here because sd_notify() may block,
+ * which the daemon's loop must not.
  */
 
 #include "base.h"
 
-/* Sends it the daemon's state (see sd_notify(3)); does nothing without NOTIFY_SOCKET. */
-void notify_state(const char *state);
+/* A socket for notify_send(). The caller owns it. -ENOENT: there is no service manager. */
+int notify_connect(void);
+
+/* Sends the state. Never blocks: -EAGAIN if the service manager does not read. */
+int notify_send(int fd, const char *state);
+
+/* The time after which a service that has sent no WATCHDOG=1 is ended; 0: the manager waits for
+ * none. */
+uint64_t notify_watchdog_us(void);
 
 /*
  * The listening socket that it passes to the daemon. The caller owns it.

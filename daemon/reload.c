@@ -155,12 +155,15 @@ void reload_on_hangup(struct daemon *daemon)
 {
 	const struct config_report report = {log_line, &daemon->logs};
 	struct error_message error;
-	int r = log_files_reopen(&daemon->logs, &error);
+	int r;
 
+	manager_begin_reload(daemon);
+	r = log_files_reopen(&daemon->logs, &error);
 	log_control(&daemon->logs, "%s", r < 0 ? error.text : "Reopened the logs");
 	r = reload_run(daemon, true, &report);
 	if (r < 0)
 		config_report(&report, RELOAD_REFUSED, daemon->config_file.path);
 	else if (r != RELOAD_UNCHANGED)
 		config_report(&report, "applied %.200s", daemon->config_file.path);
+	manager_end_reload(daemon);
 }

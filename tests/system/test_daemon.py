@@ -1763,39 +1763,5 @@ def test_nothing_is_kept():
                  lambda: sorted(os.listdir("/proc/%d/fd" % daemon.pid())) == before)
 
 
-def test_service_manager():
-    """READY=1 and STOPPING=1 go to NOTIFY_SOCKET."""
-    with Daemon(start=False) as daemon:
-        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        manager.bind(daemon.root + "/notify")
-        manager.settimeout(20)
-        process = subprocess.Popen([daemon.control, "-f"], stdout=subprocess.DEVNULL,
-                                   env=dict(daemon.environment, NOTIFY_SOCKET=daemon.root + "/notify"))
-        try:
-            equal(manager.recv(100), b"READY=1")
-        except TimeoutError:
-            process.kill()
-            process.wait()
-            raise Skip("no libsystemd") from None
-        daemon.ask("quit")
-        equal(manager.recv(100), b"STOPPING=1")
-        equal(process.wait(timeout=20), 0)
-
-
-def test_socket_activation():
-    with Daemon(start=False) as daemon:
-        os.mkdir(daemon.pipe)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(daemon.pipe + "/control")
-        listener.listen()
-        script = 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" -f 3<&%d' % listener.fileno()
-        process = subprocess.Popen(["bash", "-c", script, daemon.control], stdout=subprocess.DEVNULL,
-                                   pass_fds=[listener.fileno()], env=daemon.environment)
-        equal(daemon.ask("get_server_list"), "")
-        daemon.ask("quit")
-        equal(process.wait(timeout=20), 0)
-        assert os.path.exists(daemon.pipe + "/control"), "it is the service manager's"
-
-
 if __name__ == "__main__":
     harness.main(globals())
