@@ -141,10 +141,10 @@ static int check_socket(const struct config *config, struct error_message *error
 			error, -errno, "Cannot create a socket: %s", strerror(errno));
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno != ECONNREFUSED)
 		return error_message_set(error, -EADDRINUSE,
-			"Another program, perhaps NVIDIA's own control daemon, listens on %s: stop "
-			"it "
-			"(echo quit | nvidia-cuda-mps-control), or set CUDA_MPS_PIPE_DIRECTORY to "
-			"another directory",
+			"Another program listens on %s. If it is systemd, systemctl start "
+			"mps-control starts the daemon. If it is NVIDIA's own control daemon, stop "
+			"that (echo quit | nvidia-cuda-mps-control). Or set "
+			"CUDA_MPS_PIPE_DIRECTORY to another directory",
 			config->socket_path);
 	return 0;
 }
@@ -208,12 +208,40 @@ static int bind_socket(
 	return 0;
 }
 
-int listener_open(
-	struct listener *listener, const struct config *config, int fd, struct error_message *error)
+/* Whether two paths name the same file. */
+static bool is_same_file(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return strcmp(one, other) == 0 || (lstat(one, &a) == 0 && lstat(other, &b) == 0 &&
+						  a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+/* In another directory clients would not find the socket, or would not find the lock's owner. */
+static int check_passed_socket(
+	const struct listener *listener, const struct config *config, struct error_message *error)
+{
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address) - 1; /* a name of the full size has no NUL */
+
+	if (getsockname(listener->fd, (struct sockaddr *)&address, &size) < 0)
+		return error_message_set(error, -errno,
+			"Cannot use the socket that the service manager passed: %s",
+			strerror(errno));
+	if (is_same_file(address.sun_path, config->socket_path))
+		return 0;
+	return error_message_set(error, -EINVAL,
+		"The service manager listens on \"%s\", but the daemon's socket is %s: set "
+		"ListenStream=%s in the unit mps-control.socket (systemctl edit)",
+		address.sun_path, config->socket_path, config->socket_path);
+}
+
+/* Locks the directory, if it can be used. */
+static int lock_directory(
+	struct listener *listener, const struct config *config, struct error_message *error)
 {
 	int r;
 
-	*listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = fd};
 	listener->directory =
 		directory_open(config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", error);
 	if (listener->directory < 0)
@@ -222,14 +250,33 @@ int listener_open(
 		listener->directory, config->pipe_directory, "CUDA_MPS_PIPE_DIRECTORY", error);
 	if (r < 0)
 		return r;
-	r = acquire_lock(listener, config, error);
+	return acquire_lock(listener, config, error);
+}
+
+int listener_check(const struct config *config, struct error_message *error)
+{
+	struct listener listener = {.directory = -EBADF, .lock = -EBADF, .fd = -EBADF};
+	int r = lock_directory(&listener, config, error);
+
+	if (r == 0)
+		r = check_socket(config, error);
+	listener_close(&listener);
+	return r;
+}
+
+int listener_open(
+	struct listener *listener, const struct config *config, int fd, struct error_message *error)
+{
+	int r;
+
+	*listener = (struct listener){.directory = -EBADF, .lock = -EBADF, .fd = fd};
+	r = lock_directory(listener, config, error);
 	if (r != 0)
 		return r;
-	if (fd < 0) {
-		r = bind_socket(listener, config, error);
-		if (r < 0)
-			return r;
-	}
+	r = fd < 0 ? bind_socket(listener, config, error)
+		   : check_passed_socket(listener, config, error);
+	if (r < 0)
+		return r;
 	refuse_descriptors(listener->fd);
 	return write_pid_file(listener, config, error);
 }

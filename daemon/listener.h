@@ -35,6 +35,12 @@ enum {
 int listener_open(struct listener *listener, const struct config *config, int fd,
 	struct error_message *error);
 
+/*
+ * Whether listener_open() could lock the directory and make the socket: 0,
+ * LISTENER_TAKEN, or -errno with an error message.
+ */
+int listener_check(const struct config *config, struct error_message *error);
+
 /* Accepts from now on. */
 int listener_start(struct daemon *daemon);
 

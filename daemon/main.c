@@ -18,6 +18,7 @@
 
 #include "cdi.h"
 #include "check_config.h"
+#include "check_directory.h"
 #include "cli.h"
 #include "command.h"
 #include "daemon.h"
@@ -36,6 +37,8 @@
 static void front_commands_print(void)
 {
 	printf("  %-59s  %s\n", "check-config [FILE]", "check a configuration file");
+	printf("  %-59s  %s\n", "check-directory",
+		"tell whether another daemon has the directory of the socket");
 	printf("  %-59s  %s\n", "cdi [--output FILE] [--library FOLDER]",
 		"write a CDI specification: container engines make clients by it");
 }
@@ -156,6 +159,18 @@ static int print_error(const struct error_message *error)
 	return EXIT_FAILURE;
 }
 
+/* A service manager reads standard error, and scripts for NVIDIA's daemon standard output. */
+static int report_taken(const struct config *config)
+{
+	puts("An instance of this daemon is already running");
+	if (getenv("NOTIFY_SOCKET"))
+		fprintf(stderr,
+			"mps-control: Another daemon has the directory %s: end it first "
+			"(mps-control quit)\n",
+			config->pipe_directory);
+	return EXIT_FAILURE;
+}
+
 static void log_start(struct daemon *daemon)
 {
 	log_control(&daemon->logs, "Starting control daemon using socket %s",
@@ -230,10 +245,8 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
 		}
 	}
 	r = open_daemon(daemon, mode, &error);
-	if (r == LISTENER_TAKEN) {
-		puts("An instance of this daemon is already running");
-		return EXIT_FAILURE;
-	}
+	if (r == LISTENER_TAKEN)
+		return report_taken(&daemon->config);
 	if (r < 0) {
 		listener_remove_files(&daemon->listener, &daemon->config);
 		return print_error(&error);
@@ -280,10 +293,25 @@ static int load_file_for_daemon(struct config_file *file, struct error_message *
 		file->path);
 }
 
-static bool is_front_command(const struct options *options, const char *name)
+/* Whether the command is this one of those that need no daemon. */
+static bool is_command(const struct options *options, const char *name)
 {
 	return options->mode == MODE_CLI && *options->command &&
 	       strcmp(options->command[0], name) == 0;
+}
+
+/* What needs no daemon, and what needs no correct configuration file. */
+static bool run_without_daemon(const struct options *options, int *ret_status)
+{
+	if (options->mode == MODE_HELP || options->mode == MODE_VERSION) {
+		options->mode == MODE_HELP ? print_help() : print_version();
+		*ret_status = EXIT_SUCCESS;
+		return true;
+	}
+	if (!is_command(options, "check-config"))
+		return false;
+	*ret_status = check_config_run(options->config_path, options->command + 1);
+	return true;
 }
 
 int main(int argc, char **argv)
@@ -299,20 +327,18 @@ int main(int argc, char **argv)
 		fprintf(stderr, "mps-control: %s: see mps-control -h\n", error.text);
 		return EXIT_FAILURE;
 	}
-	if (options.mode == MODE_HELP || options.mode == MODE_VERSION) {
-		options.mode == MODE_HELP ? print_help() : print_version();
-		return EXIT_SUCCESS;
-	}
-	if (is_front_command(&options, "check-config"))
-		return check_config_run(options.config_path, options.command + 1);
+	if (run_without_daemon(&options, &r))
+		return r;
 	r = config_file_init(file, options.config_path, &error);
 	if (r == 0)
 		r = options.mode == MODE_CLI ? load_file_for_cli(file, &error)
 					     : load_file_for_daemon(file, &error);
 	if (r < 0 || config_load(config, &file->values, &error) < 0)
 		return print_error(&error);
-	if (is_front_command(&options, "cdi"))
+	if (is_command(&options, "cdi"))
 		return cdi_run(config, options.command + 1);
+	if (is_command(&options, "check-directory"))
+		return check_directory_run(config, options.command + 1);
 	if (options.mode == MODE_CLI)
 		return cli_run(config, options.command, options.is_strict);
 	config->metrics_option = options.metrics;

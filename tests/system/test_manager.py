@@ -17,7 +17,7 @@ import time
 
 import harness
 import mps
-from harness import SLOW, contains, equal, wait_for
+from harness import SLOW, contains, equal, need_root, wait_for
 from test_daemon import Client, Daemon
 
 # Runs words as a process that has the socket as descriptor 3, as sd_listen_fds(3) describes.
@@ -344,9 +344,15 @@ def test_killed_daemon_and_its_socket():
 
 
 def test_wrong_sockets():
-    """A socket of another kind, or several, is refused with what to do."""
+    """A socket of another directory or kind, or several, is refused with what to do."""
     with Daemon(start=False) as daemon:
         os.mkdir(daemon.pipe)
+        other = daemon.root + "/control"
+        with listener(daemon, other) as sock:
+            code, err = finish(activated(daemon, sock))
+            equal(code, 1)
+            contains(err, other)
+            contains(err, "ListenStream=%s/control" % daemon.pipe)
         with listener(daemon) as sock:
             code, err = finish(activated(daemon, sock, n=2))
             equal(code, 1)
@@ -366,6 +372,78 @@ def test_variables_of_another_process():
         comes(daemon)
         daemon.quit()
         equal(finish(process)[0], 0)
+
+
+# ---- the socket unit and other daemons
+
+def check(daemon, **more):
+    return daemon.run("check-directory", **more)
+
+
+def test_socket_unit_beside_a_daemon():
+    """What the socket unit asks before it takes the path, and a daemon that comes second."""
+    with Daemon(start=False) as daemon:
+        done = check(daemon)
+        equal((done.returncode, done.stdout), (0, "%s: no daemon has it\n" % daemon.pipe), done.stderr)
+        equal(sorted(os.listdir(daemon.pipe)), ["control_lock"])
+        equal(os.stat(daemon.pipe + "/control_lock").st_mode & 0o777, 0o600)
+
+        equal(daemon.run("-d").returncode, 0)
+        done = check(daemon)
+        equal((done.returncode, done.stdout), (1, ""))
+        contains(done.stderr, "mps-control quit")
+        equal(daemon.ask("get_server_list"), "", "the daemon has not noticed it")
+        daemon.quit()
+
+        # Another program, such as NVIDIA's daemon, and then systemd itself listens.
+        with listener(daemon):
+            done = check(daemon)
+            equal(done.returncode, 1)
+            contains(done.stderr, "listens on %s/control" % daemon.pipe)
+            done = daemon.run("-d")
+            equal(done.returncode, 1)
+            contains(done.stderr, "systemctl start mps-control")
+        equal(check(daemon).returncode, 0, "a socket without a listener")
+
+
+def test_activated_beside_a_daemon():
+    """The lock decides: the daemon that was there stays, and the other one says why it ends."""
+    with Daemon() as daemon:
+        os.unlink(daemon.pipe + "/control")
+        with listener(daemon) as sock, Manager(daemon.root + "/notify") as manager:
+            code, err = finish(activated(daemon, sock, **manager.environment()))
+            equal(code, 1)
+            contains(err, "Another daemon")
+            manager.none(0.1)
+        os.unlink(daemon.pipe + "/control")
+        os.kill(daemon.pid(), signal.SIGTERM)
+
+
+def test_directories_that_are_refused():
+    """check-directory and an activated daemon keep to the rules of the directory."""
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.pipe)
+        os.chmod(daemon.pipe, 0o777)
+        done = check(daemon)
+        equal(done.returncode, 1)
+        contains(done.stderr, "chmod go-w")
+        with listener(daemon) as sock:
+            code, err = finish(activated(daemon, sock))
+            equal(code, 1)
+            contains(err, "chmod go-w")
+        done = daemon.run("check-directory", "x")
+        equal((done.returncode, done.stdout), (1, ""))
+        contains(done.stderr, "check-directory takes no argument")
+
+
+def test_directory_of_another_user():
+    need_root()
+    with Daemon(start=False) as daemon:
+        os.mkdir(daemon.pipe)
+        os.chown(daemon.pipe, 12345, 12345)
+        done = check(daemon)
+        equal(done.returncode, 1)
+        contains(done.stderr, "belongs to UID 12345")
 
 
 if __name__ == "__main__":
