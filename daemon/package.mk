@@ -17,7 +17,8 @@ tarball: all
 	rm -r $(BUILD)/tarball/$(TARBALL)/lib/systemd
 	install -m 755 daemon/install-tarball $(BUILD)/tarball/$(TARBALL)/install
 	install -d $(BUILD)/tarball/$(TARBALL)/share/mps
-	install -m 644 daemon/mps-control.service $(BUILD)/tarball/$(TARBALL)/share/mps
+	install -m 644 daemon/mps-control.service daemon/mps-control.socket \
+		$(BUILD)/tarball/$(TARBALL)/share/mps
 	install -m 755 daemon/install-names $(BUILD)/tarball/$(TARBALL)/share/mps
 	strip --strip-debug $(addprefix $(BUILD)/tarball/$(TARBALL)/,bin/mps-control bin/mps-server \
 		lib/mps/libmpsclient.so lib/mps/mps-check)

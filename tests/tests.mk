@@ -325,7 +325,7 @@ PIPE_DIRECTORY = $(shell sed -n 's/^.define PIPE_DIRECTORY_DEFAULT "\(.*\)"/\1/p
 .PHONY: install
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(LIBDIR) $(DESTDIR)$(PREFIX)/lib/systemd/system \
-		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d \
+		$(DESTDIR)$(PREFIX)/lib/tmpfiles.d $(DESTDIR)$(PREFIX)/lib/sysusers.d \
 		$(SHARE)/doc/mps $(SHARE)/mps/fleet $(SHARE)/pkgconfig $(SHARE)/bash-completion/completions \
 		$(SHARE)/zsh/site-functions $(patsubst .%,$(MANDIR)/man%,$(sort $(suffix $(MANUAL))))
 	install $(PROGRAMS) $(BUILD)/bin/mps-run $(DESTDIR)$(PREFIX)/bin
@@ -334,9 +334,11 @@ install: all
 	install $(CHECK) $(LIBDIR)
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so.1
 	ln -sf libmpsclient.so $(LIBDIR)/libcuda.so
-	sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.service \
-		>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.service
+	for unit in service socket; do \
+		sed 's|@BINDIR@|$(PREFIX)/bin|' daemon/mps-control.$$unit \
+			>$(DESTDIR)$(PREFIX)/lib/systemd/system/mps-control.$$unit || exit 1; done
 	install -m 644 daemon/mps-control.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/mps-control.conf
+	install -m 644 daemon/mps-control.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mps-control.conf
 	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
 	install -m 644 $(wildcard docs/fleet/*) $(SHARE)/mps/fleet
 	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done

@@ -138,7 +138,8 @@ def test_contents():
     """Which package has what; the library needs no newer libc, and no package provides libcuda."""
     wanted = {
         "mps": ("/usr/bin/mps-control", "/usr/bin/mps-run", "/usr/bin/mps-server",
-                "systemd/system/mps-control.service", "/usr/lib/tmpfiles.d/mps-control.conf",
+                "systemd/system/mps-control.service", "systemd/system/mps-control.socket",
+                "/usr/lib/tmpfiles.d/mps-control.conf", "/usr/lib/sysusers.d/mps-control.conf",
                 "/usr/share/man/man1/mps-control.1.gz", "/usr/share/man/man8/mps-server.8.gz",
                 "/bash-completion/completions/mps-control", "/_mps-control"),
         "libmpsclient": ("/usr/lib/mps/libmpsclient.so", "/usr/lib/mps/libcuda.so.1",

@@ -227,12 +227,17 @@ def check_installed(prefix):
                  "share/bash-completion/completions/mps-control",
                  "share/bash-completion/completions/mps-run", "share/zsh/site-functions/_mps-control",
                  "share/zsh/site-functions/_mps-run", "lib/systemd/system/mps-control.service",
-                 "lib/tmpfiles.d/mps-control.conf"):
+                 "lib/systemd/system/mps-control.socket", "lib/tmpfiles.d/mps-control.conf",
+                 "lib/sysusers.d/mps-control.conf"):
         assert os.path.exists(os.path.join(prefix, name)), name + " is not installed"
     for name in DRIVER_NAMES:
         equal(os.readlink(prefix + "/lib/mps/" + name), "libmpsclient.so")
-    with open(prefix + "/lib/systemd/system/mps-control.service", encoding="utf-8") as file:
-        assert "@" not in file.read().replace("@system-service", ""), "unreplaced words"
+    for unit in "service", "socket":
+        text = read_file(prefix + "/lib/systemd/system/mps-control." + unit)
+        assert "@" not in text.replace("@system-service", ""), "unreplaced words"
+    contains(text, "ListenStream=%s/control\n" % output(
+        "sed", "-n", 's/^.define PIPE_DIRECTORY_DEFAULT "\\(.*\\)"/\\1/p',
+        mps.ROOT + "/include/bounds.h").strip())
 
 
 def write_file(path, text="the driver's"):
