@@ -74,17 +74,26 @@ _printf_(2, 3) static void entry_add(struct entry *entry, const char *format, ..
 		entry->size += (size_t)n;
 }
 
-/*
- * Adds the client and the GPU that a server's line names: "{PID: 12, Context
- * ID: 1}", "device 0".
- */
+/* The client that a server's line names: "Client process 12 ...", "{PID: 12, Context ID: 1}". */
+static int client_in_line(const char *text)
+{
+	const char *named = strstr(text, "{PID: ");
+	int pid = 0;
+
+	if (sscanf(text, "Client process %9d ", &pid) != 1 && named &&
+		sscanf(named, "{PID: %9d, Context", &pid) != 1)
+		return 0;
+	return pid;
+}
+
+/* Adds the client and the GPU ("device 0") that a server's line names. */
 static void entry_add_ids(struct entry *entry, const char *text)
 {
-	const char *named = strstr(text, "{PID: "), *device = strstr(text, "evice ");
-	int pid = 0;
+	const char *device = strstr(text, "evice ");
+	int pid = client_in_line(text);
 	unsigned ordinal;
 
-	if (named && sscanf(named, "{PID: %9d, Context", &pid) == 1 && pid > 0)
+	if (pid > 0)
 		entry_add(entry, "MPS_CLIENT_PID=%d\n", pid);
 	if (device && sscanf(device, "evice %9u", &ordinal) == 1)
 		entry_add(entry, "MPS_DEVICE=%u\n", ordinal);

@@ -175,6 +175,8 @@ def check_fields(entries, client, server):
             ("exited with status 0", {"MPS_SERVER_PID": str(server), "MPS_UID": "0"}),
             ("Status of client", {"MPS_ROLE": "server", "MPS_SERVER_PID": str(server),
                                   "MPS_CLIENT_PID": str(client), "MPS_UID": "0"}),
+            ("Client process", {"MPS_ROLE": "server", "MPS_SERVER_PID": str(server),
+                                "MPS_CLIENT_PID": str(client)}),
             ("Creating server context", {"MPS_DEVICE": "0", "MPS_SERVER_PID": str(server)})):
         entry = next((entry for entry in entries if part in entry["MESSAGE"]), None)
         assert entry, "%s is not there: %s" % (part, entries)
