@@ -36,6 +36,7 @@ _mps_control_candidates() {
 			[ $# -gt 1 ] || { echo 2 && return; }
 			shift
 			;;
+		-c | --config) shift ;;
 		-*) ;;
 		*) break ;;
 		esac
@@ -52,6 +53,13 @@ _mps_control_candidates() {
 
 _mps_control() {
 	local IFS=$' \t\n'
+	case ${COMP_WORDS[COMP_CWORD - 1]} in
+	-c | --config | check-config)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+		return
+		;;
+	esac
 	mapfile -t COMPREPLY < <(compgen -W \
 		"$(_mps_control_candidates "${COMP_WORDS[@]:0:COMP_CWORD}")" -- "${COMP_WORDS[COMP_CWORD]}")
 }

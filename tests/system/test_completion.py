@@ -28,6 +28,7 @@ compadd() {
 }
 _describe() { print -rl -- ${${(P)2}%%:*}; }
 _command_names() { print -r -- COMMANDS; }
+_files() { print -r -- FILES; }
 _normal() { print -r -- NORMAL $words; }
 file=$1; shift
 words=("$@"); CURRENT=$#
@@ -85,6 +86,8 @@ def check_commands(offer):
             assert word in words, "%s: %s is not offered: %s" % (name, word, words)
         equal(offer(mps.CONTROL, "--strict", name, ""), words)
     equal(offer(mps.CONTROL, "-p", ""), {"2"})
+    assert {"check-config", "check-directory"} <= first, first
+    equal(offer(mps.CONTROL, "-c", "mps.conf", "group", ""), offer(mps.CONTROL, "group", ""))
     contains(" ".join(offer(mps.CONTROL, "group", "create", "x", "")), "-device_pinned_mem_limit")
 
 
@@ -106,11 +109,15 @@ def test_bash():
     check_commands(bash)
     equal({w for w in bash(mps.CONTROL, "set_d")}, {w for w in usages() if w.startswith("set_d")})
     check_answers(bash)
+    for words in (["-c"], ["--config"], ["check-config"], ["-c", "x", "check-config"]):
+        equal(bash(mps.CONTROL, *words, FOLDER + "_mps-c"), {FOLDER + "_mps-control"})
 
 
 def test_zsh():
     check_commands(zsh)
     check_answers(zsh)
+    for words in (["-c"], ["--config"], ["check-config"], ["-c", "x", "check-config"]):
+        equal(zsh(mps.CONTROL, *words, ""), {"FILES"})
 
 
 def run_options():
