@@ -53,6 +53,14 @@ def test_one_gpu():
               (1, "peers: this takes two GPUs\n"))
 
 
+def test_share_of_the_second_gpu():
+    """The server sees only the second GPU, such as under Slurm. It is number 0 there."""
+    service = mps.Service(TWO)
+    service.daemon_env["CUDA_VISIBLE_DEVICES"] = "1"
+    with service:
+        service.run_ok("sm_share", "--sms", "64", env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"})
+
+
 def killed(name):
     """At many moments; the server has everything back."""
     with mps.Service(TWO) as service:

@@ -62,6 +62,12 @@ static CUresult check(const void *resource, CUdevResourceType type)
 	return type == CU_DEV_RESOURCE_TYPE_SM ? CUDA_SUCCESS : CUDA_ERROR_INVALID_RESOURCE_TYPE;
 }
 
+/* As programs name the device, which differs from its ordinal in the machine. */
+static CUdevice number_of(const struct device *device)
+{
+	return (CUdevice)(device - driver.devices);
+}
+
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
 {
 	struct sm_set all = sm_set_all();
@@ -88,7 +94,7 @@ CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUde
 	if (result == CUDA_SUCCESS && !green)
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	if (result == CUDA_SUCCESS)
-		resource_write(resource, green->context->device->ordinal, 0, &green->sms, PART);
+		resource_write(resource, number_of(green->context->device), 0, &green->sms, PART);
 	return result;
 }
 
@@ -106,7 +112,7 @@ CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResou
 	if (result != CUDA_SUCCESS)
 		return result;
 	sms = green_sms(context_green(hCtx));
-	resource_write(resource, context->device->ordinal, 0, &sms, PART);
+	resource_write(resource, number_of(context->device), 0, &sms, PART);
 	return CUDA_SUCCESS;
 }
 
@@ -196,7 +202,7 @@ CUresult cuGreenCtxCreate(
 	device = device_get(dev);
 	if (!phCtx || (desc && !found) || flags != CU_GREEN_CTX_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!device || (found && found->device != device->ordinal) || !device->primary->is_active)
+	if (!device || (found && found->device != dev) || !device->primary->is_active)
 		return CUDA_ERROR_INVALID_DEVICE;
 	result = device_wait(device);
 	if (result != CUDA_SUCCESS)
