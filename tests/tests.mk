@@ -284,7 +284,7 @@ suites:
 	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/suites/run --jobs $(SUITES_JOBS) \
 		$(if $(SHORT),--short) $(SUITES)
 
-# What needs a large installation: packages in a fresh root of Debian.
+# What needs a large installation: packages in a fresh root of Debian, and clusters.
 .PHONY: check-cluster
 check-cluster:
 	@tests/setup --cluster
@@ -341,6 +341,7 @@ install: all
 	install -m 644 daemon/mps-control.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mps-control.conf
 	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
 	install -m 644 $(wildcard docs/fleet/*) $(SHARE)/mps/fleet
+	cp -R docs/clusters $(SHARE)/doc/mps
 	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done
 	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/mps.pc.in \
 		>$(SHARE)/pkgconfig/mps.pc

@@ -17,8 +17,8 @@ def need():
     return mpirun
 
 
-def command(ranks, *args, preload=None, timeout=60):
-    """`halo ARGS' as a job; mpirun itself is not a client, its ranks have `preload'."""
+def command(ranks, *args, preload=None, runner=(), timeout=60):
+    """`halo ARGS' as a job; mpirun itself is not a client, its ranks have `preload' or a `runner'."""
     words = [need(), "-n", str(ranks), "--oversubscribe", "--timeout", str(timeout * mps.SLOW)]
     if os.geteuid() == 0:
         words.append("--allow-run-as-root")
@@ -27,7 +27,7 @@ def command(ranks, *args, preload=None, timeout=60):
         words += ["--mca", name, value]
     if preload:
         words += ["-x", "LD_PRELOAD=" + preload]
-    return words + [mps.program("halo"), *args]
+    return words + [*runner, mps.program("halo"), *args]
 
 
 def start(service, *args, ranks=4, timeout=60):

@@ -13,11 +13,12 @@ import time
 
 import harness
 import mps
-from harness import equal, wait_for
-from mpi import finish, start
+from harness import Skip, equal, wait_for
+from mpi import command, finish, start
 from test_kill import gives_back, settle
 
 RANKS = 4
+RUN = os.path.join(harness.BUILD, "bin", "mps-run")
 
 
 def test_halo():
@@ -36,6 +37,15 @@ def test_halo():
         equal(most, RANKS)
         equal(service.servers(), [server])
         gives_back(service, server, before)
+
+
+def test_mps_run():
+    """As docs/clusters.md starts ranks."""
+    if mps.sanitizer_preload():
+        raise Skip("a sanitized library needs its runtime before it")
+    with mps.Service() as service:
+        finish(service, service.popen(*command(RANKS, runner=(RUN,)), preload=False))
+        equal(service.control_log().count("NEW CLIENT"), RANKS)
 
 
 def test_halo_on_two_gpus():
