@@ -17,6 +17,8 @@ LIMIT_MAX = 1 << 20
 # Of one launch and of one request for memory.
 THREADS_MAX = 256
 BYTES_MAX = 4 << 20
+# CUgraphConditionalNodeType
+IF, WHILE = 0, 1
 # No GPU has so much: requests from this size on are refused, and affect no other client.
 ABSURD = 1 << 40
 SIZES = ("width", "height", "depth", "size", "count", "rows", "levels")
@@ -45,6 +47,9 @@ def bound(message, values, given):
     # Work on memory that the GPU must not access, or only read, is a fault.
     if "flags" in values and 0 in field_of(message, "flags").rules.get("in", ()):
         values["flags"] = READ_WRITE
+    # A loop whose kernels do not set its condition never ends, like an endless kernel.
+    if message.name == "graph_conditional" and values["type"] == WHILE:
+        values["type"] = IF
     if "format" in values and "height" in values:
         bound_array(values)
     if "grid" in values:
