@@ -113,6 +113,9 @@ enum memory_refusal {
 	REFUSALS,
 };
 
+/* What is kept of the text that a client's kernels printed before a fault: a few messages. */
+#define LAST_TEXT_MAX 4096
+
 /* The server writes, the client reads. Words that change have a cache line each. */
 struct page {
 	uint32_t head; /* free-running count of bytes taken out of the ring */
@@ -152,6 +155,10 @@ struct page {
 	struct device_facts device[DEVICES_MAX];
 	struct peer_facts peer[DEVICES_MAX]
 			      [DEVICES_MAX]; /* the first GPU with the second's memory */
+	/* Printed before a fault, when no message is answered any more; written before `fault'. */
+	uint32_t n_last_text; /* bytes */
+	uint32_t pad6;
+	uint8_t last_text[LAST_TEXT_MAX];
 };
 
 _Static_assert(offsetof(struct ring_control, done) == 4096, "pinned by itself");

@@ -114,6 +114,17 @@ static uint32_t fault_pid(const struct server_link *link)
 	return pid;
 }
 
+/* What kernels of this program printed before the fault. */
+static void print_last_text(const struct server_link *link)
+{
+	uint32_t n = MIN(shm_load32(&link->page->n_last_text), (uint32_t)LAST_TEXT_MAX);
+
+	if (n == 0)
+		return;
+	fwrite(shm_settled(link->page->last_text), 1, n, stdout);
+	fflush(stdout);
+}
+
 /* Logs one line: what happened, and what to do. */
 static void server_link_log_fault(const struct server_link *link, uint32_t fault)
 {
@@ -143,8 +154,10 @@ CUresult server_link_fault(const struct server_link *link, uint32_t fault)
 	/* The next server is not affected by the fault. */
 	if (reconnect_is_possible(link))
 		return CUDA_SUCCESS;
-	if (!atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed))
+	if (!atomic_exchange_explicit(&is_logged, 1, memory_order_relaxed)) {
+		print_last_text(link);
 		server_link_log_fault(link, fault);
+	}
 	return (CUresult)fault;
 }
 

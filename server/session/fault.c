@@ -6,12 +6,15 @@
  * Invariant: once set it never changes: the first fault is reported.
  */
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "fault.h"
 #include "session.h"
+#include "session_room.h"
 
-static _Atomic uint64_t first; /* session << 32 | CUresult */
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t first; /* session << 32 | CUresult; changed under the lock */
 
 bool result_is_fault(CUresult result)
 {
@@ -46,15 +49,30 @@ uint32_t fault_session(void)
 	return (uint32_t)(atomic_load(&first) >> 32);
 }
 
+/* Whether it is the first one. The other threads go on when the rooms have seen it, too. */
+static bool fault_is_first(const struct session *session, CUresult result)
+{
+	bool is_first;
+
+	pthread_mutex_lock(&noting);
+	is_first = fault_get() == CUDA_SUCCESS;
+	if (is_first) {
+		session_rooms_fault();
+		atomic_store(&first, (uint64_t)session->id << 32 | (uint32_t)result);
+	}
+	pthread_mutex_unlock(&noting);
+	return is_first;
+}
+
 CUresult fault_note(struct session *session, CUresult result)
 {
-	uint64_t none = 0;
+	bool is_first;
 
 	if (likely(!result_is_fault(result)))
 		return result;
+	is_first = fault_is_first(session, result);
 	session_set_fault(session, result);
-	if (atomic_compare_exchange_strong(
-		    &first, &none, (uint64_t)session->id << 32 | (uint32_t)result))
+	if (is_first)
 		session->on_news(session->on_news_arg);
 	return result;
 }

@@ -70,6 +70,13 @@ void session_rooms_code_end(struct session *session)
 			(*room)->code_end(session);
 }
 
+void session_rooms_fault(void)
+{
+	for (const struct session_room *const *room = session_rooms; *room; room++)
+		if ((*room)->fault)
+			(*room)->fault();
+}
+
 void session_rooms_end(struct session *session, bool device_lost)
 {
 	for (const struct session_room *const *room = session_rooms; *room; room++)

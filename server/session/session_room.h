@@ -42,6 +42,12 @@ struct session_room {
 	void (*code_end)(struct session *session);
 
 	/*
+	 * Any thread, once: a GPU fault has ended the context, which is current, and no client
+	 * knows of that yet. Must not wait for the GPU.
+	 */
+	void (*fault)(void);
+
+	/*
 	 * The worker: frees what the session has in the driver; if the device is lost, only the
 	 * server's own memory.
 	 */
@@ -61,6 +67,7 @@ void session_rooms_rest(struct session *session);
 void session_rooms_release(struct session *session);
 void session_rooms_stream_end(struct stream *stream, bool device_lost);
 void session_rooms_code_end(struct session *session);
+void session_rooms_fault(void);
 void session_rooms_end(struct session *session, bool device_lost);
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "server/util/log.h"
+#include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
@@ -248,10 +249,47 @@ CUresult do_printf_take(struct session *session, uint32_t flush, uint32_t *ret_i
 static void printf_capture_new(struct session *session, void *part)
 {
 	session->text = part;
+	session->text->session = session;
+}
+
+/* Under the lock. The page keeps the beginning of the text. */
+static void give_last_text(const struct session *session)
+{
+	uint8_t bytes[LAST_TEXT_MAX];
+	ssize_t n = pread(caught, bytes, sizeof(bytes), n_read);
+
+	if (n <= 0)
+		return;
+	n_read += n;
+	shm_copy_in(session->page->last_text, bytes, (size_t)n);
+	shm_store32(&session->page->n_last_text, (uint32_t)n);
+}
+
+/*
+ * After a fault the driver writes its buffer at a synchronisation, as before. That does not
+ * wait, because the context has no work any more: a query says so.
+ */
+static void printf_capture_fault(void)
+{
+	bool is_wanted;
+
+	pthread_mutex_lock(&lock);
+	is_wanted = caught >= 0 && printers;
+	pthread_mutex_unlock(&lock);
+	if (!is_wanted || !result_is_fault(cuda.cuStreamQuery(CU_STREAM_LEGACY)))
+		return;
+	(void)cuda.cuCtxSynchronize();
+	pthread_mutex_lock(&lock);
+	if (printers && is_alone(printers))
+		give_last_text(printers->session);
+	else
+		printf_capture_collect(NULL);
+	pthread_mutex_unlock(&lock);
 }
 
 const struct session_room printf_capture_room = {
 	.size = sizeof(struct printf_capture),
 	.begin = printf_capture_new,
+	.fault = printf_capture_fault,
 	.end = printf_capture_fini,
 };

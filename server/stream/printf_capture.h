@@ -16,7 +16,8 @@ struct session_room;
 /* A session's share. Its worker only, except for what printf_capture.c does under its lock. */
 struct printf_capture {
 	struct printf_capture *next; /* in the list of printers */
-	char *bytes;                 /* printed and not yet taken */
+	struct session *session;
+	char *bytes; /* printed and not yet taken */
 	size_t n_bytes, size;
 	bool is_printer; /* not all output of its kernels was captured yet */
 };

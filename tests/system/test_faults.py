@@ -63,6 +63,17 @@ def bystander(service, **more):
     return process
 
 
+def test_last_text():
+    """What a kernel prints before its fault reaches its program, and no other program."""
+    with mps.Service() as service:
+        beside = bystander(service)
+        code, out, err = service.run("fault", "prints")
+        equal(code, 0, out + err)
+        equal(sorted(out.splitlines()), ["fault: ok", "thread 0 stores", "thread 1 stores"])
+        equal(service.finish(beside)[1].count("stores"), 0)
+        service.run_ok("process1")
+
+
 def test_one_at_work():
     """Certain without the kernel's log; kernel, address and GPU are reported."""
     with service_with_log() as service:

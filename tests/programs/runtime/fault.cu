@@ -3,7 +3,7 @@
 /*
  * A kernel that writes to unmapped memory. Succeeds if the program gets the same error as
  * without a service: error 700, from that call on and permanently. `fault near' writes past
- * its own memory.
+ * its own memory; `fault prints' prints first.
  *
  * Runs: for a test of its own
  */
@@ -21,6 +21,12 @@ static __global__ void store(int *where)
 	*where = 1;
 }
 
+static __global__ void print_and_store(int *where)
+{
+	printf("thread %d stores\n", threadIdx.x);
+	*where = 1;
+}
+
 static void expect(const char *what, cudaError_t error)
 {
 	if (error == cudaErrorIllegalAddress)
@@ -35,8 +41,12 @@ int main(int argc, char **argv)
 	int *data = NULL;
 
 	CHECK(cudaMalloc(&data, 4096));
-	store<<<1, 1>>>(argc > 1 && !strcmp(argv[1], "near") ? (int *)((char *)data + BEHIND)
-							     : (int *)NOWHERE);
+	if (argc > 1 && !strcmp(argv[1], "prints"))
+		print_and_store<<<1, 2>>>((int *)NOWHERE);
+	else if (argc > 1 && !strcmp(argv[1], "near"))
+		store<<<1, 1>>>((int *)((char *)data + BEHIND));
+	else
+		store<<<1, 1>>>((int *)NOWHERE);
 	CHECK(cudaGetLastError());
 	expect("cudaDeviceSynchronize", cudaDeviceSynchronize());
 	expect("cudaDeviceSynchronize, again,", cudaDeviceSynchronize());

@@ -519,9 +519,15 @@ static CUresult synchronize(struct context *context, const struct green *green)
 	return result;
 }
 
+/* After a fault, too, it writes what kernels have printed before. */
 CUresult cuCtxSynchronize(void)
 {
-	ENTER(CALL_CONTEXT);
+	_cleanup_(call_leave) CUresult entered = call_enter(__func__, CALL_CONTEXT);
+
+	if (entered != CUDA_SUCCESS) {
+		print_flush();
+		return entered;
+	}
 	return synchronize(context_current(), context_green(NULL));
 }
 
