@@ -137,23 +137,30 @@ static int cdi_read(struct cdi *cdi, char *const *arguments, struct error_messag
 
 /* ---- the file */
 
-static void unlinkp(char **path)
-{
-	if (*path)
-		unlink(*path);
-}
-
 /* 0 or -errno. */
 static int write_stream(FILE *file, const char *text)
 {
 	return fprintf(file, "%s\n", text) < 0 || fflush(file) != 0 ? -errno : 0;
 }
 
+/* Takes the descriptor. */
+static int write_file(int fd, const char *text)
+{
+	_cleanup_fclose_ FILE *file = fdopen(fd, "w");
+	int r;
+
+	if (!file) {
+		closep(&fd);
+		return -ENOMEM;
+	}
+	r = write_stream(file, text);
+	/* Engines of other users read it, too. */
+	return r == 0 && fchmod(fd, 0644) < 0 ? -errno : r;
+}
+
 static int replace_file(const char *path, const char *text)
 {
 	char name[PATH_MAX];
-	_cleanup_(unlinkp) char *unfinished = NULL;
-	_cleanup_fclose_ FILE *file = NULL;
 	int fd, r;
 
 	if (snprintf(name, sizeof(name), "%s.XXXXXX", path) >= (int)sizeof(name))
@@ -161,20 +168,11 @@ static int replace_file(const char *path, const char *text)
 	fd = mkstemp(name);
 	if (fd < 0)
 		return -errno;
-	unfinished = name;
-	file = fdopen(fd, "w");
-	if (!file) {
-		closep(&fd);
-		return -ENOMEM;
-	}
-	r = write_stream(file, text);
-	/* Engines of other users read it, too. */
-	if (r == 0 && fchmod(fd, 0644) < 0)
-		r = -errno;
+	r = write_file(fd, text);
 	if (r == 0 && rename(name, path) < 0)
 		r = -errno;
-	if (r == 0)
-		unfinished = NULL;
+	if (r < 0)
+		unlink(name);
 	return r;
 }
 
