@@ -341,7 +341,7 @@ install: all
 	install -m 644 daemon/mps-control.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/mps-control.conf
 	install -m 644 README.md LICENSE daemon/mps.conf $(wildcard docs/*.*) $(SHARE)/doc/mps
 	install -m 644 $(wildcard docs/fleet/*) $(SHARE)/mps/fleet
-	cp -R docs/clusters $(SHARE)/doc/mps
+	cp -R docs/clusters docs/kubernetes $(SHARE)/doc/mps
 	for page in $(MANUAL); do install -m 644 $$page $(MANDIR)/man$${page##*.} || exit 1; done
 	sed 's|@VERSION@|$(VERSION)|; s|@PIPE_DIRECTORY@|$(PIPE_DIRECTORY)|' daemon/mps.pc.in \
 		>$(SHARE)/pkgconfig/mps.pc

@@ -173,6 +173,20 @@ def test_daemon_without_host_pid():
         wait_for("no client", lambda: not rows(service))
 
 
+def test_groups_without_host_pid():
+    """A group is named; that of a cgroup is not found."""
+    with without_host_pid() as service, Image(service, "process1") as image:
+        service.command("group", "create", "team", "-priority", "1")
+        running(service, image, env=(*contained.PRELOAD, "MPS_GROUP=team"))
+        contains(service.command("ps", "-l").stdout, " team ")
+    service = without_host_pid()
+    service.daemon_env["MPS_GROUP_BY_CGROUP"] = "1"
+    with service, Image(service, "process1") as image:
+        code, out, err = image.run("process1")
+        equal(code, 1, out)
+        contains(err, "Cannot determine the cgroup of process 0")
+
+
 def test_fault_without_host_pid():
     """The fault's cause is known by command and user, without a PID."""
     with without_host_pid() as service, Image(service, "process1", "fault") as image:
