@@ -61,7 +61,7 @@ class Image:
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def words(self, program, *arguments, uid=0, share=(), env=PRELOAD, mounts=None):
+    def words(self, program, *arguments, uid=0, share=(), env=PRELOAD, mounts=None, options=()):
         """The command that runs a program in a container."""
         if mounts is None:
             library = os.path.dirname(mps.for_everybody(mps.LIBRARY))
@@ -71,7 +71,7 @@ class Image:
         for option, values in (("--share", share), ("--mount", mounts), ("--env", env)):
             for value in values:
                 words += [option, value]
-        return [*words, "/bin/" + program, *arguments]
+        return [*words, *options, "/bin/" + program, *arguments]
 
     def popen(self, program, *arguments, **more):
         process = subprocess.Popen(self.words(program, *arguments, **more), stdin=subprocess.DEVNULL,

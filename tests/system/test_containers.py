@@ -54,6 +54,19 @@ def test_users():
         equal(len(service.servers()), 3)
 
 
+def test_id_mapped_mounts():
+    """Kubernetes mounts volumes so for a pod with users of its own: the files belong to root there."""
+    need_root()
+    with mps.Service() as service, Image(service, "process1", "/bin/ls") as image:
+        mapped = ("--id-mapped",)
+        code, out, err = image.run("ls", "-ln", contained.PIPE, env=(), options=mapped)
+        equal(code, 0, err)
+        assert re.search(r" 1 0 0 .* control$", out, re.M), out
+        for uid in 0, USER, 65534:
+            image.run_ok("process1", uid=uid, options=mapped)
+            check_client(service, container.FIRST_UID + uid)
+
+
 def test_shared_namespaces():
     """Without the user namespace the users are those of the host, as in most clusters."""
     need_root()
