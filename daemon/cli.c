@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "cli.h"
 #include "command_conn.h"
+#include "control_socket.h"
 #include "trust.h"
 
 /* For the connection only: commands take as long as the daemon's own deadlines allow. */
@@ -32,32 +32,6 @@
 
 static const char eot[] = {COMMAND_EOT, '\n'};
 static const char nak[] = {COMMAND_NAK, '\n'};
-
-static int cli_connect_once(const struct config *config)
-{
-	struct sockaddr_un address = config_address(config);
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
-/* A daemon whose queue of connections is full (EAGAIN) gets some time. */
-static int cli_connect(const struct config *config)
-{
-	const struct timespec step = {.tv_nsec = 50000000L};
-
-	for (int waited_ms = 0;; waited_ms += 50) {
-		int fd = cli_connect_once(config);
-
-		if (fd != -EAGAIN || waited_ms >= CONNECT_MS)
-			return fd;
-		nanosleep(&step, NULL);
-	}
-}
 
 static int report_untrusted(const char *why)
 {
@@ -102,7 +76,7 @@ struct cli {
 /* Whether the daemon answers an EOT on a new connection; a daemon that is ending need not. */
 static bool is_daemon_alive(const struct config *config)
 {
-	_cleanup_close_ int sock = cli_connect(config);
+	_cleanup_close_ int sock = control_socket_connect(config, CONNECT_MS);
 	struct pollfd pfd = {.fd = sock, .events = POLLIN};
 
 	if (sock < 0)
@@ -265,7 +239,7 @@ int cli_run(const struct config *config, char *const *command, bool is_strict)
 	if (trust_path(config->socket_path, why, sizeof(why)) < 0)
 		return report_untrusted(why);
 	cli.prints_failures = needs_failure_lines();
-	cli.sock = sock = cli_connect(config);
+	cli.sock = sock = control_socket_connect(config, CONNECT_MS);
 	if (sock < 0)
 		return report_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)

@@ -14,6 +14,7 @@ unit_test_proto_frame := proto/frame.c
 unit_test_proto_limit_text := proto/limit_text.c
 unit_test_proto_async_close := proto/async_close.c
 unit_test_proto_fd_kind := proto/fd_kind.c
+unit_test_daemon_amount := daemon/amount.c
 unit_test_daemon_record := daemon/record.c
 unit_test_daemon_tokenize := daemon/tokenize.c
 unit_test_daemon_xid := daemon/xid.c
@@ -133,7 +134,8 @@ fuzz_of_tokenize := daemon/line_buffer.c daemon/tokenize.c proto/quote.c
 fuzz_of_config := $(CONFIG_FILE)
 fuzz_of_xid := daemon/xid.c
 # The daemon without its calls of the system.
-fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c check_config.c check_directory.c options.c spawn.c process.c record.c) \
+fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c control_socket.c check_config.c check_directory.c options.c \
+	spawn.c process.c record.c) \
 	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV)
 

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The front end's connection to the daemon. Any thread.
+ *
+ * Invariant: connect() itself never blocks.
+ */
+
+#include <sys/socket.h>
+#include <time.h>
+
+#include "control_socket.h"
+
+#define STEP_MS 50
+
+static int connect_once(const struct config *config)
+{
+	struct sockaddr_un address = config_address(config);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+int control_socket_connect(const struct config *config, int wait_ms)
+{
+	const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
+
+	for (int waited_ms = 0;; waited_ms += STEP_MS) {
+		int fd = connect_once(config);
+
+		if (fd != -EAGAIN || waited_ms >= wait_ms)
+			return fd;
+		nanosleep(&step, NULL);
+	}
+}
