@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "amount.h"
 #include "clients.h"
 #include "command_conn.h"
 #include "command_scope.h"
@@ -22,7 +23,6 @@
 #include "tenant.h"
 
 #define COMMAND_TEXT 256
-#define AMOUNT_TEXT 16
 
 /* The names in JSON, in the order of enum counter. */
 static const char *const names[COUNTERS] = {
@@ -202,21 +202,6 @@ static void reply_json(struct conn *conn)
 
 /* ---- a table */
 
-/* "0", "999", "12.3K", "4.5G" */
-static void format_amount(uint64_t amount, unsigned step, char text[AMOUNT_TEXT])
-{
-	static const char units[] = " KMGTPE";
-	double value = (double)amount;
-	unsigned unit = 0;
-
-	for (; value >= step && units[unit + 1]; unit++)
-		value /= step;
-	if (unit == 0)
-		snprintf(text, AMOUNT_TEXT, "%u", (unsigned)amount);
-	else
-		snprintf(text, AMOUNT_TEXT, value < 100 ? "%.1f%c" : "%.0f%c", value, units[unit]);
-}
-
 static void print_header(struct conn *conn)
 {
 	command_reply(conn, "%-10s%-10s%-10s%-10s%-10s%-10s%-10s%-10s%-10s%-10s%-10s%s", "PID",
@@ -254,7 +239,7 @@ static void print_client(struct conn *conn, const struct client *client)
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
 		char text[AMOUNT_TEXT];
 
-		format_amount(columns[i].amount, columns[i].step, text);
+		amount_text(columns[i].amount, columns[i].step, text);
 		used += (size_t)snprintf(line + used, sizeof(line) - used, "%-9.9s ", text);
 	}
 	escape_word(client->command, command, sizeof(command));
