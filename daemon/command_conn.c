@@ -112,7 +112,8 @@ void command_reply(struct conn *conn, const char *format, ...)
 
 void command_reply_text(struct conn *conn, const char *text)
 {
-	conn_log(conn, "%zu bytes", text ? strlen(text) : 0);
+	if (!conn->is_watching)
+		conn_log(conn, "%zu bytes", text ? strlen(text) : 0);
 	if (text)
 		put_reply_line(conn, text);
 }
@@ -130,8 +131,10 @@ void command_fail(struct conn *conn, const char *format, ...)
 static void note_command_name(struct conn *conn, const char *line)
 {
 	const char *name = line + strspn(line, " ");
+	bool was_stats = strcmp(conn->command, "stats") == 0;
 
 	snprintf(conn->command, sizeof(conn->command), "%.*s", (int)strcspn(name, " "), name);
+	conn->is_watching = was_stats && strcmp(conn->command, "stats") == 0;
 	conn->is_marked = false;
 }
 
@@ -152,8 +155,9 @@ static void run_command_line(struct conn *conn, char *line)
 	line_clean(line);
 	if (line[strspn(line, " ")] == '\0')
 		return;
-	conn_log(conn, "Cmd:%s", line);
 	note_command_name(conn, line);
+	if (!conn->is_watching)
+		conn_log(conn, "Cmd:%s", line);
 	/*
 	 * The deadline of an incomplete line no longer applies; a command that waits may set its
 	 * own.

@@ -68,6 +68,7 @@ struct conn {
 	bool is_skipping;                /* the rest of a line that was too long */
 	bool wants_marks;                /* reports failures with NAK: see command_conn.h */
 	bool is_marked;                  /* the running command has been reported as failed */
+	bool is_watching;                /* repeats stats, as top does: not logged again */
 	char command[48];                /* the name of the running command */
 	char *out;                       /* replies that did not fit into the socket */
 	char *retry; /* the command to run again after the probe, or with counters */

@@ -162,6 +162,17 @@ def test_many_watchers():
             equal(part(json.loads(out)["clients"][0]), WORK)
 
 
+def test_log():
+    """A connection that asks again and again, such as that of a viewer, is logged once."""
+    with mps.Service() as service:
+        done = subprocess.run([mps.CONTROL], env=service.env, text=True, capture_output=True,
+                              input="stats --json\n" * 9 + "log_level\nstats --json\n", timeout=30,
+                              check=True)
+        equal(done.stdout.count('"clients":'), 10)
+        equal(service.control_log().count("Cmd:stats --json"), 2)
+        equal(len([line for line in service.control_log().splitlines() if "bytes" in line]), 2)
+
+
 def test_users_see_their_own():
     """Root sees all clients; another user sees neither them nor their sums."""
     need_root()
