@@ -28,6 +28,9 @@ LIBUV ?= $(firstword $(wildcard /usr/lib/*/libuv_a.a /usr/lib/*/libuv.a /usr/loc
 static = $(firstword $(wildcard /usr/lib/*/lib$(1).a /usr/local/lib/lib$(1).a) -l$(1))
 UNPACKERS ?= $(call static,lz4) $(call static,zstd)
 
+# The terminal and the JSON reader of `mps-control top'; tinfo is a part of ncurses.
+TOP_LIBS ?= $(foreach l,ncursesw tinfo jansson,$(call static,$(l)))
+
 GEN := $(BUILD)/gen
 OBJ := $(BUILD)/obj
 
@@ -108,7 +111,7 @@ SOFTGPU_SRC := $(wildcard tests/softgpu/*/*.c tests/softgpu/*/*/*.c) client/entr
 
 $(BUILD)/bin/mps-control: $(call objects,daemon,$(DAEMON_SRC))
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) -ldl
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBUV) $(TOP_LIBS) -ldl
 
 $(BUILD)/bin/mps-server: $(call objects,server,$(SERVER_SRC))
 	@mkdir -p $(@D)

@@ -22,6 +22,10 @@ struct json {
 	bool failed;
 };
 
+/* libjansson, which reads JSON for top, has other functions of these names. */
+#define json_string json_write_string
+#define json_null json_write_null
+
 /* `bracket' is one of { and [, and one of } and ]. */
 void json_open(struct json *json, const char *name, char bracket);
 void json_close(struct json *json, char bracket);

@@ -43,6 +43,16 @@ unit_test_daemon_ini := daemon/ini.c
 unit_test_daemon_nearest := daemon/nearest.c
 unit_test_daemon_settings_file := daemon/settings_file.c daemon/settings.c daemon/devices.c daemon/tokenize.c \
 	daemon/error_message.c proto/device_name.c proto/frame.c proto/limit_text.c
+unit_test_daemon_top_history := daemon/top_history.c
+unit_test_daemon_top_options := daemon/top_options.c daemon/tokenize.c daemon/error_message.c
+TOP_TEXT := daemon/top_text.c proto/quote.c
+unit_test_daemon_top_text := $(TOP_TEXT)
+unit_test_daemon_top_column := daemon/top_column.c daemon/top_history.c daemon/amount.c $(TOP_TEXT)
+unit_test_daemon_top_view := daemon/top_view.c $(unit_test_daemon_top_column)
+unit_test_daemon_top_sample := daemon/top_sample.c
+unit_libs_test_daemon_top_sample := $(call static,jansson)
+unit_test_daemon_top_table := daemon/top_table.c daemon/top_sample.c daemon/top_history.c
+unit_libs_test_daemon_top_table := $(call static,jansson)
 unit_test_proto_shm := proto/shm.c
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
@@ -135,7 +145,7 @@ fuzz_of_config := $(CONFIG_FILE)
 fuzz_of_xid := daemon/xid.c
 # The daemon without its calls of the system.
 fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c control_socket.c check_config.c check_directory.c options.c \
-	spawn.c process.c record.c) \
+	spawn.c process.c record.c) $(wildcard daemon/top*.c) \
 	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV)
 

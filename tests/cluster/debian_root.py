@@ -20,7 +20,8 @@ import mps
 from harness import Skip, wait_for
 
 # What the packages depend on, and what the example programs and the software GPU need.
-INCLUDED = ("libuv1", "liblz4-1", "libzstd1", "libstdc++6", "procps", "bash-completion", "systemd")
+INCLUDED = ("libuv1", "liblz4-1", "libzstd1", "libjansson4", "libncursesw6", "libstdc++6", "procps",
+            "bash-completion", "systemd")
 CACHE = os.path.join(harness.BUILD, "cluster", "root-%08x.tar" % zlib.crc32(repr(INCLUDED).encode()))
 # PID 1 of the root: waits for children that others have left.
 INIT = "trap : TERM; while :; do sleep 600 & wait $!; done"

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TOP_SAMPLE_H
+#define TOP_SAMPLE_H
+
+/* What the daemon replied to `stats --json'. Any thread. */
+
+#include <sys/types.h>
+
+#include "base.h"
+
+struct top_client {
+	/* Together they name the client, also after the daemon was started again. */
+	int64_t server, id, pid;
+
+	uid_t uid;
+	const char *group; /* NULL: none; as `command', within the sample's document */
+	const char *command;
+	uint64_t launches; /* of kernels and graphs */
+	uint64_t copies;   /* of all directions */
+	uint64_t bytes_in, bytes_out;
+	uint64_t busy_ns;
+	uint64_t errors;
+
+	/* Of all its GPUs together: */
+	uint64_t memory;
+	uint64_t n_sms, n_device_sms; /* 0: it has opened no GPU */
+};
+
+struct top_sample {
+	uint64_t time_ns;
+	struct top_client *clients;
+	size_t n_clients;
+	void *document; /* owns the texts */
+};
+
+/*
+ * Reads a reply. 0; -EBADMSG: it is no such document; -ENOMEM.
+ */
+int top_sample_read(struct top_sample *ret, const char *text, size_t size);
+
+void top_sample_fini(struct top_sample *sample);
+
+#endif
