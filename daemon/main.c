@@ -29,6 +29,7 @@
 #include "options.h"
 #include "spawn.h"
 #include "spec_hash.h"
+#include "top.h"
 
 /* The CUDA release whose client API the daemon serves, as the vendor's daemon prints it. */
 #define BINARY_VERSION 13000
@@ -36,6 +37,7 @@
 /* In columns like those of the daemon's commands: shell completion reads them. */
 static void front_commands_print(void)
 {
+	printf("  %-59s  %s\n", "top" TOP_USAGE, TOP_HELP);
 	printf("  %-59s  %s\n", "check-config [FILE]", "check a configuration file");
 	printf("  %-59s  %s\n", "check-directory",
 		"tell whether another daemon has the directory of the socket");
@@ -53,7 +55,7 @@ static void print_help(void)
 	     "\n"
 	     "mps-control [options] [command]");
 	options_print();
-	puts("\nThese commands need no daemon:\n");
+	puts("\nThe front end executes these commands itself:\n");
 	front_commands_print();
 	puts("\nWithout options it sends the command, or each line of its standard input, to the "
 	     "daemon:\n");
@@ -339,6 +341,8 @@ int main(int argc, char **argv)
 		return cdi_run(config, options.command + 1);
 	if (is_command(&options, "check-directory"))
 		return check_directory_run(config, options.command + 1);
+	if (is_command(&options, "top"))
+		return top_run(config, options.command);
 	if (options.mode == MODE_CLI)
 		return cli_run(config, options.command, options.is_strict);
 	config->metrics_option = options.metrics;

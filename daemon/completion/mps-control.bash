@@ -22,7 +22,7 @@ _mps_control_word() {
 	NAME) _mps_control_ask "$1" group list | awk 'NR > 1 { print $1 }' ;;
 	UID) getent passwd | cut -d : -f 3 ;;
 	OPTION) echo -active_thread_percentage -device_pinned_mem_limit -priority -uid ;;
-	-* | [a-z]*) echo "$2" ;;
+	-* | [a-z]*) printf '%s\n' "$2" ;;
 	esac
 }
 

@@ -73,7 +73,6 @@ def check_commands(offer):
     first = offer(mps.CONTROL, "")
     for name in usages():
         assert name in first, "%s is not offered" % name
-    assert {"cdi", "check-config"} <= first, first
     assert {"--output", "--library"} <= offer(mps.CONTROL, "cdi", "")
     options = set(re.findall(r"(?<= )--?[a-zA-Z][-\w]*(?=[ ,])",
                              "\n".join(line for line in help_text().splitlines()
@@ -86,8 +85,9 @@ def check_commands(offer):
             assert word in words, "%s: %s is not offered: %s" % (name, word, words)
         equal(offer(mps.CONTROL, "--strict", name, ""), words)
     equal(offer(mps.CONTROL, "-p", ""), {"2"})
-    assert {"check-config", "check-directory"} <= first, first
+    assert {"check-config", "check-directory", "cdi", "top"} <= first, first
     equal(offer(mps.CONTROL, "-c", "mps.conf", "group", ""), offer(mps.CONTROL, "group", ""))
+    equal(offer(mps.CONTROL, "top", ""), {"--once", "--json", "-d", "-n"})
     contains(" ".join(offer(mps.CONTROL, "group", "create", "x", "")), "-device_pinned_mem_limit")
 
 

@@ -222,7 +222,7 @@ def test_install():
 def check_installed(prefix):
     for name in ("bin/mps-control", "bin/mps-server", "bin/mps-run", "lib/mps/libmpsclient.so",
                  "share/doc/mps/README.md", "share/man/man1/mps-control.1", "share/man/man1/mps-run.1",
-                 "share/man/man5/mps.conf.5", "share/doc/mps/mps.conf",
+                 "share/man/man1/mps-top.1", "share/man/man5/mps.conf.5", "share/doc/mps/mps.conf",
                  "share/man/man8/mps-server.8", "share/man/man7/libmpsclient.7", "lib/mps/mps-check",
                  "share/bash-completion/completions/mps-control",
                  "share/bash-completion/completions/mps-run", "share/zsh/site-functions/_mps-control",
@@ -330,7 +330,7 @@ def test_man_pages():
     """groff reports no errors, and each command and option of the daemon is documented."""
     groff = mps.need_program("groff")
     pages = {os.path.basename(path): path for path in glob.glob(harness.ROOT + "/docs/man/*")}
-    missing = {"libmpsclient.7", "mps-control.1", "mps-run.1", "mps-server.8", "mps.conf.5"} - set(pages)
+    missing = {"libmpsclient.7", "mps-control.1", "mps-run.1", "mps-top.1", "mps-server.8", "mps.conf.5"} - set(pages)
     equal(missing, set())
     for path in pages.values():
         done = subprocess.run([groff, "-man", "-ww", "-z", path], capture_output=True, text=True,
@@ -343,6 +343,16 @@ def test_man_pages():
         contains(text, word[0] or word[1])
     for option in re.findall(r"--?\w+(?=[, ] )", output(mps.BUILD + "/bin/mps-run", "--help")):
         contains(page("mps-run.1"), option)
+    text = page("mps-top.1")
+    usage, = re.findall(r"^  top .*", usage, re.M)
+    for word in re.findall(r"--?\w+", usage.partition("  ")[0]) + ["--delay", "--iterations"]:
+        contains(text, word)
+    for word in re.findall(r'json, "(\w+)"', read_file(harness.ROOT + "/daemon/top_print.c")):
+        contains(text, word)
+    titles = re.findall(r'^\t\[TOP_\w+\] = \{"([^"]+)"', read_file(harness.ROOT + "/daemon/top_column.c"), re.M)
+    assert len(titles) > 10, titles
+    for title in titles:
+        contains(text, title)
 
 
 def test_man_pages_of_clients():
