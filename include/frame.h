@@ -45,7 +45,9 @@ enum frame_type {
 	FRAME_FAULT,         /* server to daemon: a GPU fault, and the client that caused it */
 	FRAME_FAULT_ADDRESS, /* daemon to server: its address, from the kernel's log */
 	FRAME_COUNTERS,      /* daemon to server: a request; server to daemon: of one client */
-	FRAME_TYPE_MAX = FRAME_COUNTERS,
+	FRAME_TRACE,         /* daemon to server: record, into the memory that comes with it */
+	FRAME_TRACE_END,     /* daemon to server: end; server to daemon: it has ended */
+	FRAME_TYPE_MAX = FRAME_TRACE_END,
 };
 
 struct frame_head {
@@ -254,6 +256,21 @@ struct frame_counters {
 	uint64_t counters[COUNTERS];
 	uint64_t memory[DEVICES_MAX];      /* bytes in use, by the server's ordinals */
 	uint64_t memory_peak[DEVICES_MAX]; /* the most that was ever in use */
+};
+
+/* One descriptor: memory of TRACE_SIZE, which the server fills (trace_file.h). */
+struct frame_trace {
+	struct frame_head head;
+	uint64_t id;  /* unique in the life of the daemon, never 0 */
+	uint32_t uid; /* only clients of that user; UINT32_MAX: all */
+	uint32_t reserved;
+};
+
+/* A server replies when its workers have written everything, or if it cannot begin. */
+struct frame_trace_end {
+	struct frame_head head;
+	uint64_t id;
+	uint64_t n_lost; /* events for which there was no space; a request has 0 */
 };
 
 struct frame_shutdown {

@@ -45,6 +45,8 @@ static const struct {
 	[FRAME_FAULT] = {sizeof(struct frame_fault), 0, 0},
 	[FRAME_FAULT_ADDRESS] = {sizeof(struct frame_fault_address), 0, 0},
 	[FRAME_COUNTERS] = {sizeof(struct frame_counters), 0, 0},
+	[FRAME_TRACE] = {sizeof(struct frame_trace), 1, 1},
+	[FRAME_TRACE_END] = {sizeof(struct frame_trace_end), 0, 0},
 	[FRAME_GROUP] = {sizeof(struct frame_group), 0, 0},
 	[FRAME_PENDING] = {sizeof(struct frame_pending), 0, 0},
 };

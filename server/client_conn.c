@@ -198,6 +198,7 @@ static int client_conn_start(struct client_conn *conn, const struct frame_client
 
 	session->pid = conn->pid;
 	session->uid = (uid_t)client->uid;
+	session->command = conn->command;
 	session->connection = conn->connection;
 	session->on_news = client_conn_on_news;
 	session->on_news_arg = conn->server;

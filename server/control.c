@@ -124,6 +124,7 @@ static void control_disconnect(struct server *server)
 		return;
 	control->lost_ms = uv_now(&server->loop);
 	control->is_closing = true;
+	trace_control_drop(server);
 	uv_close((uv_handle_t *)&control->poll, on_lost_closed);
 }
 
@@ -143,6 +144,8 @@ static void take_order(struct server *server)
 	const struct frame_group *group = (const void *)control->reader.bytes;
 	const struct frame_terminate *terminate = (const void *)control->reader.bytes;
 	const struct frame_fault_address *address = (const void *)control->reader.bytes;
+	const struct frame_trace *trace = (const void *)control->reader.bytes;
+	const struct frame_trace_end *trace_end = (const void *)control->reader.bytes;
 
 	switch (control->reader.head.type) {
 	case FRAME_CLIENT:
@@ -164,6 +167,12 @@ static void take_order(struct server *server)
 		break;
 	case FRAME_COUNTERS:
 		counters_report(server);
+		break;
+	case FRAME_TRACE:
+		trace_control_begin(server, trace, frame_take_fd(&control->reader, 0));
+		break;
+	case FRAME_TRACE_END:
+		trace_control_end(server, trace_end);
 		break;
 	case FRAME_FAULT_ADDRESS:
 		fault_report_take_address(server, address);

@@ -25,11 +25,13 @@
 #include "server/stream/pending_wait.h"
 #include "server/stream/printf_capture.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 #include "server/stream/waiter.h"
 #include "server/session/session_room.h"
 
 const struct session_room *const session_rooms[] = {
 	&launch_batches_room, /* has no end function: its graphs end with their streams */
+	&tracer_room,
 	&pending_waits_room,
 	&printf_capture_room,
 	&waiters_room,

@@ -200,6 +200,7 @@ static void server_on_news(uv_async_t *async)
 		client_conn_update(conn);
 	}
 	sampler_start(server);
+	trace_control_look(server);
 	newcomers_look(server);
 	if (!server->is_faulted && fault_get() != CUDA_SUCCESS)
 		handle_fault(server);
@@ -242,6 +243,7 @@ static void on_tick(uv_timer_t *timer)
 		session_end(conn->session);
 		check_overdue(server, conn);
 	}
+	is_needed |= trace_control_look(server);
 	newcomers_look(server);
 	if (server->is_faulted &&
 		((server->n_conns == 0 && !fault_report_is_open(server)) ||

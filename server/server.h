@@ -14,6 +14,7 @@
 #include "control.h"
 #include "counter_report.h"
 #include "fault_report.h"
+#include "trace_control.h"
 #include "client_conn.h"
 
 /* With CUDA_VERSION; in the log and for -v. */
@@ -27,6 +28,7 @@ struct server {
 	uv_signal_t sigterm, sigint;
 	struct work_sampler sampler;
 	struct control control;
+	struct trace_control trace;
 	uid_t uid;
 	bool is_multiuser; /* its clients are of any user, kept apart by their UIDs */
 	struct user *users;

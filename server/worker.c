@@ -27,6 +27,7 @@
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 #include "server/util/thread.h"
 #include "spin.h"
 #include "server/memory/virtual.h"
@@ -153,6 +154,14 @@ static bool worker_spin(struct session *session)
 	return true;
 }
 
+static void worker_sleep(struct session *session, int timeout_ms)
+{
+	if (unlikely(session->tracer != NULL))
+		tracer_sleep(session, timeout_ms);
+	else
+		ring_sleep(&session->receiver, timeout_ms);
+}
+
 /*
  * The ring is empty: looks after the session's remaining work, and sleeps. Until the last
  * work has ended, it wakes up regularly.
@@ -163,10 +172,10 @@ static void worker_rest(struct session *session, int *sleep_ms)
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
 		session->n_closing == 0 && !session->aliases->closing) {
 		session_set_busy(session, false);
-		ring_sleep(&session->receiver, SLEEP_MS);
+		worker_sleep(session, SLEEP_MS);
 		return;
 	}
-	ring_sleep(&session->receiver, *sleep_ms);
+	worker_sleep(session, *sleep_ms);
 	if (ring_has_more(&session->receiver) || atomic_load(&session->is_ending))
 		return;
 	*sleep_ms = MIN(2 * *sleep_ms, SLEEP_MAX_MS);
@@ -192,8 +201,11 @@ static void serve_until_end(struct session *session)
 	int sleep_ms = SLEEP_MIN_MS;
 
 	while (!atomic_load(&session->is_ending)) {
-		int r = worker_serve(session);
+		int r;
 
+		if (unlikely(trace_has_changed(session)))
+			tracer_sync(session);
+		r = worker_serve(session);
 		if (unlikely(session_devices_reclaim_wanted(session)) && streams_poll(session))
 			session_devices_trim(session);
 		if (r < 0) {

@@ -57,7 +57,7 @@ unit_test_proto_shm := proto/shm.c
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
 	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
-	server/fault_report.c server/counter_report.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
+	server/fault_report.c server/counter_report.c server/trace_control.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
 # The accounts of memory, alone.
 ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/log.c
 unit_test_server_account := $(ACCOUNT)
@@ -92,6 +92,7 @@ unit_test_server_context_share := $(unit_test_server_session)
 unit_test_server_conditional := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
 unit_test_server_launch_batch := $(unit_test_server_session)
+unit_test_server_tracer := $(unit_test_server_session)
 unit_test_server_deferred := $(unit_test_server_session)
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim
 unit_test_server_alloc := $(unit_test_server_session)

@@ -15,6 +15,7 @@
 #include "server/session/session.h"
 #include "staging.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 #include "server/memory/virtual.h"
 
 struct end end_of(uint64_t address)
@@ -90,7 +91,8 @@ CUresult do_copy_in(struct session *session, struct stream *stream, uint64_t dst
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add_copy(session, false, true, size);
-	return copy_line(end_of(dst), end_of_piece(piece), size, real);
+	return TRACED(session, stream, copy_line(end_of(dst), end_of_piece(piece), size, real),
+		.kind = TRACE_COPY_IN, .size = size);
 }
 
 CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t src, uint32_t offset,
@@ -105,7 +107,8 @@ CUresult do_copy_out(struct session *session, struct stream *stream, uint64_t sr
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add_copy(session, true, false, size);
-	return copy_line(end_of_piece(piece), end_of(src), size, real);
+	return TRACED(session, stream, copy_line(end_of_piece(piece), end_of(src), size, real),
+		.kind = TRACE_COPY_OUT, .size = size);
 }
 
 static const struct device *owner_device(const struct session *session, uint64_t address)
@@ -130,6 +133,14 @@ static CUresult copy_mapped(
 		owner_device(session, src)->context, size, real);
 }
 
+static CUresult copy_any(
+	const struct session *session, uint64_t dst, uint64_t src, uint64_t size, CUstream real)
+{
+	return is_between_mapped(session, dst, src)
+		       ? copy_mapped(session, dst, src, size, real)
+		       : copy_line(end_of(dst), end_of(src), size, real);
+}
+
 CUresult do_copy_device(
 	struct session *session, struct stream *stream, uint64_t dst, uint64_t src, uint64_t size)
 {
@@ -139,7 +150,6 @@ CUresult do_copy_device(
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add_copy(session, end_of(dst).is_host, end_of(src).is_host, size);
-	return is_between_mapped(session, dst, src)
-		       ? copy_mapped(session, dst, src, size, real)
-		       : copy_line(end_of(dst), end_of(src), size, real);
+	return TRACED(session, stream, copy_any(session, dst, src, size, real),
+		.kind = trace_copy_kind(end_of(dst).is_host, end_of(src).is_host), .size = size);
 }

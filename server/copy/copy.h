@@ -12,6 +12,7 @@
 
 struct array;
 struct session;
+struct stream;
 
 /* An end of a copy. Pinned memory and staging are host memory. */
 struct end {
@@ -54,8 +55,8 @@ CUDA_MEMCPY3D box_describe(
 	const struct box_end *dst, const struct box_end *src, const struct box_size *size);
 
 /* Makes as few copies as the ends of registrations allow. Both ends are checked. */
-CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
-	const struct box_size *size, CUstream real);
+CUresult copy_box(struct session *session, struct stream *stream, struct box_end dst,
+	struct box_end src, const struct box_size *size);
 
 /* The same for a box within host memory; neither end is in an array. */
 CUresult copy_host_box(struct session *session, const struct box_end *dst,

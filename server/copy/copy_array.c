@@ -21,11 +21,12 @@ bool box_end_in(const struct array *array, uint64_t x, uint64_t y, uint64_t z,
 	       range_ok(y, size->height, array->height) && range_ok(z, size->depth, array->depth);
 }
 
-static CUresult copy_either(struct session *session, const struct box_end *array,
-	const struct box_end *other, uint32_t is_out, const struct box_size *size, CUstream real)
+static CUresult copy_either(struct session *session, struct stream *stream,
+	const struct box_end *array, const struct box_end *other, uint32_t is_out,
+	const struct box_size *size)
 {
-	return is_out ? copy_box(session, *other, *array, size, real)
-		      : copy_box(session, *array, *other, size, real);
+	return is_out ? copy_box(session, stream, *other, *array, size)
+		      : copy_box(session, stream, *array, *other, size);
 }
 
 CUresult do_copy_array(struct session *session, struct stream *stream, struct array *array,
@@ -41,7 +42,7 @@ CUresult do_copy_array(struct session *session, struct stream *stream, struct ar
 	if (!box_end_in(array, x, y, z, &size, &end) || !box_end_ok(session, &line, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS ? copy_either(session, &end, &line, is_out, &size, real)
+	return result == CUDA_SUCCESS ? copy_either(session, stream, &end, &line, is_out, &size)
 				      : result;
 }
 
@@ -58,7 +59,7 @@ CUresult do_copy_arrays(struct session *session, struct stream *stream, struct a
 		!box_end_in(src, src_x, src_y, src_z, &size, &from))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS ? copy_box(session, to, from, &size, real) : result;
+	return result == CUDA_SUCCESS ? copy_box(session, stream, to, from, &size) : result;
 }
 
 CUresult do_copy_array_rows(struct session *session, struct stream *stream, struct array *array,
@@ -78,7 +79,7 @@ CUresult do_copy_array_rows(struct session *session, struct stream *stream, stru
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy_either(session, &end,
+	return copy_either(session, stream, &end,
 		&(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, is_out,
-		&size, real);
+		&size);
 }

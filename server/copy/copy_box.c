@@ -15,6 +15,7 @@
 #include "server/session/session.h"
 #include "staging.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 
 bool box_extent(uint64_t pitch, uint64_t n_rows, const struct box_size *size, uint64_t *ret_extent)
 {
@@ -206,15 +207,13 @@ static CUresult copy_rows_cut(struct session *session, struct box_end dst, struc
 }
 
 /* Slices in the same way. A slice that crosses an end is copied by rows. Both ends are checked. */
-CUresult copy_box(struct session *session, struct box_end dst, struct box_end src,
+static CUresult copy_slices_cut(struct session *session, struct box_end dst, struct box_end src,
 	const struct box_size *size, CUstream real)
 {
 	const struct box_size slice = {size->width, size->height, 1};
 	uint64_t dst_bytes = 0, src_bytes = 0, n;
 	CUresult result = CUDA_SUCCESS;
 
-	counter_add_copy(
-		session, dst.at.is_host, src.at.is_host, size->width * size->height * size->depth);
 	if (box_is_within_host(&dst, &src))
 		return copy_host_box(session, &dst, &src, size, real);
 	if ((!dst.array && !box_extent(dst.pitch, dst.rows, &slice, &dst_bytes)) ||
@@ -237,6 +236,16 @@ CUresult copy_box(struct session *session, struct box_end dst, struct box_end sr
 	return result;
 }
 
+CUresult copy_box(struct session *session, struct stream *stream, struct box_end dst,
+	struct box_end src, const struct box_size *size)
+{
+	uint64_t bytes = size->width * size->height * size->depth;
+
+	counter_add_copy(session, dst.at.is_host, src.at.is_host, bytes);
+	return TRACED(session, stream, copy_slices_cut(session, dst, src, size, stream->real),
+		.kind = trace_copy_kind(dst.at.is_host, src.at.is_host), .size = bytes);
+}
+
 CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t dst, uint64_t src,
 	uint64_t dst_pitch, uint64_t src_pitch, uint64_t dst_rows, uint64_t src_rows,
 	uint64_t width, uint64_t height, uint64_t depth)
@@ -250,7 +259,7 @@ CUresult do_copy_box(struct session *session, struct stream *stream, uint64_t ds
 	if (!box_end_ok(session, &to, &size) || !box_end_ok(session, &from, &size))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = stream_begin(session, stream, &real);
-	return result == CUDA_SUCCESS ? copy_box(session, to, from, &size, real) : result;
+	return result == CUDA_SUCCESS ? copy_box(session, stream, to, from, &size) : result;
 }
 
 CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_t dst,
@@ -270,9 +279,8 @@ CUresult do_copy_rows_in(struct session *session, struct stream *stream, uint64_
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy_box(session, to,
-		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, &size,
-		real);
+	return copy_box(session, stream, to,
+		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, &size);
 }
 
 CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64_t src,
@@ -292,7 +300,7 @@ CUresult do_copy_rows_out(struct session *session, struct stream *stream, uint64
 		result = staging_piece(session, offset, (uint64_t)width * rows, &piece);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return copy_box(session,
+	return copy_box(session, stream,
 		(struct box_end){.at = end_of_piece(piece), .pitch = width, .rows = rows}, from,
-		&size, real);
+		&size);
 }

@@ -12,6 +12,7 @@
 #include "server/session/counting.h"
 #include "server/session/session.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 
 uint64_t fill_extent(uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {
@@ -76,6 +77,15 @@ static CUresult fill_cut(struct session *session, CUdeviceptr dst, uint32_t valu
 	return result;
 }
 
+static CUresult fill_any(struct session *session, bool is_cut, CUdeviceptr dst, uint32_t value,
+	uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows, CUstream real)
+{
+	if (is_cut)
+		return fill_cut(session, dst, value, width, count, pitch, rows, real);
+	return rows == 1 ? fill_row(dst, value, width, count, real)
+			 : fill_rows(dst, value, width, count, pitch, rows, real);
+}
+
 CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, uint32_t value,
 	uint32_t width, uint64_t count, uint64_t pitch, uint64_t rows)
 {
@@ -89,8 +99,8 @@ CUresult do_fill(struct session *session, struct stream *stream, uint64_t dst, u
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add(session, COUNTER_FILLS, 1);
-	if (host_cut(dst, size) < size)
-		return fill_cut(session, dst, value, width, count, pitch, rows, real);
-	return rows == 1 ? fill_row(dst, value, width, count, real)
-			 : fill_rows(dst, value, width, count, pitch, rows, real);
+	return TRACED(session, stream,
+		fill_any(session, host_cut(dst, size) < size, dst, value, width, count, pitch, rows,
+			real),
+		.kind = TRACE_FILL, .size = count * width * rows);
 }

@@ -21,6 +21,7 @@
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 #include "wire.h"
 
 struct graph *session_graph(struct session *session, uint32_t id)
@@ -352,7 +353,8 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	/* It is unknown which of its nodes is running. */
 	session->last_kernel = NULL;
 	counter_add(session, COUNTER_GRAPH_LAUNCHES, 1);
-	result = cuda.cuGraphLaunch(graph->real, real);
+	result = TRACED(session, stream, cuda.cuGraphLaunch(graph->real, real), .kind = TRACE_GRAPH,
+		.count = 1, .size = graph->n_nodes);
 	if (may_block)
 		pending_waits_end(session, stream, real);
 	return result;

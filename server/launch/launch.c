@@ -18,6 +18,7 @@
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/stream/stream.h"
+#include "server/stream/tracer.h"
 
 /* Limits of the GPU, from facts read at the start. The driver might not refuse an invalid shape. */
 bool launch_shape_ok(const struct device_facts *facts, const struct device_kernel *kernel,
@@ -41,6 +42,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	uint32_t params_size)
 {
 	struct queued_launch queued = {
+		.kernel = kernel,
 		.grid = {grid[0], grid[1], grid[2]},
 		.block = {block[0], block[1], block[2]},
 		.shared_bytes = shared_bytes,
@@ -77,7 +79,8 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		(session->batch->n == 0 && !ring_has_next(&session->receiver))) {
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
-		return launch_alone(&queued, real);
+		return TRACED(session, stream, launch_alone(&queued, real), .kind = TRACE_LAUNCH,
+			.count = 1, .name = kernel->name);
 	}
 	launch_batch_add(session, stream, real, &queued);
 	return CUDA_SUCCESS;
@@ -177,5 +180,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));
-	return cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL);
+	return TRACED(session, stream,
+		cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL),
+		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
 }

@@ -19,6 +19,8 @@
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "launch_batch.h"
+#include "server/module/kernel.h"
+#include "server/stream/tracer.h"
 
 /* Lengths are powers of two from 2 on. Shorter chains take the rest. */
 #define LENGTHS 5
@@ -263,6 +265,23 @@ static void flush_together(struct session *session, struct launch_batch *batch, 
 	flush_one_by_one(session, &batch->launches[done], n - done, batch->real);
 }
 
+static CUresult flush(struct session *session, struct launch_batch *batch, unsigned n)
+{
+	if (n > 1)
+		flush_together(session, batch, n);
+	else
+		flush_one_by_one(session, batch->launches, n, batch->real);
+	return CUDA_SUCCESS;
+}
+
+static bool is_mixed(const struct queued_launch *launches, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++)
+		if (launches[i].kernel != launches[0].kernel)
+			return true;
+	return false;
+}
+
 _hot_ void launch_batch_flush(struct session *session)
 {
 	struct launch_batch *batch = session->batch;
@@ -272,10 +291,8 @@ _hot_ void launch_batch_flush(struct session *session)
 	if (n == 0)
 		return;
 	counter_add(session, COUNTER_LAUNCHES, n);
-	if (n > 1)
-		flush_together(session, batch, n);
-	else
-		flush_one_by_one(session, batch->launches, n, batch->real);
+	TRACED(session, batch->stream, flush(session, batch, n), .kind = TRACE_LAUNCH, .count = n,
+		.name = batch->launches[0].kernel->name, .is_mixed = is_mixed(batch->launches, n));
 }
 
 void launch_batch_add(struct session *session, struct stream *stream, CUstream real,

@@ -17,6 +17,7 @@ struct session;
 struct session_room;
 struct stream;
 struct chain_cache;
+struct kernel;
 
 /* Beyond 32 a batch gains nothing (measured), and its first kernel has waited long enough. */
 #define LAUNCH_BATCH_MAX 32
@@ -24,6 +25,7 @@ struct chain_cache;
 /* A checked launch. Its parameters lie in the ring's receiver, until its next fetch. */
 struct queued_launch {
 	CUfunction function;
+	const struct kernel *kernel; /* for traces */
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t shared_bytes;

@@ -40,6 +40,7 @@ struct region;
 struct printf_capture;
 struct launch_batch;
 struct chain_cache;
+struct tracer;
 struct waiters;
 
 /* Longest name of a kernel in messages to people; longer names are cut. */
@@ -61,6 +62,7 @@ struct session {
 	pid_t pid;
 	uid_t uid;
 	int connection;          /* not owned */
+	const char *command;     /* not owned: argv[0]; may be NULL */
 	struct group *group;     /* a reference; NULL: none */
 	uint32_t group_threads;  /* active threads of that group, together */
 	uint32_t active_threads; /* the most that the client requests: the worker's */
@@ -102,14 +104,16 @@ struct session {
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
 	uint64_t memory_asked[DEVICES_MAX]; /* the client's own limits; 0: none */
 	unsigned seen_pressure;
+	unsigned trace_generation; /* of the last change of the trace that it has followed */
 	bool is_staging_pinned;
 	CUdeviceptr timeline;           /* of page->timeline, for the GPU; 0: not pinned */
 	struct session_device *current; /* whose context is current on the worker */
 	struct session_device *devices[DEVICES_MAX];
 	struct grant grants[DEVICES_MAX]; /* the loop reads those of opened GPUs */
 	struct stream *streams[STREAMS_MAX];
-	struct stream *busy; /* streams that may have work on a GPU, also destroyed ones */
-	uint32_t n_closed;   /* of them, destroyed by the client */
+	struct tracer *tracer; /* NULL: no trace runs */
+	struct stream *busy;   /* streams that may have work on a GPU, also destroyed ones */
+	uint32_t n_closed;     /* of them, destroyed by the client */
 	struct handle_table greens, context_shares, linkers, libraries, kernels, events, graphs,
 		allocations, arrays, textures;
 	struct graph *graph_list;    /* all graphs, also destroyed ones that still run */

@@ -14,6 +14,7 @@
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "stream.h"
+#include "tracer.h"
 #include "waiter.h"
 
 static void write_now(struct session *session, uint32_t stream, uint64_t value)
@@ -94,5 +95,6 @@ CUresult do_seqno_watch(struct session *session, uint32_t id, uint64_t value)
 	if (result != CUDA_SUCCESS)
 		return result;
 	counter_add(session, COUNTER_WAITS, 1);
+	tracer_mark(session, id, TRACE_WAIT);
 	return waiters_watch(session, stream->id, stream->sdev->device, real);
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRACER_H
+#define TRACER_H
+
+/*
+ * Records what the streams of a session do while a trace runs. Timing events of the driver
+ * go into a stream before and behind each piece of work. The session's worker only.
+ *
+ * Without a trace the cost is one branch, in TRACED().
+ */
+
+#include "server/driver/driver.h"
+#include "server/session/session.h"
+#include "server/session/trace_writer.h"
+
+struct session_room;
+struct stream;
+
+struct trace_work {
+	enum trace_kind kind;
+	uint32_t count;   /* of kernels */
+	uint64_t size;    /* bytes */
+	const char *name; /* NULL: none */
+	bool is_mixed;    /* other kernels have other names */
+};
+
+/* Joins the trace that has begun, or leaves the one that has ended: see trace_has_changed(). */
+void tracer_sync(struct session *session);
+
+/* Around work for a stream that stream_begin() has prepared. Returns `result'. */
+void tracer_open(struct session *session, struct stream *stream, const struct trace_work *work);
+CUresult tracer_close(struct session *session, CUresult result);
+
+/* `call' gives the work to the driver. The rest describes the work: see struct trace_work. */
+#define TRACED(session, stream, call, ...)                                                         \
+	(unlikely((session)->tracer != NULL)                                                       \
+			? (tracer_open((session), (stream), &(struct trace_work){__VA_ARGS__}),    \
+				  tracer_close((session), (call)))                                 \
+			: (call))
+
+/* Which copy: see counter_add_copy(). */
+static inline enum trace_kind trace_copy_kind(bool to_host, bool from_host)
+{
+	return to_host == from_host ? TRACE_COPY_WITHIN : to_host ? TRACE_COPY_OUT : TRACE_COPY_IN;
+}
+
+/* A point in time of a stream. */
+void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind);
+
+/* Sleeps as ring_sleep(), and meanwhile looks which work has ended. */
+void tracer_sleep(struct session *session, int timeout_ms);
+
+/* What is done for each session: see session_room.h. */
+extern const struct session_room tracer_room;
+
+#endif
