@@ -63,6 +63,7 @@ static int report_broken(const char *why)
 /* The exchange between standard input, the daemon and standard output. */
 struct cli {
 	const struct config *config;
+	FILE *out; /* replies */
 	int sock;
 	int silence_ms;       /* after which the daemon is asked whether it is alive */
 	bool has_ended;       /* all input and EOT have been sent */
@@ -157,7 +158,7 @@ static int cli_send_input(struct cli *cli)
 static void cli_begin_failure(struct cli *cli)
 {
 	cli->in_failure = cli->has_failed = true;
-	fflush(stdout);
+	fflush(cli->out);
 	if (cli->prints_failures)
 		fputs("mps-control: ", stderr);
 }
@@ -174,7 +175,7 @@ static void cli_print_byte(struct cli *cli, char byte)
 			fputc(byte, stderr);
 		cli->in_failure = byte != '\n';
 	} else {
-		fputc(byte, stdout);
+		fputc(byte, cli->out);
 	}
 }
 
@@ -190,7 +191,8 @@ static int cli_print_reply(struct cli *cli)
 		return 0;
 	for (ssize_t i = 0; i < n; i++)
 		cli_print_byte(cli, bytes[i]);
-	fflush(stdout);
+	if (cli->out == stdout)
+		fflush(stdout);
 	/* An unrequested EOT: the daemon has ended, as the command asked. */
 	return cli->has_eot && !cli->has_ended ? 0 : 1;
 }
@@ -229,34 +231,57 @@ static void cli_print_hint(const struct config *config)
 		config->socket_path);
 }
 
-int cli_run(const struct config *config, char *const *command, bool is_strict)
+static int cli_converse(struct cli *cli, char *const *command)
 {
+	const struct config *config = cli->config;
 	_cleanup_close_ int sock = -EBADF;
-	struct cli cli = {.config = config, .silence_ms = SILENCE_MS, .last = '\n'};
 	char why[512];
 	int r;
 
 	if (trust_path(config->socket_path, why, sizeof(why)) < 0)
 		return report_untrusted(why);
-	cli.prints_failures = needs_failure_lines();
-	cli.sock = sock = control_socket_connect(config, CONNECT_MS);
+	cli->sock = sock = control_socket_connect(config, CONNECT_MS);
 	if (sock < 0)
 		return report_no_daemon(config, sock);
 	if (trust_peer(sock, config->socket_path, why, sizeof(why)) < 0)
 		return report_untrusted(why);
 	/* Sent at once: a person at a terminal may take a while to type the first command. */
-	r = cli_send(&cli, nak, sizeof(nak));
+	r = cli_send(cli, nak, sizeof(nak));
 	if (r == 0 && !*command && isatty(STDIN_FILENO))
 		cli_print_hint(config);
 	if (r == 0 && *command)
-		r = cli_send_command(&cli, command);
+		r = cli_send_command(cli, command);
 	/* Read answers even if sending failed: they may say why. */
 	if (r < 0)
-		cli.has_ended = true;
-	r = cli_exchange(&cli);
-	if (cli.has_eot)
-		return is_strict && cli.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+		cli->has_ended = true;
+	r = cli_exchange(cli);
+	if (cli->has_eot)
+		return EXIT_SUCCESS;
 	return report_broken(r == -ETIMEDOUT ? "the daemon is running but does not answer"
 			     : r < 0         ? strerror(-r)
 					     : "the daemon closed the connection");
+}
+
+int cli_run(const struct config *config, char *const *command, bool is_strict)
+{
+	struct cli cli = {.config = config, .out = stdout, .silence_ms = SILENCE_MS, .last = '\n'};
+	int status;
+
+	cli.prints_failures = needs_failure_lines();
+	status = cli_converse(&cli, command);
+	return is_strict && cli.has_failed ? EXIT_FAILURE : status;
+}
+
+int cli_ask(const struct config *config, const char *command, FILE *out, bool *ret_has_failed)
+{
+	struct cli cli = {.config = config,
+		.out = out,
+		.silence_ms = SILENCE_MS,
+		.last = '\n',
+		.prints_failures = true};
+	char *words[] = {(char *)command, NULL};
+	int status = cli_converse(&cli, words);
+
+	*ret_has_failed = cli.has_failed;
+	return status;
 }

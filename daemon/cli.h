@@ -2,6 +2,8 @@
 #ifndef CLI_H
 #define CLI_H
 
+#include <stdio.h>
+
 #include "config.h"
 
 /*
@@ -12,5 +14,11 @@
  * `is_strict' 0 only if no command failed.
  */
 int cli_run(const struct config *config, char *const *command, bool is_strict);
+
+/*
+ * The same for a command, or several lines, whose reply goes to `out'. Failures are also
+ * printed on standard error.
+ */
+int cli_ask(const struct config *config, const char *command, FILE *out, bool *ret_has_failed);
 
 #endif

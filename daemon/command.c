@@ -21,6 +21,7 @@
 #include "probe.h"
 #include "slot.h"
 #include "termination.h"
+#include "tracing.h"
 
 /* The command is about GPUs: it waits until the machine's GPUs are known. */
 #define NEEDS_GPUS ""
@@ -59,6 +60,8 @@ static const struct command commands[] = {
 		"list what clients have done: launches, copies, time at work, memory", NULL},
 	{"metrics", "", 1, 1, command_metrics,
 		"print all counters in the format of Prometheus: see mps-control(1)", NULL},
+	{"trace", " start|stop [-server PID] FILE", 2, 5, command_trace,
+		"record what the streams of clients do; stop writes FILE for Perfetto", NULL},
 	{"device_query", " [PID] [--csv | --json]", 1, TOKENS_MAX, command_device_query,
 		"list the GPUs of all servers, or of one server", NEEDS_GPUS},
 	{"set_default_active_thread_percentage", " PERCENTAGE", 1, 2,
@@ -197,6 +200,8 @@ void command_on_deadline(struct conn *conn)
 		termination_on_deadline(conn);
 	else if (conn->is_counting)
 		counting_on_deadline(conn);
+	else if (conn->is_tracing)
+		tracing_on_deadline(conn);
 	else
 		slot_on_starter_deadline(conn);
 }

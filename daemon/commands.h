@@ -28,6 +28,8 @@ void command_stats(struct conn *conn, const struct tokens *tokens);
 
 /* command_metrics.c */
 void command_metrics(struct conn *conn, const struct tokens *tokens);
+/* command_trace.c */
+void command_trace(struct conn *conn, const struct tokens *tokens);
 
 /* command_device.c */
 void command_device_query(struct conn *conn, const struct tokens *tokens);

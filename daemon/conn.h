@@ -64,6 +64,8 @@ struct conn {
 	struct termination *termination; /* not owned: what it waits for, or NULL */
 	bool is_counting;                /* waits for counters of servers (counting.h) */
 	bool has_counters;               /* ... and has them */
+	bool is_tracing;                 /* waits for the end of traces (tracing.h) */
+	bool has_traces;                 /* ... and need not wait any more */
 	bool at_end;                     /* the peer sends no more */
 	bool is_skipping;                /* the rest of a line that was too long */
 	bool wants_marks;                /* reports failures with NAK: see command_conn.h */
@@ -71,7 +73,7 @@ struct conn {
 	bool is_watching;                /* repeats stats, as top does: not logged again */
 	char command[48];                /* the name of the running command */
 	char *out;                       /* replies that did not fit into the socket */
-	char *retry; /* the command to run again after the probe, or with counters */
+	char *retry;                     /* the command to run again after what it waits for */
 	size_t out_size, out_room;
 
 	/* Received input: a frame, or lines. */
@@ -87,6 +89,7 @@ struct conn {
 		struct frame_terminate terminated;
 		struct frame_fault fault;
 		struct frame_counters counters;
+		struct frame_trace_end trace_end;
 		uint8_t bytes[FRAME_MAX];
 		char text[COMMAND_MAX];
 	} in;

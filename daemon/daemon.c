@@ -27,6 +27,7 @@
 #include "reload.h"
 #include "server.h"
 #include "tenant.h"
+#include "tracing.h"
 
 /* How soon an action that had to wait is tried again. */
 #define RETRY_MS 250
@@ -72,6 +73,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 		daemon->is_quitting = true;
 		probe_stop(daemon);
 		counting_stop(daemon);
+	tracing_stop(daemon);
 		refuse_all_clients(daemon);
 		list_for_each_safe (item, following, &daemon->servers)
 			server_shutdown(container_of(item, struct server, link_in_daemon), false);
@@ -88,6 +90,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 /* Closes everything that is still open; the loop then ends by itself. */
 static void close_everything(struct daemon *daemon)
 {
+	tracing_fini(daemon);
 	list_for_each (item, &daemon->tenants) {
 		struct tenant *tenant = container_of(item, struct tenant, link);
 
@@ -316,6 +319,8 @@ int daemon_start(struct daemon *daemon, struct error_message *error)
 	list_init(&daemon->servers);
 	list_init(&daemon->quit_conns);
 	list_init(&daemon->counting);
+	list_init(&daemon->tracing);
+	list_init(&daemon->traces);
 	list_init(&daemon->partitions);
 	groups_init(&daemon->groups);
 	daemon->start_time_ns = wall_clock_ns();

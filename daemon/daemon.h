@@ -52,7 +52,10 @@ struct daemon {
 	struct settings settings; /* the defaults */
 	struct groups groups;
 	struct usages usages;
-	struct list counting;                  /* commands that wait for counters */
+	struct list counting; /* commands that wait for counters */
+	struct list tracing;  /* ... for the end of traces */
+	struct list traces;   /* that run or were not read yet: struct trace */
+	uint64_t last_trace_id;
 	struct metrics_server *metrics_server; /* NULL: the daemon does not listen for HTTP */
 	struct devices devices;                /* of the last trusted server or probe */
 	struct probe *probe;                   /* NULL: none runs */

@@ -114,9 +114,14 @@ void json_number(struct json *json, const char *name, int64_t value)
 
 void json_thousandths(struct json *json, const char *name, uint32_t value)
 {
-	char text[24];
+	json_decimal(json, name, value / 1000, value % 1000);
+}
 
-	snprintf(text, sizeof(text), "%u.%03u", value / 1000, value % 1000);
+void json_decimal(struct json *json, const char *name, uint64_t whole, unsigned thousandths)
+{
+	char text[40];
+
+	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", whole, thousandths % 1000);
 	json_begin_value(json, name);
 	json_put_text(json, text);
 }

@@ -39,6 +39,9 @@ void json_null(struct json *json, const char *name);
 /* A number with three decimals, from thousandths. */
 void json_thousandths(struct json *json, const char *name, uint32_t value);
 
+/* The same for any size. */
+void json_decimal(struct json *json, const char *name, uint64_t whole, unsigned thousandths);
+
 void json_fini(struct json *json);
 
 #endif

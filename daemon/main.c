@@ -20,6 +20,7 @@
 #include "check_config.h"
 #include "check_directory.h"
 #include "cli.h"
+#include "cli_trace.h"
 #include "command.h"
 #include "daemon.h"
 #include "file_limits.h"
@@ -316,6 +317,19 @@ static bool run_without_daemon(const struct options *options, int *ret_status)
 	return true;
 }
 
+static int run_front_end(const struct config *config, const struct options *options)
+{
+	if (is_command(options, "cdi"))
+		return cdi_run(config, options->command + 1);
+	if (is_command(options, "check-directory"))
+		return check_directory_run(config, options->command + 1);
+	if (is_command(options, "top"))
+		return top_run(config, options->command);
+	if (cli_trace_wants(options->command))
+		return cli_trace_run(config, options->command, options->is_strict);
+	return cli_run(config, options->command, options->is_strict);
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon daemon;
@@ -337,14 +351,8 @@ int main(int argc, char **argv)
 					     : load_file_for_daemon(file, &error);
 	if (r < 0 || config_load(config, &file->values, &error) < 0)
 		return print_error(&error);
-	if (is_command(&options, "cdi"))
-		return cdi_run(config, options.command + 1);
-	if (is_command(&options, "check-directory"))
-		return check_directory_run(config, options.command + 1);
-	if (is_command(&options, "top"))
-		return top_run(config, options.command);
 	if (options.mode == MODE_CLI)
-		return cli_run(config, options.command, options.is_strict);
+		return run_front_end(config, &options);
 	config->metrics_option = options.metrics;
 	config->is_multiuser |= options.is_multiuser;
 	config->is_partitioned |= options.is_partitioned;

@@ -27,6 +27,7 @@
 #include "tenant.h"
 #include "tenant_log.h"
 #include "termination.h"
+#include "tracing.h"
 
 /* For a server that has to end, on top of the grace for its clients' kernels. */
 #define END_MS 5000
@@ -121,6 +122,7 @@ static void server_end(struct server *server, bool is_clean)
 		conn_close(conn);
 	terminations_fail(server);
 	counting_fail(server);
+	tracing_fail(server);
 	clients_clear(server);
 	if (!is_clean)
 		usage_count(server->daemon, server->tenant->uid, USAGE_SERVER_FAILURE);

@@ -18,6 +18,7 @@
 #include "server_conn.h"
 #include "tenant.h"
 #include "termination.h"
+#include "tracing.h"
 #include "turns.h"
 
 void server_conn_open(struct server *server, struct conn *conn)
@@ -44,6 +45,7 @@ void server_conn_on_disconnect(struct server *server, bool is_unread)
 	clients_end_handover(server, is_unread);
 	terminations_fail(server);
 	counting_fail(server);
+	tracing_fail(server);
 	/* A server whose connection breaks reconnects by itself. */
 	if (server->state != SERVER_STOPPING)
 		server->state = SERVER_INITIALIZING;
@@ -197,6 +199,9 @@ int server_conn_on_frame(struct server *server, struct conn *conn)
 		return faults_on_frame(server, &conn->in.fault);
 	case FRAME_COUNTERS:
 		counting_on_frame(server, &conn->in.counters);
+		return 0;
+	case FRAME_TRACE_END:
+		tracing_on_frame(server, &conn->in.trace_end);
 		return 0;
 	case FRAME_TERMINATED:
 		termination_on_answer(server, &conn->in.terminated);

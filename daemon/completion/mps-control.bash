@@ -20,6 +20,7 @@ _mps_control_word() {
 	PID | SERVER_PID) _mps_control_ask "$1" get_server_list ;;
 	CLIENT_PID) _mps_control_ask "$1" ps | awk 'NR > 1 { print $1 }' ;;
 	NAME) _mps_control_ask "$1" group list | awk 'NR > 1 { print $1 }' ;;
+	FILE) compgen -f ;;
 	UID) getent passwd | cut -d : -f 3 ;;
 	OPTION) echo -active_thread_percentage -device_pinned_mem_limit -priority -uid ;;
 	-* | [a-z]*) printf '%s\n' "$2" ;;

@@ -43,6 +43,8 @@ TABLE = (
     ("stats",                                 MAY,   MAY,   MAY,   MAY),
     ("stats --json",                          MAY,   MAY,   MAY,   MAY),
     ("metrics",                               MAY,   MAY,   MAY,   MAY),
+    ("trace start -server S",                 MAY,   NOT,   NOT,   MAY),
+    ("trace stop -server S",                  MAY,   NOT,   NOT,   MAY),
     ("device_query",                          MAY,   MAY,   MAY,   MAY),
     ("device_query --json",                   MAY,   MAY,   MAY,   MAY),
     ("device_query S",                        MAY,   NOT,   NOT,   MAY),
