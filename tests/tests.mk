@@ -146,9 +146,8 @@ fuzz_of_tokenize := daemon/line_buffer.c daemon/tokenize.c proto/quote.c
 fuzz_of_config := $(CONFIG_FILE)
 fuzz_of_xid := daemon/xid.c
 # The daemon without its calls of the system.
-fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c cli.c control_socket.c check_config.c check_directory.c options.c \
-	spawn.c process.c record.c) $(wildcard daemon/top*.c) \
-	proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
+fuzz_of_daemon := $(filter-out $(addprefix daemon/,main.c control_socket.c cdi.c options.c spawn.c process.c record.c) \
+	$(wildcard daemon/cli.c daemon/cli_*.c daemon/check_*.c daemon/top*.c) proto/async_close.c,$(DAEMON_SRC)) tests/fuzz/fake_system.c
 fuzz_libs_daemon := $(LIBUV)
 
 define fuzz_replay
