@@ -13,6 +13,25 @@
 
 #define LIBRARY "libmicrohttpd.so.12"
 
+/* The table's types are those of the library's header. */
+#define CHECK_TYPE(name)                                                                           \
+	_Static_assert(__builtin_types_compatible_p(__typeof__(&MHD_##name),                       \
+			       __typeof__(((struct http_library *)NULL)->name)),                   \
+		#name)
+
+CHECK_TYPE(start_daemon);
+CHECK_TYPE(stop_daemon);
+CHECK_TYPE(run);
+CHECK_TYPE(get_timeout);
+CHECK_TYPE(get_daemon_info);
+CHECK_TYPE(get_connection_info);
+CHECK_TYPE(suspend_connection);
+CHECK_TYPE(resume_connection);
+CHECK_TYPE(create_response_from_buffer);
+CHECK_TYPE(add_response_header);
+CHECK_TYPE(queue_response);
+CHECK_TYPE(destroy_response);
+
 const struct http_library *http_library_load(void)
 {
 	static struct http_library http;

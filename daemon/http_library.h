@@ -14,18 +14,25 @@
 
 /* The functions by their names without "MHD_". */
 struct http_library {
-	__typeof__(MHD_start_daemon) *start_daemon;
-	__typeof__(MHD_stop_daemon) *stop_daemon;
-	__typeof__(MHD_run) *run;
-	__typeof__(MHD_get_timeout) *get_timeout;
-	__typeof__(MHD_get_daemon_info) *get_daemon_info;
-	__typeof__(MHD_get_connection_info) *get_connection_info;
-	__typeof__(MHD_suspend_connection) *suspend_connection;
-	__typeof__(MHD_resume_connection) *resume_connection;
-	__typeof__(MHD_create_response_from_buffer) *create_response_from_buffer;
-	__typeof__(MHD_add_response_header) *add_response_header;
-	__typeof__(MHD_queue_response) *queue_response;
-	__typeof__(MHD_destroy_response) *destroy_response;
+	struct MHD_Daemon *(*start_daemon)(unsigned flags, uint16_t port,
+		MHD_AcceptPolicyCallback on_peer, void *on_peer_arg,
+		MHD_AccessHandlerCallback on_request, void *on_request_arg, ...);
+	void (*stop_daemon)(struct MHD_Daemon *daemon);
+	enum MHD_Result (*run)(struct MHD_Daemon *daemon);
+	enum MHD_Result (*get_timeout)(struct MHD_Daemon *daemon, MHD_UNSIGNED_LONG_LONG *ret_ms);
+	const union MHD_DaemonInfo *(*get_daemon_info)(
+		struct MHD_Daemon *daemon, enum MHD_DaemonInfoType type, ...);
+	const union MHD_ConnectionInfo *(*get_connection_info)(
+		struct MHD_Connection *connection, enum MHD_ConnectionInfoType type, ...);
+	void (*suspend_connection)(struct MHD_Connection *connection);
+	void (*resume_connection)(struct MHD_Connection *connection);
+	struct MHD_Response *(*create_response_from_buffer)(
+		size_t size, void *bytes, enum MHD_ResponseMemoryMode mode);
+	enum MHD_Result (*add_response_header)(
+		struct MHD_Response *response, const char *name, const char *value);
+	enum MHD_Result (*queue_response)(
+		struct MHD_Connection *connection, unsigned status, struct MHD_Response *response);
+	void (*destroy_response)(struct MHD_Response *response);
 };
 
 /* NULL: the library is not installed, or is too old. */

@@ -56,12 +56,12 @@ struct metrics_server {
 	uint64_t asked_ms;         /* when the servers were asked */
 	struct MHD_Connection *waiting[ALL_CONNS_MAX]; /* for the page */
 	unsigned n_waiting;
-	struct peer {
+	struct http_conn {
 		int fd; /* not owned; 0: unused */
 		bool is_ended;
 		struct in6_addr address;
 		uint64_t deadline_ms;
-	} peers[ALL_CONNS_MAX];
+	} conns[ALL_CONNS_MAX];
 };
 
 /* ---- answers */
@@ -206,31 +206,31 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 /* ---- connections */
 
 /* The library then finds the connection closed. */
-static void end_peer(struct peer *peer)
+static void end_conn(struct http_conn *conn)
 {
-	if (!peer->is_ended)
-		shutdown(peer->fd, SHUT_RDWR);
-	peer->is_ended = true;
+	if (!conn->is_ended)
+		shutdown(conn->fd, SHUT_RDWR);
+	conn->is_ended = true;
 }
 
 /* Ends the oldest connection from that address (NULL: from any) if there are `max' of them. */
 static void end_oldest(struct metrics_server *server, const struct in6_addr *address, unsigned max)
 {
-	struct peer *oldest = NULL;
+	struct http_conn *oldest = NULL;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < ALL_CONNS_MAX; i++) {
-		struct peer *peer = &server->peers[i];
+		struct http_conn *conn = &server->conns[i];
 
-		if (peer->fd == 0 || peer->is_ended ||
-			(address && memcmp(&peer->address, address, sizeof(*address)) != 0))
+		if (conn->fd == 0 || conn->is_ended ||
+			(address && memcmp(&conn->address, address, sizeof(*address)) != 0))
 			continue;
 		n++;
-		if (!oldest || peer->deadline_ms < oldest->deadline_ms)
-			oldest = peer;
+		if (!oldest || conn->deadline_ms < oldest->deadline_ms)
+			oldest = conn;
 	}
 	if (n >= max)
-		end_peer(oldest);
+		end_conn(oldest);
 }
 
 /* The address without its port. */
@@ -246,11 +246,11 @@ static struct in6_addr address_of(const struct sockaddr *address)
 	return found;
 }
 
-static struct peer *find_unused_peer(struct metrics_server *server)
+static struct http_conn *find_unused_conn(struct metrics_server *server)
 {
 	for (unsigned i = 0; i < ALL_CONNS_MAX; i++)
-		if (server->peers[i].fd == 0)
-			return &server->peers[i];
+		if (server->conns[i].fd == 0)
+			return &server->conns[i];
 	return NULL;
 }
 
@@ -260,29 +260,29 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **p
 	struct metrics_server *server = arg;
 	const struct http_library *http = server->http;
 	const union MHD_ConnectionInfo *info;
-	struct peer *peer = *place;
+	struct http_conn *conn = *place;
 	struct in6_addr address;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		if (peer)
-			peer->fd = 0;
+		if (conn)
+			conn->fd = 0;
 		return;
 	}
 	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	address = address_of(info->client_addr);
 	end_oldest(server, &address, CONNS_OF_PEER_MAX);
 	end_oldest(server, NULL, CONNS_MAX);
-	peer = find_unused_peer(server);
+	conn = find_unused_conn(server);
 	/* The library has the same bound. */
-	if (!peer)
+	if (!conn)
 		return;
 	info = http->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	*peer = (struct peer){
+	*conn = (struct http_conn){
 		.fd = info->connect_fd,
 		.address = address,
 		.deadline_ms = uv_now(&server->daemon->loop) + CONN_MS,
 	};
-	*place = peer;
+	*place = conn;
 }
 
 /* Ends connections that have reached their deadline. Whether any is open. */
@@ -292,13 +292,13 @@ static bool check_deadlines(struct metrics_server *server)
 	bool is_any_open = false;
 
 	for (unsigned i = 0; i < ALL_CONNS_MAX; i++) {
-		struct peer *peer = &server->peers[i];
+		struct http_conn *conn = &server->conns[i];
 
-		if (peer->fd == 0)
+		if (conn->fd == 0)
 			continue;
 		is_any_open = true;
-		if (now_ms >= peer->deadline_ms)
-			end_peer(peer);
+		if (now_ms >= conn->deadline_ms)
+			end_conn(conn);
 	}
 	return is_any_open;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 240 s
+# time limit: 300 s
 """The metrics: the page of the command, and its listener."""
 
 import contextlib
