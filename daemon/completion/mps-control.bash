@@ -38,6 +38,10 @@ _mps_control_candidates() {
 			shift
 			;;
 		-c | --config) shift ;;
+		-m | --metrics)
+			[ $# -gt 1 ] || { echo off && return; }
+			shift
+			;;
 		-*) ;;
 		*) break ;;
 		esac

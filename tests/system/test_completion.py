@@ -88,6 +88,8 @@ def check_commands(offer):
     assert {"check-config", "check-directory", "cdi", "top"} <= first, first
     equal(offer(mps.CONTROL, "-c", "mps.conf", "group", ""), offer(mps.CONTROL, "group", ""))
     equal(offer(mps.CONTROL, "top", ""), {"--once", "--json", "-d", "-n"})
+    equal(offer(mps.CONTROL, "-m", ""), {"off"})
+    equal(offer(mps.CONTROL, "-d", "-m", "9400", ""), first)
     contains(" ".join(offer(mps.CONTROL, "group", "create", "x", "")), "-device_pinned_mem_limit")
 
 
