@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 600 s
+# time limit: 900 s
 """The manifests of docs/kubernetes: what they say is whole, and their containers do what they are for.
 
 No cluster runs here: podman runs each container with the manifest's command, variables, mounts,

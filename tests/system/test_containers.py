@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 240 s
+# time limit: 300 s
 """Clients in containers, which share nothing with the host but two mounts.
 
 The containers are made by unshare() (container.py); tests/cluster/test_podman.py has those of an
