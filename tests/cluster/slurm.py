@@ -121,8 +121,8 @@ class Slurm(mps.Service):
         for name, value in dict(self.settings, **more).items():
             text, n = re.subn(r"^%s=.*$" % name, "%s='%s'" % (name, value), text, flags=re.M)
             equal(n, 1, name)
-        text += "".join("export %s='%s'\n" % (name, value) for name, value in self.daemon_env.items()
-                        if name.startswith(("SOFTGPU_", "MPS_")))
+        text += "".join("export %s='%s'\n" % item for item in self.daemon_env.items()
+                        if item[0].startswith(("SOFTGPU_", "MPS_")))
         self.write("mps/settings", text)
 
     def write_files(self):
@@ -196,7 +196,7 @@ class Slurm(mps.Service):
         return done.stdout.strip()
 
     def jobs(self):
-        """The states of the jobs, such as R (running) and PD (pending), in the order of their start."""
+        """The states of the jobs, such as R (running) and PD (pending), the oldest first."""
         return self.slurm("squeue", "-h", "--sort=i", "-o", "%t").split()
 
     def stop(self):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 600 s
-"""Jobs of Slurm with shares of a GPU (gres/mps) are clients, by the scripts in docs/clusters/slurm."""
+"""Jobs of Slurm with shares of a GPU (gres/mps) are clients, by the scripts of docs/clusters."""
 
 import os
 import pwd
@@ -23,7 +23,7 @@ HOUR = ("--seconds", "3600")
 
 
 def test_shares_of_two_users():
-    """Two jobs at once: one daemon, a server for each user, and Slurm's percentages are in force."""
+    """Two jobs at once: one daemon, a server for each user; Slurm's percentages are in force."""
     with Slurm() as cluster:
         go = os.path.join(cluster.folder, "go")
         jobs = [cluster.srun(user, "smids", "--wait", go, gres="mps:%d" % share)
@@ -93,7 +93,7 @@ def test_second_gpu():
 
 
 def test_memory_of_a_job():
-    """The processes of a job together get as large a part of the memory as the job has of the GPU."""
+    """The processes of a job together get the part of the memory that the job has of the GPU."""
     with Slurm(memory_mib=1024) as cluster:
         out, _ = cluster.srun_ok(ONE, "limited_memory", "plain", str(MIB), gres="mps:25")
         equal(numbers(out, "plain")[0][0], 256 * MIB, out)
