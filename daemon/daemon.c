@@ -73,7 +73,7 @@ void daemon_quit(struct daemon *daemon, int64_t timeout_ms, struct conn *conn)
 		daemon->is_quitting = true;
 		probe_stop(daemon);
 		counting_stop(daemon);
-	tracing_stop(daemon);
+		tracing_stop(daemon);
 		refuse_all_clients(daemon);
 		list_for_each_safe (item, following, &daemon->servers)
 			server_shutdown(container_of(item, struct server, link_in_daemon), false);

@@ -73,6 +73,7 @@ unit_test_server_cubin := server/module/cubin.c
 unit_test_server_arena := $(filter-out $(GEN)/send.c,$(SERVER_CORE))
 unit_test_server_session := $(SERVER_CORE) tests/fuzz/session_harness.c
 unit_test_server_host := $(unit_test_server_session)
+unit_test_server_progress := $(unit_test_server_session)
 unit_test_server_limit := $(unit_test_server_session)
 unit_test_server_bounds := $(unit_test_server_session)
 unit_test_server_memory := $(unit_test_server_session)

@@ -388,44 +388,6 @@ static void test_events(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* The client waits for seqnos whose stream or event the server had no memory to create. */
-static void test_seqnos_without_objects(void **state)
-{
-	uint64_t a = alloc(MIB);
-
-	(void)state;
-	send_fill(0, a, 1, 1, 1, 0, 1);
-	send_event_record(1, 0, 1);
-	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
-	assert_true(harness_wait(0, 1));
-	send_seqno_write(STREAM_A, 2);
-	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
-	assert_true(harness_wait(STREAM_A, 2));
-	send_event_create(1, 0);
-	send_event_record(1, STREAM_A, 3);
-	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
-	assert_true(harness_wait(STREAM_A, 3));
-	/* A stream with that ID continues. */
-	send_stream_create(STREAM_A, 0, 0, 0);
-	send_event_record(1, STREAM_A, 4);
-	assert_int_equal(settle(), CUDA_SUCCESS);
-	assert_true(harness_wait(STREAM_A, 4));
-}
-
-/* A seqno is written even if the driver refuses to write it. */
-static void test_seqno_write_fails(void **state)
-{
-	uint64_t a = alloc(MIB);
-
-	(void)state;
-	send_fill(0, a, 1, 1, 1, 0, 1);
-	settle();
-	fake_switches.fail_next = CUDA_ERROR_UNKNOWN;
-	send_seqno_write(0, 1);
-	assert_true(harness_wait(0, 1));
-	assert_int_equal(settle(), CUDA_ERROR_UNKNOWN);
-}
-
 static void test_memory_comes_back(void **state)
 {
 	uint64_t free_bytes, total, a = alloc(6 * MIB), b;
@@ -682,8 +644,6 @@ int main(void)
 		QUIET(test_null_stream_order),
 		QUIET(test_streams),
 		QUIET(test_events),
-		QUIET(test_seqnos_without_objects),
-		QUIET(test_seqno_write_fails),
 		QUIET(test_memory_comes_back),
 		QUIET(test_late_errors_are_counted),
 		QUIET(test_malformed),
