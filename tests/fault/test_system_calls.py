@@ -25,10 +25,10 @@ IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
 # Programs with other objects than it has; and this many allocations of each fail.
 ALLOCATING = ("events", "virtual_memory", "graph_clone", "green_contexts", "ipc_memory", "arrays")
 if IS_LONG:
-    ALLOCATING += ("pool_ipc", "ipc_event", "graph_nodes", "graph_update", "graph_host", "link", "jit",
-                   "registered", "registered_private", "managed_module", "memory_ops", "symbols",
-                   "context_events", "stream_alloc", "surface", "texture_linear", "boxes")
-ALLOCATIONS_MAX = 30 if IS_LONG else 10
+    ALLOCATING += ("pool_ipc", "ipc_event", "graph_nodes", "graph_update", "graph_host", "link",
+                   "jit", "registered", "registered_private", "managed_module", "memory_ops",
+                   "symbols", "context_events", "stream_alloc", "surface", "texture_linear", "boxes")
+ALLOCATIONS_MAX = 30 if IS_LONG else 8
 
 
 def ended(service, process, about):
