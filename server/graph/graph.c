@@ -10,6 +10,7 @@
 #include "server/stream/context_share.h"
 #include "server/stream/event.h"
 #include "graph.h"
+#include "graph_wait.h"
 #include "server/driver/deferred.h"
 #include "server/driver/graph_end.h"
 #include "server/launch/launch.h"
@@ -45,61 +46,10 @@ static void graph_free(struct session *session, struct graph *graph, bool device
 		graph_node_fini(&graph->nodes[i], device_lost);
 	session->n_graph_nodes -= graph->n_nodes + graph->n_bodies;
 	context_share_unref(graph->share, device_lost);
+	graph_formers_free(graph);
 	account_free(graph->bodies);
 	account_free(graph->nodes);
 	account_free(graph);
-}
-
-/* The stream of its last launch, unless that is known to be at rest; NULL: it does not run. */
-static CUstream running_on(const struct session *session, const struct graph *graph)
-{
-	const struct stream *stream = session->busy;
-
-	while (stream && stream->real != graph->last)
-		stream = stream->next_busy;
-	return graph->last && stream ? stream->real : NULL;
-}
-
-/*
- * A semaphore that a running graph may wait for, another one at each call. False: the graph
- * does not run, or waits for no semaphore.
- */
-static bool graph_next_wait(
-	const struct session *session, struct graph *graph, struct memory_op *ret_op)
-{
-	uint32_t skip;
-
-	if (graph->n_waits == 0 || !running_on(session, graph))
-		return false;
-	skip = graph->next_wait++ % graph->n_waits;
-	for (uint32_t i = 0; i < graph->n_nodes; i++)
-		for (uint32_t k = 0; k < graph->nodes[i].n_ops; k++) {
-			if (!memory_op_is_wait(&graph->nodes[i].ops[k]) || skip-- > 0)
-				continue;
-			*ret_op = graph->nodes[i].ops[k];
-			return true;
-		}
-	return false;
-}
-
-/*
- * Releases one semaphore of each running graph at a time, because the server does not know
- * for which one the graph waits.
- */
-static void graphs_release(struct session *session)
-{
-	for (struct graph *graph = session->graph_list; graph; graph = graph->next) {
-		struct memory_op op;
-		struct pending_wait pending_wait;
-
-		if (!graph_next_wait(session, graph, &op))
-			continue;
-		session->pending_waits->n_released++;
-		pending_wait = (struct pending_wait){
-			.address = op.address, .sdev = graph->sdev, .is_64 = memory_op_is_64(&op)};
-		memory_op_release_value(&op, &pending_wait.value);
-		pending_waits_release_one(session, &pending_wait);
-	}
 }
 
 /* Frees destroyed graphs that have ended. */
@@ -110,7 +60,7 @@ static void graphs_sweep(struct session *session)
 	for (struct graph *graph = session->graph_list; graph; graph = next) {
 		next = graph->next;
 		if (graph->is_closed &&
-			(!running_on(session, graph) ||
+			(!graph_running_on(session, graph) ||
 				(graph->end && cuda.cuEventQuery(graph->end) == CUDA_SUCCESS)))
 			graph_free(session, graph, false);
 	}
@@ -293,7 +243,7 @@ CUresult do_graph_update_result(
 /* While it runs it is kept, with what its nodes refer to. */
 CUresult do_graph_destroy(struct session *session, struct graph *graph)
 {
-	CUstream stream = running_on(session, graph);
+	CUstream stream = graph_running_on(session, graph);
 
 	handle_remove(&session->graphs, graph->id);
 	graph->is_closed = true;
@@ -329,6 +279,8 @@ static CUresult graph_begin(
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (stream->sdev != graph->sdev)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph->former && !graph_running_on(session, graph))
+		graph_formers_free(graph);
 	/* A change failed, and the client has not asked for its result. */
 	result = graph->result;
 	graph->result = CUDA_SUCCESS;

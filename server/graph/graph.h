@@ -18,6 +18,8 @@ struct session_device;
 struct session;
 struct session_room;
 
+struct graph_former;
+
 struct graph_span {
 	uint64_t address, size;
 };
@@ -61,13 +63,14 @@ struct graph {
 	struct context_share *share; /* of the conditions, a reference; NULL: the client's */
 	CUresult result;             /* the first error since the client asked */
 	uint32_t error_node;
-	bool has_calls;     /* host nodes */
-	bool prints;        /* a kernel of it can print, or once could */
-	uint32_t n_waits;   /* for semaphores, in all its nodes */
-	uint32_t next_wait; /* where graph_next_wait() continues */
-	uint64_t n_freed;   /* session::n_freed when all spans were last checked */
-	CUstream last;      /* of the last launch; NULL: none. Compared, never dereferenced */
-	CUevent end;        /* of a graph destroyed while it runs: marks its end */
+	bool has_calls;              /* host nodes */
+	bool prints;                 /* a kernel of it can print, or once could */
+	uint32_t n_waits;            /* for semaphores, in all its nodes and in `former' */
+	struct graph_former *former; /* owned: see graph_wait.h */
+	uint32_t next_wait;          /* where graph_next_wait() continues */
+	uint64_t n_freed;            /* session::n_freed when all spans were last checked */
+	CUstream last; /* of the last launch; NULL: none. Compared, never dereferenced */
+	CUevent end;   /* of a graph destroyed while it runs: marks its end */
 	bool is_closed;
 };
 

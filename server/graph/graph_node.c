@@ -17,6 +17,7 @@
 #include "server/copy/copy_kernel.h"
 #include "server/stream/event.h"
 #include "graph_node.h"
+#include "graph_wait.h"
 #include "server/memory/host.h"
 #include "server/module/kernel.h"
 #include "server/launch/launch.h"
@@ -121,24 +122,16 @@ static bool node_make_room(struct session *session, struct graph *graph)
 	return true;
 }
 
-static uint32_t count_waits(const struct graph_node *node)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < node->n_ops; i++)
-		n += memory_op_is_wait(&node->ops[i]);
-	return n;
-}
-
 void graph_node_put(struct session *session, struct graph *graph, uint32_t number,
 	struct graph_node *node, CUresult result)
 {
 	if (result == CUDA_SUCCESS && !graph->real && !node_make_room(session, graph))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS) {
-		graph->n_waits += count_waits(node);
+		graph->n_waits += graph_count_waits(node->ops, node->n_ops);
 		if (graph->real) {
-			graph->n_waits -= count_waits(&graph->nodes[number]);
+			graph->n_waits -= graph_count_waits(
+				graph->nodes[number].ops, graph->nodes[number].n_ops);
 			graph_node_fini(&graph->nodes[number], false);
 		} else {
 			graph->n_nodes++;
@@ -526,6 +519,24 @@ static bool keep_ops(struct session *session, struct graph_node *node, const str
 	return true;
 }
 
+/* A launch that waits keeps to the operations that the node had. */
+static CUresult change_ops(struct session *session, struct graph *graph, uint32_t number,
+	struct graph_node *node, CUstreamBatchMemOpParams *params)
+{
+	struct graph_node *before = &graph->nodes[number];
+	struct graph_former *former;
+	CUresult result;
+
+	if (!graph_former_new(session, graph, before, &former))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = batch_put(graph, node, params, node->n_ops);
+	if (former && result == CUDA_SUCCESS)
+		graph_former_keep(graph, former, before);
+	else
+		account_free(former);
+	return result;
+}
+
 CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint32_t number,
 	const struct memory_op *ops, uint32_t n_ops)
 {
@@ -539,7 +550,8 @@ CUresult do_graph_memory_ops(struct session *session, struct graph *graph, uint3
 	if (result == CUDA_SUCCESS && !keep_ops(session, &node, ops, n_ops))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result == CUDA_SUCCESS)
-		result = batch_put(graph, &node, params, n_ops);
+		result = graph->real ? change_ops(session, graph, number, &node, params)
+				     : batch_put(graph, &node, params, n_ops);
 	graph_node_put(session, graph, number, &node, result);
 	return CUDA_SUCCESS;
 }

@@ -17,9 +17,9 @@ KILLS = 24
 KILLS_AT_ONCE = 3
 
 
-def stuck(service):
-    """A client with a graph that blocks in a host function, and more launches behind it."""
-    process = service.popen("graph_host", "stuck")
+def stuck(service, how):
+    """A client with a graph that blocks, in a host function or for a semaphore, and more launches."""
+    process = service.popen("graph_host", how)
     equal(process.stdout.readline(), "graph_host: running\n")
     return process
 
@@ -32,16 +32,16 @@ def end(service, process):
     service.started.remove(process)
 
 
-def check_recovers(stop):
+def check_recovers(stop, how="stuck"):
     """Neighbours work beside it as usual; when it is killed, nothing of it is left."""
     with mps.Service() as service:
         service.run_ok("process1")
         server = service.server()
-        end(service, stuck(service))
+        end(service, stuck(service, how))
         before = settle(service, server)
         for _ in range(3):
             running = service.popen_going_round("process1", 3)
-            process = stuck(service)
+            process = stuck(service, how)
             if stop:
                 process.send_signal(signal.SIGSTOP)
             equal(service.finish(running, 20)[0], 0)
@@ -54,6 +54,11 @@ def check_recovers(stop):
             print("    gone after %.2f s" % (time.monotonic() - began))
         equal(service.servers(), [server], "the server was replaced")
         gives_back(service, server, before)
+
+
+def test_killed_with_a_changed_node():
+    """The graph waits for semaphores that its node no longer has."""
+    check_recovers(False, "changed")
 
 
 def test_memory_of_graphs():

@@ -238,11 +238,42 @@ static void stuck(void)
 	CHECK(cuStreamSynchronize(stream));
 }
 
+/* A node waits for a semaphore that is never written, and is changed meanwhile. */
+static void changed(void)
+{
+	CUstreamBatchMemOpParams wait = {0};
+	CUDA_BATCH_MEM_OP_NODE_PARAMS ops = {.ctx = context, .count = 1, .paramArray = &wait};
+	CUgraphExec exec = NULL;
+	CUgraph graph = NULL;
+	CUgraphNode node;
+
+	fill_data(data, 0);
+	wait.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	wait.waitValue.address = data;
+	wait.waitValue.value = 77;
+	wait.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &ops));
+	CHECK(cuGraphInstantiate(&exec, graph, 0));
+	for (unsigned i = 0; i < 5; i++) {
+		CHECK(cuGraphLaunch(exec, stream));
+		wait.waitValue.value = 78 + i;
+		CHECK(cuGraphExecBatchMemOpNodeSetParams(exec, node, &ops));
+	}
+	EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+	printf(NAME ": running\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	setup();
 	if (argc > 1 && !strcmp(argv[1], "stuck"))
 		stuck();
+	if (argc > 1 && !strcmp(argv[1], "changed"))
+		changed();
 	/* For a while, until it is killed. */
 	for (int rounds = argc > 2 ? atoi(argv[2]) : 1; rounds > 0; rounds--) {
 		in_a_row();
