@@ -53,8 +53,8 @@ mkdir dev/pts dev/shm
 mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 mount -t tmpfs -o mode=1777 shm dev/shm
-: >dev/console
-mount --bind /dev/null dev/console
+# systemd changes owner and mode of its console, so that is no mount of the machine's /dev/null.
+mknod -m 600 dev/console c 1 3
 mount -t tmpfs -o mode=755 run run
 mount -t tmpfs -o mode=1777 tmp tmp
 mount -t sysfs -o ro sysfs sys
