@@ -216,6 +216,9 @@ def test_log_of_another_pid_namespace():
 def test_kernel_that_outlives_its_client():
     with mps.Service({"MPS_GRACE_MS": "1500"}) as service:
         neighbour = bystander(service)
+        # Code that is loaded beside the kernel would hold the driver's lock, on which the server
+        # would wait before it has noted the kernel.
+        wait_for("its code", lambda: service.stats(service.server())["launches"] > 0)
         client = terminations.running(service, "stuck", "kernel")
         client.kill()
         client.wait()
