@@ -256,9 +256,11 @@ class Log:
         return self.complaints
 
     def has_reply(self, at, command):
-        """Whether the reply follows line `at'. For JSON, the log has only the size."""
+        """Whether the reply follows line `at'. For JSON and metrics, the log has only the size."""
         reply = ["%d bytes" % len(line.encode()) if is_json(line) else line
                  for line in command.reply]
+        if reply and reply[0].startswith("# HELP "):
+            reply = ["%d bytes" % len("\n".join(reply).encode())]
         if command.is_prompt:
             got = [line for _, line in self.lines[at + 1:at + 1 + len(reply)]]
             return got == reply
