@@ -41,6 +41,13 @@
 /* How often deadlines are checked. */
 #define TICK_MS 1000
 
+/*
+ * Events that are handled in a tick; the others wait for PAUSE_MS. Without a free descriptor the
+ * library leaves a connection unaccepted, which is an event again at once.
+ */
+#define EVENTS_MAX 500
+#define PAUSE_MS 100
+
 #define PAGE_PATH "/metrics"
 
 struct metrics_server {
@@ -51,6 +58,8 @@ struct metrics_server {
 	uv_poll_t poll;
 	uv_timer_t run_timer, wait_timer;
 	unsigned n_handles;
+	uint64_t tick_ms;          /* when the tick began, by the loop's clock */
+	unsigned n_events;         /* in the tick */
 	struct MHD_Response *page; /* NULL: none yet */
 	uint64_t page_ms;          /* the age of its counters, by the loop's clock */
 	uint64_t asked_ms;         /* when the servers were asked */
@@ -318,14 +327,30 @@ static void metrics_server_run(struct metrics_server *server)
 		uv_timer_stop(&server->run_timer);
 }
 
-static void on_run_timer(uv_timer_t *timer)
-{
-	metrics_server_run(timer->data);
-}
-
 static void on_http_event(uv_poll_t *poll, _unused_ int status, _unused_ int events)
 {
-	metrics_server_run(poll->data);
+	struct metrics_server *server = poll->data;
+	uint64_t now_ms = uv_now(&server->daemon->loop);
+
+	if (now_ms - server->tick_ms >= TICK_MS) {
+		server->tick_ms = now_ms;
+		server->n_events = 0;
+	}
+	if (++server->n_events <= EVENTS_MAX) {
+		metrics_server_run(server);
+		return;
+	}
+	uv_poll_stop(poll);
+	uv_timer_start(&server->run_timer, on_run_timer, PAUSE_MS, 0);
+}
+
+static void on_run_timer(uv_timer_t *timer)
+{
+	struct metrics_server *server = timer->data;
+
+	/* Also ends a pause. */
+	uv_poll_start(&server->poll, UV_READABLE, on_http_event);
+	metrics_server_run(server);
 }
 
 /* ---- the listener */

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -407,6 +408,29 @@ def test_deadline():
         took = time.monotonic() - began
         assert took < (CONN_S + 15) * mps.SLOW, took
         wait_for("its descriptor to be closed", lambda: descriptors(service) == before)
+
+
+def sleeps(pid):
+    """How often the main thread of the process has waited for something."""
+    with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", file.read(), re.M).group(1))
+
+
+def test_out_of_descriptors():
+    """The daemon does not run without a pause because of a connection that it cannot accept."""
+    port = free_port()
+    with mps.Service(options=["-m", str(port)]) as service:
+        pid = service.daemon_pid()
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = max(int(name) for name in os.listdir("/proc/%d/fd" % pid)) + 1
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
+        with socket.create_connection(("127.0.0.1", port), timeout=20 * mps.SLOW) as sock:
+            sock.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            before = sleeps(pid)
+            wait_for("the daemon to sleep", lambda: sleeps(pid) > before + 10)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+            contains(sock.recv(4096).decode(), "200 OK")
+        equal(scrape(port)["mps_clients"].value(), 0)
 
 
 def test_stopped_server():
