@@ -23,6 +23,7 @@ unit_test_daemon_exposition := daemon/exposition.c proto/quote.c
 unit_test_daemon_metrics := daemon/metrics.c daemon/metrics_write.c daemon/exposition.c daemon/devices.c \
 	proto/device_name.c proto/frame.c proto/quote.c
 unit_test_daemon_trace_text := daemon/trace_text.c daemon/json.c proto/quote.c
+unit_test_daemon_usage := daemon/usage.c
 unit_test_daemon_escape := daemon/escape.c proto/quote.c
 unit_test_daemon_settings := daemon/settings.c daemon/devices.c daemon/group_name.c daemon/tokenize.c daemon/error_message.c \
 	proto/device_name.c proto/frame.c proto/limit_text.c
