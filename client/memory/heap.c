@@ -171,11 +171,14 @@ struct piece *heap_take(struct heap *heap, uint64_t size, struct stream *stream)
 struct piece *heap_take_pending(
 	struct heap *heap, uint64_t size, struct stream **ret_stream, uint64_t *ret_seqno)
 {
-	struct piece *found = NULL, *piece = NULL;
+	struct piece *found = NULL;
 
-	while ((piece = heap_next_pending(heap, piece)))
+	for (struct node *at = heap->pending.next; at != &heap->pending; at = at->next) {
+		struct piece *piece = container_of(at, struct piece, pending);
+
 		if (piece->size >= size && (!found || piece->size < found->size))
 			found = piece;
+	}
 	if (!found)
 		return NULL;
 	*ret_stream = found->stream;
