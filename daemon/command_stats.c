@@ -23,6 +23,9 @@
 #include "tenant.h"
 
 #define COMMAND_TEXT 256
+/* The width of a column of the table, more than an amount has. */
+#define COLUMN 10
+_Static_assert(AMOUNT_TEXT <= COLUMN, "an amount fits into its column");
 
 /* The names in JSON, in the order of enum counter. */
 static const char *const names[COUNTERS] = {
@@ -233,14 +236,14 @@ static void print_client(struct conn *conn, const struct client *client)
 		{sum_devices(client->counts.memory), 1024},
 		{sum_devices(client->counts.memory_peak), 1024},
 	};
-	char line[AMOUNT_TEXT * ARRAY_SIZE(columns)] = "", command[COMMAND_TEXT];
+	char line[COLUMN * ARRAY_SIZE(columns) + 1] = "", command[COMMAND_TEXT];
 	size_t used = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
 		char text[AMOUNT_TEXT];
 
 		amount_text(columns[i].amount, columns[i].step, text);
-		used += (size_t)snprintf(line + used, sizeof(line) - used, "%-9.9s ", text);
+		used += (size_t)snprintf(line + used, sizeof(line) - used, "%-*s", COLUMN, text);
 	}
 	escape_word(client->command, command, sizeof(command));
 	command_reply(conn, "%-9d %-9u %s%-9.2f %-9llu %s", client->pid, client->uid, line,

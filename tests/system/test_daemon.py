@@ -1213,7 +1213,7 @@ def test_first_process_of_a_container():
             wait_for("one child, the server", lambda: len(children(first)) == 1)
             os.kill(children(first)[0], signal.SIGKILL)
             wait_for("none", lambda: not children(first))
-            contains(daemon.read("control"), "was ended by signal 9")
+            wait_for("the line", lambda: "was ended by signal 9" in daemon.read("control"))
             daemon.ask("quit")
             equal(process.wait(timeout=20), 0)
         finally:
