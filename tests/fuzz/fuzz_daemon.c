@@ -530,6 +530,7 @@ static void close_daemon(void)
 	faults_fini(&daemon_->faults);
 	devices_fini(&daemon_->devices);
 	groups_fini(&daemon_->groups);
+	usages_fini(&daemon_->usages);
 	partitions_free(&daemon_->partitions);
 	free(daemon_);
 }
