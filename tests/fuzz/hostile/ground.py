@@ -138,8 +138,14 @@ class Daemon:
         servers = len(self.service.servers())
         return len(mps.open_files(self.process.pid)) - FILES_A_SERVER * servers
 
+    def end_traces(self):
+        """The daemon keeps the memory of a trace until somebody has read it."""
+        self.service.command("trace", "stop", os.path.join(self.service.folder, "trace.json"),
+                             check=False, timeout=60)
+
     def check(self):
         assert self.process.poll() is None, "the daemon has ended: %s" % self.process.returncode
+        self.end_traces()
         wait_for("the daemon to have %d descriptors besides its servers'" % self.n_files,
                  lambda: self.count_files() <= self.n_files, DEADLINE_S)
         if not os.environ.get("MPS_SAN"):
