@@ -206,13 +206,17 @@ static void server_on_news(uv_async_t *async)
 		handle_fault(server);
 }
 
-/* A kernel of a client that has left still runs. Only the end of this process ends it. */
-static void check_overdue(struct server *server, const struct client_conn *conn)
+/*
+ * A kernel of a client that has left still runs. Only the end of this process ends it. The time
+ * in which the session waits for other clients does not count: it may end only then.
+ */
+static void check_overdue(struct server *server, struct client_conn *conn)
 {
 	struct frame_server_state frame = {0};
 
-	if (uv_now(&server->loop) - conn->ending_ms < (uint64_t)server->grace_ms ||
-		atomic_load(&conn->session->waits_for_others))
+	if (atomic_load(&conn->session->waits_for_others))
+		conn->grace_ms = uv_now(&server->loop);
+	if (uv_now(&server->loop) - conn->grace_ms < (uint64_t)server->grace_ms)
 		return;
 	log_line("Client " SESSION_NAME " %s %d ms ago and its work still occupies the "
 		 "GPU (MPS_GRACE_MS): the server ends and is replaced",
