@@ -358,7 +358,7 @@ static void end_work(struct client_conn *conn)
 	if (conn->is_ending)
 		return;
 	conn->is_ending = true;
-	conn->ending_ms = conn->grace_ms = uv_now(&conn->server->loop);
+	conn->ending_ms = conn->grace_from_ms = uv_now(&conn->server->loop);
 	session_end(conn->session);
 	server_start_tick(conn->server);
 }

@@ -34,7 +34,7 @@ struct client_conn {
 	bool is_active;     /* counted as active */
 	uint64_t notified;  /* GPUs whose contexts the daemon knows, one bit each */
 	uint64_t ending_ms;
-	uint64_t grace_ms; /* from when on the client's own work has MPS_GRACE_MS */
+	uint64_t grace_from_ms; /* from when on the client's own work has MPS_GRACE_MS */
 };
 
 /*

@@ -215,8 +215,8 @@ static void check_overdue(struct server *server, struct client_conn *conn)
 	struct frame_server_state frame = {0};
 
 	if (atomic_load(&conn->session->waits_for_others))
-		conn->grace_ms = uv_now(&server->loop);
-	if (uv_now(&server->loop) - conn->grace_ms < (uint64_t)server->grace_ms)
+		conn->grace_from_ms = uv_now(&server->loop);
+	if (uv_now(&server->loop) - conn->grace_from_ms < (uint64_t)server->grace_ms)
 		return;
 	log_line("Client " SESSION_NAME " %s %d ms ago and its work still occupies the "
 		 "GPU (MPS_GRACE_MS): the server ends and is replaced",
