@@ -491,6 +491,12 @@ class Service:
         """Waits until a server has opened a GPU for the client: it then fails with its server."""
         self.wait_for_log("Status of client {PID: %d, " % process.pid)
 
+    def wait_for_listed(self, process):
+        """Waits until `ps` lists the client: the daemon learns of it after the log has told of it."""
+        self.wait_for_active(process)
+        wait_for("client %d in ps" % process.pid, lambda: str(process.pid) in
+                 [line.split()[0] for line in self.command("ps").stdout.splitlines()[1:]])
+
     def show_logs(self):
         for name in ("daemon.out", "log/control.log", "log/server.log"):
             lines = self.read(name).splitlines()[-60:]

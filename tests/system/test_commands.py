@@ -104,9 +104,7 @@ def running(service, name="victim", **more):
     """A client with work on the GPU, whose context the daemon knows."""
     process = service.popen(name, **more)
     equal(process.stdout.readline(), "%s: running\n" % name)
-    service.wait_for_active(process)
-    wait_for("its context", lambda: " %d " % process.pid in
-             " " + service.command("ps").stdout.replace("\n", " \n "))
+    service.wait_for_listed(process)
     return process
 
 

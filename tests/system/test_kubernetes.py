@@ -234,7 +234,7 @@ def test_device_plugin_resources():
             for n, resource in enumerate((first, second)):
                 clients.append(resource.popen("process1", "--seconds", "100", env={
                     "CUDA_VISIBLE_DEVICES": UUID % n}))
-                resource.wait_for_active(clients[-1])
+                resource.wait_for_listed(clients[-1])
             for resource, sms, memory in (first, "64", "1G"), (second, "32", "512M"):
                 resource.assert_healthy()
                 row, = [line.split() for line in resource.echo("ps -l").splitlines()[1:]]
@@ -413,7 +413,7 @@ def test_gke():
         limits = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1024M"}
         clients = [service.popen("process1", "--seconds", "100", env=limits) for _ in range(4)]
         for client in clients:
-            service.wait_for_active(client)
+            service.wait_for_listed(client)
         rows = [line.split() for line in service.command("ps", "-l").stdout.splitlines()[1:]]
         equal([(row[5], row[6]) for row in rows], [("32", "1G")] * 4)
         equal(health(), (0, "100.0\n"), "the clients' limits are their own")

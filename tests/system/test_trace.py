@@ -154,7 +154,7 @@ def test_client_before_the_trace():
     """What runs when the trace begins is traced from then on, and unfinished work is shown."""
     with Ground() as service:
         process = service.popen("process1", "--seconds", "60")
-        service.wait_for_active(process)
+        service.wait_for_listed(process)
         before = clients(service)[process.pid]["launches"]
         service.trace("start")
         wait_for("launches", lambda: clients(service)[process.pid]["launches"] > before + 3)
