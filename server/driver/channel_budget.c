@@ -3,21 +3,19 @@
 /*
  * Counts what streams and graphs take of the driver's channels and memory.
  *
- * Invariant: the count is never less than what the driver has given.
+ * Invariant: the driver has at least as many free channels as the count says. How many
+ * channels a graph takes is not known, only a range: its taking is counted as the most, and
+ * its end as the most if the count began before it was made, else as the least.
  */
+
+#include <pthread.h>
 
 #include "device.h"
 #include "server/util/log.h"
 #include "channel_budget.h"
 #include "blocked_streams.h"
 
-static void set_at_least(atomic_uint *value, unsigned least)
-{
-	unsigned now = atomic_load(value);
-
-	while (now < least && !atomic_compare_exchange_weak(value, &now, least))
-		;
-}
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A graph of one node that any context can make. The caller owns its event, too. */
 static CUresult model_make(CUgraph *ret_model, CUevent *ret_event)
@@ -36,9 +34,9 @@ static CUresult model_make(CUgraph *ret_model, CUevent *ret_event)
 	return result;
 }
 
-void channel_budget_grow(struct device *device)
+/* Returns how many channels existed and were free at the same time. */
+static unsigned make_channels(void)
 {
-	struct channel_budget *budget = &device->channels;
 	CUgraphExec made[CHANNEL_BUDGET_AHEAD];
 	CUevent event = NULL;
 	CUgraph model = NULL;
@@ -49,83 +47,109 @@ void channel_budget_grow(struct device *device)
 		result = cuda.cuGraphInstantiateWithFlags(&made[n], model, 0);
 		n += result == CUDA_SUCCESS;
 	}
-	if (n < CHANNEL_BUDGET_AHEAD)
-		log_line("Device %u: made %u channels in advance instead of %u", device->ordinal, n,
-			CHANNEL_BUDGET_AHEAD);
-	set_at_least(&budget->n_made, atomic_load(&budget->n_parts) + n);
 	/* The driver keeps the channels. */
-	while (n > 0)
-		cuda.cuGraphExecDestroy(made[--n]);
+	for (unsigned i = 0; i < n; i++)
+		cuda.cuGraphExecDestroy(made[i]);
 	if (model)
 		cuda.cuGraphDestroy(model);
 	if (event)
 		cuda.cuEventDestroy_v2(event);
+	return n;
 }
 
-static void channel_budget_add(struct channel_budget *budget, const struct channel_part *part)
+/* Other workers may take channels meanwhile, or may have taken some that are not in use yet. */
+void channel_budget_grow(struct device *device)
 {
-	atomic_fetch_add(&budget->n_channels, part->n_channels);
-	atomic_fetch_add(&budget->n_nodes, part->n_nodes);
-	atomic_fetch_add(&budget->n_parts, 1);
+	struct channel_budget *budget = &device->channels;
+	uint64_t n_taken, n_pending;
+	unsigned n;
+
+	pthread_mutex_lock(&lock);
+	n_taken = budget->n_taken;
+	n_pending = budget->n_pending;
+	pthread_mutex_unlock(&lock);
+	n = make_channels();
+	if (n < CHANNEL_BUDGET_AHEAD)
+		log_line("Device %u: made %u channels in advance instead of %u", device->ordinal, n,
+			CHANNEL_BUDGET_AHEAD);
+	pthread_mutex_lock(&lock);
+	budget->n_free = (int64_t)n - (int64_t)(n_pending + budget->n_taken - n_taken);
+	budget->n_growths++;
+	pthread_mutex_unlock(&lock);
 }
 
-static bool has_channels(struct channel_budget *budget, unsigned n_made, unsigned n_kept)
+/* Under the lock. */
+static void channel_budget_add(struct channel_budget *budget, struct channel_part *part)
 {
-	return atomic_load(&budget->n_channels) + n_kept <= n_made;
+	budget->n_free -= part->n_channels;
+	budget->n_taken += part->n_channels;
+	budget->n_pending += part->n_channels;
+	budget->n_nodes += part->n_nodes;
+	part->n_growths = budget->n_growths;
 }
 
-/* Whether there is room beside what the session has to leave to others. */
-static bool is_there(struct channel_budget *budget, const struct session *session)
+/* Under the lock: whether there is room beside what the session has to leave to others. */
+static bool is_there(const struct channel_budget *budget, const struct channel_part *part,
+	bool is_blocked)
 {
-	unsigned n_kept = session && blocked_has(session)
-				  ? CHANNEL_BUDGET_RESERVED
-				  : CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
+	unsigned n_kept = is_blocked ? CHANNEL_BUDGET_RESERVED
+				     : CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
 
-	return has_channels(budget, atomic_load(&budget->n_made), n_kept) &&
-	       atomic_load(&budget->n_nodes) <= CHANNEL_BUDGET_NODES;
-}
-
-/* The count of taken channels may be too high; making more for that is no use. */
-static bool wants_channels(struct channel_budget *budget)
-{
-	const unsigned n_kept = CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
-
-	return !has_channels(budget, atomic_load(&budget->n_made), n_kept) &&
-	       has_channels(budget, atomic_load(&budget->n_parts) + CHANNEL_BUDGET_AHEAD, n_kept);
+	return budget->n_free >= (int64_t)part->n_channels + n_kept &&
+	       (part->n_nodes == 0 || budget->n_nodes + part->n_nodes <= CHANNEL_BUDGET_NODES);
 }
 
 enum channel_way channel_budget_take(struct session *session, struct device *device,
-	const struct channel_part *part, unsigned most_ms)
+	struct channel_part *part, unsigned most_ms)
 {
+	const bool is_blocked = session && blocked_has(session);
 	struct channel_budget *budget = &device->channels;
+	bool found;
 
-	channel_budget_add(budget, part);
-	if (likely(is_there(budget, session)))
+	pthread_mutex_lock(&lock);
+	found = is_there(budget, part, is_blocked);
+	if (found)
+		channel_budget_add(budget, part);
+	pthread_mutex_unlock(&lock);
+	if (likely(found))
 		return CHANNELS_THERE;
-	/* While the session sleeps, others may have its channels. */
-	channel_budget_release(device, part);
 	if (!exclusive_call_begin(session, most_ms))
 		return CHANNELS_NONE;
-	channel_budget_add(budget, part);
-	if (wants_channels(budget))
-		channel_budget_grow(device);
+	channel_budget_take_reserved(device, part);
 	return CHANNELS_NEW;
 }
 
-void channel_budget_taken(enum channel_way way)
+void channel_budget_taken(
+	struct device *device, const struct channel_part *part, enum channel_way way)
 {
-	if (unlikely(way == CHANNELS_NEW))
-		exclusive_call_end();
+	struct channel_budget *budget = &device->channels;
+	bool is_low;
+
+	pthread_mutex_lock(&lock);
+	budget->n_pending -= part->n_channels;
+	is_low = budget->n_free <= CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
+	pthread_mutex_unlock(&lock);
+	if (likely(way != CHANNELS_NEW))
+		return;
+	if (is_low)
+		channel_budget_grow(device);
+	exclusive_call_end();
 }
 
-void channel_budget_take_reserved(struct device *device)
+void channel_budget_take_reserved(struct device *device, struct channel_part *part)
 {
-	channel_budget_add(&device->channels, &(struct channel_part){.n_channels = 1});
+	pthread_mutex_lock(&lock);
+	channel_budget_add(&device->channels, part);
+	pthread_mutex_unlock(&lock);
 }
 
 void channel_budget_release(struct device *device, const struct channel_part *part)
 {
-	atomic_fetch_sub(&device->channels.n_channels, part->n_channels);
-	atomic_fetch_sub(&device->channels.n_nodes, part->n_nodes);
-	atomic_fetch_sub(&device->channels.n_parts, 1);
+	struct channel_budget *budget = &device->channels;
+
+	pthread_mutex_lock(&lock);
+	budget->n_free += part->n_growths == budget->n_growths ? part->n_channels
+							     : MIN(part->n_channels, 1u);
+	budget->n_nodes -= part->n_nodes;
+	pthread_mutex_unlock(&lock);
 }

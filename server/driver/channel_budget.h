@@ -9,14 +9,13 @@
  * graphs take memory. When the channels are taken, the driver makes more, which waits for
  * all that is on the GPU, with the driver's lock held (driver_facts.h).
  *
- * So the server counts what is taken. It makes channels in advance, and more of them while
- * no stream is blocked (blocked_streams.h). A request within the existing channels never
- * waits.
+ * So the server counts. While no stream is blocked (blocked_streams.h) it makes channels in
+ * advance, all at once, and ends them: from then on it knows that so many are free. A request
+ * within the free channels never waits.
  *
  * Any worker, and the deferred thread.
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,15 +35,18 @@ struct session;
 
 /* What one stream or graph takes of a GPU. */
 struct channel_part {
-	uint32_t n_channels; /* at most */
+	uint32_t n_channels; /* at most; it takes one at least */
 	uint32_t n_nodes;
+	uint32_t n_growths; /* set by channel_budget_take(): of the budget, until then */
 };
 
-/* Not under a lock. */
+/* Under a lock of channel_budget.c. */
 struct channel_budget {
-	atomic_uint n_channels, n_nodes; /* taken, at most */
-	atomic_uint n_parts;             /* each takes one channel at least */
-	atomic_uint n_made;              /* channels that exist, at least */
+	int64_t n_free;     /* at least; below 0 where a part took more than was known to be free */
+	uint64_t n_taken;   /* so far, at most */
+	uint64_t n_pending; /* of these, those of objects that are being made */
+	uint64_t n_nodes;
+	uint32_t n_growths;
 };
 
 enum channel_way {
@@ -56,13 +58,18 @@ enum channel_way {
 /* Makes channels of a context without work, or while no stream is blocked. */
 void channel_budget_grow(struct device *device);
 
-/* Before making something that takes `part'. Sleeps as exclusive_call_begin() does. */
+/*
+ * Before and after making something that takes `part'. The first sleeps as
+ * exclusive_call_begin() does. The second is called for a failure, too, unless nothing was
+ * taken; then channel_budget_release().
+ */
 enum channel_way channel_budget_take(struct session *session, struct device *device,
-	const struct channel_part *part, unsigned most_ms);
-void channel_budget_taken(enum channel_way way);
+	struct channel_part *part, unsigned most_ms);
+void channel_budget_taken(
+	struct device *device, const struct channel_part *part, enum channel_way way);
 
-/* For a stream that releases pending waits, and must not wait: one channel, at once. */
-void channel_budget_take_reserved(struct device *device);
+/* For a stream that releases pending waits, and must not wait: takes `part' at once. */
+void channel_budget_take_reserved(struct device *device, struct channel_part *part);
 
 /* After the object has ended, or could not be made. */
 void channel_budget_release(struct device *device, const struct channel_part *part);

@@ -61,7 +61,7 @@ static void give_body_nodes(const struct graph_end *end)
 }
 
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
-	const struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
+	struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec)
 {
 	enum channel_way way = channel_budget_take(session, device, part, most_ms);
@@ -71,7 +71,7 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_NOT_READY;
 	result = cuda.cuGraphInstantiateWithFlags(ret_exec, model, flags);
-	channel_budget_taken(way);
+	channel_budget_taken(device, part, way);
 	if (result != CUDA_SUCCESS) {
 		*ret_exec = NULL;
 		channel_budget_release(device, part);

@@ -38,7 +38,7 @@ bool graph_end_take_body_nodes(
  * session ends). A worker, for a graph that has begun.
  */
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
-	const struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
+	struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec);
 
 /*

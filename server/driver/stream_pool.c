@@ -36,14 +36,15 @@ static CUresult stream_pool_create(
 static CUresult stream_pool_make(struct session *session, struct device *device, int32_t priority,
 	unsigned most_ms, CUstream *ret_real)
 {
-	enum channel_way way = channel_budget_take(session, device, &one, most_ms);
+	struct channel_part part = one;
+	enum channel_way way = channel_budget_take(session, device, &part, most_ms);
 	CUresult result;
 
 	*ret_real = NULL;
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = stream_pool_create(device, priority, ret_real);
-	channel_budget_taken(way);
+	channel_budget_taken(device, &part, way);
 	if (result != CUDA_SUCCESS)
 		channel_budget_release(device, &one);
 	return result;
@@ -132,13 +133,15 @@ CUresult stream_pool_take(
 CUresult stream_pool_take_reserved(struct device *device, CUstream *ret_real)
 {
 	struct pooled_stream spare = stream_pool_pop(&device->stream_pool, 0);
+	struct channel_part part = one;
 	CUresult result;
 
 	*ret_real = spare.real;
 	if (spare.real)
 		return with_priority(device, spare, device->priority_greatest);
-	channel_budget_take_reserved(device);
+	channel_budget_take_reserved(device, &part);
 	result = stream_pool_create(device, device->priority_greatest, ret_real);
+	channel_budget_taken(device, &part, CHANNELS_THERE);
 	if (result != CUDA_SUCCESS)
 		channel_budget_release(device, &one);
 	return result;

@@ -221,7 +221,8 @@ CUresult do_graph_instantiate(struct session *session, struct graph *graph, uint
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
 		return result;
-	part = (struct channel_part){graph->n_nodes - graph->n_joined, graph->n_nodes};
+	part = (struct channel_part){
+		.n_channels = graph->n_nodes - graph->n_joined, .n_nodes = graph->n_nodes};
 	result = graph_end_make(graph->ending, session, graph->sdev->device, &part, 0, graph->model,
 		by_node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0, &graph->real);
 	graph->n_freed = session->n_freed;

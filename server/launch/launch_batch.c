@@ -116,7 +116,7 @@ static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
 static CUresult chain_make(struct session *session, struct chain *chain,
 	const struct session_device *sdev, const struct queued_launch *launches, unsigned n)
 {
-	const struct channel_part part = {1, n};
+	struct channel_part part = {.n_channels = 1, .n_nodes = n};
 	CUresult result;
 
 	chain->ending = graph_end_new(session->account);
