@@ -12,6 +12,7 @@
 #include "server/driver/green.h"
 #include "server/driver/session_device.h"
 #include "server/graph/graph.h"
+#include "server/graph/loop_turn.h"
 #include "server/launch/launch_batch.h"
 #include "server/memory/alias.h"
 #include "server/memory/array.h"
@@ -56,6 +57,7 @@ const struct session_room *const session_rooms[] = {
 
 const struct device_room *const device_rooms[] = {
 	&copy_kernel_room,
+	&loop_turn_room,
 	NULL,
 };
 

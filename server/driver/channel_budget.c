@@ -89,8 +89,8 @@ static void channel_budget_add(struct channel_budget *budget, struct channel_par
 }
 
 /* Under the lock: whether there is room beside what the session has to leave to others. */
-static bool is_there(const struct channel_budget *budget, const struct channel_part *part,
-	bool is_blocked)
+static bool is_there(
+	const struct channel_budget *budget, const struct channel_part *part, bool is_blocked)
 {
 	unsigned n_kept = is_blocked ? CHANNEL_BUDGET_RESERVED
 				     : CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
@@ -99,8 +99,8 @@ static bool is_there(const struct channel_budget *budget, const struct channel_p
 	       (part->n_nodes == 0 || budget->n_nodes + part->n_nodes <= CHANNEL_BUDGET_NODES);
 }
 
-enum channel_way channel_budget_take(struct session *session, struct device *device,
-	struct channel_part *part, unsigned most_ms)
+enum channel_way channel_budget_take(
+	struct session *session, struct device *device, struct channel_part *part, unsigned most_ms)
 {
 	const bool is_blocked = session && blocked_has(session);
 	struct channel_budget *budget = &device->channels;
@@ -148,8 +148,8 @@ void channel_budget_release(struct device *device, const struct channel_part *pa
 	struct channel_budget *budget = &device->channels;
 
 	pthread_mutex_lock(&lock);
-	budget->n_free += part->n_growths == budget->n_growths ? part->n_channels
-							     : MIN(part->n_channels, 1u);
+	budget->n_free +=
+		part->n_growths == budget->n_growths ? part->n_channels : MIN(part->n_channels, 1u);
 	budget->n_nodes -= part->n_nodes;
 	pthread_mutex_unlock(&lock);
 }

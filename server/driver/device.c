@@ -312,7 +312,8 @@ static CUresult open_rooms(const struct device *device)
 
 	for (const struct device_room *const *room = device_rooms; *room && result == CUDA_SUCCESS;
 		room++)
-		result = (*room)->open(device);
+		if ((*room)->open)
+			result = (*room)->open(device);
 	return result;
 }
 

@@ -47,6 +47,15 @@
  */
 #define DRIVER_BODY_NODE_MEMORY (60ull << 10)
 
+/*
+ * Loops (conditional nodes of type WHILE) that run at the same time in a context can end it with
+ * CUDA_ERROR_LAUNCH_FAILED, also in a native process: three loops of 500 rounds in three
+ * streams each time, two of 5 000 rounds in one graph each time, two of 500 rounds in two green
+ * contexts each time. Clients of the vendor's service fail in the same way. One loop at a time, IF
+ * and SWITCH nodes, and loops in contexts of their own never failed. H100, driver 580.159.04.
+ * (graph_loops.cu)
+ */
+
 /* Host memory that the driver leaks with each green context that is made and ended.
  * (driver_growth.c) */
 #define DRIVER_GREEN_LEAK ((16u << 20) / 10)

@@ -117,6 +117,7 @@ static CUresult conditional_add(struct session *session, struct graph *graph,
 		graph->bodies[graph->n_bodies++] =
 			(struct graph_body){params.conditional.phGraph_out[i], depth};
 	session->n_graph_nodes += conditional->size;
+	graph->has_loops |= conditional->type == CU_GRAPH_COND_TYPE_WHILE;
 	return CUDA_SUCCESS;
 }
 

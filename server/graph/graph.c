@@ -11,6 +11,7 @@
 #include "server/stream/event.h"
 #include "graph.h"
 #include "graph_wait.h"
+#include "loop_turn.h"
 #include "server/driver/deferred.h"
 #include "server/driver/graph_end.h"
 #include "server/launch/launch.h"
@@ -290,14 +291,12 @@ static CUresult graph_begin(
 	return result == CUDA_SUCCESS ? stream_begin_light(session, stream, ret_real) : result;
 }
 
-CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
+static CUresult graph_launch(
+	struct session *session, struct stream *stream, struct graph *graph, CUstream real)
 {
 	const bool may_block = graph->has_calls || graph->n_waits > 0;
-	CUstream real;
-	CUresult result = graph_begin(session, stream, graph, &real);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
 	if (graph->prints)
 		printf_capture_begin(session);
 	if (may_block && !pending_waits_begin(session, stream))
@@ -310,6 +309,22 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 		.count = 1, .size = graph->n_nodes);
 	if (may_block)
 		pending_waits_end(session, stream, real);
+	return result;
+}
+
+CUresult do_graph_launch(struct session *session, struct stream *stream, struct graph *graph)
+{
+	struct loop_turn turn;
+	CUstream real;
+	CUresult result = graph_begin(session, stream, graph, &real);
+
+	if (result == CUDA_SUCCESS && graph->has_loops)
+		result = loop_turn_take(session, stream, &turn);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = graph_launch(session, stream, graph, real);
+	if (graph->has_loops)
+		loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
 	return result;
 }
 

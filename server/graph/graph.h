@@ -64,6 +64,7 @@ struct graph {
 	CUresult result;             /* the first error since the client asked */
 	uint32_t error_node;
 	bool has_calls;              /* host nodes */
+	bool has_loops;              /* conditional nodes of type WHILE */
 	bool prints;                 /* a kernel of it can print, or once could */
 	uint32_t n_waits;            /* for semaphores, in all its nodes and in `former' */
 	struct graph_former *former; /* owned: see graph_wait.h */

@@ -131,5 +131,27 @@ def test_several_clients():
             equal(service.finish(process)[:2], (0, name + ": ok\n"))
 
 
+def test_loops_of_streams():
+    """Loops in several streams of a program, which end a context natively."""
+    with mps.Service() as service:
+        service.run_ok("graph_loops", "4", "200")
+
+
+def test_loops_of_clients():
+    """The same of several clients; those that are killed meanwhile hold up no other."""
+    with mps.Service() as service:
+        several = [service.popen("graph_loops", "2", "200", "20") for _ in range(3)]
+        victims = [service.popen("graph_loops", "2", "1000", "200") for _ in range(2)]
+        for victim in victims:
+            service.wait_for_active(victim)
+        time.sleep(0.2)
+        for victim in victims:
+            victim.kill()
+            victim.wait()
+        for process in several:
+            equal(service.finish(process)[:2], (0, "graph_loops: ok\n"))
+        equal(len(service.servers()), 1)
+
+
 if __name__ == "__main__":
     harness.main(globals())

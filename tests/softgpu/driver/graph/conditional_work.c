@@ -9,6 +9,7 @@
 
 #include "conditional.h"
 #include "graph.h"
+#include "tests/softgpu/driver/stream/context.h"
 #include "tests/softgpu/driver/stream/stream.h"
 
 #include <string.h>
@@ -179,24 +180,46 @@ static CUresult body_run(const struct body *body, struct stream *stream)
 	return result;
 }
 
+/*
+ * Driver 580 ends a context in which loops of several graphs run at the same time
+ * (server/driver/driver_facts.h). This thread may be in a loop already, in whose body the loop is.
+ */
+static _Thread_local unsigned loop_depth;
+
+static bool loop_enter(struct context *context)
+{
+	return loop_depth++ > 0 || atomic_fetch_add(&context->n_loops, 1) == 0;
+}
+
+static void loop_leave(struct context *context)
+{
+	if (--loop_depth == 0)
+		atomic_fetch_sub(&context->n_loops, 1);
+}
+
+static CUresult loop_run(const struct body *body, const uint32_t *condition, struct stream *stream)
+{
+	CUresult result = loop_enter(stream->context) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
+
+	while (__atomic_load_n(condition, __ATOMIC_ACQUIRE) && result == CUDA_SUCCESS &&
+		!is_cancelled(stream))
+		result = body_run(body, stream);
+	loop_leave(stream->context);
+	return result;
+}
+
 /* Like an endless kernel, an endless loop ends with its stream's context or by a fault. */
 CUresult conditional_run(const struct conditional_work *conditional, struct stream *stream)
 {
 	const uint32_t *condition = &conditional->values->values[conditional->handle - 1];
 	uint32_t value = __atomic_load_n(condition, __ATOMIC_ACQUIRE);
-	CUresult result = CUDA_SUCCESS;
 
-	if (conditional->type != CU_GRAPH_COND_TYPE_WHILE) {
-		if (conditional->type == CU_GRAPH_COND_TYPE_IF)
-			value = value ? 0 : 1;
-		return value < conditional->n_bodies ? body_run(&conditional->bodies[value], stream)
-						     : CUDA_SUCCESS;
-	}
-	while (value && result == CUDA_SUCCESS && !is_cancelled(stream)) {
-		result = body_run(&conditional->bodies[0], stream);
-		value = __atomic_load_n(condition, __ATOMIC_ACQUIRE);
-	}
-	return result;
+	if (conditional->type == CU_GRAPH_COND_TYPE_WHILE)
+		return loop_run(&conditional->bodies[0], condition, stream);
+	if (conditional->type == CU_GRAPH_COND_TYPE_IF)
+		value = value ? 0 : 1;
+	return value < conditional->n_bodies ? body_run(&conditional->bodies[value], stream)
+					     : CUDA_SUCCESS;
 }
 
 /* ---- steps */

@@ -11,6 +11,7 @@
  * memory that was allocated in a context is freed with it.
  */
 
+#include <stdatomic.h>
 #include "tests/softgpu/driver/driver.h"
 #include "client/device/storage.h"
 
@@ -30,8 +31,9 @@ struct context {
 	unsigned flags;
 	uint64_t id;
 	size_t limits[CU_LIMIT_MAX];
-	size_t local_most; /* bytes of a thread for which memory exists, from the kernels launched
-			      so far */
+	atomic_uint n_loops; /* of graphs that run now: conditional_work.c */
+	size_t local_most;   /* bytes of a thread for which memory exists, from the kernels launched
+				so far */
 	CUfunc_cache cache_config;
 	struct stream *streams; /* with work or a handle, including the NULL stream */
 	struct stream *null_stream;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LOOP_TURN_H
+#define LOOP_TURN_H
+
+/*
+ * Graphs with loops run one after the other on a GPU.
+ *
+ * Beside another loop, a conditional node of type WHILE can end the context for all clients
+ * (driver_facts.h). So the launch of a graph with loops waits for the loops of other streams:
+ * in the server for loops of other sessions, on the GPU for loops of its own session, because
+ * these may wait for what its client sends later. Launches wait in their order.
+ *
+ * The worker of the session that launches.
+ */
+
+#include "server/driver/driver.h"
+
+struct device_room;
+struct session;
+struct stream;
+
+/* On the stack of the launch. */
+struct loop_turn {
+	struct loop_turn *next;
+};
+
+/*
+ * Before the launch of a graph with loops on a stream that has begun: waits for its turn. An
+ * error means that the turn was not taken, because the session ends, the device is lost, or
+ * the driver has refused something.
+ */
+CUresult loop_turn_take(struct session *session, struct stream *stream, struct loop_turn *turn);
+
+/* Behind the launch. */
+void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,
+	bool is_launched);
+
+/* Ends what loop_turn_take() made for each GPU: see device.h. */
+extern const struct device_room loop_turn_room;
+
+#endif
