@@ -36,7 +36,7 @@ static const struct top_row *find_row(const struct top_table *table, const struc
 	return bsearch(row, table->rows, table->n_rows, sizeof(*row), compare_rows);
 }
 
-/* Counters only rise; a server that says otherwise gets a rate of 0. */
+/* Counters only rise. If a server reports a lower value, the rate is 0. */
 static double rate_of(uint64_t now, uint64_t before, double seconds)
 {
 	return now > before ? (double)(now - before) / seconds : 0;
@@ -58,7 +58,7 @@ static void set_rates(
 	top_history_add(&row->history, from_ns, to_ns, row->busy);
 }
 
-/* Where users come from a network, a name takes a while: it is asked for once. */
+/* A database of users on a network is slow, so each name is looked up once. */
 static void set_user(struct top_row *row, const struct top_row *rows, size_t n)
 {
 	const struct passwd *entry;

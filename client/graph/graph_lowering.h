@@ -34,7 +34,7 @@ struct lowered_node {
 	};
 };
 
-/* Zero-initialised it is empty. */
+/* A zero-initialised lowering is empty. */
 struct lowering {
 	struct lowered_node *list; /* owned */
 	uint32_t n, n_room;

@@ -86,7 +86,7 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	return CUDA_SUCCESS;
 }
 
-/* No GPU has larger ones; for smaller ones ask the driver. */
+/* No GPU has larger clusters. The driver decides which of the smaller ones a GPU has. */
 #define CLUSTER_BLOCKS_MAX 16
 
 bool launch_cluster_ok(const uint32_t grid[3], const uint32_t cluster[3])

@@ -22,7 +22,7 @@ from test_kill import holds, settle
 
 PROGRAM = "patient"
 IS_LONG = bool(os.environ.get("MPS_TEST_LONG"))
-# Programs with other objects than it has; and this many allocations of each fail.
+# Programs with kinds of objects that PROGRAM does not have. So many allocations of each fail.
 ALLOCATING = ("events", "virtual_memory", "graph_clone", "green_contexts", "ipc_memory", "arrays")
 if IS_LONG:
     ALLOCATING += ("pool_ipc", "ipc_event", "graph_nodes", "graph_update", "graph_host", "link",

@@ -18,7 +18,7 @@ import outcomes
 
 try:
     import expecttest  # noqa: F401
-except ImportError:  # PyTorch's test helpers import it, and these tests need none of it
+except ImportError:  # PyTorch's test helpers import it, and these tests do not use it
     sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
 
 import torch  # pylint: disable=wrong-import-position

@@ -21,7 +21,7 @@ NATIVE = "uses the GPU without MPS"
 
 @contextlib.contextmanager
 def squatter(mode=0o755):
-    """A directory of a stranger, who listens there and never replies."""
+    """The directory of a stranger: a process that listens there and never replies."""
     need_root()
     folder = tempfile.mkdtemp(prefix="mps-squat-")
     os.chmod(folder, 0o755)
@@ -95,7 +95,7 @@ def test_directory_that_others_can_write():
 
 
 def test_daemon_of_a_squatted_directory():
-    """It does not start, and prints what to do."""
+    """The daemon does not start, and prints what to do."""
     with squatter() as pipe:
         folder = os.path.dirname(pipe)
         env = dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=pipe, CUDA_MPS_LOG_DIRECTORY=folder + "/log")

@@ -96,7 +96,7 @@ static bool name_matches(const char *rule, const char *name)
 	return strcmp(rule, "*") == 0 || (strlen(rule) == len && strncmp(rule, name, len) == 0);
 }
 
-/* Calls that free never fail: what they would leave behind would look like a leak. */
+/* Calls that free objects never fail: an object that stayed would look like a leak. */
 static bool gives_back(const char *name)
 {
 	static const char *const verbs[] = {

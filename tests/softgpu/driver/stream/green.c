@@ -239,7 +239,7 @@ struct sm_set green_sms(const struct green *green)
 	return green ? green->sms : sm_set_all();
 }
 
-/* Its streams finish their work and accept no more. */
+/* The streams of the green context finish their work and accept no more. */
 static void green_free(struct green *green)
 {
 	struct green **link = &green->context->greens;
@@ -315,7 +315,7 @@ CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 	return CUDA_SUCCESS;
 }
 
-/* NULL: that of the current context. */
+/* A greenCtx of NULL stands for the current context. */
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 {
 	const struct green *green;
