@@ -21,8 +21,9 @@
 
 #define PIECES_MAX 1000000
 #define KIB ((size_t)1 << 10)
-/* Natively, that is a lot too. */
-#define MOST ((size_t)1 << 30)
+/* Without a limit, that is enough. */
+#define MOST ((size_t)4 << 30)
+#define MOST_OF_HOST ((size_t)1 << 30)
 
 /* One piece. */
 union piece {
@@ -261,10 +262,11 @@ static void print_memory(const char *when)
 
 static void take_all(const struct way *way, size_t size)
 {
+	size_t most = way->take == take_host ? MOST_OF_HOST : MOST;
 	CUresult result = CUDA_SUCCESS;
 	size_t n = 0;
 
-	while (n < PIECES_MAX && n * size < MOST && result == CUDA_SUCCESS) {
+	while (n < PIECES_MAX && n * size < most && result == CUDA_SUCCESS) {
 		result = way->take(&pieces[n], size);
 		n += result == CUDA_SUCCESS;
 	}

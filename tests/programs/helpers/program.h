@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct options {
 	double seconds; /* run for at least so long ... */
@@ -26,6 +27,17 @@ static inline double now_s(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Several processes begin at the same moment so. */
+static inline void sleep_until(double epoch_s)
+{
+	struct timespec ts;
+
+	do {
+		usleep(1000);
+		clock_gettime(CLOCK_REALTIME, &ts);
+	} while ((double)ts.tv_sec + (double)ts.tv_nsec * 1e-9 < epoch_s);
 }
 
 /* Reads `--seconds S' and `--rounds N'; for any other argument, the program ends with its usage. */

@@ -16,7 +16,6 @@
 
 #define NAME "bench"
 #include "../helpers/program.h"
-#include <unistd.h>
 
 enum {
 	SAMPLES_MAX = 1 << 22,
@@ -56,16 +55,6 @@ static double start_ms(void)
 	}
 	CHECK(cudaFree(data));
 	return (now_s() - began) * 1e3;
-}
-
-static void wait_until(double epoch_s)
-{
-	struct timespec ts;
-
-	do {
-		usleep(1000);
-		clock_gettime(CLOCK_REALTIME, &ts);
-	} while ((double)ts.tv_sec + (double)ts.tv_nsec * 1e-9 < epoch_s);
 }
 
 static void launches(double seconds, long rounds)
@@ -194,7 +183,7 @@ int main(int argc, char **argv)
 	printf("start_ms=%.3f\n", start_ms());
 	fflush(stdout);
 	if (at > 0)
-		wait_until(at);
+		sleep_until(at);
 	for (int i = 0; i < 20; i++)
 		empty<<<1, 1>>>();
 	CHECK(cudaDeviceSynchronize());
