@@ -13,6 +13,11 @@ def row(what, value, wanted="", good=None):
     print("    %-52s %14s  %-18s %s" % (what, value, wanted, MARKS[good]), flush=True)
 
 
+def show(text):
+    """Output of a program or a command, indented."""
+    print("".join("      %s\n" % line for line in text.splitlines()), end="", flush=True)
+
+
 def need(what, good, detail=""):
     """A row that is right or wrong."""
     row(what, "yes" if good else "NO", "yes", bool(good))

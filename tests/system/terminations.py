@@ -30,37 +30,52 @@ def said_by(service, user, line):
     return service.finish(process)[1]
 
 
-def one_after_the_other(service, victims, bystander=None):
+def one_after_the_other(service, clients, bystander=None):
     server = service.server()
     slowest = 0
-    for i, victim in enumerate(victims):
+    for i, victim in enumerate(clients):
         began = time.monotonic()
         equal(terminate(service, server, victim.pid), "0\n")
         slowest = max(slowest, time.monotonic() - began)
         assert slowest < BOUND_S * mps.SLOW, "%.1f s" % slowest
         contains(service.finish(victim)[1], "(%d)" % TERMINATED)
-        ended = [other.communicate() for other in victims[i + 1:] if other.poll() is not None]
+        ended = [other.communicate() for other in clients[i + 1:] if other.poll() is not None]
         assert not ended, ended
         equal((bystander and bystander.poll(), service.server()), (None, server))
-    for victim in victims:
+    for victim in clients:
         service.started.remove(victim)
     return slowest
 
 
-def in_turn(clients, rounds):
-    """Terminates so many busy clients in turn, so often; none hangs, no other is affected."""
-    with mps.Service() as service:
+def victims(service, count):
+    """So many clients at work, which start together."""
+    started = [service.popen("victim") for _ in range(count)]
+    for process in started:
+        equal(process.stdout.readline(), "victim: running\n")
+    return started
+
+
+def in_turn(clients, rounds, library=mps.SOFTGPU, limit_s=float("inf")):
+    """Terminates so many busy clients in turn, so often; none hangs, no other is affected.
+
+    No round begins after the time limit. Returns the number of rounds, and the seconds of the
+    slowest command.
+    """
+    began = time.monotonic()
+    with mps.Service(library=library) as service:
         # The first clients leave what the server keeps for all later ones.
-        one_after_the_other(service, [running(service, "victim") for _ in range(clients)])
+        one_after_the_other(service, victims(service, clients))
         server = service.server()
         before = test_kill.settle(service, server)
         bystander = service.popen("process1", "--seconds", "7200")
         service.wait_for_active(bystander)
-        slowest = 0
-        for _ in range(rounds):
-            victims = [running(service, "victim") for _ in range(clients)]
-            slowest = max(slowest, one_after_the_other(service, victims, bystander))
+        slowest = n_rounds = 0
+        while n_rounds < rounds and time.monotonic() - began < limit_s:
+            slowest = max(slowest, one_after_the_other(
+                service, victims(service, clients), bystander))
+            n_rounds += 1
         print("    the slowest command took %.2f s" % slowest)
         bystander.kill()
         bystander.wait()
         test_kill.gives_back(service, server, before)
+    return n_rounds, slowest

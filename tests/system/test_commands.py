@@ -88,15 +88,15 @@ def read_transcript():
     return steps[:-1]
 
 
-def replay_step(service, step, facts):
+def replay_step(service, step, facts, timeout=60):
     """The reply and the exit status."""
     if step.arguments is not None:
         words, text = step.arguments.format(**facts).split(), ""
     else:
         words = []
         text = "\n".join(step.lines).format(**facts) + ("\n" if step.has_newline else "")
-    done = subprocess.run([service.control, *words], env=service.daemon_env, input=text, timeout=60,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run([service.control, *words], env=service.daemon_env, input=text,
+                          timeout=timeout, capture_output=True, text=True, check=False)
     return done.stdout.splitlines(), done.returncode
 
 

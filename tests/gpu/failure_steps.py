@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of tests/gpu/run: kernels that never end, and kernels that fault."""
+
+import contextlib
+import json
+import os
+import time
+
+import mps
+import terminations
+import test_trace
+from harness import wait_for
+from table import keep, need, row, save, show
+from ways import native
+
+GRACE_S = 3
+# What a server needs to end and another to start, in addition.
+EXTRA_S = 10
+KERNEL_LOG = "/dev/kmsg"
+
+
+# ---- kernels that never end
+
+
+def ended(process):
+    """What a process has said that ends within some seconds; else None."""
+    deadline = time.monotonic() + 3
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if process.poll() is None:
+        return None
+    out, err = process.communicate(timeout=10)
+    return (out + err).strip() or "exit code %d" % process.returncode
+
+
+def neighbour_of(service):
+    """A client with work, which has begun."""
+    neighbour = service.popen("process1", "--seconds", "90")
+    wait_for("its launches", lambda: test_trace.clients(service).get(
+        neighbour.pid, {"launches": 0})["launches"] > 0)
+    return neighbour
+
+
+def runaway(service, what, end, beside):
+    """A client's kernel never ends: end(service, client) ends it; reports what follows."""
+    neighbour = neighbour_of(service) if beside else None
+    client = terminations.running(service, "stuck", "kernel")
+    server = service.server()
+    time.sleep(0.3)
+    began = time.monotonic()
+    end(service, client)
+    wait_for("the client's end", lambda: client.pid not in test_trace.clients(service), 30)
+    gone = time.monotonic() - began
+    row("%s: gone after, s" % what, "%.2f" % gone, "<= %d + %d" % (GRACE_S, EXTRA_S),
+        gone <= GRACE_S + EXTRA_S)
+    service.run_ok("process2", timeout=30)
+    row("... from its end to the result of the next client, s", "%.2f" % (time.monotonic() - began))
+    row("... its server", "goes on" if server in service.servers() else "is replaced")
+    if neighbour:
+        line = ended(neighbour)
+        row("... its neighbour", "works on" if line is None else "ends")
+        show(line or "")
+        neighbour.kill()
+    client.kill()
+
+
+def killed(_service, client):
+    client.kill()
+    client.wait(20)
+
+
+def terminated(service, client):
+    began = time.monotonic()
+    said = terminations.terminate(service, service.server(), client.pid)
+    row("... the reply of terminate_client, after %.2f s" % (time.monotonic() - began),
+        said.strip(), "0", said == "0\n")
+
+
+def step_runaway():
+    """A client with a kernel that never ends is killed or terminated."""
+    # A separate service each, because a program that causes faults is quarantined.
+    for i, (what, end, beside) in enumerate((
+            ("runaway, killed", killed, False), ("runaway, killed, beside another", killed, True),
+            ("runaway, terminated, beside another", terminated, True))):
+        with mps.Service({"MPS_GRACE_MS": str(GRACE_S * 1000)}, library=None) as service:
+            try:
+                runaway(service, what, end, beside)
+            finally:
+                save(service, "runaway_%d" % i)
+
+
+# ---- who has caused a fault
+
+
+class KernelLog:
+    """The kernel's lines about GPU faults from now on, if this user may read them."""
+
+    def __init__(self):
+        self.fd = None
+        with contextlib.suppress(OSError):
+            self.fd = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
+            os.lseek(self.fd, 0, os.SEEK_END)
+
+    def lines(self):
+        found = []
+        with contextlib.suppress(OSError):
+            while self.fd is not None and (line := os.read(self.fd, 8192)):
+                found.append(line.decode("utf-8", "replace").strip())
+        return [line for line in found if "NVRM: Xid" in line]
+
+    def end(self):
+        if self.fd is not None:
+            os.close(self.fd)
+
+
+def last_fault(service):
+    faults = json.loads(service.command("get_last_fault", "--json").stdout)
+    return faults[0] if faults else None
+
+
+def blame(service, log, what, word, busy):
+    """A client faults beside an idle one, and a busy one if wanted: whom does the report name?"""
+    idle = terminations.running(service, "stuck", "idle")
+    other = terminations.running(service, "stuck", "busy") if busy else None
+    time.sleep(0.5)
+    culprit = service.popen("fault", word)
+    code, out, err = service.finish(culprit, 30)
+    row("%s: the culprit gets error 700" % what, "yes" if code == 0 else "NO", "yes", code == 0)
+    show(out + err)
+    wait_for("the report", lambda: last_fault(service), 30)
+    # The kernel's line may come later.
+    time.sleep(1)
+    fault = last_fault(service)
+    answer = "".join("%s\n" % service.command(*line).stdout for line in (
+        ("get_last_fault",), ("get_last_fault", "--json")))
+    keep("faults.txt", "==== %s\n%s" % (what, answer), "a")
+    show(answer)
+    show("\n".join(log.lines()))
+    named, suspects = ([client["pid"] for client in fault.get(key, [])]
+                       for key in ("clients", "suspects"))
+    row("... named", "the culprit" if named == [culprit.pid] else str(named),
+        "certain" if fault["certain"] else "%d suspects" % len(suspects))
+    row("... known by", str(fault.get("known_by")))
+    row("... address, kernel", "%s, %s" % (fault.get("address"), fault.get("kernel")))
+    good = named == [culprit.pid] or (not named and culprit.pid in suspects)
+    row("... it accuses the culprit, and not the idle client", "yes" if good else "NO", "yes",
+        good and idle.pid not in named + suspects)
+    for process in filter(None, (idle, other)):
+        process.kill()
+        process.communicate(timeout=20)
+    return named == [culprit.pid]
+
+
+def step_culprit():
+    """The answer of get_last_fault, and the source of its knowledge."""
+    log = KernelLog()
+    row("the kernel's log", "readable" if log.fd is not None else "not readable")
+    is_named = {}
+    try:
+        for name, what, word, busy in (
+                ("alone", "beside an idle client", "near", False),
+                ("near", "beside a busy one, near its own memory", "near", True),
+                ("far", "beside a busy one, far from all memory", "far", True)):
+            with mps.Service(library=None) as service:
+                is_named[name] = blame(service, log, what, word, busy)
+                save(service, "culprit_" + name)
+    finally:
+        log.end()
+    row("the culprit beside a busy client is named, near and far",
+        "%(near)s, %(far)s" % is_named)
+    need("the only client at work is named", is_named["alone"])
+
+
+def step_fault_text():
+    """What a kernel prints before its fault reaches its program's output."""
+    found = {"natively": native("fault", "prints", timeout=30)}
+    with mps.Service(library=None) as service:
+        found["as a client"] = service.run("fault", "prints", timeout=30)
+        save(service, "fault_text")
+    for who, (code, out, err) in found.items():
+        show(out + err)
+        n_lines = out.count(" stores\n")
+        row("lines printed before a fault, %s" % who, n_lines,
+            "2" if who == "as a client" else "exit code %d" % code,
+            n_lines == 2 and code == 0 if who == "as a client" else None)
+
+
+STEPS = [(step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]

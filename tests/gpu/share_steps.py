@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of tests/gpu/run: what clients get of a GPU, in SMs and in memory."""
+
+import re
+import statistics
+import sys
+import time
+
+import mps
+import test_active_threads
+import test_memory_limits
+from harness import equal, settled
+from table import need, row, save, show
+from ways import gpu_memory_mib, native_start, numbers, values
+
+QUARTER = test_active_threads.share(25)
+# Four blocks at a time on each place of 132 SMs; a launch takes 75 us there.
+SATURATE = ("--seconds", "0.7", "--blocks", "4224", "--turns", "500")
+WAYS = ("plain", "burst", "graph")
+
+MIB, GIB = 1 << 10, 1 << 20  # KiB
+LIMIT = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2G"}
+# The ways of limited_memory, and the KiB of each piece.
+LIMITED = (("plain", 64 * MIB), ("plain", MIB), ("async", 64 * MIB), ("pool", 64 * MIB),
+           ("create", 64 * MIB), ("array", 64 * MIB), ("managed", 64 * MIB))
+TORCH = """
+try:
+    import torch
+except ImportError:
+    print("no torch")
+    raise SystemExit(0)
+total, pieces, error = torch.cuda.mem_get_info()[1], [], None
+try:
+    while len(pieces) < 64:
+        pieces.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+except torch.cuda.OutOfMemoryError as refused:
+    error = refused
+print("total=%d got=%d" % (total >> 10, len(pieces) << 16))
+print(type(error).__name__, error)
+"""
+
+
+# ---- SMs
+
+
+def four_at_once(service):
+    """The speeds of four clients with a quarter each, at the same time."""
+    at = "%.3f" % (time.time() + 4)
+    running = [service.popen("saturate", *SATURATE, "--at", at, env=QUARTER) for _ in range(4)]
+    found = []
+    for process in running:
+        code, out, err = service.finish(process, 30)
+        equal(code, 0, out + err)
+        found.append(values(out))
+    return found
+
+
+def report_shares(what, way, whole, found):
+    """Each speed is to be a quarter of the whole one, nearly."""
+    shares = [speeds[way] / whole for speeds in found]
+    row("25 %%, %s, %s: part of its speed at 100 %%" % (what, way),
+        "%.3f to %.3f" % (min(shares), max(shares)), "0.2 to 0.3",
+        all(0.2 <= share <= 0.3 for share in shares))
+
+
+def step_shares():
+    """A quarter of the SMs is a quarter of the speed, alone and beside three others."""
+    whole, alone = [], []
+    with mps.Service(library=None) as service:
+        for _ in range(3):
+            whole.append(numbers(service, "saturate", *SATURATE))
+            alone.append(numbers(service, "saturate", *SATURATE, env=QUARTER))
+        four = four_at_once(service)
+        again = numbers(service, "saturate", *SATURATE)
+        for way in WAYS:
+            speed = statistics.median(speeds[way] for speeds in whole)
+            row("100 %%, %s, blocks a second" % way, "%.0f" % speed, "%.0f at the end" % again[way])
+            report_shares("alone", way, speed, alone)
+            report_shares("four at once", way, speed, four)
+        found = [set.union(*ways) for ways in
+                 test_active_threads.Together(service, [QUARTER] * 4).ways()]
+        row("SMs of four clients with 25 %", " ".join(str(len(sms)) for sms in found))
+        show("\n".join(line for line in service.server_log().splitlines() if " SMs" in line))
+        save(service, "shares")
+        need("their SMs are disjoint", len(set.union(*found)) == sum(map(len, found)), found)
+
+
+# ---- memory
+
+
+def holds(service, way, kib, env, whose="a limit"):
+    """This way of allocating gets less than its limit of 2 GiB only by what it rounds."""
+    out, _ = test_memory_limits.run(service, way, kib, env)
+    got = test_memory_limits.numbers(out, way)
+    totals = {total for _, total, _ in test_memory_limits.numbers(out, "at first")}
+    good = totals == {2 * GIB} and len(got) == 2 and all(
+        1.5 * GIB <= size <= 2 * GIB and result == 2 for size, result in got)
+    row("%s of 2 GiB, %s in pieces of %d MiB: MiB" % (whose, way, kib // MIB),
+        ", ".join("%d" % (size // MIB) for size, _ in got), "2048 at most", good)
+    if not good:
+        show(out)
+
+
+def holds_for_torch(service):
+    code, out, err = service.run(sys.executable, "-c", TORCH, env=LIMIT, timeout=60)
+    if out == "no torch\n":
+        row("a limit of 2 GiB, PyTorch", "skipped", "it is not installed")
+        return
+    found = re.search(r"^total=(\d+) got=(\d+)$", out, re.M)
+    show(out)
+    need("PyTorch ends with OutOfMemoryError", code == 0 and found and "OutOfMemoryError" in out,
+         out + err)
+    total, got = map(int, found.groups())
+    row("mem_get_info of PyTorch: total MiB", total // MIB, "2048", total == 2 * GIB)
+    row("PyTorch's tensors within a limit of 2 GiB: MiB", got // MIB, "1024 to 2048",
+        GIB <= got <= 2 * GIB)
+
+
+def total_mib(service, env):
+    """The GPU's memory as a client sees it."""
+    out, _ = test_memory_limits.run(service, "plain", 64 * MIB, env)
+    return test_memory_limits.numbers(out, "at first")[0][1] // MIB
+
+
+def step_memory_limits():
+    """Limits of 2 GiB, set by the client's environment and by the operator."""
+    with mps.Service(library=None) as service:
+        row("without a limit, MiB", total_mib(service, {}))
+        for way, kib in LIMITED:
+            holds(service, way, kib, LIMIT)
+        holds_for_torch(service)
+        service.command("--strict", "group", "create", "g", "-device_pinned_mem_limit", "0", "1G")
+        mib = total_mib(service, {"MPS_GROUP": "g"})
+        row("the operator's limit for a group, MiB", mib, "1024", mib == 1024)
+        save(service, "memory_limits")
+    with mps.Service(library=None) as service:
+        service.command("--strict", "set_default_device_pinned_mem_limit", "0", "2G")
+        holds(service, "plain", 64 * MIB, {}, "the operator's default")
+
+
+# ---- the memory that clients need themselves
+
+
+def crowd(start, count, before):
+    """So many processes of one small kernel: the GPU's memory that they add, and their speeds."""
+    at = "%.3f" % (time.time() + 6 + count / 6)
+    running = [start("bench", ["--at", at, "--seconds", "2"]) for _ in range(count)]
+    for process in running:
+        # It has its first result then.
+        assert process.stdout.readline().startswith("start_ms="), process.communicate()
+    mib = settled(gpu_memory_mib, 0.5, 3) - before
+    speeds = []
+    for process in running:
+        out, err = process.communicate(timeout=60)
+        equal(process.returncode, 0, out + err)
+        speeds.append(values(out)["launch_sync_per_s"])
+    return mib, speeds
+
+
+def report_crowd(who, count, found):
+    mib, speeds = found
+    row("GPU memory, %s, %d at once: MiB" % (who, count), mib, "%.1f each" % (mib / count))
+    row("... launch + synchronise a second, all", "%.0f" % sum(speeds),
+        "slowest / fastest %.2f" % (min(speeds) / max(speeds)))
+    return mib
+
+
+def step_footprint():
+    """The GPU's memory that each client needs for itself, and each native process."""
+    before = settled(gpu_memory_mib, 0.5, 3)
+    row("GPU memory before: MiB", before)
+    for count in (1, 4):
+        report_crowd("natively", count, crowd(native_start(), count, before))
+        settled(gpu_memory_mib, 0.5, 5)
+    mib = {}
+    with mps.Service(library=None) as service:
+        for count in (1, 8, 48):
+            found = crowd(lambda name, args: service.popen(name, *args), count, before)
+            mib[count] = report_crowd("as clients", count, found)
+        after = settled(gpu_memory_mib, 0.5, 5) - before
+        row("the server without clients: MiB", after)
+        save(service, "footprint")
+    row("MiB of each further client, of 8 and of 48",
+        "%.1f, %.1f" % ((mib[8] - mib[1]) / 7, (mib[48] - mib[1]) / 47))
+
+
+STEPS = [(step_shares, 90), (step_memory_limits, 120), (step_footprint, 120)]
