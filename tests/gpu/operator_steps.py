@@ -21,7 +21,11 @@ from ways import VENDOR, bench, plain_start, vendor
 
 ALICE, BOB = test_multiuser.ALICE, test_multiuser.BOB
 COMMAND_S = 10
+# After so many commands without an answer, no other is asked.
+SILENT_MAX = 3
 TERMINATE_S = 150
+# Launches and their waits: no more events than a client's part of a trace has room for.
+TRACED = 40000
 
 
 # ---- users
@@ -29,7 +33,7 @@ TERMINATE_S = 150
 
 def users_at_once(service):
     """Two users have a server each, at the same time."""
-    running = {uid: service.popen("process1", "--seconds", "4", **test_multiuser.user(uid))
+    running = {uid: service.popen("process1", "--seconds", "10", **test_multiuser.user(uid))
                for uid in (ALICE, BOB)}
     pids = {uid: process.pid for uid, process in running.items()}
     wait_for("two servers with a client each", lambda: sorted(
@@ -58,7 +62,7 @@ def users_of_one_server():
     service = mps.Service(library=None, options=["-M"])
     service.daemon_env["MPS_SERVER_USER"] = test_multiuser.SERVER_USER
     with service:
-        running = [service.popen("process1", "--seconds", "3", **test_multiuser.user(uid))
+        running = [service.popen("process1", "--seconds", "5", **test_multiuser.user(uid))
                    for uid in (ALICE, BOB)]
         ends = [service.finish(process, 30) for process in running]
         need("-M: clients of two users at once, results right", all(e[0] == 0 for e in ends), ends)
@@ -118,14 +122,17 @@ def with_names(line, facts):
 
 def replay(side, facts):
     """The answers to the commands of the transcript, with names for PIDs."""
-    found = []
+    found, n_silent = [], 0
     # The first two steps are about a daemon that does not run yet.
     for step in test_commands.read_transcript()[2:]:
         try:
             reply, status = test_commands.replay_step(side, step, facts, COMMAND_S)
         except subprocess.TimeoutExpired:
             reply, status = ["no answer in %d s" % COMMAND_S], None
+            n_silent += 1
         found.append((step.name(), [with_names(line, facts) for line in reply], status))
+        if n_silent == SILENT_MAX:
+            break
     return found
 
 
@@ -169,7 +176,8 @@ def step_transcript():
         return
     documented = {name for name, _, _ in test_commands.DIFFERENCES}
     count, unknown = {"agree": 0, "documented": 0}, []
-    for their, our in zip(theirs, replay_ours()):
+    ours = replay_ours()
+    for their, our in zip(theirs, ours):
         name = their[0]
         if their == our:
             count["agree"] += 1
@@ -185,6 +193,8 @@ def step_transcript():
     row("commands whose replies agree", "%d of %d" % (count["agree"], len(theirs)))
     row("replies that differ as documented", count["documented"], "<= %d" % len(documented))
     need("no other reply differs", not unknown, unknown)
+    need("all commands were asked", len(theirs) == len(ours) == len(
+        test_commands.read_transcript()) - 2)
 
 
 # ---- traces
@@ -224,19 +234,18 @@ def trace_of_two(service):
 
 def step_trace():
     """A trace beside clients at work, and what it costs them."""
-    speeds = {False: [], True: []}
+    speeds, missing = {False: [], True: []}, 0
     with test_trace.Ground(library=None) as service:
         trace_of_two(service)
         for i in range(10):
             is_traced = i % 2 == 1
             if is_traced:
                 service.trace("start")
-            # No more events than a client's part of a trace has room for.
-            found = bench(service, "--rounds", "20000")
+            found = bench(service, "--rounds", str(TRACED))
             speeds[is_traced].append(found["launch_sync_per_s"])
             if is_traced:
                 trace, _ = service.stopped()
-                equal(trace.about["missing_events"], 0)
+                missing += trace.about["missing_events"]
         save(service, "trace")
     median = {key: statistics.median(found) for key, found in speeds.items()}
     for is_traced in (False, True):
@@ -244,6 +253,7 @@ def step_trace():
             "%.0f" % median[is_traced],
             "%.0f to %.0f" % (min(speeds[is_traced]), max(speeds[is_traced])))
     row("... with / without", "%.3f" % (median[True] / median[False]))
+    row("... events for which the traces had no room", missing, "0", missing == 0)
 
 
-STEPS = [(step_users, 90), (step_terminate, 200), (step_transcript, 150), (step_trace, 90)]
+STEPS = [(step_users, 90), (step_terminate, 200), (step_transcript, 150), (step_trace, 120)]
