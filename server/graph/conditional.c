@@ -99,6 +99,19 @@ static CUresult bodies_make_room(struct session *session, struct graph *graph, u
 	return CUDA_SUCCESS;
 }
 
+static void note_loop(struct session *session, struct graph *graph)
+{
+	graph->has_loops = true;
+	if (session->has_loops)
+		return;
+	session->has_loops = true;
+	log_line("Client " SESSION_NAME
+		 " makes a graph with a loop (WHILE node). Beside kernels of "
+		 "other clients, drivers can fail with CUDA_ERROR_LAUNCH_FAILED for all of them: "
+		 "start the program with MPS_ISOLATE=1",
+		SESSION_NAME_ARGS(session));
+}
+
 static CUresult conditional_add(struct session *session, struct graph *graph,
 	struct graph_node *node, const CUDA_CONDITIONAL_NODE_PARAMS *conditional)
 {
@@ -117,7 +130,8 @@ static CUresult conditional_add(struct session *session, struct graph *graph,
 		graph->bodies[graph->n_bodies++] =
 			(struct graph_body){params.conditional.phGraph_out[i], depth};
 	session->n_graph_nodes += conditional->size;
-	graph->has_loops |= conditional->type == CU_GRAPH_COND_TYPE_WHILE;
+	if (conditional->type == CU_GRAPH_COND_TYPE_WHILE)
+		note_loop(session, graph);
 	return CUDA_SUCCESS;
 }
 

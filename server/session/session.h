@@ -98,6 +98,7 @@ struct session {
 	CUresult pending_error;             /* the last one, until the client has taken it */
 	uint32_t n_refusals;                /* images and kernels that the driver refused */
 	uint32_t n_parts;                   /* contexts with a part of its share, so far */
+	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
 	bool is_bound_logged;               /* the log says that the account has met a bound */
 	bool is_busy;                       /* counted as having work (deferred.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */

@@ -23,7 +23,7 @@ ALICE, BOB = test_multiuser.ALICE, test_multiuser.BOB
 COMMAND_S = 10
 # After so many commands without an answer, no other is asked.
 SILENT_MAX = 3
-TERMINATE_S = 150
+TERMINATE_S = 300
 # Launches and their waits: no more events than a client's part of a trace has room for.
 TRACED = 40000
 
@@ -40,6 +40,8 @@ def users_at_once(service):
         pid for server in service.servers() for pid in service.clients(server))
         == sorted(pids.values()))
     lists = [service.clients(server) for server in service.servers()]
+    for process in running.values():
+        service.wait_for_listed(process)
     seen = {uid: terminations.said_by(service, test_multiuser.user(uid), "ps") for uid in pids}
     ends = [service.finish(process, 30) for process in running.values()]
     need("clients of two users at once, results right", all(e[0] == 0 for e in ends), ends)
@@ -145,11 +147,12 @@ def replay_vendor(env):
                               text=True, timeout=COMMAND_S, check=False)
         return done.stdout.split()
     start = plain_start(env)
-    clients = [start("victim", [], stdin=subprocess.DEVNULL),
-               start("terminated", [], stdin=subprocess.PIPE)]
+    clients = []
     try:
-        for name, client in zip(("victim", "terminated"), clients):
-            equal(client.stdout.readline(), name + ": running\n")
+        # One after the other: the daemon lists clients in the order in which they came.
+        for name, stdin in ("victim", subprocess.DEVNULL), ("terminated", subprocess.PIPE):
+            clients.append(start(name, [], stdin=stdin))
+            equal(clients[-1].stdout.readline(), name + ": running\n")
         old, new = (str(client.pid) for client in clients)
         wait_for("both in ps", lambda: {old, new} <= set(said("ps")), 20)
         return replay(side, {"SERVER": said("get_server_list")[0], "OLD": old, "NEW": new})
@@ -256,4 +259,4 @@ def step_trace():
     row("... events for which the traces had no room", missing, "0", missing == 0)
 
 
-STEPS = [(step_users, 90), (step_terminate, 200), (step_transcript, 150), (step_trace, 120)]
+STEPS = [(step_users, 90), (step_terminate, 330), (step_transcript, 150), (step_trace, 120)]

@@ -181,8 +181,8 @@ static CUresult body_run(const struct body *body, struct stream *stream)
 }
 
 /*
- * Driver 580 ends a context in which loops of several graphs run at the same time
- * (server/driver/driver_facts.h). This thread may be in a loop already, in whose body the loop is.
+ * Driver 580 ends a context in which a loop runs beside other work (server/driver/driver_facts.h).
+ * Here only another loop ends it. This thread may be in a loop already, in whose body the loop is.
  */
 static _Thread_local unsigned loop_depth;
 
