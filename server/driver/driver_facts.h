@@ -49,7 +49,7 @@
 
 /*
  * A loop (a conditional node of type WHILE) beside kernels of other streams can end a context with
- * CUDA_ERROR_LAUNCH_FAILED, also in a native process: in 11 of 11 runs of loops of 500 or 5 000
+ * CUDA_ERROR_LAUNCH_FAILED, also in a native process: in 10 of 10 runs of loops of 500 or 5 000
  * rounds beside seven threads that launch kernels, graphs or IF and SWITCH nodes, in each run of
  * three loops of 500 rounds, and in each run of clients of the vendor's service. It never did so
  * beside copies, alone in its context, or with kernels of 20 us in its body. IF and SWITCH nodes

@@ -20,7 +20,6 @@
 
 /* Of a GPU. */
 struct loops {
-	pthread_mutex_t lock;
 	struct loop_turn *first; /* has the turn, or waits for the end of the last loop */
 
 	/* Only the first in the list uses these. */
@@ -30,38 +29,41 @@ struct loops {
 	uint32_t session_id;
 };
 
-static struct loops all[DEVICES_MAX] = {[0 ... DEVICES_MAX - 1] = {PTHREAD_MUTEX_INITIALIZER}};
+static struct loops all[DEVICES_MAX];
+
+/* Of all lists. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void turn_append(struct loops *loops, struct loop_turn *turn)
 {
 	struct loop_turn **link = &loops->first;
 
-	pthread_mutex_lock(&loops->lock);
+	pthread_mutex_lock(&lock);
 	while (*link)
 		link = &(*link)->next;
 	*turn = (struct loop_turn){0};
 	*link = turn;
-	pthread_mutex_unlock(&loops->lock);
+	pthread_mutex_unlock(&lock);
 }
 
 static void turn_remove(struct loops *loops, const struct loop_turn *turn)
 {
 	struct loop_turn **link = &loops->first;
 
-	pthread_mutex_lock(&loops->lock);
+	pthread_mutex_lock(&lock);
 	while (*link != turn)
 		link = &(*link)->next;
 	*link = turn->next;
-	pthread_mutex_unlock(&loops->lock);
+	pthread_mutex_unlock(&lock);
 }
 
-static bool turn_is_first(struct loops *loops, const struct loop_turn *turn)
+static bool turn_is_first(const struct loops *loops, const struct loop_turn *turn)
 {
 	bool is_first;
 
-	pthread_mutex_lock(&loops->lock);
+	pthread_mutex_lock(&lock);
 	is_first = loops->first == turn;
-	pthread_mutex_unlock(&loops->lock);
+	pthread_mutex_unlock(&lock);
 	return is_first;
 }
 
@@ -71,7 +73,7 @@ static bool is_own(const struct loops *loops, const struct session *session)
 }
 
 /* Whether the session need not wait in the server. */
-static bool may_go_on(struct loops *loops, const struct session *session,
+static bool may_go_on(const struct loops *loops, const struct session *session,
 	const struct stream *stream, const struct loop_turn *turn)
 {
 	if (!turn_is_first(loops, turn))
@@ -88,8 +90,8 @@ static void say_waits(const struct session *session, const struct loops *loops)
 }
 
 /* False: the session ends, or the device is lost. */
-static bool wait_for_turn(struct loops *loops, struct session *session, const struct stream *stream,
-	const struct loop_turn *turn)
+static bool wait_for_turn(const struct loops *loops, struct session *session,
+	const struct stream *stream, const struct loop_turn *turn)
 {
 	const uint64_t say_ms = now_ms() + SAY_AFTER_MS;
 	long sleep_ns = SLEEP_MIN_NS;

@@ -46,8 +46,8 @@ static void track_launch(struct track *track, const int *rounds)
 
 static void track_end(struct track *track)
 {
-	CHECK(cudaMemcpyAsync(&track->found, track->left, sizeof(int), cudaMemcpyDeviceToHost,
-		track->stream));
+	CHECK(cudaMemcpyAsync(
+		&track->found, track->left, sizeof(int), cudaMemcpyDeviceToHost, track->stream));
 	CHECK(cudaStreamSynchronize(track->stream));
 	if (track->found != 0)
 		FAIL("%d rounds are left", track->found);
