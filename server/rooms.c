@@ -38,6 +38,7 @@ const struct session_room *const session_rooms[] = {
 	&waiters_room,
 	&graphs_room,
 	&streams_room,
+	&loop_turns_room,
 	&greens_room,
 	&context_shares_room,
 	&events_room,
@@ -57,7 +58,6 @@ const struct session_room *const session_rooms[] = {
 
 const struct device_room *const device_rooms[] = {
 	&copy_kernel_room,
-	&loop_turn_room,
 	NULL,
 };
 

@@ -312,8 +312,7 @@ static CUresult open_rooms(const struct device *device)
 
 	for (const struct device_room *const *room = device_rooms; *room && result == CUDA_SUCCESS;
 		room++)
-		if ((*room)->open)
-			result = (*room)->open(device);
+		result = (*room)->open(device);
 	return result;
 }
 

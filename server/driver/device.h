@@ -49,7 +49,7 @@ struct device {
 
 /* What a room above this one does for GPUs. */
 struct device_room {
-	/* When the GPU's context has been made and is current, before any work. NULL: nothing. */
+	/* When the GPU's context has been made and is current, before any work. */
 	CUresult (*open)(const struct device *device);
 
 	/* Before the contexts end. No other thread runs. */

@@ -11,6 +11,7 @@
 #include "server/driver/session_device.h"
 #include "server/session/fault.h"
 #include "server/session/session.h"
+#include "server/session/session_room.h"
 #include "server/stream/stream.h"
 #include "server/util/log.h"
 
@@ -23,7 +24,7 @@ struct loops {
 	struct loop_turn *first; /* has the turn, or waits for the end of the last loop */
 
 	/* Only the first in the list uses these. */
-	CUevent end; /* of the last loop; NULL: there was none */
+	CUevent end; /* of the last loop; NULL: it has ended */
 	CUstream stream;
 	pid_t pid; /* of the client that launched the last loop */
 	uint32_t session_id;
@@ -157,13 +158,22 @@ void loop_turn_give(struct session *session, const struct stream *stream, struct
 	turn_remove(loops, turn);
 }
 
-static void loop_turns_close(void)
+/* A session that ends leaves no event behind, unless another one still needs it. */
+static void loop_turns_end(struct session *session, bool device_lost)
 {
-	for (unsigned i = 0; i < DEVICES_MAX; i++)
-		if (all[i].end) {
-			cuda.cuEventDestroy_v2(all[i].end);
-			all[i].end = NULL;
-		}
+	if (!session->has_loops || device_lost)
+		return;
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		struct loops *loops = &all[i];
+
+		if (loops->first || !loops->end ||
+			cuda.cuEventQuery(loops->end) == CUDA_ERROR_NOT_READY)
+			continue;
+		cuda.cuEventDestroy_v2(loops->end);
+		loops->end = NULL;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
-const struct device_room loop_turn_room = {.close = loop_turns_close};
+const struct session_room loop_turns_room = {.end = loop_turns_end};

@@ -16,8 +16,8 @@
 
 #include "server/driver/driver.h"
 
-struct device_room;
 struct session;
+struct session_room;
 struct stream;
 
 /* On the stack of the launch. */
@@ -36,7 +36,7 @@ CUresult loop_turn_take(struct session *session, struct stream *stream, struct l
 void loop_turn_give(struct session *session, const struct stream *stream, struct loop_turn *turn,
 	bool is_launched);
 
-/* Ends what loop_turn_take() made for each GPU: see device.h. */
-extern const struct device_room loop_turn_room;
+/* What is done for each session: see session_room.h. */
+extern const struct session_room loop_turns_room;
 
 #endif
