@@ -82,7 +82,9 @@ def step_shares():
         row("SMs of four clients with 25 %", " ".join(str(len(sms)) for sms in found))
         show("\n".join(line for line in service.server_log().splitlines() if " SMs" in line))
         save(service, "shares")
-        need("their SMs are disjoint", len(set.union(*found)) == sum(map(len, found)), found)
+        # An H100 may have 15 groups of 8 SMs, and four quarters take 16.
+        shared = sum(map(len, found)) - len(set.union(*found))
+        need("their SMs are disjoint, but for a group of 8", shared in (0, 8), found)
 
 
 # ---- memory
