@@ -158,22 +158,27 @@ void loop_turn_give(struct session *session, const struct stream *stream, struct
 	turn_remove(loops, turn);
 }
 
-/* A session that ends leaves no event behind, unless another one still needs it. */
+static void drop_ended(struct loops *loops)
+{
+	if (!loops->end || cuda.cuEventQuery(loops->end) == CUDA_ERROR_NOT_READY)
+		return;
+	cuda.cuEventDestroy_v2(loops->end);
+	loops->end = NULL;
+}
+
+/* A session that ends leaves no event behind, unless another session takes the event over. */
 static void loop_turns_end(struct session *session, bool device_lost)
 {
+	struct loop_turn turn;
+
 	if (!session->has_loops || device_lost)
 		return;
-	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		struct loops *loops = &all[i];
-
-		if (loops->first || !loops->end ||
-			cuda.cuEventQuery(loops->end) == CUDA_ERROR_NOT_READY)
-			continue;
-		cuda.cuEventDestroy_v2(loops->end);
-		loops->end = NULL;
+		turn_append(&all[i], &turn);
+		if (turn_is_first(&all[i], &turn))
+			drop_ended(&all[i]);
+		turn_remove(&all[i], &turn);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 const struct session_room loop_turns_room = {.end = loop_turns_end};
