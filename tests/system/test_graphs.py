@@ -153,5 +153,22 @@ def test_loops_of_clients():
         equal(len(service.servers()), 1)
 
 
+def test_endless_loop():
+    """Loops of another client wait for it, as the log says. The server is replaced after its end."""
+    with mps.Service({"MPS_GRACE_MS": "500"}) as service:
+        # It launches until the end: behind the endless loop, its code could not be loaded any more.
+        waits = service.popen("graph_loops", "1", "5", "1000000")
+        service.wait_for_log("PID: %d, Context ID: 1} makes a graph with a loop" % waits.pid)
+        endless = service.popen("graph_loops", "1", "2000000000", "1")
+        service.wait_for_log("PID: %d, Context ID: 1} is held up by client {PID: %d, Context ID: 2}, "
+                             "a graph of which has a loop on the GPU" % (waits.pid, endless.pid))
+        server = service.server()
+        endless.kill()
+        endless.wait()
+        equal(service.finish(waits)[0], 1)
+        service.run_ok("graph_loops", "2", "5")
+        assert service.server() != server, "the server was not replaced"
+
+
 if __name__ == "__main__":
     harness.main(globals())
