@@ -9,9 +9,9 @@
  * graphs take memory. When the channels are taken, the driver makes more, which waits for
  * all that is on the GPU, with the driver's lock held (driver_facts.h).
  *
- * So the server counts. While no stream is blocked (blocked_streams.h) it makes channels in
- * advance, all at once, and ends them: from then on it knows that so many are free. A request
- * within the free channels never waits.
+ * So the server counts free channels. While no stream is blocked (blocked_streams.h) it makes
+ * channels in advance, all at once, and ends them: from then on it knows that so many are free. A
+ * request within the free channels never waits.
  *
  * Any worker, and the deferred thread.
  */
@@ -35,9 +35,9 @@ struct session;
 
 /* What one stream or graph takes of a GPU. */
 struct channel_part {
-	uint32_t n_channels; /* at most; it takes one at least */
+	uint32_t n_channels; /* at most; at least one, unless this is 0 */
 	uint32_t n_nodes;
-	uint32_t n_growths; /* set by channel_budget_take(): of the budget, until then */
+	uint32_t n_growths; /* set by channel_budget_take(): how often the budget had grown */
 };
 
 /* Under a lock of channel_budget.c. */

@@ -50,10 +50,10 @@
 /*
  * A loop (a conditional node of type WHILE) beside kernels of other streams can end a context with
  * CUDA_ERROR_LAUNCH_FAILED, also in a native process: in 10 of 10 runs of loops of 500 or 5 000
- * rounds beside seven threads that launch kernels, graphs or IF and SWITCH nodes, in each run of
- * three loops of 500 rounds, and in each run of clients of the vendor's service. It never did so
- * beside copies, alone in its context, or with kernels of 20 us in its body. IF and SWITCH nodes
- * never did so. H100, driver 580.159.04. (graph_loops.cu)
+ * rounds beside six or seven threads that launch kernels, graphs or IF and SWITCH nodes, in each
+ * run of three loops of 500 rounds, and in each run of clients of the vendor's service. It did not
+ * do so beside copies, alone in its context, or in the one run with kernels of 20 us in its body.
+ * IF and SWITCH nodes never did so. H100, driver 580.159.04. (graph_loops.cu)
  */
 
 /* Host memory that the driver leaks with each green context that is made and ended.
