@@ -147,7 +147,7 @@ def test_graph_operations():
             equal(hog.ask("graph_instantiate", graph=1, n_nodes=NODES_MAX)[0], OUT_OF_MEMORY)
             watched.neighbour()
             assert not hog.is_dropped()
-            contains(watched.service.server_log(), "1 graphs with")
+            watched.service.wait_for_log("1 graphs with")
         watched.is_back()
         assert watched.most < (2048 + OTHER_MIB) << 10, watched.most
 
@@ -184,7 +184,7 @@ def test_invalid_numbers():
     for said in ("0", "-1", "many", "1x", "99999999999"):
         with mps.Service({"MPS_CLIENT_HOST_MIB": said}) as service:
             service.run_ok("process1")
-            contains(service.server_log(), "MPS_CLIENT_HOST_MIB=%s is not a number of MiB" % said)
+            service.wait_for_log("MPS_CLIENT_HOST_MIB=%s is not a number of MiB" % said)
             equal(bound_mib(service.server_log()), 2048)
 
 

@@ -286,10 +286,9 @@ def test_limits():
                    "-device_pinned_mem_limit", "0", "64M", "-priority", "2"), "")
         equal(row_of(service, running(service)), "1044M 1 -")
         server = str(service.server())
-        contains(service.server_log(), "Active Threads Percentage set to 33.3\n")
-        contains(service.server_log(),
-                 "Device pinned memory limit for device 0 set to 0x41400000 bytes\n")
-        contains(service.server_log(), "Server Priority set to 1\n")
+        service.wait_for_log("Active Threads Percentage set to 33.3\n")
+        service.wait_for_log("Device pinned memory limit for device 0 set to 0x41400000 bytes\n")
+        service.wait_for_log("Server Priority set to 1\n")
         equal(row_of(service, running(service, env={"MPS_GROUP": "team/a"})), "64M 2 team/a")
 
         # It may exceed the default, and affects only that server.
@@ -414,8 +413,7 @@ def test_probe_fails():
         equal(service.command("get_default_device_pinned_mem_limit", "0").stdout, "1G\n")
         os.symlink(library, link)
         equal(row_of(service, running(service)), "1G 0 -")
-        contains(service.server_log(),
-                 "Device pinned memory limit for device 0 set to 0x40000000 bytes\n")
+        service.wait_for_log("Device pinned memory limit for device 0 set to 0x40000000 bytes\n")
         equal(service.command("get_default_device_pinned_mem_limit", UUID).stdout, "1G\n")
 
 

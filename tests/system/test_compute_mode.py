@@ -63,7 +63,7 @@ def test_prohibited():
         code, out, err = service.run("driver")
         assert code, out
         contains(out + err, "is in compute mode PROHIBITED, which allows no program to use it")
-        contains(service.server_log(), "Compute mode: prohibited")
+        service.wait_for_log("Compute mode: prohibited")
 
 
 def test_gpu_that_a_stranger_has():

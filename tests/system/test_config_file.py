@@ -238,8 +238,8 @@ def test_defaults():
         process = service.client()
         sms, *rest = service.limits(process).split()
         equal(rest, ["1G", "1", "-"])
-        contains(service.server_log(), "Active Threads Percentage set to 50.0\n")
-        contains(service.server_log(), "set to 0x40000000 bytes\n")
+        service.wait_for_log("Active Threads Percentage set to 50.0\n")
+        service.wait_for_log("set to 0x40000000 bytes\n")
         service.said("set_active_thread_percentage %d 100" % service.server())
         all_sms = service.limits(service.client()).split()[0]
         assert int(sms) < int(all_sms), (sms, all_sms)
@@ -256,8 +256,8 @@ def test_users():
         server = service.server()
         equal(service.said("get_active_thread_percentage %d" % server), "100.0\n")
         equal(service.said("get_client_priority %d" % server), "2\n")
-        contains(service.server_log(), "Active Threads Percentage set to 100.0\n")
-        contains(service.server_log(), "Server Priority set to 2\n")
+        service.wait_for_log("Active Threads Percentage set to 100.0\n")
+        service.wait_for_log("Server Priority set to 2\n")
         # The section goes: the defaults are in force again, for new clients of that server, too.
         equal(service.reload("[default]\nactive_thread_percentage = 50\n"
                              "device_pinned_mem_limit = 0=1G\n"),

@@ -225,8 +225,8 @@ def test_call_that_does_not_come_back():
             time.sleep(11)
             if "so far" in service.server_log():
                 break
-        contains(service.server_log(), "Client {PID: %d, Context ID: 1}: its " % running.pid)
-        contains(service.server_log(), " has taken more than 5 s so far")
+        service.wait_for_log("Client {PID: %d, Context ID: 1}: its " % running.pid)
+        service.wait_for_log(" has taken more than 5 s so far")
         running.kill()
         service.run_ok("process1")
         equal(service.server_log().count("so far"), 1)
@@ -263,7 +263,7 @@ def test_other_driver():
 def test_prohibited():
     with mps.Service({"SOFTGPU_COMPUTE_MODE": "prohibited"}) as service:
         fails(service, 46)
-        contains(service.server_log(), "CUDA_ERROR_DEVICE_UNAVAILABLE")
+        service.wait_for_log("CUDA_ERROR_DEVICE_UNAVAILABLE")
         contains(service.server_log().lower(), "prohibited")
 
 

@@ -41,6 +41,7 @@ def test_bounds():
             equal(client.limit(PRINTF, 64 * MIB + 1), OUT_OF_MEMORY)
             equal(client.limit(HEAP, 1024 * MIB + 1), OUT_OF_MEMORY)
             equal(client.free_mib(), before)
+            service.wait_for_log("as all clients share it")
             equal(service.server_log().count("as all clients share it"), 1)
             equal(client.limit(PRINTF, 64 * MIB), 0)
             equal(client.limit(HEAP, 1024 * MIB), 0)

@@ -178,8 +178,7 @@ def test_default_memory():
         equal(holder.more(), (OUT_OF_MEMORY, 24, 64, 64))
         equal(told(service, holder.process)[1], 64 << 20)
         logged(service, holder.process, " on device 0: memory limit 64M, priority 0")
-        contains(service.server_log(),
-                 "Device pinned memory limit for device 0 set to 0x4000000 bytes\n")
+        service.wait_for_log("Device pinned memory limit for device 0 set to 0x4000000 bytes\n")
 
 
 def test_memory_of_a_server():

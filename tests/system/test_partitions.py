@@ -79,7 +79,7 @@ def test_kernels_stay_within():
                 equal(found[way], found["plain"], way)
         together = set().union(*(found["plain"] for found in said))
         equal(len(together), 8 * CHUNK, "no SM is in two partitions")
-        contains(shared.server_log(), "its SM partition on device 0 has 40 of 132 SMs")
+        shared.wait_for_log("its SM partition on device 0 has 40 of 132 SMs")
 
 
 def test_percentage_has_no_effect():

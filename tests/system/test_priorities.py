@@ -48,7 +48,7 @@ def test_nonsense():
             contains(run(service, "stream_attributes", value),
                      "CUDA_MPS_CLIENT_PRIORITY=%s is ignored: the value must be 0 (normal)"
                      % value)
-            contains(service.server_log(), 'CUDA_MPS_CLIENT_PRIORITY="%s", which is ignored' % value)
+            service.wait_for_log('CUDA_MPS_CLIENT_PRIORITY="%s", which is ignored' % value)
         equal(told(service), [])
 
 
