@@ -260,6 +260,13 @@ $(BENCH): tests/softgpu/bench/bench.cu
 bench-softgpu: $(SOFTGPU) $(BENCH)
 	tests/softgpu/bench/run $(BENCH) $(BENCH).ptx $(BENCH_LIBRARIES)
 
+# ---- the speed of the service beside native programs and the vendor's MPS; BENCH_ARGS are those of
+# tests/bench/run
+
+.PHONY: bench
+bench: all softgpu examples
+	MPS_BUILD=$(abspath $(BUILD)) tests/bench/run $(BENCH_ARGS)
+
 # ---- everything at once, each after its set-up: a second make sees what the set-up installed
 
 # All processors, unless the caller has set a number.

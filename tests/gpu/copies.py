@@ -141,12 +141,12 @@ def mapped(pid, name):
         return set()
 
 
-def nvidia_smi(query):
+def nvidia_smi(query, *more):
     """The lines of the command's output; none if the command does not exist."""
     if not shutil.which("nvidia-smi"):
         return []
-    done = subprocess.run(["nvidia-smi", "--query-" + query, "--format=csv,noheader,nounits"],
-                          capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["nvidia-smi", "--query-" + query, "--format=csv,noheader,nounits",
+                           *more], capture_output=True, text=True, timeout=30, check=False)
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
@@ -249,3 +249,9 @@ def gpu_gib():
     """The memory of the GPU that programs may share: nine tenths."""
     said = nvidia_smi("gpu=memory.total")
     return int(said[0]) * 0.9 / 1024 if said else 64
+
+
+def gpu_memory_mib():
+    """The memory in use on the GPU of this run."""
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
+    return int(nvidia_smi("gpu=memory.used", *(["--id=" + wanted] if wanted else []))[0])

@@ -11,7 +11,7 @@ import terminations
 import test_trace
 from harness import wait_for
 from table import keep, need, row, save, show
-from ways import native
+from examples import native
 
 GRACE_S = 3
 # What a server needs to end and another to start, in addition.

@@ -3,7 +3,6 @@
 
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import time
@@ -15,17 +14,18 @@ import terminations
 import test_commands
 import test_multiuser
 import test_trace
+import ways
 from harness import equal, wait_for
 from table import need, row, save, show
-from ways import VENDOR, bench, plain_start, vendor
+from examples import numbers, vendor
 
 ALICE, BOB = test_multiuser.ALICE, test_multiuser.BOB
 COMMAND_S = 10
 # After so many commands without an answer, no other is asked.
 SILENT_MAX = 3
 TERMINATE_S = 300
-# Launches and their waits: no more events than a client's part of a trace has room for.
-TRACED = 40000
+# A client's part of a trace has room for the launches of so many seconds, and for their waits.
+TRACED_S = "0.3"
 
 
 # ---- users
@@ -140,18 +140,19 @@ def replay(side, facts):
 
 def replay_vendor(env):
     """The same with two clients of the vendor's service."""
-    side = types.SimpleNamespace(control=shutil.which(VENDOR, path=env["PATH"]), daemon_env=env)
+    side = types.SimpleNamespace(control=ways.vendor_control(), daemon_env=env)
 
     def said(line):
         done = subprocess.run([side.control], env=env, input=line + "\n", capture_output=True,
                               text=True, timeout=COMMAND_S, check=False)
         return done.stdout.split()
-    start = plain_start(env)
     clients = []
     try:
         # One after the other: the daemon lists clients in the order in which they came.
         for name, stdin in ("victim", subprocess.DEVNULL), ("terminated", subprocess.PIPE):
-            clients.append(start(name, [], stdin=stdin))
+            clients.append(subprocess.Popen(
+                [mps.program(name)], env=env, text=True, stdin=stdin, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE))
             equal(clients[-1].stdout.readline(), name + ": running\n")
         old, new = (str(client.pid) for client in clients)
         wait_for("both in ps", lambda: {old, new} <= set(said("ps")), 20)
@@ -244,8 +245,8 @@ def step_trace():
             is_traced = i % 2 == 1
             if is_traced:
                 service.trace("start")
-            found = bench(service, "--rounds", str(TRACED))
-            speeds[is_traced].append(found["launch_sync_per_s"])
+            found = numbers(service, "bench", "sync", TRACED_S)
+            speeds[is_traced].append(found["per_s"])
             if is_traced:
                 trace, _ = service.stopped()
                 missing += trace.about["missing_events"]

@@ -9,9 +9,12 @@ import time
 import mps
 import test_active_threads
 import test_memory_limits
+import ways
+from copies import gpu_memory_mib
+from examples import numbers, values
+from group import Group
 from harness import equal, settled
 from table import need, row, save, show
-from ways import gpu_memory_mib, native_start, numbers, values
 
 QUARTER = test_active_threads.share(25)
 ALL_GROUPS = test_active_threads.share("99.9")
@@ -142,20 +145,11 @@ def step_memory_limits():
 # ---- the memory that clients need themselves
 
 
-def crowd(start, count, before):
+def crowd(way, count, before):
     """So many processes of one small kernel: the GPU's memory that they add, and their speeds."""
-    at = "%.3f" % (time.time() + 5 + count / 8)
-    running = [start("bench", ["--at", at, "--seconds", "2"]) for _ in range(count)]
-    for process in running:
-        # It has its first result then.
-        assert process.stdout.readline().startswith("start_ms="), process.communicate()
-    mib = settled(gpu_memory_mib, 0.5, 3) - before
-    speeds = []
-    for process in running:
-        out, err = process.communicate(timeout=60)
-        equal(process.returncode, 0, out + err)
-        speeds.append(values(out)["launch_sync_per_s"])
-    return mib, speeds
+    with Group(way, count) as group:
+        mib = settled(gpu_memory_mib, 0.5, 3) - before
+        return mib, [answer["per_s"] for answer in group.measure("sync", 2)]
 
 
 def report_crowd(who, count, found):
@@ -171,14 +165,14 @@ def step_footprint():
     before = settled(gpu_memory_mib, 0.5, 3)
     row("GPU memory before: MiB", before)
     for count in (1, 4):
-        report_crowd("natively", count, crowd(native_start(), count, before))
+        report_crowd("natively", count, crowd(ways.native(True), count, before))
         settled(gpu_memory_mib, 0.5, 5)
     mib = {}
     with mps.Service(library=None) as service:
         service.run_ok("process1")
+        clients = ways.Way(ways.OURS, service.client_env())
         for count in (1, 8, 48):
-            found = crowd(lambda name, args: service.popen(name, *args), count, before)
-            mib[count] = report_crowd("as clients", count, found)
+            mib[count] = report_crowd("as clients", count, crowd(clients, count, before))
         after = settled(gpu_memory_mib, 0.5, 5) - before
         row("the server without clients: MiB", after)
         save(service, "footprint")

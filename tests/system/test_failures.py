@@ -215,7 +215,7 @@ def fails(service, number, name="process1"):
 def test_call_that_does_not_come_back():
     """server.log names the client and the call, early."""
     with mps.Service() as service:
-        running = service.popen("bench", "--seconds", "60")
+        running = service.popen("bench", "sync", "60")
         server = service.server()
         wait_for("the client", lambda: "ACTIVE" in service.server_log())
         # Nearly all calls are launches; others may belong to no client.

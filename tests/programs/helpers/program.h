@@ -34,10 +34,12 @@ static inline void sleep_until(double epoch_s)
 {
 	struct timespec ts;
 
-	do {
-		usleep(1000);
+	for (;;) {
 		clock_gettime(CLOCK_REALTIME, &ts);
-	} while ((double)ts.tv_sec + (double)ts.tv_nsec * 1e-9 < epoch_s);
+		if ((double)ts.tv_sec + (double)ts.tv_nsec * 1e-9 >= epoch_s)
+			return;
+		usleep(200);
+	}
 }
 
 /* Reads `--seconds S' and `--rounds N'; for any other argument, the program ends with its usage. */

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Measures the times that a service must not increase: the start, from the first CUDA call
- * to the first result on the host; a launch with its synchronise; bursts of 64 launches;
- * copies; allocations.
+ * Measures how fast operations of one process are: launches, copies, allocations and so on.
  *
- *   bench [--seconds S] [--rounds N] [--at T] [--bursts N] [--copies N] [--allocs N]
+ *   bench serve           measures what the lines of its standard input ask for
+ *   bench WHAT SECONDS    measures once
  *
- * prints key=value lines: medians of N rounds, GB/s of copies. `--at T' begins
- * the launches at second T of the epoch, so that several processes measure the
- * same time.
+ * First prints `start_ms', the time from the first CUDA call to the first result on the host. A
+ * line `WHAT SECONDS AT' begins to measure at second AT of the epoch, so that several processes
+ * measure the same time. WHAT is a row of `measures' or KIND_DIRECTION_BYTES, such as
+ * pinned_in_4096 for copies to the device. Each answer consists of lines key=value and ends with
+ * `done':
+ *
+ *   us, p99_us    the time of a round: median, 99th percentile
+ *   enqueue_us    the median time in which the thread has enqueued a round
+ *   per_s         rounds in a second, with the time until the last one is done
+ *
+ * tests/bench describes the measurements that consist of these.
  *
  * Runs: for a test of its own
  */
@@ -19,10 +26,33 @@
 
 enum {
 	SAMPLES_MAX = 1 << 22,
-	BURST = 64
+	BURST = 64,
+	NODES = 16,
+	BLOCKS = 8,
+	/* Cycles from one dependent multiply-add to the next. */
+	STEP_CYCLES = 4
 };
 
 #define MIB ((size_t)1 << 20)
+#define COPY_MAX (256 * MIB)
+
+struct measure {
+	const char *name;
+	/* Enqueues a round. */
+	void (*enqueue)(void);
+	bool is_waiting; /* for the end of each round */
+};
+
+static struct {
+	char *host, *device;
+	size_t size;
+	cudaMemcpyKind kind;
+} copying;
+
+static char *pageable, *pinned, *device_memory;
+static cudaGraphExec_t graph;
+static cudaEvent_t event;
+static int kernel_steps, clock_khz;
 
 static __global__ void store(int *where, int value)
 {
@@ -31,6 +61,17 @@ static __global__ void store(int *where, int value)
 
 static __global__ void empty(void)
 {
+}
+
+/* Takes the same work in each process: a clock would also count the time of others. */
+static __global__ void compute(int steps, int *where)
+{
+	int value = threadIdx.x;
+
+	for (int i = 0; i < steps; i++)
+		value = value * value + i;
+	if (value == 1 << 30)
+		*where = value;
 }
 
 static int compare(const void *left, const void *right)
@@ -49,152 +90,193 @@ static double start_ms(void)
 	CHECK(cudaMalloc(&data, sizeof(*data)));
 	store<<<1, 1>>>(data, 42);
 	CHECK(cudaMemcpy(&result, data, sizeof(result), cudaMemcpyDeviceToHost));
-	if (result != 42) {
-		printf(NAME ": the first result is %d, not 42\n", result);
-		exit(1);
-	}
+	if (result != 42)
+		FAIL("the first result is %d, not 42", result);
 	CHECK(cudaFree(data));
 	return (now_s() - began) * 1e3;
 }
 
-static void launches(double seconds, long rounds)
+/* ---- what a round enqueues */
+
+static void enqueue_launch(void)
 {
-	float *samples = (float *)malloc(SAMPLES_MAX * sizeof(*samples));
+	empty<<<1, 1>>>();
+}
+
+static void enqueue_burst(void)
+{
+	for (int i = 0; i < BURST; i++)
+		empty<<<1, 1>>>();
+}
+
+static void enqueue_kernel(void)
+{
+	compute<<<BLOCKS, 32>>>(kernel_steps, NULL);
+}
+
+static void enqueue_graph(void)
+{
+	CHECK(cudaGraphLaunch(graph, NULL));
+}
+
+static void ask_event(void)
+{
+	for (int i = 0; i < BURST; i++)
+		CHECK(cudaEventQuery(event));
+}
+
+static void alloc_and_free(void)
+{
+	void *memory;
+
+	CHECK(cudaMalloc(&memory, MIB));
+	CHECK(cudaFree(memory));
+}
+
+static void copy(void)
+{
+	bool is_in = copying.kind == cudaMemcpyHostToDevice;
+
+	CHECK(cudaMemcpy(is_in ? copying.device : copying.host,
+		is_in ? copying.host : copying.device, copying.size, copying.kind));
+}
+
+static const struct measure measures[] = {
+	{"sync", enqueue_launch, true},
+	{"burst", enqueue_burst, true},
+	{"sustained", enqueue_burst, false},
+	{"kernel20", enqueue_kernel, true},
+	{"kernel100", enqueue_kernel, true},
+	{"graph", enqueue_graph, true},
+	{"query", ask_event, false},
+	{"alloc", alloc_and_free, false},
+};
+static const struct measure copies = {"copy", copy, false};
+
+/* ---- what they need */
+
+static void graph_make(void)
+{
+	cudaGraph_t made;
+	cudaStream_t stream;
+
+	CHECK(cudaStreamCreate(&stream));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	for (int i = 0; i < NODES; i++)
+		empty<<<1, 1, 0, stream>>>();
+	CHECK(cudaStreamEndCapture(stream, &made));
+	CHECK(cudaGraphInstantiate(&graph, made, 0));
+	CHECK(cudaGraphDestroy(made));
+	CHECK(cudaStreamDestroy(stream));
+}
+
+/* Copies need memory that nothing else needs, so it is made late. */
+static bool copies_prepare(const char *what)
+{
+	char kind[16], direction[8];
+
+	if (sscanf(what, "%15[a-z]_%7[a-z]_%zu", kind, direction, &copying.size) != 3 ||
+		copying.size > COPY_MAX)
+		return false;
+	if (!device_memory) {
+		CHECK(cudaMalloc(&device_memory, COPY_MAX));
+		CHECK(cudaMallocHost(&pinned, COPY_MAX));
+		pageable = (char *)malloc(COPY_MAX);
+		memset(pageable, 1, COPY_MAX);
+		memset(pinned, 2, COPY_MAX);
+	}
+	copying.device = device_memory;
+	copying.host = strcmp(kind, "pinned") ? pageable : pinned;
+	copying.kind = strcmp(direction, "in") ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+	return true;
+}
+
+static const struct measure *measure_prepare(const char *what)
+{
+	int us = 0;
+
+	if (!strcmp(what, "graph") && !graph)
+		graph_make();
+	if (!strcmp(what, "query") && !event) {
+		CHECK(cudaEventCreate(&event));
+		CHECK(cudaEventRecord(event));
+		CHECK(cudaEventSynchronize(event));
+	}
+	if (sscanf(what, "kernel%d", &us) == 1)
+		kernel_steps = (int)((double)us * clock_khz / 1000 / STEP_CYCLES);
+	for (const struct measure &measure : measures) {
+		if (!strcmp(measure.name, what))
+			return &measure;
+	}
+	return copies_prepare(what) ? &copies : NULL;
+}
+
+/* ---- measuring */
+
+static void report(float *whole, float *enqueued, long n, double took_s)
+{
+	qsort(whole, (size_t)n, sizeof(*whole), compare);
+	qsort(enqueued, (size_t)n, sizeof(*enqueued), compare);
+	printf("us=%.3f\np99_us=%.3f\nenqueue_us=%.3f\nper_s=%.3f\ndone\n", whole[n / 2],
+		whole[n * 99 / 100], enqueued[n / 2], (double)n / took_s);
+	fflush(stdout);
+}
+
+static void measure_run(const struct measure *measure, double seconds)
+{
+	float *whole = (float *)malloc(SAMPLES_MAX * sizeof(*whole));
+	float *enqueued = (float *)malloc(SAMPLES_MAX * sizeof(*enqueued));
 	double began = now_s(), before = began, after;
 	long n = 0;
 
 	do {
-		empty<<<1, 1>>>();
-		CHECK(cudaDeviceSynchronize());
+		measure->enqueue();
+		enqueued[n] = (float)((now_s() - before) * 1e6);
+		if (measure->is_waiting)
+			CHECK(cudaDeviceSynchronize());
 		after = now_s();
-		samples[n] = (float)((after - before) * 1e6);
+		whole[n] = (float)((after - before) * 1e6);
 		before = after;
-	} while (++n < SAMPLES_MAX && (n < rounds || after - began < seconds));
-	qsort(samples, (size_t)n, sizeof(*samples), compare);
-	printf("launch_sync_us=%.2f\n", samples[n / 2]);
-	printf("launch_sync_p99_us=%.2f\n", samples[n * 99 / 100]);
-	printf("launch_sync_per_s=%.0f\n", (double)n / (after - began));
-	free(samples);
-}
-
-/* The median of `n' samples; sorts them. */
-static double median(float *samples, long n)
-{
-	qsort(samples, (size_t)n, sizeof(*samples), compare);
-	return samples[n / 2];
-}
-
-/* The time that the launching thread spends on a burst, and that until its end. */
-static void bursts(long rounds)
-{
-	float *launching = (float *)malloc((size_t)rounds * sizeof(float));
-	float *whole = (float *)malloc((size_t)rounds * sizeof(float));
-
-	for (long n = 0; n < rounds; n++) {
-		double began = now_s(), launched;
-
-		for (int i = 0; i < BURST; i++)
-			empty<<<1, 1>>>();
-		launched = now_s();
-		CHECK(cudaDeviceSynchronize());
-		launching[n] = (float)((launched - began) * 1e6 / BURST);
-		whole[n] = (float)((now_s() - began) * 1e6 / BURST);
-	}
-	printf("burst_launch_us=%.3f\n", median(launching, rounds));
-	printf("burst_whole_us=%.3f\n", median(whole, rounds));
-	free(launching);
+	} while (++n < SAMPLES_MAX && after - began < seconds);
+	CHECK(cudaDeviceSynchronize());
+	report(whole, enqueued, n, now_s() - began);
 	free(whole);
+	free(enqueued);
 }
 
-static void copy(const char *name, char *host, char *device, size_t size, long rounds)
+static void measure_once(const char *what, double seconds, double at)
 {
-	float *in = (float *)malloc((size_t)rounds * sizeof(float));
-	float *out = (float *)malloc((size_t)rounds * sizeof(float));
+	const struct measure *measure = measure_prepare(what);
 
-	for (long n = 0; n < rounds; n++) {
-		double began = now_s(), middle;
-
-		CHECK(cudaMemcpy(device, host, size, cudaMemcpyHostToDevice));
-		middle = now_s();
-		CHECK(cudaMemcpy(host, device, size, cudaMemcpyDeviceToHost));
-		in[n] = (float)((double)size / (middle - began) / 1e9);
-		out[n] = (float)((double)size / (now_s() - middle) / 1e9);
-	}
-	printf("%s_%zu_in_gbs=%.3f\n", name, size / MIB, median(in, rounds));
-	printf("%s_%zu_out_gbs=%.3f\n", name, size / MIB, median(out, rounds));
-	free(in);
-	free(out);
-}
-
-static void copies(long rounds)
-{
-	const size_t size = 256 * MIB;
-	char *device, *pinned, *pageable = (char *)malloc(size);
-
-	CHECK(cudaMalloc(&device, size));
-	CHECK(cudaMallocHost(&pinned, size));
-	memset(pageable, 1, size);
-	memset(pinned, 2, size);
-	copy("pinned", pinned, device, MIB, 20 * rounds);
-	copy("pinned", pinned, device, 16 * MIB, 4 * rounds);
-	copy("pinned", pinned, device, size, rounds);
-	copy("pageable", pageable, device, MIB, 20 * rounds);
-	copy("pageable", pageable, device, size, rounds);
-	CHECK(cudaFreeHost(pinned));
-	CHECK(cudaFree(device));
-	free(pageable);
-}
-
-static void allocs(long rounds)
-{
-	float *samples = (float *)malloc((size_t)rounds * sizeof(float));
-
-	for (long n = 0; n < rounds; n++) {
-		double began = now_s();
-		void *memory;
-
-		CHECK(cudaMalloc(&memory, MIB));
-		CHECK(cudaFree(memory));
-		samples[n] = (float)((now_s() - began) * 1e6);
-	}
-	printf("alloc_free_us=%.3f\n", median(samples, rounds));
-	free(samples);
+	if (!measure)
+		FAIL("cannot measure %s", what);
+	/* The first rounds load code and touch memory. */
+	for (int i = 0; i < 3; i++)
+		measure->enqueue();
+	CHECK(cudaDeviceSynchronize());
+	sleep_until(at);
+	measure_run(measure, seconds);
 }
 
 int main(int argc, char **argv)
 {
-	double seconds = 0, at = 0;
-	long rounds = 0, n_bursts = 0, n_copies = 0, n_allocs = 0;
+	char line[128], what[64];
+	double seconds, at;
 
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--rounds"))
-			rounds = atol(argv[i + 1]);
-		else if (!strcmp(argv[i], "--at"))
-			at = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--bursts"))
-			n_bursts = atol(argv[i + 1]);
-		else if (!strcmp(argv[i], "--copies"))
-			n_copies = atol(argv[i + 1]);
-		else if (!strcmp(argv[i], "--allocs"))
-			n_allocs = atol(argv[i + 1]);
+	if (argc != 3 && (argc != 2 || strcmp(argv[1], "serve"))) {
+		fprintf(stderr, "usage: " NAME " serve | WHAT SECONDS\n");
+		return 2;
 	}
 	printf("start_ms=%.3f\n", start_ms());
 	fflush(stdout);
-	if (at > 0)
-		sleep_until(at);
-	for (int i = 0; i < 20; i++)
-		empty<<<1, 1>>>();
-	CHECK(cudaDeviceSynchronize());
-	if (seconds > 0 || rounds > 0)
-		launches(seconds, rounds);
-	if (n_bursts > 0)
-		bursts(n_bursts);
-	if (n_copies > 0)
-		copies(n_copies);
-	if (n_allocs > 0)
-		allocs(n_allocs);
+	CHECK(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0));
+	if (argc == 3)
+		measure_once(argv[1], atof(argv[2]), 0);
+	while (argc == 2 && fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "%63s %lf %lf", what, &seconds, &at) != 3)
+			FAIL("cannot read %s", line);
+		measure_once(what, seconds, at);
+	}
 	printf(NAME ": ok\n");
 	return 0;
 }

@@ -4,28 +4,35 @@
  * Repeats work that may delay other clients: `disturb jit' compiles PTX that was never compiled
  * before, `load' loads and unloads an image, `pin' pins and frees host memory, `copy' copies
  * 256 MiB of pageable memory both ways, `copy_pinned' of pinned memory, `free' allocates and
- * frees device memory.
+ * frees device memory, `launch' enqueues kernels without waiting for them.
  *
  *   disturb WHAT SECONDS
  *
- * Prints `disturb: running' after the first time.
+ * Prints `disturb: running' after the first time. SIGTERM ends it earlier.
  *
  * Runs: for a test of its own
  */
 
 #define NAME "disturb"
 #include "../helpers/program.h"
+#include <signal.h>
 
 #define MIB ((size_t)1 << 20)
 
 enum {
 	KERNELS = 40,
 	STEPS = 60,
-	PTX_MAX = 1 << 20
+	PTX_MAX = 1 << 20,
+	BURST = 64
 };
 
 static char ptx[PTX_MAX];
 static char *host, *device;
+static volatile sig_atomic_t is_ended;
+
+static __global__ void empty(void)
+{
+}
 
 /* Kernels that take the compiler some time; `salt' makes them new. */
 static void write_ptx(unsigned salt)
@@ -93,6 +100,17 @@ static void free_memory(void)
 	CHECK(cudaFree(memory));
 }
 
+static void launch(void)
+{
+	for (int i = 0; i < BURST; i++)
+		empty<<<1, 1>>>();
+}
+
+static void on_end(int)
+{
+	is_ended = 1;
+}
+
 static bool disturb(const char *what, unsigned turn)
 {
 	if (!strcmp(what, "jit"))
@@ -107,6 +125,8 @@ static bool disturb(const char *what, unsigned turn)
 		copy_pinned();
 	else if (!strcmp(what, "free"))
 		free_memory();
+	else if (!strcmp(what, "launch"))
+		launch();
 	else
 		return false;
 	return true;
@@ -117,19 +137,22 @@ int main(int argc, char **argv)
 	double end_s = now_s() + (argc > 2 ? atof(argv[2]) : 0);
 	unsigned turn = 0;
 
+	signal(SIGTERM, on_end);
 	host = (char *)malloc(256 * MIB);
 	memset(host, 1, 256 * MIB);
 	CHECK(cudaMalloc(&device, 256 * MIB));
 	do {
 		if (argc < 2 || !disturb(argv[1], ++turn)) {
-			printf("usage: " NAME " jit|load|pin|copy|copy_pinned|free SECONDS\n");
+			printf("usage: " NAME
+			       " jit|load|pin|copy|copy_pinned|free|launch SECONDS\n");
 			return 2;
 		}
 		if (turn == 1) {
 			printf(NAME ": running\n");
 			fflush(stdout);
 		}
-	} while (now_s() < end_s);
+	} while (!is_ended && now_s() < end_s);
+	CHECK(cudaDeviceSynchronize());
 	printf("turns=%u\n", turn);
 	printf(NAME ": ok\n");
 	return 0;

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways that take turns, so that a slow change of the machine affects all of them."""
+
+import collections
+
+
+def alternate(ways, count, measure):
+    """Calls measure(way), which returns {key: value}; returns {key: {name of the way: values}}."""
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    for _ in range(count):
+        for way in ways:
+            for key, value in measure(way).items():
+                found[key][way.name].append(value)
+    return found
