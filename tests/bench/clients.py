@@ -7,7 +7,6 @@ import statistics
 from group import Group
 from rounds import alternate
 
-NAME, LIMIT_S, IS_FOR_SOFTWARE = "clients", 240, True
 ROUNDS = 2
 
 # What bench measures, how many launches a round has, and the name.

@@ -7,7 +7,9 @@
 The program is bench.cu, or another with the same orders and answers (models.py).
 """
 
+import os
 import re
+import sys
 import time
 
 import mps
@@ -15,6 +17,10 @@ from ways import end_all
 
 # Time to read the order and to run the first rounds: of any number, and of each process.
 LEAD_S, LEAD_EACH_S = 0.05, 0.01
+
+
+# The command of a Group that runs models.
+MODELS_PROGRAM = [sys.executable, os.path.join(os.path.dirname(__file__), "models.py")]
 
 
 class Group:

@@ -10,7 +10,6 @@ from group import Group
 from rounds import alternate
 from ways import end_all
 
-NAME, LIMIT_S, IS_FOR_SOFTWARE = "neighbours", 150, False
 ROUNDS = 2
 # In these seconds a neighbour has to end; it usually ends after one turn.
 END_S = 60

@@ -11,7 +11,6 @@ import copies
 from group import Group
 from rounds import alternate
 
-NAME, LIMIT_S, IS_FOR_SOFTWARE = "one", 150, True
 ROUNDS, STARTS = 3, 7
 BURST = 64  # as in bench.cu
 

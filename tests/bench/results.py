@@ -7,6 +7,7 @@ import statistics
 import time
 
 import goals
+from harness import Skip
 from ways import NAMES, NATIVE, OURS, THEIRS
 
 LINE = "%-52s %-5s %12s %12s %12s  %8s %8s  %s"
@@ -55,7 +56,7 @@ class Results:
 
     def __init__(self, wanted=goals.GOALS):
         self.wanted = wanted
-        self.rows, self.failures, self.seconds = [], [], {}
+        self.rows, self.failures, self.skipped, self.seconds = [], [], [], {}
         self.part = ""
 
     def add(self, name, unit, values, at=None):
@@ -77,6 +78,9 @@ class Results:
         """The run goes on if this fails."""
         try:
             yield
+        except Skip as why:
+            self.skipped.append({"part": self.part, "row": name, "why": str(why)})
+            print("%-52s skipped: %s" % (name, why), flush=True)
         except Exception as error:
             self.fail(name, error)
 
@@ -107,6 +111,7 @@ class Results:
         """What has failed, and each goal with its verdict."""
         lines = ["%-52s FAILED: %s" % (one["row"], one["error"].splitlines()[0])
                  for one in self.failures]
+        lines += ["%-52s skipped: %s" % (one["row"], one["why"]) for one in self.skipped]
         told = [(row.name, *pair) for row in self.rows for pair in row.goals]
         told += [(goal.row, goals.words(goal), goals.NOT_MEASURED) for goal in self.not_measured()]
         lines += ["%-64s %-16s %s" % line for line in told]
@@ -119,6 +124,6 @@ class Results:
     def as_json(self, facts):
         return json.dumps({
             "facts": facts, "seconds": self.seconds, "rows": [row.as_json() for row in self.rows],
-            "failed": self.failures,
+            "failed": self.failures, "skipped": self.skipped,
             "not measured": [{"row": goal.row, "goal": goals.words(goal)}
                              for goal in self.not_measured()]}, indent=1)
