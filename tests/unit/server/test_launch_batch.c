@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Launch batches from rapid launches of a client, over the counting driver. */
+/*
+ * Launch batches from rapid launches of a client, over the counting driver.
+ *
+ *   test_server_launch_batch [BURSTS LAUNCHES]
+ *
+ * runs only test_many, whose instructions tests/system/test_instructions.py counts.
+ */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +14,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -220,10 +227,21 @@ static void test_batch_order(void **state)
 	assert_int_equal(settle(), CUDA_SUCCESS);
 }
 
+static unsigned many_bursts = 64, many_launches = 16;
+
+static void test_many(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < many_bursts; i++)
+		assert_int_equal(launch_run(0, many_launches, i), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.launches, many_bursts * many_launches);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_session, close_session)
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const struct CMUnitTest many[] = {TEST(test_many)};
 	const struct CMUnitTest tests[] = {
 		TEST(test_batches),
 		TEST(test_beside_a_wait),
@@ -231,8 +249,14 @@ int main(void)
 		TEST(test_batch_refused),
 		TEST(test_after_a_failure),
 		TEST(test_batch_order),
+		TEST(test_many),
 	};
 
 	fake_cuda_start();
+	if (argc == 3) {
+		many_bursts = (unsigned)atoi(argv[1]);
+		many_launches = (unsigned)atoi(argv[2]);
+		return cmocka_run_group_tests(many, NULL, NULL);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
