@@ -5,7 +5,7 @@ import contextlib
 import statistics
 
 from group import Group
-from rounds import alternate
+from rounds import alternate, divide
 
 ROUNDS = 2
 
@@ -53,6 +53,4 @@ def measure(ways, options, results):
             totals[count] = measure_count(ways, options, results, count)
     if 8 in totals and 48 in totals:
         for name, more in totals[48].items():
-            results.add("48 clients / 8 clients, " + name, "", {
-                way: [statistics.median(values) / statistics.median(totals[8][name][way])]
-                for way, values in more.items()})
+            results.add("48 clients / 8 clients, " + name, "", divide(more, totals[8][name]))

@@ -52,8 +52,9 @@ def words(goal):
 
 def judge(goal, medians):
     """The verdict, given the median of each way."""
-    if OURS not in medians or not medians.get(goal.against):
+    against = 1 if goal.against == OURS else medians.get(goal.against)
+    if OURS not in medians or not against:
         return NOT_MEASURED
-    value = medians[OURS] if goal.against == OURS else medians[OURS] / medians[goal.against]
+    value = medians[OURS] / against
     is_met = value <= goal.bound if goal.sign == AT_MOST else value >= goal.bound
     return MET if is_met else MISSED

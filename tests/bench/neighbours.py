@@ -2,12 +2,11 @@
 """A client that waits for each launch, alone and beside a client whose work may delay it."""
 
 import contextlib
-import statistics
 
 import mps
 from goals import BESIDE
 from group import Group
-from rounds import alternate
+from rounds import alternate, divide
 from ways import end_all
 
 ROUNDS = 2
@@ -54,6 +53,4 @@ def measure(ways, options, results):
                 found = alternate(ways, ROUNDS, lambda way, what=what: tail_beside(
                     groups[way], seconds, what))["p99"]
                 results.add("p99 beside %s" % what, "us", found)
-                results.add("p99 beside %s / alone" % what, "", {
-                    way: [statistics.median(values) / statistics.median(alone[way])]
-                    for way, values in found.items()})
+                results.add("p99 beside %s / alone" % what, "", divide(found, alone))

@@ -8,7 +8,7 @@ import contextlib
 import statistics
 
 from group import MODELS_PROGRAM, Group, soon
-from rounds import alternate
+from rounds import alternate, divide
 
 ROUNDS = 2
 
@@ -18,6 +18,13 @@ TRAINING = ("mlp", "train_cnn", "train_resnet", "train_transformer")
 PAIRS = (("resnet", "mlp"), ("resnet", "train_transformer"), ("decode", "train_resnet"),
          ("decode", "train_cnn"), ("serve_mlp", "train_transformer"), ("serve_mlp", "train_resnet"),
          ("serve_cnn", "train_cnn"), ("serve_cnn", "mlp"))
+
+
+# The rows of ratios_of(), of each pair and of all.
+PAIR_ROWS = (": p99 / alone", " in background: p99 / alone", ": background / equal")
+MEAN_ROWS = ("inference beside training, p99 / alone",
+             "inference beside background training, p99 / alone",
+             "background training / plain sharing")
 
 
 class Couple:
@@ -51,38 +58,10 @@ class Couple:
         return found
 
 
-def divide(above, below):
-    """The ratio of the medians of each way that has both."""
-    return {way: [statistics.median(values) / statistics.median(below[way])]
-            for way, values in above.items() if way in below}
-
-
-def measure_pair(ways, couples, seconds, pair):
-    """{ratio: {way: [value]}} of a pair, without p99 alone."""
-    return alternate(ways, ROUNDS, lambda way: couples[way].together(*pair, seconds))
-
-
-def measure(ways, options, results):
-    seconds = 2 * options.seconds
-    rows = {"equal": [], "background": [], "speed": []}
-    with contextlib.ExitStack() as stack:
-        couples = {way: Couple(way, stack) for way in ways}
-        alone = alternate(ways, ROUNDS, lambda way: couples[way].alone(seconds))
-        for served, trained in PAIRS:
-            name = "%s, training %s" % (served, trained)
-            with results.attempt(name):
-                found = measure_pair(ways, couples, seconds, (served, trained))
-                ratios = {kind: divide(found[kind, "p99"], alone[served])
-                          for kind in ("equal", "background")}
-                ratios["speed"] = divide(found["background", "speed"], found["equal", "speed"])
-                results.add(name + ": p99 / alone", "", ratios["equal"])
-                results.add(name + " in background: p99 / alone", "", ratios["background"])
-                results.add(name + ": background / equal", "", ratios["speed"])
-                for kind, ratio in ratios.items():
-                    rows[kind].append(ratio)
-    results.add("inference beside training, p99 / alone", "", means(rows["equal"]))
-    results.add("inference beside background training, p99 / alone", "", means(rows["background"]))
-    results.add("background training / plain sharing", "", means(rows["speed"]))
+def ratios_of(found, alone):
+    """What the rows of a pair tell, each as {way: [value]}."""
+    return (divide(found["equal", "p99"], alone), divide(found["background", "p99"], alone),
+            divide(found["background", "speed"], found["equal", "speed"]))
 
 
 def means(ratios):
@@ -90,3 +69,21 @@ def means(ratios):
     names = {way for ratio in ratios for way in ratio}
     return {way: [statistics.mean(ratio[way][0] for ratio in ratios if way in ratio)]
             for way in names}
+
+
+def measure(ways, options, results):
+    seconds = 2 * options.seconds
+    told = []
+    with contextlib.ExitStack() as stack:
+        couples = {way: Couple(way, stack) for way in ways}
+        alone = alternate(ways, ROUNDS, lambda way: couples[way].alone(seconds))
+        for pair in PAIRS:
+            name = "%s, training %s" % pair
+            with results.attempt(name):
+                told.append(ratios_of(alternate(
+                    ways, ROUNDS, lambda way, pair=pair: couples[way].together(*pair, seconds)),
+                    alone[pair[0]]))
+                for row, ratio in zip(PAIR_ROWS, told[-1]):
+                    results.add(name + row, "", ratio)
+    for row, ratios in zip(MEAN_ROWS, zip(*told)):
+        results.add(row, "", means(ratios))

@@ -98,6 +98,9 @@ class Results:
             self.seconds[name] = round(time.monotonic() - began, 1)
             print("   (%.1f s)" % self.seconds[name], flush=True)
 
+    def failed_parts(self):
+        return {failure["part"] for failure in self.failures}
+
     def not_measured(self):
         """The goals for which there is no row."""
         names = {row.name for row in self.rows}

@@ -2,6 +2,7 @@
 """Ways that take turns, so that a slow change of the machine affects all of them."""
 
 import collections
+import statistics
 
 
 def alternate(ways, count, measure):
@@ -12,3 +13,9 @@ def alternate(ways, count, measure):
             for key, value in measure(way).items():
                 found[key][way.name].append(value)
     return found
+
+
+def divide(above, below):
+    """The ratio of the medians, of each way that has both."""
+    return {way: [statistics.median(values) / statistics.median(below[way])]
+            for way, values in above.items() if way in below}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways in which programs reach the GPU: natively, through the vendor's MPS, through ours.
 
-    with open_ways(is_real=True) as ways:
+    with open_ways(is_real, NAMES, results) as ways:
         ways[0].start([mps.program("bench"), "serve"])
 
 The services have private folders, and end with the context. Without an NVIDIA GPU, all programs use
@@ -127,17 +127,19 @@ def try_out(way):
 
 
 @contextlib.contextmanager
-def open_ways(is_real, wanted=NAMES):
-    """The ways that exist here, in the order of their turns; each has been tried out."""
+def open_ways(is_real, wanted, results):
+    """The wanted ways that exist here and work. One that does not work is a failure in `results'."""
     control = vendor_control() if is_real else None
+    makers = {NATIVE: lambda: contextlib.nullcontext(native(is_real)),
+              THEIRS: lambda: vendor(control), OURS: lambda: ours(is_real)}
     with contextlib.ExitStack() as stack:
         found = []
-        if NATIVE in wanted:
-            found.append(native(is_real))
-        if THEIRS in wanted and control:
-            found.append(stack.enter_context(vendor(control)))
-        if OURS in wanted:
-            found.append(stack.enter_context(ours(is_real)))
-        for way in found:
-            try_out(way)
+        for name in NAMES:
+            if name not in wanted or name == THEIRS and not control:
+                continue
+            with results.attempt("programs, " + name):
+                way = stack.enter_context(makers[name]())
+                try_out(way)
+                found.append(way)
+        assert found, "no program can run"
         yield found
