@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time of processors that servers need, beside idle clients and beside busy ones."""
 
+import contextlib
 import os
 import time
 
@@ -29,10 +30,13 @@ def percent(pids, seconds):
     return (cpu_s(pids) - before) / (time.monotonic() - began) * 100
 
 
-def idle(way, count):
-    with Group(way, count):
+def idle(ways, count):
+    with contextlib.ExitStack() as stack:
+        for way in ways:
+            stack.enter_context(Group(way, count))
+        # What the start has left to do is over then.
         time.sleep(1)
-        return {"server": percent(way.servers(), IDLE_S)}
+        return alternate(ways, ROUNDS, lambda way: {"server": percent(way.servers(), IDLE_S)})
 
 
 def busy(way, count):
@@ -51,8 +55,7 @@ def busy(way, count):
 def measure(ways, options, results):
     served = [way for way in ways if way.servers()]
     most = max(options.clients)
-    results.add("idle server with %d clients" % most, "%",
-                alternate(served, ROUNDS, lambda way: idle(way, most))["server"])
+    results.add("idle server with %d clients" % most, "%", idle(served, most)["server"])
     count = min(BUSY, most)
     found = alternate(ways, ROUNDS, lambda way: busy(way, count))
     results.add("server, %d clients, empty kernel + sync" % count, "%", {

@@ -21,7 +21,7 @@ GOALS = [
     Goal("launch in bursts of 64, the thread's time", NATIVE, AT_MOST, 0.1),
     Goal("launch + sync", NATIVE, AT_MOST, 0.85),
     Goal("sustained launches", NATIVE, AT_LEAST, 2.3),
-    Goal("malloc + free of 1 MiB", NATIVE, AT_MOST, 0.05),
+    Goal("malloc + free of 1 MiB", NATIVE, AT_MOST, 0.02),
     Goal("start to first result on a warm server", OURS, AT_MOST, 5),
     Goal("GPU memory a client adds", OURS, AT_MOST, 16),
     *(Goal("copy pageable %s 256 MiB" % direction, NATIVE, AT_LEAST, 3)

@@ -25,7 +25,7 @@ PARTS = {part.name: part for part in (
     Part("neighbours", neighbours.measure, 150, False, None),
     Part("pytorch", pytorch.measure, 200, False, "torch"),
     Part("pairs", pairs.measure, 200, False, "torch"),
-    Part("cpu", cpu.measure, 60, True, None))}
+    Part("cpu", cpu.measure, 90, True, None))}
 
 
 def on_alarm(_signal, _frame):

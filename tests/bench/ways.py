@@ -128,7 +128,7 @@ def try_out(way):
 
 @contextlib.contextmanager
 def open_ways(is_real, wanted, results):
-    """The wanted ways that exist here and work. One that does not work is a failure in `results'."""
+    """The wanted ways that exist here and work. One that does not is a failure in `results'."""
     control = vendor_control() if is_real else None
     makers = {NATIVE: lambda: contextlib.nullcontext(native(is_real)),
               THEIRS: lambda: vendor(control), OURS: lambda: ours(is_real)}

@@ -187,5 +187,15 @@ def test_goals():
         equal(polylines(folder + "/throughput.svg"), len(NAMES) * len(clients.KINDS))
 
 
+def test_document():
+    """docs/performance.md has each goal and each part."""
+    with open(os.path.join(ROOT, "docs", "performance.md"), encoding="utf-8") as file:
+        text = file.read()
+    for goal in goals.GOALS:
+        contains(text, "\n| %s | %s | " % (goal.row, goals.words(goal)))
+    for name in parts.PARTS:
+        contains(text, "\n| `%s` | " % name)
+
+
 if __name__ == "__main__":
     harness.main(globals())
