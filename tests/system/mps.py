@@ -21,7 +21,6 @@ import signal
 import struct
 import subprocess
 import tempfile
-import time
 
 from harness import BUILD, SLOW, Skip, contains, equal, wait_for
 from open_build import for_everybody
