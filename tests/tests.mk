@@ -306,12 +306,14 @@ suites:
 	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/suites/run --jobs $(SUITES_JOBS) \
 		$(if $(SHORT),--short) $(SUITES)
 
-# What needs a large installation: packages in a fresh root of Debian, and clusters.
+# What needs a large installation: packages in a fresh root of Debian, and clusters. SHORT=1: a
+# minute, after a smaller installation.
 .PHONY: check-cluster
 check-cluster:
-	@tests/setup --cluster
+	@tests/setup --cluster$(if $(SHORT),-short)
 	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
-	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/run --folder tests/cluster $(TESTS)
+	@MPS_BUILD=$(abspath $(BUILD)) CC=$(CC) tests/run --folder tests/cluster \
+		$(or $(TESTS),$(if $(SHORT),test_prometheus test_slurm))
 
 # Everything at random, for any length of time.
 SOAK_SECONDS ?= 3600
