@@ -125,7 +125,7 @@ unit_test_client_context := client/entry/hooks.c client/device/context.c client/
 unit_test_client_trace := client/transport/trace.c client/util/log.c client/util/logs.c $(GEN)/wire.c
 unit_test_proto_wire := $(addprefix $(GEN)/,test_rules.c send.c serve.c wire.c)
 PTX := $(wildcard tests/softgpu/ptx/*.c tests/softgpu/ptx/*/*.c)
-$(foreach t,ptx ptx_exec ptx_load ptx_texture,$(eval unit_test_softgpu_$(t) := $(PTX)))
+$(foreach t,ptx ptx_exec ptx_load ptx_matrix ptx_texture,$(eval unit_test_softgpu_$(t) := $(PTX)))
 unit_test_server_fatbin := server/module/fatbin.c tests/softgpu/ptx/parse/fatbin.c
 
 define unit_test

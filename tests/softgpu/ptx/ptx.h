@@ -11,10 +11,9 @@
  * mapped ranges, so a wrong address is a fault, never a crash.
  *
  * Refused when a module is loaded, with the name of the instruction or function:
- * textures of cubes and their gradients, matrix instructions except mma of
- * doubles, tensor maps,
- * registers and atomics of 128 bits, kernels that launch kernels, and images without
- * PTX.
+ * textures of cubes and their gradients, matrix instructions except mma and wmma of
+ * doubles, tensor maps, registers and atomics of 128 bits, kernels that launch kernels,
+ * and images without PTX.
  *
  * Nothing here calls the driver half (tests/softgpu/driver), which calls this half.
  */
