@@ -361,7 +361,8 @@ CUresult local_cuMemFree_v2(CUdeviceptr dptr)
 	struct context *context;
 	CUresult result = context_enter(&context);
 
-	if (result == CUDA_SUCCESS && dptr != 0)
+	/* The driver's check precedes that for 0, which cudaFree(NULL) passes on. */
+	if (result == CUDA_SUCCESS)
 		result = recorder.check_unsafe();
 	if (result != CUDA_SUCCESS || dptr == 0)
 		return result;

@@ -145,8 +145,13 @@ static void modes(void)
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemAlloc(&memory, 4096));
 	end_lost(stream);
+	/* To free nothing is no exception. */
+	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuMemFree(0));
+	end_lost(stream);
 	CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	store(stream);
+	CHECK(cuMemFree(0));
 	CHECK(cuMemAlloc(&memory, 4096));
 	end_well(stream, 1);
 	CHECK(cuMemFree(memory));

@@ -162,7 +162,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 
 	ENTER(CALL_CONTEXT);
 	if (dptr == 0)
-		return CUDA_SUCCESS;
+		return capture_check_unsafe();
 	range = range_find(dptr);
 	if (!range || range->start != dptr || range->is_freeing ||
 		(range->kind != RANGE_DEVICE && range->kind != RANGE_MANAGED))
