@@ -3,8 +3,8 @@
 /*
  * Arrays and copies with an end in an array: from and to pageable, pinned and device
  * memory and other arrays, in one, two and three dimensions, layers and levels.
- * Memory beside a box is unchanged; an array reports its description; and what the
- * driver refuses.
+ * Memory beside a box is unchanged; an array reports its description; what the driver
+ * refuses; and textures on integers.
  *
  * Runs: alone
  */
@@ -360,6 +360,30 @@ static void try_refusals(void)
 	CHECK(cuArrayDestroy(array));
 }
 
+/* Integers of 32 bits never become floats, but their textures may have a linear filter. */
+static void try_integer_filter(void)
+{
+	const CUarray_format formats[] = {
+		CU_AD_FORMAT_SIGNED_INT32,
+		CU_AD_FORMAT_UNSIGNED_INT32,
+	};
+	CUDA_TEXTURE_DESC sampler = {
+		.filterMode = CU_TR_FILTER_MODE_LINEAR,
+		.flags = CU_TRSF_NORMALIZED_COORDINATES,
+	};
+
+	for (int i = 0; i < 2; i++) {
+		CUDA_ARRAY3D_DESCRIPTOR desc = {16, 0, 0, formats[i], 1, 0};
+		CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY};
+		CUtexObject texture = 0;
+
+		CHECK(cuArray3DCreate(&resource.res.array.hArray, &desc));
+		CHECK(cuTexObjectCreate(&texture, &resource, &sampler, NULL));
+		CHECK(cuTexObjectDestroy(texture));
+		CHECK(cuArrayDestroy(resource.res.array.hArray));
+	}
+}
+
 int main(void)
 {
 	CUcontext context = NULL;
@@ -373,6 +397,7 @@ int main(void)
 	try_lines();
 	try_levels();
 	try_refusals();
+	try_integer_filter();
 	CHECK(cuDevicePrimaryCtxRelease(device));
 	printf(NAME ": ok\n");
 	return 0;

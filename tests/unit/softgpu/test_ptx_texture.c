@@ -140,6 +140,22 @@ static void test_formats(_unused_ void **state)
 	assert_int_equal(*(const int32_t *)(const void *)device.memory, -128);
 }
 
+/* A texture of integers of 32 bits may have a filter, which does nothing. */
+static void test_integers(_unused_ void **state)
+{
+	static const int32_t numbers[WIDTH] = {7, -2000000000, 1, 5};
+
+	texture.levels[0].bytes = (uint8_t *)numbers;
+	texture.kind = PTX_TEXEL_SINT;
+	texture.is_linear = true;
+	assert_int_equal(run_on(KERNEL("mov.f32 %f4, 0f3FE00000;\n" /* 1.75 */
+				       "tex.1d.v4.s32.f32 {%r0,%r1,%r2,%r3}, [%t, {%f4}];\n"
+				       "st.global.v4.u32 [%o], {%r0, %r1, %r2, %r3};"),
+				 77),
+		PTX_FAULT_NONE);
+	assert_int_equal(*(const int32_t *)(const void *)device.memory, -2000000000);
+}
+
 static void test_surfaces(_unused_ void **state)
 {
 	assert_true(sampled(KERNEL("mov.u32 %r1, 4; mov.u32 %r2, 2;\n"
@@ -204,6 +220,7 @@ int main(void)
 		cmocka_unit_test_setup(test_forms, reset),
 		cmocka_unit_test_setup(test_filter, reset),
 		cmocka_unit_test_setup(test_formats, reset),
+		cmocka_unit_test_setup(test_integers, reset),
 		cmocka_unit_test_setup(test_surfaces, reset),
 		cmocka_unit_test_setup(test_nothing_there, reset),
 		cmocka_unit_test_setup(test_refused, reset),

@@ -304,7 +304,8 @@ CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pR
 	if (result != CUDA_SUCCESS)
 		return result;
 	sampler_set(&texture, pTexDesc);
-	if (texture.is_linear && (texture.kind == PTX_TEXEL_UINT || texture.kind == PTX_TEXEL_SINT))
+	if (texture.is_linear && is_integer &&
+		(texture.kind == PTX_TEXEL_UINT || texture.kind == PTX_TEXEL_SINT))
 		return CUDA_ERROR_INVALID_VALUE;
 	origin.resource = *pResDesc;
 	origin.sampler = *pTexDesc;
