@@ -175,7 +175,7 @@ static struct ptx_place *place_list(
 
 /* The parts of: call (results), name, (arguments), prototype; */
 struct call_parts {
-	const struct ptx_operand *results, *name, *args;
+	const struct ptx_operand *results, *name, *args, *prototype;
 };
 
 static bool split_call(struct ptx_tr *tr, struct call_parts *parts)
@@ -184,7 +184,7 @@ static bool split_call(struct ptx_tr *tr, struct call_parts *parts)
 	const struct ptx_stmt *stmt = tr->stmt;
 	uint32_t i = 0;
 
-	*parts = (struct call_parts){&none, NULL, &none};
+	*parts = (struct call_parts){&none, NULL, &none, NULL};
 	if (i < stmt->n_operands && stmt->operands[i].kind == PTX_OPERAND_LIST)
 		parts->results = &stmt->operands[i++];
 	if (i < stmt->n_operands && stmt->operands[i].kind == PTX_OPERAND_NAME)
@@ -192,7 +192,7 @@ static bool split_call(struct ptx_tr *tr, struct call_parts *parts)
 	if (i < stmt->n_operands && stmt->operands[i].kind == PTX_OPERAND_LIST)
 		parts->args = &stmt->operands[i++];
 	if (i < stmt->n_operands && stmt->operands[i].kind == PTX_OPERAND_NAME)
-		i++;
+		parts->prototype = &stmt->operands[i++];
 	if (parts->name && i == stmt->n_operands && !parts->name->offset &&
 		!parts->name->is_negated)
 		return true;
@@ -237,6 +237,14 @@ static bool is_same(const struct ptx_place *places, struct ptx_symbol **symbols,
 	return true;
 }
 
+/* Whether the call has the arguments and results of a function or prototype. */
+static bool matches(const struct ptx_call *call, const struct ptx_function *function)
+{
+	return call->n_args == function->n_params && call->n_results == function->n_results &&
+	       is_same(call->args, function->params, call->n_args) &&
+	       is_same(call->results, function->results, call->n_results);
+}
+
 static void direct_call(
 	struct ptx_tr *tr, struct ptx_call *call, const struct ptx_function *function)
 {
@@ -252,9 +260,7 @@ static void direct_call(
 		ptx_tr_fail(tr, -ENOTSUP, "unknown function '%s'", function->symbol->name);
 		return;
 	}
-	if (call->n_args != function->n_params || call->n_results != function->n_results ||
-		!is_same(call->args, function->params, call->n_args) ||
-		!is_same(call->results, function->results, call->n_results)) {
+	if (!matches(call, function)) {
 		ptx_tr_fail(
 			tr, -EINVAL, "a call of '%s' with other arguments", function->symbol->name);
 		return;
@@ -263,8 +269,40 @@ static void direct_call(
 	emit_call(tr, call);
 }
 
+static void indirect_call(struct ptx_tr *tr, struct ptx_call *call, const struct call_parts *parts,
+	const struct ptx_function *prototype)
+{
+	if (prototype && !matches(call, prototype)) {
+		ptx_tr_fail(tr, -EINVAL, "a call with other arguments than '%s'",
+			parts->prototype->name);
+		return;
+	}
+	call->address = ptx_tr_source(tr, parts->name, PTX_B64);
+	emit_call(tr, call);
+}
+
+/*
+ * What the program says about the called function: the function itself if it is named,
+ * otherwise the prototype. NULL: nothing, or nothing valid.
+ */
+static const struct ptx_function *signature_of(
+	struct ptx_tr *tr, const struct ptx_symbol *named, const struct call_parts *parts)
+{
+	const struct ptx_symbol *prototype;
+	uint32_t index;
+
+	if (named && named->kind == PTX_SYMBOL_FUNC)
+		return named->function;
+	prototype = parts->prototype ? ptx_tr_symbol(tr, parts->prototype->name, &index) : NULL;
+	if (prototype && prototype->kind == PTX_SYMBOL_PROTOTYPE)
+		return prototype->function;
+	ptx_tr_fail(tr, -EINVAL, "a call by address without a prototype");
+	return NULL;
+}
+
 void ptx_translate_call(struct ptx_tr *tr)
 {
+	const struct ptx_function *signature;
 	struct call_parts parts;
 	struct ptx_symbol *symbol, **params = NULL;
 	struct ptx_call *call;
@@ -281,8 +319,9 @@ void ptx_translate_call(struct ptx_tr *tr)
 	call->n_args = parts.args->n_items;
 	call->n_results = parts.results->n_items;
 	symbol = ptx_tr_symbol(tr, parts.name->name, &index);
-	if (symbol && symbol->kind == PTX_SYMBOL_FUNC && symbol->function->n_params == call->n_args)
-		params = symbol->function->params;
+	signature = signature_of(tr, symbol, &parts);
+	if (signature && signature->n_params == call->n_args)
+		params = signature->params;
 	call->args = place_list(tr, parts.args, call->n_args, params);
 	call->results = place_list(tr, parts.results, call->n_results, NULL);
 	for (uint32_t i = 0; !tr->log->error && i < call->n_results; i++)
@@ -290,10 +329,8 @@ void ptx_translate_call(struct ptx_tr *tr)
 			ptx_tr_bad_operand(tr, 0);
 	if (tr->log->error)
 		return;
-	if (symbol && symbol->kind == PTX_SYMBOL_FUNC) {
+	if (symbol && symbol->kind == PTX_SYMBOL_FUNC)
 		direct_call(tr, call, symbol->function);
-		return;
-	}
-	call->address = ptx_tr_source(tr, parts.name, PTX_B64);
-	emit_call(tr, call);
+	else
+		indirect_call(tr, call, &parts, signature);
 }

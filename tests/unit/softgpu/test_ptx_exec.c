@@ -381,9 +381,11 @@ static void test_illegal_address(_unused_ void **state)
 						   "ld.shared.u32 %r2, [%r1+0];"),
 				 1, &fault),
 		PTX_FAULT_ADDRESS);
-	assert_int_equal(run_fault(PTX_HEAD KERNEL("mov.u64 %d1, 4398046511104;"
-						   "call (%r1), %d1, (%r2);"),
-				 1, &fault),
+	assert_int_equal(
+		run_fault(PTX_HEAD KERNEL("mov.u64 %d1, 4398046511104;"
+					  "P: .callprototype (.reg .b32 _) _ (.reg .b32 _);\n"
+					  "call (%r1), %d1, (%r2), P;"),
+			1, &fault),
 		PTX_FAULT_ADDRESS);
 }
 

@@ -62,6 +62,32 @@ static void test_malformed(_unused_ void **state)
 	refuse("\177ELF...", -ENOEXEC, "short cubin");
 }
 
+#define CALLS(text)                                                                                \
+	PTX_HEAD ".func v(.param .b32 a) { ret; }\n"                                               \
+		 ".func (.param .b32 r) w(.param .b32 a, .param .b32 b) { ret; }\n"                \
+		 ".visible .entry k()\n{\n.reg .b64 %d; .param .b32 x; .param .b64 y;\n" text      \
+		 "\nret; }\n"
+#define TAKES_ONE "P: .callprototype _ (.param .b32 _);\n"
+#define GIVES_ONE "P: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b32 _);\n"
+
+/* A call has the arguments and results of its prototype. */
+static void test_prototypes(_unused_ void **state)
+{
+	ptx_module_free(load(CALLS("mov.u64 %d, v;\n" TAKES_ONE "call %d, (x), P;")));
+	ptx_module_free(load(CALLS("mov.u64 %d, w;\n" GIVES_ONE "call (x), %d, (x, x), P;")));
+	ptx_module_free(load(CALLS("mov.u64 %d, v;\nT: .calltargets v;\ncall %d, (x), T;")));
+	refuse(CALLS("call (x), v, (x);"), -EINVAL, "a call of 'v'");
+	refuse(CALLS("call w, (x, x);"), -EINVAL, "a call of 'w'");
+	refuse(CALLS(TAKES_ONE "call (x), %d, (x), P;"), -EINVAL, "than 'P'");
+	refuse(CALLS(TAKES_ONE "call %d, (y), P;"), -EINVAL, "than 'P'");
+	refuse(CALLS(GIVES_ONE "call %d, (x, x), P;"), -EINVAL, "than 'P'");
+	refuse(CALLS(GIVES_ONE "call (y), %d, (x, x), P;"), -EINVAL, "than 'P'");
+	refuse(CALLS(GIVES_ONE "call (x), %d, (x), P;"), -EINVAL, "than 'P'");
+	refuse(CALLS("call %d, (x);"), -EINVAL, "without a prototype");
+	refuse(CALLS("call %d, (x), Q;"), -EINVAL, "without a prototype");
+	refuse(CALLS("P: .callprototype _ (.frob);"), -EINVAL, "'.param'");
+}
+
 /* The head of a cubin for sm_75, by either version of the ABI. */
 static void test_machine_code(_unused_ void **state)
 {
@@ -308,6 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_prototypes),
 		cmocka_unit_test(test_machine_code),
 		cmocka_unit_test(test_fatbin_without_ptx),
 		cmocka_unit_test(test_error_has_line),

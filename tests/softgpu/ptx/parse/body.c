@@ -154,8 +154,10 @@ static void parse_label_directive(struct ptx_parser *parser, struct ptx_symbol *
 		while (!parser->log->error && ptx_parser_accept(parser, ','));
 		ptx_parser_expect(parser, ';');
 		symbol->targets = list;
-	} else if (ptx_parser_accept_dot(parser, "callprototype") ||
-		   ptx_parser_accept_dot(parser, "calltargets")) {
+	} else if (ptx_parser_accept_dot(parser, "callprototype")) {
+		symbol->kind = PTX_SYMBOL_PROTOTYPE;
+		symbol->function = ptx_parse_prototype(parser);
+	} else if (ptx_parser_accept_dot(parser, "calltargets")) {
 		symbol->kind = PTX_SYMBOL_PROTOTYPE;
 		while (!ptx_lex_is(&parser->lex, ';') && parser->lex.token.kind != PTX_TOKEN_END)
 			ptx_lex_next(&parser->lex);

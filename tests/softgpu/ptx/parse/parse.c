@@ -53,8 +53,13 @@ static void parse_params(
 			ptx_parser_unexpected(parser, "'.param'");
 			break;
 		}
+		/* The parameters of a prototype may all be called _. */
+		if (parser->function)
+			ptx_parser_push(parser);
 		param = ptx_parse_variables(
 			parser, is_reg ? PTX_SPACE_REG : PTX_SPACE_PARAM, (struct ptx_linkage){0});
+		if (parser->function)
+			ptx_parser_pop(parser);
 		params = param ? ptx_parser_grow(parser, params, n, sizeof(struct ptx_symbol *))
 			       : NULL;
 		if (!params)
@@ -233,6 +238,22 @@ void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_lin
 			*symbol->function = head;
 	}
 	parser->scope = parser->file;
+}
+
+struct ptx_function *ptx_parse_prototype(struct ptx_parser *parser)
+{
+	struct ptx_function *prototype = ptx_parser_alloc(parser, sizeof(*prototype));
+
+	if (!prototype)
+		return NULL;
+	if (ptx_parser_accept(parser, '('))
+		parse_params(parser, &prototype->results, &prototype->n_results);
+	ptx_parser_word(parser);
+	if (ptx_parser_accept(parser, '('))
+		parse_params(parser, &prototype->params, &prototype->n_params);
+	ptx_parser_accept_dot(parser, "noreturn");
+	ptx_parser_expect(parser, ';');
+	return prototype;
 }
 
 /* .target sm_90a, texmode_independent */

@@ -51,7 +51,7 @@ struct ptx_symbol {
 	struct ptx_init *inits;
 	uint64_t offset; /* its offset in its space, if it is not global */
 	uint32_t global; /* index in the module, of a global or constant */
-	/* functions */
+	/* functions and prototypes; NULL: .calltargets */
 	struct ptx_function *function;
 	/* labels */
 	uint32_t stmt;               /* the statement after it */

@@ -68,6 +68,9 @@ struct ptx_symbol *ptx_parse_variables(
 /* A function from its ".entry" or ".func", which was just taken. */
 void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_linkage linkage);
 
+/* (results) _ (params); of a .callprototype, which was just taken, as a function without a name. */
+struct ptx_function *ptx_parse_prototype(struct ptx_parser *parser);
+
 /* Statements up to the closing brace of the body, whose opening brace was taken. */
 void ptx_parse_body(struct ptx_parser *parser);
 
