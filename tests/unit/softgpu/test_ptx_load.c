@@ -62,6 +62,19 @@ static void test_malformed(_unused_ void **state)
 	refuse("\177ELF...", -ENOEXEC, "short cubin");
 }
 
+/* Declarations of a function, with or without a body, agree. */
+static void test_declarations(_unused_ void **state)
+{
+	ptx_module_free(load(PTX_HEAD ".func (.param .b32 r) f(.param .b64 a);\n"
+				      ".func (.param .b32 q) f(.param .b64 b) { ret; }"));
+	refuse(PTX_HEAD ".func f(.param .b64 a);\n.func f(.param .b32 a) { ret; }", -EINVAL,
+		"line 5: 'f' is declared with different");
+	refuse(PTX_HEAD ".func f() { ret; }\n.extern .func (.param .b32 r) f();", -EINVAL,
+		"line 5: 'f' is declared with different");
+	refuse(PTX_HEAD ".func f();\n.func f(.param .b64 a);", -EINVAL,
+		"line 5: 'f' is declared with different");
+}
+
 #define CALLS(text)                                                                                \
 	PTX_HEAD ".func v(.param .b32 a) { ret; }\n"                                               \
 		 ".func (.param .b32 r) w(.param .b32 a, .param .b32 b) { ret; }\n"                \
@@ -334,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_declarations),
 		cmocka_unit_test(test_prototypes),
 		cmocka_unit_test(test_machine_code),
 		cmocka_unit_test(test_fatbin_without_ptx),

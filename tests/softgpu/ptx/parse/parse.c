@@ -223,6 +223,31 @@ static struct ptx_symbol *parse_head(
 	return head->symbol;
 }
 
+static bool are_same(struct ptx_symbol **some, uint32_t n, struct ptx_symbol **others, uint32_t m)
+{
+	for (uint32_t i = 0; i < n && n == m; i++)
+		if (some[i]->size != others[i]->size)
+			return false;
+	return n == m;
+}
+
+/*
+ * A compiler compares the declarations in a text, even without a call. A linker compares
+ * those of several texts only where there are calls, which the translator checks.
+ */
+static void check_head(struct ptx_parser *parser, const struct ptx_function *head)
+{
+	const struct ptx_function *known = head->symbol->function;
+
+	if (!known->scope || known->scope->parent != parser->file || head->is_entry)
+		return;
+	if (!are_same(known->params, known->n_params, head->params, head->n_params) ||
+		!are_same(known->results, known->n_results, head->results, head->n_results))
+		ptx_parser_fail(parser, -EINVAL,
+			"'%s' is declared with different parameters or results",
+			head->symbol->name);
+}
+
 void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_linkage linkage)
 {
 	struct ptx_function head = {.is_entry = is_entry};
@@ -230,6 +255,7 @@ void ptx_parse_function(struct ptx_parser *parser, bool is_entry, struct ptx_lin
 
 	if (!symbol)
 		return;
+	check_head(parser, &head);
 	if (ptx_parser_accept(parser, '{')) {
 		parse_function_body(parser, &head, linkage);
 	} else {
