@@ -11,38 +11,25 @@
  * The session's worker only.
  */
 
-#include "server/driver/driver.h"
+#include "chain.h"
 
 struct session;
 struct session_room;
 struct stream;
 struct chain_cache;
-struct kernel;
 
-/* Beyond 32 a batch gains nothing (measured), and its first kernel has waited long enough. */
-#define LAUNCH_BATCH_MAX 32
+#define LAUNCH_BATCH_MAX CHAIN_MAX
 
-/* A checked launch. Its parameters lie in the ring's receiver, until its next fetch. */
-struct queued_launch {
-	CUfunction function;
-	const struct kernel *kernel; /* for traces */
-	uint32_t grid[3];
-	uint32_t block[3];
-	uint32_t shared_bytes;
-	const void *params;
-	size_t params_size;
-};
-
-/* The launches to be sent; empty between two runs of messages. */
+/*
+ * The launches to be sent; empty between two runs of messages. Their parameters lie in the
+ * ring's receiver, until its next fetch.
+ */
 struct launch_batch {
 	struct stream *stream;
 	CUstream real;
 	unsigned n;
 	struct queued_launch launches[LAUNCH_BATCH_MAX];
 };
-
-/* Launches one kernel. */
-CUresult launch_alone(const struct queued_launch *queued, CUstream real);
 
 /* Adds a launch for a stream that stream_begin() has prepared. A full batch is launched. */
 void launch_batch_add(struct session *session, struct stream *stream, CUstream real,
