@@ -76,8 +76,12 @@ static int worker_execute(struct session *session, const struct message_head *ms
 		session->reply.size = 0;
 		return msg->reply <= REPLY_SLOTS ? 0 : -EBADMSG;
 	}
-	/* Everything else comes after the launches that wait for the next one. */
-	if (session->batch->n > 0 && msg->op != OP_LAUNCH)
+	session->n_messages++;
+	/*
+	 * Everything else comes after the launches that wait for the next one. A seqno may go
+	 * with them.
+	 */
+	if (session->batch->n > 0 && msg->op != OP_LAUNCH && msg->op != OP_SEQNO_WRITE)
 		launch_batch_flush(session);
 	if (unlikely(serve_message(session, msg, &session->reply, &why) < 0)) {
 		log_malformed(session, op_name(msg->op), why);
@@ -109,24 +113,47 @@ static int serve_run(struct session *session)
 	return r;
 }
 
+/* Whether a message came while spinning. */
+static bool worker_spin(const struct session *session, uint64_t length_ns)
+{
+	struct spin spin = {.length_ns = length_ns};
+
+	while (!ring_has_more(&session->receiver))
+		if (!spin_again(&spin))
+			return false;
+	return true;
+}
+
+/* 1: something was fetched and served. 0: the ring was empty. -EBADMSG. */
+static int fetch_and_serve(struct session *session)
+{
+	int r = ring_fetch(&session->receiver);
+
+	if (r < 0)
+		log_malformed(session, "ring", "more than it holds");
+	if (r > 0 && serve_run(session) < 0)
+		r = -EBADMSG;
+	if (r < 0 || atomic_load(&session->is_ending))
+		session->batch->n = 0;
+	/* The waiting launches lie in memory that the next fetch overwrites. */
+	else if (!launch_batch_is_held(session->batch))
+		launch_batch_flush(session);
+	return r;
+}
+
 int worker_serve(struct session *session)
 {
 	int r;
 
 	if (unlikely(session->has_pending_seqnos))
 		streams_poll(session);
-	r = ring_fetch(&session->receiver);
-	if (r < 0)
-		log_malformed(session, "ring", "more than it holds");
-	if (r <= 0)
-		return r;
-	r = serve_run(session);
-	/* The waiting launches lie in memory that the next fetch overwrites. */
-	if (r < 0 || atomic_load(&session->is_ending))
-		session->batch->n = 0;
-	else
+	do
+		r = fetch_and_serve(session);
+	while (r > 0 && unlikely(launch_batch_is_held(session->batch)) &&
+		worker_spin(session, HELD_NS));
+	if (unlikely(session->batch->n > 0))
 		launch_batch_flush(session);
-	return r < 0 ? r : 1;
+	return r;
 }
 
 static uint64_t spin_ns(const struct session *session)
@@ -141,17 +168,6 @@ static uint64_t spin_ns(const struct session *session)
 		atomic_store_explicit(&n_processors, n, memory_order_relaxed);
 	}
 	return PROCESSORS_A_SPINNER * (long)deferred_n_busy() <= n ? SPIN_AT_WORK_NS : SPIN_NS;
-}
-
-/* Whether a message came while spinning. */
-static bool worker_spin(struct session *session)
-{
-	struct spin spin = {.length_ns = spin_ns(session)};
-
-	while (!ring_has_more(&session->receiver))
-		if (!spin_again(&spin))
-			return false;
-	return true;
 }
 
 static void worker_sleep(struct session *session, int timeout_ms)
@@ -216,7 +232,7 @@ static void serve_until_end(struct session *session)
 			sleep_ms = SLEEP_MIN_MS;
 			if (session->busy)
 				session_set_busy(session, true);
-		} else if (!worker_spin(session)) {
+		} else if (!worker_spin(session, spin_ns(session))) {
 			worker_rest(session, &sleep_ms);
 		}
 	}

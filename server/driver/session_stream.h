@@ -39,6 +39,7 @@ struct stream {
 	uint64_t seen_serial;   /* of turns::serial */
 	uint64_t pending_seqno; /* seqno that the GPU will not write; 0: none */
 	uint32_t n_beside; /* calls since it was last seen at rest, while any stream was blocked */
+	uint32_t n_waited; /* launches in a row that the client waited for: see launch_batch.h */
 	uint64_t parked;   /* ticket of the host function that later work waits for; 0: none */
 	CUevent event;     /* for joins; NULL until the first */
 	struct green *green;         /* the green context of its SMs; NULL: that of its sdev */

@@ -77,19 +77,23 @@ static bool chain_pay(struct chain *chain, unsigned n, size_t params_size)
 	return true;
 }
 
-/* Does not wait for channels. */
-static CUresult chain_make(struct session *session, struct chain *chain,
-	const struct session_device *sdev, const struct queued_launch *launches, unsigned n)
+/* `op' is space for the parameters. */
+static CUDA_BATCH_MEM_OP_NODE_PARAMS seqno_params(const struct seqno_write *seqno,
+	const struct session_device *sdev, CUstreamBatchMemOpParams *op)
 {
-	struct channel_part part = {.n_channels = 1, .n_nodes = n};
-	CUresult result;
+	*op = (CUstreamBatchMemOpParams){.writeValue = {
+						 .operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
+						 .address = seqno->word,
+						 .value64 = seqno->value,
+					 }};
+	return (CUDA_BATCH_MEM_OP_NODE_PARAMS){
+		.ctx = sdev->device->context, .count = 1, .paramArray = op};
+}
 
-	chain->ending = graph_end_new(session->account);
-	if (!chain->ending)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = account_keep(chain->ending, n * (uint64_t)(KEPT_NODE + KEPT_EDGE))
-			 ? cuda.cuGraphCreate(&chain->graph, 0)
-			 : CUDA_ERROR_OUT_OF_MEMORY;
+static CUresult add_kernels(struct chain *chain, const struct queued_launch *launches, unsigned n)
+{
+	CUresult result = CUDA_SUCCESS;
+
 	for (unsigned i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		struct buffer_params room;
 		CUDA_KERNEL_NODE_PARAMS params = node_params(&launches[i], &room);
@@ -100,6 +104,39 @@ static CUresult chain_make(struct session *session, struct chain *chain,
 			result = cuda.cuGraphAddKernelNode_v2(&chain->nodes[i], chain->graph,
 				i > 0 ? &chain->nodes[i - 1] : NULL, i > 0, &params);
 	}
+	return result;
+}
+
+static CUresult add_seqno(struct chain *chain, const struct session_device *sdev, unsigned n,
+	const struct seqno_write *seqno)
+{
+	CUstreamBatchMemOpParams op;
+	CUDA_BATCH_MEM_OP_NODE_PARAMS params = seqno_params(seqno, sdev, &op);
+
+	return account_keep(chain->ending, KEPT_NODE + KEPT_EDGE + KEPT_MEMORY_OP)
+		       ? cuda.cuGraphAddBatchMemOpNode(
+				 &chain->seqno_node, chain->graph, &chain->nodes[n - 1], 1, &params)
+		       : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Does not wait for channels. */
+static CUresult chain_make(struct session *session, struct chain *chain,
+	const struct session_device *sdev, const struct queued_launch *launches, unsigned n,
+	const struct seqno_write *seqno)
+{
+	struct channel_part part = {.n_channels = 1, .n_nodes = n + !!seqno};
+	CUresult result;
+
+	chain->ending = graph_end_new(session->account);
+	if (!chain->ending)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = account_keep(chain->ending, n * (uint64_t)(KEPT_NODE + KEPT_EDGE))
+			 ? cuda.cuGraphCreate(&chain->graph, 0)
+			 : CUDA_ERROR_OUT_OF_MEMORY;
+	if (result == CUDA_SUCCESS)
+		result = add_kernels(chain, launches, n);
+	if (result == CUDA_SUCCESS && seqno)
+		result = add_seqno(chain, sdev, n, seqno);
 	if (result == CUDA_SUCCESS)
 		result = graph_end_make(chain->ending, session, sdev->device, &part, 1,
 			chain->graph, 0, &chain->exec);
@@ -108,7 +145,16 @@ static CUresult chain_make(struct session *session, struct chain *chain,
 	return result;
 }
 
-static CUresult chain_set(struct chain *chain, const struct queued_launch *launches, unsigned n)
+static CUresult set_seqno(
+	struct chain *chain, const struct session_device *sdev, const struct seqno_write *seqno)
+{
+	CUstreamBatchMemOpParams op;
+	CUDA_BATCH_MEM_OP_NODE_PARAMS params = seqno_params(seqno, sdev, &op);
+
+	return cuda.cuGraphExecBatchMemOpNodeSetParams(chain->exec, chain->seqno_node, &params);
+}
+
+static CUresult set_kernels(struct chain *chain, const struct queued_launch *launches, unsigned n)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -125,13 +171,18 @@ static CUresult chain_set(struct chain *chain, const struct queued_launch *launc
 }
 
 CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
-	const struct queued_launch *launches, unsigned n)
+	const struct queued_launch *launches, unsigned n, const struct seqno_write *seqno)
 {
 	CUresult result;
 
 	if (!chain->exec && ++chain->n_wanted < WANTED_MIN)
 		return CUDA_ERROR_NOT_READY;
-	result = chain->exec ? chain_set(chain, launches, n)
-			     : chain_make(session, chain, stream->sdev, launches, n);
+	if (chain->exec) {
+		result = set_kernels(chain, launches, n);
+		if (result == CUDA_SUCCESS && seqno)
+			result = set_seqno(chain, stream->sdev, seqno);
+	} else {
+		result = chain_make(session, chain, stream->sdev, launches, n, seqno);
+	}
 	return result == CUDA_SUCCESS ? cuda.cuGraphLaunch(chain->exec, stream->real) : result;
 }

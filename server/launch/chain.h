@@ -3,7 +3,8 @@
 #define CHAIN_H
 
 /*
- * Chain graphs: kernel nodes one behind another, instantiated once and changed for each run.
+ * Chain graphs: kernel nodes one behind another, and perhaps a seqno that the GPU writes behind
+ * them; instantiated once and changed for each run.
  *
  * The session's worker only.
  */
@@ -36,19 +37,26 @@ struct chain {
 	CUgraphExec exec; /* NULL: not made yet */
 	struct graph_end *ending;
 	CUgraphNode nodes[CHAIN_MAX];
+	CUgraphNode seqno_node;
 	unsigned n_wanted;
 	size_t params_max; /* of a node, as charged */
+};
+
+struct seqno_write {
+	CUdeviceptr word;
+	uint64_t value;
 };
 
 /* Launches one kernel, without a graph. */
 CUresult launch_alone(const struct queued_launch *queued, CUstream real);
 
 /*
- * Launches `n' kernels, for a chain always as many. CUDA_ERROR_NOT_READY: there is no graph
- * yet. After any error nothing was launched.
+ * Launches `n' kernels; then the GPU writes the seqno. A chain always gets the same `n', and
+ * always a seqno or always NULL. CUDA_ERROR_NOT_READY: there is no graph yet. After any error
+ * nothing was launched.
  */
 CUresult chain_run(struct session *session, struct chain *chain, const struct stream *stream,
-	const struct queued_launch *launches, unsigned n);
+	const struct queued_launch *launches, unsigned n, const struct seqno_write *seqno);
 
 /* Ends the graph, if there is one. */
 void chain_fini(struct chain *chain, const struct session_device *sdev, bool device_lost);

@@ -49,10 +49,11 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 		.params = params,
 	};
 	const struct device_kernel *found;
+	struct launch_batch *batch = session->batch;
 	CUstream real;
 	CUresult result;
 
-	if (session->batch->n > 0 && session->batch->stream != stream)
+	if (batch->n > 0 && batch->stream != stream)
 		launch_batch_flush(session);
 	result = stream_begin(session, stream, &real);
 	if (result == CUDA_SUCCESS)
@@ -75,8 +76,11 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	 * A launch batch has all SMs of the session. And in a graph the driver does not make a
 	 * parent wait for what the parent before it launches last (cudaStreamTailLaunch).
 	 */
+	batch->lone = batch->n == 0 ? stream : NULL;
+	batch->lone_at = session->n_messages;
 	if (found->is_clustered || unlikely(stream->green) || unlikely(kernel->is_parent) ||
-		(session->batch->n == 0 && !ring_has_next(&session->receiver))) {
+		(batch->n == 0 && !ring_has_next(&session->receiver) &&
+			!launch_batch_hold(session, stream, &queued))) {
 		launch_batch_flush(session);
 		counter_add(session, COUNTER_LAUNCHES, 1);
 		return TRACED(session, stream, launch_alone(&queued, real), .kind = TRACE_LAUNCH,

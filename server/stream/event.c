@@ -10,6 +10,7 @@
 
 #include "event.h"
 #include "ipc_event.h"
+#include "progress.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
@@ -139,7 +140,7 @@ CUresult do_event_record(struct session *session, uint32_t id, uint32_t stream_i
 		result = stream_begin_seqno(session, stream, &real);
 	if (result == CUDA_SUCCESS)
 		result = event_post(session, event, stream, real);
-	marked = do_seqno_write(session, stream_id, seqno);
+	marked = progress_write(session, stream_id, seqno);
 	return result != CUDA_SUCCESS ? result : marked;
 }
 

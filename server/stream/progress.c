@@ -52,7 +52,7 @@ static CUresult write_in_order(struct session *session, struct stream *stream, u
  * A stream that could not be created has no work. The client learns of that from the
  * result of a later call; its threads that wait meanwhile must not wait for ever.
  */
-CUresult do_seqno_write(struct session *session, uint32_t id, uint64_t value)
+CUresult progress_write(struct session *session, uint32_t id, uint64_t value)
 {
 	struct stream *stream = session_stream(session, id);
 

@@ -3,12 +3,17 @@
 #define PROGRESS_H
 
 /*
- * Seqnos that the GPU cannot write, because the driver had no memory: the worker writes
- * them. Worker only.
+ * Seqnos in a stream's timeline. If the GPU cannot write one, because the driver had no
+ * memory, the worker does. Worker only.
  */
+
+#include "server/driver/driver.h"
 
 struct session;
 struct stream;
+
+/* The GPU writes the seqno behind the stream's work. Without a stream, the worker writes it now. */
+CUresult progress_write(struct session *session, uint32_t stream, uint64_t value);
 
 /* The stream is at rest. */
 void progress_settle(struct session *session, struct stream *stream);

@@ -14,6 +14,7 @@ struct node {
 	CUgraphNodeType type;
 	uint32_t param_sum;
 	bool is_set; /* since the last launch */
+	CUstreamBatchMemOpParams op; /* of a chain */
 };
 
 struct fake_graph {
@@ -145,12 +146,25 @@ static CUresult add_copy(CUgraphNode *ret, CUgraph handle, const CUgraphNode *de
 	return CUDA_SUCCESS;
 }
 
+static void node_set_ops(struct node *node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *ops)
+{
+	must(ops->ctx && ops->count > 0, "an odd node");
+	node->op = ops->paramArray[0];
+	node->is_set = true;
+}
+
+/* In a chain, the last node. */
 static CUresult add_ops(CUgraphNode *ret, CUgraph handle, const CUgraphNode *dependencies, size_t n,
 	const CUDA_BATCH_MEM_OP_NODE_PARAMS *ops)
 {
+	struct fake_graph *graph = (struct fake_graph *)handle;
+
 	BEGIN();
-	must(!dependencies && n == 0 && ops->ctx && ops->count > 0, "an odd node");
-	add(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, ret);
+	must(n == 0 || (n == 1 && ops->count == 1 && (uintptr_t)dependencies[0] == graph->n),
+		"an odd node");
+	if (n > 0)
+		graph->is_chain = true;
+	node_set_ops(add(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, ret), ops);
 	return CUDA_SUCCESS;
 }
 
@@ -260,20 +274,40 @@ static CUresult exec_set_kernel(
 	return CUDA_SUCCESS;
 }
 
+static CUresult exec_set_ops(
+	CUgraphExec handle, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS *ops)
+{
+	struct fake_graph *exec = (struct fake_graph *)handle;
+	uintptr_t number = (uintptr_t)node;
+
+	BEGIN();
+	must(exec->is_exec && number >= 1 && number <= exec->n &&
+			exec->nodes[number - 1].type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+		"a node that is not there");
+	node_set_ops(&exec->nodes[number - 1], ops);
+	return CUDA_SUCCESS;
+}
+
+static void node_run(struct fake_graph *exec, struct node *node)
+{
+	must(!exec->is_chain || node->is_set, "an earlier run's node");
+	node->is_set = false;
+	if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		fake_calls.last_param_sum = node->param_sum;
+		fake_calls.launches++;
+	} else if (exec->is_chain) {
+		fake_memory_op(&node->op);
+	}
+}
+
 static CUresult graph_launch(CUgraphExec handle, CUstream stream)
 {
 	struct fake_graph *exec = (struct fake_graph *)handle;
 
 	BEGIN();
 	must(exec->is_exec && stream, "an odd launch of a graph");
-	for (unsigned i = 0; i < exec->n; i++) {
-		if (exec->nodes[i].type != CU_GRAPH_NODE_TYPE_KERNEL)
-			continue;
-		must(!exec->is_chain || exec->nodes[i].is_set, "an earlier run's kernel");
-		exec->nodes[i].is_set = false;
-		fake_calls.last_param_sum = exec->nodes[i].param_sum;
-		fake_calls.launches++;
-	}
+	for (unsigned i = 0; i < exec->n; i++)
+		node_run(exec, &exec->nodes[i]);
 	fake_calls.graph_launches++;
 	return CUDA_SUCCESS;
 }
@@ -296,5 +330,6 @@ void fake_graph_start(void)
 	cuda.cuGraphInstantiateWithFlags = instantiate;
 	cuda.cuGraphExecDestroy = exec_destroy;
 	cuda.cuGraphExecKernelNodeSetParams_v2 = exec_set_kernel;
+	cuda.cuGraphExecBatchMemOpNodeSetParams = exec_set_ops;
 	cuda.cuGraphLaunch = graph_launch;
 }

@@ -64,6 +64,9 @@ void fake_endp(int *held);
 /* Reads all bytes of a launch's parameters, which must be initialised. */
 uint32_t fake_param_sum(void **extra);
 
+/* Does what an operation of a stream or of a graph's node does. */
+void fake_memory_op(const CUstreamBatchMemOpParams *op);
+
 /* The functions of each part. */
 void fake_graph_start(void);
 void fake_green_start(void);

@@ -311,7 +311,7 @@ static void wait_for_word(const CUstreamBatchMemOpParams *op, uint64_t size)
 	fake_calls.waits++;
 }
 
-static void memory_op(const CUstreamBatchMemOpParams *op)
+void fake_memory_op(const CUstreamBatchMemOpParams *op)
 {
 	switch (op->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -337,7 +337,7 @@ static CUresult batch_memory_ops(
 	BEGIN();
 	must(stream != NULL && n > 0 && n < 256 && flags == 0, "an odd batch");
 	for (unsigned i = 0; i < n; i++)
-		memory_op(&ops[i]);
+		fake_memory_op(&ops[i]);
 	return CUDA_SUCCESS;
 }
 

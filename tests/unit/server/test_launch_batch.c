@@ -227,6 +227,112 @@ static void test_batch_order(void **state)
 	assert_int_equal(settle(), CUDA_SUCCESS);
 }
 
+/* A launch and the seqno behind it. */
+static void launch_with_seqno(unsigned first, uint64_t seqno)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	uint8_t params[FAKE_PARAM_BYTES];
+
+	memset(params, (int)first, sizeof(params));
+	send_launch(0, 1, one, one, 0, params, sizeof(params));
+	send_seqno_write(0, seqno);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+}
+
+static void launch_and_wait(unsigned first, uint64_t seqno)
+{
+	launch_with_seqno(first, seqno);
+	assert_true(harness_wait(0, seqno));
+}
+
+/* The fourth wait says that more will come; the fourth launch from there on has a graph. */
+static void test_awaited(void **state)
+{
+	unsigned graphs;
+	uint64_t seqno = 0;
+
+	(void)state;
+	/* The server finds the first one before the client waits. */
+	assert_int_equal(launch_run(0, 1, 1), CUDA_SUCCESS);
+	send_seqno_write(0, ++seqno);
+	assert_true(harness_wait(0, seqno));
+	for (unsigned i = 2; i <= 12; i++) {
+		launch_and_wait(i, ++seqno);
+		assert_int_equal(fake_calls.launches, i);
+		assert_int_equal(fake_calls.last_param_sum, i * FAKE_PARAM_BYTES);
+		assert_int_equal(fake_calls.graph_launches, i < 7 ? 0 : i - 6);
+	}
+	assert_int_equal(fake_counts.execs, 1);
+	/* One without a wait is launched nevertheless, and the next waits are not expected. */
+	assert_int_equal(launch_run(0, 1, 20), CUDA_SUCCESS);
+	assert_int_equal(fake_calls.launches, 13);
+	assert_int_equal(fake_calls.last_param_sum, 20 * FAKE_PARAM_BYTES);
+	graphs = fake_calls.graph_launches;
+	for (unsigned i = 0; i < 3; i++)
+		launch_and_wait(i, ++seqno);
+	assert_int_equal(fake_calls.graph_launches, graphs);
+	launch_and_wait(3, ++seqno);
+	assert_int_equal(fake_calls.graph_launches, graphs + 1);
+	/* A failed graph: the launch and the seqno go by themselves. */
+	fake_switches.fail_next = CUDA_ERROR_INVALID_VALUE;
+	launch_and_wait(4, ++seqno);
+	assert_int_equal(fake_calls.graph_launches, graphs + 1);
+	assert_int_equal(fake_calls.launches, 18);
+	assert_int_equal(fake_calls.last_param_sum, 4 * FAKE_PARAM_BYTES);
+}
+
+/* What comes behind a held launch instead of its seqno comes after the launch. */
+static void test_held(void **state)
+{
+	static const uint32_t one[3] = {1, 1, 1};
+	uint8_t params[FAKE_PARAM_BYTES] = {0};
+	uint64_t a = 0, seqno = 0;
+
+	(void)state;
+	assert_int_equal(send_memory_alloc(0, MIB, &a), CUDA_SUCCESS);
+	send_stream_create(STREAM_A, 0, CU_STREAM_NON_BLOCKING, 0);
+	for (unsigned round = 0; round < 8; round++) {
+		unsigned launches = fake_calls.launches;
+
+		for (unsigned i = 0; i < 8; i++)
+			launch_and_wait(i, ++seqno);
+		send_launch(0, 1, one, one, 0, params, sizeof(params));
+		if (round & 1)
+			send_fill(0, a, 1, 4, 16, 0, 1);
+		if (round & 2)
+			send_launch(STREAM_A, 1, one, one, 0, params, sizeof(params));
+		if (round & 4)
+			send_seqno_write(STREAM_A, round);
+		send_seqno_write(0, ++seqno);
+		assert_int_equal(settle(), CUDA_SUCCESS);
+		assert_true(harness_wait(0, seqno));
+		assert_int_equal(fake_calls.launches, launches + 9 + !!(round & 2));
+	}
+	send_stream_destroy(STREAM_A);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+}
+
+/* Beside a blocked stream, a graph might wait. */
+static void test_awaited_beside_a_wait(void **state)
+{
+	unsigned graphs;
+	uint64_t seqno = 0;
+
+	(void)state;
+	while (seqno < 8)
+		launch_and_wait(0, ++seqno);
+	graphs = fake_calls.graph_launches;
+	assert_int_not_equal(graphs, 0);
+	assert_true(block_stream(STREAM_A));
+	for (unsigned i = 0; i < 3; i++)
+		launch_with_seqno(0, ++seqno);
+	assert_int_equal(fake_calls.graph_launches, graphs);
+	unblock_stream();
+	blocked_forget_all(harness.session);
+	launch_and_wait(0, ++seqno);
+	assert_int_equal(fake_calls.graph_launches, graphs + 1);
+}
+
 static unsigned many_bursts = 64, many_launches = 16;
 
 static void test_many(void **state)
@@ -249,6 +355,9 @@ int main(int argc, char **argv)
 		TEST(test_batch_refused),
 		TEST(test_after_a_failure),
 		TEST(test_batch_order),
+		TEST(test_awaited),
+		TEST(test_held),
+		TEST(test_awaited_beside_a_wait),
 		TEST(test_many),
 	};
 
