@@ -23,6 +23,7 @@ static const char *const passed_on[] = {
 	"MPS_CLIENT_HOST_MIB",
 	"MPS_CUDA_LIBRARY",
 	"MPS_GRACE_MS",
+	"MPS_HOLD_LAUNCHES",
 	"PATH",
 };
 
