@@ -23,6 +23,7 @@ VENDOR = "nvidia-cuda-mps-control"
 # The software GPU's own gigabyte is too small for large copies of several programs.
 SOFTGPU = {"SOFTGPU_MEMORY_MIB": "4096"}
 NATIVE, THEIRS, OURS = NAMES = ("native", "vendor", "ours")
+SETTINGS = {}  # of our daemon, beside those of a test
 
 
 class Way:
@@ -77,8 +78,9 @@ def native(is_real):
 
 @contextlib.contextmanager
 def ours(is_real):
-    place = {"library": None} if is_real else {"settings": SOFTGPU}
-    with mps.Service(**place) as service:
+    settings = dict({} if is_real else SOFTGPU, **SETTINGS)
+    place = {"library": None} if is_real else {}
+    with mps.Service(settings, **place) as service:
         yield Way(OURS, service.client_env(), {"CUDA_MPS_CLIENT_PRIORITY": "2"}, service.servers)
 
 
