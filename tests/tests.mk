@@ -95,6 +95,7 @@ unit_test_server_context_share := $(unit_test_server_session)
 unit_test_server_conditional := $(unit_test_server_session)
 unit_test_server_green := $(unit_test_server_session)
 unit_test_server_launch_batch := $(unit_test_server_session)
+unit_test_server_printf_capture := $(unit_test_server_session)
 unit_test_server_tracer := $(unit_test_server_session)
 unit_test_server_deferred := $(unit_test_server_session)
 unit_libs_test_server_deferred := -Wl,--wrap=malloc_trim

@@ -297,8 +297,12 @@ static CUresult graph_launch(
 	const bool may_block = graph->has_calls || graph->n_waits > 0;
 	CUresult result;
 
-	if (graph->prints)
-		printf_capture_begin(session);
+	if (graph->prints && !printf_capture_begin(session, &graph->print_history)) {
+		printf_capture_wait(session, &graph->print_history);
+		result = stream_begin_light(session, stream, &real);
+		if (result != CUDA_SUCCESS)
+			return result;
+	}
 	if (may_block && !pending_waits_begin(session, stream))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	graph->last = real;

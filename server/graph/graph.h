@@ -8,6 +8,7 @@
  */
 
 #include "server/driver/driver.h"
+#include "server/stream/printf_capture.h"
 
 struct array;
 struct context_share;
@@ -63,9 +64,10 @@ struct graph {
 	struct context_share *share; /* of the conditions, a reference; NULL: the client's */
 	CUresult result;             /* the first error since the client asked */
 	uint32_t error_node;
-	bool has_calls;              /* host nodes */
-	bool has_loops;              /* conditional nodes of type WHILE */
-	bool prints;                 /* a kernel of it can print, or once could */
+	bool has_calls; /* host nodes */
+	bool has_loops; /* conditional nodes of type WHILE */
+	bool prints;    /* a kernel of it can print, or once could */
+	struct print_history print_history;
 	uint32_t n_waits;            /* for semaphores, in all its nodes and in `former' */
 	struct graph_former *former; /* owned: see graph_wait.h */
 	uint32_t next_wait;          /* where graph_next_wait() continues */

@@ -37,6 +37,15 @@ bool launch_shape_ok(const struct device_facts *facts, const struct device_kerne
 	       shared_bytes <= kernel->dynamic_shared_max;
 }
 
+/* Begins on the stream anew. */
+static CUresult wait_to_print(
+	struct session *session, struct stream *stream, struct kernel *kernel, CUstream *ret_real)
+{
+	launch_batch_flush(session);
+	printf_capture_wait(session, &kernel->print_history);
+	return stream_begin(session, stream, ret_real);
+}
+
 _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct kernel *kernel,
 	const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, const void *params,
 	uint32_t params_size)
@@ -67,8 +76,10 @@ _hot_ CUresult do_launch(struct session *session, struct stream *stream, struct 
 	result = kernel_ready(session, kernel, stream->sdev, found);
 	if (unlikely(result != CUDA_SUCCESS))
 		return result;
-	if (unlikely(kernel->prints))
-		printf_capture_begin(session);
+	if (unlikely(kernel->prints) && !printf_capture_begin(session, &kernel->print_history))
+		result = wait_to_print(session, stream, kernel, &real);
+	if (unlikely(result != CUDA_SUCCESS))
+		return result;
 	session->last_kernel = kernel;
 	queued.function = found->function;
 	queued.params_size = kernel->param_bytes;
@@ -178,8 +189,10 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	size = kernel->param_bytes;
 	if (params_size < size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (kernel->prints)
-		printf_capture_begin(session);
+	if (kernel->prints && !printf_capture_begin(session, &kernel->print_history))
+		result = wait_to_print(session, stream, kernel, &config.hStream);
+	if (result != CUDA_SUCCESS)
+		return result;
 	session->last_kernel = kernel;
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,

@@ -9,6 +9,7 @@
 
 #include "server/driver/driver.h"
 #include "server/session/session.h"
+#include "server/stream/printf_capture.h"
 
 struct library;
 struct session_device;
@@ -28,7 +29,8 @@ struct kernel {
 	struct kernel *next; /* in the list of its library */
 	struct library *library;
 	uint32_t id;
-	bool prints;      /* it can print; set with is_measured, as the next */
+	bool prints; /* it can print; set with is_measured, as the next */
+	struct print_history print_history;
 	bool is_parent;   /* it can launch kernels */
 	bool is_measured; /* param_bytes is known, as after every successful kernel_find() */
 	uint32_t param_bytes, n_params;

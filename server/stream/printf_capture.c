@@ -5,7 +5,8 @@
  * takes it. printf_capture_init() by the loop, the rest by workers.
  *
  * Invariant: a session gets text only if it was captured while no other session could have
- * printed. Otherwise the text goes to the log.
+ * printed. Otherwise the text goes to the log. What a session with a turn has printed is captured
+ * before another session gets text, because text is captured at the end of each turn.
  */
 
 #include <fcntl.h>
@@ -33,9 +34,10 @@
 #define TURN_PAUSE_NS 200000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct printf_capture *printers;
-static int caught = -EBADF; /* replaces standard output */
-static off_t n_read;        /* offset in it */
+static struct printf_capture *printers; /* the sessions with a turn */
+static int n_waiting;                   /* sessions that wait for a turn alone */
+static int caught = -EBADF;             /* replaces standard output */
+static off_t n_read;                    /* offset in it */
 
 int printf_capture_init(void)
 {
@@ -141,36 +143,6 @@ static void make_room_for_caught(struct session *session)
 		printf_capture_make_room(session, more);
 }
 
-static bool try_begin(struct printf_capture *text, bool is_late)
-{
-	bool may;
-
-	pthread_mutex_lock(&lock);
-	may = !printers || is_late;
-	if (may) {
-		/* Left over from a session that has ended. */
-		printf_capture_collect(NULL);
-		text->next = printers;
-		printers = text;
-		text->is_printer = true;
-	}
-	pthread_mutex_unlock(&lock);
-	return may;
-}
-
-void printf_capture_begin(struct session *session)
-{
-	const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
-	uint64_t waited_ns = 0;
-
-	if (caught < 0 || session->text->is_printer)
-		return;
-	while (!try_begin(session->text, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
-		nanosleep(&pause, NULL);
-		waited_ns += TURN_PAUSE_NS;
-	}
-}
-
 /* The driver writes its buffer when a stream is synchronised, even one without work. */
 static void make_driver_write(struct session *session)
 {
@@ -188,6 +160,16 @@ static void make_driver_write(struct session *session)
 	}
 }
 
+/* Under the lock. Text of several sessions ends the silence of all of them. */
+static void collect_from(struct printf_capture *text)
+{
+	off_t before = n_read;
+
+	printf_capture_collect(is_alone(text) ? text : NULL);
+	for (struct printf_capture *one = printers; one && n_read > before; one = one->next)
+		one->text_turn = one->turn;
+}
+
 void printf_capture_flush(struct session *session)
 {
 	struct printf_capture *text = session->text;
@@ -200,11 +182,100 @@ void printf_capture_flush(struct session *session)
 	make_driver_write(session);
 	make_room_for_caught(session);
 	pthread_mutex_lock(&lock);
-	printf_capture_collect(is_alone(text) ? text : NULL);
+	collect_from(text);
 	if (is_over)
 		unlink_printer(text);
 	pthread_mutex_unlock(&lock);
 	shm_add32(&session->page->n_text, (uint32_t)(text->n_bytes - before));
+}
+
+/* Under the lock. Whether the session may have a turn now, alone or shared. */
+static bool may_begin(const struct printf_capture *text, bool is_alone)
+{
+	for (const struct printf_capture *other = printers; other; other = other->next)
+		if (other != text && (is_alone || other->is_alone))
+			return false;
+	return is_alone || n_waiting == 0;
+}
+
+static bool try_begin(struct printf_capture *text, bool is_alone, bool is_late)
+{
+	bool may;
+
+	pthread_mutex_lock(&lock);
+	may = is_late || may_begin(text, is_alone);
+	if (may && !text->is_printer) {
+		/* Left over from a session that has ended. */
+		if (!printers)
+			printf_capture_collect(NULL);
+		text->next = printers;
+		printers = text;
+		text->is_printer = true;
+		text->is_alone = false;
+		text->turn++;
+	}
+	if (may)
+		text->is_alone = text->is_alone || is_alone;
+	pthread_mutex_unlock(&lock);
+	return may;
+}
+
+/* Sessions with a shared turn do not begin another while one waits for a turn alone. */
+static void note_waiting(int change)
+{
+	pthread_mutex_lock(&lock);
+	n_waiting += change;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Whether what was launched in the turn of `history' has printed nothing then. */
+static bool was_silent(const struct printf_capture *text, const struct print_history *history)
+{
+	return history->turn > 0 && text->text_turn < history->turn;
+}
+
+static bool needs_alone(const struct print_history *history)
+{
+	return history->n_silent < SILENT_TURNS;
+}
+
+bool printf_capture_begin(struct session *session, struct print_history *history)
+{
+	struct printf_capture *text = session->text;
+
+	if (caught < 0)
+		return true;
+	if (history->turn != text->turn || !text->is_printer) {
+		if (!was_silent(text, history))
+			history->n_silent = 0;
+		else if (needs_alone(history))
+			history->n_silent++;
+	}
+	if ((!text->is_printer || (needs_alone(history) && !text->is_alone)) &&
+		!try_begin(text, needs_alone(history), false))
+		return false;
+	history->turn = text->turn;
+	return true;
+}
+
+void printf_capture_wait(struct session *session, struct print_history *history)
+{
+	const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
+	struct printf_capture *text = session->text;
+	bool is_alone = needs_alone(history);
+	uint64_t waited_ns = 0;
+
+	note_waiting(is_alone);
+	while (!try_begin(
+		text, is_alone, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
+		nanosleep(&pause, NULL);
+		waited_ns += TURN_PAUSE_NS;
+		/* It may have a shared turn, and so may another session that waits like this one.
+		 */
+		printf_capture_flush(session);
+	}
+	note_waiting(-(int)is_alone);
+	history->turn = text->turn;
 }
 
 /* Its work has ended. Text that was not taken is dropped. */

@@ -13,7 +13,7 @@
 struct node {
 	CUgraphNodeType type;
 	uint32_t param_sum;
-	bool is_set; /* since the last launch */
+	bool is_set;                 /* since the last launch */
 	CUstreamBatchMemOpParams op; /* of a chain */
 };
 

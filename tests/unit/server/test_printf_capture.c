@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Turns of sessions whose kernels can print, and who gets the text. The sessions have no worker
+ * and no stream, so their work has ended at once.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/session/session.h"
+#include "server/session/session_room.h"
+#include "server/stream/printf_capture.h"
+
+#define SESSIONS 3
+
+static struct session *sessions[SESSIONS];
+static void *parts[SESSIONS]; /* of the rooms, of each session */
+static struct print_history kernels[SESSIONS];
+static int printer; /* the driver's standard output */
+
+static struct session *make_session(void *room_parts)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	session->page = (struct page __shm *)calloc(1, sizeof(struct page));
+	session_rooms_begin(session, room_parts);
+	session->account = account_new(0, (struct account_owner){0}, NULL);
+	return session;
+}
+
+static int open_sessions(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SESSIONS; i++) {
+		parts[i] = calloc(1, session_rooms_size());
+		sessions[i] = make_session(parts[i]);
+		kernels[i] = (struct print_history){0};
+	}
+	return 0;
+}
+
+static int close_sessions(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SESSIONS; i++) {
+		printf_capture_room.end(sessions[i], false);
+		account_close(sessions[i]->account);
+		free(parts[i]);
+		free(shm_raw(sessions[i]->page));
+		free(sessions[i]);
+	}
+	return 0;
+}
+
+static bool begin(int i)
+{
+	return printf_capture_begin(sessions[i], &kernels[i]);
+}
+
+static void end(int i)
+{
+	printf_capture_flush(sessions[i]);
+}
+
+/* Turns without text. */
+static void be_silent(int i, int n)
+{
+	while (n-- > 0) {
+		assert_true(begin(i));
+		end(i);
+	}
+}
+
+static void print(const char *text)
+{
+	assert_int_equal(write(printer, text, strlen(text)), strlen(text));
+}
+
+static bool has_text(int i, const char *text)
+{
+	size_t n = strlen(text);
+
+	return sessions[i]->text->n_bytes == n && memcmp(sessions[i]->text->bytes, text, n) == 0;
+}
+
+static void test_alone(void **state)
+{
+	(void)state;
+	assert_true(begin(0));
+	assert_true(begin(0));
+	assert_false(begin(1));
+	print("of 0");
+	end(0);
+	assert_true(has_text(0, "of 0"));
+	assert_true(begin(1));
+	end(1);
+	assert_true(has_text(1, ""));
+}
+
+static void test_silent_ones_share(void **state)
+{
+	(void)state;
+	be_silent(0, SILENT_TURNS);
+	be_silent(1, SILENT_TURNS);
+	/* The turn that ended last counts at the next launch. */
+	assert_true(begin(0));
+	assert_true(begin(1));
+	assert_false(begin(2));
+	end(1);
+	/* While no other session has a turn, the text of a silent kernel is its own. */
+	print("of 0");
+	end(0);
+	assert_true(has_text(0, "of 0"));
+	assert_true(begin(2));
+	assert_false(begin(0));
+	assert_false(begin(1));
+	end(2);
+}
+
+static void test_text_of_several(void **state)
+{
+	(void)state;
+	be_silent(0, SILENT_TURNS);
+	be_silent(1, SILENT_TURNS);
+	assert_true(begin(0));
+	assert_true(begin(1));
+	print("of 0 or 1");
+	end(0);
+	end(1);
+	assert_true(has_text(0, ""));
+	assert_true(has_text(1, ""));
+	/* Neither is silent any more. */
+	assert_true(begin(0));
+	assert_false(begin(1));
+	end(0);
+	be_silent(1, SILENT_TURNS - 1);
+	be_silent(0, SILENT_TURNS - 2);
+	assert_true(begin(1));
+	assert_false(begin(0));
+	end(1);
+}
+
+/* A session with a shared turn launches a kernel that was never silent. */
+static void test_another_kernel(void **state)
+{
+	struct print_history other = {0};
+
+	(void)state;
+	be_silent(0, SILENT_TURNS);
+	be_silent(1, SILENT_TURNS);
+	assert_true(begin(0));
+	assert_true(begin(1));
+	assert_false(printf_capture_begin(sessions[0], &other));
+	end(1);
+	assert_true(printf_capture_begin(sessions[0], &other));
+	assert_false(begin(1));
+	end(0);
+	assert_true(begin(1));
+	end(1);
+}
+
+static void *wait_for_turn(void *arg)
+{
+	struct print_history *history = arg;
+
+	assert_false(printf_capture_begin(sessions[2], history));
+	printf_capture_wait(sessions[2], history);
+	return NULL;
+}
+
+/* Two sessions with shared turns each want a turn alone: none waits for the other's end. */
+static void test_wait(void **state)
+{
+	struct print_history other = {0};
+	pthread_t thread;
+
+	(void)state;
+	be_silent(0, SILENT_TURNS);
+	assert_true(begin(0));
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_turn, &other), 0);
+	usleep(20000);
+	/* One that waits for a turn alone is the next. */
+	assert_false(printf_capture_begin(sessions[1], &kernels[1]));
+	end(0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	print("of 2");
+	end(2);
+	assert_true(has_text(2, "of 2"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_alone, open_sessions, close_sessions),
+		cmocka_unit_test_setup_teardown(
+			test_silent_ones_share, open_sessions, close_sessions),
+		cmocka_unit_test_setup_teardown(
+			test_text_of_several, open_sessions, close_sessions),
+		cmocka_unit_test_setup_teardown(test_another_kernel, open_sessions, close_sessions),
+		cmocka_unit_test_setup_teardown(test_wait, open_sessions, close_sessions),
+	};
+	int before = dup(STDOUT_FILENO);
+
+	if (before < 0 || printf_capture_init() < 0)
+		return 1;
+	printer = dup(STDOUT_FILENO);
+	dup2(before, STDOUT_FILENO);
+	return cmocka_run_group_tests_name("server printf capture", tests, NULL, NULL);
+}
