@@ -31,7 +31,7 @@ static struct session *make_session(void *room_parts)
 {
 	struct session *session = calloc(1, sizeof(*session));
 
-	session->page = (struct page __shm *)calloc(1, sizeof(struct page));
+	session->page = shm_at((uintptr_t)calloc(1, sizeof(struct page)));
 	session_rooms_begin(session, room_parts);
 	session->account = account_new(0, (struct account_owner){0}, NULL);
 	return session;
