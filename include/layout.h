@@ -138,9 +138,10 @@ struct page {
 	uint32_t page_bytes;     /* sizeof this struct, a check that the builds match */
 	uint32_t active_threads; /* the operator's limit for this client (frame.h) */
 	uint8_t pad4[64 - 20];
-	uint32_t n_asked; /* counts host functions that are due, approximately; futex word */
-	uint32_t n_text;  /* counts bytes that kernels printed, read or not */
-	uint8_t pad5[4096 - 6 * 64 + 56];
+	uint32_t n_asked;   /* counts host functions that are due, approximately; futex word */
+	uint32_t n_text;    /* counts bytes that kernels printed, read or not */
+	uint32_t n_at_work; /* clients of this server with work on a GPU, as of the last message */
+	uint8_t pad5[4096 - 6 * 64 + 52];
 	/* Written by the GPU: the progress of each stream. The low half is a futex word. */
 	uint64_t timeline[STREAMS_MAX];
 	uint64_t asked[STREAMS_MAX];  /* written by the GPU: the host function to run */

@@ -156,6 +156,17 @@ int worker_serve(struct session *session)
 	return r;
 }
 
+/* A client's copies have fewer helpers while others are at work. */
+static void publish_n_at_work(struct session *session)
+{
+	uint32_t n = deferred_n_busy();
+
+	if (likely(n == session->n_at_work))
+		return;
+	session->n_at_work = n;
+	shm_store32(&session->page->n_at_work, n);
+}
+
 static uint64_t spin_ns(const struct session *session)
 {
 	static atomic_long n_processors;
@@ -232,6 +243,7 @@ static void serve_until_end(struct session *session)
 			sleep_ms = SLEEP_MIN_MS;
 			if (session->busy)
 				session_set_busy(session, true);
+			publish_n_at_work(session);
 		} else if (!worker_spin(session, spin_ns(session))) {
 			worker_rest(session, &sleep_ms);
 		}

@@ -103,6 +103,7 @@ unit_test_server_alloc := $(unit_test_server_session)
 unit_libs_test_server_alloc := -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallocarray
 unit_test_proto_procs := $(GEN)/procs.c
 unit_test_proto_find_cuda := proto/find_cuda.c
+unit_test_client_uncached_copy := client/util/uncached_copy.c
 unit_test_client_md2 := client/util/md2.c
 unit_test_client_share := client/device/share.c client/util/log.c client/util/logs.c proto/limit_text.c
 unit_test_client_storage := client/device/storage.c

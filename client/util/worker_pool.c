@@ -82,8 +82,7 @@ static void make_threads(unsigned n)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* More helpers than processors would only take turns. */
-static unsigned count_processors(void)
+unsigned worker_pool_processors(void)
 {
 	cpu_set_t set;
 
@@ -123,7 +122,8 @@ void worker_pool_run(void (*work)(void *arg), void *arg, unsigned n_helpers)
 {
 	bool is_ours;
 
-	n_helpers = MIN(MIN(n_helpers, WORKER_POOL_MAX), count_processors() - 1);
+	/* More helpers than processors would only take turns. */
+	n_helpers = MIN(MIN(n_helpers, WORKER_POOL_MAX), worker_pool_processors() - 1);
 	is_ours = n_helpers > 0 && job_begin(work, arg, n_helpers);
 	work(arg);
 	if (is_ours)

@@ -101,6 +101,7 @@ struct session {
 	bool has_loops;                     /* made a graph with a WHILE node, which the log says */
 	bool is_bound_logged;               /* the log says that the account has met a bound */
 	uint64_t n_messages;                /* served so far */
+	uint32_t n_at_work;                 /* as in the page */
 	bool is_busy;                       /* counted as having work (deferred.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
