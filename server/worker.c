@@ -45,6 +45,14 @@
 #define SPIN_AT_WORK_NS 400000
 #define PROCESSORS_A_SPINNER 4
 
+/*
+ * If the processors do not suffice for the workers of all clients at work, beside those clients:
+ * a worker whose pauses are longer than PAUSE_SPUN_NS on average sleeps in them.
+ */
+#define PAUSE_SPUN_NS 60000
+#define PAUSE_MAX_NS 100000u
+#define SPIN_SHORT_NS 2000
+
 /* How long a worker sleeps: with work on the GPU to look after (increasing), and without. */
 #define SLEEP_MIN_MS 5
 #define SLEEP_MAX_MS 200
@@ -167,18 +175,36 @@ static void publish_n_at_work(struct session *session)
 	shm_store32(&session->page->n_at_work, n);
 }
 
-static uint64_t spin_ns(const struct session *session)
+static long count_processors(void)
 {
 	static atomic_long n_processors;
 	long n = atomic_load_explicit(&n_processors, memory_order_relaxed);
 
-	if (!session->busy)
-		return SPIN_NS;
 	if (n == 0) {
 		n = MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 		atomic_store_explicit(&n_processors, n, memory_order_relaxed);
 	}
-	return PROCESSORS_A_SPINNER * (long)deferred_n_busy() <= n ? SPIN_AT_WORK_NS : SPIN_NS;
+	return n;
+}
+
+static uint64_t spin_ns(const struct session *session)
+{
+	long n_spinners = deferred_n_busy(), n = count_processors();
+
+	if (!session->busy)
+		return SPIN_NS;
+	if (2 * n_spinners > n && session->pause_ns > PAUSE_SPUN_NS)
+		return SPIN_SHORT_NS;
+	return PROCESSORS_A_SPINNER * n_spinners <= n ? SPIN_AT_WORK_NS : SPIN_NS;
+}
+
+/* After a pause between two runs of messages. */
+static void note_pause(struct session *session, uint64_t *idle_since_ns)
+{
+	int64_t pause_ns = (int64_t)MIN(now_ns() - *idle_since_ns, PAUSE_MAX_NS);
+
+	session->pause_ns += (pause_ns - session->pause_ns) / 8;
+	*idle_since_ns = 0;
 }
 
 static void worker_sleep(struct session *session, int timeout_ms)
@@ -226,6 +252,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 static void serve_until_end(struct session *session)
 {
 	int sleep_ms = SLEEP_MIN_MS;
+	uint64_t idle_since_ns = 0;
 
 	while (!atomic_load(&session->is_ending)) {
 		int r;
@@ -241,12 +268,17 @@ static void serve_until_end(struct session *session)
 		}
 		if (r > 0) {
 			sleep_ms = SLEEP_MIN_MS;
+			if (idle_since_ns > 0)
+				note_pause(session, &idle_since_ns);
 			if (session->busy)
 				session_set_busy(session, true);
 			publish_n_at_work(session);
-		} else if (!worker_spin(session, spin_ns(session))) {
-			worker_rest(session, &sleep_ms);
+			continue;
 		}
+		if (idle_since_ns == 0)
+			idle_since_ns = now_ns();
+		if (!worker_spin(session, spin_ns(session)))
+			worker_rest(session, &sleep_ms);
 	}
 }
 

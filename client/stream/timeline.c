@@ -12,6 +12,7 @@
 #include "client/transport/call.h"
 #include "client/transport/server_link.h"
 #include "client/util/sleep.h"
+#include "client/util/worker_pool.h"
 #include "send.h"
 #include "spin.h"
 #include "timeline.h"
@@ -27,6 +28,10 @@
  */
 #define SLEEP_NS 20000u
 #define SLEEPS_MAX 50
+
+/* After the spin of any call, if there are processors for the clients at work and their workers. */
+#define SPIN_ON_NS 400000u
+#define PROCESSORS_MIN 4u
 
 /*
  * A thread that sleeps in the driver is woken by an interrupt, 0.2 to 0.4 ms late
@@ -136,6 +141,16 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 	return timeline_wait(stream, seqno);
 }
 
+/* Spins on, as the driver does in a native program, if the processors suffice. */
+static bool reached_in_spin(const struct stream *stream, uint64_t seqno)
+{
+	unsigned n_clients = MAX(shm_load32(&server.page->n_at_work), 1u);
+	unsigned n_processors = worker_pool_processors();
+
+	return n_processors >= MAX(2 * n_clients, PROCESSORS_MIN) &&
+	       timeline_spin(stream, seqno, SPIN_ON_NS);
+}
+
 /* False: the wait takes longer. */
 static bool poll_until_reached(const struct stream *stream, uint64_t seqno)
 {
@@ -160,7 +175,8 @@ CUresult timeline_wait_until(struct stream *stream, uint64_t seqno, uint64_t dea
 	const uint32_t __shm *word = shm_low_half(&server.page->timeline[stream_id(stream)]);
 	CUresult result, late;
 
-	if (likely(timeline_reached_soon(stream, seqno)) || poll_until_reached(stream, seqno))
+	if (likely(timeline_reached_soon(stream, seqno)) || reached_in_spin(stream, seqno) ||
+		poll_until_reached(stream, seqno))
 		return server_link_check(&server);
 	result = send_seqno_watch(stream_id(stream), seqno);
 	if (result != CUDA_SUCCESS)

@@ -102,6 +102,7 @@ struct session {
 	bool is_bound_logged;               /* the log says that the account has met a bound */
 	uint64_t n_messages;                /* served so far */
 	uint32_t n_at_work;                 /* as in the page */
+	int64_t pause_ns;                   /* between two runs of messages, on average */
 	bool is_busy;                       /* counted as having work (deferred.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
