@@ -58,7 +58,7 @@ static void unlink_printer(struct printf_capture *text)
 
 	if (!text->is_printer)
 		return;
-	while (*link != text)
+	while (*link && *link != text)
 		link = &(*link)->next;
 	*link = text->next;
 	text->is_printer = false;
