@@ -17,6 +17,9 @@
 /* The cost of making a graph equals what this many runs save. */
 #define WANTED_MIN 4
 
+/* Without memory or a channel, an attempt to make a graph may take a millisecond. */
+#define RUNS_BEFORE_RETRY 1000
+
 /* Space for the parameter list that the driver takes. */
 struct buffer_params {
 	size_t size;
@@ -140,8 +143,10 @@ static CUresult chain_make(struct session *session, struct chain *chain,
 	if (result == CUDA_SUCCESS)
 		result = graph_end_make(chain->ending, session, sdev->device, &part, 1,
 			chain->graph, 0, &chain->exec);
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS) {
 		chain_fini(chain, sdev, result_is_fault(result));
+		chain->n_wanted = -RUNS_BEFORE_RETRY;
+	}
 	return result;
 }
 

@@ -38,7 +38,7 @@ struct chain {
 	struct graph_end *ending;
 	CUgraphNode nodes[CHAIN_MAX];
 	CUgraphNode seqno_node;
-	unsigned n_wanted;
+	int n_wanted;      /* runs that found no graph */
 	size_t params_max; /* of a node, as charged */
 };
 

@@ -3,7 +3,7 @@
 #define LAUNCH_H
 
 /*
- * What a launch and a kernel node of a graph have in common. The session's worker only.
+ * Checks and attributes that launches and kernel nodes of graphs share. The session's worker only.
  */
 
 #include "server/driver/driver.h"

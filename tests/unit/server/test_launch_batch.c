@@ -281,6 +281,22 @@ static void test_awaited(void **state)
 	assert_int_equal(fake_calls.last_param_sum, 4 * FAKE_PARAM_BYTES);
 }
 
+/* An attempt to make a graph may take long, so a failed one is not repeated at once. */
+static void test_no_graph(void **state)
+{
+	uint64_t seqno = 0;
+
+	(void)state;
+	while (seqno < 6)
+		launch_and_wait(0, ++seqno);
+	fake_switches.fail_next = CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned i = 0; i < 20; i++)
+		launch_and_wait(0, ++seqno);
+	assert_int_equal(fake_calls.launches, 26);
+	assert_int_equal(fake_calls.graph_launches, 0);
+	assert_int_equal(fake_counts.execs, 0);
+}
+
 /* What comes behind a held launch instead of its seqno comes after the launch. */
 static void test_held(void **state)
 {
@@ -356,6 +372,7 @@ int main(int argc, char **argv)
 		TEST(test_after_a_failure),
 		TEST(test_batch_order),
 		TEST(test_awaited),
+		TEST(test_no_graph),
 		TEST(test_held),
 		TEST(test_awaited_beside_a_wait),
 		TEST(test_many),
