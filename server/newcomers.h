@@ -34,7 +34,7 @@ bool newcomers_terminate(struct server *server, uint64_t id);
 /* The server ends. Closes the connections without an answer, so that the clients try again. */
 void newcomers_drop(struct server *server);
 
-/* Notifies a new daemon of each. */
+/* Notifies a new daemon of each client that waits. */
 void newcomers_notify(struct server *server);
 
 #endif

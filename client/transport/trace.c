@@ -22,7 +22,7 @@
 #include "trace.h"
 #include "wire.h"
 
-/* At most so many characters of a string argument are shown. */
+/* The most characters of a string argument that a line shows. */
 #define STRING_SHOWN 80
 
 /* Space reserved for the result. */

@@ -47,7 +47,7 @@ static inline enum trace_kind trace_copy_kind(bool to_host, bool from_host)
 /* A point in time of a stream. */
 void tracer_mark(struct session *session, uint32_t stream, enum trace_kind kind);
 
-/* Sleeps as ring_sleep(), and meanwhile looks which work has ended. */
+/* Sleeps as ring_sleep(), and meanwhile checks which work has ended. */
 void tracer_sleep(struct session *session, int timeout_ms);
 
 /* What is done for each session: see session_room.h. */
