@@ -24,7 +24,7 @@
 /* The share of the copy that a thread takes at a time. */
 #define SHARE_MIN (256u << 10)
 #define SHARE_MAX STAGING_PIECE_MAX
-#define SHARES (4 * (WORKER_POOL_MAX + 1))
+#define SHARES (4ull * (WORKER_POOL_MAX + 1))
 
 /*
  * With two helpers the p99 latency of neighbours' launches is 1.6 times that on a quiet machine,
