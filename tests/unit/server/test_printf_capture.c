@@ -89,7 +89,8 @@ static bool has_text(int i, const char *text)
 {
 	size_t n = strlen(text);
 
-	return sessions[i]->text->n_bytes == n && memcmp(sessions[i]->text->bytes, text, n) == 0;
+	return sessions[i]->text->n_bytes == n &&
+	       (n == 0 || memcmp(sessions[i]->text->bytes, text, n) == 0);
 }
 
 static void test_alone(void **state)
