@@ -176,8 +176,7 @@ static void draw_sums(const struct top_table *table)
 	amount_text((uint64_t)out, 1024, texts[3]);
 	amount_text(memory, 1024, texts[4]);
 	begin_line(&line);
-	top_line_printf(&line,
-		"all: %s launches/s  %s copies/s  %s bytes/s in  %s bytes/s out  %s memory",
+	top_line_printf(&line, "all: %s launches/s  %s copies/s  %s B/s in  %s B/s out  %s memory",
 		texts[0], texts[1], texts[2], texts[3], texts[4]);
 	show_line(LINE_SUMS, &line, A_NORMAL);
 }
