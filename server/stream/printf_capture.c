@@ -228,10 +228,15 @@ static void note_waiting(int change)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Whether what was launched in the turn of `history' has printed nothing then. */
+/* Whether nothing was printed in the turn of `history'. */
 static bool was_silent(const struct printf_capture *text, const struct print_history *history)
 {
-	return history->turn > 0 && text->text_turn < history->turn;
+	bool was_silent;
+
+	pthread_mutex_lock(&lock);
+	was_silent = history->turn > 0 && text->text_turn < history->turn;
+	pthread_mutex_unlock(&lock);
+	return was_silent;
 }
 
 static bool needs_alone(const struct print_history *history)
@@ -270,8 +275,7 @@ void printf_capture_wait(struct session *session, struct print_history *history)
 		text, is_alone, waited_ns > TURN_NS || atomic_load(&session->is_ending))) {
 		nanosleep(&pause, NULL);
 		waited_ns += TURN_PAUSE_NS;
-		/* It may have a shared turn, and so may another session that waits like this one.
-		 */
+		/* A shared turn of this session may be what another one waits for. */
 		printf_capture_flush(session);
 	}
 	note_waiting(-(int)is_alone);

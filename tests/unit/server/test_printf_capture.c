@@ -80,6 +80,16 @@ static void be_silent(int i, int n)
 	}
 }
 
+/* The next turns of the sessions 0 and 1 are shared, and have begun. */
+static void share_turns(void)
+{
+	be_silent(0, SILENT_TURNS);
+	be_silent(1, SILENT_TURNS);
+	/* The turn that ended last counts at the next launch. */
+	assert_true(begin(0));
+	assert_true(begin(1));
+}
+
 static void print(const char *text)
 {
 	assert_int_equal(write(printer, text, strlen(text)), strlen(text));
@@ -110,11 +120,7 @@ static void test_alone(void **state)
 static void test_silent_ones_share(void **state)
 {
 	(void)state;
-	be_silent(0, SILENT_TURNS);
-	be_silent(1, SILENT_TURNS);
-	/* The turn that ended last counts at the next launch. */
-	assert_true(begin(0));
-	assert_true(begin(1));
+	share_turns();
 	assert_false(begin(2));
 	end(1);
 	/* While no other session has a turn, the text of a silent kernel is its own. */
@@ -130,10 +136,7 @@ static void test_silent_ones_share(void **state)
 static void test_text_of_several(void **state)
 {
 	(void)state;
-	be_silent(0, SILENT_TURNS);
-	be_silent(1, SILENT_TURNS);
-	assert_true(begin(0));
-	assert_true(begin(1));
+	share_turns();
 	print("of 0 or 1");
 	end(0);
 	end(1);
@@ -156,10 +159,7 @@ static void test_another_kernel(void **state)
 	struct print_history other = {0};
 
 	(void)state;
-	be_silent(0, SILENT_TURNS);
-	be_silent(1, SILENT_TURNS);
-	assert_true(begin(0));
-	assert_true(begin(1));
+	share_turns();
 	assert_false(printf_capture_begin(sessions[0], &other));
 	end(1);
 	assert_true(printf_capture_begin(sessions[0], &other));
@@ -169,33 +169,74 @@ static void test_another_kernel(void **state)
 	end(1);
 }
 
-static void *wait_for_turn(void *arg)
-{
-	struct print_history *history = arg;
+/* A session's worker that needs a turn alone for a kernel that was never silent. */
+struct waiting_worker {
+	struct session *session;
+	struct print_history kernel;
+	const char *text; /* what the kernel prints */
+	pthread_t thread;
+};
 
-	assert_false(printf_capture_begin(sessions[2], history));
-	printf_capture_wait(sessions[2], history);
+static void *worker_run(void *arg)
+{
+	struct waiting_worker *worker = arg;
+	const char *text = worker->text;
+
+	if (!printf_capture_begin(worker->session, &worker->kernel))
+		printf_capture_wait(worker->session, &worker->kernel);
+	if (write(printer, text, strlen(text)) != (ssize_t)strlen(text))
+		abort();
+	printf_capture_flush(worker->session);
 	return NULL;
 }
 
-/* Two sessions with shared turns each want a turn alone: none waits for the other's end. */
+static void start(struct waiting_worker *worker)
+{
+	assert_int_equal(pthread_create(&worker->thread, NULL, worker_run, worker), 0);
+}
+
+static void join(struct waiting_worker *worker)
+{
+	assert_int_equal(pthread_join(worker->thread, NULL), 0);
+}
+
+/* The waiting session is before those that could share the turn of session 0. */
 static void test_wait(void **state)
 {
-	struct print_history other = {0};
-	pthread_t thread;
+	struct waiting_worker worker = {.session = sessions[2], .text = "of 2"};
 
 	(void)state;
-	be_silent(0, SILENT_TURNS);
-	assert_true(begin(0));
-	assert_int_equal(pthread_create(&thread, NULL, wait_for_turn, &other), 0);
-	usleep(20000);
-	/* One that waits for a turn alone is the next. */
-	assert_false(printf_capture_begin(sessions[1], &kernels[1]));
+	share_turns();
+	end(1);
+	start(&worker);
+	/* The test's time limit ends an endless loop here. */
+	while (begin(1))
+		end(1);
+	assert_true(has_text(2, ""));
 	end(0);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	print("of 2");
-	end(2);
+	join(&worker);
+	assert_true(has_text(0, ""));
 	assert_true(has_text(2, "of 2"));
+	assert_true(begin(1));
+	end(1);
+}
+
+/* Both have a shared turn, and each wants one alone: each gives up its own first. */
+static void test_two_wait(void **state)
+{
+	struct waiting_worker workers[2] = {
+		{.session = sessions[0], .text = "of 0"},
+		{.session = sessions[1], .text = "of 1"},
+	};
+
+	(void)state;
+	share_turns();
+	for (int i = 0; i < 2; i++)
+		start(&workers[i]);
+	for (int i = 0; i < 2; i++)
+		join(&workers[i]);
+	assert_true(has_text(0, "of 0"));
+	assert_true(has_text(1, "of 1"));
 }
 
 int main(void)
@@ -208,6 +249,7 @@ int main(void)
 			test_text_of_several, open_sessions, close_sessions),
 		cmocka_unit_test_setup_teardown(test_another_kernel, open_sessions, close_sessions),
 		cmocka_unit_test_setup_teardown(test_wait, open_sessions, close_sessions),
+		cmocka_unit_test_setup_teardown(test_two_wait, open_sessions, close_sessions),
 	};
 	int before = dup(STDOUT_FILENO);
 
