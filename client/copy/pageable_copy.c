@@ -147,7 +147,7 @@ struct pageable_copy {
  */
 static unsigned helpers_now(void)
 {
-	unsigned n_clients = MAX(shm_load32(&server.page->n_at_work), 1u);
+	unsigned n_clients = server_link_clients_at_work(&server);
 	unsigned share = worker_pool_processors() / (2 * n_clients);
 
 	return n_clients == 1 ? WORKER_POOL_MAX : MIN(MAX(share, 1u) - 1, HELPERS_BESIDE_OTHERS);

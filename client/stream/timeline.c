@@ -144,7 +144,7 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 /* Spins on, as the driver does in a native program, if the processors suffice. */
 static bool reached_in_spin(const struct stream *stream, uint64_t seqno)
 {
-	unsigned n_clients = MAX(shm_load32(&server.page->n_at_work), 1u);
+	unsigned n_clients = server_link_clients_at_work(&server);
 	unsigned n_processors = worker_pool_processors();
 
 	return n_processors >= MAX(2 * n_clients, PROCESSORS_MIN) &&

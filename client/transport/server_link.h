@@ -53,6 +53,12 @@ void server_link_forget(struct server_link *link);
 /* Checks whether the server still has its end open (a system call); for ring_push(). */
 bool server_link_is_alive(void *link);
 
+/* How many clients of the server have work on a GPU, this one among them: at least 1. */
+static inline unsigned server_link_clients_at_work(const struct server_link *link)
+{
+	return MAX(shm_load32(&link->page->n_at_work), 1u);
+}
+
 /* Whether the operator has terminated this process's work: no other server will accept it. */
 static inline bool server_link_is_terminated(const struct server_link *link)
 {

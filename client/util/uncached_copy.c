@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/*
+ * A copy that leaves the caches to other data. Any thread.
+ */
+
 #include <stdint.h>
 #include <string.h>
 
