@@ -43,7 +43,7 @@
  * Only if there are so many processors for each client.
  */
 #define SPIN_AT_WORK_NS 400000
-#define PROCESSORS_A_SPINNER 4
+#define PROCESSORS_A_CLIENT 4
 
 /*
  * If the processors do not suffice for the workers of all clients at work, beside those clients:
@@ -189,13 +189,13 @@ static long count_processors(void)
 
 static uint64_t spin_ns(const struct session *session)
 {
-	long n_spinners = deferred_n_busy(), n = count_processors();
+	long n_clients = deferred_n_busy(), n = count_processors();
 
 	if (!session->busy)
 		return SPIN_NS;
-	if (2 * n_spinners > n && session->pause_ns > PAUSE_SPUN_NS)
+	if (2 * n_clients > n && session->pause_ns > PAUSE_SPUN_NS)
 		return SPIN_SHORT_NS;
-	return PROCESSORS_A_SPINNER * n_spinners <= n ? SPIN_AT_WORK_NS : SPIN_NS;
+	return PROCESSORS_A_CLIENT * n_clients <= n ? SPIN_AT_WORK_NS : SPIN_NS;
 }
 
 /* After a pause between two runs of messages. */
