@@ -4,10 +4,11 @@
 
 /*
  * Pending waits: where a stream waits on the GPU for a semaphore. The semaphore lies in
- * device memory of the client (stream memory operation), or in the ring memory, where it
- * says that a host function has returned: one of a graph, or one of a stream that could not
- * be parked (park.h). The value may never come. So the server remembers the waits, and ends
- * them with the session. The session's worker only, except for one function.
+ * device memory or pinned memory of the client (stream memory operation), or in the ring
+ * memory, where it says that a host function has returned: one of a graph, or one of a
+ * stream that could not be parked (park.h). The value may never come. So the server
+ * remembers the waits, and ends them with the session. The session's worker only, except
+ * for one function.
  */
 
 #include "bounds.h"
