@@ -85,6 +85,7 @@ static void channel_budget_add(struct channel_budget *budget, struct channel_par
 	budget->n_taken += part->n_channels;
 	budget->n_pending += part->n_channels;
 	budget->n_nodes += part->n_nodes;
+	budget->n_nodes_pending += part->n_nodes;
 	part->n_growths = budget->n_growths;
 }
 
@@ -92,11 +93,12 @@ static void channel_budget_add(struct channel_budget *budget, struct channel_par
 static bool is_there(
 	const struct channel_budget *budget, const struct channel_part *part, bool is_blocked)
 {
-	unsigned n_kept = is_blocked ? CHANNEL_BUDGET_RESERVED
-				     : CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
+	unsigned n_kept = CHANNEL_BUDGET_RESERVED + (is_blocked ? 0 : CHANNEL_BUDGET_BLOCKED);
+	unsigned n_nodes_kept = is_blocked ? 0 : CHANNEL_BUDGET_NODES_BLOCKED;
 
 	return budget->n_free >= (int64_t)part->n_channels + n_kept &&
-	       (part->n_nodes == 0 || budget->n_nodes + part->n_nodes <= CHANNEL_BUDGET_NODES);
+	       (part->n_nodes == 0 || budget->n_nodes + part->n_nodes + n_nodes_kept <=
+					      CHANNEL_BUDGET_NODES + budget->n_nodes_more);
 }
 
 enum channel_way channel_budget_take(
@@ -119,14 +121,36 @@ enum channel_way channel_budget_take(
 	return CHANNELS_NEW;
 }
 
+/* Under the lock. */
+static void channel_budget_give(struct channel_budget *budget, const struct channel_part *part)
+{
+	budget->n_free +=
+		part->n_growths == budget->n_growths ? part->n_channels : MIN(part->n_channels, 1u);
+	budget->n_nodes -= part->n_nodes;
+}
+
+/* Under the lock. The nodes that are being made now may not have their memory yet. */
+static void learn_nodes(struct channel_budget *budget)
+{
+	uint64_t n = budget->n_nodes - budget->n_nodes_pending;
+
+	if (n > CHANNEL_BUDGET_NODES + budget->n_nodes_more)
+		budget->n_nodes_more = n - CHANNEL_BUDGET_NODES;
+}
+
 void channel_budget_taken(
-	struct device *device, const struct channel_part *part, enum channel_way way)
+	struct device *device, const struct channel_part *part, enum channel_way way, bool is_made)
 {
 	struct channel_budget *budget = &device->channels;
 	bool is_low;
 
 	pthread_mutex_lock(&lock);
 	budget->n_pending -= part->n_channels;
+	budget->n_nodes_pending -= part->n_nodes;
+	if (is_made)
+		learn_nodes(budget);
+	else
+		channel_budget_give(budget, part);
 	is_low = budget->n_free <= CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
 	pthread_mutex_unlock(&lock);
 	if (likely(way != CHANNELS_NEW))
@@ -145,11 +169,7 @@ void channel_budget_take_reserved(struct device *device, struct channel_part *pa
 
 void channel_budget_release(struct device *device, const struct channel_part *part)
 {
-	struct channel_budget *budget = &device->channels;
-
 	pthread_mutex_lock(&lock);
-	budget->n_free +=
-		part->n_growths == budget->n_growths ? part->n_channels : MIN(part->n_channels, 1u);
-	budget->n_nodes -= part->n_nodes;
+	channel_budget_give(&device->channels, part);
 	pthread_mutex_unlock(&lock);
 }

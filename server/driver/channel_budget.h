@@ -11,7 +11,9 @@
  *
  * So the server counts free channels. While no stream is blocked (blocked_streams.h) it makes
  * channels in advance, all at once, and ends them: from then on it knows that so many are free. A
- * request within the free channels never waits.
+ * request within the free channels never waits. Memory for nodes is made for the graph that needs
+ * it, and the driver keeps it for later graphs: so the most nodes that there ever were are known to
+ * fit.
  *
  * Any worker, and the deferred thread.
  */
@@ -29,6 +31,8 @@
 #define CHANNEL_BUDGET_BLOCKED 80u
 /* How many nodes the driver can hold from the start, with a reserve. */
 #define CHANNEL_BUDGET_NODES (DRIVER_GRAPH_KERNELS - 64)
+/* Of those that it can hold, these are for sessions that are blocked themselves. */
+#define CHANNEL_BUDGET_NODES_BLOCKED 1024u
 
 struct device;
 struct session;
@@ -46,6 +50,8 @@ struct channel_budget {
 	uint64_t n_taken;   /* so far, at most */
 	uint64_t n_pending; /* of these, those of objects that are being made */
 	uint64_t n_nodes;
+	uint64_t n_nodes_pending;
+	uint64_t n_nodes_more; /* beyond CHANNEL_BUDGET_NODES: the driver has held so many */
 	uint32_t n_growths;
 };
 
@@ -60,18 +66,18 @@ void channel_budget_grow(struct device *device);
 
 /*
  * Before and after making something that takes `part'. The first sleeps as
- * exclusive_call_begin() does. The second is called for a failure, too, unless nothing was
- * taken; then channel_budget_release().
+ * exclusive_call_begin() does. The second follows unless nothing was taken; if the object could
+ * not be made, it releases the part.
  */
 enum channel_way channel_budget_take(struct session *session, struct device *device,
 	struct channel_part *part, unsigned most_ms);
 void channel_budget_taken(
-	struct device *device, const struct channel_part *part, enum channel_way way);
+	struct device *device, const struct channel_part *part, enum channel_way way, bool is_made);
 
 /* For a stream that releases pending waits, and must not wait: takes `part' at once. */
 void channel_budget_take_reserved(struct device *device, struct channel_part *part);
 
-/* After the object has ended, or could not be made. */
+/* After the object has ended. */
 void channel_budget_release(struct device *device, const struct channel_part *part);
 
 #endif

@@ -71,10 +71,9 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_NOT_READY;
 	result = cuda.cuGraphInstantiateWithFlags(ret_exec, model, flags);
-	channel_budget_taken(device, part, way);
+	channel_budget_taken(device, part, way, result == CUDA_SUCCESS);
 	if (result != CUDA_SUCCESS) {
 		*ret_exec = NULL;
-		channel_budget_release(device, part);
 		return result;
 	}
 	end->device = device;

@@ -44,9 +44,7 @@ static CUresult stream_pool_make(struct session *session, struct device *device,
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = stream_pool_create(device, priority, ret_real);
-	channel_budget_taken(device, &part, way);
-	if (result != CUDA_SUCCESS)
-		channel_budget_release(device, &one);
+	channel_budget_taken(device, &part, way, result == CUDA_SUCCESS);
 	return result;
 }
 
@@ -141,8 +139,6 @@ CUresult stream_pool_take_reserved(struct device *device, CUstream *ret_real)
 		return with_priority(device, spare, device->priority_greatest);
 	channel_budget_take_reserved(device, &part);
 	result = stream_pool_create(device, device->priority_greatest, ret_real);
-	channel_budget_taken(device, &part, CHANNELS_THERE);
-	if (result != CUDA_SUCCESS)
-		channel_budget_release(device, &one);
+	channel_budget_taken(device, &part, CHANNELS_THERE, result == CUDA_SUCCESS);
 	return result;
 }

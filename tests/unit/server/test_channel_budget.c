@@ -32,7 +32,11 @@ static int64_t n_free(void)
 
 static int open_blocked(void **state)
 {
-	return open_session(state) == 0 && block_stream(STREAM) ? 0 : -1;
+	if (open_session(state) < 0 || !block_stream(STREAM))
+		return -1;
+	/* The GPU outlives the sessions; each test begins with what it has at first. */
+	device()->channels.n_nodes_more = 0;
+	return 0;
 }
 
 static int close_blocked(void **state)
@@ -47,7 +51,7 @@ static enum channel_way take_for(struct session *session, struct channel_part *p
 	enum channel_way way = channel_budget_take(session, device(), part, MOST_MS);
 
 	if (way != CHANNELS_NONE)
-		channel_budget_taken(device(), part, way);
+		channel_budget_taken(device(), part, way, true);
 	return way;
 }
 
@@ -79,7 +83,7 @@ static void test_what_is_there(void **state)
 		n_blocked++;
 	assert_int_equal(n_blocked, CHANNEL_BUDGET_BLOCKED);
 	channel_budget_take_reserved(device(), &one);
-	channel_budget_taken(device(), &one, CHANNELS_THERE);
+	channel_budget_taken(device(), &one, CHANNELS_THERE, true);
 	assert_int_equal(n_free(), CHANNEL_BUDGET_RESERVED - 1);
 	leave(2);
 	assert_int_equal(take(&one), CHANNELS_THERE);
@@ -88,11 +92,15 @@ static void test_what_is_there(void **state)
 	assert_int_equal(n_free(), before);
 }
 
+static struct channel_part nodes(unsigned n)
+{
+	return (struct channel_part){.n_channels = 1, .n_nodes = n};
+}
+
 /* A graph needs memory for its nodes; a stream does not. */
 static void test_nodes(void **state)
 {
-	struct channel_part all = {.n_channels = 1, .n_nodes = CHANNEL_BUDGET_NODES};
-	struct channel_part node = {.n_channels = 1, .n_nodes = 1}, stream = {.n_channels = 1};
+	struct channel_part all = nodes(CHANNEL_BUDGET_NODES), node = nodes(1), stream = nodes(0);
 	int64_t before = n_free();
 
 	(void)state;
@@ -108,6 +116,81 @@ static void test_nodes(void **state)
 	channel_budget_release(device(), &node);
 	channel_budget_release(device(), &stream);
 	assert_int_equal(n_free(), before);
+}
+
+/* A session whose stream is blocked would wait for itself, so others leave it some nodes. */
+static void test_nodes_for_blocked(void **state)
+{
+	struct channel_part others = nodes(CHANNEL_BUDGET_NODES - CHANNEL_BUDGET_NODES_BLOCKED);
+	struct channel_part node = nodes(1), kept = nodes(CHANNEL_BUDGET_NODES_BLOCKED);
+
+	(void)state;
+	assert_int_equal(take_for(NULL, &others), CHANNELS_THERE);
+	assert_int_equal(take_for(NULL, &node), CHANNELS_NONE);
+	assert_int_equal(take(&kept), CHANNELS_THERE);
+	assert_int_equal(take(&node), CHANNELS_NONE);
+	channel_budget_release(device(), &kept);
+	channel_budget_release(device(), &others);
+}
+
+/* Takes it while no stream is blocked. */
+static void take_new(struct channel_part *part, bool is_made)
+{
+	blocked_forget_all(harness.session);
+	assert_int_equal(
+		channel_budget_take(harness.session, device(), part, MOST_MS), CHANNELS_NEW);
+	channel_budget_taken(device(), part, CHANNELS_NEW, is_made);
+	assert_true(block_stream(STREAM));
+}
+
+/* The driver keeps the memory of nodes: what fitted once fits again. */
+static void test_nodes_are_kept(void **state)
+{
+	struct channel_part large = nodes(2 * CHANNEL_BUDGET_NODES), other = nodes(1);
+
+	(void)state;
+	take_new(&large, true);
+	assert_int_equal(take(&other), CHANNELS_NONE);
+	channel_budget_release(device(), &large);
+	assert_int_equal(take(&large), CHANNELS_THERE);
+	assert_int_equal(take(&other), CHANNELS_NONE);
+	channel_budget_release(device(), &large);
+	/* Others leave some nodes of the new ones, too. */
+	assert_int_equal(take_for(NULL, &large), CHANNELS_NONE);
+}
+
+/* A graph that could not be made leaves no memory. */
+static void test_nodes_of_a_failure(void **state)
+{
+	struct channel_part large = nodes(2 * CHANNEL_BUDGET_NODES);
+	struct channel_part all = nodes(CHANNEL_BUDGET_NODES);
+
+	(void)state;
+	take_new(&large, false);
+	assert_int_equal(take(&large), CHANNELS_NONE);
+	assert_int_equal(take(&all), CHANNELS_THERE);
+	channel_budget_release(device(), &all);
+}
+
+/* Nodes that are being made beside a large graph may be part of what does not exist yet. */
+static void test_pending_nodes(void **state)
+{
+	struct channel_part pending = nodes(10), large = nodes(CHANNEL_BUDGET_NODES);
+	struct channel_part both = nodes(CHANNEL_BUDGET_NODES + 10);
+
+	(void)state;
+	assert_int_equal(
+		channel_budget_take(harness.session, device(), &pending, MOST_MS), CHANNELS_THERE);
+	take_new(&large, true);
+	channel_budget_release(device(), &large);
+	assert_int_equal(take(&large), CHANNELS_NONE);
+	channel_budget_taken(device(), &pending, CHANNELS_THERE, true);
+	channel_budget_release(device(), &pending);
+	assert_int_equal(take(&both), CHANNELS_NONE);
+	take_new(&both, true);
+	channel_budget_release(device(), &both);
+	assert_int_equal(take(&both), CHANNELS_THERE);
+	channel_budget_release(device(), &both);
 }
 
 /* After a wide graph, a session with a blocked stream still gets streams. */
@@ -139,7 +222,7 @@ static void test_pending(void **state)
 		channel_budget_take(harness.session, device(), &pending, MOST_MS), CHANNELS_THERE);
 	channel_budget_grow(device());
 	assert_int_equal(n_free(), CHANNEL_BUDGET_AHEAD - 10);
-	channel_budget_taken(device(), &pending, CHANNELS_THERE);
+	channel_budget_taken(device(), &pending, CHANNELS_THERE, true);
 	channel_budget_grow(device());
 	assert_int_equal(n_free(), CHANNEL_BUDGET_AHEAD);
 	channel_budget_release(device(), &pending);
@@ -169,6 +252,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_is_there, open_blocked, close_blocked),
 		cmocka_unit_test_setup_teardown(test_nodes, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(
+			test_nodes_for_blocked, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(test_nodes_are_kept, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(
+			test_nodes_of_a_failure, open_blocked, close_blocked),
+		cmocka_unit_test_setup_teardown(test_pending_nodes, open_blocked, close_blocked),
 		cmocka_unit_test_setup_teardown(
 			test_beside_a_wide_graph, open_blocked, close_blocked),
 		cmocka_unit_test_setup_teardown(test_pending, open_blocked, close_blocked),
