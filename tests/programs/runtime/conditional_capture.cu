@@ -32,6 +32,12 @@ static void continue_behind(cudaGraphNode_t node)
 		stream, &node, NULL, 1, cudaStreamSetCaptureDependencies));
 }
 
+/* The kernel that ends a loop may be missing if a launch in a capture failed. */
+static void check_launches(void)
+{
+	CHECK(cudaGetLastError());
+}
+
 static void body_begin(cudaGraph_t body)
 {
 	CHECK(cudaStreamBeginCaptureToGraph(
@@ -42,6 +48,7 @@ static void body_end(cudaGraph_t body)
 {
 	cudaGraph_t ended;
 
+	check_launches();
 	CHECK(cudaStreamEndCapture(side, &ended));
 	if (ended != body)
 		FAIL("the capture of a body ended with another graph");
@@ -51,6 +58,7 @@ static cudaGraph_t capture_end(void)
 {
 	cudaGraph_t graph;
 
+	check_launches();
 	CHECK(cudaStreamEndCapture(stream, &graph));
 	return graph;
 }
