@@ -213,7 +213,23 @@ CUresult copy_kernel_make(const struct box_end *dst, const struct box_end *src,
 	return cuda.cuKernelGetFunction(&ret_launch->node.func, kernel);
 }
 
+/* The kernel with no unit to copy. */
+static CUresult copy_kernel_add_node(CUgraph graph, CUgraphNode after, CUgraphNode *ret_node)
+{
+	struct copy_kernel_launch launch = {0};
+	CUresult result;
+
+	if (!kernels[0])
+		return CUDA_ERROR_NOT_SUPPORTED;
+	fill_in(&launch, 0);
+	result = cuda.cuKernelGetFunction(&launch.node.func, kernels[0]);
+	return result == CUDA_SUCCESS ? cuda.cuGraphAddKernelNode_v2(ret_node, graph, &after,
+						after ? 1 : 0, &launch.node)
+				      : result;
+}
+
 const struct device_room copy_kernel_room = {
 	.open = copy_kernel_open,
+	.add_node = copy_kernel_add_node,
 	.close = copy_kernel_close,
 };

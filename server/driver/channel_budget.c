@@ -138,12 +138,8 @@ static void learn_nodes(struct channel_budget *budget)
 		budget->n_nodes_more = n - CHANNEL_BUDGET_NODES;
 }
 
-void channel_budget_taken(
-	struct device *device, const struct channel_part *part, enum channel_way way, bool is_made)
+static void note_taken(struct channel_budget *budget, const struct channel_part *part, bool is_made)
 {
-	struct channel_budget *budget = &device->channels;
-	bool is_low;
-
 	pthread_mutex_lock(&lock);
 	budget->n_pending -= part->n_channels;
 	budget->n_nodes_pending -= part->n_nodes;
@@ -151,12 +147,81 @@ void channel_budget_taken(
 		learn_nodes(budget);
 	else
 		channel_budget_give(budget, part);
-	is_low = budget->n_free <= CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
 	pthread_mutex_unlock(&lock);
+}
+
+static CUresult add_node(CUgraph graph, CUgraphNode after, CUgraphNode *ret_node)
+{
+	for (unsigned i = 0; device_rooms[i]; i++)
+		if (device_rooms[i]->add_node)
+			return device_rooms[i]->add_node(graph, after, ret_node);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Makes an executable graph of one branch. The caller owns both, also after a failure. */
+static CUresult make_chain(unsigned n_nodes, CUgraph *ret_model, CUgraphExec *ret_exec)
+{
+	CUgraphNode last = NULL;
+	CUresult result = cuda.cuGraphCreate(ret_model, 0);
+
+	*ret_exec = NULL;
+	if (result != CUDA_SUCCESS)
+		*ret_model = NULL;
+	for (unsigned i = 0; i < n_nodes && result == CUDA_SUCCESS; i++)
+		result = add_node(*ret_model, last, &last);
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuGraphInstantiateWithFlags(ret_exec, *ret_model, 0);
+	if (result != CUDA_SUCCESS)
+		*ret_exec = NULL;
+	return result;
+}
+
+/* Makes memory for nodes, with a graph that counts while it exists. */
+static void make_nodes(struct device *device)
+{
+	struct channel_part part = {.n_channels = 1, .n_nodes = CHANNEL_BUDGET_NODES_AHEAD};
+	CUcontext before = NULL;
+	CUgraph model = NULL;
+	CUgraphExec exec = NULL;
+	CUresult result = cuda.cuCtxGetCurrent(&before);
+
+	if (result == CUDA_SUCCESS)
+		result = cuda.cuCtxSetCurrent(device->context);
+	channel_budget_take_reserved(device, &part);
+	if (result == CUDA_SUCCESS)
+		result = make_chain(part.n_nodes, &model, &exec);
+	note_taken(&device->channels, &part, result == CUDA_SUCCESS);
+	if (exec)
+		cuda.cuGraphExecDestroy(exec);
+	if (exec)
+		channel_budget_release(device, &part);
+	else
+		log_line("Device %u: cannot make nodes of graphs in advance: %s", device->ordinal,
+			result_name(result));
+	if (model)
+		cuda.cuGraphDestroy(model);
+	if (before)
+		cuda.cuCtxSetCurrent(before);
+}
+
+void channel_budget_taken(
+	struct device *device, const struct channel_part *part, enum channel_way way, bool is_made)
+{
+	struct channel_budget *budget = &device->channels;
+	bool lacks_channels, lacks_nodes;
+
+	note_taken(budget, part, is_made);
 	if (likely(way != CHANNELS_NEW))
 		return;
-	if (is_low)
+	pthread_mutex_lock(&lock);
+	lacks_channels = budget->n_free <= CHANNEL_BUDGET_RESERVED + CHANNEL_BUDGET_BLOCKED;
+	lacks_nodes = budget->n_nodes + CHANNEL_BUDGET_NODES_BLOCKED >
+		      CHANNEL_BUDGET_NODES + budget->n_nodes_more;
+	pthread_mutex_unlock(&lock);
+	if (lacks_channels)
 		channel_budget_grow(device);
+	if (lacks_nodes)
+		make_nodes(device);
 	exclusive_call_end();
 }
 

@@ -11,9 +11,8 @@
  *
  * So the server counts free channels. While no stream is blocked (blocked_streams.h) it makes
  * channels in advance, all at once, and ends them: from then on it knows that so many are free. A
- * request within the free channels never waits. Memory for nodes is made for the graph that needs
- * it, and the driver keeps it for later graphs: so the most nodes that there ever were are known to
- * fit.
+ * request within the free channels never waits. In the same way it makes memory for nodes, which
+ * the driver keeps for later graphs: so the most nodes that there ever were are known to fit.
  *
  * Any worker, and the deferred thread.
  */
@@ -33,6 +32,8 @@
 #define CHANNEL_BUDGET_NODES (DRIVER_GRAPH_KERNELS - 64)
 /* Of those that it can hold, these are for sessions that are blocked themselves. */
 #define CHANNEL_BUDGET_NODES_BLOCKED 1024u
+/* For how many nodes memory is made in advance: about 2 KiB and 6 us each. */
+#define CHANNEL_BUDGET_NODES_AHEAD (2 * CHANNEL_BUDGET_NODES_BLOCKED)
 
 struct device;
 struct session;
@@ -61,7 +62,7 @@ enum channel_way {
 	CHANNELS_NEW, /* no stream becomes blocked before channel_budget_taken() */
 };
 
-/* Makes channels of a context without work, or while no stream is blocked. */
+/* Makes channels in a context without work, or while no stream is blocked. */
 void channel_budget_grow(struct device *device);
 
 /*

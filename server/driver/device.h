@@ -52,6 +52,12 @@ struct device_room {
 	/* When the GPU's context has been made and is current, before any work. */
 	CUresult (*open)(const struct device *device);
 
+	/*
+	 * Adds a kernel node behind `after', or the first for NULL, to a graph that is never
+	 * launched (channel_budget.c). The GPU's context is current. NULL: the room has no kernel.
+	 */
+	CUresult (*add_node)(CUgraph graph, CUgraphNode after, CUgraphNode *ret_node);
+
 	/* Before the contexts end. No other thread runs. */
 	void (*close)(void);
 };

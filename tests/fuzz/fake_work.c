@@ -162,17 +162,20 @@ static CUresult occupancy(
 	return block_size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Of the fake kernel, or of the server's own. */
 uint32_t fake_param_sum(void **extra)
 {
 	const uint8_t *bytes;
 	uint32_t sum = 0;
+	size_t n;
 
 	must(extra && extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER &&
-			extra[2] == CU_LAUNCH_PARAM_BUFFER_SIZE &&
-			*(size_t *)extra[3] == FAKE_PARAM_BYTES && extra[4] == CU_LAUNCH_PARAM_END,
+			extra[2] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[4] == CU_LAUNCH_PARAM_END,
 		"odd parameters");
+	n = *(size_t *)extra[3];
+	must(n == FAKE_PARAM_BYTES || n == sizeof(struct copy_kernel_params), "odd parameters");
 	bytes = extra[1];
-	for (unsigned i = 0; i < FAKE_PARAM_BYTES; i++)
+	for (size_t i = 0; i < n; i++)
 		sum += bytes[i];
 	return sum;
 }

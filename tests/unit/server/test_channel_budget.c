@@ -143,20 +143,24 @@ static void take_new(struct channel_part *part, bool is_made)
 	assert_true(block_stream(STREAM));
 }
 
-/* The driver keeps the memory of nodes: what fitted once fits again. */
+/* The driver keeps the memory of nodes, and some is made in advance beside the graph. */
 static void test_nodes_are_kept(void **state)
 {
-	struct channel_part large = nodes(2 * CHANNEL_BUDGET_NODES), other = nodes(1);
+	struct channel_part large = nodes(2 * CHANNEL_BUDGET_NODES), node = nodes(1);
+	struct channel_part ahead = nodes(CHANNEL_BUDGET_NODES_AHEAD);
+	struct channel_part all = nodes(2 * CHANNEL_BUDGET_NODES + CHANNEL_BUDGET_NODES_AHEAD);
 
 	(void)state;
 	take_new(&large, true);
-	assert_int_equal(take(&other), CHANNELS_NONE);
+	assert_int_equal(take(&ahead), CHANNELS_THERE);
+	assert_int_equal(take(&node), CHANNELS_NONE);
+	channel_budget_release(device(), &ahead);
 	channel_budget_release(device(), &large);
-	assert_int_equal(take(&large), CHANNELS_THERE);
-	assert_int_equal(take(&other), CHANNELS_NONE);
-	channel_budget_release(device(), &large);
+	assert_int_equal(take(&all), CHANNELS_THERE);
+	assert_int_equal(take(&node), CHANNELS_NONE);
+	channel_budget_release(device(), &all);
 	/* Others leave some nodes of the new ones, too. */
-	assert_int_equal(take_for(NULL, &large), CHANNELS_NONE);
+	assert_int_equal(take_for(NULL, &all), CHANNELS_NONE);
 }
 
 /* A graph that could not be made leaves no memory. */
@@ -176,21 +180,19 @@ static void test_nodes_of_a_failure(void **state)
 static void test_pending_nodes(void **state)
 {
 	struct channel_part pending = nodes(10), large = nodes(CHANNEL_BUDGET_NODES);
-	struct channel_part both = nodes(CHANNEL_BUDGET_NODES + 10);
+	struct channel_part all = nodes(CHANNEL_BUDGET_NODES + CHANNEL_BUDGET_NODES_AHEAD);
 
 	(void)state;
 	assert_int_equal(
 		channel_budget_take(harness.session, device(), &pending, MOST_MS), CHANNELS_THERE);
 	take_new(&large, true);
 	channel_budget_release(device(), &large);
-	assert_int_equal(take(&large), CHANNELS_NONE);
-	channel_budget_taken(device(), &pending, CHANNELS_THERE, true);
-	channel_budget_release(device(), &pending);
-	assert_int_equal(take(&both), CHANNELS_NONE);
-	take_new(&both, true);
-	channel_budget_release(device(), &both);
-	assert_int_equal(take(&both), CHANNELS_THERE);
-	channel_budget_release(device(), &both);
+	channel_budget_taken(device(), &pending, CHANNELS_THERE, false);
+	all.n_nodes++;
+	assert_int_equal(take(&all), CHANNELS_NONE);
+	all.n_nodes--;
+	assert_int_equal(take(&all), CHANNELS_THERE);
+	channel_budget_release(device(), &all);
 }
 
 /* After a wide graph, a session with a blocked stream still gets streams. */
