@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Samples of the time that sessions have work on a GPU. The loop.
+ * Whether sessions have work on a GPU, as the loop sees it, and samples of that time. The loop.
  */
 
 #include "counting.h"
 
-/* A client with more streams than this is rare, and hardly idle. */
-#define MARKS_LOOKED_AT 256u
+/* For a sample. A client with more streams than this is rare, and hardly idle. */
+#define MARKS_SAMPLED 256u
 
 atomic_bool sampler_rests;
 
@@ -18,15 +18,25 @@ static bool stream_is_at_work(const struct session *session, uint32_t id)
 	return mark == MARK_WORK || mark > shm_load64(&session->page->timeline[id]);
 }
 
-void counters_sample(struct session *session, uint64_t ns)
+static bool has_stream_at_work(const struct session *session, uint32_t most)
 {
 	uint32_t n = atomic_load_explicit(&session->n_marks, memory_order_relaxed);
 
 	if (!atomic_load_explicit(&session->has_work, memory_order_relaxed))
-		return;
-	for (uint32_t id = 0; id < MIN(n, MARKS_LOOKED_AT); id++)
-		if (stream_is_at_work(session, id)) {
-			counter_add(session, COUNTER_BUSY, ns);
-			return;
-		}
+		return false;
+	for (uint32_t id = 0; id < MIN(n, most); id++)
+		if (stream_is_at_work(session, id))
+			return true;
+	return false;
+}
+
+bool session_is_at_work(const struct session *session)
+{
+	return has_stream_at_work(session, STREAMS_MAX);
+}
+
+void counters_sample(struct session *session, uint64_t ns)
+{
+	if (has_stream_at_work(session, MARKS_SAMPLED))
+		counter_add(session, COUNTER_BUSY, ns);
 }

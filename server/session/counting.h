@@ -66,6 +66,12 @@ static inline void sampler_wake(struct session *session)
 		session->on_news(session->on_news_arg);
 }
 
+/*
+ * The loop: whether the session may have work on a GPU now. Work that no seqno follows counts
+ * until the worker finds its stream at rest.
+ */
+bool session_is_at_work(const struct session *session);
+
 /* The loop: adds that time to the busy time if a stream of the session has work now. */
 void counters_sample(struct session *session, uint64_t ns);
 

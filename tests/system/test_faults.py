@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import time
 
 import harness
 import mps
@@ -227,6 +228,25 @@ def test_kernel_that_outlives_its_client():
         equal((fault["result"], [c["pid"] for c in fault["clients"]], fault["kernel"]),
               (702, [client.pid], "forever"))
         contains(fault["known_by"], "continued after its end")
+
+
+def test_dead_client_that_waits_for_a_kernel():
+    """Its code is loaded only after the kernel of another client. The server goes on meanwhile."""
+    with mps.Service({"MPS_GRACE_MS": "500"}) as service:
+        runner = terminations.running(service, "stuck", "kernel")
+        server = service.server()
+        loader = service.popen("process1")
+        service.wait_for_log("Status of client {PID: %d, Context ID: 2} is ACTIVE" % loader.pid)
+        time.sleep(mps.SLOW)  # until its worker is in the driver
+        loader.kill()
+        loader.wait()
+        time.sleep(2 * mps.SLOW)
+        assert "process %d disconnected" % loader.pid not in service.server_log(), "it did not wait"
+        equal((service.server(), runner.poll()), (server, None))
+        runner.kill()
+        runner.wait()
+        fault = wait_for("the report", lambda: last_fault(service))
+        equal([c["pid"] for c in fault["clients"]], [runner.pid])
 
 
 def test_the_last_ones():
