@@ -35,8 +35,14 @@
 /* Host nodes in executable graphs of a session: each has a word in the ring and in the page. */
 #define GRAPH_CALLS 4096u
 
-/* So large that several threads fill while the GPU drains; pinned at its first use. */
-#define STAGING_SIZE (16u << 20)
+/*
+ * The staging memory has a small part, and a large one behind it, so large that several threads
+ * fill while the GPU drains. Each is pinned at its first use. Most programs copy a few bytes at
+ * first, and to pin all takes milliseconds.
+ */
+#define STAGING_SMALL (1u << 20)
+#define STAGING_LARGE (16u << 20)
+#define STAGING_SIZE (STAGING_SMALL + STAGING_LARGE)
 
 /* CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0, and room for attributes of later drivers. */
 #define DEVICE_ATTRIBUTES 192u

@@ -19,9 +19,12 @@
 #define PIECE_SLEEP_NS 50000u
 #define BLOCK 4096u
 #define BLOCKS (STAGING_SIZE / BLOCK)
+#define SMALL_BLOCKS (STAGING_SMALL / BLOCK)
+/* The largest piece in the small part. */
+#define SMALL_MAX (SMALL_BLOCKS / 4)
 
-_Static_assert(STAGING_SIZE % BLOCK == 0, "whole blocks");
-_Static_assert(STAGING_PIECE_MAX <= STAGING_SIZE / 4, "several pieces at once");
+_Static_assert(STAGING_SMALL % BLOCK == 0 && STAGING_LARGE % BLOCK == 0, "whole blocks");
+_Static_assert(STAGING_PIECE_MAX <= STAGING_LARGE / 4, "several pieces at once");
 
 struct piece_state {
 	struct stream *stream; /* NULL: the thread that took it fills or reads it */
@@ -32,7 +35,15 @@ struct piece_state {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_taken[BLOCKS];
 static struct piece_state pieces[BLOCKS];
-static unsigned next_block;
+
+/* A part of the staging memory, in blocks: [begin, end). No piece crosses its border. */
+struct part {
+	unsigned begin, end;
+	unsigned next; /* where the last search ended */
+};
+
+static struct part small = {0, SMALL_BLOCKS, 0};
+static struct part large = {SMALL_BLOCKS, BLOCKS, SMALL_BLOCKS};
 
 static void free_piece(unsigned first)
 {
@@ -41,13 +52,15 @@ static void free_piece(unsigned first)
 }
 
 /* Finds `n' free blocks in a row, starting where the last search ended; BLOCKS: not found. */
-static unsigned find_run(unsigned n)
+static unsigned find_run(const struct part *part, unsigned n)
 {
-	unsigned run = 0, at = next_block;
+	unsigned run = 0, at = part->next;
 
-	for (unsigned seen = 0; seen < BLOCKS + n; seen++, at++) {
-		if (at == BLOCKS)
-			at = run = 0;
+	for (unsigned seen = 0; seen < part->end - part->begin + n; seen++, at++) {
+		if (at == part->end) {
+			at = part->begin;
+			run = 0;
+		}
 		run = is_taken[at] ? 0 : run + 1;
 		if (run == n)
 			return at + 1 - n;
@@ -55,19 +68,22 @@ static unsigned find_run(unsigned n)
 	return BLOCKS;
 }
 
-static void reclaim_pieces(void)
+static void reclaim_pieces(const struct part *part)
 {
-	for (unsigned i = 0; i < BLOCKS; i += MAX(pieces[i].n_blocks, 1u))
+	for (unsigned i = part->begin; i < part->end; i += MAX(pieces[i].n_blocks, 1u))
 		if (pieces[i].stream && timeline_reached(pieces[i].stream, pieces[i].seqno))
 			free_piece(i);
 }
 
 /* A stream whose work still uses a piece, to wait for. NULL: threads use all pieces. */
-static struct stream *busy_stream(uint64_t *ret_seqno)
+static struct stream *busy_stream(const struct part *part, uint64_t *ret_seqno)
 {
-	for (unsigned k = 0; k < BLOCKS; k++) {
+	const unsigned n = part->end - part->begin;
+
+	for (unsigned k = 0; k < n; k++) {
 		/* The next piece in order is among the oldest. */
-		const struct piece_state *piece = &pieces[(next_block + k) % BLOCKS];
+		unsigned at = part->begin + (part->next - part->begin + k) % n;
+		const struct piece_state *piece = &pieces[at];
 
 		if (piece->stream) {
 			*ret_seqno = piece->seqno;
@@ -77,19 +93,19 @@ static struct stream *busy_stream(uint64_t *ret_seqno)
 	return NULL;
 }
 
-static bool take_run(unsigned n, struct staging_piece *ret_piece)
+static bool take_run(struct part *part, unsigned n, struct staging_piece *ret_piece)
 {
-	unsigned first = find_run(n);
+	unsigned first = find_run(part, n);
 
 	if (first == BLOCKS) {
-		reclaim_pieces();
-		first = find_run(n);
+		reclaim_pieces(part);
+		first = find_run(part, n);
 	}
 	if (first == BLOCKS)
 		return false;
 	memset(is_taken + first, true, n);
 	pieces[first] = (struct piece_state){.n_blocks = n};
-	next_block = (first + n) % BLOCKS;
+	part->next = first + n < part->end ? first + n : part->begin;
 	ret_piece->offset = first * BLOCK;
 	return true;
 }
@@ -115,15 +131,16 @@ static CUresult wait_for_piece(struct stream *stream, uint64_t seqno)
 static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
 	struct stream **ret_stream, uint64_t *ret_seqno)
 {
-	uint32_t wanted = (uint32_t)MIN(size, STAGING_PIECE_MAX);
+	uint32_t wanted = (uint32_t)MIN(size, STAGING_PIECE_MAX), n = (wanted + BLOCK - 1) / BLOCK;
 	bool is_taken_now;
 
 	pthread_mutex_lock(&lock);
-	is_taken_now = take_run((wanted + BLOCK - 1) / BLOCK, ret_piece);
+	is_taken_now = (n <= SMALL_MAX && take_run(&small, n, ret_piece)) ||
+		       take_run(&large, n, ret_piece);
 	if (is_taken_now)
 		ret_piece->size = wanted;
 	else
-		*ret_stream = busy_stream(ret_seqno);
+		*ret_stream = busy_stream(&large, ret_seqno);
 	pthread_mutex_unlock(&lock);
 	return is_taken_now;
 }
@@ -166,12 +183,14 @@ void staging_give_later(const struct staging_piece *piece, struct stream *stream
 
 void staging_give(const struct staging_piece *piece)
 {
-	unsigned first = piece->offset / BLOCK;
+	unsigned first = piece->offset / BLOCK, end;
+	struct part *part = first < SMALL_BLOCKS ? &small : &large;
 
 	pthread_mutex_lock(&lock);
+	end = first + pieces[first].n_blocks;
 	/* Reuse this memory next: it is probably in the caches. */
-	if (next_block == (first + pieces[first].n_blocks) % BLOCKS)
-		next_block = first;
+	if (part->next == (end < part->end ? end : part->begin))
+		part->next = first;
 	free_piece(first);
 	pthread_mutex_unlock(&lock);
 }

@@ -12,17 +12,36 @@
 #include "server/driver/blocked_streams.h"
 #include "staging.h"
 
+static const struct {
+	uint64_t offset, size;
+} parts[] = {{0, STAGING_SMALL}, {STAGING_SMALL, STAGING_LARGE}};
+
+static uint8_t *part_bytes(const struct session *session, unsigned part)
+{
+	return (uint8_t *)shm_raw(session->staging) + parts[part].offset;
+}
+
+static CUresult staging_pin(struct session *session, unsigned part)
+{
+	CUresult result = cuda.cuMemHostRegister_v2(part_bytes(session, part), parts[part].size,
+		CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+
+	session->is_staging_pinned[part] = result == CUDA_SUCCESS;
+	return result;
+}
+
+/* The driver refuses a copy that crosses from one registration to another. */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece)
 {
-	if (unlikely(!range_ok(offset, size, STAGING_SIZE)))
+	const unsigned part = offset >= STAGING_SMALL;
+
+	if (unlikely(!range_ok(offset - parts[part].offset, size, parts[part].size)))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (unlikely(!session->is_staging_pinned)) {
-		CUresult result = cuda.cuMemHostRegister_v2(shm_raw(session->staging), STAGING_SIZE,
-			CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (unlikely(!session->is_staging_pinned[part])) {
+		CUresult result = staging_pin(session, part);
 
 		if (result != CUDA_SUCCESS)
 			return result;
-		session->is_staging_pinned = true;
 	}
 	*ret_piece = (uint8_t *)shm_raw(session->staging) + offset;
 	return CUDA_SUCCESS;
@@ -30,9 +49,11 @@ CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, 
 
 static void staging_unpin(struct session *session, bool device_lost)
 {
-	if (session->is_staging_pinned && !device_lost)
-		exclusive_unpin(session, shm_raw(session->staging));
-	session->is_staging_pinned = false;
+	for (unsigned part = 0; part < ARRAY_SIZE(parts); part++) {
+		if (session->is_staging_pinned[part] && !device_lost)
+			exclusive_unpin(session, part_bytes(session, part));
+		session->is_staging_pinned[part] = false;
+	}
 }
 
 const struct session_room staging_room = {.end = staging_unpin};

@@ -13,8 +13,8 @@ struct session;
 struct session_room;
 
 /*
- * A piece of the staging memory for the driver, pinned at its first use.
- * CUDA_ERROR_INVALID_VALUE: it does not lie within.
+ * A piece of the staging memory for the driver. Its part is pinned at the first use.
+ * CUDA_ERROR_INVALID_VALUE: it does not lie within one part.
  */
 CUresult staging_piece(struct session *session, uint64_t offset, uint64_t size, void **ret_piece);
 

@@ -194,8 +194,8 @@ class Values:
             (33, 64, 1024, 1025, 0xffffffff))
 
     def offset(self):
-        return self.of((0, 0, 8, 4096, 1 << 20, wire.STAGING_SIZE - 4096, wire.STAGING_SIZE,
-                        12287, 12288, 1 << 61))
+        return self.of((0, 0, 8, 4096, (1 << 20) - 4096, 1 << 20, wire.STAGING_SIZE - 4096,
+                        wire.STAGING_SIZE, 12287, 12288, 1 << 61))
 
     def value(self):
         return self.of(SMALL + MIDDLE + LARGE[:4])

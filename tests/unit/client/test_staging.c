@@ -113,6 +113,8 @@ static int teardown(void **state)
 static void claim(const struct staging_piece *piece, uint8_t before, uint8_t after)
 {
 	assert_true(range_ok(piece->offset, piece->size, STAGING_SIZE));
+	/* The server refuses a piece in two parts. */
+	assert_true(piece->offset >= STAGING_SMALL || piece->offset + piece->size <= STAGING_SMALL);
 	for (uint32_t at = piece->offset / 4096; at * 4096 < piece->offset + piece->size; at++)
 		assert_int_equal(__atomic_exchange_n(&owner[at], after, __ATOMIC_ACQ_REL), before);
 }
@@ -184,6 +186,32 @@ static void test_all_of_it(void **state)
 			staging_give(&pieces[i]);
 }
 
+/* Small pieces leave the large part unused, and so unpinned, as long as the small part has room. */
+static void test_parts(void **state)
+{
+	static struct staging_piece smalls[STAGING_SMALL / 4096];
+	struct staging_piece one;
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(smalls); i++) {
+		assert_true(staging_try(4096, &smalls[i]));
+		assert_true(smalls[i].offset < STAGING_SMALL);
+	}
+	assert_true(staging_try(1, &one));
+	assert_true(one.offset >= STAGING_SMALL);
+	staging_give(&one);
+	staging_give(&smalls[2]);
+	assert_true(staging_try(1, &one));
+	assert_int_equal(one.offset, smalls[2].offset);
+	for (unsigned i = 0; i < ARRAY_SIZE(smalls); i++)
+		if (i != 2)
+			staging_give(&smalls[i]);
+	staging_give(&one);
+	assert_true(staging_try(STAGING_SMALL / 4 + 1, &one));
+	assert_true(one.offset >= STAGING_SMALL);
+	staging_give(&one);
+}
+
 static void test_seqno_covers_later_work(void **state)
 {
 	uint64_t first, noted, second;
@@ -244,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_all_of_it),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_seqno_covers_later_work),
 		cmocka_unit_test(test_wait_ends),
 	};

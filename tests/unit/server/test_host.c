@@ -197,8 +197,8 @@ static void test_pieces_of_boxes(void **state)
 	/* Two slices, one in two runs of rows, and again. */
 	assert_int_equal(fake_calls.copies, 1 + 2 + 1 + 2 + 1);
 	fake_calls.copies = 0;
-	send_copy_rows_in(0, a + HOST_PIECE - MIB, MIB, 0, MIB / 2, 4);
-	send_copy_rows_out(0, a + HOST_PIECE - MIB - 1, MIB, 0, MIB / 2, 4);
+	send_copy_rows_in(0, a + HOST_PIECE - MIB, MIB, STAGING_SMALL, MIB / 2, 4);
+	send_copy_rows_out(0, a + HOST_PIECE - MIB - 1, MIB, STAGING_SMALL, MIB / 2, 4);
 	send_copy_box(0, device, a + HOST_PIECE - 1, 0, 0, 0, 0, 2, 1, 1);
 	assert_int_equal(settle(), CUDA_SUCCESS);
 	/* Within host memory always row by row. */

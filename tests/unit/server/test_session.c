@@ -107,13 +107,21 @@ static CUresult launch(uint32_t stream, uint32_t kernel)
 static void test_copies(void **state)
 {
 	uint64_t a = alloc(MIB), b = alloc(3 * MIB);
+	long n_pinned;
 
 	(void)state;
-	send_copy_in(0, a, 0, (uint32_t)MIB);
+	send_copy_in(0, a, 0, STAGING_SMALL);
+	assert_int_equal(settle(), CUDA_SUCCESS);
+	n_pinned = fake_counts.registrations;
 	send_copy_device(0, b, a, MIB);
 	send_copy_out(0, b, STAGING_SIZE - 4096, 4096);
+	send_copy_out(0, b, STAGING_SMALL, 4096);
 	assert_int_equal(settle(), CUDA_SUCCESS);
-	assert_int_equal(fake_calls.copies, 3);
+	assert_int_equal(fake_calls.copies, 4);
+	/* The large part, at its first use. */
+	assert_int_equal(fake_counts.registrations, n_pinned + 1);
+	send_copy_in(0, a, 4096, STAGING_SMALL);
+	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	send_copy_out(0, b, STAGING_SIZE - 4096, 4097);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	send_copy_in(0, b, UINT32_MAX, 2);
@@ -124,7 +132,7 @@ static void test_copies(void **state)
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_VALUE);
 	send_copy_in(STREAM_A, b, 0, 1);
 	assert_int_equal(settle(), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(fake_calls.copies, 3);
+	assert_int_equal(fake_calls.copies, 4);
 }
 
 static void test_fills(void **state)
