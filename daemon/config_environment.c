@@ -24,6 +24,8 @@ static const char *const passed_on[] = {
 	"MPS_CUDA_LIBRARY",
 	"MPS_GRACE_MS",
 	"MPS_HOLD_LAUNCHES",
+	"MPS_SHARE_TURNS",
+	"MPS_SPIN",
 	"PATH",
 };
 

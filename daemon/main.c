@@ -71,7 +71,8 @@ static void print_help(void)
 	     "MPS_CLIENT_HOST_MIB, MPS_CUDA_LIBRARY, MPS_GRACE_MS, MPS_GROUP_BY_CGROUP, "
 	     "MPS_HOLD_LAUNCHES,\n"
 	     "MPS_IDLE_S, MPS_KERNEL_LOG, MPS_LOG_MAX_MIB, MPS_METRICS_LISTEN, MPS_SERVERS_MAX,\n"
-	     "MPS_SERVER_ENV, MPS_SERVER_USER, MPS_TRUST_UID: see mps-control(1).");
+	     "MPS_SERVER_ENV, MPS_SERVER_USER, MPS_SHARE_TURNS, MPS_SPIN, MPS_TRUST_UID: see\n"
+	     "mps-control(1).");
 }
 
 static void print_version(void)

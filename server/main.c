@@ -29,6 +29,7 @@
 #include "server/util/sigbus_guard.h"
 #include "start_settings.h"
 #include "server/stream/printf_capture.h"
+#include "worker.h"
 
 /* One pool for each worker would keep the freed memory of its client: sixteen pools or more. */
 #define MALLOC_ARENAS 4
@@ -132,6 +133,7 @@ int main(int argc, char **argv)
 		return 1;
 	raise_limits();
 	log_line("Startup");
+	worker_init();
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));

@@ -29,6 +29,7 @@
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
 #include "server/util/thread.h"
+#include "setting.h"
 #include "spin.h"
 #include "server/memory/virtual.h"
 #include "bound.h"
@@ -57,6 +58,14 @@
 #define SLEEP_MIN_MS 5
 #define SLEEP_MAX_MS 200
 #define SLEEP_MS 60000
+
+/* MPS_SPIN=0: threads spin for SPIN_NS whatever other clients do. Set once. */
+static bool is_spin_fixed;
+
+void worker_init(void)
+{
+	is_spin_fixed = setting_is_off("MPS_SPIN");
+}
 
 static void log_malformed(const struct session *session, const char *op, const char *why)
 {
@@ -191,7 +200,7 @@ static uint64_t spin_ns(const struct session *session)
 {
 	long n_clients = deferred_n_busy(), n = count_processors();
 
-	if (!session->busy)
+	if (!session->busy || is_spin_fixed)
 		return SPIN_NS;
 	if (2 * n_clients > n && session->pause_ns > PAUSE_SPUN_NS)
 		return SPIN_SHORT_NS;

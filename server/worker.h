@@ -4,6 +4,9 @@
 
 struct session;
 
+/* Reads the settings, before the first session. */
+void worker_init(void);
+
 /* Starts the worker thread. 0 or -errno. */
 int session_start(struct session *session);
 

@@ -150,6 +150,8 @@ static unsigned helpers_now(void)
 	unsigned n_clients = server_link_clients_at_work(&server);
 	unsigned share = worker_pool_processors() / (2 * n_clients);
 
+	if (server.is_without_helpers)
+		return 0;
 	return n_clients == 1 ? WORKER_POOL_MAX : MIN(MAX(share, 1u) - 1, HELPERS_BESIDE_OTHERS);
 }
 

@@ -17,6 +17,7 @@
 #include "client/util/log.h"
 #include "client/util/stop_threads.h"
 #include "exchange.h"
+#include "setting.h"
 #include "shm.h"
 
 #define PIECES_MAX 64u
@@ -324,9 +325,7 @@ static void exchange_free(struct exchange *exchange)
 
 static bool is_forbidden(void)
 {
-	const char *value = getenv("MPS_CLIENT_MOVE_REGISTERED");
-
-	return value && !strcmp(value, "0");
+	return setting_is_off("MPS_CLIENT_MOVE_REGISTERED");
 }
 
 /* ---- fork(): the child gets copies of the bytes, in the mappings that are aside */

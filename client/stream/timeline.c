@@ -147,7 +147,7 @@ static bool reached_in_spin(const struct stream *stream, uint64_t seqno)
 	unsigned n_clients = server_link_clients_at_work(&server);
 	unsigned n_processors = worker_pool_processors();
 
-	return n_processors >= MAX(2 * n_clients, PROCESSORS_MIN) &&
+	return !server.is_without_long_spin && n_processors >= MAX(2 * n_clients, PROCESSORS_MIN) &&
 	       timeline_spin(stream, seqno, SPIN_ON_NS);
 }
 

@@ -14,6 +14,7 @@
 #include "client/util/compat.h"
 #include "dlopen.h"
 #include "client/util/log.h"
+#include "setting.h"
 
 #define DRIVER "libcuda.so"
 
@@ -65,9 +66,7 @@ static bool is_driver(const char *file)
 /* Servers set this variable: /etc/ld.so.preload may preload this library into them too. */
 static bool is_told_not_to(void)
 {
-	const char *value = getenv("MPS_CLIENT_DLOPEN");
-
-	return value && !strcmp(value, "0");
+	return setting_is_off("MPS_CLIENT_DLOPEN");
 }
 
 /* Returns the file to open, and the function that opens it. */

@@ -20,6 +20,7 @@
 #include "client/util/log.h"
 #include "client/util/sleep.h"
 #include "reconnect.h"
+#include "setting.h"
 #include "wire.h"
 
 /* The server sends this frame before its answer. */
@@ -88,6 +89,8 @@ int server_link_open(struct server_link *link, char *why, size_t why_size, CUres
 		return r;
 	}
 	link->sock = hands.sock;
+	link->is_without_helpers = setting_is_off("MPS_CLIENT_HELPERS");
+	link->is_without_long_spin = setting_is_off("MPS_CLIENT_SPIN");
 	return 0;
 }
 

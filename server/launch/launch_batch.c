@@ -21,6 +21,7 @@
 #include "chain.h"
 #include "launch_batch.h"
 #include "server/module/kernel.h"
+#include "setting.h"
 #include "server/stream/progress.h"
 #include "server/stream/tracer.h"
 
@@ -252,10 +253,8 @@ CUresult do_seqno_write(struct session *session, uint32_t id, uint64_t value)
 
 static void launch_batch_begin(struct session *session, void *part)
 {
-	const char *setting = getenv("MPS_HOLD_LAUNCHES");
-
 	session->batch = part;
-	session->batch->may_hold = !setting || strcmp(setting, "0") != 0;
+	session->batch->may_hold = !setting_is_off("MPS_HOLD_LAUNCHES");
 }
 
 const struct session_room launch_batches_room = {

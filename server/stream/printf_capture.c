@@ -22,6 +22,7 @@
 #include "server/session/fault.h"
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
+#include "setting.h"
 #include "server/session/session_room.h"
 #include "printf_capture.h"
 #include "stream.h"
@@ -38,11 +39,13 @@ static struct printf_capture *printers; /* the sessions with a turn */
 static int n_waiting;                   /* sessions that wait for a turn alone */
 static int caught = -EBADF;             /* replaces standard output */
 static off_t n_read;                    /* offset in it */
+static bool shares;                     /* unless MPS_SHARE_TURNS=0: set once */
 
 int printf_capture_init(void)
 {
 	_cleanup_close_ int fd = memfd_create("mps-text", MFD_CLOEXEC);
 
+	shares = !setting_is_off("MPS_SHARE_TURNS");
 	/* Every write appends, wherever the server reads. */
 	if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0 || dup2(fd, STDOUT_FILENO) < 0)
 		return -errno;
@@ -241,7 +244,7 @@ static bool was_silent(const struct printf_capture *text, const struct print_his
 
 static bool needs_alone(const struct print_history *history)
 {
-	return history->n_silent < SILENT_TURNS;
+	return !shares || history->n_silent < SILENT_TURNS;
 }
 
 bool printf_capture_begin(struct session *session, struct print_history *history)

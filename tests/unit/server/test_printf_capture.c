@@ -239,6 +239,32 @@ static void test_two_wait(void **state)
 	assert_true(has_text(1, "of 1"));
 }
 
+/* Standard output stays the test's own. */
+static bool init(void)
+{
+	int before = dup(STDOUT_FILENO);
+
+	if (before < 0 || printf_capture_init() < 0)
+		return false;
+	printer = dup(STDOUT_FILENO);
+	dup2(before, STDOUT_FILENO);
+	close(before);
+	return true;
+}
+
+static void test_switched_off(void **state)
+{
+	(void)state;
+	setenv("MPS_SHARE_TURNS", "0", 1);
+	close(printer);
+	assert_true(init());
+	be_silent(0, 2 * SILENT_TURNS);
+	be_silent(1, 2 * SILENT_TURNS);
+	assert_true(begin(0));
+	assert_false(begin(1));
+	end(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,12 +276,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_another_kernel, open_sessions, close_sessions),
 		cmocka_unit_test_setup_teardown(test_wait, open_sessions, close_sessions),
 		cmocka_unit_test_setup_teardown(test_two_wait, open_sessions, close_sessions),
+		/* The last one, as it changes the setting. */
+		cmocka_unit_test_setup_teardown(test_switched_off, open_sessions, close_sessions),
 	};
-	int before = dup(STDOUT_FILENO);
 
-	if (before < 0 || printf_capture_init() < 0)
+	if (!init())
 		return 1;
-	printer = dup(STDOUT_FILENO);
-	dup2(before, STDOUT_FILENO);
 	return cmocka_run_group_tests_name("server printf capture", tests, NULL, NULL);
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SETTING_H
+#define SETTING_H
+
+/* Environment variables that switch something off. */
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the value is "0". Before other threads could change the environment. */
+static inline bool setting_is_off(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && strcmp(value, "0") == 0;
+}
+
+#endif
