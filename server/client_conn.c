@@ -23,6 +23,7 @@
 #include "server/driver/priority.h"
 #include "quote.h"
 #include "server.h"
+#include "server/session/counting.h"
 #include "server/session/session.h"
 #include "spec_hash.h"
 #include "terminate.h"
@@ -376,6 +377,18 @@ void client_conn_end(struct client_conn *conn)
 		client_conn_forget(conn);
 	else
 		end_work(conn);
+}
+
+bool client_conn_waits_for_others(const struct client_conn *conn)
+{
+	if (atomic_load(&conn->session->waits_for_others))
+		return true;
+	if (session_is_at_work(conn->session))
+		return false;
+	for (const struct client_conn *other = conn->server->conns; other; other = other->next)
+		if (session_is_at_work(other->session))
+			return true;
+	return false;
 }
 
 void client_conn_terminate(struct client_conn *conn)

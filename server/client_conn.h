@@ -47,6 +47,12 @@ void client_conn_new(struct server *server, const struct frame_client *client, i
 void client_conn_end(struct client_conn *conn);
 
 /*
+ * Whether its session can end only after work of other clients: it waits for their semaphores, or
+ * its worker for the driver's lock, which is held as long as a kernel of theirs runs.
+ */
+bool client_conn_waits_for_others(const struct client_conn *conn);
+
+/*
  * Ends only its work. From now on every call of the client returns 810. The connection stays
  * until the client closes it. The daemon gets an answer when the client's worker has cleaned
  * up.

@@ -32,7 +32,7 @@ static const struct client_conn *find_leftover(const struct server *server, uint
 	for (const struct client_conn *conn = server->conns; conn; conn = conn->next)
 		if (conn->is_ending && !conn->is_inactive && conn->ending_ms <= since_ms &&
 			atomic_load(&conn->session->has_work) &&
-			!atomic_load(&conn->session->waits_for_others))
+			!client_conn_waits_for_others(conn))
 			return conn;
 	return NULL;
 }

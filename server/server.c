@@ -16,7 +16,6 @@
 #include "server/driver/device.h"
 #include "server/driver/device_frame.h"
 #include "server/driver/driver_facts.h"
-#include "server/session/counting.h"
 #include "server/session/fault.h"
 #include "server/util/log.h"
 #include "newcomers.h"
@@ -208,22 +207,6 @@ static void server_on_news(uv_async_t *async)
 }
 
 /*
- * Whether the session can end only after work of other clients: it waits for their semaphores, or
- * its worker for the driver's lock, which is held as long as a kernel of theirs runs.
- */
-static bool waits_for_others(const struct server *server, const struct client_conn *conn)
-{
-	if (atomic_load(&conn->session->waits_for_others))
-		return true;
-	if (session_is_at_work(conn->session))
-		return false;
-	for (const struct client_conn *other = server->conns; other; other = other->next)
-		if (other->session && session_is_at_work(other->session))
-			return true;
-	return false;
-}
-
-/*
  * A kernel of a client that has left still runs. Only the end of this process ends it. The time
  * in which the session waits for other clients does not count.
  */
@@ -231,7 +214,7 @@ static void check_overdue(struct server *server, struct client_conn *conn)
 {
 	struct frame_server_state frame = {0};
 
-	if (waits_for_others(server, conn))
+	if (client_conn_waits_for_others(conn))
 		conn->grace_from_ms = uv_now(&server->loop);
 	if (uv_now(&server->loop) - conn->grace_from_ms < (uint64_t)server->grace_ms)
 		return;

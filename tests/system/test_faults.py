@@ -242,6 +242,9 @@ def test_dead_client_that_waits_for_a_kernel():
         loader.wait()
         time.sleep(2 * mps.SLOW)
         assert "process %d disconnected" % loader.pid not in service.server_log(), "it did not wait"
+        # Nor do new clients wait for it.
+        newcomer = service.popen("process1")
+        service.wait_for_log("Client {PID: %d, Context ID: 3} connected" % newcomer.pid)
         equal((service.server(), runner.poll()), (server, None))
         runner.kill()
         runner.wait()

@@ -46,6 +46,11 @@ void client_conn_refuse(_unused_ struct server *of, _unused_ const struct frame_
 	n_refused++;
 }
 
+bool client_conn_waits_for_others(const struct client_conn *conn)
+{
+	return atomic_load(&conn->session->waits_for_others);
+}
+
 void log_line(_unused_ const char *format, ...)
 {
 	n_lines++;
