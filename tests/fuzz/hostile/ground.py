@@ -146,8 +146,11 @@ class Daemon:
     def check(self):
         assert self.process.poll() is None, "the daemon has ended: %s" % self.process.returncode
         self.end_traces()
-        wait_for("the daemon to have %d descriptors besides its servers'" % self.n_files,
-                 lambda: self.count_files() <= self.n_files, DEADLINE_S)
+        try:
+            wait_for("", lambda: self.count_files() <= self.n_files, DEADLINE_S * mps.SLOW)
+        except AssertionError:
+            raise AssertionError("the daemon had %d descriptors besides its servers', and has %s" % (
+                self.n_files, mps.open_files(self.process.pid))) from None
         if not os.environ.get("MPS_SAN"):
             kib = mps.memory_kib(self.process.pid)
             assert kib < DAEMON_KIB, "the daemon has grown to %d KiB" % kib
