@@ -103,6 +103,12 @@ static void read_keys(struct live *live)
 	}
 }
 
+/* Is never called, because the signal is blocked. */
+static void on_stop(int signal)
+{
+	(void)signal;
+}
+
 /* Stops as without a handler: in a session without a shell, the kernel ignores the signal. */
 static void stop_process(void)
 {
@@ -115,6 +121,7 @@ static void stop_process(void)
 	sigprocmask(SIG_UNBLOCK, &signals, &before);
 	raise(SIGTSTP);
 	sigprocmask(SIG_SETMASK, &before, NULL);
+	signal(SIGTSTP, on_stop);
 	top_screen_resume();
 }
 
@@ -145,7 +152,11 @@ static void read_signals(struct live *live, int fd)
 
 /* ---- together */
 
-/* Blocks the signals of a terminal, which are then read from the descriptor. */
+/*
+ * Blocks the signals of a terminal, which are then read from the descriptor. Beside the default
+ * action, ncurses would ignore SIGTSTP while it draws, and the kernel would drop a signal that
+ * waits to be read.
+ */
 static int open_signals(void)
 {
 	static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
@@ -156,6 +167,7 @@ static int open_signals(void)
 	for (size_t i = 0; i < ARRAY_SIZE(handled); i++)
 		sigaddset(&signals, handled[i]);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGTSTP, on_stop);
 	fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }

@@ -332,6 +332,33 @@ def test_ends():
                 contains(screen.raw[-200:].decode("utf-8", "replace"), "\x1b[?1049l")
 
 
+def ignores(pid, number):
+    with open("/proc/%d/status" % pid, encoding="ascii") as file:
+        mask = re.search(r"^SigIgn:\s*(\w+)$", file.read(), re.M).group(1)
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def is_writing(pid):
+    """Whether the process is in write(), which is number 1 on x86-64."""
+    with open("/proc/%d/syscall" % pid, encoding="ascii") as file:
+        return file.read().startswith("1 ")
+
+
+def test_stop_while_it_draws():
+    """A Ctrl-Z before the signal is ignored would be lost: it never is, not even while top draws."""
+    with mps.Service() as service:
+        with live(service, "-d", "60") as screen:
+            screen.wait_for_text("0 clients")
+            def press():
+                """The terminal is not read, so top waits in the middle of a picture at last."""
+                screen.send("?")
+                return is_writing(screen.process.pid)
+
+            wait_for("top to wait", press)
+            assert not ignores(screen.process.pid, signal.SIGTSTP)
+            screen.process.kill()
+
+
 # A shell with jobs: what follows top runs when top has stopped.
 SHELL = """set -m
 "$@"
