@@ -75,14 +75,14 @@ static void reclaim_pieces(const struct part *part)
 			free_piece(i);
 }
 
-/* A stream whose work still uses a piece, to wait for. NULL: threads use all pieces. */
-static struct stream *busy_stream(const struct part *part, uint64_t *ret_seqno)
+/* A stream whose work still uses a piece of the large part. NULL: threads use all of them. */
+static struct stream *busy_stream(uint64_t *ret_seqno)
 {
-	const unsigned n = part->end - part->begin;
+	const unsigned n = large.end - large.begin;
 
 	for (unsigned k = 0; k < n; k++) {
 		/* The next piece in order is among the oldest. */
-		unsigned at = part->begin + (part->next - part->begin + k) % n;
+		unsigned at = large.begin + (large.next - large.begin + k) % n;
 		const struct piece_state *piece = &pieces[at];
 
 		if (piece->stream) {
@@ -131,7 +131,8 @@ static CUresult wait_for_piece(struct stream *stream, uint64_t seqno)
 static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
 	struct stream **ret_stream, uint64_t *ret_seqno)
 {
-	uint32_t wanted = (uint32_t)MIN(size, STAGING_PIECE_MAX), n = (wanted + BLOCK - 1) / BLOCK;
+	uint32_t wanted = (uint32_t)MIN(size, STAGING_PIECE_MAX);
+	uint32_t n = (wanted + BLOCK - 1) / BLOCK;
 	bool is_taken_now;
 
 	pthread_mutex_lock(&lock);
@@ -140,7 +141,7 @@ static bool staging_take_or_busy(uint64_t size, struct staging_piece *ret_piece,
 	if (is_taken_now)
 		ret_piece->size = wanted;
 	else
-		*ret_stream = busy_stream(&large, ret_seqno);
+		*ret_stream = busy_stream(ret_seqno);
 	pthread_mutex_unlock(&lock);
 	return is_taken_now;
 }
