@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the value is "0". Like getenv(), not beside a thread that changes the environment. */
+/* Whether the value is "0". As with getenv(), no thread may change the environment meanwhile. */
 static inline bool setting_is_off(const char *variable)
 {
 	const char *value = getenv(variable);

@@ -191,13 +191,13 @@ static void make_nodes(struct device *device)
 	if (result == CUDA_SUCCESS)
 		result = make_chain(part.n_nodes, &model, &exec);
 	note_taken(&device->channels, &part, result == CUDA_SUCCESS);
-	if (exec)
+	if (exec) {
 		cuda.cuGraphExecDestroy(exec);
-	if (exec)
 		channel_budget_release(device, &part);
-	else
+	} else {
 		log_line("Device %u: cannot make nodes of graphs in advance: %s", device->ordinal,
 			result_name(result));
+	}
 	if (model)
 		cuda.cuGraphDestroy(model);
 	if (before)
