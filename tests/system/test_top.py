@@ -345,16 +345,16 @@ def is_writing(pid):
 
 
 def test_stop_while_it_draws():
-    """A Ctrl-Z before the signal is ignored would be lost: it never is, not even while top draws."""
+    """If top ignored SIGTSTP while it draws, the kernel would drop a Ctrl-Z that it has not read."""
+    def press_and_look():
+        screen.send("?")
+        return is_writing(screen.process.pid)
+
     with mps.Service() as service:
         with live(service, "-d", "60") as screen:
             screen.wait_for_text("0 clients")
-            def press():
-                """The terminal is not read, so top waits in the middle of a picture at last."""
-                screen.send("?")
-                return is_writing(screen.process.pid)
-
-            wait_for("top to wait", press)
+            # The test does not read the terminal, so top waits in the middle of a picture at last.
+            wait_for("top to wait", press_and_look)
             assert not ignores(screen.process.pid, signal.SIGTSTP)
             screen.process.kill()
 

@@ -18,11 +18,11 @@ enum {
 	STREAMS = 3,
 	ROUNDS = 4000,
 	FILLED = 7,
-	BUFFER = 8 << 20, /* bytes: some copies are large enough for several threads */
-	NEVER = 5000      /* no launch has this value */
+	BUFFER = 8 << 20 /* bytes: some copies are large enough for several threads */
 };
 
-/* *cell = *cell * 3 + v. `say' prints first if v is NEVER. */
+/* *cell = *cell * 3 + v. `say' would print if v were NEVER, which no launch has. */
+#define NEVER "5000"
 #define STEP                                                                                       \
 	"	.reg .b32 %r<4>;\n	.reg .b64 %rd<4>;\n	.reg .pred %never;\n"                             \
 	"	ld.param.u64 %rd1, [cell];\n	ld.param.u32 %r1, [v];\n"                                   \
@@ -36,8 +36,8 @@ static const char saying_image[] =
 	".version 7.0\n.target sm_75\n.address_size 64\n"
 	".extern .func (.param .b32 n) vprintf(.param .b64 format, .param .b64 values);\n"
 	".global .align 1 .b8 text[4] = {46, 10, 0, 0};\n"
-	".visible .entry say" PARAMS STEP
-	"	setp.ne.u32 %never, %r1, 5000;\n	@%never ret;\n"
+	".visible .entry say" PARAMS STEP "	setp.ne.u32 %never, %r1, " NEVER
+	";\n	@%never ret;\n"
 	"	mov.u64 %rd3, text;\n	cvta.global.u64 %rd3, %rd3;\n"
 	"	{\n	.param .b64 format;\n	.param .b64 values;\n	.param .b32 n;\n"
 	"	st.param.b64 [format], %rd3;\n	st.param.b64 [values], 0;\n"
@@ -230,6 +230,7 @@ int main(int argc, char **argv)
 		free(lines[i].contents);
 	}
 	free(pageable);
+	CHECK(cuModuleUnload(saying_module));
 	CHECK(cuModuleUnload(module));
 	CHECK(cuDevicePrimaryCtxRelease(0));
 	printf(NAME ": ok\n");
