@@ -14,13 +14,16 @@
 
 #include "clock.h"
 #include "shm.h"
+#include "yielder.h"
 
 /* Reading the clock takes about as long as ten looks. */
 #define SPIN_LOOKS_A_CLOCK 16
+#define SPIN_LOOKS_A_YIELD 8
 
 struct spin {
-	uint64_t length_ns; /* set by the caller */
-	uint64_t end_ns;    /* 0: the clock was not read yet */
+	uint64_t length_ns;      /* set by the caller */
+	struct yielder *yielder; /* set by the caller; NULL: the thread keeps its processor */
+	uint64_t end_ns;         /* 0: the clock was not read yet */
 	unsigned n_looks;
 };
 
@@ -30,7 +33,9 @@ static inline bool spin_again(struct spin *spin)
 	uint64_t now;
 
 	shm_relax();
-	if (++spin->n_looks % SPIN_LOOKS_A_CLOCK != 1)
+	if (++spin->n_looks % SPIN_LOOKS_A_YIELD == 0 && spin->yielder)
+		yielder_yield(spin->yielder);
+	if (spin->n_looks % SPIN_LOOKS_A_CLOCK != 1)
 		return true;
 	now = now_ns();
 	if (spin->end_ns == 0)

@@ -56,6 +56,7 @@ unit_libs_test_daemon_top_sample := $(call static,jansson)
 unit_test_daemon_top_table := daemon/top_table.c daemon/top_sample.c daemon/top_history.c
 unit_libs_test_daemon_top_table := $(call static,jansson)
 unit_test_proto_shm := proto/shm.c
+unit_test_proto_yielder :=
 # The server without its loop, over the counting driver, for its tests and fuzzers.
 SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c server/client_conn.c \
 	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \

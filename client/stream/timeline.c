@@ -30,8 +30,14 @@
 #define SLEEPS_MAX 50
 
 /* After the spin of any call, if there are processors for the clients at work and their workers. */
-#define SPIN_ON_NS 400000u
+#define SPIN_ON_NS 2000000u
 #define PROCESSORS_MIN 4u
+
+/* ... or if these threads are more than the processors. This thread then yields. */
+#define SPIN_YIELDING_NS 1000000u
+
+/* Shorter waits do not ask how many processors there are. */
+#define SPIN_FIRST_NS 2000u
 
 /*
  * A thread that sleeps in the driver is woken by an interrupt, 0.2 to 0.4 ms late
@@ -105,19 +111,41 @@ bool timeline_reached(const struct stream *stream, uint64_t seqno)
 	return shm_load64(&server.page->timeline[stream_id(stream)]) >= seqno;
 }
 
-static bool timeline_spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
-{
-	struct spin spin = {.length_ns = spin_ns};
+static _Thread_local struct yielder own_yielder;
 
+static bool spin_until(const struct stream *stream, uint64_t seqno, struct spin spin)
+{
 	while (!timeline_reached(stream, seqno))
 		if (!spin_again(&spin))
 			return false;
 	return true;
 }
 
+static bool timeline_spin(const struct stream *stream, uint64_t seqno, uint64_t spin_ns)
+{
+	return spin_until(stream, seqno, (struct spin){.length_ns = spin_ns});
+}
+
+/* Clients at work and their workers. */
+static unsigned n_threads_at_work(void)
+{
+	return 2 * server_link_clients_at_work(&server);
+}
+
+/* NULL: this thread keeps its processor while it spins. */
+static struct yielder *find_yielder(void)
+{
+	return !server.is_without_long_spin && yielder_may(&own_yielder, n_threads_at_work(),
+						       worker_pool_processors())
+		       ? &own_yielder
+		       : NULL;
+}
+
 bool timeline_reached_soon(const struct stream *stream, uint64_t seqno)
 {
-	return timeline_spin(stream, seqno, CALL_SPIN_NS);
+	return timeline_spin(stream, seqno, SPIN_FIRST_NS) ||
+	       spin_until(stream, seqno,
+		       (struct spin){.length_ns = CALL_SPIN_NS, .yielder = find_yielder()});
 }
 
 void timeline_expect_copy(const struct stream *stream, uint64_t seqno, uint64_t size)
@@ -141,13 +169,16 @@ CUresult timeline_wait_polling(struct stream *stream, uint64_t seqno)
 	return timeline_wait(stream, seqno);
 }
 
-/* Spins on, as the driver does in a native program, if the processors suffice. */
+/* Spins on, as the driver does in a native program. */
 static bool reached_in_spin(const struct stream *stream, uint64_t seqno)
 {
-	unsigned n_clients = server_link_clients_at_work(&server);
-	unsigned n_processors = worker_pool_processors();
+	struct yielder *yielder = find_yielder();
 
-	return !server.is_without_long_spin && n_processors >= MAX(2 * n_clients, PROCESSORS_MIN) &&
+	if (yielder)
+		return spin_until(stream, seqno,
+			(struct spin){.length_ns = SPIN_YIELDING_NS, .yielder = yielder});
+	return !server.is_without_long_spin &&
+	       worker_pool_processors() >= MAX(n_threads_at_work(), PROCESSORS_MIN) &&
 	       timeline_spin(stream, seqno, SPIN_ON_NS);
 }
 

@@ -29,6 +29,7 @@
 #include "ring.h"
 #include "serve.h"
 #include "server/util/watchdog.h"
+#include "yielder.h"
 
 struct aliases;
 struct device_quota;
@@ -103,6 +104,7 @@ struct session {
 	uint64_t n_messages;                /* served so far */
 	uint32_t n_at_work;                 /* as in the page */
 	int64_t pause_ns;                   /* between two runs of messages, on average */
+	struct yielder yielder;             /* of the worker */
 	bool is_busy;                       /* counted as having work (deferred.h) */
 	bool has_pending_seqnos;            /* some stream's pending_seqno is set */
 	bool has_unused;                    /* memory that session_devices_trim() would give back */
