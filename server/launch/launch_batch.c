@@ -25,10 +25,13 @@
 #include "server/stream/progress.h"
 #include "server/stream/tracer.h"
 
-/* Lengths are powers of two from 2 on. Shorter chains take the rest. */
-#define LENGTHS 5
-#define LENGTH(i) (2u << (i))
-_Static_assert(LENGTH(LENGTHS - 1) == LAUNCH_BATCH_MAX, "the longest");
+/*
+ * Shorter chains take the rest. These lengths make 2.7 calls of 1 to 63 launches on average, powers
+ * of two 3.1.
+ */
+static const unsigned chain_lengths[] = {2, 3, 6, 11, 20, LAUNCH_BATCH_MAX};
+
+#define LENGTHS ARRAY_SIZE(chain_lengths)
 
 /* As many launches in a row must have been waited for. */
 #define WAITED_MIN 4
@@ -106,10 +109,14 @@ static void flush_one_by_one(
 	}
 }
 
-/* The longest chain that `n' launches fill. */
+/* The longest chain that `n' launches fill, two or more. */
 static unsigned length_index(unsigned n)
 {
-	return 30u - (unsigned)__builtin_clz(n);
+	unsigned index = LENGTHS - 1;
+
+	while (chain_lengths[index] > n)
+		index--;
+	return index;
 }
 
 /* Launches more than one. */
@@ -122,7 +129,7 @@ static void flush_together(struct session *session, struct launch_batch *batch, 
 	if (likely(!blocked_any()))
 		store = chain_cache_get(session, batch->stream);
 	while (store && n - done > 1) {
-		unsigned index = length_index(n - done), length = LENGTH(index);
+		unsigned index = length_index(n - done), length = chain_lengths[index];
 		const struct queued_launch *launches = &batch->launches[done];
 		CUresult result = chain_run(
 			session, &store->chains[index], batch->stream, launches, length, NULL);

@@ -78,18 +78,18 @@ static CUresult launch_run(uint32_t stream, unsigned n, unsigned first)
 static void test_batches(void **state)
 {
 	(void)state;
-	/* A length gets a graph from its fourth time on: 7 is 4, 2 and 1. */
+	/* A length gets a graph from its fourth time on: 10 is 6, 3 and 1. */
 	for (unsigned round = 0; round < 5; round++) {
-		assert_int_equal(launch_run(0, 7, round), CUDA_SUCCESS);
-		assert_int_equal(fake_calls.last_param_sum, (round + 6) * FAKE_PARAM_BYTES);
-		assert_int_equal(fake_calls.launches, 7 * (round + 1));
+		assert_int_equal(launch_run(0, 10, round), CUDA_SUCCESS);
+		assert_int_equal(fake_calls.last_param_sum, (round + 9) * FAKE_PARAM_BYTES);
+		assert_int_equal(fake_calls.launches, 10 * (round + 1));
 		assert_int_equal(fake_calls.graph_launches, round < 3 ? 0 : 2 * (round - 2));
 	}
 	assert_int_equal(fake_counts.execs, 2);
 	/* The longest batch is sent as soon as it is full. */
 	for (unsigned round = 0; round < 4; round++)
 		assert_int_equal(launch_run(0, 33, 0), CUDA_SUCCESS);
-	assert_int_equal(fake_calls.launches, 35 + 4 * 33);
+	assert_int_equal(fake_calls.launches, 50 + 4 * 33);
 	assert_int_equal(fake_calls.graph_launches, 5);
 	send_library_unload(1);
 	assert_int_equal(settle(), CUDA_SUCCESS);
