@@ -8,6 +8,7 @@ from group import Group
 from rounds import alternate, divide
 
 ROUNDS = 2
+WARM_UP_S = 0.05
 
 # What bench measures, how many launches a round has, and the name.
 KINDS = (("sync", 1, "empty kernel + sync"), ("kernel20", 1, "20 us kernel + sync"),
@@ -35,6 +36,9 @@ def measure_count(ways, options, results, count):
         for what, launches, name in KINDS:
             if what in ONLY_REAL and not options.is_real:
                 continue
+            # The first launches of each client are slower: images, and launch batches of ours.
+            for group in groups.values():
+                group.measure(what, WARM_UP_S)
             found = alternate(ways, ROUNDS, lambda way, what=what, launches=launches: summary(
                 groups[way].measure(what, options.seconds), launches))
             for quantity, unit in UNITS.items():
