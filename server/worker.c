@@ -8,6 +8,7 @@
  * memory and does not change after it was checked.
  */
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -184,13 +185,17 @@ static void publish_n_at_work(struct session *session)
 	shm_store32(&session->page->n_at_work, n);
 }
 
+/* Those that this process may use; a machine with more than a set holds: all. */
 static unsigned count_processors(void)
 {
 	static atomic_uint n_processors;
 	unsigned n = atomic_load_explicit(&n_processors, memory_order_relaxed);
+	cpu_set_t set;
 
 	if (n == 0) {
-		n = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+		n = sched_getaffinity(0, sizeof(set), &set) == 0
+			    ? (unsigned)CPU_COUNT(&set)
+			    : (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 		atomic_store_explicit(&n_processors, n, memory_order_relaxed);
 	}
 	return n;
