@@ -185,7 +185,7 @@ static void publish_n_at_work(struct session *session)
 	shm_store32(&session->page->n_at_work, n);
 }
 
-/* Those that this process may use; a machine with more than a set holds: all. */
+/* The processors that this process may use; all, if they are too many for a cpu_set_t. */
 static unsigned count_processors(void)
 {
 	static atomic_uint n_processors;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Whether kernels are right whose launches overlap with changes of the stack of a thread, for which
- * the driver moves the local memory of the context.
+ * Checks the results of kernels while the stack of a thread changes, for which the driver moves the
+ * local memory of the context.
  *
  *   driver_stack WAY [SECONDS]
  *
@@ -36,8 +36,7 @@ enum {
 	LIMIT_S = 5 /* of one round */
 };
 
-/* out[thread] = the sum of what the thread has stored in its local memory: n * thread + 0 ... n-1
- */
+/* Each thread stores thread, thread + 1, ... in n words of local memory, and their sum in out. */
 static const char image[] = ".version 7.0\n"
 			    ".target sm_75\n"
 			    ".address_size 64\n"
