@@ -8,10 +8,8 @@
  * memory and does not change after it was checked.
  */
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "server/memory/alias.h"
 #include "server/driver/deferred.h"
@@ -30,6 +28,7 @@
 #include "server/stream/stream.h"
 #include "server/stream/tracer.h"
 #include "server/util/thread.h"
+#include "processors.h"
 #include "setting.h"
 #include "spin.h"
 #include "server/memory/virtual.h"
@@ -185,17 +184,13 @@ static void publish_n_at_work(struct session *session)
 	shm_store32(&session->page->n_at_work, n);
 }
 
-/* The processors that this process may use; all, if they are too many for a cpu_set_t. */
 static unsigned count_processors(void)
 {
 	static atomic_uint n_processors;
 	unsigned n = atomic_load_explicit(&n_processors, memory_order_relaxed);
-	cpu_set_t set;
 
 	if (n == 0) {
-		n = sched_getaffinity(0, sizeof(set), &set) == 0
-			    ? (unsigned)CPU_COUNT(&set)
-			    : (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+		n = processors_count();
 		atomic_store_explicit(&n_processors, n, memory_order_relaxed);
 	}
 	return n;

@@ -9,12 +9,12 @@
 
 #include "compat.h"
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <time.h>
 
 #include "base.h"
+#include "processors.h"
 #include "worker_pool.h"
 
 /* How long an idle helper waits for another job. */
@@ -84,9 +84,7 @@ static void make_threads(unsigned n)
 
 unsigned worker_pool_processors(void)
 {
-	cpu_set_t set;
-
-	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+	return processors_count();
 }
 
 /* False: the pool works for another thread. */
