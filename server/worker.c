@@ -237,7 +237,8 @@ static void worker_rest(struct session *session, int *sleep_ms)
 {
 	if (!session->busy && !session->has_unused && !session->has_unused_host &&
 		!session->has_pending_seqnos && session->n_closing_mappings == 0 &&
-		session->n_closing == 0 && !session->aliases->closing) {
+		session->n_closing == 0 && !session->aliases->closing &&
+		!session->batch->keeps_stack) {
 		session_set_busy(session, false);
 		worker_sleep(session, SLEEP_MS);
 		return;
@@ -256,6 +257,7 @@ static void worker_rest(struct session *session, int *sleep_ms)
 	if (streams_poll(session)) {
 		printf_capture_flush(session);
 		session_devices_trim(session);
+		launch_batch_trim(session, *sleep_ms == SLEEP_MAX_MS);
 		/* Pinning delays all clients, so memory is unpinned only after a long idle time. */
 		if (*sleep_ms == SLEEP_MAX_MS)
 			host_trim(session);

@@ -45,6 +45,9 @@ struct device {
 	uint64_t stack_refused_ms;
 	CUresult stack_refusal;
 	bool wants_lower; /* no session asks for a limit that was raised */
+	atomic_uint n_stack_lowered;
+	_Atomic bool is_stack_large; /* it may be larger than at first */
+	_Atomic bool is_stack_kept;  /* only graphs still need its size (limit.h) */
 };
 
 /* What a room above this one does for GPUs. */

@@ -16,12 +16,15 @@
 #include "driver_facts.h"
 #include "server/session/fault.h"
 #include "graph_end.h"
+#include "session_device.h"
 
 struct graph_end {
 	struct deferred deferred;
 	CUgraphExec exec;
 	CUgraph model;
 	struct device *device;
+	struct session_device *sdev; /* not used after graph_end() */
+	bool keeps_stack;            /* of the GPU (limit.h) */
 	struct channel_part part;    /* of the channel budget; all 0: none */
 	struct device_quota *memory; /* a reference; NULL: no node in a body is charged */
 	uint32_t n_body_nodes;
@@ -60,6 +63,27 @@ static void give_body_nodes(const struct graph_end *end)
 	device_quota_unref(end->memory);
 }
 
+/* Again if the stack was lowered meanwhile (limit.h). */
+static CUresult instantiate(
+	struct graph_end *end, CUgraph model, unsigned flags, CUgraphExec *ret_exec)
+{
+	const struct device *device = end->sdev->device;
+	CUgraphExec exec = NULL;
+	unsigned n_lowered;
+	CUresult result;
+
+	do {
+		if (exec)
+			cuda.cuGraphExecDestroy(exec);
+		n_lowered = limit_n_stack_lowered(device);
+		result = cuda.cuGraphInstantiateWithFlags(&exec, model, flags);
+		if (result == CUDA_SUCCESS)
+			limit_keep_stack(end->sdev, &end->keeps_stack);
+	} while (result == CUDA_SUCCESS && limit_n_stack_lowered(device) != n_lowered);
+	*ret_exec = result == CUDA_SUCCESS ? exec : NULL;
+	return result;
+}
+
 CUresult graph_end_make(struct graph_end *end, struct session *session, struct device *device,
 	struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec)
@@ -70,15 +94,34 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 	*ret_exec = NULL;
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_NOT_READY;
-	result = cuda.cuGraphInstantiateWithFlags(ret_exec, model, flags);
+	end->sdev = session_device_get(session, device->ordinal);
+	result = instantiate(end, model, flags, ret_exec);
 	channel_budget_taken(device, part, way, result == CUDA_SUCCESS);
-	if (result != CUDA_SUCCESS) {
-		*ret_exec = NULL;
+	if (result != CUDA_SUCCESS)
 		return result;
-	}
 	end->device = device;
 	end->part = *part;
 	return CUDA_SUCCESS;
+}
+
+CUresult graph_end_set_kernel(struct graph_end *end, CUgraphExec exec, CUgraphNode node,
+	const CUDA_KERNEL_NODE_PARAMS_v2 *params)
+{
+	unsigned n_lowered;
+	CUresult result;
+
+	do {
+		n_lowered = limit_n_stack_lowered(end->device);
+		result = cuda.cuGraphExecKernelNodeSetParams_v2(exec, node, params);
+		if (result == CUDA_SUCCESS)
+			limit_keep_stack(end->sdev, &end->keeps_stack);
+	} while (result == CUDA_SUCCESS && limit_n_stack_lowered(end->device) != n_lowered);
+	return result;
+}
+
+bool graph_end_keeps_stack(const struct graph_end *end)
+{
+	return end->keeps_stack;
 }
 
 static void end_now(struct deferred *deferred)
@@ -99,6 +142,8 @@ static void end_now(struct deferred *deferred)
 void graph_end(
 	struct graph_end *end, CUgraphExec exec, CUgraph model, CUcontext context, bool device_lost)
 {
+	if (end->keeps_stack)
+		limit_release_stack(end->sdev);
 	end->exec = device_lost ? NULL : exec;
 	end->model = device_lost ? NULL : model;
 	end->deferred.context = context;

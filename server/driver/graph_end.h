@@ -41,6 +41,13 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 	struct channel_part *part, unsigned most_ms, CUgraph model, unsigned flags,
 	CUgraphExec *ret_exec);
 
+/* Sets a kernel of a graph that graph_end_make() has made, and that may be launched later. */
+CUresult graph_end_set_kernel(struct graph_end *end, CUgraphExec exec, CUgraphNode node,
+	const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+
+/* Whether the stack of the GPU stays large because of the graph (limit.h). */
+bool graph_end_keeps_stack(const struct graph_end *end);
+
 /*
  * Takes all three. `exec' and `model' may be NULL; if the context is lost they are dropped.
  * A worker.

@@ -46,12 +46,25 @@ static const char *limit_name(CUlimit limit)
 						    : "the buffer of printf";
 }
 
+/* Wraps to 0 above the highest power. */
+static uint64_t power_above(uint64_t value)
+{
+	uint64_t power = 1;
+
+	while (power && power < value)
+		power <<= 1;
+	return power;
+}
+
 static CUresult set_limit(
 	struct session *session, struct device *device, CUlimit limit, uint64_t value)
 {
 	size_t now = 0;
 	CUresult result;
 
+	/* Before the call: a graph may be made as soon as the stack is larger. */
+	if (limit == CU_LIMIT_STACK_SIZE)
+		atomic_store(&device->is_stack_large, true);
 	result = cuda.cuCtxSetLimit(limit, value);
 	if (result == CUDA_SUCCESS)
 		result = cuda.cuCtxGetLimit(&now, limit);
@@ -63,16 +76,6 @@ static CUresult set_limit(
 		SESSION_NAME_ARGS(session), limit_name(limit), device->ordinal,
 		(unsigned long long)now);
 	return CUDA_SUCCESS;
-}
-
-/* Wraps to 0 above the highest power. */
-static uint64_t power_above(uint64_t value)
-{
-	uint64_t power = 1;
-
-	while (power && power < value)
-		power <<= 1;
-	return power;
 }
 
 /*
@@ -161,16 +164,55 @@ static CUresult limit_cover(struct session *session, struct device *device, uint
 }
 
 /* Under the lock. */
-static void note_ask(struct session_device *sdev, CUlimit limit, uint64_t value)
+static void list_asks(struct session_device *sdev)
 {
 	struct limit_asks *asks = &sdev->asks;
 
-	asks->value[limit] = MAX(asks->value[limit], value);
 	if (asks->is_listed)
 		return;
 	asks->is_listed = true;
 	asks->next = sdev->device->asks;
 	sdev->device->asks = asks;
+}
+
+/* The highest request of a session; never below the first value. Under the lock. */
+static uint64_t most_asked(const struct device *device, CUlimit limit)
+{
+	uint64_t most = device->limits[limit];
+
+	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+		most = MAX(most, device->heap_first);
+	for (const struct limit_asks *asks = device->asks; asks; asks = asks->next)
+		most = MAX(most, asks->value[limit]);
+	return most;
+}
+
+/* The value to which the limit may be lowered. Under the lock. */
+static uint64_t most_needed(const struct device *device, CUlimit limit)
+{
+	uint64_t most = most_asked(device, limit);
+
+	if (limit == CU_LIMIT_STACK_SIZE)
+		for (const struct limit_asks *asks = device->asks; asks; asks = asks->next)
+			most = MAX(most, asks->graph_stack);
+	return most;
+}
+
+/* After a change of what sessions ask for, which the stack may exceed by rounding. Under the lock.
+ */
+static void note_stack_kept(struct device *device)
+{
+	uint64_t power = power_above(most_asked(device, CU_LIMIT_STACK_SIZE));
+
+	atomic_store(&device->is_stack_kept, power && device->set[CU_LIMIT_STACK_SIZE] > power);
+}
+
+/* Under the lock. */
+static void note_ask(struct session_device *sdev, CUlimit limit, uint64_t value)
+{
+	sdev->asks.value[limit] = MAX(sdev->asks.value[limit], value);
+	list_asks(sdev);
+	note_stack_kept(sdev->device);
 }
 
 /* Lowering does not wait for the lock. The thread that holds the lock then requests it again. */
@@ -210,23 +252,11 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 
 /* ---- lowering */
 
-/* The highest request of a session; never below the first value. Under the lock. */
-static uint64_t most_asked(const struct device *device, CUlimit limit)
-{
-	uint64_t most = device->limits[limit];
-
-	if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
-		most = MAX(most, device->heap_first);
-	for (const struct limit_asks *asks = device->asks; asks; asks = asks->next)
-		most = MAX(most, asks->value[limit]);
-	return most;
-}
-
 /* Under the lock. */
 static bool is_too_high(const struct device *device)
 {
 	for (unsigned i = 0; i < LIMITS_RAISED; i++)
-		if (device->set[i] > most_asked(device, (CUlimit)i))
+		if (device->set[i] > most_needed(device, (CUlimit)i))
 			return true;
 	return false;
 }
@@ -242,23 +272,37 @@ void limits_forget(struct session_device *sdev, bool device_lost)
 	while (*link != &sdev->asks)
 		link = &(*link)->next;
 	*link = sdev->asks.next;
+	sdev->asks = (struct limit_asks){0};
+	note_stack_kept(device);
 	device->wants_lower = !device_lost && is_too_high(device);
 	limit_unlock(device);
+}
+
+/* The number first: limit_keep_stack() and its caller read them in the other order. Under the lock.
+ */
+static void note_stack_lowered(struct device *device)
+{
+	device->stack_refused = 0;
+	atomic_fetch_add(&device->n_stack_lowered, 1);
+	atomic_store(&device->is_stack_large,
+		device->set[CU_LIMIT_STACK_SIZE] > device->limits[CU_LIMIT_STACK_SIZE]);
+	note_stack_kept(device);
 }
 
 /* With the GPU's context current. If the driver refuses, the limit stays. Under the lock. */
 static void limit_lower(struct device *device, CUlimit limit)
 {
-	uint64_t most = most_asked(device, limit);
+	uint64_t most = most_needed(device, limit);
 	size_t now = 0;
 
-	if (device->set[limit] <= most || cuda.cuCtxSetLimit(limit, most) != CUDA_SUCCESS ||
-		cuda.cuCtxGetLimit(&now, limit) != CUDA_SUCCESS)
+	if (device->set[limit] <= most || cuda.cuCtxSetLimit(limit, most) != CUDA_SUCCESS)
 		return;
-	device->raised[limit] = now;
 	device->set[limit] = most;
 	if (limit == CU_LIMIT_STACK_SIZE)
-		device->stack_refused = 0;
+		note_stack_lowered(device);
+	if (cuda.cuCtxGetLimit(&now, limit) != CUDA_SUCCESS)
+		return;
+	device->raised[limit] = now;
 	log_line("Lowered %s of device %u to %llu bytes: no client asks for more",
 		limit_name(limit), device->ordinal, (unsigned long long)now);
 }
@@ -285,6 +329,49 @@ void limits_lower(void)
 		device->wants_lower = false;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+/* ---- graphs */
+
+unsigned limit_n_stack_lowered(const struct device *device)
+{
+	return atomic_load(&device->n_stack_lowered);
+}
+
+bool limit_is_stack_kept(const struct device *device)
+{
+	return atomic_load(&device->is_stack_kept);
+}
+
+void limit_keep_stack(struct session_device *sdev, bool *keeps)
+{
+	struct device *device = sdev->device;
+	struct limit_asks *asks = &sdev->asks;
+	uint64_t stack;
+
+	if (likely(!atomic_load(&device->is_stack_large)))
+		return;
+	pthread_mutex_lock(&lock);
+	stack = device->set[CU_LIMIT_STACK_SIZE];
+	if (stack > device->limits[CU_LIMIT_STACK_SIZE]) {
+		list_asks(sdev);
+		asks->graph_stack = MAX(asks->graph_stack, stack);
+		asks->n_graphs += !*keeps;
+		*keeps = true;
+	}
+	limit_unlock(device);
+}
+
+void limit_release_stack(struct session_device *sdev)
+{
+	struct device *device = sdev->device;
+
+	pthread_mutex_lock(&lock);
+	if (--sdev->asks.n_graphs == 0) {
+		sdev->asks.graph_stack = 0;
+		device->wants_lower = is_too_high(device);
+	}
+	limit_unlock(device);
 }
 
 /* ---- raising */

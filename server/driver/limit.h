@@ -26,6 +26,8 @@ struct session;
 struct limit_asks {
 	struct limit_asks *next; /* of the device */
 	uint64_t value[LIMITS_RAISED];
+	uint64_t graph_stack; /* of the graphs that keep the stack; 0: none does */
+	unsigned n_graphs;    /* that keep the stack */
 	bool is_listed;
 	bool is_refusal_logged; /* in the log */
 };
@@ -36,6 +38,23 @@ struct limit_asks {
  * for a blocked stream. A worker.
  */
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
+
+/*
+ * Graphs. The driver gives a kernel whose stack has no known size, because it calls printf or
+ * itself, the limit of the moment when its graph is made or the kernel is set in the graph. If such
+ * a graph is launched after the stack was lowered, the context ends (measured: driver_stack.c). So
+ * the stack is not lowered below the size that it had then, until the graph ends.
+ *
+ * Around the driver's call: call limit_n_stack_lowered(), make the graph, call limit_keep_stack();
+ * if the number has changed, make the graph again. `keeps' belongs to the graph and is false at
+ * first; if it is true at the end of the graph, call limit_release_stack(). A worker.
+ */
+unsigned limit_n_stack_lowered(const struct device *device);
+void limit_keep_stack(struct session_device *sdev, bool *keeps);
+void limit_release_stack(struct session_device *sdev);
+
+/* Whether the stack would be much smaller without graphs. */
+bool limit_is_stack_kept(const struct device *device);
 
 /* The session leaves the GPU: limits that only it has requested are lowered later. A worker. */
 void limits_forget(struct session_device *sdev, bool device_lost);

@@ -15,6 +15,7 @@
 #include "server/stream/context_share.h"
 #include "server/copy/copy.h"
 #include "server/copy/copy_kernel.h"
+#include "server/driver/graph_end.h"
 #include "server/stream/event.h"
 #include "graph_node.h"
 #include "graph_wait.h"
@@ -184,7 +185,7 @@ static CUresult kernel_put(struct graph *graph, struct graph_node *node,
 	CUresult result;
 
 	if (graph->real)
-		return attr_mask == node->attr_mask ? cuda.cuGraphExecKernelNodeSetParams_v2(
+		return attr_mask == node->attr_mask ? graph_end_set_kernel(graph->ending,
 							      graph->real, node->real, params)
 						    : CUDA_ERROR_INVALID_VALUE;
 	node->attr_mask = attr_mask;

@@ -146,8 +146,10 @@ static CUresult chain_make(struct session *session, struct chain *chain,
 	if (result != CUDA_SUCCESS) {
 		chain_fini(chain, sdev, result_is_fault(result));
 		chain->n_wanted = -RUNS_BEFORE_RETRY;
+		return result;
 	}
-	return result;
+	chain->keeps_stack = graph_end_keeps_stack(chain->ending);
+	return CUDA_SUCCESS;
 }
 
 static CUresult set_seqno(

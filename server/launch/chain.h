@@ -9,6 +9,8 @@
  * The session's worker only.
  */
 
+#include <stdbool.h>
+
 #include "server/driver/driver.h"
 
 struct graph_end;
@@ -38,6 +40,7 @@ struct chain {
 	struct graph_end *ending;
 	CUgraphNode nodes[CHAIN_MAX];
 	CUgraphNode seqno_node;
+	bool keeps_stack;  /* of its GPU (limit.h) */
 	int n_wanted;      /* runs that found no graph */
 	size_t params_max; /* of a node, as charged */
 };

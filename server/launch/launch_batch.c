@@ -95,6 +95,37 @@ static void chain_caches_free(struct session *session)
 		chain_cache_free(session->chain_caches->stream, fault_get() != CUDA_SUCCESS);
 }
 
+/* Whether a chain is left that keeps the stack. */
+static bool chain_cache_trim(struct chain_cache *store, bool is_idle)
+{
+	const struct session_device *sdev = store->stream->sdev;
+	const bool may_end = is_idle || limit_is_stack_kept(sdev->device);
+	bool is_left = false;
+
+	for (unsigned i = 0; i <= LENGTHS; i++) {
+		struct chain *chain = i < LENGTHS ? &store->chains[i] : &store->awaited;
+
+		if (!chain->keeps_stack)
+			continue;
+		if (may_end)
+			chain_fini(chain, sdev, false);
+		else
+			is_left = true;
+	}
+	return is_left;
+}
+
+void launch_batch_trim(struct session *session, bool is_idle)
+{
+	bool is_left = false;
+
+	if (likely(!session->batch->keeps_stack))
+		return;
+	for (struct chain_cache *store = session->chain_caches; store; store = store->next)
+		is_left = chain_cache_trim(store, is_idle) || is_left;
+	session->batch->keeps_stack = is_left;
+}
+
 /* ---- leaving */
 
 static void flush_one_by_one(
@@ -131,8 +162,10 @@ static void flush_together(struct session *session, struct launch_batch *batch, 
 	while (store && n - done > 1) {
 		unsigned index = length_index(n - done), length = chain_lengths[index];
 		const struct queued_launch *launches = &batch->launches[done];
-		CUresult result = chain_run(
-			session, &store->chains[index], batch->stream, launches, length, NULL);
+		struct chain *chain = &store->chains[index];
+		CUresult result = chain_run(session, chain, batch->stream, launches, length, NULL);
+
+		batch->keeps_stack |= chain->keeps_stack;
 
 		/* The failing launch then reports its own error; the launches before it run. */
 		if (result == CUDA_SUCCESS)
@@ -235,6 +268,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	if (!store || chain_run(session, &store->awaited, stream, batch->launches, 1, &seqno) !=
 			      CUDA_SUCCESS)
 		return false;
+	batch->keeps_stack |= store->awaited.keeps_stack;
 	batch->n = 0;
 	batch->is_held = false;
 	counter_add(session, COUNTER_LAUNCHES, 1);

@@ -43,6 +43,7 @@ struct launch_batch {
 	uint64_t lone_at;    /* ... the number of its message */
 	bool is_held;        /* the first launch was held */
 	bool may_hold;       /* MPS_HOLD_LAUNCHES */
+	bool keeps_stack;    /* a chain keeps the stack of a GPU large (limit.h) */
 	char held[HELD_PARAMS_MAX];
 };
 
@@ -64,6 +65,12 @@ static inline bool launch_batch_is_held(const struct launch_batch *batch)
 
 /* Launches the batch. Call this before any other work for the session. */
 void launch_batch_flush(struct session *session);
+
+/*
+ * Ends chains that keep the stack of a GPU large: all of them if the session has been idle for
+ * long, otherwise those of GPUs where no session asks for that stack. No work of it is on a GPU.
+ */
+void launch_batch_trim(struct session *session, bool is_idle);
 
 /* What is done for each session: see session_room.h. */
 extern const struct session_room launch_batches_room;

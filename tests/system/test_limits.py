@@ -3,6 +3,8 @@
 # time limit: 100 s
 """Limits of a GPU that one client raises for all: bounded, and lowered when not needed."""
 
+import subprocess
+
 import harness
 import mps
 from harness import contains, equal, settled, wait_for
@@ -86,6 +88,49 @@ def test_largest_of_the_live_clients():
             first.__exit__()
             wait_for("the heap to be as at first", lambda: looker.free_mib() == before,
                      10 * mps.SLOW)
+
+
+def with_graphs(way, may_lower):
+    """A program that has graphs from when the stack was large, beside clients with a large stack."""
+    with mps.Service(SETTINGS) as service:
+        program = service.popen("graph_stack", way, stdin=subprocess.PIPE)
+
+        def step(name):
+            equal(program.stdout.readline(), name + "\n")
+
+        def proceed():
+            program.stdin.write("\n")
+            program.stdin.flush()
+
+        step("opened")
+        with Client(service) as tall:
+            equal(tall.limit(STACK, 16 << 10), 0)
+            proceed()
+            step("made")
+        wait_for("the client to be gone", lambda: len(service.clients()) == 1, 10 * mps.SLOW)
+        if may_lower:
+            service.wait_for_log("Lowered the stack of a thread of device 0 to 1024 bytes")
+        else:
+            log = settled(service.server_log)
+            assert "Lowered" not in log, log
+        proceed()
+        step("again")
+        proceed()
+        step("ended")
+        service.wait_for_log("Lowered the stack of a thread of device 0 to 1024 bytes")
+        proceed()
+        code, out, err = service.finish(program)
+        equal((code, out), (0, "graph_stack: ok\n"), err)
+
+
+def test_a_graph_keeps_the_stack():
+    """Launched after the stack was lowered, the graph would end the context."""
+    with_graphs("graph", False)
+
+
+def test_launch_batches_do_not():
+    """When their client is idle, the server makes its own graphs anew."""
+    with_graphs("bursts", True)
 
 
 def test_work_is_not_delayed():

@@ -216,6 +216,7 @@ static void emit_builtin(struct ptx_tr *tr, const struct builtin *builtin, struc
 		ptx_tr_fail(tr, -EINVAL, "a call of '%s' with another result", builtin->name);
 	in = ptx_tr_emit(tr, builtin->exec);
 	in->call = call;
+	tr->code->has_open_stack = true;
 }
 
 /* Frames begin at the end of the caller's frame, whose size is known only at its end. */
@@ -278,6 +279,7 @@ static void indirect_call(struct ptx_tr *tr, struct ptx_call *call, const struct
 		return;
 	}
 	call->address = ptx_tr_source(tr, parts->name, PTX_B64);
+	tr->code->has_open_stack = true;
 	emit_call(tr, call);
 }
 

@@ -105,7 +105,8 @@ struct ptx_code {
 	uint32_t local_size; /* bytes of its frame: .local variables and parameters */
 	uint32_t n_params, n_results;
 	struct ptx_place *params, *results;
-	bool is_known; /* has a body */
+	bool is_known;       /* has a body */
+	bool has_open_stack; /* its stack has no known size */
 };
 
 #define PTX_ROW_RETURN 0 /* the instruction after the call */

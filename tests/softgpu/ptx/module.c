@@ -71,11 +71,12 @@ static int place_globals(
 	return n == texts->n_placed ? 0 : ptx_log_fail(log, -EINVAL, 0, "addresses of nothing");
 }
 
-/* .maxnreg is in n_regs so far. */
-static void estimate_registers(struct ptx_kernel *kernel)
+/* What the translation shows. .maxnreg is in n_regs so far. */
+static void complete_info(struct ptx_kernel *kernel)
 {
 	uint32_t limit = kernel->info.n_regs ? kernel->info.n_regs : REGS_MAX;
 
+	kernel->info.has_open_stack = kernel->code->has_open_stack;
 	kernel->info.n_regs = MIN(MAX(kernel->code->n_rows / REGS_NAMED_PER_REAL, REGS_MIN), limit);
 }
 
@@ -122,7 +123,7 @@ static int load_texts(struct ptx_module *module, const struct ptx_texts *texts, 
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < module->n_kernels; i++)
-		estimate_registers(&module->kernels[i]);
+		complete_info(&module->kernels[i]);
 	count_constants(module);
 	if (texts->max_regs)
 		ptx_module_limit_registers(module, texts->max_regs);

@@ -52,6 +52,7 @@ struct ptx_kernel_info {
 	uint32_t param_size;    /* bytes of the whole packed buffer */
 	uint32_t shared_static; /* bytes */
 	uint32_t local_size;    /* bytes a thread */
+	bool has_open_stack;    /* its stack has no known size: it calls printf, or by address */
 	uint32_t const_size;    /* bytes of the variables in constant memory */
 	uint32_t n_regs;        /* an estimate */
 	uint32_t max_threads;   /* from .maxntid, else 1024 */

@@ -14,6 +14,7 @@
 #include "server/driver/device.h"
 #include "server/driver/device_quota.h"
 #include "server/driver/limit.h"
+#include "server/driver/session_device.h"
 #include "server/worker.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
@@ -219,6 +220,46 @@ static void test_lowered(void **state)
 	assert_int_equal(stack(), 3 * KIB);
 }
 
+/* The deferred thread counts it after the call. */
+static bool was_lowered(const struct device *device, unsigned n)
+{
+	for (unsigned i = 0; i < PATIENCE_MS && limit_n_stack_lowered(device) != n; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	return limit_n_stack_lowered(device) == n;
+}
+
+/* A graph that was made while the stack was large keeps it until the graph ends. */
+static void test_graphs_keep_the_stack(void **state)
+{
+	struct session_device *sdev = session_device_get(harness.session, 0);
+	struct device *device = device_get(0);
+	struct harness before = open_other();
+	unsigned n_lowered = limit_n_stack_lowered(device);
+	bool keeps[2] = {false, false};
+
+	(void)state;
+	limit_keep_stack(sdev, &keeps[0]);
+	assert_false(keeps[0]);
+	assert_int_equal(raise_stack(20 * KIB), CUDA_SUCCESS);
+	for (unsigned i = 0; i < 4; i++)
+		limit_keep_stack(sdev, &keeps[i % 2]);
+	assert_true(keeps[0] && keeps[1]);
+	assert_int_equal(raise_stack(50 * KIB), CUDA_SUCCESS);
+	assert_false(limit_is_stack_kept(device));
+	end_other(before);
+	assert_true(limit_is_stack_kept(device));
+	assert_true(becomes(STACK, 32 * KIB));
+	assert_true(was_lowered(device, n_lowered + 1));
+	limit_release_stack(sdev);
+	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+	assert_int_equal(stack(), 32 * KIB);
+	limit_release_stack(sdev);
+	assert_true(becomes(STACK, first[STACK]));
+	assert_true(was_lowered(device, n_lowered + 2));
+	assert_int_equal(send_limit_raise(0, STACK, 2 * KIB), CUDA_SUCCESS);
+	assert_false(limit_is_stack_kept(device));
+}
+
 /* Not while kernels run: a change of the stack waits for them. */
 static void test_not_beside_work(void **state)
 {
@@ -272,6 +313,7 @@ int main(void)
 		TEST(test_heap),
 		TEST(test_bounds),
 		TEST(test_lowered),
+		TEST(test_graphs_keep_the_stack),
 		TEST(test_not_beside_work),
 		TEST(test_refused),
 	};

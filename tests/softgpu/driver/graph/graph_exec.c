@@ -30,6 +30,9 @@ struct exec {
 	size_t n_steps;
 	size_t n_branches;
 	struct device *device;
+	size_t made_stack;          /* the limit of the stack when it was made */
+	size_t set_stack;           /* ... and at the first launch after a kernel was set */
+	bool is_set;                /* a kernel was set since the last launch */
 	struct stream *last_stream; /* of the last launch; owns a reference */
 	uint64_t last_ticket;
 	struct user_ref *user_refs;
@@ -176,6 +179,7 @@ static CUresult instantiate(CUgraphExec *ret_exec, CUgraph handle, cuuint64_t fl
 	if (graph_is_conditional(graph))
 		graph->exec = exec;
 	exec->device = context_current()->device;
+	exec->made_stack = context_current()->limits[CU_LIMIT_STACK_SIZE];
 	channels_take(exec->device, exec->n_branches, exec->n_steps);
 	object_add(&exec->object, OBJECT_EXEC);
 	stat_add(STAT_GRAPH_EXECS, 1);
@@ -284,16 +288,20 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
 	return CUDA_SUCCESS;
 }
 
+static struct step *step_of(const struct exec *exec, CUgraphNode node)
+{
+	return exec ? steps_find(exec->steps, exec->n_steps, (const struct node *)node) : NULL;
+}
+
 static struct step *step_find(CUgraphExec handle, CUgraphNode node)
 {
-	struct exec *exec = object_find(OBJECT_EXEC, handle);
-
-	return exec ? steps_find(exec->steps, exec->n_steps, (const struct node *)node) : NULL;
+	return step_of(object_find(OBJECT_EXEC, handle), node);
 }
 
 CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, struct work *work)
 {
-	struct step *step = step_find(handle, node);
+	struct exec *exec = object_find(OBJECT_EXEC, handle);
+	struct step *step = step_of(exec, node);
 
 	if (!step || step->type != type || type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
 		type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
@@ -302,6 +310,7 @@ CUresult exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeType type, st
 	}
 	/* Setting parameters does not change attributes. */
 	if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		exec->is_set = true;
 		work->kernel.is_cooperative = step->work.kernel.is_cooperative;
 		memcpy(work->kernel.cluster, step->work.kernel.cluster,
 			sizeof(work->kernel.cluster));
@@ -418,7 +427,7 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *
 	return result;
 }
 
-static CUresult step_submit(const struct step *step, struct stream *stream)
+static CUresult step_submit(const struct step *step, const struct exec *exec, struct stream *stream)
 {
 	struct work work;
 	CUresult result;
@@ -432,6 +441,8 @@ static CUresult step_submit(const struct step *step, struct stream *stream)
 	if (step->work.kind == WORK_GRAPH_ALLOC || step->work.kind == WORK_GRAPH_FREE)
 		return graph_memory_submit(&step->work, stream);
 	result = work_dup(&step->work, &work);
+	if (result == CUDA_SUCCESS && work.kind == WORK_KERNEL)
+		work.kernel.graph_stack = MAX(exec->made_stack, exec->set_stack);
 	return result == CUDA_SUCCESS ? stream_push(stream, &work) : result;
 }
 
@@ -465,10 +476,18 @@ static CUresult steps_submit(const struct exec *exec, struct stream *stream)
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
 		result = graph_memory_check(&exec->steps[i].work, launch, frees_itself);
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
-		result = step_submit(&exec->steps[i], stream);
+		result = step_submit(&exec->steps[i], exec, stream);
 	for (size_t i = 0; i < exec->n_steps && result == CUDA_SUCCESS; i++)
 		graph_memory_used(&exec->steps[i].work, stream);
 	return result;
+}
+
+/* Kernels that were set get the limit that holds at the next launch. */
+static void note_stack(struct exec *exec, const struct context *context)
+{
+	if (exec->is_set)
+		exec->set_stack = context->limits[CU_LIMIT_STACK_SIZE];
+	exec->is_set = false;
 }
 
 static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
@@ -484,6 +503,8 @@ static CUresult graph_launch(CUgraphExec handle, CUstream stream_handle)
 		return capture_forbid(stream);
 	if (result == CUDA_SUCCESS && exec->last_stream && exec->last_stream != stream)
 		result = stream_depend(stream, exec->last_stream, exec->last_ticket);
+	if (result == CUDA_SUCCESS)
+		note_stack(exec, stream->context);
 	if (result == CUDA_SUCCESS)
 		result = assign_submit(exec, stream);
 	if (result == CUDA_SUCCESS)

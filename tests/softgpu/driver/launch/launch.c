@@ -80,6 +80,10 @@ CUresult kernel_run(const struct kernel_work *kernel, const struct stream *strea
 	struct ptx_fault fault = {.kind = PTX_FAULT_NONE};
 	int r;
 
+	/* As driver 580 (driver_stack.c). */
+	if (kernel->graph_stack > stream->context->limits[CU_LIMIT_STACK_SIZE] &&
+		ptx_kernel_info(kernel->kernel)->has_open_stack)
+		return CUDA_ERROR_LAUNCH_FAILED;
 	memcpy(launch.grid, kernel->grid, sizeof(launch.grid));
 	memcpy(launch.cluster, kernel->cluster, sizeof(launch.cluster));
 	memcpy(launch.block, kernel->block, sizeof(launch.block));
@@ -230,6 +234,7 @@ CUresult launch_work(const struct launch *launch, struct context *context, struc
 	kernel->conditions = NULL;
 	kernel->context = green ? green_context(green) : (CUcontext)context;
 	kernel->shared_dynamic = launch->shared_dynamic;
+	kernel->graph_stack = 0;
 	kernel->is_cooperative = launch->is_cooperative;
 	memcpy(kernel->grid, launch->grid, sizeof(kernel->grid));
 	memcpy(kernel->cluster, launch->cluster, sizeof(kernel->cluster));

@@ -52,6 +52,7 @@ struct kernel_work {
 	uint32_t cluster[3]; /* blocks of a cluster; 0: not set */
 	uint32_t block[3];
 	uint32_t shared_dynamic; /* bytes */
+	size_t graph_stack;      /* the limit of the stack with which its graph was made */
 	bool is_cooperative;
 	bool has_buffer; /* its parameters came as one buffer: a node with it cannot be made
 			    cooperative */
