@@ -49,6 +49,9 @@ void ring_sender_init(
 int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_parts, int timeout_ms,
 	bool (*is_alive)(void *user), void *user);
 
+/* Ends the receiver's sleep, so that it is awake for a message that follows soon. */
+void ring_wake(const struct ring_sender *sender);
+
 /* The server's end. One thread. */
 struct ring_receiver {
 	struct ring_control __shm *control;

@@ -119,9 +119,14 @@ int ring_push(struct ring_sender *sender, struct ring_part *parts, unsigned n_pa
 		return r;
 
 	shm_fence();
+	ring_wake(sender);
+	return 0;
+}
+
+void ring_wake(const struct ring_sender *sender)
+{
 	if (shm_load32(&sender->page->worker_asleep))
 		shm_wake(&sender->control->tail);
-	return 0;
 }
 
 int ring_receiver_init(

@@ -5,14 +5,18 @@
  * nothing is read twice (MPS_SCRIBBLE overwrites what was read).
  */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "ring.h"
+
+#define SLEEP_LONG_MS 60000
 
 struct fixture {
 	struct ring_control __shm *ring;
@@ -240,6 +244,30 @@ static void test_many_threads_one_order(void **state)
 	}
 }
 
+static void *sleep_long(void *arg)
+{
+	struct fixture *f = arg;
+
+	ring_sleep(&f->receiver, SLEEP_LONG_MS);
+	return NULL;
+}
+
+/* Without a message, long before the sleep is over. */
+static void test_wakes_a_receiver_that_sleeps(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t thread;
+	unsigned n_wakes = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, sleep_long, f), 0);
+	do {
+		assert_true(n_wakes++ < SLEEP_LONG_MS / 2);
+		ring_wake(&f->sender);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	} while (pthread_tryjoin_np(thread, NULL) == EBUSY);
+	assert_null(next(f));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +277,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refuses_a_lying_tail, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses_bad_heads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_threads_one_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_wakes_a_receiver_that_sleeps, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
