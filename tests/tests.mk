@@ -287,10 +287,13 @@ demo: setup
 	@$(MAKE) --no-print-directory -s $(JOBS) all softgpu examples
 	@MPS_BUILD=$(abspath $(BUILD)) tests/demo
 
+# Tests at a time. Many of them wait: two leave a third of two processors idle.
+TEST_JOBS ?= 3
+
 check: setup
 	@echo "Building in $(BUILD) ..."
 	@$(MAKE) --no-print-directory -s $(JOBS) everything
-	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --jobs 2 $(TESTS)
+	@MPS_BUILD=$(abspath $(BUILD)) MPS_SAN=$(SAN) CC=$(CC) tests/run --jobs $(TEST_JOBS) $(TESTS)
 
 # Hostile programs for minutes: kills by the thousand, floods by strangers.
 .PHONY: check-hostile
