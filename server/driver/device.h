@@ -44,8 +44,8 @@ struct device {
 	uint64_t stack_refused;         /* size that the driver refused at that time; 0: none */
 	uint64_t stack_refused_ms;
 	CUresult stack_refusal;
-	bool wants_lower; /* no session asks for a limit that was raised */
-	atomic_uint n_stack_lowered;
+	bool wants_lower;            /* no session asks for a limit that was raised */
+	atomic_uint n_stack_lowered; /* how often (limit.h) */
 	_Atomic bool is_stack_large; /* it may be larger than at first */
 	_Atomic bool is_stack_kept;  /* only graphs still need its size (limit.h) */
 };

@@ -198,7 +198,8 @@ static uint64_t most_needed(const struct device *device, CUlimit limit)
 	return most;
 }
 
-/* After a change of what sessions ask for, which the stack may exceed by rounding. Under the lock.
+/*
+ * After a change of what sessions ask for. The stack may exceed that by rounding. Under the lock.
  */
 static void note_stack_kept(struct device *device)
 {
@@ -278,7 +279,9 @@ void limits_forget(struct session_device *sdev, bool device_lost)
 	limit_unlock(device);
 }
 
-/* The number first: limit_keep_stack() and its caller read them in the other order. Under the lock.
+/*
+ * Changes the number before the flag: a worker that finds the flag false then finds the number
+ * changed. Under the lock.
  */
 static void note_stack_lowered(struct device *device)
 {
