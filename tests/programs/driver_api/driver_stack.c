@@ -29,7 +29,6 @@
 #define NAME "driver_stack"
 #include "../helpers/driver_program.h"
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -279,9 +278,9 @@ static void check_results(uint64_t round)
 }
 
 /* The calls hold locks of the driver, so nothing but the end can follow. */
-static void on_alarm(int number)
+static void *watch(void *limit_s)
 {
-	(void)number;
+	sleep(*(unsigned *)limit_s);
 	printf(NAME ": hangs in round %llu, after %u changes: %s; %s\n",
 		(unsigned long long)n_rounds, n_changes, launching, changing);
 	fflush(stdout);
@@ -329,12 +328,12 @@ int main(int argc, char **argv)
 {
 	const struct way *way = way_named(argc > 1 ? argv[1] : "launch");
 	double seconds = argc > 2 ? atof(argv[2]) : 1, end;
-	pthread_t thread;
+	unsigned limit_s = (unsigned)seconds + HANG_S;
+	pthread_t thread, watcher;
 
 	pause_us = argc > 3 ? (useconds_t)atoi(argv[3]) : 0;
 	open_all(way);
-	signal(SIGALRM, on_alarm);
-	alarm((unsigned)seconds + HANG_S);
+	MUST(pthread_create(&watcher, NULL, watch, &limit_s) == 0);
 	end = now_s() + seconds;
 	if (!way->changes_itself)
 		MUST(pthread_create(&thread, NULL, changer, NULL) == 0);
