@@ -155,8 +155,7 @@ void timeline_expect_copy(const struct stream *stream, uint64_t seqno, uint64_t 
 	if (expected_ns > SLEEP_FROM_NS) {
 		pause_ns = expected_ns - SLEEP_EARLY_NS;
 		sleep_ns(pause_ns);
-		/* The program's next call, soon after the end, would wait for the worker to wake.
-		 */
+		/* Otherwise the program's next call would wait until the worker is awake. */
 		ring_wake(&server.sender);
 	}
 	timeline_spin(stream, seqno, CALL_SPIN_NS + expected_ns + expected_ns / 2 - pause_ns);

@@ -33,8 +33,8 @@ bool timeline_reached_soon(const struct stream *stream, uint64_t seqno);
 /*
  * Before a wait for a seqno behind a copy over the bus: sleeps for the least time
  * that the copy can take, and spins for half as long, so that the wait for a large
- * copy does not end late; wakes the server's worker meanwhile. The seqno need not have been
- * reached then.
+ * copy does not end late. Between the two it wakes the server's worker. The seqno need not
+ * have been reached then.
  */
 void timeline_expect_copy(const struct stream *stream, uint64_t seqno, uint64_t size);
 

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "server/util/account.h"
+#include "blocked_streams.h"
 #include "deferred.h"
 #include "device.h"
 #include "device_quota.h"
@@ -63,9 +64,19 @@ static void give_body_nodes(const struct graph_end *end)
 	device_quota_unref(end->memory);
 }
 
+/* May wait for all that is on the GPU. */
+static void destroy_now(struct session *session, CUgraphExec exec)
+{
+	bool may = exclusive_call_begin(session, 0);
+
+	cuda.cuGraphExecDestroy(exec);
+	if (may)
+		exclusive_call_end();
+}
+
 /* Again if the stack was lowered meanwhile (limit.h). */
-static CUresult instantiate(
-	struct graph_end *end, CUgraph model, unsigned flags, CUgraphExec *ret_exec)
+static CUresult instantiate(struct graph_end *end, struct session *session, CUgraph model,
+	unsigned flags, CUgraphExec *ret_exec)
 {
 	const struct device *device = end->sdev->device;
 	CUgraphExec exec = NULL;
@@ -74,7 +85,7 @@ static CUresult instantiate(
 
 	do {
 		if (exec)
-			cuda.cuGraphExecDestroy(exec);
+			destroy_now(session, exec);
 		n_lowered = limit_n_stack_lowered(device);
 		result = cuda.cuGraphInstantiateWithFlags(&exec, model, flags);
 		if (result == CUDA_SUCCESS)
@@ -95,7 +106,7 @@ CUresult graph_end_make(struct graph_end *end, struct session *session, struct d
 	if (way == CHANNELS_NONE)
 		return CUDA_ERROR_NOT_READY;
 	end->sdev = session_device_get(session, device->ordinal);
-	result = instantiate(end, model, flags, ret_exec);
+	result = instantiate(end, session, model, flags, ret_exec);
 	channel_budget_taken(device, part, way, result == CUDA_SUCCESS);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -40,10 +40,11 @@ struct limit_asks {
 CUresult limit_cover_local(struct session *session, struct device *device, uint32_t bytes);
 
 /*
- * Graphs. The driver gives a kernel whose stack has no known size, because it calls printf or
- * itself, the limit of the moment when its graph is made or the kernel is set in the graph. If such
- * a graph is launched after the stack was lowered, the context ends (measured: driver_stack.c). So
- * the stack is not lowered below the size that it had then, until the graph ends.
+ * Graphs. The driver gives a kernel whose stack has no known size, for example because it
+ * calls printf, the limit of the moment when its graph is made or the kernel is set in the graph.
+ * If such a graph is launched after the stack was lowered, the context ends (measured:
+ * driver_stack.c). So the stack is not lowered below the size that it had then, until the graph
+ * ends.
  *
  * Around the driver's call: call limit_n_stack_lowered(), make the graph, call limit_keep_stack();
  * if the number has changed, make the graph again. `keeps' belongs to the graph and is false at
