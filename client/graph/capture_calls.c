@@ -173,9 +173,8 @@ CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!phGraph)
-		return CUDA_ERROR_INVALID_VALUE;
-	*phGraph = NULL;
+	if (phGraph)
+		*phGraph = NULL;
 	GRAPHS_LOCKED;
 	result = end_check(stream);
 	if (result != CUDA_SUCCESS)
@@ -187,8 +186,9 @@ CUresult local_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	else if (is_unjoined(recording, stream->capture))
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 	graph = recording_end(recording);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS && phGraph)
 		*phGraph = (CUgraph)graph;
+	/* A caller without phGraph has that graph already, or drops the capture. */
 	else if (!is_borrowed)
 		graph_free(graph);
 	return result;

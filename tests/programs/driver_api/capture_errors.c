@@ -302,6 +302,30 @@ static void information(void)
 	CHECK(cuGraphDestroy(graph));
 }
 
+/* A capture into a graph of the program: the end need not return it. */
+static void into_own_graph(void)
+{
+	CUgraph graph, ended = NULL;
+	size_t n = 0;
+
+	CHECK(cuGraphCreate(&graph, 0));
+	CHECK(cuStreamBeginCaptureToGraph(
+		stream, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+	store(stream);
+	CHECK(cuStreamEndCapture(stream, NULL));
+	MUST(status_of(stream) == CU_STREAM_CAPTURE_STATUS_NONE);
+	CHECK(cuGraphGetNodes(graph, NULL, &n));
+	MUST(n == 1);
+	CHECK(cuStreamBeginCaptureToGraph(
+		stream, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+	store(stream);
+	CHECK(cuStreamEndCapture(stream, &ended));
+	MUST(ended == graph);
+	CHECK(cuGraphGetNodes(graph, NULL, &n));
+	MUST(n == 2);
+	CHECK(cuGraphDestroy(graph));
+}
+
 /* The memory of a fill is checked at instantiation only: cuDNN probes for it in this way. */
 static void nobodys(void)
 {
@@ -334,6 +358,7 @@ int main(void)
 	forks();
 	other_thread();
 	information();
+	into_own_graph();
 	nobodys();
 	return finish();
 }

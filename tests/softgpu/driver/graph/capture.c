@@ -431,9 +431,8 @@ static CUresult end(CUstream handle, CUgraph *ret_graph)
 	struct stream *stream;
 	CUresult result = stream_get(handle, &stream);
 
-	if (!ret_graph)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_graph = NULL;
+	if (ret_graph)
+		*ret_graph = NULL;
 	if (result == CUDA_SUCCESS)
 		result = stream->capture ? end_check(stream) : CUDA_ERROR_ILLEGAL_STATE;
 	if (result != CUDA_SUCCESS)
@@ -444,7 +443,7 @@ static CUresult end(CUstream handle, CUgraph *ret_graph)
 		result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	else if (recording_is_unjoined(recording, stream->capture->point))
 		result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS && ret_graph)
 		*ret_graph = (CUgraph)recording_end(recording);
 	else
 		recording_discard(recording);
