@@ -20,6 +20,7 @@ static const char *const passed_on[] = {
 	"CUDA_DEVICE_ORDER",
 	"CUDA_VISIBLE_DEVICES",
 	"LD_LIBRARY_PATH",
+	"MPS_BACKGROUND_HOLD_US",
 	"MPS_CLIENT_HOST_MIB",
 	"MPS_CUDA_LIBRARY",
 	"MPS_GRACE_MS",

@@ -31,6 +31,8 @@
 
 /* Streams of a session, the NULL streams of the devices first. Frameworks create hundreds. */
 #define STREAMS_MAX 4096u
+/* Launches of a background client whose end the server watches. */
+#define BACKGROUND_QUEUED_MAX 16u
 
 /* Host nodes in executable graphs of a session: each has a word in the ring and in the page. */
 #define GRAPH_CALLS 4096u
@@ -97,7 +99,8 @@ struct device_facts {
 };
 
 /* The part of struct page that the GPU writes: from the timeline on. */
-#define PAGE_WORDS_BYTES (sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS + 8]))
+#define PAGE_WORDS_BYTES                                                                           \
+	(sizeof(uint64_t[3 * STREAMS_MAX + GRAPH_CALLS + BACKGROUND_QUEUED_MAX + 8]))
 
 /* How one GPU can access the memory of another. */
 struct peer_facts {
@@ -153,7 +156,9 @@ struct page {
 	uint64_t asked[STREAMS_MAX];  /* written by the GPU: the host function to run */
 	uint64_t passed[STREAMS_MAX]; /* the ticket that the stream waited for last; only the server
 					 uses it */
-	uint64_t graph_asked[GRAPH_CALLS]; /* 1: the host node's function has to run */
+	uint64_t graph_asked[GRAPH_CALLS];          /* 1: the host node's function has to run */
+	uint64_t background[BACKGROUND_QUEUED_MAX]; /* which launches have ended; only the server
+						       uses it: server/launch/background.h */
 	uint64_t evade[8]; /* target of copies, never read: server/driver/blocked_streams.h */
 	union {
 		struct reply_head head;

@@ -23,6 +23,7 @@
 
 #include "cuda.h"
 #include "server/driver/device_frame.h"
+#include "server/launch/background.h"
 #include "server/util/privileges.h"
 #include "server/util/log.h"
 #include "server.h"
@@ -134,6 +135,7 @@ int main(int argc, char **argv)
 	raise_limits();
 	log_line("Startup");
 	worker_init();
+	background_init();
 	if (printf_capture_init() < 0)
 		log_line(
 			"Cannot capture the output of kernels, which is lost: %s", strerror(errno));

@@ -13,6 +13,7 @@
 #include "server/driver/session_device.h"
 #include "server/graph/graph.h"
 #include "server/graph/loop_turn.h"
+#include "server/launch/background.h"
 #include "server/launch/launch_batch.h"
 #include "server/memory/alias.h"
 #include "server/memory/array.h"
@@ -31,6 +32,7 @@
 #include "server/session/session_room.h"
 
 const struct session_room *const session_rooms[] = {
+	&background_room,
 	&launch_batches_room, /* has no end function: its graphs end with their streams */
 	&tracer_room,
 	&pending_waits_room,

@@ -14,6 +14,7 @@
 #include "loop_turn.h"
 #include "server/driver/deferred.h"
 #include "server/driver/graph_end.h"
+#include "server/launch/background.h"
 #include "server/launch/launch.h"
 #include "server/memory/memory_op.h"
 #include "server/stream/pending_wait.h"
@@ -320,8 +321,10 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 {
 	struct loop_turn turn;
 	CUstream real;
-	CUresult result = graph_begin(session, stream, graph, &real);
+	CUresult result;
 
+	background_wait_graph(session, stream, MAX(graph->n_nodes, 1u));
+	result = graph_begin(session, stream, graph, &real);
 	if (result == CUDA_SUCCESS && graph->has_loops)
 		result = loop_turn_take(session, stream, &turn);
 	if (result != CUDA_SUCCESS)
@@ -329,6 +332,8 @@ CUresult do_graph_launch(struct session *session, struct stream *stream, struct 
 	result = graph_launch(session, stream, graph, real);
 	if (graph->has_loops)
 		loop_turn_give(session, stream, &turn, result == CUDA_SUCCESS);
+	if (result == CUDA_SUCCESS)
+		background_note(session, stream, MAX(graph->n_nodes, 1u));
 	return result;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "server/module/kernel.h"
+#include "background.h"
 #include "launch.h"
 #include "launch_batch.h"
 #include "server/stream/printf_capture.h"
@@ -183,6 +184,7 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 
 	if ((attr_mask & WIRE_LAUNCH_ATTR_CLUSTER) && !launch_cluster_ok(grid, cluster))
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	background_wait(session, stream, 1);
 	result = launch_prepare(session, stream, kernel, &config, &found);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -197,7 +199,10 @@ CUresult do_launch_with(struct session *session, struct stream *stream, struct k
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	config.numAttrs = launch_attributes(attributes, attr_mask, cluster, cluster_policy,
 		session_device_priority(stream->sdev, priority));
-	return TRACED(session, stream,
+	result = TRACED(session, stream,
 		cuda.cuLaunchKernelEx(&config, found->function, NULL, size > 0 ? extra : NULL),
 		.kind = TRACE_LAUNCH, .count = 1, .name = kernel->name);
+	if (result == CUDA_SUCCESS)
+		background_note(session, stream, 1);
+	return result;
 }

@@ -18,6 +18,7 @@
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
 #include "server/driver/deferred.h"
+#include "background.h"
 #include "chain.h"
 #include "launch_batch.h"
 #include "server/module/kernel.h"
@@ -150,11 +151,11 @@ static unsigned length_index(unsigned n)
 	return index;
 }
 
-/* Launches more than one. */
-static void flush_together(struct session *session, struct launch_batch *batch, unsigned n)
+/* Launches more than one, up to `n'. */
+static void flush_together(
+	struct session *session, struct launch_batch *batch, unsigned done, unsigned n)
 {
 	struct chain_cache *store = NULL;
-	unsigned done = 0;
 
 	/* Making a graph, and sometimes changing one, waits for a blocked stream. */
 	if (likely(!blocked_any()))
@@ -179,10 +180,18 @@ static void flush_together(struct session *session, struct launch_batch *batch, 
 
 static CUresult flush(struct session *session, struct launch_batch *batch, unsigned n)
 {
-	if (n > 1)
-		flush_together(session, batch, n);
-	else
-		flush_one_by_one(session, batch->launches, n, batch->real);
+	unsigned done = 0;
+
+	while (done < n) {
+		unsigned n_now = background_wait(session, batch->stream, n - done);
+
+		if (n_now > 1)
+			flush_together(session, batch, done, done + n_now);
+		else
+			flush_one_by_one(session, &batch->launches[done], 1, batch->real);
+		done += n_now;
+		background_note(session, batch->stream, n_now);
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -263,6 +272,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	if (batch->n != 1 || !is_awaited(session, stream) ||
 		reply_pending_error(session) != CUDA_SUCCESS)
 		return false;
+	background_wait(session, stream, 1);
 	seqno.word = session->timeline + stream->id * sizeof(uint64_t);
 	store = chain_cache_get(session, stream);
 	if (!store || chain_run(session, &store->awaited, stream, batch->launches, 1, &seqno) !=
@@ -273,6 +283,7 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	batch->is_held = false;
 	counter_add(session, COUNTER_LAUNCHES, 1);
 	counter_mark(session, stream->id, value);
+	background_note(session, stream, 1);
 	return true;
 }
 

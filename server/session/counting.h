@@ -67,7 +67,7 @@ static inline void sampler_wake(struct session *session)
 }
 
 /*
- * The loop: whether the session may have work on a GPU now. Work that no seqno follows counts
+ * Any thread, while the session lives: whether it may have work on a GPU now. Work that no seqno follows counts
  * until the worker finds its stream at rest.
  */
 bool session_is_at_work(const struct session *session);

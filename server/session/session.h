@@ -40,6 +40,7 @@ struct session_device;
 struct region;
 struct printf_capture;
 struct launch_batch;
+struct background;
 struct chain_cache;
 struct tracer;
 struct waiters;
@@ -139,6 +140,7 @@ struct session {
 	struct printf_capture *text;      /* what its kernels printed */
 	const struct kernel *last_kernel; /* the last one launched; NULL: a graph, or unknown */
 	char last_kernel_name[KERNEL_NAME_MAX];
+	struct background *background;    /* its turn behind other clients */
 	struct launch_batch *batch;       /* launches that wait for the next one */
 	struct chain_cache *chain_caches; /* of its streams */
 	unsigned n_chain_caches;

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# time limit: 60 s
-"""CUDA_MPS_CLIENT_PRIORITY: which priority a client gets; and programs work with each."""
+# time limit: 120 s
+"""Priorities: which one a client gets, programs work with each, and background clients are held."""
 
 import re
+import time
 
 import harness
 import mps
-from harness import contains, equal
+from harness import contains, equal, wait_for
 
 
 def run(service, name, value):
@@ -50,6 +51,68 @@ def test_nonsense():
                      % value)
             service.wait_for_log('CUDA_MPS_CLIENT_PRIORITY="%s", which is ignored' % value)
         equal(told(service), [])
+
+
+def saturate(service, priority):
+    """How long it took, in seconds. Its kernels take milliseconds on the software GPU."""
+    began = time.monotonic()
+    service.run_ok("saturate", "--blocks", "16", "--turns", "200",
+                   env={"CUDA_MPS_CLIENT_PRIORITY": priority})
+    return time.monotonic() - began
+
+
+def test_background_is_held():
+    """Beside work that never ends, its launches wait, each for a bounded time."""
+    with mps.Service({"MPS_BACKGROUND_HOLD_US": "50000"}) as service:
+        for others_priority in "0", "1":
+            other = service.popen("stuck", "busy",
+                                  env={"CUDA_MPS_CLIENT_PRIORITY": others_priority})
+            equal(other.stdout.readline(), "stuck: running\n")
+            took = saturate(service, "2")
+            # Of its 68 launches or more, most have to wait.
+            assert took >= 20 * 0.05, took
+            other.kill()
+            service.finish(other)
+
+
+def test_background_is_not_held():
+    """... nor beside others in the background, nor if the operator does not want it."""
+    for settings, others_priority in ({"MPS_BACKGROUND_HOLD_US": "1000000"}, "2"), (
+            {"MPS_BACKGROUND_HOLD_US": "0"}, "0"):
+        with mps.Service(settings) as service:
+            other = service.popen("stuck", "busy",
+                                  env={"CUDA_MPS_CLIENT_PRIORITY": others_priority})
+            equal(other.stdout.readline(), "stuck: running\n")
+            saturate(service, "2")
+            other.kill()
+            service.finish(other)
+
+
+def test_end_while_held():
+    """A client whose launch is held can be killed and terminated, and the server lets it go at once."""
+    with mps.Service({"MPS_BACKGROUND_HOLD_US": "1000000"}) as service:
+        other = service.popen("stuck", "busy")
+        equal(other.stdout.readline(), "stuck: running\n")
+        server = service.server()
+        for end in (lambda process: process.kill(),
+                    lambda process: service.command("terminate_client %s %d" % (server, process.pid))):
+            held = service.popen("saturate", "--blocks", "16", "--turns", "200", "--seconds", "60",
+                                 env={"CUDA_MPS_CLIENT_PRIORITY": "2"})
+            wait_for("both clients", lambda: len(service.clients(server)) == 2, 20)
+            time.sleep(0.3)
+            end(held)
+            service.finish(held)
+            wait_for("it to be gone", lambda: len(service.clients(server)) == 1, 20)
+        equal(service.servers(), [server])
+        other.kill()
+        service.finish(other)
+
+
+def test_nonsense_hold():
+    with mps.Service({"MPS_BACKGROUND_HOLD_US": "1ms"}) as service:
+        service.run_ok("process1")
+        service.wait_for_log("MPS_BACKGROUND_HOLD_US=1ms is not a number of microseconds up to "
+                             "1000000: 250 is used")
 
 
 if __name__ == "__main__":

@@ -7,19 +7,22 @@ import harness
 import mps
 from harness import equal
 
-SERVER = ("MPS_HOLD_LAUNCHES", "MPS_SHARE_TURNS", "MPS_SPIN")
+SERVER = ("MPS_BACKGROUND_HOLD_US", "MPS_HOLD_LAUNCHES", "MPS_SHARE_TURNS", "MPS_SPIN")
 CLIENT = ("MPS_CLIENT_HELPERS", "MPS_CLIENT_SPIN")
-AT_ONCE = 3
+# Of the programs at the same time; 2 is background.
+PRIORITIES = ("0", "2", "2")
 
 
 def run_at_random(off):
-    """Random orders of work, alone and beside others, without the means in `off'."""
+    """Random orders of work, alone, beside others and in the background, without the means in `off'."""
     dice = harness.dice()
     settings = {name: "0" for name in off}
     with mps.Service(settings) as service:
-        seeds = [str(dice.randrange(1 << 31)) for _ in range(AT_ONCE + 1)]
+        seeds = [str(dice.randrange(1 << 31)) for _ in range(1 + len(PRIORITIES))]
         service.run_ok("awaited", seeds[0], env=settings)
-        several = [service.popen("awaited", number, env=settings) for number in seeds[1:]]
+        several = [service.popen("awaited", number,
+                                 env=dict(settings, CUDA_MPS_CLIENT_PRIORITY=priority))
+                   for number, priority in zip(seeds[1:], PRIORITIES)]
         for number, process in zip(seeds[1:], several):
             code, out, err = service.finish(process)
             equal((code, out), (0, "awaited: ok\n"), "awaited %s without %s: %s" % (

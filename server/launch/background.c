@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Holds launches of background clients. A worker.
+ *
+ * Invariant: whatever other clients do, and whatever they write into shared memory, a launch
+ * waits here for at most the bound of a hold and STUCK_NS.
+ */
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "background.h"
+#include "server/driver/device.h"
+#include "server/driver/session_device.h"
+#include "server/session/counting.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/session/session_room.h"
+#include "server/stream/stream.h"
+#include "server/util/log.h"
+#include "bounds.h"
+#include "clock.h"
+
+/* A client that goes first counts as being at work for so long after its work. */
+#define RECENT_NS 200000u
+
+/* Between two looks. */
+#define PAUSE_NS 20000
+
+/*
+ * Work that does not end for so long may wait for a later message of this client. Then the
+ * depth is not bounded until some of it ends.
+ */
+#define STUCK_NS 100000000u
+
+static uint64_t hold_ns;
+
+/* The sessions that go first. The lock is held for a look at all of them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct background *first;
+
+/* What the sessions that go first do on a GPU. */
+enum others {
+	OTHERS_NONE, /* no such session has opened it */
+	OTHERS_IDLE,
+	OTHERS_AT_WORK
+};
+
+void background_init(void)
+{
+	const char *text = getenv("MPS_BACKGROUND_HOLD_US");
+	char *end;
+	unsigned long us = BACKGROUND_HOLD_US_DEFAULT;
+
+	if (text && *text) {
+		errno = 0;
+		us = strtoul(text, &end, 10);
+		if (errno || *end || *text == '-' || us > BACKGROUND_HOLD_US_MAX) {
+			log_line("MPS_BACKGROUND_HOLD_US=%s is not a number of microseconds up to "
+				 "%u: %u is used",
+				text, BACKGROUND_HOLD_US_MAX, BACKGROUND_HOLD_US_DEFAULT);
+			us = BACKGROUND_HOLD_US_DEFAULT;
+		}
+	}
+	hold_ns = us * 1000;
+}
+
+/* ---- the sessions that go first */
+
+static void list(struct background *own)
+{
+	pthread_mutex_lock(&lock);
+	own->next = first;
+	first = own;
+	own->goes_first = true;
+	pthread_mutex_unlock(&lock);
+}
+
+static void unlist(struct background *own)
+{
+	struct background **link = &first;
+
+	if (!own->goes_first)
+		return;
+	pthread_mutex_lock(&lock);
+	while (*link != own)
+		link = &(*link)->next;
+	*link = own->next;
+	own->goes_first = false;
+	pthread_mutex_unlock(&lock);
+}
+
+static enum others look_at_others(uint32_t ordinal)
+{
+	enum others found = OTHERS_NONE;
+
+	pthread_mutex_lock(&lock);
+	for (const struct background *other = first; other; other = other->next) {
+		const struct session *session = other->session;
+
+		if (!(atomic_load_explicit(&session->granted, memory_order_relaxed) >> ordinal & 1))
+			continue;
+		found = OTHERS_IDLE;
+		if (session_is_at_work(session)) {
+			found = OTHERS_AT_WORK;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* ---- its own work on the GPU */
+
+/* The GPU writes the number of a launch into its word. */
+static uint64_t __shm *word_of(const struct session *session, uint64_t number)
+{
+	return &session->page->background[number % BACKGROUND_QUEUED_MAX];
+}
+
+/* A quarter of the way to a bound that the average violates. */
+static uint64_t moved_to(uint64_t average_ns, uint64_t bound_ns)
+{
+	return MAX((3 * average_ns + bound_ns) / 4, 1u);
+}
+
+/*
+ * The oldest queued launch has ended: it was on the GPU for at most the time until now, and for
+ * at least the time until it was last seen unfinished.
+ */
+static void note_end(struct background *own, uint64_t now)
+{
+	const struct queued_kernels *ended = &own->queue[own->n_ended % BACKGROUND_QUEUED_MAX];
+	uint64_t began_ns = MAX(ended->launched_ns, own->ended_ns);
+	uint64_t most_ns = (now - began_ns) / ended->n;
+	uint64_t least_ns =
+		own->unfinished_ns > began_ns ? (own->unfinished_ns - began_ns) / ended->n : 0;
+
+	/* The first look may come long after the end. */
+	if (own->kernel_ns == 0)
+		own->kernel_ns = MAX(MIN(most_ns, BACKGROUND_SHALLOW_NS), 1u);
+	else if (own->kernel_ns > most_ns)
+		own->kernel_ns = moved_to(own->kernel_ns, most_ns);
+	else if (own->kernel_ns < least_ns)
+		own->kernel_ns = moved_to(own->kernel_ns, least_ns);
+	own->n_kernels -= ended->n;
+	own->n_ended++;
+	own->ended_ns = now;
+	own->is_depth_ignored = false;
+}
+
+static void settle(struct background *own, uint64_t now)
+{
+	while (own->n_ended < own->n_watched) {
+		if (shm_load64(word_of(own->session, own->n_ended)) != own->n_ended + 1) {
+			own->unfinished_ns = now;
+			return;
+		}
+		note_end(own, now);
+	}
+}
+
+/*
+ * How many of `n' kernels may be queued in addition to those that are, with that bound. Below
+ * the bound, `least' may be.
+ */
+static unsigned room_left(
+	const struct background *own, uint64_t depth_ns, unsigned least, unsigned n)
+{
+	uint64_t queued_ns = own->n_kernels * own->kernel_ns;
+
+	if (own->n_watched - own->n_ended == BACKGROUND_QUEUED_MAX || queued_ns >= depth_ns)
+		return 0;
+	/* One launch at a time, until its time is known. */
+	if (own->kernel_ns == 0)
+		return own->n_kernels == 0 ? n : 0;
+	return (unsigned)MIN(MAX((depth_ns - queued_ns) / own->kernel_ns, least), n);
+}
+
+/* ---- holds */
+
+static bool are_others_at_work(struct background *own, enum others others, uint64_t now)
+{
+	if (others == OTHERS_AT_WORK)
+		own->others_at_work_ns = now;
+	return own->others_at_work_ns > 0 && now - own->others_at_work_ns < RECENT_NS;
+}
+
+/*
+ * One look: how many of `n' may go; 0: look again. A graph goes as a whole: it needs room for
+ * `least', all its kernels, while others are at work.
+ */
+static unsigned look(
+	struct background *own, uint32_t ordinal, unsigned least, unsigned n, uint64_t start_ns)
+{
+	enum others others = look_at_others(ordinal);
+	uint64_t now = now_ns();
+
+	settle(own, now);
+	if (others == OTHERS_NONE)
+		return n;
+	if (are_others_at_work(own, others, now) && now >= own->runs_until_ns) {
+		if (now - start_ns < hold_ns) {
+			unsigned room = room_left(own, BACKGROUND_SHALLOW_NS, 0, n);
+
+			return room < least ? 0 : room;
+		}
+		own->runs_until_ns = now + BACKGROUND_RUN_NS;
+	}
+	if (now - start_ns >= hold_ns + STUCK_NS)
+		own->is_depth_ignored = true;
+	return own->is_depth_ignored ? n : room_left(own, BACKGROUND_DEPTH_NS, 1, n);
+}
+
+static unsigned wait_for_turn(
+	struct session *session, const struct stream *stream, unsigned least, unsigned n)
+{
+	struct background *own = session->background;
+	uint64_t start_ns = now_ns();
+	unsigned n_now;
+
+	if (session->limits.priority < PRIORITY_BACKGROUND) {
+		list(own);
+		return n;
+	}
+	while ((n_now = look(own, stream->sdev->device->ordinal, least, n, start_ns)) == 0) {
+		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
+			return n;
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	}
+	return n_now;
+}
+
+unsigned background_wait(struct session *session, const struct stream *stream, unsigned n)
+{
+	if (likely(session->background->goes_first) || hold_ns == 0)
+		return n;
+	return wait_for_turn(session, stream, 1, n);
+}
+
+void background_wait_graph(struct session *session, const struct stream *stream, unsigned n)
+{
+	if (unlikely(!session->background->goes_first) && hold_ns > 0)
+		wait_for_turn(session, stream, n, n);
+}
+
+void background_note(struct session *session, struct stream *stream, unsigned n)
+{
+	struct background *own = session->background;
+	CUdeviceptr words = session->timeline + offsetof(struct page, background) -
+			    offsetof(struct page, timeline);
+	uint64_t number = own->n_watched;
+	CUstream real;
+
+	if (likely(own->goes_first) || hold_ns == 0 || n == 0 ||
+		number - own->n_ended == BACKGROUND_QUEUED_MAX ||
+		look_at_others(stream->sdev->device->ordinal) == OTHERS_NONE)
+		return;
+	if (stream_begin_seqno(session, stream, &real) != CUDA_SUCCESS ||
+		cuda.cuStreamWriteValue64_v2(real,
+			words + number % BACKGROUND_QUEUED_MAX * sizeof(uint64_t), number + 1,
+			CU_STREAM_WRITE_VALUE_DEFAULT) != CUDA_SUCCESS)
+		return;
+	own->queue[number % BACKGROUND_QUEUED_MAX] =
+		(struct queued_kernels){.n = n, .launched_ns = now_ns()};
+	own->n_watched++;
+	own->n_kernels += n;
+}
+
+static void background_begin(struct session *session, void *part)
+{
+	session->background = part;
+	session->background->session = session;
+}
+
+static void background_end(struct session *session, bool device_lost)
+{
+	(void)device_lost;
+	unlist(session->background);
+}
+
+const struct session_room background_room = {
+	.size = sizeof(struct background),
+	.begin = background_begin,
+	.end = background_end,
+};

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Holds of background clients, over the counting driver: a background client, and another session
+ * that has or has not work on the GPU. How long a kernel takes is set here.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/driver/session_device.h"
+#include "server/launch/background.h"
+#include "server/session/counting.h"
+#include "server/session/session_room.h"
+#include "clock.h"
+#include "open_session.h"
+
+#define HOLD_NS 20000000u
+#define US 1000u
+
+static struct session *other;
+static struct background *own;
+
+static struct stream *own_stream(void)
+{
+	return &harness.session->devices[0]->null;
+}
+
+static void other_has_work(bool has_work)
+{
+	atomic_store(&other->has_work, has_work);
+	counter_mark(other, 0, has_work ? MARK_WORK : 0);
+}
+
+static void open_other(void)
+{
+	int fds[FRAME_WELCOME_FDS];
+
+	assert_int_equal(session_new(2, NULL, NULL, &other, fds), 0);
+	for (unsigned i = 0; i < FRAME_WELCOME_FDS; i++)
+		close(fds[i]);
+	atomic_store(&other->granted, 1);
+	/* Its first launch. */
+	assert_int_equal(background_wait(other, own_stream(), 3), 3);
+	assert_true(other->background->goes_first);
+	other_has_work(true);
+}
+
+static int open_both(void **state)
+{
+	setenv("MPS_BACKGROUND_HOLD_US", "20000", 1);
+	background_init();
+	if (open_session(state) != 0)
+		return -1;
+	harness.session->limits.priority = PRIORITY_BACKGROUND;
+	own = harness.session->background;
+	open_other();
+	return 0;
+}
+
+static void close_other(void)
+{
+	if (!other)
+		return;
+	background_room.end(other, false);
+	session_free(other);
+	other = NULL;
+}
+
+static int close_both(void **state)
+{
+	close_other();
+	return close_session(state);
+}
+
+/* Kernels of the session that do not end before end_all(). */
+static void queue_kernels(unsigned n, uint64_t kernel_ns)
+{
+	uint64_t number = own->n_watched;
+
+	background_note(harness.session, own_stream(), n);
+	assert_int_equal(own->n_watched, number + 1);
+	shm_store64(&harness.session->page->background[number % BACKGROUND_QUEUED_MAX], 0);
+	own->kernel_ns = kernel_ns;
+}
+
+static void end_all(void)
+{
+	for (uint64_t i = own->n_ended; i < own->n_watched; i++)
+		shm_store64(&harness.session->page->background[i % BACKGROUND_QUEUED_MAX], i + 1);
+}
+
+/* How many of `n' kernels may go, and how long that took. */
+static unsigned wait_ns(unsigned n, uint64_t *ret_ns)
+{
+	uint64_t start_ns = now_ns();
+	unsigned n_now = background_wait(harness.session, own_stream(), n);
+
+	*ret_ns = now_ns() - start_ns;
+	return n_now;
+}
+
+/* Whether a hold ended because it had lasted for its longest time. */
+static bool has_waited_longest(void)
+{
+	return own->runs_until_ns > 0;
+}
+
+static void test_short_kernels(void **state)
+{
+	(void)state;
+	own->kernel_ns = 10 * US;
+	assert_int_equal(background_wait(harness.session, own_stream(), 4), 4);
+	/* 0.1 ms of them. */
+	assert_int_equal(background_wait(harness.session, own_stream(), 32), 10);
+	queue_kernels(4, 10 * US);
+	assert_int_equal(background_wait(harness.session, own_stream(), 32), 6);
+	assert_false(has_waited_longest());
+}
+
+static void test_long_kernels(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	own->kernel_ns = 300 * US;
+	assert_in_range(wait_ns(5, &ns), 1, 3);
+	assert_true(ns >= HOLD_NS);
+	assert_true(has_waited_longest());
+	/* Then it runs for a while. */
+	own->runs_until_ns = UINT64_MAX;
+	assert_int_equal(wait_ns(5, &ns), 3);
+	own->runs_until_ns = 0;
+	other_has_work(false);
+	own->others_at_work_ns = 0;
+	assert_int_equal(wait_ns(5, &ns), 3);
+	assert_false(has_waited_longest());
+}
+
+/* The other's work ends while the launch is held. */
+static void *stop_other(void *arg)
+{
+	(void)arg;
+	nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+	other_has_work(false);
+	return NULL;
+}
+
+static void test_other_pauses(void **state)
+{
+	pthread_t thread;
+	uint64_t ns;
+
+	(void)state;
+	setenv("MPS_BACKGROUND_HOLD_US", "1000000", 1);
+	background_init();
+	own->kernel_ns = 300 * US;
+	assert_int_equal(pthread_create(&thread, NULL, stop_other, NULL), 0);
+	assert_int_equal(wait_ns(1, &ns), 1);
+	assert_false(has_waited_longest());
+	pthread_join(thread, NULL);
+}
+
+static void test_graph(void **state)
+{
+	(void)state;
+	own->kernel_ns = 10 * US;
+	background_wait_graph(harness.session, own_stream(), 10);
+	assert_false(has_waited_longest());
+	background_wait_graph(harness.session, own_stream(), 11);
+	assert_true(has_waited_longest());
+}
+
+static void test_depth(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	other_has_work(false);
+	own->kernel_ns = 400 * US;
+	assert_int_equal(wait_ns(9, &ns), 2);
+	queue_kernels(2, 400 * US);
+	assert_int_equal(wait_ns(9, &ns), 1);
+	queue_kernels(1, 400 * US);
+	/* 1.2 ms; they seem to wait for something else. */
+	assert_int_equal(wait_ns(9, &ns), 9);
+	assert_true(ns >= 100000000);
+	assert_int_equal(wait_ns(9, &ns), 9);
+	end_all();
+	assert_int_equal(wait_ns(1, &ns), 1);
+	assert_int_equal(own->n_kernels, 0);
+	assert_int_equal(own->n_ended, own->n_watched);
+}
+
+/* More launches than are watched at a time wait for the oldest one. */
+static void test_many_launches(void **state)
+{
+	(void)state;
+	other_has_work(false);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < BACKGROUND_QUEUED_MAX; i++)
+			queue_kernels(1, 1);
+		background_note(harness.session, own_stream(), 1);
+		assert_int_equal(own->n_kernels, BACKGROUND_QUEUED_MAX);
+		end_all();
+		assert_int_equal(background_wait(harness.session, own_stream(), 1), 1);
+		assert_int_equal(own->n_kernels, 0);
+	}
+}
+
+static void test_time_of_kernels(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	other_has_work(false);
+	queue_kernels(1, 0);
+	assert_int_equal(own->kernel_ns, 0);
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	end_all();
+	/* It may have ended long before this look. */
+	assert_int_equal(wait_ns(1, &ns), 1);
+	assert_in_range(own->kernel_ns, 1, BACKGROUND_SHALLOW_NS);
+	for (unsigned i = 0; i < 20; i++) {
+		queue_kernels(1, own->kernel_ns);
+		assert_int_equal(wait_ns(1, &ns), 1);
+		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+		assert_int_equal(wait_ns(1, &ns), 1);
+		end_all();
+		assert_int_equal(wait_ns(1, &ns), 1);
+	}
+	assert_true(own->kernel_ns > 400 * US);
+	/* Ends that come at once. */
+	for (unsigned i = 0; i < 40; i++) {
+		background_note(harness.session, own_stream(), 1);
+		assert_int_equal(wait_ns(1, &ns), 1);
+	}
+	assert_true(own->kernel_ns < 400 * US);
+}
+
+static void test_no_other(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	atomic_store(&other->granted, 2);
+	own->kernel_ns = 300 * US;
+	assert_int_equal(wait_ns(7, &ns), 7);
+	close_other();
+	assert_int_equal(wait_ns(7, &ns), 7);
+	background_note(harness.session, own_stream(), 7);
+	assert_int_equal(own->n_watched, 0);
+	assert_false(has_waited_longest());
+}
+
+static void test_ending(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	own->kernel_ns = 300 * US;
+	atomic_store(&harness.session->is_ending, true);
+	assert_int_equal(wait_ns(7, &ns), 7);
+	assert_false(has_waited_longest());
+	atomic_store(&harness.session->is_ending, false);
+}
+
+static void test_settings(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	own->kernel_ns = 300 * US;
+	setenv("MPS_BACKGROUND_HOLD_US", "0", 1);
+	background_init();
+	assert_int_equal(wait_ns(7, &ns), 7);
+	background_note(harness.session, own_stream(), 7);
+	assert_int_equal(own->n_watched, 0);
+	setenv("MPS_BACKGROUND_HOLD_US", "1000001", 1);
+	background_init();
+	assert_in_range(wait_ns(7, &ns), 1, 3);
+	assert_true(ns >= 250 * US);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_short_kernels, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_long_kernels, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_other_pauses, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_graph, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_depth, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_many_launches, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_time_of_kernels, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_no_other, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_ending, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_settings, open_both, close_both),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
