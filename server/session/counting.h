@@ -67,8 +67,8 @@ static inline void sampler_wake(struct session *session)
 }
 
 /*
- * Any thread, while the session lives: whether it may have work on a GPU now. Work that no seqno follows counts
- * until the worker finds its stream at rest.
+ * Any thread, while the session lives: whether it may have work on a GPU now. Work that no seqno
+ * follows counts until the worker finds its stream at rest.
  */
 bool session_is_at_work(const struct session *session);
 

@@ -23,7 +23,7 @@
 #include "open_session.h"
 
 #define HOLD_NS 20000000u
-#define US 1000u
+#define US 1000ull
 
 static struct session *other;
 static struct background *own;
