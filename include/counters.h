@@ -21,6 +21,7 @@ enum counter {
 	COUNTER_WAITS,  /* sleeps of a thread until a GPU has reached a point */
 	COUNTER_ERRORS, /* calls that returned an error; "not ready" is no error */
 	COUNTER_BUSY,   /* nanoseconds with work on a GPU, sampled */
+	COUNTER_HELD,   /* nanoseconds that launches were held for other clients' work */
 	COUNTERS,
 };
 

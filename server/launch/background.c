@@ -220,6 +220,7 @@ static unsigned wait_for_turn(
 {
 	struct background *own = session->background;
 	uint64_t start_ns = now_ns();
+	bool is_held = false;
 	unsigned n_now;
 
 	if (session->limits.priority < PRIORITY_BACKGROUND) {
@@ -229,8 +230,11 @@ static unsigned wait_for_turn(
 	while ((n_now = look(own, stream->sdev->device->ordinal, least, n, start_ns)) == 0) {
 		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
 			return n;
+		is_held = true;
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
+	if (is_held)
+		counter_add(session, COUNTER_HELD, now_ns() - start_ns);
 	return n_now;
 }
 

@@ -59,7 +59,9 @@ def counters_of(families, kind, **labels):
 
 def check_counters(families, kind, want, **labels):
     equal(counters_of(families, kind, **labels), {name: want[name] for name in COUNTERS})
-    equal(families["mps_%s_busy_seconds_total" % kind].value(**labels), want["busy_ns"] / 1e9)
+    for key in "busy", "held":
+        equal(families["mps_%s_%s_seconds_total" % (kind, key)].value(**labels),
+              want[key + "_ns"] / 1e9)
 
 
 def still_metrics(service):

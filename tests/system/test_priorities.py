@@ -3,6 +3,7 @@
 # time limit: 120 s
 """Priorities: which one a client gets, programs work with each, and background clients are held."""
 
+import json
 import re
 import time
 
@@ -61,6 +62,12 @@ def saturate(service, priority):
     return time.monotonic() - began
 
 
+def held_s(service):
+    """For how long launches were held, also of clients that have ended."""
+    users = json.loads(service.command("stats", "--json").stdout)["users"]
+    return sum(user["held_ns"] for user in users) / 1e9
+
+
 def test_background_is_held():
     """Beside work that never ends, its launches wait, each for a bounded time."""
     with mps.Service({"MPS_BACKGROUND_HOLD_US": "50000"}) as service:
@@ -68,11 +75,13 @@ def test_background_is_held():
             other = service.popen("stuck", "busy",
                                   env={"CUDA_MPS_CLIENT_PRIORITY": others_priority})
             equal(other.stdout.readline(), "stuck: running\n")
+            held = held_s(service)
             took = saturate(service, "2")
             # Of its 68 launches or more, most have to wait.
             assert took >= 20 * 0.05, took
             other.kill()
             service.finish(other)
+            assert 20 * 0.05 <= held_s(service) - held <= took, held_s(service)
 
 
 def test_background_is_not_held():
@@ -86,6 +95,7 @@ def test_background_is_not_held():
             saturate(service, "2")
             other.kill()
             service.finish(other)
+            equal(held_s(service), 0)
 
 
 def test_end_while_held():

@@ -123,6 +123,7 @@ static void test_short_kernels(void **state)
 	queue_kernels(4, 10 * US);
 	assert_int_equal(background_wait(harness.session, own_stream(), 32), 6);
 	assert_false(has_waited_longest());
+	assert_int_equal(counter_read(harness.session, COUNTER_HELD), 0);
 }
 
 static void test_long_kernels(void **state)
@@ -134,6 +135,7 @@ static void test_long_kernels(void **state)
 	assert_in_range(wait_ns(5, &ns), 1, 3);
 	assert_true(ns >= HOLD_NS);
 	assert_true(has_waited_longest());
+	assert_in_range(counter_read(harness.session, COUNTER_HELD), HOLD_NS, ns);
 	/* Then it runs for a while. */
 	own->runs_until_ns = UINT64_MAX;
 	assert_int_equal(wait_ns(5, &ns), 3);
