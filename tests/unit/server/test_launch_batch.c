@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/driver/device.h"
 #include "tests/fuzz/session_harness.h"
 #include "tests/fuzz/fake_cuda.h"
 #include "send.h"
@@ -157,6 +158,32 @@ static void test_batch_refused(void **state)
 	/* The failure of a single launch is a late error. */
 	fake_switches.fail_next = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	assert_int_equal(launch_run(0, 1, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+static typeof(cuda.cuGraphInstantiateWithFlags) real_instantiate;
+static unsigned n_made;
+
+/* Meanwhile another worker lowers the stack. */
+static CUresult instantiate_late(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	if (n_made++ == 0)
+		atomic_fetch_add(&device_get(0)->n_stack_lowered, 1);
+	return real_instantiate(exec, graph, flags);
+}
+
+/* Such a graph could end the context when it is launched (limit.h): it is made again. */
+static void test_stack_lowered(void **state)
+{
+	(void)state;
+	real_instantiate = cuda.cuGraphInstantiateWithFlags;
+	cuda.cuGraphInstantiateWithFlags = instantiate_late;
+	for (unsigned round = 0; round < 5; round++)
+		assert_int_equal(launch_run(0, 2, round), CUDA_SUCCESS);
+	cuda.cuGraphInstantiateWithFlags = real_instantiate;
+	assert_int_equal(n_made, 2);
+	assert_int_equal(fake_counts.execs, 1);
+	assert_int_equal(fake_calls.graph_launches, 2);
+	assert_int_equal(fake_calls.last_param_sum, 5 * FAKE_PARAM_BYTES);
 }
 
 static void launch(unsigned n)
@@ -369,6 +396,7 @@ int main(int argc, char **argv)
 		TEST(test_beside_a_wait),
 		TEST(test_parents),
 		TEST(test_batch_refused),
+		TEST(test_stack_lowered),
 		TEST(test_after_a_failure),
 		TEST(test_batch_order),
 		TEST(test_awaited),
