@@ -83,5 +83,19 @@ def test_killed():
     killed("peer_process")
 
 
+def test_null_streams_at_the_end():
+    """A program ends while the NULL streams of both GPUs have work."""
+    with mps.Service(TWO) as service:
+        service.run_ok("leaver", "null", "20000")
+        server = service.server()
+        before = settle(service, server)
+        several = [service.popen("leaver", "null", "20000") for _ in range(4)]
+        for process in several:
+            code, out, err = service.finish(process)
+            equal((code, out), (0, "leaver: ok\n"), err)
+        equal(service.servers(), [server])
+        gives_back(service, server, before)
+
+
 if __name__ == "__main__":
     harness.main(globals())
