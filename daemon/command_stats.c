@@ -42,7 +42,7 @@ static const char *const names[COUNTERS] = {
 	[COUNTER_WAITS] = "waits",
 	[COUNTER_ERRORS] = "errors",
 	[COUNTER_BUSY] = "busy_ns",
-	[COUNTER_HELD] = "held_ns",
+	[COUNTER_DELAYED] = "delayed_ns",
 };
 
 /* ---- JSON */

@@ -35,9 +35,9 @@
 #define DAEMON_RETRY_MS 1000
 #define ORPHAN_LINGER_MS 10000
 
-/* How long a launch of a background client is held (MPS_BACKGROUND_HOLD_US). */
-#define BACKGROUND_HOLD_US_DEFAULT 250u
-#define BACKGROUND_HOLD_US_MAX 1000000u
+/* How long a launch of a background client is delayed (MPS_BACKGROUND_DELAY_US). */
+#define BACKGROUND_DELAY_US_DEFAULT 250u
+#define BACKGROUND_DELAY_US_MAX 1000000u
 
 /* A dead client's kernels may run this long; then the server ends (MPS_GRACE_MS). */
 #define GRACE_MS_DEFAULT 10000

@@ -18,10 +18,10 @@ enum counter {
 	COUNTER_COPIES_WITHIN, /* between two places of GPUs, or of pinned memory */
 	COUNTER_BYTES_WITHIN,
 	COUNTER_FILLS,
-	COUNTER_WAITS,  /* sleeps of a thread until a GPU has reached a point */
-	COUNTER_ERRORS, /* calls that returned an error; "not ready" is no error */
-	COUNTER_BUSY,   /* nanoseconds with work on a GPU, sampled */
-	COUNTER_HELD,   /* nanoseconds that launches were held for other clients' work */
+	COUNTER_WAITS,   /* sleeps of a thread until a GPU has reached a point */
+	COUNTER_ERRORS,  /* calls that returned an error; "not ready" is no error */
+	COUNTER_BUSY,    /* nanoseconds with work on a GPU, sampled */
+	COUNTER_DELAYED, /* nanoseconds that launches were delayed for other clients' work */
 	COUNTERS,
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Holds launches of background clients. A worker.
+ * Delays launches of background clients. A worker.
  *
  * Invariant: whatever other clients do, and whatever they write into shared memory, a launch
- * waits here for at most the bound of a hold and STUCK_NS.
+ * waits here for at most the bound of a delay and STUCK_NS.
  */
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@
  */
 #define STUCK_NS 100000000u
 
-static uint64_t hold_ns;
+static uint64_t delay_ns;
 
 /* The sessions that go first. The lock is held for a look at all of them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,21 +51,21 @@ enum others {
 
 void background_init(void)
 {
-	const char *text = getenv("MPS_BACKGROUND_HOLD_US");
+	const char *text = getenv("MPS_BACKGROUND_DELAY_US");
 	char *end;
-	unsigned long us = BACKGROUND_HOLD_US_DEFAULT;
+	unsigned long us = BACKGROUND_DELAY_US_DEFAULT;
 
 	if (text && *text) {
 		errno = 0;
 		us = strtoul(text, &end, 10);
-		if (errno || *end || *text == '-' || us > BACKGROUND_HOLD_US_MAX) {
-			log_line("MPS_BACKGROUND_HOLD_US=%s is not a number of microseconds up to "
+		if (errno || *end || *text == '-' || us > BACKGROUND_DELAY_US_MAX) {
+			log_line("MPS_BACKGROUND_DELAY_US=%s is not a number of microseconds up to "
 				 "%u: %u is used",
-				text, BACKGROUND_HOLD_US_MAX, BACKGROUND_HOLD_US_DEFAULT);
-			us = BACKGROUND_HOLD_US_DEFAULT;
+				text, BACKGROUND_DELAY_US_MAX, BACKGROUND_DELAY_US_DEFAULT);
+			us = BACKGROUND_DELAY_US_DEFAULT;
 		}
 	}
-	hold_ns = us * 1000;
+	delay_ns = us * 1000;
 }
 
 /* ---- the sessions that go first */
@@ -180,7 +180,7 @@ static unsigned room_left(
 	return (unsigned)MIN(MAX((depth_ns - queued_ns) / own->kernel_ns, least), n);
 }
 
-/* ---- holds */
+/* ---- delays */
 
 static bool are_others_at_work(struct background *own, enum others others, uint64_t now)
 {
@@ -203,14 +203,14 @@ static unsigned look(
 	if (others == OTHERS_NONE)
 		return n;
 	if (are_others_at_work(own, others, now) && now >= own->runs_until_ns) {
-		if (now - start_ns < hold_ns) {
+		if (now - start_ns < delay_ns) {
 			unsigned room = room_left(own, BACKGROUND_SHALLOW_NS, 0, n);
 
 			return room < least ? 0 : room;
 		}
 		own->runs_until_ns = now + BACKGROUND_RUN_NS;
 	}
-	if (now - start_ns >= hold_ns + STUCK_NS)
+	if (now - start_ns >= delay_ns + STUCK_NS)
 		own->is_depth_ignored = true;
 	return own->is_depth_ignored ? n : room_left(own, BACKGROUND_DEPTH_NS, 1, n);
 }
@@ -220,7 +220,7 @@ static unsigned wait_for_turn(
 {
 	struct background *own = session->background;
 	uint64_t start_ns = now_ns();
-	bool is_held = false;
+	bool is_delayed = false;
 	unsigned n_now;
 
 	if (session->limits.priority < PRIORITY_BACKGROUND) {
@@ -230,24 +230,24 @@ static unsigned wait_for_turn(
 	while ((n_now = look(own, stream->sdev->device->ordinal, least, n, start_ns)) == 0) {
 		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
 			return n;
-		is_held = true;
+		is_delayed = true;
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
-	if (is_held)
-		counter_add(session, COUNTER_HELD, now_ns() - start_ns);
+	if (is_delayed)
+		counter_add(session, COUNTER_DELAYED, now_ns() - start_ns);
 	return n_now;
 }
 
 unsigned background_wait(struct session *session, const struct stream *stream, unsigned n)
 {
-	if (likely(session->background->goes_first) || hold_ns == 0)
+	if (likely(session->background->goes_first) || delay_ns == 0)
 		return n;
 	return wait_for_turn(session, stream, 1, n);
 }
 
 void background_wait_graph(struct session *session, const struct stream *stream, unsigned n)
 {
-	if (unlikely(!session->background->goes_first) && hold_ns > 0)
+	if (unlikely(!session->background->goes_first) && delay_ns > 0)
 		wait_for_turn(session, stream, n, n);
 }
 
@@ -259,7 +259,7 @@ void background_note(struct session *session, struct stream *stream, unsigned n)
 	uint64_t number = own->n_watched;
 	CUstream real;
 
-	if (likely(own->goes_first) || hold_ns == 0 || n == 0 ||
+	if (likely(own->goes_first) || delay_ns == 0 || n == 0 ||
 		number - own->n_ended == BACKGROUND_QUEUED_MAX ||
 		look_at_others(stream->sdev->device->ordinal) == OTHERS_NONE)
 		return;

@@ -5,12 +5,12 @@
 /*
  * Background clients (priority 2) go last. While a client with a higher priority has work on a
  * GPU, or had some a moment ago, a background client may have BACKGROUND_SHALLOW_NS of GPU time
- * queued there, as estimated from the time that its last kernels took. Further launches are held:
- * they stay in the ring until the others pause, or until MPS_BACKGROUND_HOLD_US have passed. After
- * a hold that ended in this way, no further one begins for BACKGROUND_RUN_NS, so that no client
- * starves. Otherwise, a background client may have BACKGROUND_DEPTH_NS queued.
+ * queued there, as estimated from the time that its last kernels took. Further launches are
+ * delayed: they stay in the ring until the others pause, or until MPS_BACKGROUND_DELAY_US have
+ * passed. After a delay that ended in this way, no further one begins for BACKGROUND_RUN_NS, so
+ * that no client starves. Otherwise, a background client may have BACKGROUND_DEPTH_NS queued.
  *
- * Nothing is held if no other client has opened the GPU, or with MPS_BACKGROUND_HOLD_US=0.
+ * Nothing is delayed if no other client has opened the GPU, or with MPS_BACKGROUND_DELAY_US=0.
  *
  * The session's worker only, unless a function says otherwise.
  */
@@ -46,7 +46,7 @@ struct background {
 
 	/* Of a background client. */
 	uint64_t others_at_work_ns;  /* when others were last seen at work; 0: never */
-	uint64_t runs_until_ns;      /* no hold begins before */
+	uint64_t runs_until_ns;      /* no delay begins before */
 	bool is_depth_ignored;       /* its queue did not move for long; until it does */
 	uint64_t kernel_ns;          /* of a kernel on the GPU, on average; 0: not known */
 	uint64_t n_watched, n_ended; /* launches; those between them are queued */
@@ -56,7 +56,7 @@ struct background {
 	struct queued_kernels queue[BACKGROUND_QUEUED_MAX];
 };
 
-/* Reads MPS_BACKGROUND_HOLD_US, before the first session. */
+/* Reads MPS_BACKGROUND_DELAY_US, before the first session. */
 void background_init(void);
 
 /*

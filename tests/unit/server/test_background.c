@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Holds of background clients, over the counting driver: a background client, and another session
+ * Delays of background clients, over the counting driver: a background client, and another session
  * that has or has not work on the GPU. How long a kernel takes is set here.
  */
 
@@ -22,7 +22,7 @@
 #include "clock.h"
 #include "open_session.h"
 
-#define HOLD_NS 20000000u
+#define DELAY_NS 20000000u
 #define US 1000ull
 
 static struct session *other;
@@ -55,7 +55,7 @@ static void open_other(void)
 
 static int open_both(void **state)
 {
-	setenv("MPS_BACKGROUND_HOLD_US", "20000", 1);
+	setenv("MPS_BACKGROUND_DELAY_US", "20000", 1);
 	background_init();
 	if (open_session(state) != 0)
 		return -1;
@@ -107,7 +107,7 @@ static unsigned wait_ns(unsigned n, uint64_t *ret_ns)
 	return n_now;
 }
 
-/* Whether a hold ended because it had lasted for its longest time. */
+/* Whether a delay ended because it had lasted for its longest time. */
 static bool has_waited_longest(void)
 {
 	return own->runs_until_ns > 0;
@@ -123,7 +123,7 @@ static void test_short_kernels(void **state)
 	queue_kernels(4, 10 * US);
 	assert_int_equal(background_wait(harness.session, own_stream(), 32), 6);
 	assert_false(has_waited_longest());
-	assert_int_equal(counter_read(harness.session, COUNTER_HELD), 0);
+	assert_int_equal(counter_read(harness.session, COUNTER_DELAYED), 0);
 }
 
 static void test_long_kernels(void **state)
@@ -133,9 +133,9 @@ static void test_long_kernels(void **state)
 	(void)state;
 	own->kernel_ns = 300 * US;
 	assert_in_range(wait_ns(5, &ns), 1, 3);
-	assert_true(ns >= HOLD_NS);
+	assert_true(ns >= DELAY_NS);
 	assert_true(has_waited_longest());
-	assert_in_range(counter_read(harness.session, COUNTER_HELD), HOLD_NS, ns);
+	assert_in_range(counter_read(harness.session, COUNTER_DELAYED), DELAY_NS, ns);
 	/* Then it runs for a while. */
 	own->runs_until_ns = UINT64_MAX;
 	assert_int_equal(wait_ns(5, &ns), 3);
@@ -146,7 +146,7 @@ static void test_long_kernels(void **state)
 	assert_false(has_waited_longest());
 }
 
-/* The other's work ends while the launch is held. */
+/* The other's work ends while the launch is delayed. */
 static void *stop_other(void *arg)
 {
 	(void)arg;
@@ -161,7 +161,7 @@ static void test_other_pauses(void **state)
 	uint64_t ns;
 
 	(void)state;
-	setenv("MPS_BACKGROUND_HOLD_US", "1000000", 1);
+	setenv("MPS_BACKGROUND_DELAY_US", "1000000", 1);
 	background_init();
 	own->kernel_ns = 300 * US;
 	assert_int_equal(pthread_create(&thread, NULL, stop_other, NULL), 0);
@@ -280,12 +280,12 @@ static void test_settings(void **state)
 
 	(void)state;
 	own->kernel_ns = 300 * US;
-	setenv("MPS_BACKGROUND_HOLD_US", "0", 1);
+	setenv("MPS_BACKGROUND_DELAY_US", "0", 1);
 	background_init();
 	assert_int_equal(wait_ns(7, &ns), 7);
 	background_note(harness.session, own_stream(), 7);
 	assert_int_equal(own->n_watched, 0);
-	setenv("MPS_BACKGROUND_HOLD_US", "1000001", 1);
+	setenv("MPS_BACKGROUND_DELAY_US", "1000001", 1);
 	background_init();
 	assert_in_range(wait_ns(7, &ns), 1, 3);
 	assert_true(ns >= 250 * US);
