@@ -101,7 +101,8 @@ def check_answers(offer):
         assert str(service.server()) in offer(mps.CONTROL, "shutdown_server", "", env=service.env)
         assert "team" in offer(mps.CONTROL, "group", "delete", "", env=service.env)
         process = service.popen("process1", "--seconds", "20")
-        harness.wait_for("the client", lambda: process.pid in service.clients())
+        # `ps' has it when it has opened a GPU.
+        harness.wait_for("the client", lambda: str(process.pid) in service.command("ps").stdout)
         assert str(process.pid) in offer(mps.CONTROL, "terminate_client", "1", "", env=service.env)
     # Without a daemon, its front end's message is not offered.
     equal(offer(mps.CONTROL, "get_server_status", "", env=service.env), set())

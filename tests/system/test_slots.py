@@ -230,7 +230,9 @@ def test_quit_while_others_wait():
 
 def test_isolated_program():
     with Daemon(environment={"MPS_IDLE_S": "1"}) as daemon:
-        shared = of_program(daemon, 1).served_by()
+        # Its connection stays open: an idle server ends after a second.
+        first = of_program(daemon, 1)
+        shared = first.served_by()
         clients = [of_program(daemon, program, is_isolated=1) for program in (2, 3, 2)]
         servers = [client.served_by() for client in clients]
         equal(servers[0], servers[2], "of one program")
