@@ -269,10 +269,12 @@ static bool launch_awaited(struct session *session, struct launch_batch *batch, 
 	struct seqno_write seqno = {.value = value};
 	struct chain_cache *store;
 
-	if (batch->n != 1 || !is_awaited(session, stream) ||
-		reply_pending_error(session) != CUDA_SUCCESS)
+	if (batch->n != 1)
 		return false;
+	/* Another stream may become blocked meanwhile. */
 	background_wait(session, stream, 1);
+	if (!is_awaited(session, stream) || reply_pending_error(session) != CUDA_SUCCESS)
+		return false;
 	seqno.word = session->timeline + stream->id * sizeof(uint64_t);
 	store = chain_cache_get(session, stream);
 	if (!store || chain_run(session, &store->awaited, stream, batch->launches, 1, &seqno) !=
