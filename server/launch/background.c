@@ -182,6 +182,14 @@ static unsigned room_left(
 
 /* ---- delays */
 
+/* One launch, or several, that wait for room in the queue. */
+struct room_wait {
+	uint32_t ordinal;
+	unsigned n, least;          /* kernels; a graph needs room for all: `least' is `n' */
+	uint64_t start_ns, look_ns; /* of the first look and of the last one; 0: none yet */
+	bool is_delayed;            /* at the last look, by the work of others */
+};
+
 static bool are_others_at_work(struct background *own, enum others others, uint64_t now)
 {
 	if (others == OTHERS_AT_WORK)
@@ -189,52 +197,66 @@ static bool are_others_at_work(struct background *own, enum others others, uint6
 	return own->others_at_work_ns > 0 && now - own->others_at_work_ns < RECENT_NS;
 }
 
-/*
- * One look: how many of `n' may go; 0: look again. A graph goes as a whole: it needs room for
- * `least', all its kernels, while others are at work.
- */
-static unsigned look(
-	struct background *own, uint32_t ordinal, unsigned least, unsigned n, uint64_t start_ns)
+static bool is_delayed(
+	struct background *own, enum others others, const struct room_wait *wait, uint64_t now)
 {
-	enum others others = look_at_others(ordinal);
-	uint64_t now = now_ns();
-
-	settle(own, now);
-	if (others == OTHERS_NONE)
-		return n;
-	if (are_others_at_work(own, others, now) && now >= own->runs_until_ns) {
-		if (now - start_ns < delay_ns) {
-			unsigned room = room_left(own, BACKGROUND_SHALLOW_NS, 0, n);
-
-			return room < least ? 0 : room;
-		}
-		own->runs_until_ns = now + BACKGROUND_RUN_NS;
-	}
-	if (now - start_ns >= delay_ns + STUCK_NS)
-		own->is_depth_ignored = true;
-	return own->is_depth_ignored ? n : room_left(own, BACKGROUND_DEPTH_NS, 1, n);
+	if (!are_others_at_work(own, others, now) || now < own->runs_until_ns)
+		return false;
+	if (now - wait->start_ns < delay_ns)
+		return true;
+	own->runs_until_ns = now + BACKGROUND_RUN_NS;
+	return false;
 }
 
-static unsigned wait_for_turn(
-	struct session *session, const struct stream *stream, unsigned least, unsigned n)
+/* While the work of others delays the launch, and otherwise. */
+static unsigned shallow_room(const struct background *own, const struct room_wait *wait)
+{
+	unsigned room = room_left(own, BACKGROUND_SHALLOW_NS, 0, wait->n);
+
+	return room < wait->least ? 0 : room;
+}
+
+static unsigned deep_room(struct background *own, const struct room_wait *wait, uint64_t now)
+{
+	if (now - wait->start_ns >= delay_ns + STUCK_NS)
+		own->is_depth_ignored = true;
+	return own->is_depth_ignored ? wait->n : room_left(own, BACKGROUND_DEPTH_NS, 1, wait->n);
+}
+
+/* One look: how many kernels may go; 0: look again. */
+static unsigned look(struct session *session, struct room_wait *wait)
 {
 	struct background *own = session->background;
-	uint64_t start_ns = now_ns();
-	bool is_delayed = false;
+	enum others others = look_at_others(wait->ordinal);
+	uint64_t now = now_ns();
+
+	if (wait->start_ns == 0)
+		wait->start_ns = now;
+	if (wait->is_delayed)
+		counter_add(session, COUNTER_DELAYED, now - wait->look_ns);
+	wait->look_ns = now;
+	settle(own, now);
+	if (others == OTHERS_NONE)
+		return wait->n;
+	wait->is_delayed = is_delayed(own, others, wait, now);
+	return wait->is_delayed ? shallow_room(own, wait) : deep_room(own, wait, now);
+}
+
+static unsigned wait_for_room(
+	struct session *session, const struct stream *stream, unsigned least, unsigned n)
+{
+	struct room_wait wait = {.ordinal = stream->sdev->device->ordinal, .n = n, .least = least};
 	unsigned n_now;
 
 	if (session->limits.priority < PRIORITY_BACKGROUND) {
-		list(own);
+		list(session->background);
 		return n;
 	}
-	while ((n_now = look(own, stream->sdev->device->ordinal, least, n, start_ns)) == 0) {
+	while ((n_now = look(session, &wait)) == 0) {
 		if (atomic_load(&session->is_ending) || fault_get() != CUDA_SUCCESS)
 			return n;
-		is_delayed = true;
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
-	if (is_delayed)
-		counter_add(session, COUNTER_DELAYED, now_ns() - start_ns);
 	return n_now;
 }
 
@@ -242,13 +264,13 @@ unsigned background_wait(struct session *session, const struct stream *stream, u
 {
 	if (likely(session->background->goes_first) || delay_ns == 0)
 		return n;
-	return wait_for_turn(session, stream, 1, n);
+	return wait_for_room(session, stream, 1, n);
 }
 
 void background_wait_graph(struct session *session, const struct stream *stream, unsigned n)
 {
 	if (unlikely(!session->background->goes_first) && delay_ns > 0)
-		wait_for_turn(session, stream, n, n);
+		wait_for_room(session, stream, n, n);
 }
 
 void background_note(struct session *session, struct stream *stream, unsigned n)

@@ -194,6 +194,8 @@ static void test_depth(void **state)
 	/* 1.2 ms; they seem to wait for something else. */
 	assert_int_equal(wait_ns(9, &ns), 9);
 	assert_true(ns >= 100000000);
+	/* Others did not delay it. */
+	assert_int_equal(counter_read(harness.session, COUNTER_DELAYED), 0);
 	assert_int_equal(wait_ns(9, &ns), 9);
 	end_all();
 	assert_int_equal(wait_ns(1, &ns), 1);
