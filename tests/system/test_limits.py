@@ -7,6 +7,7 @@ import subprocess
 
 import harness
 import mps
+import terminations
 from harness import contains, equal, settled, wait_for
 from session import Asker
 
@@ -135,16 +136,15 @@ def test_launch_batches_do_not():
 
 def test_work_is_not_delayed():
     """A change of the stack waits for kernels: the stack stays while any kernel runs."""
-    with mps.Service(dict(SETTINGS, SOFTGPU_LAUNCH_US="3000000")) as service:
+    with mps.Service(dict(SETTINGS, SOFTGPU_LAUNCH_US="20000")) as service:
         with Client(service) as client:
             equal(client.limit(STACK, 16 << 10), 0)
-            worker = service.popen("process1")
-            wait_for("its work", lambda: service.stats(service.server())["launches"] > 0,
-                     10 * mps.SLOW)
+            worker = terminations.running(service, "stuck", "busy")
         wait_for("the client to be gone", lambda: len(service.clients()) == 1, 10 * mps.SLOW)
         log = settled(service.server_log)
         assert "Lowered" not in log, log
-        equal(service.finish(worker)[0], 0)
+        equal(worker.poll(), None)
+        worker.kill()
         service.wait_for_log("Lowered the stack of a thread of device 0 to 1024 bytes")
 
 

@@ -121,6 +121,7 @@ CUresult cuMemHostRegister(void *p, size_t bytesize, unsigned int Flags)
 CUresult cuMemHostUnregister(void *p)
 {
 	const struct range *range;
+	CUresult result;
 
 	ENTER(CALL_CONTEXT);
 	if (!p)
@@ -130,6 +131,13 @@ CUresult cuMemHostUnregister(void *p)
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	if (range->start != (uint64_t)(uintptr_t)p)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* As driver 580 does on an H200. Meanwhile the memory may be unregistered elsewhere. */
+	result = device_wait(context_current()->device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	range = host_find(p);
+	if (!range || range->kind != RANGE_REGISTERED)
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	range_remove(range->start);
 	stat_add(STAT_REGISTRATIONS, -1);
 	return CUDA_SUCCESS;

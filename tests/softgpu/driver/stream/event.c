@@ -86,6 +86,8 @@ static bool event_is_done(const struct event *event)
 {
 	if (is_foreign(event))
 		return event_share_reached(event->share, event_share_last(event->share));
+	if (event->is_of_context)
+		return streams_reached(event->context, NULL, event->ticket);
 	return !event->stream || stream_reached(event->stream, event->ticket);
 }
 
@@ -114,6 +116,7 @@ CUresult event_record(struct event *event, struct stream *stream)
 	stream_unref(event->stream);
 	capture_point_unref(event->captured);
 	event->captured = NULL;
+	event->is_of_context = false;
 	event->stream = stream_ref(stream);
 	event->ticket = stream->submitted;
 	return CUDA_SUCCESS;
@@ -133,6 +136,8 @@ CUresult event_await(struct event *event, struct stream *stream)
 		return await_foreign(event, stream);
 	if (event_is_done(event) || event->stream == stream)
 		return CUDA_SUCCESS;
+	if (event->is_of_context)
+		return streams_depend(stream, event->context, event->ticket);
 	return stream_depend(stream, event->stream, event->ticket);
 }
 
@@ -245,6 +250,32 @@ ENTER_STREAM(cuEventRecord, (CUevent event, CUstream stream), record(event, stre
 ENTER_STREAM(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
 	record(event, stream, flags))
 
+/* Only for whole contexts: green contexts have no use for it here. */
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
+{
+	struct context *context;
+	struct event *event;
+	CUresult result;
+
+	ENTER(CALL_ALIVE);
+	if (!hCtx || context_get(hCtx, &context) != CUDA_SUCCESS || !context->is_active)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = event_get(hEvent, &event);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (event->context != context)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (context_green(hCtx) || event->share)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	stream_unref(event->stream);
+	event->stream = NULL;
+	capture_point_unref(event->captured);
+	event->captured = NULL;
+	event->is_of_context = true;
+	event->ticket = streams_ticket();
+	return CUDA_SUCCESS;
+}
+
 static CUresult await(CUstream stream_handle, CUevent handle, unsigned flags)
 {
 	struct event *event;
@@ -308,6 +339,8 @@ CUresult cuEventSynchronize(CUevent hEvent)
 		return capture_forbid_event(event);
 	if (is_foreign(event))
 		result = wait_foreign(event);
+	else if (event->is_of_context)
+		result = streams_wait_ticket(event->context, NULL, event->ticket);
 	else if (event->stream)
 		result = stream_wait(event->stream, event->ticket);
 	print_flush();

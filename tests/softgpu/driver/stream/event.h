@@ -29,6 +29,7 @@ struct event {
 	uint32_t refs;
 	unsigned flags;
 	struct stream *stream; /* NULL until recorded; owns a reference */
+	bool is_of_context;    /* recorded last by cuCtxRecordEvent(); there is no `stream' */
 	uint64_t ticket;
 	struct stamp *stamp;
 	struct event_share *share;    /* with CU_EVENT_INTERPROCESS: owned */

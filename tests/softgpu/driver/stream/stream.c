@@ -357,9 +357,7 @@ CUresult streams_catch_up(struct context *context)
 	return result;
 }
 
-/* The streams of `green', or all streams. */
-static bool streams_reached(
-	const struct context *context, const struct green *green, uint64_t ticket)
+bool streams_reached(const struct context *context, const struct green *green, uint64_t ticket)
 {
 	for (struct stream *stream = context->streams; stream; stream = stream->next)
 		if ((!green || stream->green == green) && !stream_reached(stream, ticket))
@@ -367,15 +365,34 @@ static bool streams_reached(
 	return true;
 }
 
-CUresult streams_wait_green(struct context *context, const struct green *green)
+uint64_t streams_ticket(void)
 {
-	uint64_t ticket = last_ticket;
+	return last_ticket;
+}
 
+CUresult streams_depend(struct stream *stream, struct context *on, uint64_t ticket)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (struct stream *other = on->streams; other && result == CUDA_SUCCESS;
+		other = other->next)
+		if (other != stream)
+			result = stream_depend(stream, other, ticket);
+	return result;
+}
+
+CUresult streams_wait_ticket(struct context *context, const struct green *green, uint64_t ticket)
+{
 	/* The context may be destroyed while the lock is released, so it is looked up again. */
 	while (object_find(OBJECT_CONTEXT, context) && !streams_reached(context, green, ticket) &&
 		driver.fault == CUDA_SUCCESS)
 		pthread_cond_wait(&driver.progress, &driver.lock);
 	return driver.fault;
+}
+
+CUresult streams_wait_green(struct context *context, const struct green *green)
+{
+	return streams_wait_ticket(context, green, last_ticket);
 }
 
 CUresult streams_wait(struct context *context)

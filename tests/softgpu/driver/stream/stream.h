@@ -87,10 +87,19 @@ CUresult stream_push(struct stream *stream, struct work *work);
 
 /* The next work that is submitted also waits for this stream and ticket. */
 CUresult stream_depend(struct stream *stream, struct stream *on, uint64_t ticket);
+/* ... for all streams of a context, which stop at the same ticket. */
+CUresult streams_depend(struct stream *stream, struct context *on, uint64_t ticket);
+
+/* The ticket of the work that was submitted last, to any stream. */
+uint64_t streams_ticket(void);
 
 /* Whether all its work up to `ticket' is done; and the wait for that. */
 bool stream_reached(const struct stream *stream, uint64_t ticket);
 CUresult stream_wait(struct stream *stream, uint64_t ticket);
+
+/* The same for the streams of a green context, or for all streams of the context. */
+bool streams_reached(const struct context *context, const struct green *green, uint64_t ticket);
+CUresult streams_wait_ticket(struct context *context, const struct green *green, uint64_t ticket);
 
 /* Waits for all work that a context has so far. */
 CUresult streams_wait(struct context *context);
