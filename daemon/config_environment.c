@@ -25,6 +25,7 @@ static const char *const passed_on[] = {
 	"MPS_CUDA_LIBRARY",
 	"MPS_GRACE_MS",
 	"MPS_HOLD_LAUNCHES",
+	"MPS_QUIET_CALLS",
 	"MPS_SHARE_TURNS",
 	"MPS_SPIN",
 	"PATH",

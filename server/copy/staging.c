@@ -9,7 +9,7 @@
 
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "server/driver/blocked_streams.h"
+#include "server/driver/quiet.h"
 #include "staging.h"
 
 static const struct {
@@ -51,7 +51,7 @@ static void staging_unpin(struct session *session, bool device_lost)
 {
 	for (unsigned part = 0; part < ARRAY_SIZE(parts); part++) {
 		if (session->is_staging_pinned[part] && !device_lost)
-			exclusive_unpin(session, part_bytes(session, part));
+			quiet_unpin(session, part_bytes(session, part));
 		session->is_staging_pinned[part] = false;
 	}
 }

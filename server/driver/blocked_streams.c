@@ -305,15 +305,6 @@ void blocked_forget_all(const struct session *session)
 	pthread_mutex_unlock(&lock);
 }
 
-void exclusive_unpin(struct session *session, void *memory)
-{
-	bool may = exclusive_call_begin(session, 0);
-
-	cuda.cuMemHostUnregister(memory);
-	if (may)
-		exclusive_call_end();
-}
-
 bool blocked_has(const struct session *session)
 {
 	unsigned n;

@@ -25,8 +25,8 @@
  * local memory than any before, the first change of an attribute of a kernel, making green
  * contexts, ending arrays and, sometimes, graphs. Beside a blocked stream no client could
  * write the semaphore that the stream waits for. So such calls are exclusive: they are made while
- * no stream is blocked. The same holds for streams and graphs for which the driver may have no room
- * (channel_budget.h).
+ * no stream is blocked. Most of them are quiet calls as well (quiet.h). The same holds for streams
+ * and graphs for which the driver may have no room (channel_budget.h).
  *
  * A queue takes 1 020 calls. When it is full the next call waits, again with the driver's lock
  * held. So while any stream is blocked, no stream gets far ahead of the GPU.
@@ -76,9 +76,6 @@ bool blocked_contains(const struct session *session, uint32_t stream);
  */
 bool exclusive_call_begin(struct session *session, unsigned most_ms);
 void exclusive_call_end(void);
-
-/* Unpins memory that was registered, which is such a call. */
-void exclusive_unpin(struct session *session, void *memory);
 
 /*
  * How many calls a stream may have in its queue, which it may share with other streams, since it

@@ -14,6 +14,7 @@
 #include "server/util/log.h"
 #include "channel_budget.h"
 #include "blocked_streams.h"
+#include "quiet.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -115,7 +116,7 @@ enum channel_way channel_budget_take(
 	pthread_mutex_unlock(&lock);
 	if (likely(found))
 		return CHANNELS_THERE;
-	if (!exclusive_call_begin(session, most_ms))
+	if (!quiet_call_begin(session, device, most_ms))
 		return CHANNELS_NONE;
 	channel_budget_take_reserved(device, part);
 	return CHANNELS_NEW;
@@ -222,7 +223,7 @@ void channel_budget_taken(
 		channel_budget_grow(device);
 	if (lacks_nodes)
 		make_nodes(device);
-	exclusive_call_end();
+	quiet_call_end(device);
 }
 
 void channel_budget_take_reserved(struct device *device, struct channel_part *part)

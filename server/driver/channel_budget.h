@@ -57,9 +57,9 @@ struct channel_budget {
 };
 
 enum channel_way {
-	CHANNELS_NONE, /* nothing was taken: exclusive_call_begin() returned false */
+	CHANNELS_NONE, /* nothing was taken: quiet_call_begin() returned false */
 	CHANNELS_THERE,
-	CHANNELS_NEW, /* no stream becomes blocked before channel_budget_taken() */
+	CHANNELS_NEW, /* a quiet call, which channel_budget_taken() ends */
 };
 
 /* Makes channels in a context without work, or while no stream is blocked. */
@@ -67,7 +67,7 @@ void channel_budget_grow(struct device *device);
 
 /*
  * Before and after making something that takes `part'. The first sleeps as
- * exclusive_call_begin() does. The second follows unless nothing was taken; if the object could
+ * quiet_call_begin() does. The second follows unless nothing was taken; if the object could
  * not be made, it releases the part.
  */
 enum channel_way channel_budget_take(struct session *session, struct device *device,

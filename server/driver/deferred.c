@@ -17,7 +17,7 @@
 #include "limit.h"
 #include "server/session/session.h"
 #include "server/util/thread.h"
-#include "blocked_streams.h"
+#include "quiet.h"
 
 /* With more than these waiting, or for longer, the calls are made while work is running. */
 #define DEFERRED_MAX 256
@@ -59,8 +59,8 @@ static bool deferred_has_to_wait(bool has_time)
 }
 
 /*
- * False: try the call again later. The call is exclusive, because beside a blocked stream it
- * would never return.
+ * False: try the call again later. The call is a quiet one, because beside a blocked stream, or
+ * some kernels, it would never return.
  */
 static bool make_call(struct deferred *one)
 {
@@ -70,13 +70,13 @@ static bool make_call(struct deferred *one)
 		cuda.cuCtxSetCurrent(one->context) != CUDA_SUCCESS &&
 		++one->n_refusals < REFUSALS_MAX)
 		return false;
-	may = exclusive_call_begin(NULL, 0);
+	may = quiet_call_begin(NULL, NULL, 0);
 	if (one->library && fault_get() == CUDA_SUCCESS)
 		cuda.cuLibraryUnload(one->library);
 	image_unref(one->image);
 	one->on_done(one);
 	if (may)
-		exclusive_call_end();
+		quiet_call_end(NULL);
 	return true;
 }
 

@@ -138,6 +138,7 @@ static CUresult device_init(void)
 
 CUresult devices_init(void)
 {
+	quiet_start();
 	init_result = device_init();
 	return init_result;
 }
@@ -157,6 +158,7 @@ void devices_fini(void)
 
 		if (device->context) {
 			log_line("Destroy server context on device %u (%s)", i, device->facts.name);
+			quiet_fini(device);
 			cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		}
 		device->context = NULL;
@@ -375,6 +377,7 @@ static CUresult make_context(struct device *device)
 		cuda.cuDevicePrimaryCtxRelease_v2(device->handle);
 		return result;
 	}
+	quiet_init(device, context);
 	device->context = context;
 	return CUDA_SUCCESS;
 }

@@ -18,6 +18,7 @@
 #include "shm.h"
 #include "limit.h"
 #include "channel_budget.h"
+#include "quiet.h"
 #include "stream_pool.h"
 
 #define DEVICE_LIMITS 16 /* CUlimit values that clients see */
@@ -32,6 +33,7 @@ struct device {
 	int priority_least, priority_greatest;
 	struct stream_pool stream_pool;
 	struct channel_budget channels;
+	struct quiet quiet;
 	_Atomic uint64_t unused;     /* bytes of arenas that are mapped and unused */
 	_Atomic uint64_t closing;    /* of these, of sessions that have ended */
 	pthread_mutex_t giving_back; /* held while memory goes back to the driver */

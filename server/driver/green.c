@@ -16,6 +16,7 @@
 #include "session_device.h"
 #include "server/session/session_room.h"
 #include "blocked_streams.h"
+#include "quiet.h"
 #include "driver_facts.h"
 #include "wire.h"
 
@@ -361,7 +362,8 @@ static void make_channels(struct session *session, struct green *green)
 	CUstream made[CHANNELS_AHEAD];
 	unsigned n = 0;
 
-	if (atomic_load(&green->n_channels) >= CHANNELS_AHEAD || !exclusive_call_begin(session, 0))
+	if (atomic_load(&green->n_channels) >= CHANNELS_AHEAD ||
+		!quiet_call_begin(session, green->key.device, 0))
 		return;
 	do
 		atomic_fetch_add(&green->n_streams, 1);
@@ -369,7 +371,7 @@ static void make_channels(struct session *session, struct green *green)
 	note_channels(green, n);
 	while (n > 0)
 		green_give_stream(green, made[--n]);
-	exclusive_call_end();
+	quiet_call_end(green->key.device);
 }
 
 static CUresult green_make_real(
@@ -385,12 +387,12 @@ static CUresult green_make_real(
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = cuda.cuDevResourceGenerateDesc(&desc, resources, n);
 	/* This call waits for all that is on the GPU. */
-	if (result == CUDA_SUCCESS && !exclusive_call_begin(session, 0))
+	if (result == CUDA_SUCCESS && !quiet_call_begin(session, green->key.device, 0))
 		result = CUDA_ERROR_MPS_RPC_FAILURE;
 	else if (result == CUDA_SUCCESS) {
 		result = cuda.cuGreenCtxCreate(
 			&green->real, desc, green->key.device->handle, CU_GREEN_CTX_DEFAULT_STREAM);
-		exclusive_call_end();
+		quiet_call_end(green->key.device);
 	}
 	if (result != CUDA_SUCCESS)
 		atomic_fetch_sub(&n_greens, 1);
@@ -485,13 +487,13 @@ CUresult green_take_stream(
 		return stream_create(green, priority, ret_real);
 	/* While the session sleeps, others may have the channel. */
 	atomic_fetch_sub(&green->n_streams, 1);
-	if (!exclusive_call_begin(session, 0))
+	if (!quiet_call_begin(session, green->key.device, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	n = atomic_fetch_add(&green->n_streams, 1) + 1;
 	result = stream_create(green, priority, ret_real);
 	if (result == CUDA_SUCCESS)
 		note_channels(green, n);
-	exclusive_call_end();
+	quiet_call_end(green->key.device);
 	return result;
 }
 

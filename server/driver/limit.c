@@ -25,7 +25,7 @@
 #include "server/util/log.h"
 #include "session_device.h"
 #include "server/session/session.h"
-#include "blocked_streams.h"
+#include "quiet.h"
 
 /* How long a raise of the stack waits for blocked streams. The caller holds the lock meanwhile. */
 #define BLOCKED_WAIT_MS 5000
@@ -113,14 +113,14 @@ static CUresult raise_stack(struct session *session, struct device *device, uint
 
 	if (is_refused(device, power ? power : UINT64_MAX))
 		return device->stack_refusal;
-	if (!exclusive_call_begin(session, BLOCKED_WAIT_MS)) {
+	if (!quiet_call_begin(session, device, BLOCKED_WAIT_MS)) {
 		log_line("Client " SESSION_NAME " asked for a stack of %llu bytes and is refused: "
-			 "streams of other clients are blocked",
+			 "streams of other clients are blocked, or their work does not end",
 			SESSION_NAME_ARGS(session), (unsigned long long)value);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	result = set_stack(session, device, value);
-	exclusive_call_end();
+	quiet_call_end(device);
 	return result;
 }
 
@@ -240,14 +240,14 @@ CUresult limit_cover_local(struct session *session, struct device *device, uint3
 	pthread_mutex_unlock(&lock);
 	if (result != CUDA_ERROR_NOT_READY)
 		return result;
-	if (!exclusive_call_begin(session, 0))
+	if (!quiet_call_begin(session, device, 0))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	pthread_mutex_lock(&lock);
 	result = limit_cover(session, device, bytes);
 	if (result == CUDA_SUCCESS)
 		note_ask(sdev, CU_LIMIT_STACK_SIZE, bytes);
 	limit_unlock(device);
-	exclusive_call_end();
+	quiet_call_end(device);
 	return result;
 }
 
@@ -312,12 +312,12 @@ static void limit_lower(struct device *device, CUlimit limit)
 
 static void lower_all(struct device *device)
 {
-	if (!exclusive_call_begin(NULL, BLOCKED_LOWER_MS))
+	if (!quiet_call_begin(NULL, device, BLOCKED_LOWER_MS))
 		return;
 	if (fault_get() == CUDA_SUCCESS && cuda.cuCtxSetCurrent(device->context) == CUDA_SUCCESS)
 		for (unsigned i = 0; i < LIMITS_RAISED; i++)
 			limit_lower(device, (CUlimit)i);
-	exclusive_call_end();
+	quiet_call_end(device);
 }
 
 void limits_lower(void)

@@ -15,7 +15,7 @@
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "stream_pool.h"
-#include "blocked_streams.h"
+#include "quiet.h"
 
 static atomic_uint pressure; /* counts calls of session_devices_reclaim() */
 
@@ -162,7 +162,7 @@ static CUresult timeline_pin(struct session *session)
 	result = cuda.cuMemHostGetDevicePointer_v2(&session->timeline, timeline, 0);
 	if (result != CUDA_SUCCESS) {
 		session->timeline = 0;
-		exclusive_unpin(session, timeline);
+		quiet_unpin(session, timeline);
 	}
 	return result;
 }
@@ -170,7 +170,7 @@ static CUresult timeline_pin(struct session *session)
 static void timeline_unpin(struct session *session, bool device_lost)
 {
 	if (session->timeline && !device_lost)
-		exclusive_unpin(session, shm_raw(&session->page->timeline[0]));
+		quiet_unpin(session, shm_raw(&session->page->timeline[0]));
 	session->timeline = 0;
 }
 

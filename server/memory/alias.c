@@ -21,7 +21,7 @@
 #include "server/session/session.h"
 #include "server/driver/session_device.h"
 #include "server/session/session_room.h"
-#include "server/driver/blocked_streams.h"
+#include "server/driver/quiet.h"
 
 /* An alias begins at a multiple of this, and at a page of its file. */
 #define SLOT_SHIFT 21
@@ -202,7 +202,7 @@ static bool alias_place(struct session *session, struct alias *alias, uint64_t a
 static void alias_unpin(struct session *session, const struct alias *alias, uint64_t end)
 {
 	for (uint64_t at = alias->start; at < end; at += host_cut(at, end - at))
-		exclusive_unpin(session, (void *)(uintptr_t)at);
+		quiet_unpin(session, (void *)(uintptr_t)at);
 }
 
 /* Its pages are not pinned any more. */

@@ -18,7 +18,7 @@
 #include "server/stream/pending_wait.h"
 #include "server/session/session.h"
 #include "server/session/session_room.h"
-#include "server/driver/blocked_streams.h"
+#include "server/driver/quiet.h"
 #include "server/stream/stream.h"
 
 #define HOST_PAGE (2ull << 20) /* chunks are multiples of it; smaller allocations share one */
@@ -93,7 +93,7 @@ static void host_unback(
 		next = piece_end(at, end);
 		if (!bit_get(region->pinned, host_page_of(region, at)))
 			continue;
-		exclusive_unpin(region->session, (void *)(uintptr_t)at);
+		quiet_unpin(region->session, (void *)(uintptr_t)at);
 		account_unkeep(region, KEPT_REGISTRATION);
 		set_pinned(region, at, next, false);
 	}

@@ -16,7 +16,6 @@
 #include "server/session/fault.h"
 #include "machine_code.h"
 #include "server/session/session.h"
-#include "server/driver/blocked_streams.h"
 #include "server/driver/session_device.h"
 
 _Static_assert(CU_FUNC_ATTRIBUTE_MAX == 16, "attributes[16] in cuda.spec");
@@ -90,10 +89,10 @@ static CUresult kernel_load(
 		session, kernel->library, session_device_get(session, sdev->device->ordinal));
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!exclusive_call_begin(session, 0))
+	if (!library_load_begin(session, kernel->library, sdev->device))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelGetFunction(&function, kernel->real);
-	exclusive_call_end();
+	library_load_end(kernel->library, sdev->device, result);
 	if (result == CUDA_SUCCESS)
 		result = kernel_read_limits(kernel, sdev, found);
 	if (result != CUDA_SUCCESS) {
@@ -268,10 +267,10 @@ static CUresult set_before_loading(struct session *session, const struct kernel 
 {
 	CUresult result;
 
-	if (!exclusive_call_begin(session, 0))
+	if (!library_load_begin(session, kernel->library, sdev->device))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuKernelSetAttribute(name, value, kernel->real, sdev->device->handle);
-	exclusive_call_end();
+	library_load_end(kernel->library, sdev->device, result);
 	return result;
 }
 

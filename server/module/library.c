@@ -18,6 +18,7 @@
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/driver/blocked_streams.h"
+#include "server/driver/quiet.h"
 
 /* Each may be a mapping of this process, which has at most 65 530 of them. */
 #define LIBRARIES_MAX 16384
@@ -252,6 +253,29 @@ static void libraries_free(struct session *session, bool device_lost)
  * A variable of __managed__ at the driver's address, which means nothing in the program's
  * process.
  */
+static bool is_loaded(const struct library *library, const struct device *device)
+{
+	return library->loaded_on >> device->ordinal & 1;
+}
+
+bool library_load_begin(
+	struct session *session, const struct library *library, struct device *device)
+{
+	return is_loaded(library, device) ? exclusive_call_begin(session, 0)
+					  : quiet_call_begin(session, device, 0);
+}
+
+void library_load_end(struct library *library, struct device *device, CUresult result)
+{
+	if (is_loaded(library, device)) {
+		exclusive_call_end();
+		return;
+	}
+	quiet_call_end(device);
+	if (result == CUDA_SUCCESS)
+		library->loaded_on |= UINT64_C(1) << device->ordinal;
+}
+
 static bool library_is_managed(CUdeviceptr address)
 {
 	unsigned value = 0;
@@ -277,10 +301,10 @@ CUresult do_library_global(struct session *session, struct library *library, uin
 	result = library_charge(session, library, sdev);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!exclusive_call_begin(session, 0))
+	if (!library_load_begin(session, library, sdev->device))
 		return CUDA_ERROR_MPS_RPC_FAILURE;
 	result = cuda.cuLibraryGetGlobal(&address, &size, library->deferred.library, name);
-	exclusive_call_end();
+	library_load_end(library, sdev->device, result);
 	if (result == CUDA_SUCCESS && library_is_managed(address))
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	if (result != CUDA_SUCCESS)

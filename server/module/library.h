@@ -12,6 +12,7 @@
 #include "jit.h"
 #include "wire.h"
 
+struct device;
 struct device_quota;
 struct kernel;
 struct managed;
@@ -36,6 +37,7 @@ struct library {
 	bool is_ended;      /* removed from the tables */
 	bool is_used;       /* the program could distinguish it from a reloaded one (managed.c) */
 	bool keeps_managed; /* its variables of __managed__ stay where the driver has them */
+	uint64_t loaded_on; /* the GPUs on which its code has been loaded, one bit each */
 	struct kernel *kernels;
 	struct library_charge *charges; /* owned */
 	struct managed *managed;        /* owned; NULL: the client has requested none */
@@ -59,6 +61,14 @@ CUresult library_load(struct library *library);
  */
 CUresult library_charge(
 	struct session *session, struct library *library, struct session_device *sdev);
+
+/*
+ * Around a driver call that loads the code on that GPU, unless it has been loaded. False:
+ * do not make the call, because the session ends, or the device is lost.
+ */
+bool library_load_begin(
+	struct session *session, const struct library *library, struct device *device);
+void library_load_end(struct library *library, struct device *device, CUresult result);
 
 /* Undoes library_new(); the driver does not have the library. */
 void library_drop(struct session *session, struct library *library);

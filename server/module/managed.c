@@ -330,6 +330,7 @@ static CUresult managed_replace(struct library *library, CUlibrary real)
 	deferred->library = library->deferred.library;
 	deferred->on_done = on_replaced;
 	library->deferred.library = real;
+	library->loaded_on = 0;
 	deferred_add(deferred);
 	return CUDA_SUCCESS;
 }

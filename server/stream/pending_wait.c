@@ -21,6 +21,7 @@
 #include "stream.h"
 #include "server/driver/stream_pool.h"
 #include "server/driver/blocked_streams.h"
+#include "server/driver/quiet.h"
 #include "waiter.h"
 #include "wire.h"
 
@@ -77,7 +78,7 @@ static CUresult done_pin(struct session *session)
 	result = cuda.cuMemHostGetDevicePointer_v2(&session->pending_waits->done, done, 0);
 	if (result != CUDA_SUCCESS) {
 		session->pending_waits->done = 0;
-		exclusive_unpin(session, done);
+		quiet_unpin(session, done);
 	}
 	return result;
 }
@@ -365,7 +366,7 @@ static void pending_waits_fini(struct session *session, bool device_lost)
 			device, pending_waits->release_streams[i], device->priority_greatest);
 	}
 	if (pending_waits->done && !device_lost)
-		exclusive_unpin(session, shm_raw(&session->ring->done[0]));
+		quiet_unpin(session, shm_raw(&session->ring->done[0]));
 	pthread_mutex_lock(&session->pending_waits_lock);
 	account_free(pending_waits->list);
 	*pending_waits = (struct pending_waits){0};

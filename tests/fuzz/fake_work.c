@@ -368,6 +368,17 @@ static CUresult event_record(CUevent event, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
+/* Work of other clients always ends. */
+static CUevent of_context;
+
+static CUresult context_record(CUcontext context, CUevent event)
+{
+	BEGIN();
+	must(context && event, "an odd event of a context");
+	of_context = event;
+	return CUDA_SUCCESS;
+}
+
 static CUresult event_synchronize(CUevent event)
 {
 	BEGIN();
@@ -379,7 +390,7 @@ static CUresult event_query(CUevent event)
 {
 	BEGIN();
 	must(event != NULL, "asking for no event");
-	return fake_switches.is_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+	return fake_switches.is_busy && event != of_context ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult event_destroy(CUevent event)
@@ -430,6 +441,7 @@ void fake_work_start(void)
 	cuda.cuStreamWaitEvent = stream_wait_event;
 	cuda.cuEventCreate = event_create;
 	cuda.cuEventRecord = event_record;
+	cuda.cuCtxRecordEvent = context_record;
 	cuda.cuEventSynchronize = event_synchronize;
 	cuda.cuEventQuery = event_query;
 	cuda.cuEventDestroy_v2 = event_destroy;

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import time
 
 import mps
@@ -87,6 +88,63 @@ def step_runaway():
                 runaway(service, what, end, beside)
             finally:
                 save(service, "runaway_%d" % i)
+
+
+def start_times(**settings):
+    """Seconds that programs take beside one that always has kernels queued."""
+    taken = []
+    with mps.Service(settings, library=None) as service:
+        busy = terminations.running(service, "stuck", "busy")
+        for _ in range(9):
+            began = time.monotonic()
+            service.run_ok("process1")
+            taken.append(time.monotonic() - began)
+        busy.kill()
+    return sorted(taken)
+
+
+def launched(service, client, seconds):
+    """How many kernels the client launches in that time."""
+    before = test_trace.clients(service)[client.pid]["launches"]
+    time.sleep(seconds)
+    return test_trace.clients(service)[client.pid]["launches"] - before
+
+
+def beside_awaiting_kernel(service):
+    """A client that launches goes on; one that loads code waits for the kernel."""
+    busy = service.popen_going_round("process2", 60)
+    idle = service.popen("counted", stdin=subprocess.PIPE)
+    need("a client has worked", idle.stdout.readline() == "counted: worked\n")
+    waiting = terminations.running(service, "await_kernel", stdin=subprocess.PIPE)
+    idle.kill()
+    loader = service.popen("process1")
+    wait_for("the loader to wait", lambda: "waits until the work on the GPU ends" in
+             service.server_log(), 20)
+    n = launched(service, busy, 2)
+    row("launches of a client in 2 s, beside one that waits to load code", n, "> 0", n > 0)
+    need("the client that loads waits", loader.poll() is None)
+    waiting.stdin.write("\n")
+    waiting.stdin.flush()
+    code, out, err = service.finish(waiting, 20)
+    need("the awaited kernel is launched", code == 0, out + err)
+    need("the client that loads then goes on", service.finish(loader, 20)[0] == 0)
+    busy.kill()
+
+
+def step_quiet():
+    """Clients that load code, and end, beside a kernel that waits for a later one."""
+    with mps.Service(library=None) as service:
+        service.run_ok("process1")
+        server = service.server()
+        try:
+            beside_awaiting_kernel(service)
+            wait_for("all to be gone", lambda: not service.clients(server), 20)
+        finally:
+            save(service, "quiet")
+    for name, settings in (("with quiet calls", {}), ("without", {"MPS_QUIET_CALLS": "0"})):
+        taken = start_times(**settings)
+        row("a program beside one that launches, %s, s: median, most" % name,
+            "%.3f, %.3f" % (taken[len(taken) // 2], taken[-1]))
 
 
 # ---- who has caused a fault
@@ -185,4 +243,4 @@ def step_fault_text():
             n_lines == 2 and code == 0 if who == "as a client" else None)
 
 
-STEPS = [(step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]
+STEPS = [(step_quiet, 120), (step_runaway, 120), (step_culprit, 120), (step_fault_text, 60)]

@@ -7,7 +7,8 @@ import harness
 import mps
 from harness import equal
 
-SERVER = ("MPS_BACKGROUND_DELAY_US", "MPS_HOLD_LAUNCHES", "MPS_SHARE_TURNS", "MPS_SPIN")
+SERVER = ("MPS_BACKGROUND_DELAY_US", "MPS_HOLD_LAUNCHES", "MPS_QUIET_CALLS", "MPS_SHARE_TURNS",
+          "MPS_SPIN")
 CLIENT = ("MPS_CLIENT_HELPERS", "MPS_CLIENT_SPIN")
 # Of the programs at the same time; 2 is background.
 PRIORITIES = ("0", "2", "2")

@@ -203,6 +203,13 @@ static void event_ends(void)
 	CHECK(cuEventDestroy(made));
 }
 
+/* An event behind all work of the context, as server/driver/quiet.c records it. */
+static void context_events(void)
+{
+	CHECK(cuCtxRecordEvent(context, event));
+	MUST(cuEventQuery(event) == CUDA_ERROR_NOT_READY);
+}
+
 static const CUDA_ARRAY3D_DESCRIPTOR shape = {
 	.Width = 128,
 	.Height = 64,
@@ -504,6 +511,16 @@ static void loading(void)
 
 	CHECK(cuLibraryLoadData(&made, image, NULL, NULL, 0, NULL, NULL, 0));
 	CHECK(cuLibraryGetKernel(&found, made, "another"));
+	CHECK(cuKernelGetFunction(&own, found));
+}
+
+/* Other kernels of that image have been loaded. */
+static void loading_further(void)
+{
+	CUkernel found;
+	CUfunction own;
+
+	CHECK(cuLibraryGetKernel(&found, library, "another"));
 	CHECK(cuKernelGetFunction(&own, found));
 }
 

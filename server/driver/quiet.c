@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Closes GPUs before calls that wait for all work on them. Any worker, and the deferred thread.
+ *
+ * Invariant: no thread waits for a closed GPU beyond `closed_until_ns', so a call can hold
+ * whatever lock it needs.
+ */
+
+#include <pthread.h>
+#include <time.h>
+
+#include "quiet.h"
+#include "blocked_streams.h"
+#include "deferred.h"
+#include "device.h"
+#include "server/session/fault.h"
+#include "server/session/session.h"
+#include "server/util/log.h"
+#include "clock.h"
+#include "setting.h"
+
+/*
+ * For how long a GPU is closed at first, unless it is quiet before: work that has just ended says
+ * more, up to the second number. The third is the longest time. After that the GPU is open for
+ * OPEN_FACTOR times as long, so that kernels that wait for each other cannot keep it closed.
+ */
+#define CLOSED_MIN_NS UINT64_C(20000000)
+#define CLOSED_LEARNT_NS UINT64_C(1000000000)
+#define CLOSED_MAX_NS UINT64_C(10000000000)
+#define OPEN_FACTOR 3
+
+#define SPIN_NS 30000
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 2000000
+#define SAY_AFTER_NS UINT64_C(1000000000)
+
+atomic_uint quiet_n_closed;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* MPS_QUIET_CALLS=0: calls wait in the driver. Set once. */
+static bool is_off;
+
+/* One call that waits for its turn. */
+struct call {
+	struct session *session; /* NULL: none */
+	uint32_t first, end;     /* the GPUs; `end' is no longer one of them */
+	bool was_ending;         /* the session was, at first: it goes on waiting */
+	uint64_t start_ns;
+	uint64_t end_ns;    /* 0: no limit */
+	uint64_t closed_ns; /* for how long a GPU is closed next, at least */
+	uint64_t open_ns;   /* for how long it is open before, at least */
+	bool is_said;
+};
+
+void quiet_start(void)
+{
+	is_off = setting_is_off("MPS_QUIET_CALLS");
+}
+
+void quiet_init(struct device *device, CUcontext context)
+{
+	struct quiet *quiet = &device->quiet;
+
+	if (cuda.cuEventCreate(&quiet->work, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+		atomic_store(&quiet->context, context);
+}
+
+void quiet_fini(struct device *device)
+{
+	struct quiet *quiet = &device->quiet;
+
+	if (atomic_exchange(&quiet->context, NULL))
+		cuda.cuEventDestroy_v2(quiet->work);
+}
+
+/* ---- closing */
+
+static void quiet_close(struct quiet *quiet, uint64_t until_ns)
+{
+	pthread_mutex_lock(&lock);
+	if (quiet->n_closed++ == 0)
+		atomic_fetch_add(&quiet_n_closed, 1);
+	if (atomic_load(&quiet->closed_until_ns) < until_ns)
+		atomic_store(&quiet->closed_until_ns, until_ns);
+	pthread_mutex_unlock(&lock);
+}
+
+static void quiet_open(struct quiet *quiet)
+{
+	pthread_mutex_lock(&lock);
+	if (--quiet->n_closed == 0) {
+		atomic_store(&quiet->closed_until_ns, 0);
+		atomic_fetch_sub(&quiet_n_closed, 1);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void open_all(uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		quiet_open(&device_get(i)->quiet);
+}
+
+void quiet_wait_open(struct session *session, const struct device *device)
+{
+	const struct quiet *quiet = &device->quiet;
+	bool is_closed = false;
+
+	while (atomic_load(&quiet->closed_until_ns) > now_ns() &&
+		!atomic_load(&session->is_ending) && fault_get() == CUDA_SUCCESS) {
+		atomic_store(&session->waits_for_others, true);
+		is_closed = true;
+		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MIN_NS}, NULL);
+	}
+	if (is_closed)
+		atomic_store(&session->waits_for_others, false);
+}
+
+/* ---- waiting */
+
+static bool is_over(const struct call *call)
+{
+	if (fault_get() != CUDA_SUCCESS || (call->end_ns > 0 && now_ns() >= call->end_ns))
+		return true;
+	return call->session && !call->was_ending && atomic_load(&call->session->is_ending);
+}
+
+static void say_waits(struct call *call)
+{
+	if (call->is_said || !call->session || now_ns() - call->start_ns < SAY_AFTER_NS)
+		return;
+	log_line("Client " SESSION_NAME " waits until the work on the GPU ends, because the driver "
+		 "loads code and unpins memory only then; `top' shows which clients have work",
+		SESSION_NAME_ARGS(call->session));
+	call->is_said = true;
+}
+
+/* False: the GPU is not in use, or the driver has no events of contexts. The call waits then. */
+static bool note_work(struct quiet *quiet)
+{
+	CUcontext context = atomic_load(&quiet->context);
+
+	return context && cuda.cuCtxRecordEvent(context, quiet->work) == CUDA_SUCCESS;
+}
+
+/* Until the noted work has ended. False: `until_ns' came first (0: no limit), or it is over. */
+static bool wait_for_work(struct call *call, const struct quiet *quiet, uint64_t until_ns)
+{
+	const uint64_t spin_until_ns = now_ns() + SPIN_NS;
+	long sleep_ns = SLEEP_MIN_NS;
+
+	if (call->session)
+		atomic_store(&call->session->waits_for_others, true);
+	while (cuda.cuEventQuery(quiet->work) == CUDA_ERROR_NOT_READY) {
+		if (is_over(call) || (until_ns > 0 && now_ns() >= until_ns))
+			return false;
+		say_waits(call);
+		if (now_ns() < spin_until_ns)
+			continue;
+		nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+		if (until_ns == 0)
+			sleep_ns = MIN(2 * sleep_ns, SLEEP_MAX_NS);
+	}
+	return true;
+}
+
+/* Work that lasted long may last as long again. */
+static uint64_t choose_closed_ns(const struct call *call, const struct quiet *quiet)
+{
+	uint64_t lasting_ns;
+
+	pthread_mutex_lock(&lock);
+	lasting_ns = quiet->lasting_ns;
+	pthread_mutex_unlock(&lock);
+	return MAX(call->closed_ns, MIN(2 * lasting_ns, CLOSED_LEARNT_NS));
+}
+
+static void note_lasting(struct quiet *quiet, uint64_t lasting_ns)
+{
+	pthread_mutex_lock(&lock);
+	quiet->lasting_ns = MAX(lasting_ns, quiet->lasting_ns / 2);
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * Whether the GPU is quiet, and closed then. The second look finds work of workers that found the
+ * GPU open just before.
+ */
+static bool close_quiet(struct call *call, struct quiet *quiet)
+{
+	const uint64_t start_ns = now_ns(), closed_ns = choose_closed_ns(call, quiet);
+	bool is_quiet = true;
+
+	quiet_close(quiet, start_ns + closed_ns);
+	for (unsigned look = 0; look < 2 && is_quiet && note_work(quiet); look++)
+		is_quiet = wait_for_work(call, quiet, start_ns + closed_ns);
+	if (is_quiet) {
+		note_lasting(quiet, now_ns() - start_ns);
+		return true;
+	}
+	quiet_open(quiet);
+	call->closed_ns = MIN(2 * closed_ns, CLOSED_MAX_NS);
+	call->open_ns = OPEN_FACTOR * closed_ns;
+	return false;
+}
+
+/* Whether all the GPUs are closed. If not, all are open, and `ret_i' is one that is not quiet. */
+static bool close_all(struct call *call, uint32_t *ret_i)
+{
+	for (uint32_t i = call->first; i < call->end; i++)
+		if (!close_quiet(call, &device_get(i)->quiet)) {
+			open_all(call->first, i);
+			*ret_i = i;
+			return false;
+		}
+	return true;
+}
+
+/* The session's work counts at once, that of others when their workers have looked at it. */
+static bool is_needless(const struct session *session)
+{
+	return is_off || (deferred_n_busy() == 0 && !(session && session->busy));
+}
+
+/* For the end of the call, which opens them. */
+static void count_as_closed(const struct call *call)
+{
+	for (uint32_t i = call->first; i < call->end; i++)
+		quiet_close(&device_get(i)->quiet, 0);
+}
+
+/* While the GPU is open. False: it is over. */
+static bool wait_for_next(struct call *call, struct quiet *quiet)
+{
+	const uint64_t start_ns = now_ns();
+
+	if (!wait_for_work(call, quiet, 0))
+		return false;
+	note_lasting(quiet, now_ns() - start_ns);
+	while (now_ns() - start_ns < call->open_ns) {
+		if (is_over(call))
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = SLEEP_MAX_NS}, NULL);
+	}
+	return true;
+}
+
+static bool wait_for_turn(struct call *call, unsigned most_ms)
+{
+	uint32_t i = call->first;
+
+	while (exclusive_call_begin(call->session, most_ms)) {
+		if (is_needless(call->session)) {
+			count_as_closed(call);
+			return true;
+		}
+		if (close_all(call, &i))
+			return true;
+		exclusive_call_end();
+		if (!wait_for_next(call, &device_get(i)->quiet))
+			return false;
+	}
+	return false;
+}
+
+bool quiet_call_begin(struct session *session, struct device *device, unsigned most_ms)
+{
+	struct call call = {
+		.session = session,
+		.first = device ? device->ordinal : 0,
+		.end = device ? device->ordinal + 1 : devices_count(),
+		.was_ending = session && atomic_load(&session->is_ending),
+		.start_ns = now_ns(),
+		.closed_ns = CLOSED_MIN_NS,
+	};
+	bool may;
+
+	call.end_ns = most_ms > 0 ? call.start_ns + most_ms * UINT64_C(1000000) : 0;
+	may = wait_for_turn(&call, most_ms);
+	if (session)
+		atomic_store(&session->waits_for_others, false);
+	return may;
+}
+
+void quiet_call_end(struct device *device)
+{
+	if (device)
+		open_all(device->ordinal, device->ordinal + 1);
+	else
+		open_all(0, devices_count());
+	exclusive_call_end();
+}
+
+void quiet_unpin(struct session *session, void *memory)
+{
+	bool may = quiet_call_begin(session, NULL, 0);
+
+	cuda.cuMemHostUnregister(memory);
+	if (may)
+		quiet_call_end(NULL);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef QUIET_H
+#define QUIET_H
+
+/*
+ * Quiet calls: driver calls that are made while no client has work on the GPU.
+ *
+ * Some calls wait for all work on the GPU with the driver's lock held (driver_facts.h). A kernel
+ * may wait for a kernel that another client launches later, or may never end. Beside such a kernel,
+ * the call would not return, and no client could launch anything meanwhile. So the server waits
+ * for the work before it makes the call, without the lock: it closes the GPU, so that workers give
+ * it no new work. If the work does not end in time, the server opens the GPU until that work has
+ * ended, but for at least three times as long as the GPU was closed. Then it closes the GPU for
+ * twice that time. So a client whose call waits for a kernel that never ends waits alone.
+ *
+ * A quiet call is an exclusive call (blocked_streams.h) as well.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver.h"
+
+struct device;
+struct session;
+
+/* A GPU's part. */
+struct quiet {
+	_Atomic CUcontext context; /* NULL: not made, or the driver has no events */
+	CUevent work;              /* behind all work at the last look */
+	unsigned n_closed;   /* calls for which the GPU is closed; under the lock of quiet.c */
+	uint64_t lasting_ns; /* how long work has lasted before calls; likewise */
+	_Atomic uint64_t closed_until_ns; /* 0: it is open */
+};
+
+/* How many GPUs are closed. */
+extern atomic_uint quiet_n_closed;
+
+/* Whether any GPU may be closed now; that may change at any time. */
+static inline bool quiet_any_closed(void)
+{
+	return atomic_load_explicit(&quiet_n_closed, memory_order_relaxed) > 0;
+}
+
+/* Reads MPS_QUIET_CALLS, before the first context. */
+void quiet_start(void);
+
+/* When the GPU's context has been made and is current. */
+void quiet_init(struct device *device, CUcontext context);
+
+/* Before the context ends. No other thread runs. */
+void quiet_fini(struct device *device);
+
+/*
+ * Around a driver call that waits for all work on the GPU, or, for NULL, on all GPUs. False: as
+ * exclusive_call_begin(), or the session has begun to end. NULL: the call is for no session.
+ */
+bool quiet_call_begin(struct session *session, struct device *device, unsigned most_ms);
+void quiet_call_end(struct device *device);
+
+/* Unpins memory that was registered, which is such a call. */
+void quiet_unpin(struct session *session, void *memory);
+
+/* Worker, before new work for the GPU: sleeps while it is closed. */
+void quiet_wait_open(struct session *session, const struct device *device);
+
+#endif
