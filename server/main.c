@@ -26,6 +26,7 @@
 #include "server/launch/background.h"
 #include "server/util/privileges.h"
 #include "server/util/log.h"
+#include "server/util/number.h"
 #include "server.h"
 #include "server/util/sigbus_guard.h"
 #include "start_settings.h"
@@ -50,13 +51,10 @@ static const char usage[] = "usage: mps-server --uid UID [--gid GID] [--multiuse
 
 static bool parse_id(const char *text, unsigned *ret_id)
 {
-	unsigned long value;
-	char *end;
+	uint64_t value;
 
-	errno = 0;
-	value = strtoul(text, &end, 10);
 	/* The highest value is not an ID: system calls take it as "none". */
-	if (errno || *end || end == text || *text == '-' || value >= UINT32_MAX)
+	if (!number_read(text, UINT32_MAX - 1, &value))
 		return false;
 	*ret_id = (unsigned)value;
 	return true;

@@ -23,6 +23,7 @@
 #include "server/session/session.h"
 #include "start_settings.h"
 #include "terminate.h"
+#include "server/util/number.h"
 #include "server/util/thread.h"
 #include "user.h"
 #include "worker.h"
@@ -31,24 +32,12 @@
 /* After a fault workers need a moment to finish, unless the driver blocks them. */
 #define FAULT_LINGER_MS 1000
 
-static int read_grace(void)
-{
-	const char *text = getenv("MPS_GRACE_MS");
-	char *end;
-	long value;
-
-	if (!text || !*text)
-		return GRACE_MS_DEFAULT;
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || *end || value < 0 || value > 3600000) {
-		log_line("MPS_GRACE_MS=%s is not a number of milliseconds up to 3600000: %d is "
-			 "used",
-			text, GRACE_MS_DEFAULT);
-		return GRACE_MS_DEFAULT;
-	}
-	return (int)value;
-}
+static const struct number_setting grace_ms = {
+	.variable = "MPS_GRACE_MS",
+	.unit = "milliseconds",
+	.most = 3600000,
+	.usual = GRACE_MS_DEFAULT,
+};
 
 /* Ends without cleanup, because no driver call may ever return now. */
 _Noreturn static void leave(int status)
@@ -361,7 +350,7 @@ int server_init(struct server *server, uid_t uid, bool is_multiuser)
 	int r;
 
 	*server = (struct server){.uid = uid, .is_multiuser = is_multiuser};
-	server->grace_ms = read_grace();
+	server->grace_ms = (int)number_setting_read(&grace_ms);
 	r = control_init(&server->control);
 	if (r < 0)
 		return r;

@@ -12,6 +12,7 @@
 #include "server/driver/device_frame.h"
 #include "device_name.h"
 #include "server/util/log.h"
+#include "server/util/number.h"
 #include "start_settings.h"
 
 static struct {
@@ -23,15 +24,6 @@ static struct {
 	} memory[DEVICES_MAX];
 } settings = {.active_threads = ACTIVE_THREADS_ALL};
 
-static bool read_number(const char *text, uint64_t max, uint64_t *ret_number)
-{
-	char *end;
-
-	errno = 0;
-	*ret_number = strtoull(text, &end, 10);
-	return !errno && end > text && !*end && *text != '-' && *ret_number <= max;
-}
-
 /* "DEVICE=BYTES" */
 static bool read_memory(const char *value)
 {
@@ -40,7 +32,7 @@ static bool read_memory(const char *value)
 	unsigned i = settings.n_memory;
 
 	if (!equals || length >= DEVICE_NAME_MAX || i == DEVICES_MAX ||
-		!read_number(equals + 1, UINT64_MAX, &settings.memory[i].bytes))
+		!number_read(equals + 1, UINT64_MAX, &settings.memory[i].bytes))
 		return false;
 	memcpy(settings.memory[i].device, value, length);
 	settings.n_memory++;
@@ -50,9 +42,9 @@ static bool read_memory(const char *value)
 bool start_settings_read(const char *option, const char *value)
 {
 	if (strcmp(option, "--active-threads") == 0)
-		return read_number(value, ACTIVE_THREADS_ALL, &settings.active_threads);
+		return number_read(value, ACTIVE_THREADS_ALL, &settings.active_threads);
 	if (strcmp(option, "--priority") == 0)
-		return read_number(value, INT32_MAX, &settings.priority);
+		return number_read(value, INT32_MAX, &settings.priority);
 	return strcmp(option, "--memory") == 0 && read_memory(value);
 }
 

@@ -31,6 +31,7 @@ unit_test_daemon_rate_limit := daemon/rate_limit.c
 unit_test_daemon_line_buffer := daemon/line_buffer.c proto/quote.c
 unit_test_proto_quote := proto/quote.c
 unit_test_server_log := server/util/log.c
+unit_test_server_number := server/util/number.c server/util/log.c
 unit_test_daemon_line_limit := daemon/line_limit.c daemon/rate_limit.c
 unit_test_daemon_log_file := daemon/log_file.c daemon/journald.c daemon/directory.c daemon/line_buffer.c daemon/error_message.c \
 	proto/quote.c
@@ -62,7 +63,7 @@ SERVER_CORE := $(filter-out server/main.c server/server.c server/control.c serve
 	server/newcomers.c server/util/privileges.c server/user.c server/terminate.c \
 	server/fault_report.c server/counter_report.c server/trace_control.c,$(SERVER_SRC)) $(GEN)/send.c $(addprefix tests/fuzz/fake_,cuda.c array.c memory.c work.c graph.c green.c link.c)
 # The accounts of memory, alone.
-ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/log.c
+ACCOUNT := server/util/account.c server/util/quota.c server/util/machine_memory.c server/util/number.c server/util/log.c
 unit_test_server_account := $(ACCOUNT)
 unit_libs_test_server_account := -Wl,--wrap=calloc,--wrap=reallocarray
 unit_test_server_machine_memory := server/util/machine_memory.c

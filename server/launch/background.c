@@ -7,9 +7,7 @@
  * waits here for at most the bound of a delay and STUCK_NS.
  */
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "background.h"
@@ -20,7 +18,7 @@
 #include "server/session/session.h"
 #include "server/session/session_room.h"
 #include "server/stream/stream.h"
-#include "server/util/log.h"
+#include "server/util/number.h"
 #include "bounds.h"
 #include "clock.h"
 
@@ -49,23 +47,16 @@ enum others {
 	OTHERS_AT_WORK
 };
 
+static const struct number_setting delay_us = {
+	.variable = "MPS_BACKGROUND_DELAY_US",
+	.unit = "microseconds",
+	.most = BACKGROUND_DELAY_US_MAX,
+	.usual = BACKGROUND_DELAY_US_DEFAULT,
+};
+
 void background_init(void)
 {
-	const char *text = getenv("MPS_BACKGROUND_DELAY_US");
-	char *end;
-	unsigned long us = BACKGROUND_DELAY_US_DEFAULT;
-
-	if (text && *text) {
-		errno = 0;
-		us = strtoul(text, &end, 10);
-		if (errno || *end || *text == '-' || us > BACKGROUND_DELAY_US_MAX) {
-			log_line("MPS_BACKGROUND_DELAY_US=%s is not a number of microseconds up to "
-				 "%u: %u is used",
-				text, BACKGROUND_DELAY_US_MAX, BACKGROUND_DELAY_US_DEFAULT);
-			us = BACKGROUND_DELAY_US_DEFAULT;
-		}
-	}
-	delay_ns = us * 1000;
+	delay_ns = number_setting_read(&delay_us) * 1000;
 }
 
 /* ---- the sessions that go first */

@@ -15,6 +15,7 @@
 
 #include "log.h"
 #include "machine_memory.h"
+#include "number.h"
 
 /* If the machine does not say how much memory it has. */
 #define MACHINE_MEMORY_DEFAULT ((uint64_t)4 << 30)
@@ -37,31 +38,20 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct quota all;
 static uint64_t session_max;
 
-static uint64_t read_session_max(void)
-{
-	const char *text = getenv("MPS_CLIENT_HOST_MIB");
-	unsigned long mib = ACCOUNT_MAX_MIB;
-	char *end;
-
-	if (text && *text) {
-		errno = 0;
-		mib = strtoul(text, &end, 10);
-		if (errno || *end || *text == '-' || mib == 0 || mib > HOST_MIB_MAX) {
-			log_line("MPS_CLIENT_HOST_MIB=%s is not a number of MiB from 1 to %u: "
-				 "%u is used",
-				text, HOST_MIB_MAX, ACCOUNT_MAX_MIB);
-			mib = ACCOUNT_MAX_MIB;
-		}
-	}
-	return (uint64_t)mib << 20;
-}
+static const struct number_setting host_mib = {
+	.variable = "MPS_CLIENT_HOST_MIB",
+	.unit = "MiB",
+	.least = 1,
+	.most = HOST_MIB_MAX,
+	.usual = ACCOUNT_MAX_MIB,
+};
 
 static void account_start(void)
 {
 	uint64_t machine = machine_memory("");
 
 	all.limit = (machine ? machine : MACHINE_MEMORY_DEFAULT) / ACCOUNTS_PART;
-	session_max = read_session_max();
+	session_max = number_setting_read(&host_mib) << 20;
 	log_line("Host memory for clients: %llu MiB each, %llu MiB in all",
 		(unsigned long long)session_max >> 20, (unsigned long long)all.limit >> 20);
 }

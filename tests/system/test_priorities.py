@@ -121,7 +121,7 @@ def test_end_while_delayed():
 def test_nonsense_delay():
     with mps.Service({"MPS_BACKGROUND_DELAY_US": "1ms"}) as service:
         service.run_ok("process1")
-        service.wait_for_log("MPS_BACKGROUND_DELAY_US=1ms is not a number of microseconds up to "
+        service.wait_for_log("MPS_BACKGROUND_DELAY_US=1ms is not a number of microseconds from 0 to "
                              "1000000: 250 is used")
 
 
