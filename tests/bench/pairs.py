@@ -20,10 +20,12 @@ PAIRS = (("resnet", "mlp"), ("resnet", "train_transformer"), ("decode", "train_r
          ("serve_cnn", "train_cnn"), ("serve_cnn", "mlp"))
 # Beside kernels that fill the GPU. Not in the means, which are of the eight pairs.
 FULL_PAIRS = (("resnet", "gemm"), ("decode", "gemm"))
-
+# A client in the background on half the SMs, in addition: only in these pairs.
+CAPPED = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}
 
 # The rows of ratios_of(), of each pair and of all.
 PAIR_ROWS = (": p99 / alone", " in background: p99 / alone", ": background / equal")
+CAPPED_ROWS = (" in background on half the SMs: p99 / alone", ": background on half the SMs / equal")
 MEAN_ROWS = ("inference beside training, p99 / alone",
              "inference beside background training, p99 / alone",
              "background training / plain sharing")
@@ -38,6 +40,7 @@ class Couple:
         self.inference, self.training = start(), {"equal": start()}
         if way.background:
             self.training["background"] = start(way.background)
+            self.training["capped"] = start(dict(way.background, **CAPPED))
         for what in INFERENCE:
             self.inference.measure(what, 0)
         for group in self.training.values():
@@ -48,6 +51,8 @@ class Couple:
         """p99 alone, then beside each kind of training, with the training's speed."""
         found = {"alone": self.inference.measure(served, seconds)[0]["p99_us"]}
         for kind, group in self.training.items():
+            if kind == "capped" and (served, trained) not in FULL_PAIRS:
+                continue
             at = soon(2)
             self.inference.ask(served, seconds, at)
             group.ask(trained, seconds, at)
@@ -61,6 +66,11 @@ def ratios_of(found):
     return (divide(found["equal", "p99"], found["alone"]),
             divide(found["background", "p99"], found["alone"]),
             divide(found["background", "speed"], found["equal", "speed"]))
+
+
+def capped_ratios_of(found):
+    return (divide(found["capped", "p99"], found["alone"]),
+            divide(found["capped", "speed"], found["equal", "speed"]))
 
 
 def means(ratios):
@@ -78,11 +88,15 @@ def measure(ways, options, results):
         for pair in PAIRS + FULL_PAIRS:
             name = "%s, training %s" % pair
             with results.attempt(name):
-                ratios = ratios_of(alternate(
-                    ways, ROUNDS, lambda way, pair=pair: couples[way].together(*pair, seconds)))
+                found = alternate(
+                    ways, ROUNDS, lambda way, pair=pair: couples[way].together(*pair, seconds))
+                ratios = ratios_of(found)
                 for row, ratio in zip(PAIR_ROWS, ratios):
                     results.add(name + row, "", ratio)
                 if pair in PAIRS:
                     told.append(ratios)
+                for row, ratio in zip(CAPPED_ROWS, capped_ratios_of(found)):
+                    if ratio:
+                        results.add(name + row, "", ratio)
     for row, ratios in zip(MEAN_ROWS, zip(*told)):
         results.add(row, "", means(ratios))
