@@ -65,7 +65,7 @@ def test_loads_beside_a_kernel():
 def test_ends_beside_a_kernel():
     """The server unpins memory, and unloads code, only after the kernel."""
     with mps.Service() as service:
-        idle = service.popen_going_round("process2", 3)
+        idle = service.popen_going_round("process2", 60)
         server = service.server()
         busy, waiting = start(service)
         idle.send_signal(signal.SIGKILL)
