@@ -65,8 +65,8 @@
  * loading and unloading code, unpinning memory, raising the stack, the first launch of a
  * kernel with more local memory than any before, the first change of an attribute of a
  * kernel, making a green context, ending an array and, at times, a graph. The server makes
- * them as quiet calls (quiet.h), and the end of a graph as an exclusive call (blocked_streams.h),
- * because it waits seldom.
+ * them as quiet calls (quiet.h), but for a graph that it ends at once: that seldom waits, and is
+ * an exclusive call (blocked_streams.h).
  *
  * What the driver keeps in host memory for each object: server/util/kept.h (driver_keeps.c).
  */

@@ -247,11 +247,21 @@ static bool wait_for_next(struct call *call, struct quiet *quiet)
 	return true;
 }
 
-static bool wait_for_turn(struct call *call, unsigned most_ms)
+/* 0: no limit. */
+static unsigned ms_left(const struct call *call)
+{
+	uint64_t now = now_ns();
+
+	if (call->end_ns == 0)
+		return 0;
+	return call->end_ns > now ? (unsigned)((call->end_ns - now) / 1000000) + 1 : 1;
+}
+
+static bool wait_for_turn(struct call *call)
 {
 	uint32_t i = call->first;
 
-	while (exclusive_call_begin(call->session, most_ms)) {
+	while (exclusive_call_begin(call->session, ms_left(call))) {
 		if (is_needless(call->session)) {
 			count_as_closed(call);
 			return true;
@@ -278,7 +288,7 @@ bool quiet_call_begin(struct session *session, struct device *device, unsigned m
 	bool may;
 
 	call.end_ns = most_ms > 0 ? call.start_ns + most_ms * UINT64_C(1000000) : 0;
-	may = wait_for_turn(&call, most_ms);
+	may = wait_for_turn(&call);
 	if (session)
 		atomic_store(&session->waits_for_others, false);
 	return may;

@@ -53,8 +53,9 @@ void quiet_init(struct device *device, CUcontext context);
 void quiet_fini(struct device *device);
 
 /*
- * Around a driver call that waits for all work on the GPU, or, for NULL, on all GPUs. False: as
- * exclusive_call_begin(), or the session has begun to end. NULL: the call is for no session.
+ * Around a driver call that waits for all work on that GPU. Without a device: on all GPUs; without
+ * a session: for the server itself. False: as exclusive_call_begin(), or the session has begun to
+ * end.
  */
 bool quiet_call_begin(struct session *session, struct device *device, unsigned most_ms);
 void quiet_call_end(struct device *device);

@@ -249,10 +249,6 @@ static void libraries_free(struct session *session, bool device_lost)
 	}
 }
 
-/*
- * A variable of __managed__ at the driver's address, which means nothing in the program's
- * process.
- */
 static bool is_loaded(const struct library *library, const struct device *device)
 {
 	return library->loaded_on >> device->ordinal & 1;
@@ -276,6 +272,10 @@ void library_load_end(struct library *library, struct device *device, CUresult r
 		library->loaded_on |= UINT64_C(1) << device->ordinal;
 }
 
+/*
+ * A variable of __managed__ at the driver's address, which means nothing in the program's
+ * process.
+ */
 static bool library_is_managed(CUdeviceptr address)
 {
 	unsigned value = 0;
