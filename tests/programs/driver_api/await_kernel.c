@@ -10,30 +10,18 @@
 #define NAME "await_kernel"
 #include "../helpers/driver_program.h"
 
-static const char image[] = ".version 7.0\n"
-			    ".target sm_75\n"
-			    ".address_size 64\n"
-			    ".visible .entry await(.param .u64 word)\n"
-			    "{\n"
-			    "	.reg .pred %p<2>;\n"
-			    "	.reg .b64 %d<2>;\n"
-			    "	.reg .b32 %r<2>;\n"
-			    "	ld.param.u64 %d1, [word];\n"
-			    "AGAIN:\n"
-			    "	ld.volatile.global.u32 %r1, [%d1];\n"
-			    "	setp.eq.u32 %p1, %r1, 0;\n"
-			    "	@%p1 bra AGAIN;\n"
-			    "	ret;\n"
-			    "}\n"
-			    ".visible .entry release(.param .u64 word)\n"
-			    "{\n"
-			    "	.reg .b64 %d<2>;\n"
-			    "	ld.param.u64 %d1, [word];\n"
-			    "	st.volatile.global.u32 [%d1], 1;\n"
-			    "	ret;\n"
-			    "}\n";
+static const char image[] =
+	".version 7.0\n"
+	".target sm_75\n"
+	".address_size 64\n" ENTRY_OF_SPIN ".visible .entry release(.param .u64 word)\n"
+	"{\n"
+	"	.reg .b64 %d<2>;\n"
+	"	ld.param.u64 %d1, [word];\n"
+	"	st.volatile.global.u32 [%d1], 1;\n"
+	"	ret;\n"
+	"}\n";
 
-static CUfunction await, release;
+static CUfunction spin, release;
 static CUstream streams[2];
 static CUdeviceptr word;
 
@@ -50,7 +38,7 @@ static void launch_all_once(void)
 	for (int i = 0; i < 2; i++) {
 		CHECK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
 		launch(release, streams[i]);
-		launch(await, streams[i]);
+		launch(spin, streams[i]);
 	}
 	CHECK(cuCtxSynchronize());
 	CHECK(cuMemsetD32(word, 0, 1));
@@ -70,10 +58,10 @@ int main(void)
 	CHECK(cuCtxSetCurrent(context));
 	CHECK(cuMemAlloc(&word, 4));
 	CHECK(cuModuleLoadData(&module, image));
-	CHECK(cuModuleGetFunction(&await, module, "await"));
+	CHECK(cuModuleGetFunction(&spin, module, "spin"));
 	CHECK(cuModuleGetFunction(&release, module, "release"));
 	launch_all_once();
-	launch(await, streams[0]);
+	launch(spin, streams[0]);
 	/* The server replies in order: the launch is then on the GPU. */
 	CHECK(cuMemGetInfo(&n_free, &total));
 	printf(NAME ": running\n");

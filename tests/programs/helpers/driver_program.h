@@ -21,6 +21,21 @@
 	"	ret;\n"                                                                                  \
 	"}\n"
 
+/* A kernel, `spin', which ends when the 32-bit value at its parameter is not 0. */
+#define ENTRY_OF_SPIN                                                                              \
+	".visible .entry spin(.param .u64 word)\n"                                                 \
+	"{\n"                                                                                      \
+	"	.reg .pred %p<2>;\n"                                                                     \
+	"	.reg .b64 %d<2>;\n"                                                                      \
+	"	.reg .b32 %r<2>;\n"                                                                      \
+	"	ld.param.u64 %d1, [word];\n"                                                             \
+	"AGAIN:\n"                                                                                 \
+	"	ld.volatile.global.u32 %r1, [%d1];\n"                                                    \
+	"	setp.eq.u32 %p1, %r1, 0;\n"                                                              \
+	"	@%p1 bra AGAIN;\n"                                                                       \
+	"	ret;\n"                                                                                  \
+	"}\n"
+
 #define CHECK(call) check((call), #call, __LINE__)
 #define EXPECT(result, call) check_is((call), (result), #call, __LINE__)
 #define MUST(condition) must((condition), #condition, __LINE__)
