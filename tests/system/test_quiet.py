@@ -6,27 +6,23 @@
 The driver waits for such a kernel with its lock held (server/driver/quiet.h).
 """
 
-import json
 import signal
 import subprocess
-import time
 
 import harness
 import mps
 import terminations
+import test_trace
 from harness import contains, equal, wait_for
-
-
-def launches(service, pid):
-    """The launches of a client so far, as `stats' says."""
-    clients = json.loads(service.command("stats", "--json").stdout)["clients"]
-    return sum(client["launches"] for client in clients if client["pid"] == pid)
 
 
 def goes_on(service, process):
     """Waits until the client has launched more kernels."""
-    before = launches(service, process.pid)
-    wait_for("launches", lambda: launches(service, process.pid) > before + 100, 20 * mps.SLOW)
+    def launches():
+        return test_trace.clients(service)[process.pid]["launches"]
+
+    before = launches()
+    wait_for("launches", lambda: launches() > before + 100, 20 * mps.SLOW)
 
 
 def start(service):
@@ -44,7 +40,6 @@ def release(service, waiting):
 
 
 def says_waits(service, process):
-    service.wait_for_log("Client {PID: %d, Context ID: " % process.pid)
     wait_for("a line", lambda: [line for line in service.server_log().splitlines() if
                                 "{PID: %d," % process.pid in line and
                                 "waits until the work on the GPU ends" in line], 30 * mps.SLOW)
@@ -70,7 +65,7 @@ def test_ends_beside_a_kernel():
         busy, waiting = start(service)
         idle.send_signal(signal.SIGKILL)
         idle.wait()
-        time.sleep(2)
+        says_waits(service, idle)
         goes_on(service, busy)
         release(service, waiting)
         wait_for("its end", lambda: idle.pid not in service.clients(server), 30 * mps.SLOW)
