@@ -17,6 +17,7 @@
 #include "server/memory/host.h"
 #include "server/memory/ipc.h"
 #include "server/module/kernel.h"
+#include "server/launch/background.h"
 #include "server/launch/launch_batch.h"
 #include "server/util/log.h"
 #include "server/stream/pending_wait.h"
@@ -135,9 +136,11 @@ static int serve_run(struct session *session)
 /* Whether a message came while spinning. */
 static bool worker_spin(const struct session *session, struct spin spin)
 {
-	while (!ring_has_more(&session->receiver))
+	while (!ring_has_more(&session->receiver)) {
+		background_watch(session->background);
 		if (!spin_again(&spin))
 			return false;
+	}
 	return true;
 }
 

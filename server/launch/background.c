@@ -119,16 +119,17 @@ static uint64_t moved_to(uint64_t average_ns, uint64_t bound_ns)
 }
 
 /*
- * The oldest queued launch has ended: it was on the GPU for at most the time until now, and for
- * at least the time until it was last seen unfinished.
+ * The `n_launches' oldest ones have ended, with `n_kernels' kernels. Together these were on the
+ * GPU for at most the time until now, and for at least the time until the oldest launch was last
+ * seen unfinished.
  */
-static void note_end(struct background *own, uint64_t now)
+static void note_ends(struct background *own, uint64_t n_launches, unsigned n_kernels, uint64_t now)
 {
-	const struct queued_kernels *ended = &own->queue[own->n_ended % BACKGROUND_QUEUED_MAX];
-	uint64_t began_ns = MAX(ended->launched_ns, own->ended_ns);
-	uint64_t most_ns = (now - began_ns) / ended->n;
+	const struct queued_kernels *oldest = &own->queue[own->n_ended % BACKGROUND_QUEUED_MAX];
+	uint64_t began_ns = MAX(oldest->launched_ns, own->ended_ns);
+	uint64_t most_ns = (now - began_ns) / n_kernels;
 	uint64_t least_ns =
-		own->unfinished_ns > began_ns ? (own->unfinished_ns - began_ns) / ended->n : 0;
+		own->unfinished_ns > began_ns ? (own->unfinished_ns - began_ns) / n_kernels : 0;
 
 	/* The first look may come long after the end. */
 	if (own->kernel_ns == 0)
@@ -137,21 +138,31 @@ static void note_end(struct background *own, uint64_t now)
 		own->kernel_ns = moved_to(own->kernel_ns, most_ns);
 	else if (own->kernel_ns < least_ns)
 		own->kernel_ns = moved_to(own->kernel_ns, least_ns);
-	own->n_kernels -= ended->n;
-	own->n_ended++;
+	own->n_kernels -= n_kernels;
+	own->n_ended += n_launches;
 	own->ended_ns = now;
 	own->is_depth_ignored = false;
 }
 
 static void settle(struct background *own, uint64_t now)
 {
-	while (own->n_ended < own->n_watched) {
-		if (shm_load64(word_of(own->session, own->n_ended)) != own->n_ended + 1) {
-			own->unfinished_ns = now;
-			return;
-		}
-		note_end(own, now);
+	uint64_t number = own->n_ended;
+	unsigned n_kernels = 0;
+
+	for (; number < own->n_watched; number++) {
+		if (shm_load64(word_of(own->session, number)) != number + 1)
+			break;
+		n_kernels += own->queue[number % BACKGROUND_QUEUED_MAX].n;
 	}
+	if (n_kernels > 0)
+		note_ends(own, number - own->n_ended, n_kernels, now);
+	if (own->n_ended < own->n_watched)
+		own->unfinished_ns = now;
+}
+
+void background_settle(struct background *own)
+{
+	settle(own, now_ns());
 }
 
 /*

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base.h"
 #include "layout.h"
 
 struct session;
@@ -70,6 +71,19 @@ void background_wait_graph(struct session *session, const struct stream *stream,
 
 /* `n' kernels went to the GPU, in that stream. */
 void background_note(struct session *session, struct stream *stream, unsigned n);
+
+/* Looks which launches have ended. */
+void background_settle(struct background *own);
+
+/*
+ * The same, again and again while the worker spins: the more looks, the better is the time of a
+ * kernel known. A client that waits after several launches sends nothing meanwhile.
+ */
+static inline void background_watch(struct background *own)
+{
+	if (unlikely(own->n_ended < own->n_watched))
+		background_settle(own);
+}
 
 /* What is done for each session: see session_room.h. */
 extern const struct session_room background_room;

@@ -28,6 +28,11 @@
 static struct session *other;
 static struct background *own;
 
+static void pause_us(unsigned us)
+{
+	nanosleep(&(struct timespec){.tv_nsec = us * 1000L}, NULL);
+}
+
 static struct stream *own_stream(void)
 {
 	return &harness.session->devices[0]->null;
@@ -150,7 +155,7 @@ static void test_long_kernels(void **state)
 static void *stop_other(void *arg)
 {
 	(void)arg;
-	nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+	pause_us(2000);
 	other_has_work(false);
 	return NULL;
 }
@@ -227,7 +232,7 @@ static void test_time_of_kernels(void **state)
 	other_has_work(false);
 	queue_kernels(1, 0);
 	assert_int_equal(own->kernel_ns, 0);
-	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	pause_us(1000);
 	end_all();
 	/* It may have ended long before this look. */
 	assert_int_equal(wait_ns(1, &ns), 1);
@@ -235,7 +240,7 @@ static void test_time_of_kernels(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		queue_kernels(1, own->kernel_ns);
 		assert_int_equal(wait_ns(1, &ns), 1);
-		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+		pause_us(500);
 		assert_int_equal(wait_ns(1, &ns), 1);
 		end_all();
 		assert_int_equal(wait_ns(1, &ns), 1);
@@ -247,6 +252,42 @@ static void test_time_of_kernels(void **state)
 		assert_int_equal(wait_ns(1, &ns), 1);
 	}
 	assert_true(own->kernel_ns < 400 * US);
+}
+
+/* A program waits after four launches: no look comes before the wait has ended. */
+static void test_ends_between_looks(void **state)
+{
+	uint64_t ns;
+
+	(void)state;
+	other_has_work(false);
+	for (unsigned i = 0; i < 10; i++) {
+		for (unsigned j = 0; j < 4; j++)
+			queue_kernels(1, i == 0 ? 100 * US : own->kernel_ns);
+		pause_us(1000);
+		end_all();
+		assert_int_equal(wait_ns(1, &ns), 1);
+		assert_int_equal(own->n_kernels, 0);
+	}
+	/* They may all have taken 0.25 ms. */
+	assert_int_equal(own->kernel_ns, 100 * US);
+}
+
+/* ... and the worker looks meanwhile. */
+static void test_watch(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		queue_kernels(4, i == 0 ? 100 * US : own->kernel_ns);
+		for (unsigned j = 0; j < 10; j++) {
+			background_watch(own);
+			pause_us(100);
+		}
+		end_all();
+		background_watch(own);
+		assert_int_equal(own->n_kernels, 0);
+	}
+	assert_true(own->kernel_ns > 200 * US);
 }
 
 static void test_no_other(void **state)
@@ -303,6 +344,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_depth, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_many_launches, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_time_of_kernels, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_ends_between_looks, open_both, close_both),
+		cmocka_unit_test_setup_teardown(test_watch, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_no_other, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_ending, open_both, close_both),
 		cmocka_unit_test_setup_teardown(test_settings, open_both, close_both),
