@@ -41,11 +41,18 @@ class Couple:
         if way.background:
             self.training["background"] = start(way.background)
             self.training["capped"] = start(dict(way.background, **CAPPED))
-        for what in INFERENCE:
-            self.inference.measure(what, 0)
-        for group in self.training.values():
-            for what in TRAINING + ("gemm",):
-                group.measure(what, 0)
+        self.make_models()
+
+    def make_models(self):
+        """In all processes at the same time."""
+        wanted = [(self.inference, INFERENCE)]
+        wanted += [(group, TRAINING + ("gemm",)) for group in self.training.values()]
+        for group, models in wanted:
+            for what in models:
+                group.ask(what, 0, 0)
+        for group, models in wanted:
+            for _ in models:
+                group.answers()
 
     def together(self, served, trained, seconds):
         """p99 alone, then beside each kind of training, with the training's speed."""

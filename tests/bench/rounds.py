@@ -6,10 +6,14 @@ import statistics
 
 
 def alternate(ways, count, measure):
-    """Calls measure(way), which returns {key: value}; returns {key: {name of the way: values}}."""
+    """Calls measure(way), which returns {key: value}; returns {key: {name of the way: values}}.
+
+    Every second round has the reverse order, so that no way always comes first or last: the GPU is
+    cooler, and the processors are faster, after a pause.
+    """
     found = collections.defaultdict(lambda: collections.defaultdict(list))
-    for _ in range(count):
-        for way in ways:
+    for i in range(count):
+        for way in ways if i % 2 == 0 else reversed(ways):
             for key, value in measure(way).items():
                 found[key][way.name].append(value)
     return found
