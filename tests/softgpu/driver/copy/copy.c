@@ -41,6 +41,15 @@ static bool copy_is_reached(const struct copy_work *copy)
 	       (!copy->is_src_device || copy->is_src_array || range_reaches(copy->src, src, NULL));
 }
 
+/* AddressSanitizer's memmove() copies byte by byte. */
+static void copy_row(uint64_t dst, uint64_t src, size_t width)
+{
+	if (dst - src >= width && src - dst >= width)
+		memcpy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, width);
+	else
+		memmove((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, width);
+}
+
 CUresult copy_run(const struct copy_work *copy)
 {
 	const uint64_t from = copy->staged ? (uint64_t)(uintptr_t)copy->staged : copy->src;
@@ -54,7 +63,7 @@ CUresult copy_run(const struct copy_work *copy)
 			uint64_t dst = copy->dst + z * copy->dst_slice + y * copy->dst_pitch;
 			uint64_t src = from + z * copy->src_slice + y * copy->src_pitch;
 
-			memmove((void *)(uintptr_t)dst, (void *)(uintptr_t)src, copy->width);
+			copy_row(dst, src, copy->width);
 		}
 	}
 	return CUDA_SUCCESS;
