@@ -294,7 +294,7 @@ def test_file():
 
 def test_stop_beside_a_long_kernel():
     """The command does not wait for the GPU; the kernel is shown as unfinished."""
-    with Ground() as service:
+    with Ground({"MPS_GRACE_MS": "1000"}) as service:
         service.trace("start")
         process = terminations.running(service, "stuck", "kernel")
         wait_for("its launch", lambda: clients(service)[process.pid]["launches"] > 0)

@@ -82,10 +82,11 @@ int main(void)
 	work(stream, bytes, pinned);
 	wait_for_line("worked");
 	start = now_s();
-	while (now_s() - start < 1)
+	while (now_s() - start < 1) {
 		for (int i = 0; i < 8; i++)
 			CHECK(cudaMemcpyAsync(bytes, pinned, MIB, cudaMemcpyHostToDevice, stream));
-	CHECK(cudaStreamSynchronize(stream));
+		CHECK(cudaStreamSynchronize(stream));
+	}
 	wait_for_line("was busy");
 	return 0;
 }
