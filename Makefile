@@ -44,6 +44,11 @@ ifneq ($(SAN),)
 ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ALL_LDFLAGS += -fsanitize=$(SAN)
 endif
+# With this sanitizer, the software GPU's interpreter would take half of the time of system tests. Unit
+# tests and fuzzers of the interpreter have it.
+ifneq ($(findstring address,$(SAN)),)
+$(OBJ)/softgpu/tests/softgpu/ptx/%.o: ALL_CFLAGS += -fno-sanitize=all
+endif
 # Lines are counted in the programs, and in tests that are linked with their files.
 ifneq ($(COVERAGE),)
 COUNTED := --coverage -fprofile-update=atomic -include tests/fuzz/count_exits.h
