@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
+# mostly waits
 """The control daemon and its front end, with a stand-in for the server.
 
 Every daemon has a separate directory, and is gone when its test ends.

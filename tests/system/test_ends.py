@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
+# mostly waits
 """shutdown_server -f and quit -t end within their time limit, with every kind of client."""
 
 import os

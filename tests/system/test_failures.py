@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 400 s
+# mostly waits
 """What ends, and what continues, when a part of the service or the GPU fails."""
 
 import os

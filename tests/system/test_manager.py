@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
+# mostly waits
 """The service manager's side of the daemon: states, watchdog and the socket that it passes.
 
 The test takes the place of systemd. tests/cluster/test_systemd.py has a real one.

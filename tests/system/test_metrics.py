@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
+# mostly waits
 """The metrics: the page of the command, and its listener."""
 
 import contextlib

@@ -12,7 +12,7 @@ import harness
 RUN = os.path.join(harness.ROOT, "tests", "run")
 
 
-def runner_of(scripts, *args, mode=0o755):
+def runner_of(scripts, *args, mode=0o755, env=None):
     """Runs the runner with scripts by name; returns (exit code, output)."""
     with tempfile.TemporaryDirectory() as folder:
         for name, script in scripts.items():
@@ -21,13 +21,13 @@ def runner_of(scripts, *args, mode=0o755):
                 file.write(script)
             os.chmod(path, mode)
         done = subprocess.run([sys.executable, RUN, "--folder", folder, "--grace", "0.5", *args],
-                              capture_output=True, text=True, timeout=60, check=False)
+                              env=env, capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout
 
 
-def runner(script, *args, mode=0o755):
+def runner(script, *args, **more):
     """The same for one script."""
-    return runner_of({"test_it": script}, *args, mode=mode)
+    return runner_of({"test_it": script}, *args, **more)
 
 
 def expect(script, code, last, says, *args):
@@ -92,6 +92,25 @@ def test_longest_first():
         with open(log, encoding="utf-8") as file:
             began = file.read().split()
         harness.equal((sorted(began[:2]), began[2:]), (["b", "c"], ["a"]))
+
+
+def test_waits_beside():
+    """Two at a time, and a third that mostly waits: each ends only when all three have begun."""
+    with tempfile.TemporaryDirectory() as folder:
+        wait = "cd %s; touch $$\nuntil [ $(ls | wc -l) = 3 ]; do sleep 0.05; done\n" % folder
+        scripts = {"test_a": "#!/bin/sh\n" + wait, "test_b": "#!/bin/sh\n" + wait,
+                   "test_c": "#!/bin/sh\n# mostly waits\n" + wait}
+        code, output = runner_of(scripts, "--jobs", "2", "--limit", "20")
+        harness.equal((code, output.splitlines()[-1]), (0, "3 passed, 0 failed"), output)
+
+
+def test_without_sanitizers():
+    script = "#!/bin/sh\n# without sanitizers: they would be slow\nexit 0\n"
+    for value, last in (None, "1 passed, 0 failed"), ("address", "0 passed, 1 failed"):
+        env = {key: text for key, text in os.environ.items() if key != "MPS_SAN"}
+        env.update({"MPS_SAN": value} if value else {})
+        code, output = runner(script, env=env)
+        harness.equal((code, output.splitlines()[-1]), (int(value is not None), last))
 
 
 def test_none():

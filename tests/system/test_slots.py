@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
+# mostly waits
 """Which server serves which client: turns on GPUs for one process, and isolated servers.
 
 The servers are stand-ins (fake_server.py).

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 180 s
+# mostly waits
 """Which process a client trusts as the service: never a stranger, even one that was there first."""
 
 import contextlib
