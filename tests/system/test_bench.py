@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 120 s
+# without sanitizers: it tests Python code
 """The measurements of tests/bench: their tables are complete, and a broken part ends no other.
 
 No figure is looked at: a machine may be as slow as it likes.

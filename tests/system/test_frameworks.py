@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# without sanitizers: it tests Python code
 """The judge of tests/gpu/frameworks: which results are equal, and that all its processes end."""
 
 import json

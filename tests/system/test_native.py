@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 300 s
+# without sanitizers: programs without a service
 """The example programs on the software GPU itself, without a service.
 
 The programs are right on a real GPU. So a program that fails here shows a gap of the software GPU.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# without sanitizers: it tests Python code
 """The test runner itself: every kind of error in a test counts as a failure."""
 
 import os

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # time limit: 240 s
+# without sanitizers: it tests Python code
 """The judge of `make suites`, and a run of it with a suite of this test's own."""
 
 import collections
