@@ -27,8 +27,10 @@
 #include "server/session/session.h"
 #include "quiet.h"
 
-/* How long a raise of the stack waits for blocked streams and for work. The caller holds the lock
- * meanwhile. */
+/*
+ * How long a raise of the stack waits for blocked streams and for work. The caller holds the lock
+ * meanwhile.
+ */
 #define BLOCKED_WAIT_MS 5000
 
 /* The same to lower it: another attempt can follow. */

@@ -144,7 +144,7 @@ static void note_ends(struct background *own, uint64_t n_launches, unsigned n_ke
 	own->is_depth_ignored = false;
 }
 
-static void settle(struct background *own, uint64_t now)
+void background_settle(struct background *own, uint64_t now)
 {
 	uint64_t number = own->n_ended;
 	unsigned n_kernels = 0;
@@ -158,11 +158,6 @@ static void settle(struct background *own, uint64_t now)
 		note_ends(own, number - own->n_ended, n_kernels, now);
 	if (own->n_ended < own->n_watched)
 		own->unfinished_ns = now;
-}
-
-void background_settle(struct background *own)
-{
-	settle(own, now_ns());
 }
 
 /*
@@ -237,7 +232,7 @@ static unsigned look(struct session *session, struct room_wait *wait)
 	if (wait->is_delayed)
 		counter_add(session, COUNTER_DELAYED, now - wait->look_ns);
 	wait->look_ns = now;
-	settle(own, now);
+	background_settle(own, now);
 	if (others == OTHERS_NONE)
 		return wait->n;
 	wait->is_delayed = is_delayed(own, others, wait, now);

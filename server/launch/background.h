@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base.h"
+#include "clock.h"
 #include "layout.h"
 
 struct session;
@@ -73,7 +74,7 @@ void background_wait_graph(struct session *session, const struct stream *stream,
 void background_note(struct session *session, struct stream *stream, unsigned n);
 
 /* Looks which launches have ended. */
-void background_settle(struct background *own);
+void background_settle(struct background *own, uint64_t now);
 
 /*
  * The same, again and again while the worker spins: the more looks, the better is the time of a
@@ -82,7 +83,7 @@ void background_settle(struct background *own);
 static inline void background_watch(struct background *own)
 {
 	if (unlikely(own->n_ended < own->n_watched))
-		background_settle(own);
+		background_settle(own, now_ns());
 }
 
 /* What is done for each session: see session_room.h. */
