@@ -15,7 +15,7 @@ from harness import Skip
 from results import OutOfTime
 from ways import open_ways
 
-# `limit_s' is for a part that hangs: about twice the time that the part takes on an H200. The
+# `limit_s' is for a part that hangs: at least twice the time that the part takes on an H200. The
 # software GPU has no part that needs NVIDIA's libraries, or that takes it minutes.
 Part = collections.namedtuple("Part", "name measure limit_s is_for_software needs")
 
