@@ -476,6 +476,8 @@ static CUresult exec_launch(CUgraphExec handle, struct stream *stream)
 	timeline_note(stream, &exec->seqno);
 	if (exec->awaits_host)
 		stream_awaits_host(stream);
+	if (exec->prints)
+		printf_output_expect();
 	exec->stream = stream;
 	graph_launch_done(&exec->memory, stream, exec->seqno);
 	return exec->records ? note_events(exec, stream) : CUDA_SUCCESS;

@@ -41,6 +41,7 @@ struct exec {
 	size_t n_names;
 	bool records;               /* whether it records events */
 	bool awaits_host;           /* whether it has host functions or semaphores */
+	bool prints;                /* whether a kernel of it can print, or once could */
 	uint64_t source;            /* struct graph::unique of the graph that it was made from */
 	struct graph_launch memory; /* the memory that a launch allocates and frees */
 	struct exec_call *calls;

@@ -161,11 +161,13 @@ static CUresult send_copy(uint32_t graph, uint32_t number, const struct box *box
 		dst->rows, src->rows, box->width, box->height, box->depth);
 }
 
-static CUresult send_lowered_node(uint32_t graph, uint32_t number, const struct node_op *op,
+static CUresult send_lowered_node(struct exec *exec, uint32_t number, const struct node_op *op,
 	const struct lowered_node *lowered)
 {
 	const struct fill *fill = &lowered->fill;
+	uint32_t graph = exec_id(exec);
 
+	exec->prints |= op->type == CU_GRAPH_NODE_TYPE_KERNEL && op->kernel.kernel->prints;
 	switch (lowered->kind) {
 	case LOWERED_COPY:
 		return send_copy(graph, number, &lowered->copy);
@@ -243,7 +245,7 @@ static CUresult send_node(struct exec *exec, struct graph_node *node)
 
 		result = lowering.list[i].kind == LOWERED_CALL
 				 ? send_call(exec, node, number, &lowering.list[i])
-				 : send_lowered_node(id, number, &node->op, &lowering.list[i]);
+				 : send_lowered_node(exec, number, &node->op, &lowering.list[i]);
 	}
 	/* The end node is sent with the start node; edges make it the end. */
 	if (node->op.type == CU_GRAPH_NODE_TYPE_GRAPH && result == CUDA_SUCCESS)
@@ -398,8 +400,7 @@ CUresult exec_send_change(struct exec *exec, struct graph_node *node, struct nod
 		if (lowering.list[i].kind == LOWERED_CALL)
 			set_chunk(exec, node->first + i, &lowering.list[i].chunk);
 		else
-			result = send_lowered_node(
-				exec_id(exec), node->first + i, op, &lowering.list[i]);
+			result = send_lowered_node(exec, node->first + i, op, &lowering.list[i]);
 	}
 	if (result != CUDA_SUCCESS) {
 		node_op_fini(op);

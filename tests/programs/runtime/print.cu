@@ -23,6 +23,10 @@ static __global__ void plain(void)
 	printf("kernel\n");
 }
 
+static __global__ void silent(void)
+{
+}
+
 static __global__ void lines(int tag)
 {
 	printf("line %d of %d is %.2f %s\n", (int)threadIdx.x, tag, threadIdx.x * 0.25, "text");
@@ -58,8 +62,59 @@ static void by_copy(void)
 	CHECK(cudaMemcpy(&word, device, sizeof(word), cudaMemcpyDeviceToHost));
 }
 
+static void launch_plainly(void)
+{
+	plain<<<1, 1, 0, stream>>>();
+	lines<<<1, THREADS, 0, stream>>>(tag);
+	CHECK(cudaGetLastError());
+}
+
+static cudaGraphExec_t captured(void (*launch)(void))
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	launch();
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaGraphDestroy(graph));
+	return exec;
+}
+
+static void launch_graph(void)
+{
+	cudaGraphExec_t exec = captured(launch_plainly);
+
+	CHECK(cudaGraphLaunch(exec, stream));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+static void launch_silently(void)
+{
+	silent<<<1, 1, 0, stream>>>();
+	silent<<<1, 1, 0, stream>>>();
+	CHECK(cudaGetLastError());
+}
+
+/* The kernels that print come into an executable graph without such kernels. */
+static void launch_updated_graph(void)
+{
+	cudaGraphExec_t exec = captured(launch_silently);
+	cudaGraphExecUpdateResultInfo info;
+	cudaGraph_t graph;
+
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	launch_plainly();
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphExecUpdate(exec, graph, &info));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaGraphLaunch(exec, stream));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
 /* Runs with standard output in a file; reads the file, with a NUL at the end. */
-static size_t caught(void (*synchronise)(void), char *text)
+static size_t caught(void (*launch)(void), void (*synchronise)(void), char *text)
 {
 	char name[] = "/tmp/print-XXXXXX";
 	int file = mkstemp(name), before = dup(STDOUT_FILENO);
@@ -69,9 +124,7 @@ static size_t caught(void (*synchronise)(void), char *text)
 	fflush(stdout);
 	dup2(file, STDOUT_FILENO);
 	printf("before\n");
-	plain<<<1, 1, 0, stream>>>();
-	lines<<<1, THREADS, 0, stream>>>(tag);
-	CHECK(cudaGetLastError());
+	launch();
 	synchronise();
 	printf("after\n");
 	fflush(stdout);
@@ -126,7 +179,11 @@ static int leave(void)
 
 int main(int argc, char **argv)
 {
-	void (*const ways[])(void) = {by_device, by_stream, by_event, by_copy};
+	static const struct {
+		void (*launch)(void), (*synchronise)(void);
+	} ways[] = {{launch_plainly, by_device}, {launch_plainly, by_stream},
+		{launch_plainly, by_event}, {launch_plainly, by_copy}, {launch_graph, by_stream},
+		{launch_updated_graph, by_device}};
 	const bool leaves = argc == 2 && !strcmp(argv[1], "--leave");
 	struct options options = options_read(leaves ? 1 : argc, argv);
 	static char text[TEXT_MAX];
@@ -139,9 +196,9 @@ int main(int argc, char **argv)
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	CHECK(cudaEventCreate(&event));
 	for (long round = 0; round < options.rounds && right; round++)
-		for (int way = 0; way < 4 && right; way++) {
-			caught(ways[way], text);
-			right = is_right(text, way == 3);
+		for (int way = 0; way < 6 && right; way++) {
+			caught(ways[way].launch, ways[way].synchronise, text);
+			right = is_right(text, ways[way].synchronise == by_copy);
 			if (!right)
 				printf(NAME ": way %d brought %zu bytes: [%s]\n", way, strlen(text),
 					text);
